@@ -1,0 +1,284 @@
+//! The facts of a run that an expression may name, with kind, unit and origin.
+//!
+//! The words are a promise to users; a new one is added to [`Fact`], a planned
+//! one stands in [`NOT_BUILT`] until then.
+
+/// A fact of a run or its experiment.
+///
+/// The words are those that users type ([`Fact::word`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Fact {
+    /// Number of the experiment.
+    Id,
+    /// Its name.
+    Name,
+    /// Its collection.
+    Collection,
+    /// Folder of the experiment.
+    Path,
+    /// Node of the newest run.
+    Node,
+    /// One of the state words of [`crate::State`].
+    State,
+    /// Which run of the experiment: 1, 2 ….
+    Attempt,
+    /// Seconds in `running`, pauses left out.
+    Runtime,
+    /// Seconds from being queued to the start, or till now.
+    Waittime,
+    /// Seconds until the time limit.
+    Timeleft,
+    /// Exit code.
+    Exit,
+    /// Number of the signal that ended the job.
+    Signal,
+    /// Why the run ended as it did.
+    Reason,
+    /// Seconds since the job last printed or wrote something watched.
+    Silent,
+    /// Command line.
+    Command,
+    /// All parameters as the job gets them, in one text.
+    Params,
+    /// When the experiment or its source was last changed.
+    Tmod,
+    /// When the newest run was submitted.
+    Tsub,
+    /// When it started.
+    Tstart,
+    /// When it ended.
+    Tend,
+    /// Cores in use now: 1 is one busy core, `40%` is 0.4 of one.
+    Cpu,
+    /// Bytes of memory in use now.
+    Mem,
+    /// Bytes on disk in the run's folder.
+    Disk,
+}
+
+/// What a fact is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FactKind {
+    /// A plain number.
+    Number,
+    /// Seconds.
+    Seconds,
+    /// Bytes.
+    Bytes,
+    /// Text; a bare word beside it is text too.
+    Text,
+    /// A moment.
+    Time,
+}
+
+/// What has to happen for a fact to change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FactSource {
+    /// Given with the run.
+    Given,
+    /// Changes when the run's state does.
+    Event,
+    /// Changes as time goes by.
+    Clock,
+    /// Measured of the job.
+    Sample,
+}
+
+/// Facts that are part of the language and not of this version.
+pub const NOT_BUILT: [&str; 7] = ["progress", "eta", "note", "tag", "user", "gpu", "gpumem"];
+
+impl Fact {
+    /// All facts of this version.
+    pub const ALL: [Fact; 23] = [
+        Fact::Id,
+        Fact::Name,
+        Fact::Collection,
+        Fact::Path,
+        Fact::Node,
+        Fact::State,
+        Fact::Attempt,
+        Fact::Runtime,
+        Fact::Waittime,
+        Fact::Timeleft,
+        Fact::Exit,
+        Fact::Signal,
+        Fact::Reason,
+        Fact::Silent,
+        Fact::Command,
+        Fact::Params,
+        Fact::Tmod,
+        Fact::Tsub,
+        Fact::Tstart,
+        Fact::Tend,
+        Fact::Cpu,
+        Fact::Mem,
+        Fact::Disk,
+    ];
+
+    /// The word that users type.
+    pub fn word(self) -> &'static str {
+        match self {
+            Fact::Id => "id",
+            Fact::Name => "name",
+            Fact::Collection => "collection",
+            Fact::Path => "path",
+            Fact::Node => "node",
+            Fact::State => "state",
+            Fact::Attempt => "attempt",
+            Fact::Runtime => "runtime",
+            Fact::Waittime => "waittime",
+            Fact::Timeleft => "timeleft",
+            Fact::Exit => "exit",
+            Fact::Signal => "signal",
+            Fact::Reason => "reason",
+            Fact::Silent => "silent",
+            Fact::Command => "command",
+            Fact::Params => "params",
+            Fact::Tmod => "tmod",
+            Fact::Tsub => "tsub",
+            Fact::Tstart => "tstart",
+            Fact::Tend => "tend",
+            Fact::Cpu => "cpu",
+            Fact::Mem => "mem",
+            Fact::Disk => "disk",
+        }
+    }
+
+    /// The fact of exactly this word.
+    pub fn from_word(word: &str) -> Option<Fact> {
+        Fact::ALL.into_iter().find(|fact| fact.word() == word)
+    }
+
+    /// What the fact is made of.
+    pub fn kind(self) -> FactKind {
+        match self {
+            Fact::Id | Fact::Attempt | Fact::Exit | Fact::Signal | Fact::Cpu => FactKind::Number,
+            Fact::Runtime | Fact::Waittime | Fact::Timeleft | Fact::Silent => FactKind::Seconds,
+            Fact::Mem | Fact::Disk => FactKind::Bytes,
+            Fact::Name
+            | Fact::Collection
+            | Fact::Path
+            | Fact::Node
+            | Fact::State
+            | Fact::Reason
+            | Fact::Command
+            | Fact::Params => FactKind::Text,
+            Fact::Tmod | Fact::Tsub | Fact::Tstart | Fact::Tend => FactKind::Time,
+        }
+    }
+
+    /// What has to happen for the fact to change.
+    pub fn source(self) -> FactSource {
+        match self {
+            Fact::Id
+            | Fact::Name
+            | Fact::Collection
+            | Fact::Path
+            | Fact::Command
+            | Fact::Params
+            | Fact::Attempt => FactSource::Given,
+            Fact::Node
+            | Fact::State
+            | Fact::Exit
+            | Fact::Signal
+            | Fact::Reason
+            | Fact::Tmod
+            | Fact::Tsub
+            | Fact::Tstart
+            | Fact::Tend => FactSource::Event,
+            Fact::Runtime | Fact::Waittime | Fact::Timeleft | Fact::Silent => FactSource::Clock,
+            Fact::Cpu | Fact::Mem | Fact::Disk => FactSource::Sample,
+        }
+    }
+}
+
+/// A set of facts in four bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct FactSet(u32);
+
+impl FactSet {
+    /// Adds `fact`; adding twice is adding once.
+    pub fn insert(&mut self, fact: Fact) {
+        self.0 |= 1 << fact as u8;
+    }
+
+    /// Whether `fact` is in the set.
+    pub fn contains(self, fact: Fact) -> bool {
+        self.0 & (1 << fact as u8) != 0
+    }
+
+    /// The facts of the set, in the order of [`Fact::ALL`].
+    pub fn iter(self) -> impl Iterator<Item = Fact> {
+        Fact::ALL.into_iter().filter(move |&fact| self.contains(fact))
+    }
+
+    /// Whether no fact is in the set.
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
+/// The number of a signal by its name, with or without `SIG`, in any case.
+///
+/// Linux numbers, which are the same on x86-64 and aarch64.
+pub fn signal_number(word: &str) -> Option<u8> {
+    const SIGNALS: [(&str, u8); 20] = [
+        ("HUP", 1),
+        ("INT", 2),
+        ("QUIT", 3),
+        ("ILL", 4),
+        ("TRAP", 5),
+        ("ABRT", 6),
+        ("BUS", 7),
+        ("FPE", 8),
+        ("KILL", 9),
+        ("USR1", 10),
+        ("SEGV", 11),
+        ("USR2", 12),
+        ("PIPE", 13),
+        ("ALRM", 14),
+        ("TERM", 15),
+        ("CONT", 18),
+        ("STOP", 19),
+        ("XCPU", 24),
+        ("XFSZ", 25),
+        ("SYS", 31),
+    ];
+    let upper = word.to_ascii_uppercase();
+    let bare = upper.strip_prefix("SIG").unwrap_or(&upper);
+    SIGNALS
+        .iter()
+        .find(|(name, _)| *name == bare)
+        .map(|&(_, number)| number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_fact_is_found_by_its_word() {
+        for fact in Fact::ALL {
+            assert_eq!(Fact::from_word(fact.word()), Some(fact));
+            assert!(!NOT_BUILT.contains(&fact.word()));
+        }
+    }
+
+    #[test]
+    fn a_set_holds_what_was_put_in() {
+        let mut set = FactSet::default();
+        assert!(set.is_empty());
+        set.insert(Fact::Disk);
+        set.insert(Fact::Id);
+        assert_eq!(set.iter().collect::<Vec<_>>(), [Fact::Id, Fact::Disk]);
+    }
+
+    #[test]
+    fn signals_are_known_with_and_without_sig() {
+        for word in ["SIGKILL", "KILL", "kill", "sigkill"] {
+            assert_eq!(signal_number(word), Some(9));
+        }
+        assert_eq!(signal_number("SIGNOPE"), None);
+    }
+}

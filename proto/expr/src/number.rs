@@ -1,0 +1,325 @@
+//! Numbers with units, and dates, as they are typed.
+
+use jiff::civil::{Date, DateTime, Time};
+use jiff::tz::TimeZone;
+
+/// What stands at the start of a text that looks like a number.
+pub(crate) enum Scanned {
+    /// A number of so many bytes.
+    Number { value: f64, len: usize },
+    /// It begins like a number of so many bytes and is none; why, and a hint.
+    Bad { len: usize, message: String, hint: String },
+}
+
+/// Reads a number with its unit from the start of `text`; `None` when there is
+/// no digit to begin with.
+///
+/// Units touch the number: `s m h d w` are seconds, `K M G T` powers of 1024,
+/// `%` hundredths. Time units may be joined downwards: `1h30m`.
+pub(crate) fn scan_number(text: &str) -> Option<Scanned> {
+    let plain_len = plain_number_len(text)?;
+    let plain = &text[..plain_len];
+    let rest = &text[plain_len..];
+    if rest.starts_with('%') {
+        return Some(finished(text, plain_len + 1, percent(plain)));
+    }
+    let unit = rest.chars().next().filter(|c| c.is_ascii_alphabetic());
+    let value: f64 = plain.parse().unwrap_or(f64::INFINITY);
+    Some(match unit {
+        None => finished(text, plain_len, value),
+        Some(unit) => match (seconds_of(unit), bytes_of(unit)) {
+            (Some(seconds), _) => {
+                let (more, more_len) = joined_durations(&rest[1..], seconds);
+                finished(text, plain_len + 1 + more_len, value * seconds + more)
+            }
+            (None, Some(bytes)) => finished(text, plain_len + 1, value * bytes),
+            (None, None) => bad_unit(text, plain_len),
+        },
+    })
+}
+
+/// Length of digits, point, digits, exponent at the start of `text`.
+fn plain_number_len(text: &str) -> Option<usize> {
+    let bytes = text.as_bytes();
+    let digits = |from: usize| bytes[from..].iter().take_while(|b| b.is_ascii_digit()).count();
+    let mut len = digits(0);
+    if bytes.get(len) == Some(&b'.') {
+        let decimals = digits(len + 1);
+        if len + decimals == 0 {
+            return None;
+        }
+        if decimals > 0 {
+            len += 1 + decimals;
+        }
+    }
+    if len == 0 {
+        return None;
+    }
+    if matches!(bytes.get(len), Some(b'e' | b'E')) {
+        let sign = usize::from(matches!(bytes.get(len + 1), Some(b'+' | b'-')));
+        let exponent = digits((len + 1 + sign).min(bytes.len()));
+        if exponent > 0 {
+            len += 1 + sign + exponent;
+        }
+    }
+    Some(len)
+}
+
+/// `40` of `40%`, exactly the number that `0.40` is.
+fn percent(plain: &str) -> f64 {
+    let exact = if plain.contains(['e', 'E']) {
+        None
+    } else {
+        format!("{plain}e-2").parse().ok()
+    };
+    exact.unwrap_or_else(|| plain.parse::<f64>().unwrap_or(f64::INFINITY) / 100.0)
+}
+
+fn seconds_of(unit: char) -> Option<f64> {
+    match unit {
+        's' => Some(1.0),
+        'm' => Some(60.0),
+        'h' => Some(3600.0),
+        'd' => Some(86_400.0),
+        'w' => Some(604_800.0),
+        _ => None,
+    }
+}
+
+fn bytes_of(unit: char) -> Option<f64> {
+    const K: f64 = 1024.0;
+    match unit {
+        'K' => Some(K),
+        'M' => Some(K * K),
+        'G' => Some(K * K * K),
+        'T' => Some(K * K * K * K),
+        _ => None,
+    }
+}
+
+/// The `30m` of `1h30m`: seconds and length. Units have to become smaller.
+fn joined_durations(text: &str, mut above: f64) -> (f64, usize) {
+    let (mut sum, mut len) = (0.0, 0);
+    while let Some(plain_len) = plain_number_len(&text[len..]) {
+        let unit = text[len + plain_len..].chars().next().and_then(seconds_of);
+        let (Some(seconds), Ok(value)) = (unit, text[len..len + plain_len].parse::<f64>()) else {
+            break;
+        };
+        if seconds >= above {
+            break;
+        }
+        sum += value * seconds;
+        above = seconds;
+        len += plain_len + 1;
+    }
+    (sum, len)
+}
+
+/// The number, unless something touches its end that cannot.
+fn finished(text: &str, len: usize, value: f64) -> Scanned {
+    let touching = text[len..].chars().next();
+    if touching.is_some_and(|c| c.is_alphanumeric() || matches!(c, '_' | '.' | '%')) {
+        return bad_unit(text, len);
+    }
+    if !value.is_finite() {
+        return Scanned::Bad {
+            len,
+            message: format!("`{}` is too big for a number", &text[..len]),
+            hint: "numbers go up to 1.7e308".to_owned(),
+        };
+    }
+    Scanned::Number { value, len }
+}
+
+fn bad_unit(text: &str, from: usize) -> Scanned {
+    let tail = text[from..]
+        .find(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '.' | '%')))
+        .unwrap_or(text.len() - from);
+    let len = from + tail;
+    let (plain, unit) = text[..len].split_at(plain_number_len(text).unwrap_or(from));
+    let hint = match unit {
+        "k" | "KB" | "KiB" | "kB" | "kb" | "Ki" => format!("write `{plain}K`"),
+        "g" | "GB" | "GiB" | "gb" | "Gi" => format!("write `{plain}G`"),
+        "t" | "TB" | "TiB" | "tb" | "Ti" => format!("write `{plain}T`"),
+        "MB" | "MiB" | "mb" | "Mi" => format!("write `{plain}M`"),
+        "sec" | "secs" | "second" | "seconds" => format!("write `{plain}s`"),
+        "min" | "mins" | "minute" | "minutes" => format!("write `{plain}m`"),
+        "H" | "hr" | "hrs" | "hour" | "hours" => format!("write `{plain}h`"),
+        "D" | "day" | "days" => format!("write `{plain}d`"),
+        "W" | "week" | "weeks" => format!("write `{plain}w`"),
+        _ => "units are s m h d w, K M G T and %; put names that begin with a digit in \
+              backticks, texts in quotes"
+            .to_owned(),
+    };
+    Scanned::Bad {
+        len,
+        message: format!("`{}` is not a number with a unit", &text[..len]),
+        hint,
+    }
+}
+
+/// The years that dates may have.
+const YEARS: std::ops::RangeInclusive<i16> = 1970..=2999;
+
+/// Reads a date from the start of `text`; `None` when the digits have another
+/// shape. `2026-11-20`, `2026-11-20T14:00`, `…:30`, `….250`, each with `Z` for
+/// UTC, else in `zone`. A time that a clock change skips or repeats is the
+/// later or the first of the two, as `jiff` has it ("compatible").
+///
+/// Returns Unix milliseconds, or why not, and the length.
+pub(crate) fn scan_date(text: &str, zone: &TimeZone) -> Option<(Result<i64, String>, usize)> {
+    let bytes = text.as_bytes();
+    if !shaped(bytes, b"dddd-dd-dd") {
+        return None;
+    }
+    let mut len = 10;
+    for part in [&b"Tdd:dd"[..], b":dd", b".ddd"] {
+        if !shaped(&bytes[len..], part) {
+            break;
+        }
+        len += part.len();
+    }
+    let utc = bytes.get(len) == Some(&b'Z');
+    let written = &text[..len];
+    let zone = if utc { TimeZone::UTC } else { zone.clone() };
+    len += usize::from(utc);
+    let touching = text[len..].chars().next();
+    if touching.is_some_and(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | ':' | '.')) {
+        let tail = text[len..]
+            .find(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-' | ':' | '.')))
+            .unwrap_or(text.len() - len);
+        let why = format!("`{}` is not a date", &text[..len + tail]);
+        return Some((Err(why), len + tail));
+    }
+    let instant = resolve(written, &zone).ok_or_else(|| format!("there is no date `{written}`"));
+    Some((instant, len))
+}
+
+/// Whether `bytes` begin with `shape`, in which `d` is a digit.
+fn shaped(bytes: &[u8], shape: &[u8]) -> bool {
+    bytes.len() >= shape.len()
+        && shape.iter().zip(bytes).all(|(s, b)| match s {
+            b'd' => b.is_ascii_digit(),
+            other => other == b,
+        })
+}
+
+fn resolve(written: &str, zone: &TimeZone) -> Option<i64> {
+    let field = |from: usize, to: usize| written.get(from..to).map_or(Some(0), |s| s.parse().ok());
+    let year: i16 = field(0, 4)?;
+    let small = |from, to| field(from, to).and_then(|n: i16| i8::try_from(n).ok());
+    let date = Date::new(year, small(5, 7)?, small(8, 10)?).ok()?;
+    let milliseconds = i32::from(field(20, 23)?);
+    let nanoseconds = milliseconds * 1_000_000;
+    let time = Time::new(small(11, 13)?, small(14, 16)?, small(17, 19)?, nanoseconds).ok()?;
+    instant(DateTime::from_parts(date, time), zone).filter(|_| YEARS.contains(&year))
+}
+
+/// Unix milliseconds of a local time.
+pub(crate) fn instant(local: DateTime, zone: &TimeZone) -> Option<i64> {
+    let timestamp = zone.to_ambiguous_timestamp(local).compatible().ok()?;
+    Some(timestamp.as_millisecond())
+}
+
+/// A moment as this crate prints and reads it: UTC, milliseconds when there are.
+pub(crate) fn print_instant(ms: i64) -> String {
+    match jiff::Timestamp::from_millisecond(ms) {
+        Ok(moment) => moment.to_string(),
+        Err(_) => format!("{ms} ms"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn number(text: &str) -> Option<f64> {
+        match scan_number(text) {
+            Some(Scanned::Number { value, len }) => {
+                assert_eq!(len, text.len(), "{text}");
+                Some(value)
+            }
+            Some(Scanned::Bad { .. }) | None => None,
+        }
+    }
+
+    #[test]
+    fn units_belong_to_the_number_they_touch() {
+        for (text, value) in [
+            ("7200", 7200.0),
+            ("1e-3", 0.001),
+            ("1E+3", 1000.0),
+            (".5", 0.5),
+            ("90s", 90.0),
+            ("10m", 600.0),
+            ("1.5h", 5400.0),
+            ("2d", 172_800.0),
+            ("1w", 604_800.0),
+            ("1h30m", 5400.0),
+            ("1d2h3m4s", 93_784.0),
+            ("1K", 1024.0),
+            ("2M", 2_097_152.0),
+            ("20G", 21_474_836_480.0),
+            ("1T", 1_099_511_627_776.0),
+            ("1e3s", 1000.0),
+        ] {
+            assert_eq!(number(text), Some(value), "{text}");
+        }
+    }
+
+    #[test]
+    fn per_cent_is_exactly_the_decimal_number() {
+        for (text, value) in [("40%", 0.4), ("0.1%", 0.001), ("35%", 0.35), ("7%", 0.07)] {
+            assert_eq!(number(text), Some(value), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_a_unit_is_refused_with_what_to_write() {
+        for (text, wanted) in [
+            ("4GB", "write `4G`"),
+            ("4k", "write `4K`"),
+            ("5min", "write `5m`"),
+            ("10ep", "backticks"),
+            ("1.2.3", "backticks"),
+            ("30m1h", "backticks"),
+            ("1e999", "1.7e308"),
+        ] {
+            match scan_number(text) {
+                Some(Scanned::Bad { hint, len, .. }) => {
+                    assert!(hint.contains(wanted), "{text}: {hint}");
+                    assert_eq!(len, text.len(), "{text}");
+                }
+                _ => panic!("{text} was taken"),
+            }
+        }
+    }
+
+    fn date(text: &str, zone: &str) -> Option<Result<i64, String>> {
+        let zone = TimeZone::get(zone).unwrap_or(TimeZone::UTC);
+        scan_date(text, &zone).map(|(instant, _)| instant)
+    }
+
+    #[test]
+    fn dates_are_local_unless_they_say_utc() {
+        let helsinki = TimeZone::fixed(jiff::tz::offset(2));
+        let (local, len) = scan_date("2026-11-20T14:00 ", &helsinki).unwrap();
+        assert_eq!(print_instant(local.unwrap()), "2026-11-20T12:00:00Z");
+        assert_eq!(len, 16);
+        for (text, utc) in [
+            ("2026-11-20", "2026-11-20T00:00:00Z"),
+            ("2026-11-20T14:00:30", "2026-11-20T14:00:30Z"),
+            ("2026-11-20T14:00:30.250Z", "2026-11-20T14:00:30.25Z"),
+        ] {
+            assert_eq!(print_instant(date(text, "UTC").unwrap().unwrap()), utc);
+        }
+    }
+
+    #[test]
+    fn days_that_do_not_exist_are_refused() {
+        for text in ["2026-13-01", "2026-02-30", "2026-11-20T25:00", "0001-01-01", "2026-11-20x"] {
+            assert!(matches!(date(text, "UTC"), Some(Err(_))), "{text}");
+        }
+        assert_eq!(date("124-186", "UTC"), None);
+    }
+}

@@ -1,0 +1,84 @@
+//! What an expression sees of one run or experiment.
+
+use crate::ast::Pick;
+use crate::fact::Fact;
+use crate::value::Value;
+
+/// Where a name that is no fact comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum NameKind {
+    /// A parameter of the experiment.
+    Param,
+    /// A metric of the run.
+    Metric,
+}
+
+impl NameKind {
+    /// `param` or `metric`, as it stands before the point in `param.x`.
+    pub fn word(self) -> &'static str {
+        match self {
+            NameKind::Param => "param",
+            NameKind::Metric => "metric",
+        }
+    }
+}
+
+/// One run, or an experiment with its newest run, as expressions see it.
+///
+/// Implementors answer from memory: every method may be called for each of
+/// 100 000 experiments, or each time a sample arrives.
+pub trait Scope {
+    /// The time by which ages are measured and that `now` is: Unix milliseconds.
+    fn now_ms(&self) -> i64;
+
+    /// A fact, [`Value::Unknown`] when there is none (yet). Numbers in the unit
+    /// that [`Fact`] names, moments as [`Value::Time`].
+    fn fact(&self, fact: Fact) -> Value<'_>;
+
+    /// The parameter of exactly this name: its typed value with the text in
+    /// which it was written; [`Value::Unknown`] when there is none.
+    fn param(&self, name: &str) -> Value<'_>;
+
+    /// The latest value of the metric of exactly this name. NaN is a value.
+    fn metric(&self, name: &str) -> Option<f64>;
+
+    /// Calls `visit` with the exact name of every parameter and metric, in any
+    /// order; used to find what a loosely written name means, and suggestions.
+    fn visit_names(&self, visit: &mut dyn FnMut(NameKind, &str));
+
+    /// Whether source or code is newer than the newest run.
+    fn changed(&self) -> Option<bool> {
+        None
+    }
+
+    /// Whether an id, a range or the like means this experiment. Asked only for
+    /// expressions parsed with [`crate::Expr::parse_selecting`].
+    fn picked(&self, pick: &Pick) -> Option<bool> {
+        let _ = pick;
+        None
+    }
+}
+
+impl<S: Scope + ?Sized> Scope for &S {
+    fn now_ms(&self) -> i64 {
+        (**self).now_ms()
+    }
+    fn fact(&self, fact: Fact) -> Value<'_> {
+        (**self).fact(fact)
+    }
+    fn param(&self, name: &str) -> Value<'_> {
+        (**self).param(name)
+    }
+    fn metric(&self, name: &str) -> Option<f64> {
+        (**self).metric(name)
+    }
+    fn visit_names(&self, visit: &mut dyn FnMut(NameKind, &str)) {
+        (**self).visit_names(visit);
+    }
+    fn changed(&self) -> Option<bool> {
+        (**self).changed()
+    }
+    fn picked(&self, pick: &Pick) -> Option<bool> {
+        (**self).picked(pick)
+    }
+}

@@ -1,0 +1,150 @@
+//! Files that hold one message: a run's `spec`, wishes, rule sets. Complete
+//! or absent, and checked when read.
+//!
+//! ```text
+//! "NERO" · kind u8 · 0 [3] · payload length u32 · payload · CRC-32C u32
+//! ```
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+const MAGIC: &[u8; 4] = b"NERO";
+const HEAD: usize = 12;
+
+/// What a framed file holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FrameKind {
+    /// `nero.v1.RunSpec`.
+    Spec = 1,
+    /// `nero.v1.Cancel`.
+    Cancel = 2,
+    /// `nero.v1.RuleSet`.
+    Rules = 3,
+}
+
+/// Why a framed file cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum FrameError {
+    /// It cannot be read.
+    #[error("cannot read it")]
+    Io(#[source] io::Error),
+    /// It is no such file, or cut, or changed.
+    #[error("it is damaged, or not what its name says")]
+    Damaged,
+    /// Its message cannot be decoded.
+    #[error("its content cannot be decoded")]
+    Decode(#[source] prost::DecodeError),
+}
+
+/// The bytes of a framed file.
+pub fn encode(kind: FrameKind, message: &impl prost::Message) -> Vec<u8> {
+    let length = message.encoded_len();
+    let mut bytes = Vec::with_capacity(HEAD + length + 4);
+    bytes.extend_from_slice(MAGIC);
+    bytes.extend_from_slice(&[kind as u8, 0, 0, 0]);
+    bytes.extend_from_slice(&(length as u32).to_le_bytes());
+    message.encode(&mut bytes).expect("a vector grows");
+    let crc = crc32c::crc32c(&bytes);
+    bytes.extend_from_slice(&crc.to_le_bytes());
+    bytes
+}
+
+/// The message in the bytes of a framed file.
+///
+/// # Errors
+/// When they are damaged or of another kind.
+pub fn decode<M: prost::Message + Default>(kind: FrameKind, bytes: &[u8]) -> Result<M, FrameError> {
+    let (body, crc) = bytes.split_last_chunk::<4>().ok_or(FrameError::Damaged)?;
+    let sound = body.len() >= HEAD
+        && &body[..4] == MAGIC
+        && body[4] == kind as u8
+        && body[8..HEAD] == ((body.len() - HEAD) as u32).to_le_bytes()
+        && crc32c::crc32c(body) == u32::from_le_bytes(*crc);
+    if !sound {
+        return Err(FrameError::Damaged);
+    }
+    M::decode(&body[HEAD..]).map_err(FrameError::Decode)
+}
+
+/// Reads a framed file.
+///
+/// # Errors
+/// When it cannot be read, is damaged, or of another kind.
+pub fn read<M: prost::Message + Default>(kind: FrameKind, path: &Path) -> Result<M, FrameError> {
+    decode(kind, &fs::read(path).map_err(FrameError::Io)?)
+}
+
+/// Makes `path` with this content, all or nothing.
+///
+/// # Errors
+/// `AlreadyExists` when the name is taken; nothing is changed then.
+pub fn create(kind: FrameKind, path: &Path, message: &impl prost::Message) -> io::Result<()> {
+    let folder = path
+        .parent()
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "no folder in the path"))?;
+    let private = folder.join(format!(
+        ".{}",
+        nero_model::ids::hex(&nero_model::ids::random::<8>())
+    ));
+    let made = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&private)
+        .and_then(|mut file| file.write_all(&encode(kind, message)))
+        .and_then(|()| fs::hard_link(&private, path));
+    // The private name is ours whatever happened; a leftover would harm nobody.
+    let _ = fs::remove_file(&private);
+    made
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::v1::Notice;
+
+    #[test]
+    fn cut_or_flipped_it_is_refused() {
+        let bytes = encode(
+            FrameKind::Spec,
+            &Notice {
+                text: "hello".to_owned(),
+            },
+        );
+        assert_eq!(
+            decode::<Notice>(FrameKind::Spec, &bytes).unwrap().text,
+            "hello"
+        );
+        assert!(decode::<Notice>(FrameKind::Cancel, &bytes).is_err());
+        for length in 0..bytes.len() {
+            assert!(decode::<Notice>(FrameKind::Spec, &bytes[..length]).is_err());
+        }
+        for bit in 0..bytes.len() * 8 {
+            let mut flipped = bytes.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert!(
+                decode::<Notice>(FrameKind::Spec, &flipped).is_err(),
+                "bit {bit}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_first_to_make_a_name_has_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("cancel.1");
+        let note = |text: &str| Notice {
+            text: text.to_owned(),
+        };
+        create(FrameKind::Cancel, &path, &note("first")).unwrap();
+        let second = create(FrameKind::Cancel, &path, &note("second")).unwrap_err();
+        assert_eq!(second.kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(
+            read::<Notice>(FrameKind::Cancel, &path).unwrap().text,
+            "first"
+        );
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+}

@@ -1,0 +1,287 @@
+//! Reading: a prefix of what was written, or a refusal, never other data.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use crate::{
+    HEADER_BYTES, MAGIC, PAYLOAD_BYTES_MAX, RECORD_HEAD, RECORD_OVERHEAD, SegmentId, VERSION,
+    Writer,
+};
+
+/// The beginning of a segment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Format version of the writer.
+    pub version: u16,
+    /// Which process wrote it.
+    pub writer: Writer,
+    /// The segment's random id.
+    pub segment: SegmentId,
+    /// The run, or the deployment for a ledger.
+    pub token: [u8; 16],
+    /// Which start of the job, from 1; 0 where that has no meaning.
+    pub incarnation: u32,
+    /// The start of the machine on which it was made.
+    pub boot_id: [u8; 16],
+    /// Wall time of its making, in ns since 1970.
+    pub wall_ns: i64,
+    /// Monotonic time of its making, in ns since boot.
+    pub mono_ns: u64,
+    /// Chain value behind the header.
+    pub chain: u32,
+}
+
+/// Why bytes are no header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HeaderError {
+    /// Fewer bytes than a header has: not written yet, or cut.
+    #[error("shorter than a segment's header")]
+    Short,
+    /// Something else than a segment.
+    #[error("not a segment")]
+    NotASegment,
+    /// Its checksum is wrong.
+    #[error("the segment's header is damaged")]
+    Damaged,
+    /// Written by a build that is too new for this one.
+    #[error("segment format {found} is newer than {known}, the newest this build reads")]
+    TooNew {
+        /// Version in the header.
+        found: u16,
+        /// Newest version that this build reads.
+        known: u16,
+    },
+}
+
+impl Header {
+    /// Parses the first [`HEADER_BYTES`] of a segment.
+    ///
+    /// # Errors
+    /// When they are not the header of a segment that this build reads.
+    pub fn parse(bytes: &[u8]) -> Result<Self, HeaderError> {
+        let bytes: &[u8; HEADER_BYTES] = bytes
+            .get(..HEADER_BYTES)
+            .and_then(|head| head.try_into().ok())
+            .ok_or(HeaderError::Short)?;
+        if &bytes[0..8] != MAGIC {
+            return Err(HeaderError::NotASegment);
+        }
+        let chain = u32_at(bytes, HEADER_BYTES - 4);
+        if crc32c::crc32c(&bytes[..HEADER_BYTES - 4]) != chain {
+            return Err(HeaderError::Damaged);
+        }
+        let version = u16::from_le_bytes([bytes[8], bytes[9]]);
+        if version > VERSION {
+            return Err(HeaderError::TooNew {
+                found: version,
+                known: VERSION,
+            });
+        }
+        Ok(Self {
+            version,
+            writer: Writer::from_byte(bytes[10]),
+            incarnation: u32_at(bytes, 12),
+            segment: SegmentId(array(bytes, 16)),
+            token: array(bytes, 24),
+            boot_id: array(bytes, 40),
+            wall_ns: i64::from_le_bytes(array(bytes, 56)),
+            mono_ns: u64::from_le_bytes(array(bytes, 64)),
+            chain,
+        })
+    }
+}
+
+/// One record, borrowed from the bytes read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record<'a> {
+    /// Offset of the record in the segment.
+    pub offset: u64,
+    /// 0, 1, 2 …
+    pub sequence: u32,
+    /// A `RecordKind`, or a number that this build does not know.
+    pub kind: u16,
+    /// Monotonic time, in ns since boot.
+    pub mono_ns: u64,
+    /// Wall time, in ns since 1970.
+    pub wall_ns: i64,
+    /// An encoded message of its kind.
+    pub payload: &'a [u8],
+    /// Chain value behind the record.
+    pub chain: u32,
+}
+
+impl Record<'_> {
+    /// Decodes the payload.
+    ///
+    /// # Errors
+    /// When the bytes are no such message.
+    pub fn decode<M: prost::Message + Default>(&self) -> Result<M, prost::DecodeError> {
+        M::decode(self.payload)
+    }
+
+    /// Whether the record is of this kind.
+    pub fn is(&self, kind: crate::v1::RecordKind) -> bool {
+        i32::from(self.kind) == kind as i32
+    }
+
+    /// Offset of the next record.
+    pub fn end(&self) -> u64 {
+        self.offset + (self.payload.len() + RECORD_OVERHEAD) as u64
+    }
+}
+
+/// Why reading ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// Every byte was a good record.
+    End,
+    /// The bytes end within a record, or it is not (all) there yet: zeros or a
+    /// bad checksum with nothing good behind.
+    Unfinished,
+    /// A bad record lies before a later good one.
+    Damaged(Damage),
+}
+
+/// Where a segment is damaged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("segment damaged at byte {offset}; a good record follows at byte {next}")]
+pub struct Damage {
+    /// Offset of the first bad record.
+    pub offset: u64,
+    /// Offset of a good record behind it.
+    pub next: u64,
+}
+
+/// Reads records from a position whose chain value is known.
+#[derive(Clone, Debug)]
+pub struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    base: u64,
+    chain: u32,
+    sequence: Option<u32>,
+}
+
+impl<'a> Reader<'a> {
+    /// Over `bytes`, which lie at `offset` of the segment; `chain` is the
+    /// chain value there.
+    pub fn new(bytes: &'a [u8], offset: u64, chain: u32) -> Self {
+        Self {
+            bytes,
+            at: 0,
+            base: offset,
+            chain,
+            sequence: None,
+        }
+    }
+
+    /// Offset of the next record, behind all good ones.
+    pub fn offset(&self) -> u64 {
+        self.base + self.at as u64
+    }
+
+    /// Chain value there.
+    pub fn chain(&self) -> u32 {
+        self.chain
+    }
+
+    /// Why there is no further record; meaningful once `next` returned none.
+    pub fn stop(&self) -> Stop {
+        let rest = &self.bytes[self.at..];
+        if rest.is_empty() {
+            return Stop::End;
+        }
+        later_good_record(rest).map_or(Stop::Unfinished, |gap| {
+            Stop::Damaged(Damage {
+                offset: self.offset(),
+                next: self.offset() + gap as u64,
+            })
+        })
+    }
+}
+
+impl<'a> Iterator for Reader<'a> {
+    type Item = Record<'a>;
+
+    fn next(&mut self) -> Option<Record<'a>> {
+        let (record, length) = parse(&self.bytes[self.at..], self.chain)?;
+        if self
+            .sequence
+            .is_some_and(|expected| expected != record.sequence)
+        {
+            return None;
+        }
+        let record = Record {
+            offset: self.offset(),
+            ..record
+        };
+        self.sequence = Some(record.sequence.wrapping_add(1));
+        self.chain = record.chain;
+        self.at += length;
+        Some(record)
+    }
+}
+
+fn parse(bytes: &[u8], chain: u32) -> Option<(Record<'_>, usize)> {
+    let head = bytes.get(..RECORD_HEAD)?;
+    let length = u32_at(head, 0) as usize;
+    if length > PAYLOAD_BYTES_MAX {
+        return None;
+    }
+    let total = length + RECORD_OVERHEAD;
+    let whole = bytes.get(..total)?;
+    let crc = u32_at(whole, total - 4);
+    if crc32c::crc32c_append(chain, &whole[..total - 4]) != crc {
+        return None;
+    }
+    let record = Record {
+        offset: 0,
+        sequence: u32_at(head, 4),
+        kind: u16::from_le_bytes([head[8], head[9]]),
+        mono_ns: u64::from_le_bytes(array(head, 12)),
+        wall_ns: i64::from_le_bytes(array(head, 20)),
+        payload: &whole[RECORD_HEAD..total - 4],
+        chain: crc,
+    };
+    Some((record, total))
+}
+
+/// Looks for a good record behind a bad one. Its chain begins with the bad
+/// record's own checksum, which is any four bytes before it.
+fn later_good_record(rest: &[u8]) -> Option<usize> {
+    const LOOK_BYTES: usize = 64 * 1024;
+    (RECORD_OVERHEAD..rest.len().min(LOOK_BYTES)).find(|&at| {
+        // Zeros would otherwise pass for empty records.
+        let plausible = rest.len() >= at + RECORD_OVERHEAD && rest[at..at + 10] != [0; 10];
+        plausible && parse(&rest[at..], u32_at(rest, at - 4)).is_some()
+    })
+}
+
+/// Reads a whole segment from bytes: its header and a reader of its records.
+///
+/// # Errors
+/// When it has no good header.
+pub fn scan(bytes: &[u8]) -> Result<(Header, Reader<'_>), HeaderError> {
+    let header = Header::parse(bytes)?;
+    let reader = Reader::new(&bytes[HEADER_BYTES..], HEADER_BYTES as u64, header.chain);
+    Ok((header, reader))
+}
+
+/// Reads a segment's file whole.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn read_file(path: &Path) -> io::Result<Vec<u8>> {
+    fs::read(path)
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(array(bytes, at))
+}
+
+fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+    bytes[at..at + N]
+        .try_into()
+        .expect("the caller checked the length")
+}

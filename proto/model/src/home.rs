@@ -1,0 +1,158 @@
+//! Where neroman keeps its things on the researcher's machine. The command
+//! line and the daemon must agree on it.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+use crate::paths::socket_folder;
+
+/// The folders of one neroman.
+///
+/// `NERONET_HOME=DIR` puts everything, and the root of the `local` node, below
+/// `DIR`; else the XDG folders are used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Home {
+    /// `config.yaml`.
+    pub config: PathBuf,
+    /// Databases, frozen code, results that have no better place.
+    pub data: PathBuf,
+    /// The daemon's log.
+    pub state: PathBuf,
+    /// Private folder of the daemon's socket.
+    pub sockets: PathBuf,
+    /// Root of the `local` node.
+    pub local_root: PathBuf,
+}
+
+/// Neither `NERONET_HOME` nor `HOME` says where to keep things.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NoHome {
+    /// Both are unset or empty.
+    #[error("neither NERONET_HOME nor HOME is set")]
+    Unset,
+    /// A folder was named by a relative path.
+    #[error("{name} is not an absolute path: {value}")]
+    Relative {
+        /// Name of the variable.
+        name: &'static str,
+        /// Its value.
+        value: String,
+    },
+}
+
+impl Home {
+    /// Finds the folders from the environment. Makes none of them.
+    ///
+    /// # Errors
+    /// When the environment names no absolute place.
+    pub fn find() -> Result<Self, NoHome> {
+        if let Some(base) = folder("NERONET_HOME")? {
+            return Ok(Self::below(&base));
+        }
+        let home = folder("HOME")?.ok_or(NoHome::Unset)?;
+        let xdg = |name, fallback: &str| -> Result<PathBuf, NoHome> {
+            Ok(folder(name)?
+                .unwrap_or_else(|| home.join(fallback))
+                .join("neronet"))
+        };
+        let state = xdg("XDG_STATE_HOME", ".local/state")?;
+        let runtime = match folder("XDG_RUNTIME_DIR")? {
+            Some(runtime) => runtime.join("neronet"),
+            None => state.clone(),
+        };
+        Ok(Self {
+            config: xdg("XDG_CONFIG_HOME", ".config")?.join("config.yaml"),
+            data: xdg("XDG_DATA_HOME", ".local/share")?,
+            sockets: socket_folder(&runtime),
+            state,
+            local_root: home.join(".neronet"),
+        })
+    }
+
+    /// Everything below one folder.
+    pub fn below(base: &Path) -> Self {
+        Self {
+            config: base.join("config.yaml"),
+            data: base.join("data"),
+            state: base.join("state"),
+            sockets: socket_folder(&base.join("run")),
+            local_root: base.join("node"),
+        }
+    }
+
+    /// The daemon's socket.
+    pub fn socket(&self) -> PathBuf {
+        self.sockets.join("neroman.sock")
+    }
+
+    /// Locked by the daemon as long as it lives.
+    pub fn daemon_lock(&self) -> PathBuf {
+        self.data.join("daemon.lock")
+    }
+
+    /// Locked by whoever starts a daemon.
+    pub fn start_lock(&self) -> PathBuf {
+        self.data.join("start.lock")
+    }
+
+    /// The daemon's log.
+    pub fn daemon_log(&self) -> PathBuf {
+        self.state.join("daemon.log")
+    }
+
+    /// The database of facts.
+    pub fn state_db(&self) -> PathBuf {
+        self.data.join("state.db")
+    }
+
+    /// The database of metrics, which can be folded again.
+    pub fn series_db(&self) -> PathBuf {
+        self.data.join("series.db")
+    }
+
+    /// Frozen code and inputs, by content.
+    pub fn store(&self) -> PathBuf {
+        self.data.join("store")
+    }
+}
+
+fn folder(name: &'static str) -> Result<Option<PathBuf>, NoHome> {
+    let Some(value) = env::var_os(name).filter(|value| !value.is_empty()) else {
+        return Ok(None);
+    };
+    let path = PathBuf::from(value);
+    if path.is_absolute() {
+        Ok(Some(path))
+    } else {
+        Err(NoHome::Relative {
+            name,
+            value: path.display().to_string(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_folder_holds_everything() {
+        let home = Home::below(Path::new("/h"));
+        for path in [
+            &home.config,
+            &home.data,
+            &home.state,
+            &home.local_root,
+            &home.sockets,
+        ] {
+            assert!(path.starts_with("/h"), "{}", path.display());
+        }
+        assert_eq!(home.socket(), Path::new("/h/run/neroman.sock"));
+    }
+
+    #[test]
+    fn a_long_folder_gets_a_short_socket() {
+        let home = Home::below(Path::new(&format!("/{}", "x".repeat(200))));
+        assert!(home.socket().as_os_str().len() <= crate::paths::SOCKET_PATH_MAX);
+    }
+}

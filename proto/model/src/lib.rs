@@ -1,0 +1,29 @@
+//! What two tiers must agree on: ids, the states of a run, the identity of a
+//! process, where things lie, units, and text that is safe to print.
+//!
+//! No I/O beyond reading `/proc` for process identities and making private
+//! folders; no wire types.
+
+pub mod home;
+pub mod ids;
+pub mod paths;
+pub mod process;
+pub mod safe;
+pub mod state;
+pub mod units;
+
+pub use home::Home;
+pub use ids::{DeploymentId, ExperimentId, RequestId, RunId, RunToken};
+pub use process::ProcessId;
+pub use state::{EndReason, Phase, StateWord};
+
+/// Lowest protocol number that this build still speaks.
+pub const PROTOCOL_LOWEST: u32 = 1;
+/// Highest protocol number that this build speaks.
+pub const PROTOCOL_HIGHEST: u32 = 1;
+
+/// The version of the program, as in `--version` and `Hello`.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Largest message on any link, in bytes; longer things are streams.
+pub const MESSAGE_BYTES_MAX: usize = 4 * 1024 * 1024;

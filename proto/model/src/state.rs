@@ -1,0 +1,288 @@
+//! The states of a run and how it may end.
+//!
+//! Stored is a [`Phase`]; shown is one [`StateWord`], which adds what silence
+//! and holds mean (see `ARCHITECTURE.md`, "States").
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// How far a run has come. Up to `Submitted` it belongs to neroman, from there
+/// on to the run's journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// Accepted and durable; not yet sent anywhere.
+    Queued,
+    /// Its files are on their way to the node.
+    Staging,
+    /// Handed to neromum.
+    Submitted,
+    /// neromum or the warden has it and waits for room.
+    Pending,
+    /// Its job was started.
+    Running,
+    /// The main process ended or was asked to; something of it may be alive.
+    Ending,
+    /// Exit code 0.
+    Finished,
+    /// Any other end by itself: exit code, signal, failure to start.
+    Crashed,
+    /// Ended by a person or a rule.
+    Aborted,
+    /// Ended by a time limit.
+    Timeout,
+    /// We do not know, and nothing can tell any more.
+    Lost,
+}
+
+impl Phase {
+    /// Every phase, in the order of a life.
+    pub const ALL: [Self; 11] = [
+        Self::Queued,
+        Self::Staging,
+        Self::Submitted,
+        Self::Pending,
+        Self::Running,
+        Self::Ending,
+        Self::Finished,
+        Self::Crashed,
+        Self::Aborted,
+        Self::Timeout,
+        Self::Lost,
+    ];
+
+    /// The word that is stored and shown.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Queued => "queued",
+            Self::Staging => "staging",
+            Self::Submitted => "submitted",
+            Self::Pending => "pending",
+            Self::Running => "running",
+            Self::Ending => "ending",
+            Self::Finished => "finished",
+            Self::Crashed => "crashed",
+            Self::Aborted => "aborted",
+            Self::Timeout => "timeout",
+            Self::Lost => "lost",
+        }
+    }
+
+    /// Whether this is an end: nothing of the run goes on.
+    pub const fn is_end(self) -> bool {
+        matches!(
+            self,
+            Self::Finished | Self::Crashed | Self::Aborted | Self::Timeout | Self::Lost
+        )
+    }
+
+    /// Whether the run is live: queued … ending.
+    pub const fn is_live(self) -> bool {
+        !self.is_end()
+    }
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+/// The text names no phase.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no phase of a run")]
+pub struct UnknownPhase(String);
+
+impl FromStr for Phase {
+    type Err = UnknownPhase;
+
+    fn from_str(text: &str) -> Result<Self, UnknownPhase> {
+        Self::ALL
+            .into_iter()
+            .find(|phase| phase.word() == text)
+            .ok_or_else(|| UnknownPhase(text.to_owned()))
+    }
+}
+
+/// The one word shown for an experiment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StateWord {
+    /// It never ran.
+    Defined,
+    /// Held: started by nobody, at the warden, or a stopped process.
+    Paused,
+    /// The phase of the newest run.
+    Phase(Phase),
+}
+
+impl StateWord {
+    /// The word itself.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Defined => "defined",
+            Self::Paused => "paused",
+            Self::Phase(phase) => phase.word(),
+        }
+    }
+}
+
+impl fmt::Display for StateWord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+impl FromStr for StateWord {
+    type Err = UnknownPhase;
+
+    fn from_str(text: &str) -> Result<Self, UnknownPhase> {
+        match text {
+            "defined" => Ok(Self::Defined),
+            "paused" => Ok(Self::Paused),
+            other => other.parse().map(Self::Phase),
+        }
+    }
+}
+
+/// Why a run ended as it did. Exit code, signal, time limit, failure to start
+/// and loss are different outcomes and stay different up to the screen.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum EndReason {
+    /// The main process ended with this code.
+    Exited { code: i32 },
+    /// The main process was ended by this signal, not by us.
+    Signalled { signal: i32, core_dumped: bool },
+    /// A write failed for want of space (exit code given).
+    DiskFull { code: i32 },
+    /// The kernel ended it for memory.
+    OutOfMemory,
+    /// The program could not be executed.
+    NotStarted { stage: String, errno: i32 },
+    /// A person asked for it.
+    ByPerson { who: String },
+    /// A rule asked for it.
+    ByRule {
+        rule: u64,
+        text: String,
+        values: String,
+    },
+    /// A time limit ran out.
+    TimeLimit { limit_ms: u64 },
+    /// It was taken away before it was started.
+    TakenAway { who: String },
+    /// It ended and nothing could see its code.
+    CodeUnknown,
+    /// The node was started anew while it ran.
+    Rebooted,
+    /// Anything that a node said and this build does not know.
+    Other { text: String },
+}
+
+impl fmt::Display for EndReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exited { code } => write!(f, "exit code {code}"),
+            Self::Signalled {
+                signal,
+                core_dumped,
+            } => {
+                write!(f, "killed by {}", signal_name(*signal))?;
+                if *core_dumped {
+                    f.write_str(", core dumped")
+                } else {
+                    Ok(())
+                }
+            }
+            Self::DiskFull { code } => write!(f, "disk full (exit code {code})"),
+            Self::OutOfMemory => f.write_str("out of memory"),
+            Self::NotStarted { stage, errno } => {
+                write!(
+                    f,
+                    "not started: {stage}: {}",
+                    std::io::Error::from_raw_os_error(*errno)
+                )
+            }
+            Self::ByPerson { who } if who.is_empty() => f.write_str("aborted"),
+            Self::ByPerson { who } => write!(f, "aborted by {who}"),
+            Self::ByRule { text, values, .. } if values.is_empty() => write!(f, "rule `{text}`"),
+            Self::ByRule { text, values, .. } => write!(f, "rule `{text}` ({values})"),
+            Self::TimeLimit { limit_ms } => {
+                write!(f, "time limit of {} s reached", *limit_ms as f64 / 1000.0)
+            }
+            Self::TakenAway { .. } => f.write_str("taken away before it was started"),
+            Self::CodeUnknown => f.write_str("ended, exit code unknown"),
+            Self::Rebooted => f.write_str("node was restarted"),
+            Self::Other { text } => f.write_str(text),
+        }
+    }
+}
+
+/// The usual name of a signal, or its number.
+pub fn signal_name(signal: i32) -> String {
+    const NAMES: [&str; 31] = [
+        "SIGHUP",
+        "SIGINT",
+        "SIGQUIT",
+        "SIGILL",
+        "SIGTRAP",
+        "SIGABRT",
+        "SIGBUS",
+        "SIGFPE",
+        "SIGKILL",
+        "SIGUSR1",
+        "SIGSEGV",
+        "SIGUSR2",
+        "SIGPIPE",
+        "SIGALRM",
+        "SIGTERM",
+        "SIGSTKFLT",
+        "SIGCHLD",
+        "SIGCONT",
+        "SIGSTOP",
+        "SIGTSTP",
+        "SIGTTIN",
+        "SIGTTOU",
+        "SIGURG",
+        "SIGXCPU",
+        "SIGXFSZ",
+        "SIGVTALRM",
+        "SIGPROF",
+        "SIGWINCH",
+        "SIGIO",
+        "SIGPWR",
+        "SIGSYS",
+    ];
+    usize::try_from(signal)
+        .ok()
+        .and_then(|number| number.checked_sub(1))
+        .and_then(|index| NAMES.get(index))
+        .map_or_else(|| format!("signal {signal}"), |name| (*name).to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_phase_reads_back_as_its_word() {
+        for phase in Phase::ALL {
+            assert_eq!(phase.word().parse(), Ok(phase));
+            assert_ne!(phase.is_end(), phase.is_live());
+        }
+        assert!("gone".parse::<Phase>().is_err());
+        assert_eq!("defined".parse(), Ok(StateWord::Defined));
+    }
+
+    #[test]
+    fn signals_have_their_names() {
+        assert_eq!(signal_name(9), "SIGKILL");
+        assert_eq!(signal_name(15), "SIGTERM");
+        assert_eq!(signal_name(31), "SIGSYS");
+        assert_eq!(signal_name(40), "signal 40");
+        assert_eq!(signal_name(0), "signal 0");
+    }
+}

@@ -1,0 +1,91 @@
+//! Dialling a Unix socket whose owner is ourselves.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::UnixStream;
+use tonic::transport::{Channel, Endpoint, Uri};
+
+/// Why a socket does not answer.
+#[derive(Debug, thiserror::Error)]
+pub enum DialError {
+    /// Nobody listens there (any more): starting the server may help.
+    #[error("nobody answers at {path}")]
+    Nobody {
+        /// The socket.
+        path: PathBuf,
+        /// The kernel's word.
+        #[source]
+        source: io::Error,
+    },
+    /// Somebody else listens there.
+    #[error("the socket {path} belongs to another user")]
+    NotOurs {
+        /// The socket.
+        path: PathBuf,
+    },
+    /// The connection was made and HTTP/2 could not begin.
+    #[error("cannot speak gRPC at {path}")]
+    Transport {
+        /// The socket.
+        path: PathBuf,
+        /// The transport's word.
+        #[source]
+        source: tonic::transport::Error,
+    },
+}
+
+/// Connects to the socket at `path`, once: a lost connection is an error of
+/// the next call and is never replaced behind the caller's back.
+///
+/// # Errors
+/// See [`DialError`].
+pub async fn dial(path: &Path) -> Result<Channel, DialError> {
+    let nobody = |source| DialError::Nobody {
+        path: path.to_path_buf(),
+        source,
+    };
+    let stream = UnixStream::connect(path).await.map_err(nobody)?;
+    let peer = stream.peer_cred().map_err(nobody)?;
+    if peer.uid() != rustix::process::geteuid().as_raw() {
+        return Err(DialError::NotOurs {
+            path: path.to_path_buf(),
+        });
+    }
+    dial_io(stream)
+        .await
+        .map_err(|source| DialError::Transport {
+            path: path.to_path_buf(),
+            source,
+        })
+}
+
+/// Speaks gRPC over any stream, once.
+///
+/// # Errors
+/// When HTTP/2 cannot begin.
+pub async fn dial_io<T>(stream: T) -> Result<Channel, tonic::transport::Error>
+where
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let stream = Mutex::new(Some(stream));
+    let connector = tower::service_fn(move |_: Uri| {
+        let taken = stream
+            .lock()
+            .map(|mut held| held.take())
+            .unwrap_or_default();
+        async move {
+            taken.map(TokioIo::new).ok_or_else(|| {
+                io::Error::new(io::ErrorKind::NotConnected, "the connection was lost")
+            })
+        }
+    });
+    Endpoint::from_static("http://neronet")
+        .initial_stream_window_size(256 * 1024)
+        .initial_connection_window_size(1024 * 1024)
+        .connect_with_connector(connector)
+        .await
+}

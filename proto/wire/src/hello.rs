@@ -1,0 +1,109 @@
+//! The first message of every link.
+
+use nero_model::{DeploymentId, PROTOCOL_HIGHEST, PROTOCOL_LOWEST, VERSION};
+
+use crate::v1::{Hello, Role};
+
+/// Why a peer cannot be spoken to.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HelloError {
+    /// The ranges of protocols do not meet.
+    #[error(
+        "{build} speaks protocols {lowest} to {highest}, this build {PROTOCOL_LOWEST} to {PROTOCOL_HIGHEST}"
+    )]
+    Protocol {
+        /// The peer's build.
+        build: String,
+        /// Lowest protocol of the peer.
+        lowest: u32,
+        /// Highest protocol of the peer.
+        highest: u32,
+    },
+    /// Another neroman's.
+    #[error("it belongs to another deployment")]
+    Deployment,
+    /// Not who was expected at this socket.
+    #[error("it plays another role than expected")]
+    Role,
+}
+
+/// What this process says of itself.
+pub fn own(role: Role, build: &str, deployment: Option<DeploymentId>) -> Hello {
+    Hello {
+        build: if build.is_empty() {
+            VERSION.to_owned()
+        } else {
+            build.to_owned()
+        },
+        protocol_lowest: PROTOCOL_LOWEST,
+        protocol_highest: PROTOCOL_HIGHEST,
+        deployment: deployment.map(DeploymentId::to_vec).unwrap_or_default(),
+        role: role.into(),
+        capabilities: Vec::new(),
+        pid: std::process::id() as i32,
+    }
+}
+
+/// Checks a peer's hello; returns the protocol to speak.
+///
+/// # Errors
+/// When it cannot or must not be spoken to.
+pub fn check(
+    hello: &Hello,
+    role: Role,
+    deployment: Option<DeploymentId>,
+) -> Result<u32, HelloError> {
+    let highest = hello.protocol_highest.min(PROTOCOL_HIGHEST);
+    if highest < hello.protocol_lowest.max(PROTOCOL_LOWEST) {
+        return Err(HelloError::Protocol {
+            build: hello.build.clone(),
+            lowest: hello.protocol_lowest,
+            highest: hello.protocol_highest,
+        });
+    }
+    if hello.role() != role {
+        return Err(HelloError::Role);
+    }
+    match deployment {
+        Some(ours) if hello.deployment != ours.as_bytes() => Err(HelloError::Deployment),
+        _ => Ok(highest),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_that_meet_agree_on_the_highest_common_protocol() {
+        let ours = DeploymentId::random();
+        let hello = own(Role::Neromum, "b", Some(ours));
+        assert_eq!(
+            check(&hello, Role::Neromum, Some(ours)),
+            Ok(PROTOCOL_HIGHEST)
+        );
+        let newer = Hello {
+            protocol_highest: 99,
+            ..hello.clone()
+        };
+        assert_eq!(
+            check(&newer, Role::Neromum, Some(ours)),
+            Ok(PROTOCOL_HIGHEST)
+        );
+        let too_new = Hello {
+            protocol_lowest: 98,
+            protocol_highest: 99,
+            ..hello.clone()
+        };
+        assert!(matches!(
+            check(&too_new, Role::Neromum, None),
+            Err(HelloError::Protocol { .. })
+        ));
+        assert_eq!(check(&hello, Role::Nerokid, None), Err(HelloError::Role));
+        let other = Some(DeploymentId::random());
+        assert_eq!(
+            check(&hello, Role::Neromum, other),
+            Err(HelloError::Deployment)
+        );
+    }
+}

@@ -1,0 +1,19 @@
+//! The gRPC links: generated messages, clients and servers, and how a Unix
+//! socket is served and dialled so that only its owner gets an answer.
+//!
+//! Wire types end in `service/` and in links; `core/` never sees them.
+
+#[cfg(feature = "client")]
+mod dial;
+pub mod hello;
+#[cfg(feature = "server")]
+pub mod listen;
+
+/// Generated from `proto/nero/v1/{common,mum,man}.proto`.
+#[expect(clippy::all, reason = "generated code")]
+pub mod v1 {
+    include!("gen/nero.v1.rs");
+}
+
+#[cfg(feature = "client")]
+pub use dial::{DialError, dial, dial_io};

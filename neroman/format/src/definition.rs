@@ -1,0 +1,363 @@
+//! What reading a source yields: plain data that the daemon stores as JSON.
+//!
+//! Owned by this module: the shape of a [`Definition`] and of everything in it.
+//! The reader makes them; neroman stores them, compares them when a source is
+//! read again and turns them into runs. Nothing here touches the disk.
+
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// A place in a source: lines and columns count from one, columns in characters.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Place {
+    /// The file as it is shown to the user.
+    pub file: String,
+    /// Line, from one.
+    pub line: u32,
+    /// Column in characters, from one.
+    pub column: u32,
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{}:{}", self.file, self.line, self.column)
+    }
+}
+
+/// What was named when the source was added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SourceKind {
+    /// A folder: `neronet.yaml`, else `config.yaml`, is looked for at each reading.
+    Folder,
+    /// One YAML file.
+    File,
+}
+
+/// Where definitions come from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Source {
+    /// The path to read again: the folder or the file, absolute.
+    pub path: PathBuf,
+    /// What that path is.
+    pub kind: SourceKind,
+    /// The YAML file that was read, absolute.
+    pub file: PathBuf,
+    /// The folder that experiments of this source work from, absolute.
+    pub folder: PathBuf,
+    /// BLAKE3 of the file's bytes, in hexadecimal.
+    pub digest: String,
+}
+
+/// One experiment, completely resolved: inherited, expanded and filled in.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Definition {
+    /// The name, unique within its collection; any characters.
+    pub name: String,
+    /// The collections; the first is the one that names are unique in.
+    pub collections: Vec<String>,
+    /// The folder that it works from, absolute.
+    pub folder: PathBuf,
+    /// Where its block begins.
+    pub place: Place,
+    /// Program and arguments, filled in. Empty only beside a [`NotBuilt`] that says why.
+    pub argv: Vec<String>,
+    /// The command as one line to read, quoted for a shell.
+    pub command_text: String,
+    /// Parameters in the order of the file.
+    pub params: Vec<Param>,
+    /// Environment in the order of the file; `None` unsets.
+    pub env: Vec<(String, Option<String>)>,
+    /// What the run needs.
+    pub resources: Resources,
+    /// Globs of what travels with the run; `None` is the whole folder.
+    pub files: Option<Vec<String>>,
+    /// Paths below the folder that exist and must travel.
+    pub required_files: Vec<String>,
+    /// The program's file, where the original's `main_code_file` names it.
+    pub main_file: Option<String>,
+    /// What comes home.
+    pub outputs: Vec<Output>,
+    /// Standing rules, those of `conditions` first in the order of the file.
+    pub rules: Vec<RuleDef>,
+    /// Patterns over lines of output, with named groups; they compile as
+    /// `regex::bytes` without Unicode classes.
+    pub metric_patterns: Vec<String>,
+    /// How the run is watched.
+    pub monitor: Monitor,
+    /// How output reaches the log.
+    pub buffering: Buffering,
+    /// Where results go instead of `results/` of the folder.
+    pub results_dir: Option<String>,
+    /// A user's remark on the experiment.
+    pub custom_msg: Option<String>,
+    /// One more `#SBATCH` line, for SLURM nodes only.
+    pub sbatch_args: Option<String>,
+    /// Words that are understood and not built: `start` refuses with each.
+    pub not_built: Vec<NotBuilt>,
+    /// Remarks for the user on this experiment.
+    pub notes: Vec<String>,
+}
+
+impl Definition {
+    /// The collection that the name is unique in.
+    pub fn collection(&self) -> &str {
+        self.collections.first().map_or("", String::as_str)
+    }
+
+    /// A digest of what the definition says, without places and notes: equal for two
+    /// readings between which only comments, blanks or other experiments changed.
+    pub fn fingerprint(&self) -> String {
+        let mut bare = self.clone();
+        bare.notes.clear();
+        let nowhere = Place {
+            file: String::new(),
+            line: 0,
+            column: 0,
+        };
+        bare.place = nowhere.clone();
+        for rule in &mut bare.rules {
+            rule.place = nowhere.clone();
+        }
+        for word in &mut bare.not_built {
+            word.place = nowhere.clone();
+        }
+        let json = serde_json::to_vec(&bare).expect("a definition has string keys only");
+        blake3::hash(&json).to_hex().to_string()
+    }
+}
+
+/// A parameter: the text that reaches the job and the name, and its typed value.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Param {
+    /// The parameter's name.
+    pub name: String,
+    /// The value letter for letter as it was written, or computed.
+    pub text: String,
+    /// The value that expressions use.
+    pub value: Value,
+}
+
+/// A typed value.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Value {
+    /// `null`, `~`.
+    Null,
+    /// `true`, `no`, `On` and so on, written plainly.
+    Bool(bool),
+    /// A whole number that fits.
+    Int(i64),
+    /// Any other number.
+    #[serde(with = "float_text")]
+    Float(f64),
+    /// Everything else, and whatever is quoted.
+    Text(String),
+}
+
+impl Value {
+    /// The value as a number, if it is one.
+    pub fn number(&self) -> Option<f64> {
+        match self {
+            Value::Int(n) => Some(*n as f64),
+            Value::Float(x) => Some(*x),
+            Value::Null | Value::Bool(_) | Value::Text(_) => None,
+        }
+    }
+}
+
+/// What a run needs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Resources {
+    /// Processors of the whole run; fractions are allowed.
+    pub cpus: f64,
+    /// Memory of the whole run.
+    pub memory_bytes: Option<u64>,
+    /// The longest the run may take.
+    pub time_ms: Option<u64>,
+}
+
+impl Default for Resources {
+    fn default() -> Self {
+        Self {
+            cpus: 1.0,
+            memory_bytes: None,
+            time_ms: None,
+        }
+    }
+}
+
+/// One entry of `outputs`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Output {
+    /// A glob below the run's working folder, or the stream's file name.
+    pub path: String,
+    /// Set when the entry names a stream and not a file.
+    pub stream: Option<Stream>,
+    /// When it comes home.
+    pub fetch: Fetch,
+    /// Larger files stay on the node; `None` is the default of 1 GiB.
+    pub max_bytes: Option<u64>,
+}
+
+/// A stream of the job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stream {
+    /// `stdout`, `stdout.log`.
+    Stdout,
+    /// `stderr`, `stderr.log`.
+    Stderr,
+}
+
+/// When an output comes home.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fetch {
+    /// As it is produced, and at the end.
+    #[default]
+    Live,
+    /// At the end only.
+    End,
+}
+
+/// A standing rule.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RuleDef {
+    /// The name of the `conditions` entry it was made from.
+    pub name: Option<String>,
+    /// What it does.
+    pub action: RuleAction,
+    /// The expression in its canonical form.
+    pub text: String,
+    /// The expression as it was written, or made from a condition.
+    pub written: String,
+    /// Where it was written.
+    pub place: Place,
+}
+
+/// What a rule does when it fires.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RuleAction {
+    /// Ends the run.
+    Abort,
+    /// Marks the run with a warning.
+    Warn,
+    /// Tells the user.
+    Notify,
+}
+
+/// How a run is watched.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Monitor {
+    /// Time between two looks at the job.
+    pub interval_ms: u64,
+    /// Time between the polite signal and the final one.
+    pub grace_ms: u64,
+    /// What happens to processes left when the main one has ended.
+    pub strays: Strays,
+}
+
+impl Default for Monitor {
+    fn default() -> Self {
+        Self {
+            interval_ms: 10_000,
+            grace_ms: 30_000,
+            strays: Strays::Kill,
+        }
+    }
+}
+
+/// What happens to processes that outlive the main one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Strays {
+    /// They are ended.
+    Kill,
+    /// The run goes on until they end.
+    Wait,
+}
+
+/// How the job's output reaches its log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Buffering {
+    /// Environment variables ask interpreters to write at once.
+    #[default]
+    Unbuffered,
+    /// `line_buffered: true`: the job starts under `stdbuf -oL`.
+    Line,
+    /// `buffered: true`: everything is left alone.
+    Untouched,
+}
+
+/// A word that is understood and has no effect yet.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct NotBuilt {
+    /// The word, with the field it stands in: `resources.gpus`.
+    pub word: String,
+    /// Where it was written.
+    pub place: Place,
+}
+
+/// A remark on a source.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Note {
+    /// What there is to say.
+    pub text: String,
+    /// Where, if at one place.
+    pub place: Option<Place>,
+}
+
+/// Floats as JSON numbers, and `"inf"`, `"-inf"`, `"nan"` where JSON has none.
+mod float_text {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Either {
+        Number(f64),
+        Text(String),
+    }
+
+    pub(super) fn serialize<S: Serializer>(x: &f64, to: S) -> Result<S::Ok, S::Error> {
+        if x.is_finite() {
+            to.serialize_f64(*x)
+        } else {
+            to.collect_str(x)
+        }
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+        match Either::deserialize(from)? {
+            Either::Number(x) => Ok(x),
+            Either::Text(text) => text.parse().map_err(D::Error::custom),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_survive_json() {
+        let values = [
+            Value::Null,
+            Value::Bool(false),
+            Value::Int(i64::MAX),
+            Value::Float(0.1),
+            Value::Float(f64::NEG_INFINITY),
+            Value::Text("no".into()),
+        ];
+        for value in values {
+            let json = serde_json::to_string(&value).unwrap();
+            let back: Value = serde_json::from_str(&json).unwrap();
+            assert_eq!(back, value, "{json}");
+        }
+        let nan = serde_json::to_string(&Value::Float(f64::NAN)).unwrap();
+        let back: Value = serde_json::from_str(&nan).unwrap();
+        assert!(matches!(back, Value::Float(x) if x.is_nan()), "{nan}");
+    }
+}

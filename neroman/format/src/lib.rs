@@ -14,6 +14,12 @@
 
 mod definition;
 mod problem;
+mod pyformat;
+mod range;
+mod scalar;
+mod source;
+mod tree;
+mod words;
 
 pub use definition::{
     Buffering, Definition, Fetch, Monitor, NotBuilt, Note, Output, Param, Place, Resources,

@@ -1,0 +1,541 @@
+//! Templates in the manner of Python's `str.format`.
+//!
+//! `{name}` is the parameter's text as it was written; `{name:spec}` formats its typed
+//! value as Python would. Positions, attributes, conversions and nested specs have no
+//! sense here and are refused with the place inside the template.
+
+use crate::definition::{Param, Value};
+use crate::problem::quoted;
+
+/// A parsed template.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Template {
+    pieces: Vec<Piece>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Piece {
+    Literal(String),
+    Place {
+        name: String,
+        spec: Option<Spec>,
+        offset: usize,
+    },
+}
+
+/// What is wrong, and at which byte of the template.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TemplateError {
+    pub(crate) offset: usize,
+    pub(crate) message: String,
+    pub(crate) hint: String,
+}
+
+/// What a name in a template stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NameKind {
+    /// A parameter.
+    Parameter,
+    /// A word that another field will fill once it is built; it stays as it is.
+    Later,
+    /// Nothing.
+    Unknown,
+}
+
+impl Template {
+    /// Parses a template; `kind` says what names mean. All unknown names are reported.
+    pub(crate) fn parse(
+        text: &str,
+        kind: &dyn Fn(&str) -> NameKind,
+        unknown_hint: &dyn Fn(&str) -> String,
+    ) -> Result<Self, Vec<TemplateError>> {
+        let mut pieces = Vec::new();
+        let mut errors = Vec::new();
+        let mut literal = String::new();
+        let mut rest = text;
+        while let Some(at) = rest.find(['{', '}']) {
+            let offset = text.len() - rest.len() + at;
+            literal.push_str(&rest[..at]);
+            let brace = &rest[at..at + 1];
+            rest = &rest[at + 1..];
+            if let Some(after) = rest.strip_prefix(brace) {
+                literal.push_str(brace);
+                rest = after;
+                continue;
+            }
+            if brace == "}" {
+                errors.push(error(offset, "a `}` closes nothing", "write `}}` for the character"));
+                continue;
+            }
+            let Some(end) = rest.find('}') else {
+                errors.push(error(offset, "a `{` is not closed", "write `{{` for the character"));
+                break;
+            };
+            let field = &rest[..end];
+            rest = &rest[end + 1..];
+            match place(field, offset, kind, unknown_hint) {
+                Ok(None) => literal.push_str(&format!("{{{field}}}")),
+                Ok(Some(piece)) => {
+                    if !literal.is_empty() {
+                        pieces.push(Piece::Literal(std::mem::take(&mut literal)));
+                    }
+                    pieces.push(piece);
+                }
+                Err(problem) => errors.push(problem),
+            }
+        }
+        literal.push_str(rest);
+        if !literal.is_empty() {
+            pieces.push(Piece::Literal(literal));
+        }
+        if errors.is_empty() {
+            Ok(Self { pieces })
+        } else {
+            Err(errors)
+        }
+    }
+
+    /// The names that are filled in.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.pieces.iter().filter_map(|piece| match piece {
+            Piece::Place { name, .. } => Some(name.as_str()),
+            Piece::Literal(_) => None,
+        })
+    }
+
+    /// The text with all places filled.
+    pub(crate) fn fill(&self, params: &[Param]) -> Result<String, TemplateError> {
+        let mut text = String::new();
+        for piece in &self.pieces {
+            match piece {
+                Piece::Literal(literal) => text.push_str(literal),
+                Piece::Place { name, spec, offset } => {
+                    let param = params
+                        .iter()
+                        .find(|p| p.name == *name)
+                        .expect("parsing found every name among the parameters");
+                    match spec {
+                        None => text.push_str(&param.text),
+                        Some(spec) => {
+                            text.push_str(&spec.format(param).map_err(|why| TemplateError {
+                                offset: *offset,
+                                message: why,
+                                hint: format!("write `{{{name}}}` to put it as it was written"),
+                            })?);
+                        }
+                    }
+                }
+            }
+        }
+        Ok(text)
+    }
+}
+
+fn error(offset: usize, message: impl Into<String>, hint: impl Into<String>) -> TemplateError {
+    TemplateError {
+        offset,
+        message: message.into(),
+        hint: hint.into(),
+    }
+}
+
+/// One `{…}`; `None` for a name that stays as it is.
+fn place(
+    field: &str,
+    offset: usize,
+    kind: &dyn Fn(&str) -> NameKind,
+    unknown_hint: &dyn Fn(&str) -> String,
+) -> Result<Option<Piece>, TemplateError> {
+    // A parameter may hold any character; its whole name comes before Python's syntax.
+    let (name, format) = match kind(field) {
+        NameKind::Parameter => (field, None),
+        NameKind::Later => return Ok(None),
+        NameKind::Unknown => {
+            let (name, format) = match field.split_once(':') {
+                Some((name, format)) => (name, Some(format)),
+                None => (field, None),
+            };
+            (conversion(name, offset)?, format)
+        }
+    };
+    match kind(name) {
+        NameKind::Parameter => {}
+        NameKind::Later => return Ok(None),
+        NameKind::Unknown => return Err(unknown(field, name, offset, unknown_hint)),
+    }
+    let spec = match format {
+        None | Some("") => None,
+        Some(text) => Some(Spec::parse(text).ok_or_else(|| {
+            error(
+                offset,
+                format!("{} is no format that is understood", quoted(text)),
+                "built are fill and align, sign, width, `.precision` and one of d f e g % s x o b",
+            )
+        })?),
+    };
+    Ok(Some(Piece::Place {
+        name: name.to_owned(),
+        spec,
+        offset,
+    }))
+}
+
+/// Takes `!s` off, which changes nothing.
+fn conversion(name: &str, offset: usize) -> Result<&str, TemplateError> {
+    match name.rsplit_once('!') {
+        Some((name, "s")) => Ok(name),
+        Some((_, "r" | "a")) => Err(error(
+            offset,
+            "conversions (`!r`, `!a`) are not understood",
+            "the text reaches the job as it was written; leave the conversion out",
+        )),
+        _ => Ok(name),
+    }
+}
+
+fn unknown(
+    field: &str,
+    name: &str,
+    offset: usize,
+    hint: &dyn Fn(&str) -> String,
+) -> TemplateError {
+    let head = name.split(['.', '[']).next().unwrap_or("");
+    let digits = name.bytes().all(|b| b.is_ascii_digit());
+    if digits {
+        return error(
+            offset,
+            "places without a name are not understood",
+            "name the parameter: `{name}`; write `{{}}` for the two characters",
+        );
+    }
+    if field.contains(['"', '\'', ' ', ',', '{', '\n']) {
+        return error(
+            offset,
+            format!("{} names no parameter", quoted(field)),
+            "write `{{` and `}}` where the braces themselves are meant",
+        );
+    }
+    if head != name && !head.is_empty() {
+        let hint = hint(name);
+        return error(
+            offset,
+            format!("{} names no parameter", quoted(name)),
+            if hint.is_empty() {
+                "attributes and indexes are not understood".to_owned()
+            } else {
+                hint
+            },
+        );
+    }
+    error(offset, format!("{} names no parameter", quoted(name)), hint(name))
+}
+
+/// A format specification: `[[fill]align][sign][0][width][.precision][type]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Spec {
+    fill: char,
+    align: Option<char>,
+    sign: Option<char>,
+    width: usize,
+    precision: Option<usize>,
+    kind: Option<char>,
+}
+
+/// No argument is padded further, no number has more digits.
+const WIDTH_MAX: usize = 1000;
+
+impl Spec {
+    fn parse(text: &str) -> Option<Self> {
+        let chars: Vec<char> = text.chars().collect();
+        let mut at = 0;
+        let is_align = |c: Option<&char>| matches!(c, Some('<' | '>' | '^' | '='));
+        let mut spec = Self {
+            fill: ' ',
+            align: None,
+            sign: None,
+            width: 0,
+            precision: None,
+            kind: None,
+        };
+        if is_align(chars.get(1)) {
+            spec.fill = chars[0];
+            spec.align = Some(chars[1]);
+            at = 2;
+        } else if is_align(chars.first()) {
+            spec.align = Some(chars[0]);
+            at = 1;
+        }
+        if let Some(sign @ ('+' | '-' | ' ')) = chars.get(at) {
+            spec.sign = Some(*sign);
+            at += 1;
+        }
+        if chars.get(at) == Some(&'0') {
+            if spec.align.is_none() {
+                spec.fill = '0';
+                spec.align = Some('=');
+            }
+            at += 1;
+        }
+        let digits = |from: usize| {
+            let length = chars[from..].iter().take_while(|c| c.is_ascii_digit()).count();
+            (from + length, chars[from..from + length].iter().collect::<String>())
+        };
+        let (next, width) = digits(at);
+        at = next;
+        if !width.is_empty() {
+            spec.width = width.parse().ok().filter(|w| *w <= WIDTH_MAX)?;
+        }
+        if chars.get(at) == Some(&'.') {
+            let (next, precision) = digits(at + 1);
+            at = next;
+            spec.precision = Some(precision.parse().ok().filter(|p| *p <= WIDTH_MAX)?);
+        }
+        if let Some(kind) = chars.get(at) {
+            if !"dfFeEgG%sxXob".contains(*kind) {
+                return None;
+            }
+            spec.kind = Some(*kind);
+            at += 1;
+        }
+        (at == chars.len()).then_some(spec)
+    }
+
+    /// Formats as Python does, except that text without a type keeps its letters.
+    fn format(&self, param: &Param) -> Result<String, String> {
+        let refuse = |what: &str| {
+            let kind = self.kind.map_or(String::new(), |k| format!(" `{k}`"));
+            Err(format!("the format{kind} does not fit {} = {}: {what}", quoted(&param.name), quoted(&param.text)))
+        };
+        let number = match &param.value {
+            Value::Bool(truth) => Some(f64::from(u8::from(*truth))),
+            value => value.number(),
+        };
+        let is_text = matches!(param.value, Value::Text(_) | Value::Null | Value::Bool(_));
+        match self.kind {
+            None | Some('s') if is_text => self.text(&param.text),
+            Some('s') => refuse("it is a number"),
+            Some('d' | 'x' | 'X' | 'o' | 'b') => match &param.value {
+                _ if self.precision.is_some() => refuse("whole numbers have no precision"),
+                Value::Int(n) => Ok(self.padded(*n < 0, &whole(n.unsigned_abs(), self.kind))),
+                Value::Bool(truth) => Ok(self.padded(false, &whole(u64::from(*truth), self.kind))),
+                _ => refuse("it is no whole number"),
+            },
+            None if self.precision.is_none() => {
+                // Python prints a number anew here; ours keep the text they have.
+                let negative = param.text.starts_with('-');
+                let text = param.text.trim_start_matches(['-', '+']);
+                Ok(self.padded(negative, text))
+            }
+            None if matches!(param.value, Value::Int(_)) => refuse("whole numbers have no precision"),
+            Some(_) | None => match number {
+                None => refuse("it is no number"),
+                Some(x) if !x.is_finite() => {
+                    Ok(self.padded(x < 0.0, if x.is_nan() { "nan" } else { "inf" }))
+                }
+                Some(x) => Ok(self.padded(x.is_sign_negative(), &self.float(x.abs()))),
+            },
+        }
+        .map(|text: String| text)
+    }
+
+    fn text(&self, text: &str) -> Result<String, String> {
+        if self.sign.is_some() || self.align == Some('=') {
+            return Err(format!("signs and zeros are for numbers, and {} is text", quoted(text)));
+        }
+        let cut: String = text.chars().take(self.precision.unwrap_or(usize::MAX)).collect();
+        Ok(self.aligned(&cut, '<'))
+    }
+
+    fn float(&self, x: f64) -> String {
+        let precision = self.precision.unwrap_or(6);
+        match self.kind {
+            Some('f' | 'F') => format!("{x:.precision$}"),
+            Some('%') => format!("{:.precision$}%", x * 100.0),
+            Some('e') => exponential(x, precision),
+            Some('E') => exponential(x, precision).to_uppercase(),
+            Some('G') => general(x, precision).to_uppercase(),
+            Some(_) => general(x, precision),
+            None => {
+                let text = general(x, precision);
+                let whole = text.bytes().all(|b| b.is_ascii_digit());
+                if whole { format!("{text}.0") } else { text }
+            }
+        }
+    }
+
+    /// A number without its sign, padded.
+    fn padded(&self, negative: bool, digits: &str) -> String {
+        let sign = match (negative, self.sign) {
+            (true, _) => "-",
+            (false, Some('+')) => "+",
+            (false, Some(' ')) => " ",
+            (false, _) => "",
+        };
+        if self.align == Some('=') {
+            let used = sign.len() + digits.chars().count();
+            let fill: String = std::iter::repeat_n(self.fill, self.width.saturating_sub(used)).collect();
+            return format!("{sign}{fill}{digits}");
+        }
+        self.aligned(&format!("{sign}{digits}"), '>')
+    }
+
+    fn aligned(&self, text: &str, default: char) -> String {
+        let missing = self.width.saturating_sub(text.chars().count());
+        let left = match self.align.unwrap_or(default) {
+            '<' => 0,
+            '^' => missing / 2,
+            _ => missing,
+        };
+        let fill = |count| std::iter::repeat_n(self.fill, count).collect::<String>();
+        format!("{}{text}{}", fill(left), fill(missing - left))
+    }
+}
+
+fn whole(n: u64, kind: Option<char>) -> String {
+    match kind {
+        Some('x') => format!("{n:x}"),
+        Some('X') => format!("{n:X}"),
+        Some('o') => format!("{n:o}"),
+        Some('b') => format!("{n:b}"),
+        _ => n.to_string(),
+    }
+}
+
+/// `1.50e-03`: Python's exponent has a sign and two digits.
+fn exponential(x: f64, precision: usize) -> String {
+    let text = format!("{x:.precision$e}");
+    let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    let (sign, digits) = match exponent.strip_prefix('-') {
+        Some(digits) => ('-', digits),
+        None => ('+', exponent),
+    };
+    format!("{mantissa}e{sign}{digits:0>2}")
+}
+
+/// Python's `g`: significant digits, an exponent where it is shorter, no trailing zeros.
+fn general(x: f64, precision: usize) -> String {
+    let precision = precision.max(1);
+    let scientific = exponential(x, precision - 1);
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i64 = exponent.parse().unwrap_or(0);
+    let wide = i64::try_from(precision).unwrap_or(i64::MAX);
+    let trim = |text: &str| match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text.to_owned(),
+    };
+    if (-4..wide).contains(&exponent) {
+        let places = usize::try_from(wide - 1 - exponent).unwrap_or(0);
+        return trim(&format!("{x:.places$}"));
+    }
+    let tail = &scientific[mantissa.len()..];
+    format!("{}{tail}", trim(mantissa))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scalar::typed;
+    use proptest::prelude::*;
+
+    fn params(list: &[(&str, &str)]) -> Vec<Param> {
+        list.iter()
+            .map(|(name, text)| Param {
+                name: (*name).into(),
+                text: (*text).into(),
+                value: typed(text, true),
+            })
+            .collect()
+    }
+
+    fn fill(template: &str, list: &[(&str, &str)]) -> Result<String, String> {
+        let params = params(list);
+        let kind = |name: &str| match params.iter().any(|p| p.name == name) {
+            true => NameKind::Parameter,
+            false if name == "repeat" => NameKind::Later,
+            false => NameKind::Unknown,
+        };
+        let parsed = Template::parse(template, &kind, &|_| String::new())
+            .map_err(|e| format!("{}: {}", e[0].offset, e[0].message))?;
+        parsed.fill(&params).map_err(|e| e.message)
+    }
+
+    /// The right column was printed by Python 3, but for values without a type.
+    #[test]
+    fn values_are_formatted_as_python_does() {
+        let table = [
+            ("{x}", "0.10", "0.10"),
+            ("a{{b}}{x}", "1", "a{b}1"),
+            ("{x!s}", "no", "no"),
+            ("{x:}", "no", "no"),
+            ("{x:03d}", "7", "007"),
+            ("{x:03d}", "-7", "-07"),
+            ("{x:d}", "010", "10"),
+            ("{x:5}|", "42", "   42|"),
+            ("{x:5}|", "ab", "ab   |"),
+            ("{x:>5}", "ab", "   ab"),
+            ("{x:*^5}", "ab", "*ab**"),
+            ("{x:.1}", "abc", "a"),
+            ("{x:.2f}", "3", "3.00"),
+            ("{x:.2f}", "0.005", "0.01"),
+            ("{x:+.1f}", "2.25", "+2.2"),
+            ("{x:08.3f}", "-3.14159", "-003.142"),
+            ("{x:e}", "12345", "1.234500e+04"),
+            ("{x:.1E}", "0.00012", "1.2E-04"),
+            ("{x:g}", "0.0001", "0.0001"),
+            ("{x:g}", "0.00001", "1e-05"),
+            ("{x:g}", "1234567", "1.23457e+06"),
+            ("{x:g}", "100000", "100000"),
+            ("{x:.3}", "1234.5", "1.23e+03"),
+            ("{x:.3}", "2.0", "2.0"),
+            ("{x:.0%}", "0.25", "25%"),
+            ("{x:x}", "255", "ff"),
+            ("{x:b}", "5", "101"),
+            ("{x:d}", "true", "1"),
+            ("{x:6}", "0.10", "  0.10"),
+            ("{x:f}", ".inf", "inf"),
+        ];
+        for (template, value, want) in table {
+            let got = fill(template, &[("x", value)]);
+            assert_eq!(got.as_deref(), Ok(want), "{template} {value}");
+        }
+    }
+
+    #[test]
+    fn odd_names_are_found_whole() {
+        let list = [("a.b", "1"), ("c:d", "2"), ("e f", "3")];
+        assert_eq!(fill("{a.b} {c:d} {e f} {repeat}", &list).as_deref(), Ok("1 2 3 {repeat}"));
+    }
+
+    #[test]
+    fn bad_templates_are_refused() {
+        let table = [
+            ("ab {x", "3: a `{` is not closed"),
+            ("ab }", "3: a `}` closes nothing"),
+            ("{}", "0: places without a name are not understood"),
+            ("{0}", "0: places without a name are not understood"),
+            ("{y}", "0: `y` names no parameter"),
+            ("{x.real}", "0: `x.real` names no parameter"),
+            ("{x!r}", "0: conversions (`!r`, `!a`) are not understood"),
+            ("{x:,}", "0: `,` is no format that is understood"),
+            ("{x:#x}", "0: `#x` is no format that is understood"),
+            ("{x:{w}}", "0: `{w` is no format that is understood"),
+            ("{x:99999}", "0: `99999` is no format that is understood"),
+            ("{x:.2d}", "the format `d` does not fit `x` = `7`: whole numbers have no precision"),
+            ("{x:s}", "the format `s` does not fit `x` = `7`: it is a number"),
+            ("{t:d}", "the format `d` does not fit `t` = `ab`: it is no whole number"),
+            ("{t:.2f}", "the format `f` does not fit `t` = `ab`: it is no number"),
+            ("{t:03}", "signs and zeros are for numbers, and `ab` is text"),
+        ];
+        for (template, want) in table {
+            let got = fill(template, &[("x", "7"), ("t", "ab")]);
+            assert_eq!(got, Err(want.to_owned()), "{template}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_template_panics(template in "[{}:!.<>=0-9a-z%+ é]*", value in ".*") {
+            drop(fill(&template, &[("a", &value), ("x", "1.5")]));
+        }
+    }
+}

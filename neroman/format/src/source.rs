@@ -1,0 +1,268 @@
+//! Finds the file of a source, reads it and knows its lines.
+//!
+//! The only module that looks at the disk, apart from the checks that named files
+//! exist. It refuses what is no text before YAML sees it, with the place.
+
+use crate::definition::{Place, Source, SourceKind};
+use crate::problem::{Problem, printable};
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+/// No honest description is larger; a bigger file is some other thing by mistake.
+const FILE_BYTES_MAX: u64 = 64 << 20;
+
+/// A position inside the file, as the parser counts: from one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Mark {
+    pub(crate) line: u32,
+    pub(crate) column: u32,
+}
+
+/// The text of a file and where its lines begin.
+#[derive(Debug)]
+pub(crate) struct Text {
+    /// The file's name as it is shown.
+    pub(crate) file: String,
+    /// The text without a byte order mark.
+    pub(crate) text: String,
+    line_starts: Vec<usize>,
+}
+
+impl Text {
+    pub(crate) fn new(file: String, text: String) -> Self {
+        let line_starts = line_starts(&text);
+        Self {
+            file,
+            text,
+            line_starts,
+        }
+    }
+
+    /// The place of a mark, for storing.
+    pub(crate) fn place(&self, mark: Mark) -> Place {
+        Place {
+            file: self.file.clone(),
+            line: mark.line,
+            column: mark.column,
+        }
+    }
+
+    /// A mistake at a mark, with its line.
+    pub(crate) fn problem(
+        &self,
+        mark: Mark,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> Problem {
+        let hint = hint.into();
+        Problem {
+            place: Some(self.place(mark)),
+            message: message.into(),
+            hint: (!hint.is_empty()).then_some(hint),
+            source_line: Some(self.line(mark.line).to_owned()),
+        }
+    }
+
+    /// A line without its end; the one behind the last is empty.
+    pub(crate) fn line(&self, number: u32) -> &str {
+        let index = number.saturating_sub(1) as usize;
+        let Some(&start) = self.line_starts.get(index) else {
+            return "";
+        };
+        let end = self
+            .line_starts
+            .get(index + 1)
+            .map_or(self.text.len(), |&next| next);
+        self.text[start..end].trim_end_matches(['\n', '\r'])
+    }
+}
+
+/// Lines end as YAML ends them: with LF, CR LF or CR.
+fn line_starts(text: &str) -> Vec<usize> {
+    let bytes = text.as_bytes();
+    let mut starts = vec![0];
+    for (index, byte) in bytes.iter().enumerate() {
+        let ends = match byte {
+            b'\n' => true,
+            b'\r' => bytes.get(index + 1) != Some(&b'\n'),
+            _ => false,
+        };
+        if ends {
+            starts.push(index + 1);
+        }
+    }
+    starts
+}
+
+/// Finds and reads the file that a path stands for.
+pub(crate) fn open(path: &Path) -> Result<(Source, Text), Problem> {
+    let (file, kind) = locate(path)?;
+    let bytes = read(&file)?;
+    let digest = blake3::hash(&bytes).to_hex().to_string();
+    let shown = shown(&file);
+    let text = decode(&shown, bytes)?;
+    let file = absolute(&file)?;
+    let folder = file.parent().unwrap_or(Path::new("/")).to_path_buf();
+    if folder.to_str().is_none() {
+        return Err(Problem::of_file(
+            format!("the name of {shown} is not UTF-8"),
+            "rename the folder: its name becomes part of commands and records",
+        ));
+    }
+    let source = Source {
+        path: match kind {
+            SourceKind::Folder => folder.clone(),
+            SourceKind::File => file.clone(),
+        },
+        kind,
+        file,
+        folder,
+        digest,
+    };
+    Ok((source, Text::new(shown, text)))
+}
+
+fn shown(path: &Path) -> String {
+    printable(&path.display().to_string())
+}
+
+/// The file itself, or the description inside a folder.
+fn locate(path: &Path) -> Result<(PathBuf, SourceKind), Problem> {
+    let meta = fs::metadata(path).map_err(|e| unreadable(path, &e))?;
+    if meta.is_file() {
+        return match path.extension().and_then(|e| e.to_str()) {
+            Some("yaml" | "yml") | None => Ok((path.to_path_buf(), SourceKind::File)),
+            Some(_) => Err(Problem::of_file(
+                format!("{} is not a YAML file", shown(path)),
+                "name the folder with neronet.yaml or config.yaml, or a .yaml file",
+            )),
+        };
+    }
+    if !meta.is_dir() {
+        return Err(Problem::of_file(
+            format!("{} is neither a folder nor a file", shown(path)),
+            "name an experiment folder or a .yaml file",
+        ));
+    }
+    for name in ["neronet.yaml", "config.yaml"] {
+        let file = path.join(name);
+        match fs::metadata(&file) {
+            Ok(_) => return Ok((file, SourceKind::Folder)),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            Err(e) => return Err(unreadable(&file, &e)),
+        }
+    }
+    let near = ["neronet.yml", "config.yml"]
+        .into_iter()
+        .find(|name| path.join(name).exists());
+    let hint = match near {
+        Some(name) => format!(
+            "rename {name} to {}.yaml",
+            name.trim_end_matches(".yml")
+        ),
+        None => "`neroman template NAME CMD…` writes one".to_owned(),
+    };
+    Err(Problem::of_file(
+        format!("{} has neither neronet.yaml nor config.yaml", shown(path)),
+        hint,
+    ))
+}
+
+fn read(file: &Path) -> Result<Vec<u8>, Problem> {
+    let meta = fs::metadata(file).map_err(|e| unreadable(file, &e))?;
+    if !meta.is_file() {
+        // Opening a pipe would wait for its writer.
+        return Err(Problem::of_file(
+            format!("{} is not a plain file", shown(file)),
+            "name an experiment folder or a .yaml file",
+        ));
+    }
+    let mut bytes = Vec::new();
+    fs::File::open(file)
+        .and_then(|f| f.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes))
+        .map_err(|e| unreadable(file, &e))?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        return Err(Problem::of_file(
+            format!("{} is larger than {} MiB", shown(file), FILE_BYTES_MAX >> 20),
+            "write ranges and lists instead of single experiments, or several files",
+        ));
+    }
+    Ok(bytes)
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> Problem {
+    let name = shown(path);
+    match error.kind() {
+        io::ErrorKind::NotFound => Problem::of_file(
+            format!("{name} does not exist"),
+            "name an experiment folder or a .yaml file",
+        ),
+        io::ErrorKind::PermissionDenied => Problem::of_file(
+            format!("{name} may not be read"),
+            "ask its owner for the right to read, or copy it",
+        ),
+        _ => Problem::of_file(format!("cannot read {name}: {error}"), "try again"),
+    }
+}
+
+fn absolute(path: &Path) -> Result<PathBuf, Problem> {
+    let has_parent = path
+        .components()
+        .any(|c| matches!(c, std::path::Component::ParentDir));
+    // Links stay as the user named them, except where `..` depends on them.
+    let result = if has_parent {
+        fs::canonicalize(path)
+    } else {
+        std::path::absolute(path)
+    };
+    result.map_err(|e| unreadable(path, &e))
+}
+
+fn decode(shown: &str, bytes: Vec<u8>) -> Result<String, Problem> {
+    if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
+        return Err(Problem::of_file(
+            format!("{shown} is UTF-16"),
+            "save it as UTF-8",
+        ));
+    }
+    let text = match String::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(error) => return Err(not_utf8(shown, &error.utf8_error(), error.as_bytes())),
+    };
+    let text = match text.strip_prefix('\u{feff}') {
+        Some(rest) => rest.to_owned(),
+        None => text,
+    };
+    if let Some(offset) = text.find('\0') {
+        let text = Text::new(shown.to_owned(), text);
+        return Err(text.problem(
+            mark_of(&text.text[..offset]),
+            "a NUL character stands in the file",
+            "save it as UTF-8 text; UTF-16 and binary files are not read",
+        ));
+    }
+    Ok(text)
+}
+
+fn not_utf8(shown: &str, error: &std::str::Utf8Error, bytes: &[u8]) -> Problem {
+    let good = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
+    let mark = mark_of(good.trim_start_matches('\u{feff}'));
+    let byte = bytes[error.valid_up_to()];
+    let text = Text::new(shown.to_owned(), String::from_utf8_lossy(bytes).into_owned());
+    text.problem(
+        mark,
+        format!("the byte 0x{byte:02x} is not UTF-8"),
+        "save the file as UTF-8",
+    )
+}
+
+/// The mark of what follows a text.
+fn mark_of(before: &str) -> Mark {
+    let starts = line_starts(before);
+    let start = starts.last().copied().unwrap_or(0);
+    Mark {
+        line: u32::try_from(starts.len()).unwrap_or(u32::MAX),
+        column: u32::try_from(before[start..].chars().count() + 1).unwrap_or(u32::MAX),
+    }
+}

@@ -1,1 +1,13 @@
-//! placeholder
+//! The rig: a Neronet home of its own for each test, with the real programs,
+//! an environment that holds nothing by accident, and an end that leaves
+//! nothing behind.
+//!
+//! Tests wait for conditions with a deadline and print the last state seen.
+
+pub mod home;
+pub mod processes;
+pub mod wait;
+
+pub use home::{Home, Ran};
+pub use processes::{Part, parts};
+pub use wait::{DEADLINE, until};

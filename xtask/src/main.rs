@@ -1,11 +1,18 @@
 //! The project's own tasks. Run `cargo xtask help`.
 
 mod codegen;
+mod demo;
+mod deps;
+mod packages;
+mod steps;
+mod test;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+
+use crate::steps::Steps;
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "The project's own tasks")]
@@ -16,6 +23,14 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
+    /// Build, run the examples on a home of their own, and show everything
+    Demo,
+    /// Install what the tests need and run every test
+    Test {
+        /// Also format, lints and docs: what a change must pass
+        #[arg(long)]
+        ci: bool,
+    },
     /// Generate the Rust of proto/*.proto (--check only compares)
     Codegen {
         #[arg(long)]
@@ -28,7 +43,10 @@ fn main() -> ExitCode {
         .parent()
         .expect("xtask lies in the workspace")
         .to_path_buf();
+    let mut steps = Steps::new(&root);
     let outcome = match Cli::parse().task {
+        Task::Demo => demo::run(&mut steps),
+        Task::Test { ci } => tested(&mut steps, ci),
         Task::Codegen { check } => codegen::run(&root, check),
     };
     match outcome {
@@ -38,4 +56,10 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn tested(steps: &mut Steps, ci: bool) -> Result<(), String> {
+    let outcome = test::run(steps, ci);
+    steps.print_slowest();
+    outcome
 }

@@ -1,0 +1,158 @@
+//! A job that behaves or misbehaves as told: the program that scenarios run.
+//!
+//! `nero-job ACTION [ARGUMENT…] [-- ACTION …]`: actions one after another.
+
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::process::{Command, ExitCode};
+use std::{env, fs, io, process};
+
+fn main() -> ExitCode {
+    let words: Vec<String> = env::args().skip(1).collect();
+    for action in words.split(|word| word == "--") {
+        let (name, arguments) = action.split_first().expect("an action");
+        if let Some(code) = act(name, arguments) {
+            return ExitCode::from(code);
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+/// Does one action; a code ends the job.
+fn act(name: &str, arguments: &[String]) -> Option<u8> {
+    let text = |index: usize| arguments.get(index).map_or("", String::as_str);
+    let number = |index: usize| text(index).parse::<u64>().expect("a number");
+    match name {
+        "exit" => return Some(number(0) as u8),
+        "print" => println!("{}", arguments.join(" ")),
+        "complain" => eprintln!("{}", arguments.join(" ")),
+        // Appends a line to a file in one write: "NAME run pid".
+        "note" => note(text(0), text(1)),
+        // Blocks until somebody opens the named pipe for writing.
+        "hold" => drop(fs::read(text(0)).expect("the pipe is there")),
+        "touch" => fs::write(text(0), "here\n").expect("writable"),
+        "metrics" => metrics(number(0)),
+        "long-line" => long_line(number(0)),
+        "bytes" => io::stdout()
+            .write_all(b"\xff\xfe\x00\x1b]52;c;aGk=\x07 loss 1\r\x9b31m\n")
+            .expect("stdout"),
+        "truncate" => truncate(),
+        "ignore-term" => ignore_term(),
+        "signal" => signal_self(number(0) as i32),
+        // A process that leaves the session and outlives its parent.
+        "daemon" => daemon(&arguments[0..]),
+        "child" => drop(again(arguments).spawn().expect("a child")),
+        "environment" => {
+            let mut all: Vec<_> = env::vars().collect();
+            all.sort();
+            for (name, value) in all {
+                println!("{name}={value}");
+            }
+        }
+        "fill" => return Some(fill(text(0))),
+        other => panic!("no such action: {other}"),
+    }
+    None
+}
+
+fn note(path: &str, what: &str) {
+    let run = env::var("NERO_RUN").unwrap_or_default();
+    let line = format!("{what} {run} {}\n", process::id());
+    let mut file = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(path)
+        .expect("a file");
+    file.write_all(line.as_bytes()).expect("writable");
+}
+
+fn metrics(count: u64) {
+    let mut out = io::BufWriter::new(io::stdout());
+    for step in 0..count {
+        writeln!(out, "step {step} loss {}", step as f64 / 2.0).expect("stdout");
+    }
+    out.flush().expect("stdout");
+}
+
+fn long_line(bytes: u64) {
+    let block = vec![b'x'; 1 << 16];
+    let mut left = bytes as usize;
+    let mut out = io::stdout().lock();
+    while left > 0 {
+        let part = left.min(block.len());
+        out.write_all(&block[..part]).expect("stdout");
+        left -= part;
+    }
+    out.write_all(b"\n").expect("stdout");
+}
+
+/// Cuts its own standard output and writes anew from the start.
+fn truncate() {
+    let own = OpenOptions::new()
+        .write(true)
+        .open("/proc/self/fd/1")
+        .expect("a file");
+    own.set_len(0).expect("own file");
+}
+
+fn ignore_term() {
+    for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP] {
+        // SAFETY: SIG_IGN is a valid disposition for each of these signals.
+        unsafe { libc::signal(signal, libc::SIG_IGN) };
+    }
+}
+
+fn signal_self(signal: i32) {
+    // SAFETY: sends a signal to this process; the default action is wanted.
+    unsafe {
+        libc::signal(signal, libc::SIG_DFL);
+        libc::raise(signal);
+    }
+}
+
+fn again(arguments: &[String]) -> Command {
+    let mut command = Command::new(env::current_exe().expect("a path"));
+    command.args(
+        arguments
+            .iter()
+            .map(|word| if word == "+" { "--" } else { word }),
+    );
+    command
+}
+
+/// Starts itself with the given actions (`+` between them), twice removed.
+fn daemon(arguments: &[String]) {
+    use std::os::unix::process::CommandExt as _;
+    let mut command = again(arguments);
+    // SAFETY: setsid and fork are allowed between fork and exec, and the
+    // parent half leaves at once without running anything of its own.
+    unsafe {
+        command.pre_exec(|| {
+            libc::setsid();
+            if libc::fork() > 0 {
+                libc::_exit(0);
+            }
+            Ok(())
+        });
+    }
+    // The middle process leaves before it executes anything; that is no error.
+    if let Ok(mut middle) = command.spawn() {
+        let _ = middle.wait();
+    }
+}
+
+/// Writes until the disk is full; says with its exit code whether it was.
+fn fill(path: &str) -> u8 {
+    let mut file = fs::File::create(path).expect("a file");
+    let block = vec![0x55u8; 1 << 16];
+    loop {
+        if let Err(error) = file.write_all(&block) {
+            eprintln!("cannot write: {error}");
+            return if error.kind() == io::ErrorKind::StorageFull {
+                28
+            } else {
+                1
+            };
+        }
+    }
+}

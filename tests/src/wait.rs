@@ -1,0 +1,30 @@
+//! Waiting for a condition, never for a time.
+
+use std::fmt::Debug;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long anything may take before a test gives up. Generous: it is not a
+/// measure of speed, and busy machines are slow.
+pub const DEADLINE: Duration = Duration::from_secs(60);
+
+/// Between two looks at a condition.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Looks until `look` yields something. `Err` carries what was seen instead.
+///
+/// # Panics
+/// When the deadline passes; the message has the last state seen.
+#[track_caller]
+pub fn until<T, S: Debug>(what: &str, mut look: impl FnMut() -> Result<T, S>) -> T {
+    let began = Instant::now();
+    loop {
+        match look() {
+            Ok(found) => return found,
+            Err(seen) if began.elapsed() > DEADLINE => {
+                panic!("waited {DEADLINE:?} for {what}; last seen: {seen:#?}")
+            }
+            Err(_) => thread::sleep(LOOK),
+        }
+    }
+}

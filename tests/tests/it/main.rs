@@ -1,0 +1,1 @@
+//! Scenarios with the real programs.

@@ -1,0 +1,143 @@
+//! The rules over dependencies that must hold without `cargo deny`: one TLS
+//! provider, licences, banned crates, and no source but the registry.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+/// Crates that must not be in the tree, and why.
+const BANNED: &[(&str, &str)] = &[
+    ("aws-lc-rs", "ring is the one TLS provider"),
+    ("aws-lc-sys", "ring is the one TLS provider"),
+    ("openssl-sys", "ring is the one TLS provider"),
+    ("native-tls", "ring is the one TLS provider"),
+    ("serde_yaml", "deprecated; serde-saphyr reads YAML"),
+    ("serde_yml", "unsound; serde-saphyr reads YAML"),
+    ("evalexpr", "AGPL"),
+];
+
+/// Licences that may be in the tree, one of them for each crate.
+const LICENCES: &[&str] = &[
+    "MIT",
+    "Apache-2.0",
+    "Apache-2.0 WITH LLVM-exception",
+    "BSD-2-Clause",
+    "BSD-3-Clause",
+    "ISC",
+    "Unicode-3.0",
+    "Zlib",
+    "CC0-1.0",
+    "MPL-2.0",
+    "0BSD",
+    "BSL-1.0",
+    "Unlicense",
+    "MIT-0",
+];
+
+/// What a crate that runs once per job on a bare node must not link.
+const NOT_IN_SHIM: &[&str] = &["tokio", "tonic", "regex", "rusqlite", "rustls"];
+
+/// Checks the whole tree.
+///
+/// # Errors
+/// Names every crate that breaks a rule.
+pub fn check(root: &Path) -> Result<(), String> {
+    let metadata = metadata(root)?;
+    let packages = metadata["packages"]
+        .as_array()
+        .ok_or("cargo metadata has no packages")?;
+    let mut broken = Vec::new();
+    for package in packages {
+        let name = package["name"].as_str().unwrap_or_default();
+        if let Some((_, why)) = BANNED.iter().find(|(banned, _)| *banned == name) {
+            broken.push(format!("{name} is banned: {why}"));
+        }
+        let licence = package["license"].as_str().unwrap_or_default();
+        if !allowed(licence) {
+            broken.push(format!("{name} has the licence `{licence}`"));
+        }
+        let source = package["source"].as_str();
+        if source.is_some_and(|source| !source.starts_with("registry+")) {
+            broken.push(format!("{name} comes from {}", source.unwrap_or_default()));
+        }
+    }
+    let shim = tree_of(root, "nerokid-shim")?;
+    for name in NOT_IN_SHIM {
+        if shim
+            .lines()
+            .any(|line| line.split(' ').next() == Some(name))
+        {
+            broken.push(format!(
+                "nerokid-shim links {name}, and one runs beside every job"
+            ));
+        }
+    }
+    if broken.is_empty() {
+        Ok(())
+    } else {
+        Err(broken.join("\n"))
+    }
+}
+
+/// Whether an SPDX expression can be met with the allowed licences.
+fn allowed(expression: &str) -> bool {
+    let one = |text: &str| LICENCES.contains(&text.trim().trim_matches(['(', ')']).trim());
+    let any = |text: &str| text.split(" OR ").flat_map(|part| part.split('/')).any(one);
+    !expression.is_empty()
+        && expression
+            .split(" AND ")
+            .all(|part| any(part.trim().trim_matches(['(', ')'])))
+}
+
+fn metadata(root: &Path) -> Result<Value, String> {
+    let output = Command::new("cargo")
+        .args([
+            "metadata",
+            "--format-version=1",
+            "--all-features",
+            "--locked",
+        ])
+        .current_dir(root)
+        .output()
+        .map_err(|error| format!("cannot run cargo metadata: {error}"))?;
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+    }
+    serde_json::from_slice(&output.stdout).map_err(|error| format!("cargo metadata: {error}"))
+}
+
+fn tree_of(root: &Path, package: &str) -> Result<String, String> {
+    let output = Command::new("cargo")
+        .args([
+            "tree", "-p", package, "-e", "normal", "--prefix", "none", "--locked",
+        ])
+        .current_dir(root)
+        .output()
+        .map_err(|error| format!("cannot run cargo tree: {error}"))?;
+    if output.status.success() {
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    } else {
+        Err(String::from_utf8_lossy(&output.stderr).into_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::allowed;
+
+    #[test]
+    fn an_expression_is_met_by_one_allowed_licence_of_each_part() {
+        for good in [
+            "MIT",
+            "MIT OR Apache-2.0",
+            "MIT/Apache-2.0",
+            "(MIT OR GPL-3.0) AND Unicode-3.0",
+        ] {
+            assert!(allowed(good), "{good}");
+        }
+        for bad in ["", "AGPL-3.0-only", "MIT AND GPL-3.0", "SSPL-1.0"] {
+            assert!(!allowed(bad), "{bad}");
+        }
+    }
+}

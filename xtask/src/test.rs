@@ -1,0 +1,113 @@
+//! `cargo xtask test`.
+
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+
+use crate::steps::{Steps, execute, has_cargo_command};
+use crate::{codegen, deps, packages};
+
+/// The four programs of the project; each must build alone.
+pub const PROGRAMS: &[&str] = &["neroman", "neromum", "nerokid", "nerokid-shim"];
+
+/// Everything that must pass; with `ci` format, lints and docs too.
+pub fn run(steps: &mut Steps, ci: bool) -> Result<(), String> {
+    steps.run("what the tests need is installed", |_| packages::ensure())?;
+    if ci {
+        steps.command("format", steps.cargo(&["fmt", "--all", "--check"]))?;
+    }
+    steps.run("generated code is that of the protos", |steps| {
+        codegen::run(steps.root(), true)
+    })?;
+    steps.run("rules over dependencies", |steps| deps::check(steps.root()))?;
+    if has_cargo_command(steps.root(), "deny") {
+        steps.command(
+            "cargo deny",
+            steps.cargo(&["deny", "check", "bans", "licenses", "sources"]),
+        )?;
+    }
+    steps.command(
+        "build",
+        steps.cargo(&["build", "--workspace", "--all-targets", "--locked"]),
+    )?;
+    if ci {
+        let lints = [
+            "clippy",
+            "--workspace",
+            "--all-targets",
+            "--locked",
+            "--",
+            "-D",
+            "warnings",
+        ];
+        steps.command("lints", steps.cargo(&lints))?;
+        let mut docs = steps.cargo(&["doc", "--workspace", "--no-deps", "--locked"]);
+        docs.env("RUSTDOCFLAGS", "-D warnings");
+        steps.command("docs", docs)?;
+    }
+    tests(steps, "tests, umask 077", 0o077, &["--workspace"])?;
+    tests(
+        steps,
+        "scenarios once more, umask 022",
+        0o022,
+        &["-p", "nero-tests", "-p", "nerokid-shim"],
+    )?;
+    for program in PROGRAMS {
+        let check = steps.cargo(&["check", "-p", program, "--locked"]);
+        steps.command(&format!("{program} alone"), check)?;
+    }
+    Ok(())
+}
+
+/// Runs tests in an environment that holds nothing by accident.
+fn tests(steps: &mut Steps, name: &str, umask: u32, which: &[&str]) -> Result<(), String> {
+    let nextest = has_cargo_command(steps.root(), "nextest");
+    let mut args: Vec<&str> = if nextest {
+        vec!["nextest", "run"]
+    } else {
+        vec!["test"]
+    };
+    args.extend(which);
+    args.push("--locked");
+    if nextest {
+        args.extend([
+            "--no-fail-fast",
+            "--status-level",
+            "slow",
+            "--final-status-level",
+            "slow",
+        ]);
+    } else {
+        args.extend(["--no-fail-fast", "--lib", "--bins", "--tests"]);
+    }
+    let mut command = steps.cargo(&args);
+    bare(&mut command, umask);
+    steps.run(name, |_| execute(command))
+}
+
+/// Clears the environment but for what finds the toolchain, sets another time
+/// zone and the umask.
+fn bare(command: &mut Command, umask: u32) {
+    command.env_clear().env("TZ", "Pacific/Chatham");
+    for name in [
+        "PATH",
+        "HOME",
+        "CARGO_HOME",
+        "RUSTUP_HOME",
+        "RUSTUP_TOOLCHAIN",
+        "CARGO_TARGET_DIR",
+        "TMPDIR",
+        "CI",
+    ] {
+        if let Some(value) = std::env::var_os(name) {
+            command.env(name, value);
+        }
+    }
+    // SAFETY: umask is safe between fork and exec: it takes a number and
+    // cannot fail.
+    unsafe {
+        command.pre_exec(move || {
+            libc::umask(umask);
+            Ok(())
+        });
+    }
+}

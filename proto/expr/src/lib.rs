@@ -1,1 +1,250 @@
-//! placeholder
+//! The expression language of rules, selectors, placement and export.
+//!
+//! Owns: the grammar, its canonical print, which names an expression needs,
+//! what they are bound to, and evaluation with three-valued logic. Called by
+//! neroman (selectors, adding rules) and by the watcher beside each job (standing
+//! rules). Never reads a clock, a file or a database: all of that comes through
+//! [`Scope`] and [`ParseContext`].
+//!
+//! An expression is parsed once ([`Expr::parse`]), bound once per run
+//! ([`Expr::bind`]) and evaluated often ([`Expr::eval`], which takes no memory):
+//!
+//! ```
+//! # use nero_expr::*;
+//! # struct Run;
+//! # impl Scope for Run {
+//! #     fn now_ms(&self) -> i64 { 0 }
+//! #     fn fact(&self, fact: Fact) -> Value<'_> {
+//! #         if fact == Fact::Runtime { Value::number(7300.0) } else { Value::Unknown }
+//! #     }
+//! #     fn param(&self, _: &str) -> Value<'_> { Value::Unknown }
+//! #     fn metric(&self, name: &str) -> Option<f64> { (name == "error_rate").then_some(0.45) }
+//! #     fn visit_names(&self, visit: &mut dyn FnMut(NameKind, &str)) {
+//! #         visit(NameKind::Metric, "error_rate");
+//! #     }
+//! # }
+//! let context = ParseContext::utc(1_795_000_000_000);
+//! let rule = Expr::parse("runtime>7200&&errorrate>40%", &context)?;
+//! assert_eq!(rule.canonical(), "(runtime > 7200) && (errorrate > 40%)");
+//! let run = Run;
+//! let bindings = rule.bind(&run)?;
+//! assert!(rule.eval(&bindings, &run).is_true());
+//! let why = rule.explain(&bindings, &run);
+//! assert_eq!(why.text, "runtime = 7300s > 7200 && errorrate = 0.45 > 40%");
+//! # Ok::<(), ExprError>(())
+//! ```
+//!
+//! Numbers are `f64`. A comparison with NaN is false, but `!=` is true, so
+//! `loss != loss` finds NaN; NaN is a known value. `/` and `%` follow `f64` too
+//! (`1 / 0` is infinite, the remainder has the sign of the left side).
+//!
+//! Not built in this version, and refused by name: `for`, `after`, `loss@10`,
+//! window functions, and the facts of [`NOT_BUILT`].
+
+mod ast;
+mod bind;
+mod candidates;
+mod error;
+mod eval;
+mod explain;
+mod fact;
+mod kind;
+mod lex;
+mod names;
+mod number;
+mod parse;
+mod pattern;
+mod print;
+mod scope;
+mod state;
+mod value;
+
+use jiff::tz::TimeZone;
+
+pub use ast::{Asked, NameRef, Pick, PickRef};
+pub use bind::{BindRecord, Bindings, Bound, Seen};
+pub use candidates::{Candidates, Conflict};
+pub use error::{ErrorKind, ExprError, Span, point_at, render};
+pub use explain::{Explanation, NamedValue};
+pub use fact::{Fact, FactKind, FactSet, FactSource, NOT_BUILT, signal_number};
+pub use names::{same_loosely, suggest};
+pub use pattern::{Glob, Pattern};
+pub use scope::{NameKind, Scope};
+pub use state::State;
+pub use value::{NumberText, Truth, Value};
+
+use ast::Node;
+use parse::{Parsed, Wanted};
+use print::Printer;
+
+/// The longest expression, and the longest canonical form of one, in bytes.
+pub const TEXT_BYTES_MAX: usize = 8 * 1024;
+
+/// The most levels that a tree may have. A chain of one `&&` or `||` is one level.
+pub const HEIGHT_MAX: usize = 32;
+
+/// The most parentheses, signs and right sides in one another while parsing. The
+/// canonical print of the highest tree needs at most three for a level.
+pub(crate) const NESTING_MAX: usize = 3 * HEIGHT_MAX + 4;
+
+/// What the meaning of a text depends on besides the text.
+#[derive(Clone, Debug)]
+pub struct ParseContext {
+    /// What `today` and `yesterday` are measured from: Unix milliseconds.
+    pub now_ms: i64,
+    /// The zone of whoever typed the text, in which dates are read.
+    pub zone: TimeZone,
+    /// Whether the expression will stand for long. Then `today`, `yesterday`
+    /// and `changed` are refused, and a name not seen yet is unknown rather than
+    /// a mistake.
+    pub standing: bool,
+}
+
+impl ParseContext {
+    /// For an expression that is used at once.
+    pub fn new(now_ms: i64, zone: TimeZone) -> ParseContext {
+        ParseContext {
+            now_ms,
+            zone,
+            standing: false,
+        }
+    }
+
+    /// The same, with dates read as UTC; right for canonical texts, whose dates
+    /// say their zone.
+    pub fn utc(now_ms: i64) -> ParseContext {
+        ParseContext::new(now_ms, TimeZone::UTC)
+    }
+
+    /// For a standing rule.
+    #[must_use]
+    pub fn standing(mut self) -> ParseContext {
+        self.standing = true;
+        self
+    }
+}
+
+/// A parsed expression. Immutable; equal when the meaning is written equally,
+/// whatever the blanks and parentheses.
+#[derive(Clone, Debug)]
+pub struct Expr {
+    root: Node,
+    names: Vec<NameRef>,
+    picks: Vec<PickRef>,
+    facts: FactSet,
+    standing: bool,
+}
+
+impl PartialEq for Expr {
+    fn eq(&self, other: &Expr) -> bool {
+        self.root == other.root && self.names == other.names && self.picks == other.picks
+    }
+}
+
+impl Expr {
+    /// Parses a condition.
+    ///
+    /// Errors: not an expression; a number, text or time where a condition is
+    /// needed; kinds that do not go together; words not built yet; too long or
+    /// too deep. Whether names exist is asked by [`Expr::bind`].
+    pub fn parse(text: &str, context: &ParseContext) -> Result<Expr, ExprError> {
+        Expr::parse_as(text, context, Wanted::Condition)
+    }
+
+    /// Parses a condition of a selector, in which ids and ranges, `all`, `last`
+    /// and names in backticks may be operands of `&& || !` ([`Pick`]).
+    ///
+    /// Errors as [`Expr::parse`]; a run (`144.2`) as operand too.
+    pub fn parse_selecting(text: &str, context: &ParseContext) -> Result<Expr, ExprError> {
+        Expr::parse_as(text, context, Wanted::Selection)
+    }
+
+    /// Parses something that gives a value, such as `epoch / 50`; for
+    /// [`Expr::value`]. A condition is a value too.
+    ///
+    /// Errors as [`Expr::parse`].
+    pub fn parse_value(text: &str, context: &ParseContext) -> Result<Expr, ExprError> {
+        Expr::parse_as(text, context, Wanted::Value)
+    }
+
+    fn parse_as(text: &str, context: &ParseContext, wanted: Wanted) -> Result<Expr, ExprError> {
+        let Parsed { root, names, picks } = parse::parse(text, context, wanted)?;
+        let mut facts = FactSet::default();
+        root.walk(&mut |node| match node {
+            Node::Fact(fact) => facts.insert(*fact),
+            Node::Is(_) => facts.insert(Fact::State),
+            _ => {}
+        });
+        let expr = Expr {
+            root,
+            names,
+            picks,
+            facts,
+            standing: context.standing,
+        };
+        // What was stored has to be readable again, and a print may be longer than its source.
+        if expr.canonical().len() > TEXT_BYTES_MAX {
+            let message = format!("with all parentheses this has more than {TEXT_BYTES_MAX} bytes");
+            return Err(ExprError::new(ErrorKind::Limit, Span::new(0, 0), message));
+        }
+        Ok(expr)
+    }
+
+    /// The expression with all parentheses, dates in UTC, text in quotes:
+    /// parsing it again gives an equal expression whatever the time and zone.
+    pub fn canonical(&self) -> String {
+        self.printer().text(&self.root)
+    }
+
+    fn printer(&self) -> Printer<'_> {
+        Printer {
+            names: &self.names,
+            picks: &self.picks,
+        }
+    }
+
+    /// The names that have to be bound: parameters and metrics, each once, in
+    /// the order of the text.
+    pub fn unbound_names(&self) -> &[NameRef] {
+        &self.names
+    }
+
+    /// The facts that are named; a state word names [`Fact::State`]. A loosely
+    /// written fact is found among the bindings instead.
+    pub fn facts(&self) -> FactSet {
+        self.facts
+    }
+
+    /// The ids, ranges and the like of a selector's expression, with places.
+    pub fn picks(&self) -> &[PickRef] {
+        &self.picks
+    }
+
+    /// Whether time alone can change the outcome: ages, `now`, `runtime` ….
+    pub fn uses_clock(&self) -> bool {
+        let mut uses = false;
+        self.root.walk(&mut |node| {
+            uses |= match node {
+                Node::Now => true,
+                Node::Fact(fact) => {
+                    fact.source() == FactSource::Clock || fact.kind() == FactKind::Time
+                }
+                _ => false,
+            }
+        });
+        uses
+    }
+
+    /// Whether it cannot be decided without samples of the job (`cpu mem disk`).
+    pub fn uses_samples(&self) -> bool {
+        self.facts
+            .iter()
+            .any(|fact| fact.source() == FactSource::Sample)
+    }
+}
+
+impl std::fmt::Display for Expr {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.canonical())
+    }
+}

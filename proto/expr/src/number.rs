@@ -224,7 +224,8 @@ pub(crate) fn instant(local: DateTime, zone: &TimeZone) -> Option<i64> {
 /// A moment as this crate prints and reads it: UTC, milliseconds when there are.
 pub(crate) fn print_instant(ms: i64) -> String {
     match jiff::Timestamp::from_millisecond(ms) {
-        Ok(moment) => moment.to_string(),
+        Ok(moment) if ms % 1000 == 0 => moment.to_string(),
+        Ok(moment) => format!("{moment:.3}"),
         Err(_) => format!("{ms} ms"),
     }
 }
@@ -309,7 +310,7 @@ mod tests {
         for (text, utc) in [
             ("2026-11-20", "2026-11-20T00:00:00Z"),
             ("2026-11-20T14:00:30", "2026-11-20T14:00:30Z"),
-            ("2026-11-20T14:00:30.250Z", "2026-11-20T14:00:30.25Z"),
+            ("2026-11-20T14:00:30.250Z", "2026-11-20T14:00:30.250Z"),
         ] {
             assert_eq!(print_instant(date(text, "UTC").unwrap().unwrap()), utc);
         }

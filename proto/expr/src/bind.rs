@@ -1,0 +1,407 @@
+//! Which parameter, metric or fact each written name of an expression means.
+//!
+//! In a standing rule a name is bound once, when something first fits, and stays
+//! bound: the pairs are recorded with the run ([`Bindings::records`]) and given
+//! to the next watcher ([`Bindings::from_records`]). A second thing that fits a
+//! loosely written name makes it unknown, never switches it.
+
+use crate::ast::{Asked, NameRef};
+use crate::error::{ErrorKind, ExprError};
+use crate::fact::Fact;
+use crate::names::{same_loosely, suggest};
+use crate::print::{qualified, written_name};
+use crate::scope::{NameKind, Scope};
+use crate::{Expr, lex};
+
+/// What a name means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// A fact, written loosely (`Run_Time`).
+    Fact(Fact),
+    /// The parameter of this exact name.
+    Param(Box<str>),
+    /// The metric of this exact name.
+    Metric(Box<str>),
+}
+
+impl Bound {
+    pub(crate) fn new(kind: NameKind, name: &str) -> Bound {
+        match kind {
+            NameKind::Param => Bound::Param(name.into()),
+            NameKind::Metric => Bound::Metric(name.into()),
+        }
+    }
+
+    /// `fact`, `param` or `metric`.
+    pub fn kind_word(&self) -> &'static str {
+        match self {
+            Bound::Fact(_) => "fact",
+            Bound::Param(_) => NameKind::Param.word(),
+            Bound::Metric(_) => NameKind::Metric.word(),
+        }
+    }
+
+    /// The exact name.
+    pub fn name(&self) -> &str {
+        match self {
+            Bound::Fact(fact) => fact.word(),
+            Bound::Param(name) | Bound::Metric(name) => name,
+        }
+    }
+
+    /// As it is typed to be meant without doubt: `param.lr`, `metric('val loss')`.
+    pub fn written(&self) -> String {
+        match self {
+            Bound::Fact(fact) => fact.word().to_owned(),
+            Bound::Param(name) => qualified("param", name),
+            Bound::Metric(name) => qualified("metric", name),
+        }
+    }
+}
+
+/// How well a name fits what is written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fit {
+    Exact,
+    Loose,
+}
+
+pub(crate) fn fit(name: &NameRef, kind: NameKind, exact: &str) -> Option<Fit> {
+    if !name.asked.allows(kind) {
+        None
+    } else if *name.text == *exact {
+        Some(Fit::Exact)
+    } else {
+        same_loosely(&name.text, exact).then_some(Fit::Loose)
+    }
+}
+
+/// The fact that a name means loosely.
+pub(crate) fn loose_fact(name: &NameRef) -> Option<Fact> {
+    let is_open = name.asked == Asked::Any;
+    Fact::ALL
+        .into_iter()
+        .find(|fact| is_open && same_loosely(fact.word(), &name.text))
+}
+
+/// What is known of one name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Slot {
+    /// Nothing fits yet.
+    Open,
+    Bound(Bound),
+    /// More than one thing fits; unknown from then on.
+    Clash(Bound, Bound),
+}
+
+/// What the names of one expression mean for one run.
+///
+/// Belongs to the expression it was made with; with another one names may be
+/// unknown, nothing worse.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Bindings {
+    slots: Vec<Slot>,
+}
+
+/// One binding as plain text, for a journal and for `rule why`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BindRecord {
+    /// The name as it stands in the canonical text.
+    pub written: String,
+    /// `fact`, `param` or `metric`.
+    pub kind: String,
+    /// The exact name.
+    pub name: String,
+    /// Kind and name of the second thing that fits, when there is one; the name
+    /// is then unknown.
+    pub clash: Option<(String, String)>,
+}
+
+/// What a new name changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// A name is bound now, and stays so. To be recorded.
+    Bound {
+        /// As written in the rule.
+        written: String,
+        /// What it means.
+        to: Bound,
+    },
+    /// A second thing fits a loosely written name: unknown from now on. To be
+    /// recorded and warned about.
+    Clash {
+        /// As written in the rule.
+        written: String,
+        /// What it meant.
+        first: Bound,
+        /// What fits too.
+        second: Bound,
+    },
+}
+
+impl Expr {
+    /// Binds every name to what `scope` has.
+    ///
+    /// Errors, unless the expression is standing: a name that exists nowhere
+    /// (with a suggestion), or that more than one thing has. In a standing one
+    /// only a missing `param.x` is an error; other names stay open for
+    /// [`Bindings::see`], or are unknown ([`Bindings::warnings`]).
+    pub fn bind(&self, scope: &impl Scope) -> Result<Bindings, ExprError> {
+        let mut found = vec![Found::default(); self.names.len()];
+        scope.visit_names(&mut |kind, exact| {
+            for (name, found) in self.names.iter().zip(&mut found) {
+                found.add(name, kind, exact);
+            }
+        });
+        let mut slots = Vec::with_capacity(found.len());
+        for (name, mut found) in self.names.iter().zip(found) {
+            found.loose.extend(loose_fact(name).map(Bound::Fact));
+            let slot = found.settle();
+            match &slot {
+                Slot::Open if !self.standing || name.asked == Asked::Param => {
+                    return Err(self.missing(name, |visit| scope.visit_names(visit)));
+                }
+                Slot::Clash(first, second) if !self.standing => {
+                    return Err(clash_error(name, first, second));
+                }
+                Slot::Open | Slot::Bound(_) | Slot::Clash(..) => slots.push(slot),
+            }
+        }
+        Ok(Bindings { slots })
+    }
+
+    /// The error for a name that exists nowhere, with what was perhaps meant.
+    pub(crate) fn missing(
+        &self,
+        name: &NameRef,
+        visit_names: impl FnOnce(&mut dyn FnMut(NameKind, &str)),
+    ) -> ExprError {
+        let what = match name.asked {
+            Asked::Any | Asked::Quoted => "parameter or metric",
+            Asked::Param => "parameter",
+            Asked::Metric => "metric",
+        };
+        let message = format!("no {what} is called `{}`", name.text);
+        let error = ExprError::new(ErrorKind::Name, name.span, message);
+        let mut known: Vec<String> = Vec::new();
+        visit_names(&mut |kind, exact| {
+            if name.asked.allows(kind) && !known.iter().any(|name| name == exact) {
+                known.push(exact.to_owned());
+            }
+        });
+        let exists = |part: &str| {
+            known.iter().any(|name| same_loosely(name, part))
+                || Fact::from_word(part).is_some()
+                || part.bytes().all(|b| b.is_ascii_digit())
+        };
+        if let Some(spaced) = spaced_out(&name.text, exists) {
+            return error.hint(format!("without blanks it is one name; write `{spaced}`"));
+        }
+        let open = name.asked == Asked::Any;
+        let facts: &[Fact] = if open { &Fact::ALL } else { &[] };
+        let words = facts.iter().map(|fact| fact.word());
+        let exact = known.iter().map(String::as_str);
+        match suggest::<&str>(&name.text, exact.chain(words)) {
+            Some(near) if lex::is_plain_name(near) => {
+                error.hint(format!("did you mean `{near}`?"))
+            }
+            Some(near) => error.hint(format!("did you mean `{}`?", qualified_like(name, near))),
+            None if open => error.hint("text stands in quotes: `== 'adam'`"),
+            None => error,
+        }
+    }
+}
+
+fn qualified_like(name: &NameRef, near: &str) -> String {
+    let text = near.into();
+    let asked = match name.asked {
+        Asked::Any => Asked::Quoted,
+        other => other,
+    };
+    let span = name.span;
+    written_name(&NameRef { asked, text, span })
+}
+
+/// `loss - best` of `loss-best`, when both sides are something.
+fn spaced_out(text: &str, exists: impl Fn(&str) -> bool) -> Option<String> {
+    text.match_indices(['-', '/']).find_map(|(at, sign)| {
+        let (left, right) = (&text[..at], &text[at + 1..]);
+        let both = !left.is_empty() && !right.is_empty() && exists(left) && exists(right);
+        both.then(|| format!("{left} {sign} {right}"))
+    })
+}
+
+fn clash_error(name: &NameRef, first: &Bound, second: &Bound) -> ExprError {
+    let message = format!(
+        "`{}` is the {} `{}` and the {} `{}`",
+        name.text,
+        first.kind_word(),
+        first.name(),
+        second.kind_word(),
+        second.name()
+    );
+    let hint = format!("write `{}` or `{}`", first.written(), second.written());
+    ExprError::new(ErrorKind::Name, name.span, message).hint(hint)
+}
+
+/// What fits one name.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Found {
+    pub exact: Vec<Bound>,
+    pub loose: Vec<Bound>,
+}
+
+impl Found {
+    /// Takes a name that exists, if it fits; the same one twice is once.
+    pub fn add(&mut self, name: &NameRef, kind: NameKind, exact: &str) {
+        let list = match fit(name, kind, exact) {
+            Some(Fit::Exact) => &mut self.exact,
+            Some(Fit::Loose) => &mut self.loose,
+            None => return,
+        };
+        let bound = Bound::new(kind, exact);
+        if !list.contains(&bound) {
+            list.push(bound);
+        }
+    }
+
+    /// Exact names go before loose ones; two of the same rank clash.
+    fn settle(self) -> Slot {
+        let list = if self.exact.is_empty() { self.loose } else { self.exact };
+        let mut list = list.into_iter();
+        match (list.next(), list.next()) {
+            (None, _) => Slot::Open,
+            (Some(only), None) => Slot::Bound(only),
+            (Some(first), Some(second)) => Slot::Clash(first, second),
+        }
+    }
+}
+
+impl Bindings {
+    /// What the name number `slot` of [`Expr::unbound_names`] means; `None`
+    /// when nothing fits yet or more than one thing does.
+    pub fn get(&self, slot: usize) -> Option<&Bound> {
+        match self.slots.get(slot) {
+            Some(Slot::Bound(bound)) => Some(bound),
+            Some(Slot::Open | Slot::Clash(..)) | None => None,
+        }
+    }
+
+    /// Whether a name waits for something that fits.
+    pub fn is_open(&self, slot: usize) -> bool {
+        matches!(self.slots.get(slot), None | Some(Slot::Open))
+    }
+
+    /// Whether a metric is bound, or may be once one is seen; without any, the
+    /// outcome does not depend on what the job prints.
+    pub fn uses_metrics(&self) -> bool {
+        self.slots.iter().any(|slot| match slot {
+            Slot::Open | Slot::Bound(Bound::Metric(_)) => true,
+            Slot::Bound(Bound::Fact(_) | Bound::Param(_)) | Slot::Clash(..) => false,
+        })
+    }
+
+    /// Takes notice of a name that appeared while a standing rule is in force;
+    /// telling the same name again changes nothing. Empty when nothing changed.
+    ///
+    /// A name bound exactly stays, whatever appears; one bound loosely becomes
+    /// unknown when anything else fits.
+    pub fn see(&mut self, expr: &Expr, kind: NameKind, exact: &str) -> Vec<Seen> {
+        self.slots.resize(expr.names.len(), Slot::Open);
+        let mut seen = Vec::new();
+        for (name, slot) in expr.names.iter().zip(&mut self.slots) {
+            if fit(name, kind, exact).is_none() {
+                continue;
+            }
+            let written = || written_name(name);
+            match slot {
+                Slot::Open => {
+                    let to = Bound::new(kind, exact);
+                    *slot = Slot::Bound(to.clone());
+                    seen.push(Seen::Bound { written: written(), to });
+                }
+                Slot::Bound(first) => {
+                    let second = Bound::new(kind, exact);
+                    let is_fact = matches!(first, Bound::Fact(_));
+                    let loosely = is_fact || first.name() != &*name.text;
+                    if *first != second && loosely {
+                        let first = first.clone();
+                        *slot = Slot::Clash(first.clone(), second.clone());
+                        seen.push(Seen::Clash { written: written(), first, second });
+                    }
+                }
+                Slot::Clash(..) => {}
+            }
+        }
+        seen
+    }
+
+    /// What is bound, as plain texts; open names are left out.
+    pub fn records(&self, expr: &Expr) -> Vec<BindRecord> {
+        let plain = |bound: &Bound| (bound.kind_word().to_owned(), bound.name().to_owned());
+        let named = expr.names.iter().zip(&self.slots);
+        named
+            .filter_map(|(name, slot)| {
+                let (first, clash) = match slot {
+                    Slot::Open => return None,
+                    Slot::Bound(bound) => (bound, None),
+                    Slot::Clash(first, second) => (first, Some(plain(second))),
+                };
+                let (kind, exact) = plain(first);
+                let written = written_name(name);
+                Some(BindRecord { written, kind, name: exact, clash })
+            })
+            .collect()
+    }
+
+    /// The bindings that were recorded. A record of a name that `expr` does not
+    /// have, or of a kind that this version does not know, is left out.
+    pub fn from_records<'r>(
+        expr: &Expr,
+        records: impl IntoIterator<Item = &'r BindRecord>,
+    ) -> Bindings {
+        let mut slots = vec![Slot::Open; expr.names.len()];
+        for record in records {
+            let slot = expr
+                .names
+                .iter()
+                .position(|name| written_name(name) == record.written);
+            let first = bound_from(&record.kind, &record.name);
+            let (Some(slot), Some(first)) = (slot, first) else {
+                continue;
+            };
+            let clash = record.clash.as_ref();
+            let second = clash.map(|(kind, name)| bound_from(kind, name));
+            slots[slot] = match second {
+                None => Slot::Bound(first),
+                // A clash stays one, even with something that is not known here.
+                Some(second) => Slot::Clash(first.clone(), second.unwrap_or(first)),
+            };
+        }
+        Bindings { slots }
+    }
+
+    /// One line for each name that more than one thing has, and that is
+    /// therefore unknown.
+    pub fn warnings(&self, expr: &Expr) -> Vec<String> {
+        let named = expr.names.iter().zip(&self.slots);
+        named
+            .filter_map(|(name, slot)| match slot {
+                Slot::Open | Slot::Bound(_) => None,
+                Slot::Clash(first, second) => {
+                    let error = clash_error(name, first, second);
+                    Some(format!("{error}, so it is unknown: {}", error.hint.as_deref()?))
+                }
+            })
+            .collect()
+    }
+}
+
+fn bound_from(kind: &str, name: &str) -> Option<Bound> {
+    match kind {
+        "fact" => Fact::from_word(name).map(Bound::Fact),
+        "param" => Some(Bound::Param(name.into())),
+        "metric" => Some(Bound::Metric(name.into())),
+        _ => None,
+    }
+}

@@ -1,0 +1,113 @@
+//! What written names may mean over many experiments at once.
+//!
+//! A selector looks at 100 000 experiments, each with its own parameters and
+//! metrics. The names that exist anywhere are looked through once; for each
+//! experiment only those few that fit are asked for.
+
+use std::cell::Cell;
+
+use crate::Expr;
+use crate::bind::{Bound, Found, loose_fact};
+use crate::error::{ErrorKind, ExprError};
+use crate::eval::Resolve;
+use crate::scope::{NameKind, Scope};
+use crate::value::Value;
+
+/// For each name of an expression what it may mean, of all experiments.
+#[derive(Clone, Debug)]
+pub struct Candidates {
+    slots: Vec<Found>,
+    conflict: Cell<Option<u16>>,
+}
+
+/// A name that means two things in one experiment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conflict {
+    /// Which name, of [`Expr::unbound_names`].
+    pub slot: usize,
+    /// The error to show, without the experiment.
+    pub error: ExprError,
+}
+
+impl Expr {
+    /// Looks through all names that exist anywhere: `visit_names` calls its
+    /// argument with each, repeats allowed.
+    ///
+    /// Errors: a name that exists nowhere, with a suggestion.
+    pub fn candidates(
+        &self,
+        visit_names: impl Fn(&mut dyn FnMut(NameKind, &str)),
+    ) -> Result<Candidates, ExprError> {
+        let mut slots = vec![Found::default(); self.names.len()];
+        if !slots.is_empty() {
+            visit_names(&mut |kind, exact| {
+                for (name, found) in self.names.iter().zip(&mut slots) {
+                    found.add(name, kind, exact);
+                }
+            });
+        }
+        for (name, found) in self.names.iter().zip(&mut slots) {
+            found.loose.extend(loose_fact(name).map(Bound::Fact));
+            if found.exact.is_empty() && found.loose.is_empty() {
+                return Err(self.missing(name, visit_names));
+            }
+        }
+        Ok(Candidates {
+            slots,
+            conflict: Cell::new(None),
+        })
+    }
+}
+
+impl Candidates {
+    /// Whether a name meant two things in what was evaluated since the last
+    /// call; it was unknown there.
+    pub fn take_conflict(&self, expr: &Expr) -> Option<Conflict> {
+        let slot = usize::from(self.conflict.take()?);
+        let name = expr.names.get(slot)?;
+        let found = self.slots.get(slot)?;
+        let all = || found.exact.iter().chain(&found.loose);
+        let listed: Vec<String> = all().map(|bound| format!("`{}`", bound.written())).collect();
+        let message = format!("`{}` has more than one meaning", name.text);
+        let error = ExprError::new(ErrorKind::Name, name.span, message);
+        let error = error.hint(format!("write {}", listed.join(" or ")));
+        Some(Conflict { slot, error })
+    }
+
+    /// The only one of `list` that this experiment has.
+    fn only<'s, S: Scope>(&self, slot: u16, list: &[Bound], scope: &'s S) -> Option<Value<'s>> {
+        let mut only = None;
+        for bound in list {
+            let value = value_of(bound, scope);
+            if !value.is_known() {
+                continue;
+            }
+            if only.is_some() {
+                self.conflict.set(Some(slot));
+                return Some(Value::Unknown);
+            }
+            only = Some(value);
+        }
+        only
+    }
+}
+
+impl Resolve for Candidates {
+    fn value<'s, S: Scope>(&self, slot: u16, scope: &'s S) -> Value<'s> {
+        let Some(found) = self.slots.get(usize::from(slot)) else {
+            return Value::Unknown;
+        };
+        self.only(slot, &found.exact, scope)
+            .or_else(|| self.only(slot, &found.loose, scope))
+            .unwrap_or_default()
+    }
+}
+
+/// The value of what a name means; unknown when this experiment has none.
+pub(crate) fn value_of<'s, S: Scope>(bound: &Bound, scope: &'s S) -> Value<'s> {
+    match bound {
+        Bound::Fact(fact) => scope.fact(*fact),
+        Bound::Param(name) => scope.param(name),
+        Bound::Metric(name) => Value::number_or_unknown(scope.metric(name)),
+    }
+}

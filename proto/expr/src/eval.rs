@@ -1,0 +1,237 @@
+//! Evaluation: from a tree, what names mean and a scope to a truth or value.
+//!
+//! Takes no memory, and stops at the first part that decides.
+
+use std::cmp::Ordering;
+
+use crate::ast::{ArithOp, CompareOp, Node};
+use crate::bind::Bindings;
+use crate::candidates::{Candidates, value_of};
+use crate::fact::Fact;
+use crate::scope::Scope;
+use crate::value::{Truth, Value};
+use crate::{Expr, State};
+
+/// Who knows what a name means.
+pub(crate) trait Resolve {
+    /// The value of the name number `slot`.
+    fn value<'s, S: Scope>(&self, slot: u16, scope: &'s S) -> Value<'s>;
+}
+
+impl Resolve for Bindings {
+    fn value<'s, S: Scope>(&self, slot: u16, scope: &'s S) -> Value<'s> {
+        self.get(usize::from(slot))
+            .map_or(Value::Unknown, |bound| value_of(bound, scope))
+    }
+}
+
+impl Expr {
+    /// Whether the condition holds for `scope`.
+    pub fn eval(&self, bindings: &Bindings, scope: &impl Scope) -> Truth {
+        self.evaluator(bindings, scope).truth(&self.root)
+    }
+
+    /// Whether the condition holds for one of many experiments.
+    ///
+    /// A name that means two things in it is unknown, and
+    /// [`Candidates::take_conflict`] tells.
+    pub fn eval_among(&self, candidates: &Candidates, scope: &impl Scope) -> Truth {
+        self.evaluator(candidates, scope).truth(&self.root)
+    }
+
+    /// The value for `scope`; of a condition true, false or unknown.
+    pub fn value<'s, S: Scope>(&'s self, bindings: &Bindings, scope: &'s S) -> Value<'s> {
+        self.evaluator(bindings, scope).value(&self.root)
+    }
+
+    pub(crate) fn evaluator<'r, 's, S: Scope, R: Resolve>(
+        &self,
+        resolve: &'r R,
+        scope: &'s S,
+    ) -> Evaluator<'r, 's, S, R> {
+        Evaluator { resolve, scope }
+    }
+}
+
+pub(crate) struct Evaluator<'r, 's, S, R> {
+    resolve: &'r R,
+    scope: &'s S,
+}
+
+impl<'s, S: Scope, R: Resolve> Evaluator<'_, 's, S, R> {
+    pub fn truth(&self, node: &Node) -> Truth {
+        match node {
+            Node::Bool(truth) => Truth::from_option(Some(*truth)),
+            Node::Is(state) => self.is_in(*state),
+            Node::Pick(_) | Node::Name(_) => match self.value(node) {
+                Value::Bool(truth, _) => Truth::from_option(Some(truth)),
+                Value::Unknown | Value::Number(..) | Value::Text(_) | Value::Time(_) => {
+                    Truth::Unknown
+                }
+            },
+            Node::Not(inner) => self.truth(inner).negated(),
+            Node::And(parts) => self.joined(parts, Truth::False),
+            Node::Or(parts) => self.joined(parts, Truth::True),
+            Node::Compare(op, pair) => self.compare(*op, self.value(&pair[0]), self.value(&pair[1])),
+            Node::Glob(left, glob) => {
+                Truth::from_option(self.value(left).with_text(|text| glob.fits(text)))
+            }
+            Node::Match(left, pattern) => {
+                Truth::from_option(self.value(left).with_text(|text| pattern.fits(text)))
+            }
+            // The parser lets none of these be a condition.
+            Node::Number(..)
+            | Node::Text(_)
+            | Node::Time(_)
+            | Node::Now
+            | Node::Fact(_)
+            | Node::Neg(_)
+            | Node::Arith(..) => Truth::Unknown,
+        }
+    }
+
+    /// `&&` with `decides` false, `||` with `decides` true.
+    fn joined(&self, parts: &[Node], decides: Truth) -> Truth {
+        let mut outcome = decides.negated();
+        for part in parts {
+            match self.truth(part) {
+                truth if truth == decides => return decides,
+                Truth::Unknown => outcome = Truth::Unknown,
+                Truth::True | Truth::False => {}
+            }
+        }
+        outcome
+    }
+
+    fn is_in(&self, state: State) -> Truth {
+        if state == State::Changed {
+            return Truth::from_option(self.scope.changed());
+        }
+        match self.scope.fact(Fact::State) {
+            Value::Text(shown) => Truth::from_option(state.covers(shown)),
+            Value::Unknown | Value::Number(..) | Value::Bool(..) | Value::Time(_) => Truth::Unknown,
+        }
+    }
+
+    pub fn value<'v>(&self, node: &'v Node) -> Value<'v>
+    where
+        's: 'v,
+    {
+        match node {
+            Node::Number(value, text) => Value::Number(*value, Some(text)),
+            Node::Text(text) => Value::Text(text),
+            Node::Time(ms) => Value::Time(*ms),
+            Node::Now => Value::Time(self.scope.now_ms()),
+            Node::Fact(fact) => self.scope.fact(*fact),
+            Node::Name(slot) => self.resolve.value(*slot, self.scope),
+            Node::Neg(inner) => match self.value(inner) {
+                Value::Number(number, _) => Value::number(-number),
+                Value::Unknown | Value::Text(_) | Value::Bool(..) | Value::Time(_) => {
+                    Value::Unknown
+                }
+            },
+            Node::Arith(op, pair) => arith(*op, self.value(&pair[0]), self.value(&pair[1])),
+            Node::Bool(_)
+            | Node::Is(_)
+            | Node::Pick(_)
+            | Node::Not(_)
+            | Node::Compare(..)
+            | Node::Glob(..)
+            | Node::Match(..)
+            | Node::And(_)
+            | Node::Or(_) => match self.truth(node) {
+                Truth::True => Value::Bool(true, None),
+                Truth::False => Value::Bool(false, None),
+                Truth::Unknown => Value::Unknown,
+            },
+        }
+    }
+
+    fn compare(&self, op: CompareOp, left: Value<'_>, right: Value<'_>) -> Truth {
+        if !left.is_known() || !right.is_known() {
+            return Truth::Unknown;
+        }
+        let holds = if op.is_equality() {
+            self.same(left, right).map(|same| same == (op == CompareOp::Equal))
+        } else {
+            self.order(left, right).map(|order| match op {
+                CompareOp::Less => order == Some(Ordering::Less),
+                CompareOp::LessEq => matches!(order, Some(Ordering::Less | Ordering::Equal)),
+                CompareOp::Greater => order == Some(Ordering::Greater),
+                CompareOp::GreaterEq => matches!(order, Some(Ordering::Greater | Ordering::Equal)),
+                CompareOp::Equal | CompareOp::NotEqual => false,
+            })
+        };
+        Truth::from_option(holds)
+    }
+
+    /// Numbers as numbers, else text exactly; `None` when there is no text.
+    fn same(&self, left: Value<'_>, right: Value<'_>) -> Option<bool> {
+        match (left, right) {
+            (Value::Number(left, _), Value::Number(right, _)) => Some(left == right),
+            (Value::Bool(left, _), Value::Bool(right, _)) => Some(left == right),
+            (Value::Time(left), Value::Time(right)) => Some(left == right),
+            (Value::Time(moment), Value::Number(seconds, _))
+            | (Value::Number(seconds, _), Value::Time(moment)) => {
+                Some(self.age_s(moment) == seconds)
+            }
+            _ => left
+                .with_text(|left| right.with_text(|right| left == right))
+                .flatten(),
+        }
+    }
+
+    /// The order of two values; the inner `None` is that of NaN, the outer one
+    /// that of things without order.
+    fn order(&self, left: Value<'_>, right: Value<'_>) -> Option<Option<Ordering>> {
+        match (left, right) {
+            (Value::Number(left, _), Value::Number(right, _)) => Some(left.partial_cmp(&right)),
+            (Value::Time(left), Value::Time(right)) => Some(Some(left.cmp(&right))),
+            (Value::Time(moment), Value::Number(seconds, _)) => {
+                Some(self.age_s(moment).partial_cmp(&seconds))
+            }
+            (Value::Number(seconds, _), Value::Time(moment)) => {
+                Some(seconds.partial_cmp(&self.age_s(moment)))
+            }
+            (Value::Text(left), Value::Text(right)) => Some(Some(left.cmp(right))),
+            _ => None,
+        }
+    }
+
+    /// Seconds since `moment`; negative for one to come.
+    pub fn age_s(&self, moment: i64) -> f64 {
+        self.scope.now_ms().saturating_sub(moment) as f64 / 1000.0
+    }
+}
+
+fn arith<'v>(op: ArithOp, left: Value<'_>, right: Value<'_>) -> Value<'v> {
+    match (left, right) {
+        (Value::Number(left, _), Value::Number(right, _)) => Value::number(match op {
+            ArithOp::Add => left + right,
+            ArithOp::Sub => left - right,
+            ArithOp::Mul => left * right,
+            ArithOp::Div => left / right,
+            ArithOp::Rem => left % right,
+        }),
+        (Value::Time(left), Value::Time(right)) if op == ArithOp::Sub => {
+            Value::number(left.saturating_sub(right) as f64 / 1000.0)
+        }
+        (Value::Time(moment), Value::Number(seconds, _)) => match op {
+            ArithOp::Add => shifted(moment, seconds),
+            ArithOp::Sub => shifted(moment, -seconds),
+            ArithOp::Mul | ArithOp::Div | ArithOp::Rem => Value::Unknown,
+        },
+        (Value::Number(seconds, _), Value::Time(moment)) if op == ArithOp::Add => {
+            shifted(moment, seconds)
+        }
+        _ => Value::Unknown,
+    }
+}
+
+fn shifted<'v>(moment: i64, seconds: f64) -> Value<'v> {
+    if seconds.is_nan() {
+        return Value::Unknown;
+    }
+    // A cast from a float saturates, and so does the sum: far away stays far away.
+    Value::Time(moment.saturating_add((seconds * 1000.0).round() as i64))
+}

@@ -1,0 +1,216 @@
+//! What an expression came to, with the value of everything it names.
+
+use crate::Expr;
+use crate::ast::{CompareOp, Node};
+use crate::bind::{Bindings, Bound};
+use crate::eval::Evaluator;
+use crate::fact::{Fact, FactKind};
+use crate::number::print_instant;
+use crate::print::{Printer, quoted, written_name};
+use crate::scope::Scope;
+use crate::value::{NumberText, Truth, Value};
+
+/// One name with its value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NamedValue {
+    /// As written in the expression.
+    pub written: String,
+    /// What it means; `None` when nothing fits yet or more than one thing does.
+    pub bound: Option<Bound>,
+    /// The value for a person: `7.3`, `7300s`, `20G`, `'adam'`, a UTC time, or
+    /// `unknown`.
+    pub shown: String,
+    /// The value as a number, when it is one.
+    pub number: Option<f64>,
+}
+
+/// Why an expression came out as it did.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Explanation {
+    /// What it came to.
+    pub truth: Truth,
+    /// The expression with values beside what is compared: `loss = 7.3 > 5`.
+    pub text: String,
+    /// Every fact, parameter and metric that is named, once each.
+    pub values: Vec<NamedValue>,
+}
+
+impl Expr {
+    /// Evaluates and keeps the values: for `rule why` and for notices.
+    pub fn explain(&self, bindings: &Bindings, scope: &impl Scope) -> Explanation {
+        let explainer = Explainer {
+            expr: self,
+            bindings,
+            eval: self.evaluator(bindings, scope),
+            printer: self.printer(),
+        };
+        let mut text = String::new();
+        explainer.node(&mut text, &self.root);
+        Explanation {
+            truth: explainer.eval.truth(&self.root),
+            text,
+            values: explainer.values(),
+        }
+    }
+}
+
+struct Explainer<'e, S> {
+    expr: &'e Expr,
+    bindings: &'e Bindings,
+    eval: Evaluator<'e, 'e, S, Bindings>,
+    printer: Printer<'e>,
+}
+
+impl<S: Scope> Explainer<'_, S> {
+    fn node(&self, out: &mut String, node: &Node) {
+        match node {
+            Node::And(parts) => self.list(out, parts, " && "),
+            Node::Or(parts) => self.list(out, parts, " || "),
+            Node::Not(inner) => {
+                out.push_str("!(");
+                self.node(out, inner);
+                out.push(')');
+            }
+            Node::Compare(op, pair) => self.compare(out, *op, pair),
+            Node::Glob(left, glob) => {
+                self.side(out, left, false);
+                out.push_str(&format!(" = {}", quoted(glob.as_str(), '\'')));
+            }
+            Node::Match(left, pattern) => {
+                self.side(out, left, false);
+                out.push_str(&format!(" =~ {}", quoted(pattern.as_str(), '\'')));
+            }
+            Node::Is(state) => {
+                let shown = self.shown(&Node::Fact(Fact::State), false);
+                out.push_str(&format!("{} (state = {shown})", state.word()));
+            }
+            Node::Name(_)
+            | Node::Number(..)
+            | Node::Text(_)
+            | Node::Bool(_)
+            | Node::Time(_)
+            | Node::Now
+            | Node::Fact(_)
+            | Node::Pick(_)
+            | Node::Neg(_)
+            | Node::Arith(..) => self.side(out, node, false),
+        }
+    }
+
+    fn list(&self, out: &mut String, parts: &[Node], sign: &str) {
+        for (at, part) in parts.iter().enumerate() {
+            out.push_str(if at == 0 { "" } else { sign });
+            let nested = matches!(part, Node::And(_) | Node::Or(_));
+            out.push_str(if nested { "(" } else { "" });
+            self.node(out, part);
+            out.push_str(if nested { ")" } else { "" });
+        }
+    }
+
+    fn compare(&self, out: &mut String, op: CompareOp, pair: &[Node; 2]) {
+        // Beside a duration a moment is an age, and is shown as one.
+        let is_number = |node| matches!(self.eval.value(node), Value::Number(..));
+        self.side(out, &pair[0], is_number(&pair[1]));
+        out.push_str(&format!(" {} ", op.sign()));
+        self.side(out, &pair[1], is_number(&pair[0]));
+    }
+
+    /// One side of a comparison, with its value unless it is one.
+    fn side(&self, out: &mut String, node: &Node, as_age: bool) {
+        out.push_str(&self.printer.text(node));
+        let has_name = !is_literal(node);
+        if has_name {
+            out.push_str(" = ");
+            out.push_str(&self.shown(node, as_age));
+        }
+    }
+
+    fn shown(&self, node: &Node, as_age: bool) -> String {
+        match (self.eval.value(node), node) {
+            (Value::Time(moment), _) if as_age => {
+                format!("{}s ago", NumberText::new(self.eval.age_s(moment)))
+            }
+            (value, Node::Fact(fact)) => show(value, Some(*fact)),
+            (value, Node::Name(slot)) => match self.bindings.get(usize::from(*slot)) {
+                Some(Bound::Fact(fact)) => show(value, Some(*fact)),
+                Some(Bound::Param(_) | Bound::Metric(_)) | None => show(value, None),
+            },
+            (value, _) => show(value, None),
+        }
+    }
+
+    fn values(&self) -> Vec<NamedValue> {
+        let mut values: Vec<NamedValue> = Vec::new();
+        self.expr.root.walk(&mut |node| {
+            let (written, bound, node) = match node {
+                Node::Fact(fact) => (fact.word().to_owned(), Some(Bound::Fact(*fact)), node),
+                Node::Is(_) => ("state".to_owned(), Some(Bound::Fact(Fact::State)), &STATE),
+                Node::Name(slot) => {
+                    let slot = usize::from(*slot);
+                    let written = written_name(&self.expr.names[slot]);
+                    (written, self.bindings.get(slot).cloned(), node)
+                }
+                _ => return,
+            };
+            if values.iter().any(|value| value.written == written) {
+                return;
+            }
+            let number = match self.eval.value(node) {
+                Value::Number(number, _) => Some(number),
+                Value::Unknown | Value::Text(_) | Value::Bool(..) | Value::Time(_) => None,
+            };
+            let shown = self.shown(node, false);
+            values.push(NamedValue { written, bound, shown, number });
+        });
+        values
+    }
+}
+
+const STATE: Node = Node::Fact(Fact::State);
+
+/// Whether nothing below is named, so that the text says the value.
+fn is_literal(node: &Node) -> bool {
+    let mut literal = true;
+    node.walk(&mut |node| {
+        literal &= !matches!(node, Node::Fact(_) | Node::Name(_) | Node::Is(_) | Node::Now);
+    });
+    literal
+}
+
+/// A value for a person, in the unit of the fact it is of.
+fn show(value: Value<'_>, fact: Option<Fact>) -> String {
+    match (value, fact.map(Fact::kind)) {
+        (Value::Unknown, _) => "unknown".to_owned(),
+        (Value::Number(number, _), Some(FactKind::Seconds)) => {
+            format!("{}s", NumberText::new(number))
+        }
+        (Value::Number(number, _), Some(FactKind::Bytes)) => show_bytes(number),
+        (Value::Number(_, Some(text)), _) | (Value::Bool(_, Some(text)), _) => text.to_owned(),
+        (Value::Number(number, None), _) => NumberText::new(number).as_str().to_owned(),
+        (Value::Bool(truth, None), _) => truth.to_string(),
+        (Value::Text(text), _) => {
+            let short: String = text.chars().take(SHOWN_CHARS_MAX).collect();
+            let cut = if short.len() < text.len() { "…" } else { "" };
+            format!("{}{cut}", quoted(&short, '\''))
+        }
+        (Value::Time(moment), _) => print_instant(moment),
+    }
+}
+
+/// Of longer texts the beginning is shown.
+const SHOWN_CHARS_MAX: usize = 80;
+
+/// Bytes with one decimal and the largest unit that leaves at least 1.
+fn show_bytes(bytes: f64) -> String {
+    let mut number = bytes;
+    let mut units = ["", "K", "M", "G", "T"].into_iter();
+    let mut unit = units.next().unwrap_or("");
+    for larger in units {
+        if number.abs() < 1024.0 {
+            break;
+        }
+        number /= 1024.0;
+        unit = larger;
+    }
+    format!("{}{unit}", NumberText::new((number * 10.0).round() / 10.0))
+}

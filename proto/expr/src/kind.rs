@@ -1,0 +1,252 @@
+//! What kind of value a node gives, as far as the text alone tells, and the
+//! refusals that follow from it.
+
+use crate::ast::{ArithOp, Asked, CompareOp, NameRef, Node};
+use crate::error::{ErrorKind, ExprError, Span};
+use crate::fact::{Fact, FactKind};
+use crate::names::suggest;
+use crate::pattern::Glob;
+use crate::state::State;
+
+/// What a node gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Number,
+    Text,
+    Time,
+    /// True or false.
+    Condition,
+    /// A name: only its value will tell.
+    Any,
+}
+
+impl Kind {
+    fn noun(self) -> &'static str {
+        match self {
+            Kind::Number => "a number",
+            Kind::Text => "text",
+            Kind::Time => "a time",
+            Kind::Condition => "a condition",
+            Kind::Any => "a name",
+        }
+    }
+}
+
+/// The kind of `node`; `names` is the table of its expression.
+pub(crate) fn kind_of(node: &Node, names: &[NameRef]) -> Kind {
+    match node {
+        Node::Number(..) | Node::Neg(_) => Kind::Number,
+        Node::Text(_) => Kind::Text,
+        Node::Time(_) | Node::Now => Kind::Time,
+        Node::Fact(fact) => match fact.kind() {
+            FactKind::Number | FactKind::Seconds | FactKind::Bytes => Kind::Number,
+            FactKind::Text => Kind::Text,
+            FactKind::Time => Kind::Time,
+        },
+        Node::Name(slot) => match names.get(usize::from(*slot)).map(|name| name.asked) {
+            Some(Asked::Metric) => Kind::Number,
+            Some(Asked::Any | Asked::Quoted | Asked::Param) | None => Kind::Any,
+        },
+        Node::Arith(op, pair) => {
+            arith_kind(*op, kind_of(&pair[0], names), kind_of(&pair[1], names))
+                .unwrap_or(Kind::Any)
+        }
+        Node::Bool(_)
+        | Node::Is(_)
+        | Node::Pick(_)
+        | Node::Not(_)
+        | Node::Compare(..)
+        | Node::Glob(..)
+        | Node::Match(..)
+        | Node::And(_)
+        | Node::Or(_) => Kind::Condition,
+    }
+}
+
+/// What `left op right` gives; `None` when it cannot be.
+fn arith_kind(op: ArithOp, left: Kind, right: Kind) -> Option<Kind> {
+    let adds = matches!(op, ArithOp::Add | ArithOp::Sub);
+    match (left, right) {
+        (Kind::Text | Kind::Condition, _) | (_, Kind::Text | Kind::Condition) => None,
+        (Kind::Time, Kind::Time) => (op == ArithOp::Sub).then_some(Kind::Number),
+        (Kind::Time, Kind::Number) => adds.then_some(Kind::Time),
+        (Kind::Number, Kind::Time) => (op == ArithOp::Add).then_some(Kind::Time),
+        (Kind::Time | Kind::Any, Kind::Any) | (Kind::Any, Kind::Time) => {
+            (adds || left != Kind::Time && right != Kind::Time).then_some(Kind::Any)
+        }
+        (Kind::Number, Kind::Number) => Some(Kind::Number),
+        (Kind::Number, Kind::Any) | (Kind::Any, Kind::Number) => Some(Kind::Any),
+    }
+}
+
+fn mismatch(span: Span, message: String) -> ExprError {
+    ExprError::new(ErrorKind::Kind, span, message)
+}
+
+/// Refuses what can be no operand of `&& || !` and no whole condition.
+pub(crate) fn check_condition(
+    node: &Node,
+    span: Span,
+    names: &[NameRef],
+    text: &str,
+) -> Result<(), ExprError> {
+    let kind = kind_of(node, names);
+    let is_name = matches!(node, Node::Name(_));
+    match kind {
+        Kind::Condition => Ok(()),
+        Kind::Any if is_name => Ok(()),
+        Kind::Any | Kind::Number | Kind::Text | Kind::Time => {
+            let noun = if kind == Kind::Any { "a number" } else { kind.noun() };
+            let written = span.of(text);
+            let error = mismatch(span, format!("`{written}` is {noun}, not a condition"));
+            Err(match node {
+                Node::Arith(ArithOp::Sub, pair)
+                    if pair.iter().all(|side| matches!(side, Node::Number(..))) =>
+                {
+                    let joined: String = written.split_whitespace().collect();
+                    error.hint(format!(
+                        "a range of numbers is written without blanks and stands in selectors only: `{joined}`"
+                    ))
+                }
+                Node::Text(_) => error.hint("compare it with something: `name == 'x'`"),
+                _ => error.hint(format!("compare it: `{written} > …`")),
+            })
+        }
+    }
+}
+
+/// Refuses arithmetic on what is no number.
+pub(crate) fn check_arith(
+    op: ArithOp,
+    left: (&Node, Span),
+    right: (&Node, Span),
+    names: &[NameRef],
+    text: &str,
+) -> Result<(), ExprError> {
+    let (left_kind, right_kind) = (kind_of(left.0, names), kind_of(right.0, names));
+    if arith_kind(op, left_kind, right_kind).is_some() {
+        return Ok(());
+    }
+    for (kind, span) in [(left_kind, left.1), (right_kind, right.1)] {
+        if matches!(kind, Kind::Text | Kind::Condition) {
+            let what = format!("`{}` is {}, not a number", span.of(text), kind.noun());
+            return Err(mismatch(span, what));
+        }
+    }
+    let what = format!(
+        "{} `{}` {} makes no sense",
+        left_kind.noun(),
+        op.sign(),
+        right_kind.noun()
+    );
+    Err(mismatch(left.1.to(right.1), what).hint("`now - tstart` is a duration, `now - 1h` a time"))
+}
+
+/// Refuses a sign before what is no number.
+pub(crate) fn check_sign(
+    node: &Node,
+    span: Span,
+    names: &[NameRef],
+    text: &str,
+) -> Result<(), ExprError> {
+    match kind_of(node, names) {
+        Kind::Number | Kind::Any => Ok(()),
+        kind @ (Kind::Text | Kind::Time | Kind::Condition) => {
+            let what = format!("`{}` is {}, not a number", span.of(text), kind.noun());
+            Err(mismatch(span, what))
+        }
+    }
+}
+
+/// Refuses comparisons that could never hold.
+pub(crate) fn check_compare(
+    op: CompareOp,
+    left: (&Node, Span),
+    right: (&Node, Span),
+    names: &[NameRef],
+    text: &str,
+) -> Result<(), ExprError> {
+    let kinds = (kind_of(left.0, names), kind_of(right.0, names));
+    check_state_text(left, right)?;
+    let whole = left.1.to(right.1);
+    match kinds {
+        (Kind::Any, _) | (_, Kind::Any) if op.is_equality() => Ok(()),
+        (Kind::Condition, _) | (_, Kind::Condition) if !op.is_equality() => {
+            let span = if kinds.0 == Kind::Condition { left.1 } else { right.1 };
+            let what = format!("`{}` is true or false and has no order", span.of(text));
+            let hint = "write `!(…)` to deny a comparison, `&&` to join two";
+            Err(mismatch(span, what).hint(hint))
+        }
+        (Kind::Text, Kind::Time) | (Kind::Time, Kind::Text) => {
+            Err(mismatch(whole, "a time is not compared with text".to_owned())
+                .hint("dates stand without quotes, and texts that look like dates within"))
+        }
+        (Kind::Condition, other) | (other, Kind::Condition)
+            if matches!(other, Kind::Number | Kind::Time) =>
+        {
+            let what = format!("{} is not true or false", other.noun());
+            Err(mismatch(whole, what))
+        }
+        (Kind::Text, Kind::Number) | (Kind::Number, Kind::Text) if !op.is_equality() => {
+            let what = "text and a number have no order".to_owned();
+            Err(mismatch(whole, what))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// `state == x`: `x` has to be a state, or nothing is ever picked by it.
+fn check_state_text(left: (&Node, Span), right: (&Node, Span)) -> Result<(), ExprError> {
+    let (Node::Fact(Fact::State), Node::Text(word)) = (left.0, right.0) else {
+        return Ok(());
+    };
+    check_state_word(word, right.1)
+}
+
+fn check_state_word(word: &str, span: Span) -> Result<(), ExprError> {
+    match State::from_word(word) {
+        Some(state) if state.is_single() => Ok(()),
+        Some(state) => {
+            let word = state.word();
+            let what = format!("`{word}` is not one state but a word of its own");
+            Err(mismatch(span, what).hint(format!("write `{word}` without `state ==`")))
+        }
+        None => {
+            let error = mismatch(span, format!("there is no state `{word}`"));
+            let states: Vec<&str> = State::words()
+                .filter(|word| State::from_word(word).is_some_and(State::is_single))
+                .collect();
+            Err(match suggest(word, &states) {
+                Some(near) => error.hint(format!("did you mean `{near}`?")),
+                None => error.hint(format!("states: {}", states.join(" "))),
+            })
+        }
+    }
+}
+
+/// Refuses globs and regular expressions on what has no text.
+pub(crate) fn check_pattern(
+    left: (&Node, Span),
+    glob: Option<(&Glob, Span)>,
+    names: &[NameRef],
+    text: &str,
+) -> Result<(), ExprError> {
+    match kind_of(left.0, names) {
+        kind @ (Kind::Time | Kind::Condition) => {
+            let what = format!("`{}` is {} and has no text", left.1.of(text), kind.noun());
+            return Err(mismatch(left.1, what));
+        }
+        Kind::Number | Kind::Text | Kind::Any => {}
+    }
+    let Some((glob, span)) = glob.filter(|(glob, _)| !glob.has_wildcard()) else {
+        return Ok(());
+    };
+    match left.0 {
+        Node::Fact(Fact::State) => check_state_word(glob.as_str(), span),
+        Node::Fact(fact) if fact.kind() != FactKind::Text => {
+            let what = format!("`{}` is a number, `{}` is not", fact.word(), glob.as_str());
+            Err(mismatch(span, what))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,125 @@
+//! An expression as text: the canonical form, and names as they are written.
+
+use std::fmt::{self, Write as _};
+
+use crate::ast::{Asked, NameRef, Node, Pick, PickRef};
+use crate::lex::is_plain_name;
+use crate::number::print_instant;
+
+/// Writes nodes with parentheses around every operation inside another.
+pub(crate) struct Printer<'e> {
+    pub names: &'e [NameRef],
+    pub picks: &'e [PickRef],
+}
+
+impl Printer<'_> {
+    /// The canonical text of `node`.
+    pub fn text(&self, node: &Node) -> String {
+        let mut out = String::new();
+        let written = self.node(&mut out, node);
+        debug_assert!(written.is_ok(), "a string takes any text");
+        out
+    }
+
+    fn node(&self, out: &mut String, node: &Node) -> fmt::Result {
+        match node {
+            Node::Number(_, text) => out.write_str(text),
+            Node::Text(text) => out.write_str(&quoted(text, '\'')),
+            Node::Bool(truth) => write!(out, "{truth}"),
+            Node::Time(ms) => out.write_str(&print_instant(*ms)),
+            Node::Now => out.write_str("now"),
+            Node::Fact(fact) => out.write_str(fact.word()),
+            Node::Is(state) => out.write_str(state.word()),
+            Node::Name(slot) => out.write_str(&written_name(&self.names[usize::from(*slot)])),
+            Node::Pick(slot) => out.write_str(&pick_text(&self.picks[usize::from(*slot)].pick)),
+            Node::Neg(inner) => self.below(out, "-", inner),
+            Node::Not(inner) => self.below(out, "!", inner),
+            Node::Arith(op, pair) => self.pair(out, pair, op.sign()),
+            Node::Compare(op, pair) => self.pair(out, pair, op.sign()),
+            Node::Glob(left, glob) => {
+                self.below(out, "", left)?;
+                write!(out, " = {}", quoted(glob.as_str(), '\''))
+            }
+            Node::Match(left, pattern) => {
+                self.below(out, "", left)?;
+                write!(out, " =~ {}", quoted(pattern.as_str(), '\''))
+            }
+            Node::And(parts) => self.list(out, parts, " && "),
+            Node::Or(parts) => self.list(out, parts, " || "),
+        }
+    }
+
+    fn pair(&self, out: &mut String, pair: &[Node; 2], sign: &str) -> fmt::Result {
+        self.below(out, "", &pair[0])?;
+        write!(out, " {sign} ")?;
+        self.below(out, "", &pair[1])
+    }
+
+    fn list(&self, out: &mut String, parts: &[Node], sign: &str) -> fmt::Result {
+        for (at, part) in parts.iter().enumerate() {
+            out.write_str(if at == 0 { "" } else { sign })?;
+            self.below(out, "", part)?;
+        }
+        Ok(())
+    }
+
+    /// An operand: in parentheses unless it is one word or has a sign of its own.
+    fn below(&self, out: &mut String, sign: &str, node: &Node) -> fmt::Result {
+        out.write_str(sign)?;
+        let binds = !node.children().is_empty() && !matches!(node, Node::Neg(_) | Node::Not(_));
+        if !binds {
+            return self.node(out, node);
+        }
+        out.write_char('(')?;
+        self.node(out, node)?;
+        out.write_char(')')
+    }
+}
+
+/// `text` between two `quote`s, with those inside doubled.
+pub(crate) fn quoted(text: &str, quote: char) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push(quote);
+    for c in text.chars() {
+        out.push(c);
+        if c == quote {
+            out.push(c);
+        }
+    }
+    out.push(quote);
+    out
+}
+
+/// A name as it has to be typed to be this one.
+pub(crate) fn written_name(name: &NameRef) -> String {
+    let text = &*name.text;
+    match name.asked {
+        Asked::Any => text.to_owned(),
+        Asked::Quoted => quoted(text, '`'),
+        Asked::Param => qualified("param", text),
+        Asked::Metric => qualified("metric", text),
+    }
+}
+
+/// `param.x`, or `param('x y')` for odd names.
+pub(crate) fn qualified(prefix: &str, name: &str) -> String {
+    let dotted = format!("{prefix}.{name}");
+    if is_plain_name(&dotted) {
+        dotted
+    } else {
+        format!("{prefix}({})", quoted(name, '\''))
+    }
+}
+
+/// A pick as it is typed.
+pub(crate) fn pick_text(pick: &Pick) -> String {
+    match pick {
+        Pick::Id(id) => id.to_string(),
+        Pick::Range { first, last, step: 1 } => format!("{first}-{last}"),
+        Pick::Range { first, last, step } => format!("{first}-{last}:{step}"),
+        Pick::Run { id, attempt } => format!("{id}.{attempt}"),
+        Pick::All => "all".to_owned(),
+        Pick::Last => "last".to_owned(),
+        Pick::Name(name) => quoted(name, '`'),
+    }
+}

@@ -1,0 +1,8 @@
+//! What users and other crates were promised of the expression language.
+
+mod binding;
+mod canonical;
+mod meaning;
+mod properties;
+mod refusals;
+mod run;

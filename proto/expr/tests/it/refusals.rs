@@ -1,0 +1,165 @@
+//! Mistakes are refused with their place and what to write instead.
+
+use nero_expr::{ErrorKind, Expr, NOT_BUILT, ParseContext};
+
+use crate::run::context;
+
+fn refused(text: &str, context: &ParseContext) -> String {
+    match Expr::parse(text, context) {
+        Ok(expr) => panic!("{text} was taken as {expr}"),
+        Err(error) => error.render(text),
+    }
+}
+
+#[test]
+fn errors_point_at_the_place() {
+    for (text, shown) in [
+        (
+            "1 < loss < 3",
+            "comparisons do not chain\n  1 < loss < 3\n           ^\nhint: write `1 < loss && loss < …`",
+        ),
+        (
+            "loss > > 5",
+            "a value is missing before `>`\n  loss > > 5\n         ^",
+        ),
+        ("loss >", "something is missing here\n  loss >\n        ^"),
+        (
+            "(a > 1 && b > 2",
+            "this `(` is never closed\n  (a > 1 && b > 2\n  ^",
+        ),
+        ("a > 1)", "this `)` closes nothing\n  a > 1)\n       ^"),
+        (
+            "runtime",
+            "`runtime` is a number, not a condition\n  runtime\n  ^^^^^^^\nhint: compare it: `runtime > …`",
+        ),
+        (
+            "crashed & x > 1",
+            "a single `&` means nothing\n  crashed & x > 1\n          ^\nhint: write `&&`",
+        ),
+        (
+            "mem > 20GB",
+            "`20GB` is not a number with a unit\n  mem > 20GB\n        ^^^^\nhint: write `20G`",
+        ),
+        (
+            "not crashed",
+            "`crashed` is not expected here\n  not crashed\n      ^^^^^^^\nhint: write `!`",
+        ),
+        (
+            "state == crahsed",
+            "there is no state `crahsed`\n  state == crahsed\n           ^^^^^^^\nhint: did you mean `crashed`?",
+        ),
+        (
+            "state == failed",
+            "`failed` is not one state but a word of its own\n  state == failed\n           ^^^^^^\nhint: write `failed` without `state ==`",
+        ),
+        (
+            "124 - 186",
+            "`124 - 186` is a number, not a condition\n  124 - 186\n  ^^^^^^^^^\nhint: a range of numbers is written without blanks and stands in selectors only: `124-186`",
+        ),
+        (
+            "tmod > 2026-02-30",
+            "there is no date `2026-02-30`\n  tmod > 2026-02-30\n         ^^^^^^^^^^\nhint: dates are written `2026-11-20`, `2026-11-20T14:00` or `…:30`",
+        ),
+        (
+            "x % 2 == 0 && y%2 == 0",
+            "the remainder needs a blank before `%`\n  x % 2 == 0 && y%2 == 0\n                 ^\nhint: a `%` that touches what is before it is per cent: `40%`",
+        ),
+        (
+            "!runtime > 3",
+            "`runtime` is a number, not a condition\n  !runtime > 3\n   ^^^^^^^\nhint: `!` reaches no further than the next word: write `!(…)`",
+        ),
+        ("", "the expression is empty\n  \n  ^"),
+    ] {
+        assert_eq!(refused(text, &context()), shown, "{text}");
+    }
+}
+
+#[test]
+fn what_can_never_hold_is_refused() {
+    for text in [
+        "name < 5",
+        "name > 2026-11-20",
+        "tmod == 'yesterday'",
+        "exit = abc",
+        "tmod = a*",
+        "state = crahsed",
+        "name + 1 > 2",
+        "tstart + tend > 3",
+        "tmod * 2 > 3",
+        "(a > 1) < 2",
+        "-name == 3",
+        "'text'",
+        "5",
+        "now",
+        "a && 5",
+        "x == (runtime && y)",
+        "name =~ 'a('",
+        "name = ",
+        "param('') > 1",
+        "param(lr) > 1",
+        "``> 1",
+        "'open",
+        "foo(3) > 1",
+        "a ? b",
+    ] {
+        refused(text, &context());
+    }
+}
+
+#[test]
+fn planned_words_are_refused_with_their_place() {
+    for (text, place, what) in [
+        ("b > 2 for 10m", "for 10m", "`for` is not built yet"),
+        ("a > 1 && b > 2 after 2h", "after 2h", "`after` is not built yet"),
+        ("loss@10 > 3", "loss@10", "the value at a step (`@`) is not built yet"),
+        ("mean(loss, 10m) > 3", "mean(loss, 10m)", "`mean(…)` is not built yet"),
+        ("1 > rate(metric('val loss'))", "rate(metric('val loss'))", "`rate(…)` is not built yet"),
+        ("tag:x && crashed", "tag:x", "`tag:x` is not built yet"),
+        ("user == bob", "user", "`user` is not built yet"),
+    ] {
+        let error = Expr::parse(text, &context()).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::NotBuilt, "{text}: {error}");
+        assert_eq!(error.span.of(text), place, "{text}");
+        assert_eq!(error.message, what, "{text}");
+    }
+    for fact in NOT_BUILT {
+        let text = format!("{fact} > 1");
+        let error = Expr::parse(&text, &context()).unwrap_err();
+        assert_eq!(error.message, format!("`{fact}` is not built yet"));
+        assert!(Expr::parse(&format!("param.{fact} > 1"), &context()).is_ok());
+    }
+    for function in ["min", "max", "mean", "first", "last", "count", "age", "rate", "best"] {
+        let text = format!("{function}(loss) > 1");
+        let error = Expr::parse(&text, &context()).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::NotBuilt, "{text}");
+    }
+}
+
+#[test]
+fn a_mistake_in_a_planned_form_is_said_first() {
+    for text in ["x > 1 for", "x > 1 for loss", "mean(loss, y) > 1", "mean(loss > 1", "loss@ > 3"] {
+        let error = Expr::parse(text, &context()).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Syntax, "{text}: {error}");
+    }
+}
+
+#[test]
+fn standing_rules_take_no_day_that_moves() {
+    let standing = context().standing();
+    for word in ["today", "yesterday"] {
+        let shown = refused(&format!("tmod > {word}"), &standing);
+        assert!(shown.contains("another day tomorrow"), "{shown}");
+    }
+    assert!(refused("changed", &standing).contains("selectors"));
+    assert!(Expr::parse("tmod > 2026-11-20 && tmod > now - 1h", &standing).is_ok());
+}
+
+#[test]
+fn length_and_depth_are_limited() {
+    let long = format!("x > {}", "1 + ".repeat(3000));
+    assert_eq!(Expr::parse(&long, &context()).unwrap_err().kind, ErrorKind::Limit);
+    let wide = vec!["x > 1"; 500].join(" || ");
+    assert!(Expr::parse(&wide, &context()).is_ok(), "chains are not deep");
+    let sum = format!("{} > 1", vec!["x"; 200].join(" + "));
+    assert_eq!(Expr::parse(&sum, &context()).unwrap_err().kind, ErrorKind::Limit);
+}

@@ -397,6 +397,73 @@ pub mod lost {
         }
     }
 }
+/// neromum took a run over. Replaying a ledger twice changes nothing.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LedgerAccepted {
+    #[prost(bytes = "vec", tag = "1")]
+    pub token: ::prost::alloc::vec::Vec<u8>,
+    #[prost(uint64, tag = "2")]
+    pub experiment: u64,
+    #[prost(uint32, tag = "3")]
+    pub number: u32,
+    /// first come, first served
+    #[prost(uint64, tag = "4")]
+    pub order: u64,
+}
+/// A waiting run was cancelled; it is never started.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LedgerTakenAway {
+    #[prost(bytes = "vec", tag = "1")]
+    pub token: ::prost::alloc::vec::Vec<u8>,
+    #[prost(string, tag = "2")]
+    pub author: ::prost::alloc::string::String,
+}
+/// control/cancel.<n> is about to be made for a started run.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LedgerCancelAsked {
+    #[prost(bytes = "vec", tag = "1")]
+    pub token: ::prost::alloc::vec::Vec<u8>,
+    #[prost(uint32, tag = "2")]
+    pub cancel: u32,
+    #[prost(bytes = "vec", tag = "3")]
+    pub request: ::prost::alloc::vec::Vec<u8>,
+}
+/// Copies of the records with which a run ended, synced before they are told.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct LedgerExited {
+    #[prost(bytes = "vec", tag = "1")]
+    pub token: ::prost::alloc::vec::Vec<u8>,
+    #[prost(uint32, tag = "2")]
+    pub incarnation: u32,
+    #[prost(message, repeated, tag = "3")]
+    pub records: ::prost::alloc::vec::Vec<ledger_exited::Copy>,
+}
+/// Nested message and enum types in `LedgerExited`.
+pub mod ledger_exited {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct Copy {
+        /// a RecordKind
+        #[prost(uint32, tag = "1")]
+        pub kind: u32,
+        #[prost(bytes = "vec", tag = "2")]
+        pub payload: ::prost::alloc::vec::Vec<u8>,
+    }
+}
+/// neroman has everything of these runs.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LedgerClosed {
+    #[prost(bytes = "vec", repeated, tag = "1")]
+    pub tokens: ::prost::alloc::vec::Vec<::prost::alloc::vec::Vec<u8>>,
+}
+/// What a mutating call was answered, for its repetition.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LedgerAnswered {
+    #[prost(bytes = "vec", tag = "1")]
+    pub request: ::prost::alloc::vec::Vec<u8>,
+    /// an encoded reply of that call
+    #[prost(bytes = "vec", tag = "2")]
+    pub answer: ::prost::alloc::vec::Vec<u8>,
+}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum RecordKind {
@@ -425,6 +492,13 @@ pub enum RecordKind {
     WatchEnded = 30,
     /// Written by neromum, when no process beside the job could.
     Lost = 40,
+    /// Written by neromum into its own ledger.
+    LedgerAccepted = 60,
+    LedgerTakenAway = 61,
+    LedgerCancelAsked = 62,
+    LedgerExited = 63,
+    LedgerClosed = 64,
+    LedgerAnswered = 65,
 }
 impl RecordKind {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -454,6 +528,12 @@ impl RecordKind {
             Self::Notice => "RECORD_KIND_NOTICE",
             Self::WatchEnded => "RECORD_KIND_WATCH_ENDED",
             Self::Lost => "RECORD_KIND_LOST",
+            Self::LedgerAccepted => "RECORD_KIND_LEDGER_ACCEPTED",
+            Self::LedgerTakenAway => "RECORD_KIND_LEDGER_TAKEN_AWAY",
+            Self::LedgerCancelAsked => "RECORD_KIND_LEDGER_CANCEL_ASKED",
+            Self::LedgerExited => "RECORD_KIND_LEDGER_EXITED",
+            Self::LedgerClosed => "RECORD_KIND_LEDGER_CLOSED",
+            Self::LedgerAnswered => "RECORD_KIND_LEDGER_ANSWERED",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -480,6 +560,12 @@ impl RecordKind {
             "RECORD_KIND_NOTICE" => Some(Self::Notice),
             "RECORD_KIND_WATCH_ENDED" => Some(Self::WatchEnded),
             "RECORD_KIND_LOST" => Some(Self::Lost),
+            "RECORD_KIND_LEDGER_ACCEPTED" => Some(Self::LedgerAccepted),
+            "RECORD_KIND_LEDGER_TAKEN_AWAY" => Some(Self::LedgerTakenAway),
+            "RECORD_KIND_LEDGER_CANCEL_ASKED" => Some(Self::LedgerCancelAsked),
+            "RECORD_KIND_LEDGER_EXITED" => Some(Self::LedgerExited),
+            "RECORD_KIND_LEDGER_CLOSED" => Some(Self::LedgerClosed),
+            "RECORD_KIND_LEDGER_ANSWERED" => Some(Self::LedgerAnswered),
             _ => None,
         }
     }

@@ -1,5 +1,6 @@
 //! The project's own tasks. Run `cargo xtask help`.
 
+mod bench;
 mod codegen;
 mod demo;
 mod deps;
@@ -31,6 +32,15 @@ enum Task {
         #[arg(long)]
         ci: bool,
     },
+    /// Measure release builds; prints a table
+    Bench {
+        /// How often each thing is measured
+        #[arg(long, default_value_t = 5)]
+        rounds: usize,
+        /// Runs of the tiny job in a round
+        #[arg(long, default_value_t = 1000)]
+        runs: usize,
+    },
     /// Generate the Rust of proto/*.proto (--check only compares)
     Codegen {
         #[arg(long)]
@@ -47,6 +57,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().task {
         Task::Demo => demo::run(&mut steps),
         Task::Test { ci } => tested(&mut steps, ci),
+        Task::Bench { rounds, runs } => bench::run(&mut steps, rounds, runs),
         Task::Codegen { check } => codegen::run(&root, check),
     };
     match outcome {

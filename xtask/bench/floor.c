@@ -1,0 +1,86 @@
+/* The physical limit to measure against, and the jobs that are timed.
+ *
+ *   floor loop N PARALLEL       N times fork, new session, exec /bin/true,
+ *                               PARALLEL at a time; nothing else
+ *   floor stamp FILE MS         writes the monotonic clock (ns) first thing,
+ *                               waits MS, writes it again last thing
+ *   floor lines N MS            prints the monotonic clock N times, MS apart
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static long long now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1000000000LL + t.tv_nsec;
+}
+
+static void pause_ms(long ms) {
+    struct timespec t = {ms / 1000, (ms % 1000) * 1000000L};
+    nanosleep(&t, NULL);
+}
+
+static void start(void) {
+    pid_t pid = fork();
+    if (pid < 0) {
+        perror("fork");
+        exit(1);
+    }
+    if (pid > 0)
+        return;
+    int null = open("/dev/null", O_RDWR);
+    dup2(null, 0);
+    dup2(null, 1);
+    dup2(null, 2);
+    setsid();
+    execl("/bin/true", "true", (char *)NULL);
+    _exit(127);
+}
+
+static int loop(long count, long parallel) {
+    long started = 0, running = 0;
+    while (started < count || running > 0) {
+        while (started < count && running < parallel) {
+            start();
+            started++;
+            running++;
+        }
+        if (wait(NULL) < 0)
+            return 1;
+        running--;
+    }
+    return 0;
+}
+
+static int stamp(const char *path, long ms) {
+    long long first = now();
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    if (fd < 0)
+        return 1;
+    dprintf(fd, "%lld\n", first);
+    pause_ms(ms);
+    dprintf(fd, "%lld\n", now());
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    if (argc == 4 && !strcmp(argv[1], "loop"))
+        return loop(atol(argv[2]), atol(argv[3]));
+    if (argc == 4 && !strcmp(argv[1], "stamp"))
+        return stamp(argv[2], atol(argv[3]));
+    if (argc == 4 && !strcmp(argv[1], "lines")) {
+        for (long i = atol(argv[2]); i > 0; i--) {
+            printf("%lld\n", now());
+            fflush(stdout);
+            pause_ms(atol(argv[3]));
+        }
+        return 0;
+    }
+    fprintf(stderr, "usage: floor loop N PARALLEL | stamp FILE MS | lines N MS\n");
+    return 2;
+}

@@ -1,0 +1,57 @@
+//! `cargo xtask bench`: release builds, measured; medians and ratios.
+//!
+//! Not a test: nothing fails because a machine is slow. CPU time of everything
+//! together is the fair figure on a busy machine.
+
+mod programs;
+mod rows;
+mod stage;
+
+use std::path::Path;
+
+use crate::steps::Steps;
+
+/// One line of the table.
+pub struct Row {
+    what: &'static str,
+    ours: String,
+    beside: String,
+    goal: &'static str,
+}
+
+/// Builds, measures, prints the table.
+pub fn run(steps: &mut Steps, rounds: usize, runs: usize) -> Result<(), String> {
+    let programs = programs::build(steps)?;
+    let mut table = Vec::new();
+    for measure in rows::ALL {
+        let (name, row) = *measure;
+        eprintln!("measuring: {name}");
+        table.extend(row(&programs, rounds, runs).map_err(|why| format!("{name}: {why}"))?);
+    }
+    print(&table, programs.folder());
+    Ok(())
+}
+
+fn print(table: &[Row], folder: &Path) {
+    println!("\n| what | ours | beside it | goal |\n|---|---|---|---|");
+    for row in table {
+        println!(
+            "| {} | {} | {} | {} |",
+            row.what, row.ours, row.beside, row.goal
+        );
+    }
+    println!("\nprograms: {}", folder.display());
+}
+
+/// The middle of some figures.
+pub fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// The value below which this share of the figures lies.
+pub fn quantile(mut values: Vec<f64>, share: f64) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let index = ((values.len() as f64 - 1.0) * share).round() as usize;
+    values.get(index).copied().unwrap_or(f64::NAN)
+}

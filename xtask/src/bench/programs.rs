@@ -1,0 +1,111 @@
+//! The programs that are measured: release builds, and the floor in C.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::demo::target_folder;
+use crate::steps::{Steps, execute};
+
+/// Where the measured programs lie.
+pub struct Programs {
+    folder: PathBuf,
+    scratch: PathBuf,
+}
+
+impl Programs {
+    /// The folder of all programs.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// One of them.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// A fresh folder below which a home may be made.
+    pub fn scratch(&self, name: &str) -> Result<PathBuf, String> {
+        let folder = self.scratch.join(name);
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        Ok(folder)
+    }
+}
+
+/// Builds everything as it would be shipped.
+pub fn build(steps: &mut Steps) -> Result<Programs, String> {
+    let target = target_folder(steps.root());
+    let folder = target.join("bench/bin");
+    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+
+    execute(steps.cargo(&[
+        "build",
+        "--release",
+        "--locked",
+        "-p",
+        "neroman",
+        "-p",
+        "neromum",
+    ]))?;
+    execute(steps.cargo(&["build", "--profile", "kid", "--locked", "-p", "nerokid"]))?;
+    let shim = shim(steps, &target)?;
+    for (from, name) in [
+        (target.join("release/neroman"), "neroman"),
+        (target.join("release/neromum"), "neromum"),
+        (target.join("kid/nerokid"), "nerokid"),
+        (shim, "nerokid-shim"),
+    ] {
+        // Removed first: a running one cannot be written to.
+        let to = folder.join(name);
+        let _ = fs::remove_file(&to);
+        fs::copy(&from, &to).map_err(|error| format!("{}: {error}", from.display()))?;
+    }
+    let mut cc = Command::new("cc");
+    cc.args(["-O2", "-o"])
+        .arg(folder.join("floor"))
+        .arg(steps.root().join("xtask/bench/floor.c"));
+    execute(cc)?;
+    Ok(Programs {
+        folder,
+        scratch: target.join("bench/homes"),
+    })
+}
+
+/// The shim: musl where that target is installed, else static for the host.
+fn shim(steps: &Steps, target: &Path) -> Result<PathBuf, String> {
+    let host = host()?;
+    let musl = host.replace("-gnu", "-musl");
+    let triple = if installed(&musl) { musl } else { host };
+    let mut build = steps.cargo(&[
+        "build",
+        "--profile",
+        "kid",
+        "--locked",
+        "-p",
+        "nerokid-shim",
+        "--target",
+        &triple,
+    ]);
+    build.env("RUSTFLAGS", "-C target-feature=+crt-static");
+    execute(build)?;
+    Ok(target.join(&triple).join("kid/nerokid-shim"))
+}
+
+fn host() -> Result<String, String> {
+    let output = Command::new("rustc")
+        .arg("-vV")
+        .output()
+        .map_err(|error| error.to_string())?;
+    String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .find_map(|line| line.strip_prefix("host: ").map(str::to_owned))
+        .ok_or_else(|| "rustc -vV names no host".to_owned())
+}
+
+fn installed(triple: &str) -> bool {
+    Command::new("rustc")
+        .args(["--print", "target-libdir", "--target", triple])
+        .output()
+        .is_ok_and(|output| Path::new(String::from_utf8_lossy(&output.stdout).trim()).is_dir())
+}

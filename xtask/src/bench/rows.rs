@@ -1,0 +1,324 @@
+//! What is measured, row by row.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::time::{ClockId, clock_gettime};
+
+use super::programs::Programs;
+use super::stage::{Stage, private_kib, switches};
+use super::{Row, median, quantile};
+
+type Measure = fn(&Programs, usize, usize) -> Result<Vec<Row>, String>;
+
+/// Every row: its name and how it is measured.
+pub const ALL: &[(&str, Measure)] = &[
+    ("overhead per job", overhead),
+    ("start and wait latency", latency),
+    ("print to client", print_to_client),
+    ("memory and wake-ups", at_rest),
+    ("restart after kill -9", restart),
+];
+
+fn overhead(programs: &Programs, rounds: usize, runs: usize) -> Result<Vec<Row>, String> {
+    let (mut wall, mut cpu, mut floor_wall, mut floor_cpu) = (vec![], vec![], vec![], vec![]);
+    for round in 0..rounds {
+        let (took, used) = floor(programs, runs)?;
+        floor_wall.push(took / runs as f64);
+        floor_cpu.push(used / runs as f64);
+
+        let stage = Stage::new(programs, &format!("overhead{round}"))?;
+        let yaml = format!(
+            "collection: c\n+t:\n  command: /bin/true\n  parameters: {{i: {{range: [0, {runs}, 1]}}}}\n"
+        );
+        let folder = stage.experiment("e", &yaml)?;
+        stage.ok(&["add", &folder.display().to_string()])?;
+        warm(&stage)?;
+        let before = stage.cpu() + children_cpu();
+        let began = Instant::now();
+        stage.ok(&["start", "c/*"])?;
+        stage.ok(&["wait", "c/*"])?;
+        wall.push(began.elapsed().as_secs_f64() / runs as f64);
+        cpu.push((stage.cpu() + children_cpu() - before) / runs as f64);
+    }
+    let (wall, cpu) = (median(wall), median(cpu));
+    let (floor_wall, floor_cpu) = (median(floor_wall), median(floor_cpu));
+    Ok(vec![
+        Row {
+            what: "total CPU per tiny job",
+            ours: format!("{:.2} ms = {:.2} x", cpu * 1e3, cpu / floor_cpu),
+            beside: format!("C fork+exec loop {:.2} ms", floor_cpu * 1e3),
+            goal: "1.7 x",
+        },
+        Row {
+            what: "wall per tiny job, two at a time",
+            ours: format!(
+                "{:.2} ms = {:.2} x, {:.0} jobs/s",
+                wall * 1e3,
+                wall / floor_wall,
+                1.0 / wall
+            ),
+            beside: format!("C fork+exec loop {:.2} ms", floor_wall * 1e3),
+            goal: "no timer in the path",
+        },
+    ])
+}
+
+fn floor(programs: &Programs, runs: usize) -> Result<(f64, f64), String> {
+    let before = children_cpu();
+    let began = Instant::now();
+    let status = Command::new(programs.path("floor"))
+        .args(["loop", &runs.to_string(), "2"])
+        .status()
+        .map_err(|error| error.to_string())?;
+    if !status.success() {
+        return Err(format!("the fork loop ended with {status}"));
+    }
+    Ok((began.elapsed().as_secs_f64(), children_cpu() - before))
+}
+
+/// One run, so that daemon, neromum and launcher are there.
+fn warm(stage: &Stage) -> Result<(), String> {
+    let folder = stage.experiment("warm", "collection: warm\n+w:\n  command: /bin/true\n")?;
+    stage.ok(&["add", &folder.display().to_string()])?;
+    stage.ok(&["start", "warm/w"])?;
+    stage.ok(&["wait", "warm/w"])?;
+    Ok(())
+}
+
+fn latency(programs: &Programs, rounds: usize, _: usize) -> Result<Vec<Row>, String> {
+    let stage = Stage::new(programs, "latency")?;
+    let stamp = stage.folder().join("stamp");
+    let yaml = format!(
+        "collection: c\n+s:\n  command: {} stamp {} 50\n",
+        programs.path("floor").display(),
+        stamp.display()
+    );
+    let folder = stage.experiment("e", &yaml)?;
+    stage.ok(&["add", &folder.display().to_string()])?;
+    warm(&stage)?;
+    let (mut returned, mut first, mut told) = (vec![], vec![], vec![]);
+    for _ in 0..rounds * 10 {
+        let began = monotonic();
+        let (_, took) = stage.ok(&["restart", "c/s"])?;
+        returned.push(took.as_secs_f64());
+        stage.ok(&["wait", "c/s"])?;
+        let end = monotonic();
+        let stamps = fs::read_to_string(&stamp).map_err(|error| error.to_string())?;
+        let mut stamps = stamps.lines().filter_map(|line| line.parse::<i64>().ok());
+        let (Some(one), Some(two)) = (stamps.next(), stamps.next()) else {
+            return Err("the job left no stamps".to_owned());
+        };
+        first.push((one - began) as f64 / 1e9);
+        told.push((end - two) as f64 / 1e9);
+    }
+    let spawn = spawn_cost()?;
+    let row = |what, values: Vec<f64>, goal| Row {
+        what,
+        ours: format!("{:.2} ms", median(values) * 1e3),
+        beside: format!(
+            "spawn and wait of /bin/true {:.2} ms, included",
+            spawn * 1e3
+        ),
+        goal,
+    };
+    Ok(vec![
+        row(
+            "`neroman restart` of one run returns, durable",
+            returned,
+            "7 ms",
+        ),
+        row("… until the job's first instruction", first, "6 ms"),
+        row(
+            "job exit until `neroman wait` has ended",
+            told,
+            "1.5 ms and its own exit",
+        ),
+    ])
+}
+
+fn spawn_cost() -> Result<f64, String> {
+    let mut all = Vec::new();
+    for _ in 0..20 {
+        let began = Instant::now();
+        Command::new("/bin/true")
+            .status()
+            .map_err(|error| error.to_string())?;
+        all.push(began.elapsed().as_secs_f64());
+    }
+    Ok(median(all))
+}
+
+fn print_to_client(programs: &Programs, _: usize, _: usize) -> Result<Vec<Row>, String> {
+    let stage = Stage::new(programs, "print")?;
+    let yaml = format!(
+        "collection: c\n+p:\n  command: {} lines 300 10\n",
+        programs.path("floor").display()
+    );
+    let folder = stage.experiment("e", &yaml)?;
+    stage.ok(&["add", &folder.display().to_string()])?;
+    warm(&stage)?;
+    stage.ok(&["start", "c/p"])?;
+    let mut client = stage.spawn(&["logs", "c/p", "-f"])?;
+    let out = client.stdout.take().ok_or("no pipe")?;
+    let mut late = Vec::new();
+    for line in BufReader::new(out).lines().map_while(Result::ok) {
+        let seen = monotonic();
+        if let Ok(printed) = line.trim().parse::<i64>() {
+            late.push((seen - printed) as f64 / 1e9);
+        }
+    }
+    client.wait().map_err(|error| error.to_string())?;
+    // The first lines were printed before the client was there.
+    let late = late.split_off(late.len().min(60));
+    Ok(vec![Row {
+        what: "printed line until `logs -f` has it",
+        ours: format!(
+            "p50 {:.2} ms, p99 {:.2} ms",
+            median(late.clone()) * 1e3,
+            quantile(late, 0.99) * 1e3
+        ),
+        beside: "-".to_owned(),
+        goal: "p50 5 ms, p99 50 ms",
+    }])
+}
+
+fn at_rest(programs: &Programs, _: usize, _: usize) -> Result<Vec<Row>, String> {
+    const JOBS: usize = 20;
+    const SECONDS: u64 = 10;
+    let stage = Stage::new(programs, "rest")?;
+    let config = stage.folder().join("h");
+    fs::create_dir_all(&config)
+        .and_then(|()| fs::write(config.join("config.yaml"), "nodes: {local: {cpus: 64}}\n"))
+        .map_err(|error| error.to_string())?;
+    let yaml = format!(
+        "collection: c\n+s:\n  command: sleep 300\n  parameters: {{i: {{range: [0, {JOBS}, 1]}}}}\n"
+    );
+    let folder = stage.experiment("e", &yaml)?;
+    stage.ok(&["add", &folder.display().to_string()])?;
+    stage.ok(&["start", "c/*"])?;
+    let count = |kind: &str| {
+        stage
+            .processes()
+            .values()
+            .filter(|found| **found == kind)
+            .count()
+    };
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while count("watcher") < JOBS {
+        if Instant::now() > deadline {
+            return Err(format!("only {} of {JOBS} watchers came", count("watcher")));
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+    // What is measured is rest, so the start must be over.
+    thread::sleep(Duration::from_secs(3));
+    let processes = stage.processes();
+    let before: Vec<_> = processes.keys().map(|pid| (*pid, switches(*pid))).collect();
+    thread::sleep(Duration::from_secs(SECONDS));
+    let mut rows = Vec::new();
+    for (what, kind, goal) in [
+        ("neroman daemon, 20 runs live", "neroman daemon", "-"),
+        ("neromum, 20 runs live", "neromum", "5 MiB idle"),
+        ("launcher", "launcher", "-"),
+        ("shim", "shim", "0.5 MiB, no wake-ups"),
+        ("watcher", "watcher", "3 MiB, sampling only"),
+    ] {
+        let of_kind = |pid: &i32| processes.get(pid) == Some(&kind);
+        let memory: Vec<f64> = processes
+            .keys()
+            .filter(|p| of_kind(p))
+            .filter_map(|p| private_kib(*p))
+            .collect();
+        let wakes: Vec<f64> = before
+            .iter()
+            .filter(|(pid, _)| of_kind(pid))
+            .filter_map(|(pid, then)| Some((switches(*pid)? - (*then)?) / SECONDS as f64))
+            .collect();
+        rows.push(Row {
+            what,
+            ours: format!(
+                "{:.2} MiB private, {:.1} wake-ups/s",
+                median(memory) / 1024.0,
+                median(wakes)
+            ),
+            beside: "-".to_owned(),
+            goal,
+        });
+    }
+    stage.ok(&["abort", "c/*", "--yes"])?;
+    Ok(rows)
+}
+
+fn restart(programs: &Programs, rounds: usize, runs: usize) -> Result<Vec<Row>, String> {
+    let stage = Stage::new(programs, "restart")?;
+    let yaml = format!(
+        "collection: c\n+t:\n  command: /bin/true\n  parameters: {{i: {{range: [0, {runs}, 1]}}}}\n"
+    );
+    let folder = stage.experiment("e", &yaml)?;
+    stage.ok(&["add", &folder.display().to_string()])?;
+    stage.ok(&["start", "c/*"])?;
+    stage.ok(&["wait", "c/*"])?;
+    let mut rows = Vec::new();
+    for (what, kind) in [
+        ("first answer after kill -9 of neroman", "neroman daemon"),
+        ("first run after kill -9 of neromum", "neromum"),
+    ] {
+        let mut took = Vec::new();
+        for _ in 0..rounds {
+            kill(&stage, kind)?;
+            let began = Instant::now();
+            if kind == "neromum" {
+                stage.ok(&["restart", "1"])?;
+                stage.ok(&["wait", "1"])?;
+            } else {
+                stage.ok(&["status", "1"])?;
+            }
+            took.push(began.elapsed().as_secs_f64());
+        }
+        rows.push(Row {
+            what,
+            ours: format!("{:.0} ms with {runs} runs", median(took) * 1e3),
+            beside: "-".to_owned(),
+            goal: "1 s with 100 000 runs, 2 s with 10 000 folders",
+        });
+    }
+    Ok(rows)
+}
+
+fn kill(stage: &Stage, kind: &str) -> Result<(), String> {
+    for (pid, found) in stage.processes() {
+        if found != kind {
+            continue;
+        }
+        if let Some(raw) = Pid::from_raw(pid) {
+            kill_process(raw, Signal::KILL).map_err(|error| error.to_string())?;
+        }
+        while Path::new(&format!("/proc/{pid}/exe")).exists() {
+            thread::yield_now();
+        }
+    }
+    Ok(())
+}
+
+/// CPU seconds of the children that this process has waited for.
+fn children_cpu() -> f64 {
+    // SAFETY: rusage is plain numbers, and the call fills it.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_CHILDREN, &mut usage);
+        usage
+    };
+    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
+    seconds(usage.ru_utime) + seconds(usage.ru_stime)
+}
+
+fn monotonic() -> i64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec * 1_000_000_000 + now.tv_nsec
+}

@@ -1,0 +1,184 @@
+//! A home to measure on, and what its processes use.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use super::programs::Programs;
+
+/// Clock ticks in a second, as `/proc` counts CPU time.
+const TICKS: f64 = 100.0;
+
+/// A home; dropping it ends its processes.
+pub struct Stage {
+    folder: PathBuf,
+    neroman: PathBuf,
+}
+
+impl Stage {
+    /// A fresh home.
+    pub fn new(programs: &Programs, name: &str) -> Result<Self, String> {
+        let folder = programs.scratch(name)?;
+        Ok(Self {
+            folder,
+            neroman: programs.path("neroman"),
+        })
+    }
+
+    /// The folder with everything.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Writes an experiment folder.
+    pub fn experiment(&self, name: &str, yaml: &str) -> Result<PathBuf, String> {
+        let folder = self.folder.join(name);
+        fs::create_dir_all(&folder)
+            .and_then(|()| fs::write(folder.join("neronet.yaml"), yaml))
+            .map_err(|error| format!("{}: {error}", folder.display()))?;
+        Ok(folder)
+    }
+
+    /// A command of `neroman` on this home.
+    pub fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(&self.neroman);
+        command
+            .args(args)
+            .env("NERONET_HOME", self.folder.join("h"))
+            .env_remove("NO_COLOR")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    /// Runs it; must exit 0. Returns its output and how long it took.
+    pub fn ok(&self, args: &[&str]) -> Result<(Output, Duration), String> {
+        let began = Instant::now();
+        let output = self
+            .command(args)
+            .output()
+            .map_err(|error| error.to_string())?;
+        let took = began.elapsed();
+        if output.status.success() {
+            return Ok((output, took));
+        }
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        Err(format!(
+            "neroman {} ended with {}: {said}",
+            args.join(" "),
+            output.status
+        ))
+    }
+
+    /// Starts it and leaves it running.
+    pub fn spawn(&self, args: &[&str]) -> Result<Child, String> {
+        self.command(args)
+            .spawn()
+            .map_err(|error| error.to_string())
+    }
+
+    /// Every process of this home: (pid, what it is).
+    pub fn processes(&self) -> BTreeMap<i32, &'static str> {
+        let home = self.folder.join("h");
+        let home = home.as_os_str().as_encoded_bytes();
+        let mut found = BTreeMap::new();
+        for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+            let Some(pid) = entry
+                .file_name()
+                .to_str()
+                .and_then(|name| name.parse::<i32>().ok())
+            else {
+                continue;
+            };
+            let read = |name: &str| fs::read(entry.path().join(name)).unwrap_or_default();
+            let command = read("cmdline");
+            let ours = holds(&command, home) || holds(&read("environ"), home);
+            let program = command.split(|byte| *byte == 0).next().unwrap_or_default();
+            let program = program
+                .rsplit(|byte| *byte == b'/')
+                .next()
+                .unwrap_or_default();
+            let kind = match program {
+                b"neroman" => "neroman daemon",
+                b"neromum" => "neromum",
+                b"nerokid" => "watcher",
+                b"nerokid-shim" if parent(pid).is_some_and(is_shim) => "shim",
+                b"nerokid-shim" => "launcher",
+                _ => "job",
+            };
+            if ours && !program.is_empty() {
+                found.insert(pid, kind);
+            }
+        }
+        found
+    }
+
+    /// CPU seconds of all our daemons and all they waited for.
+    pub fn cpu(&self) -> f64 {
+        let lasting = ["neroman daemon", "neromum", "launcher"];
+        self.processes()
+            .iter()
+            .filter(|(_, kind)| lasting.contains(kind))
+            .map(|(pid, _)| fields(*pid).map_or(0.0, |f| f[13..17].iter().sum::<f64>() / TICKS))
+            .sum()
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        let _ = self.command(&["daemon", "stop"]).output();
+        for pid in self.processes().keys() {
+            if let Some(pid) = rustix::process::Pid::from_raw(*pid) {
+                let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+            }
+        }
+    }
+}
+
+/// Private memory of a process in KiB.
+pub fn private_kib(pid: i32) -> Option<f64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
+    let lines = text.lines().filter(|line| line.starts_with("Private_"));
+    Some(
+        lines
+            .filter_map(|line| line.split_whitespace().nth(1)?.parse::<f64>().ok())
+            .sum(),
+    )
+}
+
+/// How often a process has gone to sleep: each is a wake-up.
+pub fn switches(pid: i32) -> Option<f64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = text
+        .lines()
+        .find(|line| line.starts_with("voluntary_ctxt_switches"))?;
+    line.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// The fields of `/proc/PID/stat` as numbers, counted from 0; the name is 0.
+fn fields(pid: i32) -> Option<Vec<f64>> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let after = text.rfind(')')? + 2;
+    let mut all = vec![f64::from(pid), 0.0];
+    all.extend(
+        text[after..]
+            .split_whitespace()
+            .map(|field| field.parse().unwrap_or(0.0)),
+    );
+    Some(all)
+}
+
+fn parent(pid: i32) -> Option<i32> {
+    fields(pid).map(|fields| fields[3] as i32)
+}
+
+fn is_shim(pid: i32) -> bool {
+    fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|command| holds(&command, b"nerokid-shim"))
+}
+
+fn holds(text: &[u8], part: &[u8]) -> bool {
+    text.windows(part.len()).any(|window| window == part)
+}

@@ -1,1 +1,10 @@
-//! Scenarios with the real programs.
+//! Scenarios with the real programs: what a user was promised, whatever dies.
+
+mod clients;
+mod disk;
+mod input;
+mod jobs;
+mod kill;
+mod rules;
+mod selecting;
+mod story;

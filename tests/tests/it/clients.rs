@@ -1,0 +1,96 @@
+//! Many clients, one daemon; and stores that are refused.
+
+use std::fs;
+
+use nero_tests::{Home, Part};
+
+#[test]
+fn twenty_clients_at_once_make_one_daemon() {
+    let home = Home::new();
+    let clients: Vec<_> = (0..20)
+        .map(|_| home.spawn(&["daemon", "status", "--json"]))
+        .collect();
+    let mut pids = Vec::new();
+    for client in clients {
+        let output = client.wait_with_output().unwrap();
+        assert!(output.status.success(), "{output:?}\n{}", home.logs());
+        let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        pids.push(value["pid"].as_i64().unwrap_or_else(|| panic!("{value}")));
+    }
+    pids.dedup();
+    assert_eq!(pids.len(), 1, "all spoke to the same one");
+    assert_eq!(home.alive(Part::Daemon).len(), 1);
+}
+
+#[test]
+fn stopping_the_daemon_leaves_jobs_alone() {
+    let home = Home::new();
+    crate::story::added(&home, "d", "collection: d\n+d: {command: sleep 600}\n");
+    home.ok(&["start", "1"]);
+    home.until_state(1, "running");
+    let job = home.alive(Part::Job);
+    home.ok(&["daemon", "stop"]);
+    assert!(home.alive(Part::Daemon).is_empty());
+    assert_eq!(home.alive(Part::Job), job);
+    assert_eq!(home.experiment_json(1)["state"], "running");
+    home.ok(&["abort", "1"]);
+    home.until_state(1, "aborted");
+}
+
+#[test]
+fn with_nothing_live_stopping_the_daemon_leaves_nothing() {
+    let home = Home::new();
+    crate::story::added(&home, "d", "collection: d\n+d: {command: 'true'}\n");
+    home.ok(&["start", "1"]);
+    home.ok(&["wait", "1"]);
+    home.ok(&["daemon", "stop"]);
+    nero_tests::until("everything to leave", || {
+        let left = nero_tests::parts(&home.base());
+        if left.is_empty() { Ok(()) } else { Err(left) }
+    });
+}
+
+#[test]
+fn a_store_that_cannot_be_read_is_refused_and_left_alone() {
+    let home = Home::new();
+    crate::story::added(&home, "d", "collection: d\n+d: {command: 'true'}\n");
+    home.ok(&["daemon", "stop"]);
+    let db = home.base().join("data/state.db");
+    let garbage = b"this is not a database, and long enough to have a header in it, whatever comes"
+        .repeat(100);
+    fs::write(&db, &garbage).unwrap();
+    let ran = home.run(&["status"]);
+    assert_eq!(ran.code, Some(3), "{ran:#?}");
+    assert!(ran.err.contains("state.db"), "{}", ran.err);
+    assert_eq!(fs::read(&db).unwrap(), garbage, "left untouched");
+}
+
+#[test]
+fn what_is_ours_is_closed_to_others() {
+    use std::os::unix::fs::{FileTypeExt, MetadataExt};
+    let home = Home::new();
+    crate::story::added(&home, "d", "collection: d\n+d: {command: 'echo hello'}\n");
+    home.ok(&["start", "1"]);
+    home.ok(&["wait", "1"]);
+    let mut folders = vec![home.base()];
+    let mut sockets = 0;
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).unwrap().flatten() {
+            let found = fs::symlink_metadata(entry.path()).unwrap();
+            if found.file_type().is_symlink() {
+                continue;
+            }
+            assert_eq!(
+                found.mode() & 0o077,
+                0,
+                "{} is open to others",
+                entry.path().display()
+            );
+            sockets += u32::from(found.file_type().is_socket());
+            if found.is_dir() {
+                folders.push(entry.path());
+            }
+        }
+    }
+    assert!(sockets >= 2, "the sockets were looked at");
+}

@@ -1,0 +1,120 @@
+//! Rules act while the run lives, whatever is above them.
+
+use std::fs;
+
+use nero_tests::{Home, Part, until};
+
+use crate::story::{added, job, make_pipe};
+
+#[test]
+fn a_rule_ends_the_run_and_says_why() {
+    let home = Home::new();
+    let yaml = "collection: r\n+r:\n  command: sh -c 'echo loss 3; sleep 600'\n  rules:\n    - abort: loss > 2\n";
+    added(&home, "r", yaml);
+    home.ok(&["start", "1"]);
+    assert_eq!(home.run(&["wait", "1"]).code, Some(1));
+    let seen = home.experiment_json(1);
+    assert_eq!(seen["state"], "aborted", "{seen:#}");
+    let reason = seen["reason"].as_str().unwrap();
+    assert!(
+        reason.contains("loss > 2") && reason.contains('3'),
+        "{reason}"
+    );
+    assert!(home.ok(&["rule", "list", "1"]).contains("loss > 2"));
+}
+
+#[test]
+fn a_rule_works_while_everything_above_is_gone() {
+    let home = Home::new();
+    let pipe = home.path().join("pipe");
+    make_pipe(&pipe);
+    let yaml = format!(
+        "collection: r\n+r:\n  command: {} print loss 1 -- hold {} -- print loss 5 -- hold {1}\n  rules:\n    - abort: loss > 2\n",
+        job(),
+        pipe.display()
+    );
+    added(&home, "r", &yaml);
+    home.ok(&["start", "1"]);
+    until("the watcher to have read", || {
+        let seen = home.experiment_json(1);
+        if seen["metrics"]["loss"]["last"].as_f64() == Some(1.0) {
+            Ok(())
+        } else {
+            Err(seen)
+        }
+    });
+    home.kill_all(&[Part::Daemon, Part::Mum]);
+    fs::write(&pipe, "").unwrap();
+    until("the job to be ended by its rule", || {
+        let jobs = home.alive(Part::Job);
+        if jobs.is_empty() {
+            Ok(())
+        } else {
+            Err((jobs, home.logs()))
+        }
+    });
+    let seen = home.until_state(1, "aborted");
+    assert!(
+        seen["reason"].as_str().unwrap().contains("loss > 2"),
+        "{seen:#}"
+    );
+}
+
+#[test]
+fn a_rule_added_later_acts_on_live_runs() {
+    let home = Home::new();
+    added(
+        &home,
+        "r",
+        "collection: r\n+r:\n  command: sh -c 'echo loss 3; sleep 600'\n",
+    );
+    home.ok(&["start", "1"]);
+    home.until_state(1, "running");
+    home.ok(&["rule", "add", "1", "abort: loss > 2"]);
+    home.until_state(1, "aborted");
+}
+
+#[test]
+fn a_warning_is_shown_and_ends_nothing() {
+    let home = Home::new();
+    let pipe = home.path().join("pipe");
+    make_pipe(&pipe);
+    let yaml = format!(
+        "collection: r\n+r:\n  command: {} print test error = 0.9 -- hold {}\n  rules:\n    - warn: test_error > 0.5\n",
+        job(),
+        pipe.display()
+    );
+    added(&home, "r", &yaml);
+    home.ok(&["start", "1"]);
+    until("the warning", || {
+        let seen = home.experiment_json(1);
+        let warned = seen["warnings"]
+            .as_array()
+            .is_some_and(|all| !all.is_empty());
+        if warned {
+            Ok(())
+        } else {
+            Err((seen, home.logs()))
+        }
+    });
+    assert_eq!(home.experiment_json(1)["state"], "running");
+    fs::write(&pipe, "").unwrap();
+    home.ok(&["wait", "1"]);
+}
+
+#[test]
+fn the_conditions_of_the_original_are_rules() {
+    let home = Home::new();
+    let folder = home.path().join("old");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(
+        folder.join("main.sh"),
+        "echo loss23; echo loss 23; sleep 600\n",
+    )
+    .unwrap();
+    let config = "+old:\n  run_command_prefix: sh\n  main_code_file: main.sh\n  conditions:\n    big:\n      variablename: loss\n      killvalue: 5\n      comparator: gt\n      when: immediately\n      action: kill\n";
+    fs::write(folder.join("config.yaml"), config).unwrap();
+    home.ok(&["--addexp", &folder.display().to_string()]);
+    home.ok(&["--start", "1"]);
+    home.until_state(1, "aborted");
+}

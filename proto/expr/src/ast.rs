@@ -220,7 +220,7 @@ pub(crate) enum Node {
     Arith(ArithOp, Box<[Node; 2]>),
     Compare(CompareOp, Box<[Node; 2]>),
     Glob(Box<Node>, Glob),
-    Match(Box<Node>, Pattern),
+    Match(Box<Node>, Box<Pattern>),
     /// `&&` of two or more.
     And(Vec<Node>),
     /// `||` of two or more.
@@ -268,13 +268,28 @@ mod tests {
         assert_eq!(Pick::from_digits("124-186"), range(124, 186, 1));
         assert_eq!(Pick::from_digits("1-9:2"), range(1, 9, 2));
         assert_eq!(Pick::from_digits("5-5"), range(5, 5, 1));
-        let run = Pick::Run { id: 144, attempt: 2 };
+        let run = Pick::Run {
+            id: 144,
+            attempt: 2,
+        };
         assert_eq!(Pick::from_digits("144.2"), Some(Ok(run)));
     }
 
     #[test]
     fn other_shapes_are_left_to_others() {
-        for text in ["", "a", "1-", "-1", "1 - 2", "1:2", "1-2-3", "1.2.3", "1-2:", "1e3", "2026-11-20"] {
+        for text in [
+            "",
+            "a",
+            "1-",
+            "-1",
+            "1 - 2",
+            "1:2",
+            "1-2-3",
+            "1.2.3",
+            "1-2:",
+            "1e3",
+            "2026-11-20",
+        ] {
             assert_eq!(Pick::from_digits(text), None, "{text}");
         }
     }
@@ -296,8 +311,14 @@ mod tests {
 
     #[test]
     fn a_step_counts_from_the_first() {
-        let pick = Pick::Range { first: 3, last: 10, step: 3 };
-        let ids: Vec<u64> = (0..20).filter(|&id| pick.has_id(id) == Some(true)).collect();
+        let pick = Pick::Range {
+            first: 3,
+            last: 10,
+            step: 3,
+        };
+        let ids: Vec<u64> = (0..20)
+            .filter(|&id| pick.has_id(id) == Some(true))
+            .collect();
         assert_eq!(ids, [3, 6, 9]);
     }
 }

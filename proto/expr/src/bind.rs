@@ -9,7 +9,7 @@ use crate::ast::{Asked, NameRef};
 use crate::error::{ErrorKind, ExprError};
 use crate::fact::Fact;
 use crate::names::{same_loosely, suggest};
-use crate::print::{qualified, written_name};
+use crate::print::{qualified, quoted, written_name};
 use crate::scope::{NameKind, Scope};
 use crate::{Expr, lex};
 
@@ -202,24 +202,21 @@ impl Expr {
         let words = facts.iter().map(|fact| fact.word());
         let exact = known.iter().map(String::as_str);
         match suggest::<&str>(&name.text, exact.chain(words)) {
-            Some(near) if lex::is_plain_name(near) => {
-                error.hint(format!("did you mean `{near}`?"))
-            }
-            Some(near) => error.hint(format!("did you mean `{}`?", qualified_like(name, near))),
+            Some(near) if lex::is_plain_name(near) => error.hint(format!("did you mean `{near}`?")),
+            Some(near) => error.hint(format!("did you mean {}?", odd_name(name, near))),
             None if open => error.hint("text stands in quotes: `== 'adam'`"),
             None => error,
         }
     }
 }
 
-fn qualified_like(name: &NameRef, near: &str) -> String {
-    let text = near.into();
-    let asked = match name.asked {
-        Asked::Any => Asked::Quoted,
-        other => other,
-    };
-    let span = name.span;
-    written_name(&NameRef { asked, text, span })
+/// `near`, which needs quotes or backticks, as it is typed where `name` stands.
+fn odd_name(name: &NameRef, near: &str) -> String {
+    match name.asked {
+        Asked::Any | Asked::Quoted => quoted(near, '`'),
+        Asked::Param => format!("`{}`", qualified("param", near)),
+        Asked::Metric => format!("`{}`", qualified("metric", near)),
+    }
 }
 
 /// `loss - best` of `loss-best`, when both sides are something.
@@ -267,7 +264,11 @@ impl Found {
 
     /// Exact names go before loose ones; two of the same rank clash.
     fn settle(self) -> Slot {
-        let list = if self.exact.is_empty() { self.loose } else { self.exact };
+        let list = if self.exact.is_empty() {
+            self.loose
+        } else {
+            self.exact
+        };
         let mut list = list.into_iter();
         match (list.next(), list.next()) {
             (None, _) => Slot::Open,
@@ -318,7 +319,10 @@ impl Bindings {
                 Slot::Open => {
                     let to = Bound::new(kind, exact);
                     *slot = Slot::Bound(to.clone());
-                    seen.push(Seen::Bound { written: written(), to });
+                    seen.push(Seen::Bound {
+                        written: written(),
+                        to,
+                    });
                 }
                 Slot::Bound(first) => {
                     let second = Bound::new(kind, exact);
@@ -327,7 +331,11 @@ impl Bindings {
                     if *first != second && loosely {
                         let first = first.clone();
                         *slot = Slot::Clash(first.clone(), second.clone());
-                        seen.push(Seen::Clash { written: written(), first, second });
+                        seen.push(Seen::Clash {
+                            written: written(),
+                            first,
+                            second,
+                        });
                     }
                 }
                 Slot::Clash(..) => {}
@@ -349,7 +357,12 @@ impl Bindings {
                 };
                 let (kind, exact) = plain(first);
                 let written = written_name(name);
-                Some(BindRecord { written, kind, name: exact, clash })
+                Some(BindRecord {
+                    written,
+                    kind,
+                    name: exact,
+                    clash,
+                })
             })
             .collect()
     }
@@ -390,7 +403,10 @@ impl Bindings {
                 Slot::Open | Slot::Bound(_) => None,
                 Slot::Clash(first, second) => {
                     let error = clash_error(name, first, second);
-                    Some(format!("{error}, so it is unknown: {}", error.hint.as_deref()?))
+                    Some(format!(
+                        "{error}, so it is unknown: {}",
+                        error.hint.as_deref()?
+                    ))
                 }
             })
             .collect()

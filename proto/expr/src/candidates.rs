@@ -67,7 +67,9 @@ impl Candidates {
         let name = expr.names.get(slot)?;
         let found = self.slots.get(slot)?;
         let all = || found.exact.iter().chain(&found.loose);
-        let listed: Vec<String> = all().map(|bound| format!("`{}`", bound.written())).collect();
+        let listed: Vec<String> = all()
+            .map(|bound| format!("`{}`", bound.written()))
+            .collect();
         let message = format!("`{}` has more than one meaning", name.text);
         let error = ExprError::new(ErrorKind::Name, name.span, message);
         let error = error.hint(format!("write {}", listed.join(" or ")));

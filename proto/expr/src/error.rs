@@ -143,7 +143,10 @@ pub fn point_at(text: &str, span: Span) -> String {
     lines.push_str("\n  ");
     let blanks = first - from + usize::from(from > 0);
     lines.extend(std::iter::repeat_n(' ', blanks));
-    lines.extend(std::iter::repeat_n('^', last.min(until.max(first + 1)) - first));
+    lines.extend(std::iter::repeat_n(
+        '^',
+        last.min(until.max(first + 1)) - first,
+    ));
     lines
 }
 
@@ -180,7 +183,10 @@ mod tests {
     #[test]
     fn escape_sequences_do_not_reach_the_terminal() {
         let shown = point_at("a\x1b[2J\u{202e}", Span::new(0, 1));
-        assert!(!shown.contains('\x1b') && !shown.contains('\u{202e}'), "{shown}");
+        assert!(
+            !shown.contains('\x1b') && !shown.contains('\u{202e}'),
+            "{shown}"
+        );
     }
 
     #[test]

@@ -72,7 +72,9 @@ impl<'s, S: Scope, R: Resolve> Evaluator<'_, 's, S, R> {
             Node::Not(inner) => self.truth(inner).negated(),
             Node::And(parts) => self.joined(parts, Truth::False),
             Node::Or(parts) => self.joined(parts, Truth::True),
-            Node::Compare(op, pair) => self.compare(*op, self.value(&pair[0]), self.value(&pair[1])),
+            Node::Compare(op, pair) => {
+                self.compare(*op, self.value(&pair[0]), self.value(&pair[1]))
+            }
             Node::Glob(left, glob) => {
                 Truth::from_option(self.value(left).with_text(|text| glob.fits(text)))
             }
@@ -152,7 +154,8 @@ impl<'s, S: Scope, R: Resolve> Evaluator<'_, 's, S, R> {
             return Truth::Unknown;
         }
         let holds = if op.is_equality() {
-            self.same(left, right).map(|same| same == (op == CompareOp::Equal))
+            self.same(left, right)
+                .map(|same| same == (op == CompareOp::Equal))
         } else {
             self.order(left, right).map(|order| match op {
                 CompareOp::Less => order == Some(Ordering::Less),

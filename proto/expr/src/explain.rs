@@ -160,7 +160,12 @@ impl<S: Scope> Explainer<'_, S> {
                 Value::Unknown | Value::Text(_) | Value::Bool(..) | Value::Time(_) => None,
             };
             let shown = self.shown(node, false);
-            values.push(NamedValue { written, bound, shown, number });
+            values.push(NamedValue {
+                written,
+                bound,
+                shown,
+                number,
+            });
         });
         values
     }
@@ -172,7 +177,10 @@ const STATE: Node = Node::Fact(Fact::State);
 fn is_literal(node: &Node) -> bool {
     let mut literal = true;
     node.walk(&mut |node| {
-        literal &= !matches!(node, Node::Fact(_) | Node::Name(_) | Node::Is(_) | Node::Now);
+        literal &= !matches!(
+            node,
+            Node::Fact(_) | Node::Name(_) | Node::Is(_) | Node::Now
+        );
     });
     literal
 }

@@ -210,7 +210,9 @@ impl FactSet {
 
     /// The facts of the set, in the order of [`Fact::ALL`].
     pub fn iter(self) -> impl Iterator<Item = Fact> {
-        Fact::ALL.into_iter().filter(move |&fact| self.contains(fact))
+        Fact::ALL
+            .into_iter()
+            .filter(move |&fact| self.contains(fact))
     }
 
     /// Whether no fact is in the set.

@@ -48,8 +48,7 @@ pub(crate) fn kind_of(node: &Node, names: &[NameRef]) -> Kind {
             Some(Asked::Any | Asked::Quoted | Asked::Param) | None => Kind::Any,
         },
         Node::Arith(op, pair) => {
-            arith_kind(*op, kind_of(&pair[0], names), kind_of(&pair[1], names))
-                .unwrap_or(Kind::Any)
+            arith_kind(*op, kind_of(&pair[0], names), kind_of(&pair[1], names)).unwrap_or(Kind::Any)
         }
         Node::Bool(_)
         | Node::Is(_)
@@ -96,7 +95,11 @@ pub(crate) fn check_condition(
         Kind::Condition => Ok(()),
         Kind::Any if is_name => Ok(()),
         Kind::Any | Kind::Number | Kind::Text | Kind::Time => {
-            let noun = if kind == Kind::Any { "a number" } else { kind.noun() };
+            let noun = if kind == Kind::Any {
+                "a number"
+            } else {
+                kind.noun()
+            };
             let written = span.of(text);
             let error = mismatch(span, format!("`{written}` is {noun}, not a condition"));
             Err(match node {
@@ -172,15 +175,20 @@ pub(crate) fn check_compare(
     match kinds {
         (Kind::Any, _) | (_, Kind::Any) if op.is_equality() => Ok(()),
         (Kind::Condition, _) | (_, Kind::Condition) if !op.is_equality() => {
-            let span = if kinds.0 == Kind::Condition { left.1 } else { right.1 };
+            let span = if kinds.0 == Kind::Condition {
+                left.1
+            } else {
+                right.1
+            };
             let what = format!("`{}` is true or false and has no order", span.of(text));
             let hint = "write `!(…)` to deny a comparison, `&&` to join two";
             Err(mismatch(span, what).hint(hint))
         }
-        (Kind::Text, Kind::Time) | (Kind::Time, Kind::Text) => {
-            Err(mismatch(whole, "a time is not compared with text".to_owned())
-                .hint("dates stand without quotes, and texts that look like dates within"))
-        }
+        (Kind::Text, Kind::Time) | (Kind::Time, Kind::Text) => Err(mismatch(
+            whole,
+            "a time is not compared with text".to_owned(),
+        )
+        .hint("dates stand without quotes, and texts that look like dates within")),
         (Kind::Condition, other) | (other, Kind::Condition)
             if matches!(other, Kind::Number | Kind::Time) =>
         {

@@ -29,7 +29,7 @@ pub(crate) enum Tok {
     /// `=` with its glob.
     Glob(Glob),
     /// `=~` with its regular expression.
-    Match(Pattern),
+    Match(Box<Pattern>),
     Compare(CompareOp),
     Not,
     Plus,
@@ -55,7 +55,10 @@ impl Tok {
 
     /// Whether a condition may end right before this token.
     pub fn closes_operand(&self) -> bool {
-        matches!(self, Tok::Close | Tok::And | Tok::Or | Tok::For | Tok::After)
+        matches!(
+            self,
+            Tok::Close | Tok::And | Tok::Or | Tok::For | Tok::After
+        )
     }
 }
 
@@ -65,8 +68,9 @@ pub(crate) struct Token {
     pub span: Span,
 }
 
-/// Whether `c` may stand inside a name.
-pub(crate) fn is_name_char(c: char) -> bool {
+/// Whether `c` may stand inside a name that is not in backticks: letters, digits
+/// and `_ / . -`.
+pub fn is_name_char(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '_' | '/' | '.' | '-')
 }
 
@@ -173,8 +177,16 @@ impl<'t> Lexer<'t> {
             (')', _) => (Tok::Close, 1),
             (',', _) => (Tok::Comma, 1),
             ('@', _) => (Tok::At, 1),
-            ('&', _) => return Err(self.error(1, "a single `&` means nothing").hint("write `&&`")),
-            ('|', _) => return Err(self.error(1, "a single `|` means nothing").hint("write `||`")),
+            ('&', _) => {
+                return Err(self
+                    .error(1, "a single `&` means nothing")
+                    .hint("write `&&`"));
+            }
+            ('|', _) => {
+                return Err(self
+                    .error(1, "a single `|` means nothing")
+                    .hint("write `||`"));
+            }
             ('“' | '”' | '‘' | '’' | '„', _) => {
                 let error = self.error(first.len_utf8(), "these quotes are not understood");
                 return Err(error.hint("use plain quotes: ' or \""));
@@ -227,7 +239,10 @@ impl<'t> Lexer<'t> {
     /// In a selector, digits that stand as an operand of `&& || !` are ids and
     /// ranges; beside a comparison or arithmetic they are numbers.
     fn pick_shape(&self) -> Option<(Result<Pick, String>, usize)> {
-        let begins = self.tokens.last().is_none_or(|token| token.tok.opens_operand());
+        let begins = self
+            .tokens
+            .last()
+            .is_none_or(|token| token.tok.opens_operand());
         if !self.selecting || !begins {
             return None;
         }
@@ -270,10 +285,9 @@ impl<'t> Lexer<'t> {
         let mut content = String::new();
         let mut chars = rest.char_indices().skip(1).peekable();
         while let Some((at, c)) = chars.next() {
-            if c == quote {
-                if chars.next_if(|&(_, next)| next == quote).is_none() {
-                    return Ok((content, at + 1));
-                }
+            let closes = c == quote && chars.next_if(|&(_, next)| next == quote).is_none();
+            if closes {
+                return Ok((content, at + 1));
             }
             content.push(c);
         }
@@ -312,9 +326,12 @@ impl<'t> Lexer<'t> {
         };
         let tok = if is_match {
             let pattern = Pattern::new(&content).map_err(|why| {
-                self.error(len, format!("this regular expression cannot be used: {why}"))
+                self.error(
+                    len,
+                    format!("this regular expression cannot be used: {why}"),
+                )
             })?;
-            Tok::Match(pattern)
+            Tok::Match(Box::new(pattern))
         } else {
             Tok::Glob(Glob::new(&content))
         };
@@ -357,7 +374,10 @@ mod tests {
     }
 
     fn texts(text: &str) -> Vec<String> {
-        lexed(text, false).into_iter().map(|(_, text)| text).collect()
+        lexed(text, false)
+            .into_iter()
+            .map(|(_, text)| text)
+            .collect()
     }
 
     #[test]
@@ -379,10 +399,12 @@ mod tests {
             ("name= 'a b*'", "a b*"),
             ("name=b||c", "b"),
         ] {
-            let found = lexed(text, false).into_iter().find_map(|(tok, _)| match tok {
-                Tok::Glob(glob) => Some(glob.as_str().to_owned()),
-                _ => None,
-            });
+            let found = lexed(text, false)
+                .into_iter()
+                .find_map(|(tok, _)| match tok {
+                    Tok::Glob(glob) => Some(glob.as_str().to_owned()),
+                    _ => None,
+                });
             assert_eq!(found.as_deref(), Some(glob), "{text}");
         }
     }
@@ -400,7 +422,9 @@ mod tests {
     fn digits_are_ids_only_as_operands_of_a_selector() {
         let picks = |text| {
             let tokens = lexed(text, true).into_iter();
-            tokens.filter(|(tok, _)| matches!(tok, Tok::Pick(_))).count()
+            tokens
+                .filter(|(tok, _)| matches!(tok, Tok::Pick(_)))
+                .count()
         };
         assert_eq!(picks("124-186 && crashed"), 1);
         assert_eq!(picks("!(1-9:2 or 144)"), 2);
@@ -408,6 +432,10 @@ mod tests {
         assert_eq!(picks("124-186 * 2 > 3"), 0);
         assert_eq!(picks("x > 144 && y"), 0);
         assert_eq!(picks("144 < x"), 0);
-        assert!(!lexed("144 && x", false).iter().any(|(tok, _)| matches!(tok, Tok::Pick(_))));
+        assert!(
+            !lexed("144 && x", false)
+                .iter()
+                .any(|(tok, _)| matches!(tok, Tok::Pick(_)))
+        );
     }
 }

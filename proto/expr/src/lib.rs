@@ -67,6 +67,7 @@ pub use candidates::{Candidates, Conflict};
 pub use error::{ErrorKind, ExprError, Span, point_at, render};
 pub use explain::{Explanation, NamedValue};
 pub use fact::{Fact, FactKind, FactSet, FactSource, NOT_BUILT, signal_number};
+pub use lex::is_name_char;
 pub use names::{same_loosely, suggest};
 pub use pattern::{Glob, Pattern};
 pub use scope::{NameKind, Scope};
@@ -81,11 +82,7 @@ use print::Printer;
 pub const TEXT_BYTES_MAX: usize = 8 * 1024;
 
 /// The most levels that a tree may have. A chain of one `&&` or `||` is one level.
-pub const HEIGHT_MAX: usize = 32;
-
-/// The most parentheses, signs and right sides in one another while parsing. The
-/// canonical print of the highest tree needs at most three for a level.
-pub(crate) const NESTING_MAX: usize = 3 * HEIGHT_MAX + 4;
+pub const HEIGHT_MAX: usize = 64;
 
 /// What the meaning of a text depends on besides the text.
 #[derive(Clone, Debug)]

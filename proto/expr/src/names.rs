@@ -45,7 +45,13 @@ mod tests {
 
     #[test]
     fn case_blanks_and_joiners_do_not_matter() {
-        for name in ["error_rate", "Error rate", "ERROR-RATE", "error/rate", "error.rate"] {
+        for name in [
+            "error_rate",
+            "Error rate",
+            "ERROR-RATE",
+            "error/rate",
+            "error.rate",
+        ] {
             assert!(same_loosely("errorrate", name), "{name}");
         }
         assert!(!same_loosely("errorrate", "error_rates"));

@@ -8,7 +8,11 @@ pub(crate) enum Scanned {
     /// A number of so many bytes.
     Number { value: f64, len: usize },
     /// It begins like a number of so many bytes and is none; why, and a hint.
-    Bad { len: usize, message: String, hint: String },
+    Bad {
+        len: usize,
+        message: String,
+        hint: String,
+    },
 }
 
 /// Reads a number with its unit from the start of `text`; `None` when there is
@@ -41,7 +45,12 @@ pub(crate) fn scan_number(text: &str) -> Option<Scanned> {
 /// Length of digits, point, digits, exponent at the start of `text`.
 fn plain_number_len(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
-    let digits = |from: usize| bytes[from..].iter().take_while(|b| b.is_ascii_digit()).count();
+    let digits = |from: usize| {
+        bytes[from..]
+            .iter()
+            .take_while(|b| b.is_ascii_digit())
+            .count()
+    };
     let mut len = digits(0);
     if bytes.get(len) == Some(&b'.') {
         let decimals = digits(len + 1);
@@ -318,7 +327,13 @@ mod tests {
 
     #[test]
     fn days_that_do_not_exist_are_refused() {
-        for text in ["2026-13-01", "2026-02-30", "2026-11-20T25:00", "0001-01-01", "2026-11-20x"] {
+        for text in [
+            "2026-13-01",
+            "2026-02-30",
+            "2026-11-20T25:00",
+            "0001-01-01",
+            "2026-11-20x",
+        ] {
             assert!(matches!(date(text, "UTC"), Some(Err(_))), "{text}");
         }
         assert_eq!(date("124-186", "UTC"), None);

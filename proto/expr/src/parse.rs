@@ -1,8 +1,8 @@
-//! From tokens to the tree, by precedence climbing.
+//! From tokens to the tree, by operator precedence.
 //!
 //! Tightest first: `! -`, `* / %`, `+ -`, comparisons (they do not chain),
-//! `for after`, `&& and`, `|| or`. Depth is limited while parsing, so that no
-//! text can overflow the stack here or in any later walk of the tree.
+//! `for after`, `&& and`, `|| or`. Parsing does not recurse, and the height of the
+//! tree is limited, so that no text can overflow the stack here or in a later walk.
 
 use jiff::civil::Time;
 use jiff::tz::TimeZone;
@@ -16,7 +16,7 @@ use crate::lex::{Tok, Token, lex};
 use crate::names::suggest;
 use crate::number::instant;
 use crate::state::State;
-use crate::{HEIGHT_MAX, NESTING_MAX, ParseContext, TEXT_BYTES_MAX};
+use crate::{HEIGHT_MAX, ParseContext, TEXT_BYTES_MAX};
 
 /// What a text was parsed into.
 pub(crate) struct Parsed {
@@ -37,7 +37,9 @@ pub(crate) enum Wanted {
 }
 
 /// Functions over the history of a metric, planned.
-const WINDOW_FUNCTIONS: [&str; 8] = ["min", "max", "mean", "first", "last", "count", "age", "rate"];
+const WINDOW_FUNCTIONS: [&str; 8] = [
+    "min", "max", "mean", "first", "last", "count", "age", "rate",
+];
 
 fn is_window_function(word: &str) -> bool {
     word == "best" || WINDOW_FUNCTIONS.contains(&word)
@@ -60,7 +62,6 @@ pub(crate) fn parse(
         selecting: wanted == Wanted::Selection,
         tokens,
         next: 0,
-        nesting: 0,
         names: Vec::new(),
         picks: Vec::new(),
         not_built: None,
@@ -68,8 +69,7 @@ pub(crate) fn parse(
     if parser.tokens.is_empty() {
         return Err(parser.syntax(Span::new(0, 0), "the expression is empty"));
     }
-    let root = parser.binary(Level::Or)?;
-    parser.expect_end()?;
+    let root = parser.expression()?;
     if let Some(error) = parser.not_built {
         return Err(error);
     }
@@ -83,29 +83,49 @@ pub(crate) fn parse(
     })
 }
 
+/// How tightly an operator binds, loosest first; `End` is below all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Level {
+    End,
     Or,
     And,
     Held,
     Compare,
     Sum,
     Product,
-    Sign,
 }
 
-impl Level {
-    /// The next tighter level.
-    fn tighter(self) -> Level {
-        match self {
-            Level::Or => Level::And,
-            Level::And => Level::Held,
-            Level::Held => Level::Compare,
-            Level::Compare => Level::Sum,
-            Level::Sum => Level::Product,
-            Level::Product | Level::Sign => Level::Sign,
-        }
+/// What was read and waits for the value behind it.
+enum Waiting {
+    Left {
+        left: Part,
+        tok: Tok,
+        level: Level,
+        /// Whether `left` is a chain of this same operator, to be made longer.
+        joined: bool,
+    },
+    Sign {
+        is_not: bool,
+        span: Span,
+    },
+    Open {
+        open: Span,
+        /// The word before the parenthesis, of a window function.
+        function: Option<Span>,
+    },
+}
+
+impl Waiting {
+    /// Whether this is a left side whose operator goes before one of `next`.
+    fn binds_at(&self, next: Level) -> bool {
+        matches!(self, Waiting::Left { level, .. } if *level >= next)
     }
+}
+
+/// What a whole expression was.
+enum Closed {
+    End(Part),
+    Inner(Part),
 }
 
 /// A node with its place, and how many levels of nodes it has.
@@ -121,7 +141,6 @@ struct Parser<'t> {
     selecting: bool,
     tokens: Vec<Token>,
     next: usize,
-    nesting: usize,
     names: Vec<NameRef>,
     picks: Vec<PickRef>,
     /// The first planned word met; syntax errors come before it.
@@ -181,45 +200,182 @@ impl<'t> Parser<'t> {
         })
     }
 
-    fn binary(&mut self, loosest: Level) -> Result<Part, ExprError> {
-        self.enter()?;
-        let mut left = self.unary()?;
-        // What the loop below built last: chains of one operator become one node.
-        let mut chain = None;
-        let mut compared = false;
-        while let Some((level, tok)) = self.operator(loosest) {
-            let sign = self.here();
-            if level == Level::Compare && compared {
-                return Err(self.chain_error(&left, sign));
-            }
-            self.next += 1;
-            left = match tok {
-                Tok::Glob(_) | Tok::Match(_) => self.pattern(left, tok, sign)?,
-                Tok::For | Tok::After => self.held(left, sign)?,
-                Tok::And | Tok::Or => {
-                    let joined = chain == Some(level);
-                    self.join(left, level, joined)?
-                }
-                Tok::Compare(op) => self.compare(left, op)?,
-                _ => self.arith(left, &tok, level)?,
+    /// The whole text. The stack of what waits lies on the heap, so that no
+    /// depth of parentheses or signs can overflow the thread's.
+    fn expression(&mut self) -> Result<Part, ExprError> {
+        let mut waiting: Vec<Waiting> = Vec::new();
+        loop {
+            let Some(mut part) = self.operand(&mut waiting)? else {
+                continue;
             };
-            compared = level == Level::Compare;
-            chain = Some(level);
+            // How `part` was made, when it can still be continued at its level.
+            let mut made = None;
+            loop {
+                part = self.signed(&mut waiting, part)?;
+                let level = self.operator().unwrap_or(Level::End);
+                (part, made) = self.reduced(&mut waiting, part, made, level)?;
+                if level == Level::Compare && made == Some(level) {
+                    return Err(self.chain_error(&part, self.here()));
+                }
+                let Some(token) = self.take_operator(level) else {
+                    match self.closed(&mut waiting, part)? {
+                        Closed::End(part) => return Ok(part),
+                        Closed::Inner(inner) => (part, made) = (inner, None),
+                    }
+                    continue;
+                };
+                (part, made) = match token.tok {
+                    Tok::Glob(_) | Tok::Match(_) => {
+                        (self.pattern(part, token.tok, token.span)?, Some(level))
+                    }
+                    Tok::For | Tok::After => (self.held(part, token.span)?, Some(level)),
+                    tok => {
+                        let joined = made == Some(level);
+                        let word = self.begin_right(&mut waiting, part, tok, level, joined)?;
+                        match word {
+                            Some(word) => (word, None),
+                            None => break,
+                        }
+                    }
+                };
+            }
         }
-        self.nesting -= 1;
-        Ok(left)
     }
 
-    /// The next token, when it is an operator at least as tight as `loosest`.
-    fn operator(&self, loosest: Level) -> Option<(Level, Tok)> {
-        let tok = self.peek()?;
-        let level = match tok {
-            Tok::Or => Level::Or,
-            Tok::And => Level::And,
-            Tok::For | Tok::After => Level::Held,
-            Tok::Compare(_) | Tok::Glob(_) | Tok::Match(_) => Level::Compare,
-            Tok::Plus | Tok::Minus => Level::Sum,
-            Tok::Star | Tok::Slash | Tok::Percent => Level::Product,
+    /// Puts a left side and its operator aside; the right side, when that is a
+    /// bare word that is text.
+    fn begin_right(
+        &mut self,
+        waiting: &mut Vec<Waiting>,
+        left: Part,
+        tok: Tok,
+        level: Level,
+        joined: bool,
+    ) -> Result<Option<Part>, ExprError> {
+        if matches!(tok, Tok::And | Tok::Or) {
+            self.check_operand(&left)?;
+        }
+        let word = match tok {
+            Tok::Compare(op) => self.bare_word(&left.node, op),
+            _ => None,
+        };
+        waiting.push(Waiting::Left {
+            left,
+            tok,
+            level,
+            joined,
+        });
+        Ok(word)
+    }
+
+    /// Signs and opening parentheses put aside, and the value behind them;
+    /// `None` after a parenthesis, when the next value is to be read.
+    fn operand(&mut self, waiting: &mut Vec<Waiting>) -> Result<Option<Part>, ExprError> {
+        let span = self.here();
+        let word = span.of(self.text);
+        let window = matches!(
+            (self.peek(), self.peek_second()),
+            (Some(Tok::Word), Some(Tok::Open))
+        ) && is_window_function(word);
+        match self.peek() {
+            Some(Tok::Not) => waiting.push(Waiting::Sign { is_not: true, span }),
+            Some(Tok::Minus) => waiting.push(Waiting::Sign {
+                is_not: false,
+                span,
+            }),
+            Some(Tok::Open) => waiting.push(Waiting::Open {
+                open: span,
+                function: None,
+            }),
+            Some(Tok::Word) if window => {
+                self.next += 1;
+                let open = self.here();
+                waiting.push(Waiting::Open {
+                    open,
+                    function: Some(span),
+                });
+            }
+            _ => return self.primary().map(Some),
+        }
+        self.next += 1;
+        Ok(None)
+    }
+
+    /// Applies the signs right before `part`.
+    fn signed(&mut self, waiting: &mut Vec<Waiting>, part: Part) -> Result<Part, ExprError> {
+        let mut part = part;
+        while let Some(&Waiting::Sign { is_not, span: sign }) = waiting.last() {
+            waiting.pop();
+            let span = sign.to(part.span);
+            let height = part.height + 1;
+            if is_not {
+                self.check_negated(&part)?;
+                part = self.part(Node::Not(Box::new(part.node)), span, height)?;
+            } else {
+                check_sign(&part.node, part.span, &self.names, self.text)?;
+                part = self.part(Node::Neg(Box::new(part.node)), span, height)?;
+            }
+        }
+        Ok(part)
+    }
+
+    /// Joins `part` with the left sides whose operators bind at least as tightly
+    /// as `level`. The second value is the level of the last operator joined,
+    /// or `made` when there was none.
+    fn reduced(
+        &mut self,
+        waiting: &mut Vec<Waiting>,
+        part: Part,
+        made: Option<Level>,
+        level: Level,
+    ) -> Result<(Part, Option<Level>), ExprError> {
+        let (mut part, mut made) = (part, made);
+        while let Some(top) = waiting.pop_if(|top| top.binds_at(level)) {
+            let Waiting::Left {
+                left,
+                tok,
+                level,
+                joined,
+            } = top
+            else {
+                break;
+            };
+            part = match tok {
+                Tok::And | Tok::Or => self.join(left, part, level, joined)?,
+                Tok::Compare(op) => self.compare(left, op, part)?,
+                tok => self.arith(left, &tok, part)?,
+            };
+            made = Some(level);
+        }
+        Ok((part, made))
+    }
+
+    /// What follows a whole expression: `)`, the end of a function, or the end.
+    fn closed(&mut self, waiting: &mut Vec<Waiting>, inner: Part) -> Result<Closed, ExprError> {
+        let Some(Waiting::Open { open, function }) = waiting.pop() else {
+            self.expect_end()?;
+            return Ok(Closed::End(inner));
+        };
+        let part = match function {
+            Some(word) => self.window(word, open, inner.height)?,
+            None => {
+                let close = self.close(open)?;
+                let span = open.to(close);
+                Part { span, ..inner }
+            }
+        };
+        self.at_step(part).map(Closed::Inner)
+    }
+
+    /// The level of the next token, when it is an operator.
+    fn operator(&self) -> Option<Level> {
+        match self.peek()? {
+            Tok::Or => Some(Level::Or),
+            Tok::And => Some(Level::And),
+            Tok::For | Tok::After => Some(Level::Held),
+            Tok::Compare(_) | Tok::Glob(_) | Tok::Match(_) => Some(Level::Compare),
+            Tok::Plus | Tok::Minus => Some(Level::Sum),
+            Tok::Star | Tok::Slash | Tok::Percent => Some(Level::Product),
             Tok::Number(_)
             | Tok::Date(_)
             | Tok::Text(_)
@@ -231,9 +387,15 @@ impl<'t> Parser<'t> {
             | Tok::At
             | Tok::Open
             | Tok::Close
-            | Tok::Comma => return None,
-        };
-        (level >= loosest).then(|| (level, tok.clone()))
+            | Tok::Comma => None,
+        }
+    }
+
+    fn take_operator(&mut self, level: Level) -> Option<Token> {
+        if level == Level::End {
+            return None;
+        }
+        self.take()
     }
 
     /// `a < b < c`, with what it should have been when that is plain to see.
@@ -247,13 +409,14 @@ impl<'t> Parser<'t> {
         let first = left.span.of(self.text);
         match middle {
             "" => error.hint("join two comparisons with `&&`"),
-            _ => error.hint(format!("write `{first} && {middle} {} …`", sign.of(self.text))),
+            _ => error.hint(format!(
+                "write `{first} && {middle} {} …`",
+                sign.of(self.text)
+            )),
         }
     }
 
-    fn join(&mut self, left: Part, level: Level, joined: bool) -> Result<Part, ExprError> {
-        self.check_operand(&left)?;
-        let right = self.binary(level.tighter())?;
+    fn join(&self, left: Part, right: Part, level: Level, joined: bool) -> Result<Part, ExprError> {
         self.check_operand(&right)?;
         let span = left.span.to(right.span);
         let mut height = left.height.max(right.height + 1);
@@ -269,7 +432,11 @@ impl<'t> Parser<'t> {
             (first, _, level) => {
                 height = height.max(left.height + 1);
                 let parts = vec![first, right.node];
-                if level == Level::And { Node::And(parts) } else { Node::Or(parts) }
+                if level == Level::And {
+                    Node::And(parts)
+                } else {
+                    Node::Or(parts)
+                }
             }
         };
         self.part(node, span, height)
@@ -279,7 +446,7 @@ impl<'t> Parser<'t> {
         check_condition(&part.node, part.span, &self.names, self.text)
     }
 
-    fn arith(&mut self, left: Part, tok: &Tok, level: Level) -> Result<Part, ExprError> {
+    fn arith(&self, left: Part, tok: &Tok, right: Part) -> Result<Part, ExprError> {
         let op = match tok {
             Tok::Plus => ArithOp::Add,
             Tok::Minus => ArithOp::Sub,
@@ -287,17 +454,12 @@ impl<'t> Parser<'t> {
             Tok::Slash => ArithOp::Div,
             _ => ArithOp::Rem,
         };
-        let right = self.binary(level.tighter())?;
         let (l, r) = ((&left.node, left.span), (&right.node, right.span));
         check_arith(op, l, r, &self.names, self.text)?;
         self.pair(left, right, |pair| Node::Arith(op, pair))
     }
 
-    fn compare(&mut self, left: Part, op: CompareOp) -> Result<Part, ExprError> {
-        let right = match self.bare_word(&left.node, op) {
-            Some(right) => right,
-            None => self.binary(Level::Compare.tighter())?,
-        };
+    fn compare(&self, left: Part, op: CompareOp, right: Part) -> Result<Part, ExprError> {
         let (l, r) = ((&left.node, left.span), (&right.node, right.span));
         check_compare(op, l, r, &self.names, self.text)?;
         self.pair(left, right, |pair| Node::Compare(op, pair))
@@ -323,7 +485,11 @@ impl<'t> Parser<'t> {
             }
         };
         self.next += 1;
-        Some(Part { node, span, height: 1 })
+        Some(Part {
+            node,
+            span,
+            height: 1,
+        })
     }
 
     fn pattern(&mut self, left: Part, tok: Tok, sign: Span) -> Result<Part, ExprError> {
@@ -367,30 +533,9 @@ impl<'t> Parser<'t> {
         }
     }
 
-    fn unary(&mut self) -> Result<Part, ExprError> {
-        let sign = self.here();
-        let is_not = match self.peek() {
-            Some(Tok::Not) => true,
-            Some(Tok::Minus) => false,
-            _ => return self.primary(),
-        };
-        self.next += 1;
-        self.enter()?;
-        let inner = self.unary()?;
-        self.nesting -= 1;
-        let span = sign.to(inner.span);
-        let height = inner.height + 1;
-        if is_not {
-            self.check_negated(&inner)?;
-            return self.part(Node::Not(Box::new(inner.node)), span, height);
-        }
-        check_sign(&inner.node, inner.span, &self.names, self.text)?;
-        self.part(Node::Neg(Box::new(inner.node)), span, height)
-    }
-
     /// `!` binds tightest, so `!x > 3` is a mistake that looks right.
     fn check_negated(&self, inner: &Part) -> Result<(), ExprError> {
-        let compared = matches!(self.operator(Level::Compare), Some((Level::Compare, _)));
+        let compared = self.operator() == Some(Level::Compare);
         self.check_operand(inner).map_err(|error| {
             if compared {
                 error.hint("`!` reaches no further than the next word: write `!(…)`")
@@ -420,7 +565,6 @@ impl<'t> Parser<'t> {
                 self.note_not_built(span, &format!("`{}`", span.of(self.text)));
                 Node::Bool(true)
             }
-            Tok::Open => return self.parenthesis(span),
             Tok::Glob(_)
             | Tok::Match(_)
             | Tok::Compare(_)
@@ -435,21 +579,17 @@ impl<'t> Parser<'t> {
             | Tok::For
             | Tok::After
             | Tok::At
+            | Tok::Open
             | Tok::Close
             | Tok::Comma => {
                 let written = span.of(self.text);
                 return Err(self.syntax(span, format!("a value is missing before `{written}`")));
             }
         };
-        self.at_step(Part { node, span, height: 1 })
-    }
-
-    fn parenthesis(&mut self, open: Span) -> Result<Part, ExprError> {
-        let inner = self.binary(Level::Or)?;
-        let close = self.close(open)?;
-        Ok(Part {
-            span: open.to(close),
-            ..inner
+        self.at_step(Part {
+            node,
+            span,
+            height: 1,
         })
     }
 
@@ -501,7 +641,11 @@ impl<'t> Parser<'t> {
                 None => self.plain_name(word, span)?,
             },
         };
-        self.at_step(Part { node, span, height: 1 })
+        self.at_step(Part {
+            node,
+            span,
+            height: 1,
+        })
     }
 
     fn state_word(&self, word: &str, span: Span) -> Result<Part, ExprError> {
@@ -512,7 +656,11 @@ impl<'t> Parser<'t> {
             let message = "`changed` is a word of selectors, not of rules";
             return Err(ExprError::new(ErrorKind::Kind, span, message));
         }
-        Ok(Part { node: Node::Is(state), span, height: 1 })
+        Ok(Part {
+            node: Node::Is(state),
+            span,
+            height: 1,
+        })
     }
 
     fn plain_name(&mut self, word: &str, span: Span) -> Result<Node, ExprError> {
@@ -568,10 +716,11 @@ impl<'t> Parser<'t> {
         let asked = match word {
             "param" => Asked::Param,
             "metric" => Asked::Metric,
-            _ if is_window_function(word) => return self.window(word, span, open),
             _ => {
                 let error = self.syntax(span, format!("there is no function `{word}`"));
-                let known = WINDOW_FUNCTIONS.into_iter().chain(["best", "param", "metric"]);
+                let known = WINDOW_FUNCTIONS
+                    .into_iter()
+                    .chain(["best", "param", "metric"]);
                 return Err(match suggest(word, known) {
                     Some(near) => error.hint(format!("did you mean `{near}(…)`?")),
                     None => error,
@@ -582,19 +731,28 @@ impl<'t> Parser<'t> {
         let name = match self.take().map(|token| token.tok) {
             Some(Tok::Text(name) | Tok::Quoted(name)) if !name.is_empty() => name,
             _ => {
-                let error = self.syntax(place, format!("a name in quotes is expected in `{word}(…)`"));
+                let error = self.syntax(
+                    place,
+                    format!("a name in quotes is expected in `{word}(…)`"),
+                );
                 return Err(error.hint(format!("such as `{word}('val loss')`")));
             }
         };
         let close = self.close(open)?;
         let span = span.to(close);
         let node = self.name(asked, &name, span)?;
-        self.at_step(Part { node, span, height: 1 })
+        self.at_step(Part {
+            node,
+            span,
+            height: 1,
+        })
     }
 
-    /// `mean(loss, 10m)`: read to the end, then refused.
-    fn window(&mut self, word: &str, span: Span, open: Span) -> Result<Part, ExprError> {
-        let of = self.binary(Level::Or)?;
+    /// `mean(loss, 10m)`, of which `mean(loss` was read: read to the end, then
+    /// refused.
+    fn window(&mut self, span: Span, open: Span, height: usize) -> Result<Part, ExprError> {
+        let text = self.text;
+        let word = span.of(text);
         if matches!(self.peek(), Some(Tok::Comma)) {
             self.next += 1;
             let place = self.here();
@@ -608,7 +766,11 @@ impl<'t> Parser<'t> {
         self.note_not_built(span, &format!("`{word}(…)`"));
         // A name stands for the call until it is refused at the end.
         let node = self.name(Asked::Metric, word, span)?;
-        self.at_step(Part { node, span, height: of.height + 1 })
+        Ok(Part {
+            node,
+            span,
+            height: height + 1,
+        })
     }
 
     /// `loss@10`: read, then refused.
@@ -648,14 +810,6 @@ impl<'t> Parser<'t> {
             return Err(self.limit(span, "too many steps of calculation in one another"));
         }
         Ok(Part { node, span, height })
-    }
-
-    fn enter(&mut self) -> Result<(), ExprError> {
-        self.nesting += 1;
-        if self.nesting > NESTING_MAX {
-            return Err(self.limit(self.here(), "nested too deeply"));
-        }
-        Ok(())
     }
 
     fn limit(&self, span: Span, message: &str) -> ExprError {

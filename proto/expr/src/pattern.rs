@@ -172,7 +172,10 @@ mod tests {
     #[test]
     fn a_bad_pattern_says_why_in_one_line() {
         assert_eq!(Pattern::new("a(b").unwrap_err(), "unclosed group");
-        assert_eq!(Pattern::new("(a{1000}){1000}").unwrap_err(), "it is too big");
+        assert_eq!(
+            Pattern::new("(a{1000}){1000}").unwrap_err(),
+            "it is too big"
+        );
     }
 
     /// The plain definition, exponential but obviously right.

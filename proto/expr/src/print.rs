@@ -32,16 +32,22 @@ impl Printer<'_> {
             Node::Is(state) => out.write_str(state.word()),
             Node::Name(slot) => out.write_str(&written_name(&self.names[usize::from(*slot)])),
             Node::Pick(slot) => out.write_str(&pick_text(&self.picks[usize::from(*slot)].pick)),
-            Node::Neg(inner) => self.below(out, "-", inner),
-            Node::Not(inner) => self.below(out, "!", inner),
+            Node::Neg(inner) => {
+                out.write_char('-')?;
+                self.value(out, inner)
+            }
+            Node::Not(inner) => {
+                out.write_char('!')?;
+                self.below(out, inner)
+            }
             Node::Arith(op, pair) => self.pair(out, pair, op.sign()),
             Node::Compare(op, pair) => self.pair(out, pair, op.sign()),
             Node::Glob(left, glob) => {
-                self.below(out, "", left)?;
+                self.value(out, left)?;
                 write!(out, " = {}", quoted(glob.as_str(), '\''))
             }
             Node::Match(left, pattern) => {
-                self.below(out, "", left)?;
+                self.value(out, left)?;
                 write!(out, " =~ {}", quoted(pattern.as_str(), '\''))
             }
             Node::And(parts) => self.list(out, parts, " && "),
@@ -50,26 +56,39 @@ impl Printer<'_> {
     }
 
     fn pair(&self, out: &mut String, pair: &[Node; 2], sign: &str) -> fmt::Result {
-        self.below(out, "", &pair[0])?;
+        self.value(out, &pair[0])?;
         write!(out, " {sign} ")?;
-        self.below(out, "", &pair[1])
+        self.value(out, &pair[1])
     }
 
     fn list(&self, out: &mut String, parts: &[Node], sign: &str) -> fmt::Result {
         for (at, part) in parts.iter().enumerate() {
             out.write_str(if at == 0 { "" } else { sign })?;
-            self.below(out, "", part)?;
+            self.below(out, part)?;
         }
         Ok(())
     }
 
     /// An operand: in parentheses unless it is one word or has a sign of its own.
-    fn below(&self, out: &mut String, sign: &str, node: &Node) -> fmt::Result {
-        out.write_str(sign)?;
+    fn below(&self, out: &mut String, node: &Node) -> fmt::Result {
         let binds = !node.children().is_empty() && !matches!(node, Node::Neg(_) | Node::Not(_));
-        if !binds {
-            return self.node(out, node);
+        if binds {
+            self.in_parentheses(out, node)
+        } else {
+            self.node(out, node)
         }
+    }
+
+    /// An operand of a comparison or calculation, where a bare state word, id or
+    /// name in backticks would be read as a value instead.
+    fn value(&self, out: &mut String, node: &Node) -> fmt::Result {
+        match node {
+            Node::Is(_) | Node::Pick(_) => self.in_parentheses(out, node),
+            _ => self.below(out, node),
+        }
+    }
+
+    fn in_parentheses(&self, out: &mut String, node: &Node) -> fmt::Result {
         out.write_char('(')?;
         self.node(out, node)?;
         out.write_char(')')
@@ -115,7 +134,11 @@ pub(crate) fn qualified(prefix: &str, name: &str) -> String {
 pub(crate) fn pick_text(pick: &Pick) -> String {
     match pick {
         Pick::Id(id) => id.to_string(),
-        Pick::Range { first, last, step: 1 } => format!("{first}-{last}"),
+        Pick::Range {
+            first,
+            last,
+            step: 1,
+        } => format!("{first}-{last}"),
         Pick::Range { first, last, step } => format!("{first}-{last}:{step}"),
         Pick::Run { id, attempt } => format!("{id}.{attempt}"),
         Pick::All => "all".to_owned(),

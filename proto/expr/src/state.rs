@@ -132,7 +132,15 @@ mod tests {
             .collect();
         assert_eq!(
             live,
-            ["queued", "staging", "submitted", "pending", "running", "ending", "paused"]
+            [
+                "queued",
+                "staging",
+                "submitted",
+                "pending",
+                "running",
+                "ending",
+                "paused"
+            ]
         );
     }
 

@@ -13,13 +13,27 @@ fn exact_names_go_before_loose_ones() {
 
 #[test]
 fn loose_names_find_the_only_one_that_fits() {
-    for written in ["errorrate", "Error_Rate", "ERRORRATE", "error-rate", "`error rate`", "metric.errorrate"] {
+    for written in [
+        "errorrate",
+        "Error_Rate",
+        "ERRORRATE",
+        "error-rate",
+        "`error rate`",
+        "metric.errorrate",
+    ] {
         let run = Run::new().metric("Error rate", 0.5);
-        assert_eq!(run.says(&format!("{written} == 0.5")), Ok(Truth::True), "{written}");
+        assert_eq!(
+            run.says(&format!("{written} == 0.5")),
+            Ok(Truth::True),
+            "{written}"
+        );
     }
     let run = Run::new().fact(nero_expr::Fact::Runtime, Value::number(9.0));
     assert_eq!(run.says("Run_Time == 9"), Ok(Truth::True));
-    assert!(run.says("`Run_Time` == 9").is_err(), "backticks never mean a fact");
+    assert!(
+        run.says("`Run_Time` == 9").is_err(),
+        "backticks never mean a fact"
+    );
 }
 
 #[test]
@@ -36,7 +50,10 @@ fn a_name_of_two_things_has_to_be_written_in_full() {
     assert_eq!(run.says("param.lr == 2 && metric.lr == 1"), Ok(Truth::True));
     let run = Run::new().metric("val loss", 1.0).metric("val_loss", 2.0);
     let error = run.says("valloss > 3").unwrap_err();
-    assert_eq!(error.hint.as_deref(), Some("write `metric('val loss')` or `metric.val_loss`"));
+    assert_eq!(
+        error.hint.as_deref(),
+        Some("write `metric('val loss')` or `metric.val_loss`")
+    );
 }
 
 #[test]
@@ -49,15 +66,20 @@ fn a_name_that_exists_nowhere_is_an_error_with_a_suggestion() {
     for (text, hint) in [
         ("eror_rate > 1", "did you mean `error_rate`?"),
         ("metric.los > 1", "did you mean `loss`?"),
-        ("vall_loss > 1", "did you mean `` `val loss` ``?"),
+        ("vall_loss > 1", "did you mean `val loss`?"),
         ("rumtime > 1", "did you mean `runtime`?"),
-        ("loss-best > 1", "without blanks it is one name; write `loss - best`"),
-        ("loss/2 > 1", "without blanks it is one name; write `loss / 2`"),
+        (
+            "loss-best > 1",
+            "without blanks it is one name; write `loss - best`",
+        ),
+        (
+            "loss/2 > 1",
+            "without blanks it is one name; write `loss / 2`",
+        ),
         ("loss == adam", "text stands in quotes: `== 'adam'`"),
     ] {
         let error = run.says(text).unwrap_err();
-        let said = error.hint.unwrap_or_default();
-        assert_eq!(said.replace("`` ", "").replace(" ``", ""), hint.replace("`` ", "").replace(" ``", ""), "{text}");
+        assert_eq!(error.hint.as_deref(), Some(hint), "{text}");
     }
 }
 
@@ -66,7 +88,10 @@ fn in_a_standing_rule_a_metric_not_seen_yet_is_unknown() {
     let run = Run::new();
     assert_eq!(run.says_standing("loss > 5"), Ok(Truth::Unknown));
     assert!(run.says("loss > 5").is_err());
-    assert!(run.says_standing("param.lr > 5").is_err(), "parameters are known from the start");
+    assert!(
+        run.says_standing("param.lr > 5").is_err(),
+        "parameters are known from the start"
+    );
 }
 
 #[test]
@@ -78,18 +103,39 @@ fn a_name_is_bound_when_something_first_fits_and_a_second_fit_makes_it_unknown()
 
     let seen = bindings.see(&rule, NameKind::Metric, "error_rate");
     let to = Bound::Metric("error_rate".into());
-    assert_eq!(seen, [Seen::Bound { written: "errorrate".into(), to: to.clone() }]);
-    assert_eq!(bindings.see(&rule, NameKind::Metric, "error_rate"), [], "once");
+    assert_eq!(
+        seen,
+        [Seen::Bound {
+            written: "errorrate".into(),
+            to: to.clone()
+        }]
+    );
+    assert_eq!(
+        bindings.see(&rule, NameKind::Metric, "error_rate"),
+        [],
+        "once"
+    );
     let run = Run::new().metric("error_rate", 0.5);
     assert_eq!(rule.eval(&bindings, &run), Truth::True);
 
     let seen = bindings.see(&rule, NameKind::Metric, "Error rate");
     let second = Bound::Metric("Error rate".into());
     let written = "errorrate".to_owned();
-    assert_eq!(seen, [Seen::Clash { written, first: to, second }]);
+    assert_eq!(
+        seen,
+        [Seen::Clash {
+            written,
+            first: to,
+            second
+        }]
+    );
     assert_eq!(rule.eval(&bindings, &run), Truth::Unknown);
     assert!(bindings.warnings(&rule)[0].contains("Error rate"));
-    assert_eq!(bindings.see(&rule, NameKind::Metric, "errorrate"), [], "for good");
+    assert_eq!(
+        bindings.see(&rule, NameKind::Metric, "errorrate"),
+        [],
+        "for good"
+    );
 }
 
 #[test]
@@ -103,7 +149,9 @@ fn a_name_bound_exactly_stays() {
 
 #[test]
 fn bindings_survive_the_watcher() {
-    let run = Run::new().param("n", Value::number(1.0)).metric("val loss", 1.0);
+    let run = Run::new()
+        .param("n", Value::number(1.0))
+        .metric("val loss", 1.0);
     let text = "N > 0 && (valloss > 0 || `b c` > 0 || metric.late > 0)";
     let (rule, mut bindings) = run.standing(text).unwrap();
     bindings.see(&rule, NameKind::Metric, "B-C");
@@ -111,7 +159,14 @@ fn bindings_survive_the_watcher() {
     let records = bindings.records(&rule);
     let plain: Vec<_> = records
         .iter()
-        .map(|r| (r.written.as_str(), r.kind.as_str(), r.name.as_str(), r.clash.is_some()))
+        .map(|r| {
+            (
+                r.written.as_str(),
+                r.kind.as_str(),
+                r.name.as_str(),
+                r.clash.is_some(),
+            )
+        })
         .collect();
     assert_eq!(
         plain,

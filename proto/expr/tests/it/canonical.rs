@@ -7,10 +7,19 @@ use crate::run::{context, parse};
 #[test]
 fn operators_bind_as_the_table_says() {
     for (text, canonical) in [
-        ("runtime>7200&&errorrate>0.40", "(runtime > 7200) && (errorrate > 0.40)"),
+        (
+            "runtime>7200&&errorrate>0.40",
+            "(runtime > 7200) && (errorrate > 0.40)",
+        ),
         ("a > 1 || b > 2 && c > 3", "(a > 1) || ((b > 2) && (c > 3))"),
-        ("a > 1 or b > 2 and c > 3", "(a > 1) || ((b > 2) && (c > 3))"),
-        ("(a > 1 || b > 2) && c > 3", "((a > 1) || (b > 2)) && (c > 3)"),
+        (
+            "a > 1 or b > 2 and c > 3",
+            "(a > 1) || ((b > 2) && (c > 3))",
+        ),
+        (
+            "(a > 1 || b > 2) && c > 3",
+            "((a > 1) || (b > 2)) && (c > 3)",
+        ),
         ("a && b && c", "a && b && c"),
         ("(a && b) && c", "(a && b) && c"),
         ("a + b * c > d - e - f", "(a + (b * c)) > ((d - e) - f)"),
@@ -113,8 +122,15 @@ fn an_expression_says_what_it_depends_on() {
     let rule = parse("cpu < 10% && param.lr > loss || failed || Run_Time > 1");
     assert!(rule.uses_samples());
     assert!(!rule.uses_clock());
-    assert_eq!(rule.facts().iter().collect::<Vec<_>>(), [Fact::State, Fact::Cpu]);
-    let names: Vec<&str> = rule.unbound_names().iter().map(|name| &*name.text).collect();
+    assert_eq!(
+        rule.facts().iter().collect::<Vec<_>>(),
+        [Fact::State, Fact::Cpu]
+    );
+    let names: Vec<&str> = rule
+        .unbound_names()
+        .iter()
+        .map(|name| &*name.text)
+        .collect();
     assert_eq!(names, ["lr", "loss", "Run_Time"]);
     assert!(parse("tmod<1h").uses_clock() && parse("silent > 20m").uses_clock());
     assert!(!parse("state == crashed").uses_samples());

@@ -174,8 +174,17 @@ fn state_words_are_conditions() {
         ("aborted", false, false, false),
     ] {
         let run = Run::new().state(state);
-        for (word, wanted) in [("live", live), ("failed", failed), ("done", done), (state, true)] {
-            assert_eq!(run.says(word).unwrap().is_true(), wanted, "{word} of {state}");
+        for (word, wanted) in [
+            ("live", live),
+            ("failed", failed),
+            ("done", done),
+            (state, true),
+        ] {
+            assert_eq!(
+                run.says(word).unwrap().is_true(),
+                wanted,
+                "{word} of {state}"
+            );
             let denied = run.says(&format!("!{word}")).unwrap();
             assert_eq!(denied.is_true(), !wanted, "!{word} of {state}");
         }
@@ -183,7 +192,11 @@ fn state_words_are_conditions() {
     }
     let mut run = Run::new();
     run.changed = Some(true);
-    assert_eq!(run.says("changed && !crashed"), Ok(Unknown), "without a state");
+    assert_eq!(
+        run.says("changed && !crashed"),
+        Ok(Unknown),
+        "without a state"
+    );
     assert_eq!(run.says("changed"), Ok(True));
 }
 
@@ -208,19 +221,35 @@ fn an_explanation_has_every_name_with_its_value() {
     };
     for (text, wanted) in [
         ("loss > 5", "loss = 7.3 > 5"),
-        ("loss*2 > 5 && !failed", "loss * 2 = 14.6 > 5 && !(failed (state = 'running'))"),
+        (
+            "loss*2 > 5 && !failed",
+            "loss * 2 = 14.6 > 5 && !(failed (state = 'running'))",
+        ),
         ("tmod<1h", "tmod = 600s ago < 1h"),
-        ("tmod > today", "tmod = 2026-11-20T11:50:00Z > 2026-11-19T22:00:00Z"),
-        ("mem > 20G || exit == 0", "mem = 21G > 20G || exit = unknown == 0"),
+        (
+            "tmod > today",
+            "tmod = 2026-11-20T11:50:00Z > 2026-11-19T22:00:00Z",
+        ),
+        (
+            "mem > 20G || exit == 0",
+            "mem = 21G > 20G || exit = unknown == 0",
+        ),
         ("lr = 0.*", "lr = 0.10 = '0.*'"),
         ("errorrate > 40%", "errorrate = 0.45 > 40%"),
     ] {
         assert_eq!(shown(text).text, wanted);
     }
     let why = shown("errorrate > 40% && exit == 0 && errorrate < 2");
-    let values: Vec<_> = why.values.iter().map(|v| (v.written.as_str(), v.shown.as_str())).collect();
+    let values: Vec<_> = why
+        .values
+        .iter()
+        .map(|v| (v.written.as_str(), v.shown.as_str()))
+        .collect();
     assert_eq!(values, [("errorrate", "0.45"), ("exit", "unknown")]);
     assert_eq!(why.values[0].number, Some(0.45));
-    assert_eq!(why.values[0].bound.as_ref().map(|bound| bound.name()), Some("error_rate"));
+    assert_eq!(
+        why.values[0].bound.as_ref().map(|bound| bound.name()),
+        Some("error_rate")
+    );
     assert_eq!(why.truth, Unknown);
 }

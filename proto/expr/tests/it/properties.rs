@@ -22,7 +22,8 @@ fn expression() -> impl Strategy<Value = String> {
         let op = "( (<|<=|>|>=|==|!=|&&|\\|\\||and|or|\\+|-|\\*|/|%) |&&|>)";
         prop_oneof![
             (inner.clone(), op, inner.clone()).prop_map(|(l, op, r)| format!("{l}{op}{r}")),
-            (inner.clone(), " (>|==|<) ", inner.clone()).prop_map(|(l, op, r)| format!("({l}{op}{r})")),
+            (inner.clone(), " (>|==|<) ", inner.clone())
+                .prop_map(|(l, op, r)| format!("({l}{op}{r})")),
             inner.clone().prop_map(|e| format!("({e})")),
             inner.clone().prop_map(|e| format!("!{e}")),
             inner.clone().prop_map(|e| format!("-{e}")),
@@ -52,7 +53,9 @@ fn check_round_trip(text: &str) -> Result<bool, TestCaseError> {
                 prop_assert_eq!(again.map(|e| e.canonical()), Ok(canonical));
                 let run = Run::new().metric("a", 1.0).metric("b/10", f64::NAN);
                 let standing = Expr::parse(text, &context().standing());
-                if let Ok(rule) = standing && let Ok(bindings) = rule.bind(&run) {
+                if let Ok(rule) = standing
+                    && let Ok(bindings) = rule.bind(&run)
+                {
                     let why = rule.explain(&bindings, &run);
                     prop_assert_eq!(why.truth, rule.eval(&bindings, &run));
                 }
@@ -121,6 +124,9 @@ fn no_depth_overflows_a_small_stack() {
             "a && ".repeat(n / 3) + "a",
             "!(a && ".repeat(30) + "a",
             format!("{}a{}", "!(b && ".repeat(15), ")".repeat(15)),
+            format!("{}a{}", "!(b && (b || ".repeat(20), "))".repeat(20)),
+            format!("a > {}1{}", "(1 + ".repeat(60), ")".repeat(60)),
+            format!("a > {}1", "-".repeat(60)),
         ]
     };
     std::thread::Builder::new()
@@ -130,7 +136,11 @@ fn no_depth_overflows_a_small_stack() {
                 for text in [&text[..text.len().min(8000)], &text[..text.len().min(400)]] {
                     if let Ok(expr) = Expr::parse_selecting(text, &context()) {
                         let again = Expr::parse_selecting(&expr.canonical(), &context());
-                        assert_eq!(again, Ok(expr));
+                        assert_eq!(again.as_ref(), Ok(&expr));
+                        let run = Run::new().metric("a", 1.0).metric("b", 1.0);
+                        if let Ok(bindings) = expr.bind(&run) {
+                            expr.explain(&bindings, &run);
+                        }
                     }
                 }
             }

@@ -110,10 +110,26 @@ fn what_can_never_hold_is_refused() {
 fn planned_words_are_refused_with_their_place() {
     for (text, place, what) in [
         ("b > 2 for 10m", "for 10m", "`for` is not built yet"),
-        ("a > 1 && b > 2 after 2h", "after 2h", "`after` is not built yet"),
-        ("loss@10 > 3", "loss@10", "the value at a step (`@`) is not built yet"),
-        ("mean(loss, 10m) > 3", "mean(loss, 10m)", "`mean(…)` is not built yet"),
-        ("1 > rate(metric('val loss'))", "rate(metric('val loss'))", "`rate(…)` is not built yet"),
+        (
+            "a > 1 && b > 2 after 2h",
+            "after 2h",
+            "`after` is not built yet",
+        ),
+        (
+            "loss@10 > 3",
+            "loss@10",
+            "the value at a step (`@`) is not built yet",
+        ),
+        (
+            "mean(loss, 10m) > 3",
+            "mean(loss, 10m)",
+            "`mean(…)` is not built yet",
+        ),
+        (
+            "1 > rate(metric('val loss'))",
+            "rate(metric('val loss'))",
+            "`rate(…)` is not built yet",
+        ),
         ("tag:x && crashed", "tag:x", "`tag:x` is not built yet"),
         ("user == bob", "user", "`user` is not built yet"),
     ] {
@@ -128,7 +144,9 @@ fn planned_words_are_refused_with_their_place() {
         assert_eq!(error.message, format!("`{fact}` is not built yet"));
         assert!(Expr::parse(&format!("param.{fact} > 1"), &context()).is_ok());
     }
-    for function in ["min", "max", "mean", "first", "last", "count", "age", "rate", "best"] {
+    for function in [
+        "min", "max", "mean", "first", "last", "count", "age", "rate", "best",
+    ] {
         let text = format!("{function}(loss) > 1");
         let error = Expr::parse(&text, &context()).unwrap_err();
         assert_eq!(error.kind, ErrorKind::NotBuilt, "{text}");
@@ -137,7 +155,13 @@ fn planned_words_are_refused_with_their_place() {
 
 #[test]
 fn a_mistake_in_a_planned_form_is_said_first() {
-    for text in ["x > 1 for", "x > 1 for loss", "mean(loss, y) > 1", "mean(loss > 1", "loss@ > 3"] {
+    for text in [
+        "x > 1 for",
+        "x > 1 for loss",
+        "mean(loss, y) > 1",
+        "mean(loss > 1",
+        "loss@ > 3",
+    ] {
         let error = Expr::parse(text, &context()).unwrap_err();
         assert_eq!(error.kind, ErrorKind::Syntax, "{text}: {error}");
     }
@@ -157,9 +181,18 @@ fn standing_rules_take_no_day_that_moves() {
 #[test]
 fn length_and_depth_are_limited() {
     let long = format!("x > {}", "1 + ".repeat(3000));
-    assert_eq!(Expr::parse(&long, &context()).unwrap_err().kind, ErrorKind::Limit);
+    assert_eq!(
+        Expr::parse(&long, &context()).unwrap_err().kind,
+        ErrorKind::Limit
+    );
     let wide = vec!["x > 1"; 500].join(" || ");
-    assert!(Expr::parse(&wide, &context()).is_ok(), "chains are not deep");
+    assert!(
+        Expr::parse(&wide, &context()).is_ok(),
+        "chains are not deep"
+    );
     let sum = format!("{} > 1", vec!["x"; 200].join(" + "));
-    assert_eq!(Expr::parse(&sum, &context()).unwrap_err().kind, ErrorKind::Limit);
+    assert_eq!(
+        Expr::parse(&sum, &context()).unwrap_err().kind,
+        ErrorKind::Limit
+    );
 }

@@ -6,17 +6,27 @@
 //! folder or a YAML file completely and answers with every experiment in it, or with
 //! every mistake in it; nothing is half read. Called by neroman only.
 //!
-//! The steps, each in its module: [`source`](crate::source) finds and decodes the
-//! file, `tree` makes positioned nodes of it, `block` applies inheritance, `define`
-//! reads the fields of a block, `params` and `product` expand it, `command` fills it.
+//! The steps, each in its module: `source` finds and decodes the file, `tree` makes
+//! positioned nodes of it, `reader` walks the blocks, `block` applies inheritance,
+//! `define` reads the fields, `expand` multiplies and `command` fills in.
 //!
 //! Never done here: running anything, expanding `$NAME`, looking at a node.
 
+mod block;
+mod command;
+mod define;
 mod definition;
+mod expand;
+mod fields;
+mod outputs;
+mod params;
 mod problem;
 mod pyformat;
 mod range;
+mod reader;
+mod rules;
 mod scalar;
+mod settings;
 mod source;
 mod tree;
 mod words;
@@ -26,6 +36,15 @@ pub use definition::{
     RuleAction, RuleDef, Source, SourceKind, Strays, Stream, Value,
 };
 pub use problem::{FormatErrors, PROBLEMS_MAX, Problem};
+
+use nero_expr::ParseContext;
+use problem::Problems;
+use reader::Reader;
+use std::path::Path;
+use tree::{Entry, Kind};
+
+/// The most experiments that one source may make.
+pub const EXPERIMENTS_MAX: u64 = expand::EXPERIMENTS_MAX;
 
 /// A source that was read without a mistake.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,11 +57,93 @@ pub struct Loaded {
     pub notes: Vec<Note>,
 }
 
-/// Reads an experiment folder or a YAML file.
-pub fn read_source(path: &std::path::Path) -> Result<Loaded, FormatErrors> {
-    Err(Problem::of_file(
-        format!("cannot read {}", path.display()),
-        "the reader is being written",
+/// Reads an experiment folder (`neronet.yaml`, else `config.yaml`) or a YAML file.
+///
+/// Dates in rules are read in the zone of this machine.
+///
+/// # Errors
+/// All mistakes of the source, each with its place and a hint.
+pub fn read_source(path: &Path) -> Result<Loaded, FormatErrors> {
+    let now_ms = jiff::Timestamp::now().as_millisecond();
+    read_source_in(
+        path,
+        &ParseContext::new(now_ms, jiff::tz::TimeZone::system()),
     )
-    .into())
+}
+
+/// The same with the zone of whoever typed the rules.
+///
+/// # Errors
+/// All mistakes of the source, each with its place and a hint.
+pub fn read_source_in(path: &Path, context: &ParseContext) -> Result<Loaded, FormatErrors> {
+    let (source, text) = source::open(path)?;
+    let (definitions, notes) = read_text(&text, &source, &context.clone().standing())?;
+    Ok(Loaded {
+        source,
+        definitions,
+        notes,
+    })
+}
+
+fn read_text(
+    text: &source::Text,
+    source: &Source,
+    context: &ParseContext,
+) -> Result<(Vec<Definition>, Vec<Note>), FormatErrors> {
+    let mut problems = Problems::default();
+    let root = tree::parse(text, &mut problems)?;
+    let Some(root) = root.filter(|root| !root.is_null()) else {
+        return Err(Problem::of_file(
+            format!("{} is empty", text.file),
+            "add a block such as `+name: {command: python3 main.py}`",
+        )
+        .into());
+    };
+    let Kind::Map(entries) = &root.kind else {
+        problems.add(text.problem(
+            root.mark,
+            format!("the file holds {}, not blocks and fields", root.describe()),
+            "add a block such as `+name: {command: python3 main.py}`",
+        ));
+        return problems.into_result().map(|()| Default::default());
+    };
+    if is_foreign(entries, source) {
+        return Err(Problem::of_file(
+            format!(
+                "{} has no field of neronet: it is another program's",
+                text.file
+            ),
+            "describe the experiments in neronet.yaml beside it",
+        )
+        .into());
+    }
+    let mut reader = Reader::new(text, &source.folder, context);
+    reader.problems = problems;
+    reader.root(entries, root.mark, &source_name(source));
+    std::mem::take(&mut reader.problems).into_result()?;
+    let definitions = std::mem::take(&mut reader.definitions);
+    Ok((definitions, reader.into_notes()))
+}
+
+/// Whether a `config.yaml` knows nothing of us. In a `neronet.yaml` the same is a
+/// row of misspelt fields.
+fn is_foreign(entries: &[Entry], source: &Source) -> bool {
+    let ours = |entry: &Entry| entry.key.starts_with('+') || fields::field(&entry.key).is_some();
+    let name = source.file.file_name().and_then(|name| name.to_str());
+    name != Some("neronet.yaml") && !entries.is_empty() && !entries.iter().any(ours)
+}
+
+/// The name of an experiment that is the whole file: the folder's or the file's.
+fn source_name(source: &Source) -> String {
+    let of_folder = matches!(
+        source.file.file_name().and_then(|name| name.to_str()),
+        Some("neronet.yaml" | "config.yaml")
+    );
+    let name = match of_folder {
+        true => source.folder.file_name(),
+        false => source.file.file_stem(),
+    };
+    name.and_then(|name| name.to_str())
+        .unwrap_or("experiment")
+        .to_owned()
 }

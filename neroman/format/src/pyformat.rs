@@ -64,11 +64,19 @@ impl Template {
                 continue;
             }
             if brace == "}" {
-                errors.push(error(offset, "a `}` closes nothing", "write `}}` for the character"));
+                errors.push(error(
+                    offset,
+                    "a `}` closes nothing",
+                    "write `}}` for the character",
+                ));
                 continue;
             }
             let Some(end) = rest.find('}') else {
-                errors.push(error(offset, "a `{` is not closed", "write `{{` for the character"));
+                errors.push(error(
+                    offset,
+                    "a `{` is not closed",
+                    "write `{{` for the character",
+                ));
                 break;
             };
             let field = &rest[..end];
@@ -193,12 +201,7 @@ fn conversion(name: &str, offset: usize) -> Result<&str, TemplateError> {
     }
 }
 
-fn unknown(
-    field: &str,
-    name: &str,
-    offset: usize,
-    hint: &dyn Fn(&str) -> String,
-) -> TemplateError {
+fn unknown(field: &str, name: &str, offset: usize, hint: &dyn Fn(&str) -> String) -> TemplateError {
     let head = name.split(['.', '[']).next().unwrap_or("");
     let digits = name.bytes().all(|b| b.is_ascii_digit());
     if digits {
@@ -227,7 +230,11 @@ fn unknown(
             },
         );
     }
-    error(offset, format!("{} names no parameter", quoted(name)), hint(name))
+    error(
+        offset,
+        format!("{} names no parameter", quoted(name)),
+        hint(name),
+    )
 }
 
 /// A format specification: `[[fill]align][sign][0][width][.precision][type]`.
@@ -277,8 +284,14 @@ impl Spec {
             at += 1;
         }
         let digits = |from: usize| {
-            let length = chars[from..].iter().take_while(|c| c.is_ascii_digit()).count();
-            (from + length, chars[from..from + length].iter().collect::<String>())
+            let length = chars[from..]
+                .iter()
+                .take_while(|c| c.is_ascii_digit())
+                .count();
+            (
+                from + length,
+                chars[from..from + length].iter().collect::<String>(),
+            )
         };
         let (next, width) = digits(at);
         at = next;
@@ -304,7 +317,11 @@ impl Spec {
     fn format(&self, param: &Param) -> Result<String, String> {
         let refuse = |what: &str| {
             let kind = self.kind.map_or(String::new(), |k| format!(" `{k}`"));
-            Err(format!("the format{kind} does not fit {} = {}: {what}", quoted(&param.name), quoted(&param.text)))
+            Err(format!(
+                "the format{kind} does not fit {} = {}: {what}",
+                quoted(&param.name),
+                quoted(&param.text)
+            ))
         };
         let number = match &param.value {
             Value::Bool(truth) => Some(f64::from(u8::from(*truth))),
@@ -326,7 +343,9 @@ impl Spec {
                 let text = param.text.trim_start_matches(['-', '+']);
                 Ok(self.padded(negative, text))
             }
-            None if matches!(param.value, Value::Int(_)) => refuse("whole numbers have no precision"),
+            None if matches!(param.value, Value::Int(_)) => {
+                refuse("whole numbers have no precision")
+            }
             Some(_) | None => match number {
                 None => refuse("it is no number"),
                 Some(x) if !x.is_finite() => {
@@ -340,9 +359,15 @@ impl Spec {
 
     fn text(&self, text: &str) -> Result<String, String> {
         if self.sign.is_some() || self.align == Some('=') {
-            return Err(format!("signs and zeros are for numbers, and {} is text", quoted(text)));
+            return Err(format!(
+                "signs and zeros are for numbers, and {} is text",
+                quoted(text)
+            ));
         }
-        let cut: String = text.chars().take(self.precision.unwrap_or(usize::MAX)).collect();
+        let cut: String = text
+            .chars()
+            .take(self.precision.unwrap_or(usize::MAX))
+            .collect();
         Ok(self.aligned(&cut, '<'))
     }
 
@@ -373,7 +398,8 @@ impl Spec {
         };
         if self.align == Some('=') {
             let used = sign.len() + digits.chars().count();
-            let fill: String = std::iter::repeat_n(self.fill, self.width.saturating_sub(used)).collect();
+            let fill: String =
+                std::iter::repeat_n(self.fill, self.width.saturating_sub(used)).collect();
             return format!("{sign}{fill}{digits}");
         }
         self.aligned(&format!("{sign}{digits}"), '>')
@@ -503,7 +529,10 @@ mod tests {
     #[test]
     fn odd_names_are_found_whole() {
         let list = [("a.b", "1"), ("c:d", "2"), ("e f", "3")];
-        assert_eq!(fill("{a.b} {c:d} {e f} {repeat}", &list).as_deref(), Ok("1 2 3 {repeat}"));
+        assert_eq!(
+            fill("{a.b} {c:d} {e f} {repeat}", &list).as_deref(),
+            Ok("1 2 3 {repeat}")
+        );
     }
 
     #[test]
@@ -520,11 +549,26 @@ mod tests {
             ("{x:#x}", "0: `#x` is no format that is understood"),
             ("{x:{w}}", "0: `{w` is no format that is understood"),
             ("{x:99999}", "0: `99999` is no format that is understood"),
-            ("{x:.2d}", "the format `d` does not fit `x` = `7`: whole numbers have no precision"),
-            ("{x:s}", "the format `s` does not fit `x` = `7`: it is a number"),
-            ("{t:d}", "the format `d` does not fit `t` = `ab`: it is no whole number"),
-            ("{t:.2f}", "the format `f` does not fit `t` = `ab`: it is no number"),
-            ("{t:03}", "signs and zeros are for numbers, and `ab` is text"),
+            (
+                "{x:.2d}",
+                "the format `d` does not fit `x` = `7`: whole numbers have no precision",
+            ),
+            (
+                "{x:s}",
+                "the format `s` does not fit `x` = `7`: it is a number",
+            ),
+            (
+                "{t:d}",
+                "the format `d` does not fit `t` = `ab`: it is no whole number",
+            ),
+            (
+                "{t:.2f}",
+                "the format `f` does not fit `t` = `ab`: it is no number",
+            ),
+            (
+                "{t:03}",
+                "signs and zeros are for numbers, and `ab` is text",
+            ),
         ];
         for (template, want) in table {
             let got = fill(template, &[("x", "7"), ("t", "ab")]);

@@ -26,7 +26,12 @@ pub(crate) fn boolean(text: &str) -> Option<bool> {
     let lower = text.to_ascii_lowercase();
     let capital = |word: &str| {
         let mut letters = word.chars();
-        letters.next().map(|c| c.to_ascii_uppercase()).into_iter().chain(letters).collect::<String>()
+        letters
+            .next()
+            .map(|c| c.to_ascii_uppercase())
+            .into_iter()
+            .chain(letters)
+            .collect::<String>()
     };
     // Three spellings count, as in PyYAML; `nO` is text.
     if text != lower && text != lower.to_ascii_uppercase() && text != capital(&lower) {
@@ -47,7 +52,11 @@ fn number(text: &str) -> Option<Value> {
     };
     match digits {
         ".inf" | ".Inf" | ".INF" => {
-            let infinity = if negative { f64::NEG_INFINITY } else { f64::INFINITY };
+            let infinity = if negative {
+                f64::NEG_INFINITY
+            } else {
+                f64::INFINITY
+            };
             return Some(Value::Float(infinity));
         }
         ".nan" | ".NaN" | ".NAN" if digits.len() == text.len() => {

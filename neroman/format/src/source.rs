@@ -157,10 +157,7 @@ fn locate(path: &Path) -> Result<(PathBuf, SourceKind), Problem> {
         .into_iter()
         .find(|name| path.join(name).exists());
     let hint = match near {
-        Some(name) => format!(
-            "rename {name} to {}.yaml",
-            name.trim_end_matches(".yml")
-        ),
+        Some(name) => format!("rename {name} to {}.yaml", name.trim_end_matches(".yml")),
         None => "`neroman template NAME CMD…` writes one".to_owned(),
     };
     Err(Problem::of_file(
@@ -184,7 +181,11 @@ fn read(file: &Path) -> Result<Vec<u8>, Problem> {
         .map_err(|e| unreadable(file, &e))?;
     if bytes.len() as u64 > FILE_BYTES_MAX {
         return Err(Problem::of_file(
-            format!("{} is larger than {} MiB", shown(file), FILE_BYTES_MAX >> 20),
+            format!(
+                "{} is larger than {} MiB",
+                shown(file),
+                FILE_BYTES_MAX >> 20
+            ),
             "write ranges and lists instead of single experiments, or several files",
         ));
     }
@@ -249,7 +250,10 @@ fn not_utf8(shown: &str, error: &std::str::Utf8Error, bytes: &[u8]) -> Problem {
     let good = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
     let mark = mark_of(good.trim_start_matches('\u{feff}'));
     let byte = bytes[error.valid_up_to()];
-    let text = Text::new(shown.to_owned(), String::from_utf8_lossy(bytes).into_owned());
+    let text = Text::new(
+        shown.to_owned(),
+        String::from_utf8_lossy(bytes).into_owned(),
+    );
     text.problem(
         mark,
         format!("the byte 0x{byte:02x} is not UTF-8"),

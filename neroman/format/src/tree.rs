@@ -186,7 +186,11 @@ impl Builder<'_> {
                 let empty = span.is_empty() && style == ScalarStyle::Plain;
                 let node = Node {
                     kind: Kind::Scalar {
-                        text: if empty { String::new() } else { value.into_owned() },
+                        text: if empty {
+                            String::new()
+                        } else {
+                            value.into_owned()
+                        },
                         plain: style == ScalarStyle::Plain,
                     },
                     mark: mark(span.start),
@@ -390,7 +394,10 @@ impl Builder<'_> {
         let hint = if written.starts_with("!!") || rest.contains(['{', '[', '\'']) {
             "quote the value if it is text; of tags only `!!python/tuple` is read".to_owned()
         } else {
-            format!("quote it if it is text: '{}'", crate::problem::printable(rest))
+            format!(
+                "quote it if it is text: '{}'",
+                crate::problem::printable(rest)
+            )
         };
         self.problems.add(self.text.problem(
             at,

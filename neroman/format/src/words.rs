@@ -77,7 +77,11 @@ mod tests {
     use proptest::prelude::*;
 
     fn texts(line: &str) -> Vec<String> {
-        split(line).expect("closed").into_iter().map(|w| w.text).collect()
+        split(line)
+            .expect("closed")
+            .into_iter()
+            .map(|w| w.text)
+            .collect()
     }
 
     #[test]

@@ -1,0 +1,165 @@
+//! Blocks and what they inherit.
+//!
+//! An outer block's fields hold for the inner ones until these give their own;
+//! `parameters` and `env` merge key by key, and an explicit null removes. What an
+//! inner block replaces keeps its position, so that the order of parameters (and with
+//! it the order of experiments) is the order in which they were first written.
+
+use crate::fields::{self, Field};
+use crate::problem::quoted;
+use crate::reader::Reader;
+use crate::source::Mark;
+use crate::tree::{Entry, Kind, Node};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// A field as the nearest block gives it.
+#[derive(Debug, Clone)]
+pub(crate) struct Given {
+    /// The key as it was written.
+    pub(crate) key: String,
+    pub(crate) key_mark: Mark,
+    pub(crate) value: Rc<Node>,
+    /// How deep the block is that gives it.
+    pub(crate) depth: usize,
+}
+
+/// A key of `parameters` or `env`.
+#[derive(Debug, Clone)]
+pub(crate) struct Named {
+    pub(crate) name: String,
+    pub(crate) key_mark: Mark,
+    pub(crate) value: Rc<Node>,
+}
+
+/// Everything that holds in a block.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Scope {
+    pub(crate) fields: BTreeMap<Field, Given>,
+    pub(crate) params: Vec<Named>,
+    pub(crate) env: Vec<Named>,
+    pub(crate) depth: usize,
+}
+
+impl Scope {
+    pub(crate) fn get(&self, field: Field) -> Option<&Given> {
+        self.fields.get(&field)
+    }
+}
+
+/// An inner block: its name without the `+`, and its body.
+pub(crate) struct Child<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) entry: &'a Entry,
+}
+
+/// Puts a block's own fields over what it inherits, and answers its inner blocks.
+pub(crate) fn enter<'a>(
+    reader: &mut Reader<'_>,
+    outer: &Scope,
+    entries: &'a [Entry],
+) -> (Scope, Vec<Child<'a>>) {
+    let mut scope = outer.clone();
+    scope.depth += 1;
+    let mut children = Vec::new();
+    for entry in entries {
+        if let Some(name) = entry.key.strip_prefix('+') {
+            children.push(Child { name, entry });
+            continue;
+        }
+        let Some(field) = fields::field(&entry.key) else {
+            let is_map = matches!(entry.value.kind, Kind::Map(_));
+            reader.wrong(
+                entry.key_mark,
+                format!("{} is no field of an experiment", quoted(&entry.key)),
+                fields::field_hint(&entry.key, is_map),
+            );
+            continue;
+        };
+        match field {
+            Field::Parameters => merge(reader, entry, &mut scope.params, NullMeans::Remove),
+            Field::Env => merge(reader, entry, &mut scope.env, NullMeans::Keep),
+            field => replace(reader, entry, field, &mut scope),
+        }
+    }
+    (scope, children)
+}
+
+/// What a null inside a merged map does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum NullMeans {
+    /// The key is gone.
+    Remove,
+    /// The key stays: it unsets a variable.
+    Keep,
+}
+
+fn merge(reader: &mut Reader<'_>, entry: &Entry, into: &mut Vec<Named>, null: NullMeans) {
+    if entry.value.is_null() {
+        into.clear();
+        return;
+    }
+    let Kind::Map(entries) = &entry.value.kind else {
+        reader.wrong(
+            entry.value.mark,
+            format!(
+                "`{}` takes a map, not {}",
+                entry.key,
+                entry.value.describe()
+            ),
+            format!("for example `{}: {{x: 1, y: 2}}`", entry.key),
+        );
+        return;
+    };
+    for Entry {
+        key,
+        key_mark,
+        value,
+    } in entries
+    {
+        let known = into.iter().position(|named| named.name == *key);
+        if value.is_null() && null == NullMeans::Remove {
+            if let Some(index) = known {
+                into.remove(index);
+            }
+            continue;
+        }
+        let named = Named {
+            name: key.clone(),
+            key_mark: *key_mark,
+            value: Rc::clone(value),
+        };
+        match known {
+            Some(index) => into[index] = named,
+            None => into.push(named),
+        }
+    }
+}
+
+fn replace(reader: &mut Reader<'_>, entry: &Entry, field: Field, scope: &mut Scope) {
+    let before = scope.fields.get(&field);
+    if let Some(other) = before.filter(|given| given.depth == scope.depth) {
+        // Two names of one field; the same name twice was found before.
+        let hint = format!(
+            "`{}` in line {} means the same",
+            other.key, other.key_mark.line
+        );
+        reader.wrong(
+            entry.key_mark,
+            format!("`{}` is given twice", fields::word(field)),
+            hint,
+        );
+        return;
+    }
+    if entry.value.is_null() {
+        scope.fields.remove(&field);
+        return;
+    }
+    let given = Given {
+        key: entry.key.clone(),
+        key_mark: entry.key_mark,
+        value: Rc::clone(&entry.value),
+        depth: scope.depth,
+    };
+    scope.fields.insert(field, given);
+}

@@ -1,0 +1,216 @@
+//! Reads the fields of one block into a draft: everything but the values that its
+//! parameters take. Each group of fields has its own module; here is the order.
+
+use crate::block::{Given, Scope};
+use crate::command::{self, Command};
+use crate::definition::{Buffering, Definition, Monitor, NotBuilt, Resources};
+use crate::fields::{self, Field};
+use crate::params::{self, Axis};
+use crate::problem::quoted;
+use crate::reader::{Found, Reader};
+use crate::source::Mark;
+use crate::tree::{Entry, Kind};
+use crate::{outputs, rules, settings};
+
+/// A block before its parameters get values.
+#[derive(Debug)]
+pub(crate) struct Draft {
+    /// All that does not depend on values; name, command and parameters are empty.
+    pub(crate) common: Definition,
+    pub(crate) command: Command,
+    pub(crate) axes: Vec<Axis>,
+}
+
+/// Reads all fields that hold in a block.
+pub(crate) fn draft(reader: &mut Reader<'_>, scope: &Scope, name: &str, mark: Mark) -> Draft {
+    let mut not_built = Vec::new();
+    let axes = params::axes(reader, scope, &mut not_built);
+    let main_file = main_file(reader, scope);
+    let command = command::read(reader, scope, &axes, main_file.as_deref(), mark);
+    later(reader, scope, &mut not_built);
+    command::report_unused(reader, scope, &command, &axes, name);
+    let rules = rules::read(reader, scope, &mut not_built);
+    let metric_patterns = settings::metrics(reader, scope, &mut not_built);
+    let common = Definition {
+        name: String::new(),
+        collections: collections(reader, scope),
+        folder: reader.folder.to_path_buf(),
+        place: reader.text.place(mark),
+        argv: Vec::new(),
+        command_text: String::new(),
+        params: Vec::new(),
+        env: env(reader, scope),
+        resources: match scope.get(Field::Resources) {
+            Some(given) => settings::resources(reader, &given.value, &mut not_built),
+            None => Resources::default(),
+        },
+        files: scope
+            .get(Field::Files)
+            .map(|given| outputs::globs(reader, "files", &given.value)),
+        required_files: required_files(reader, scope),
+        main_file,
+        outputs: match scope.get(Field::Outputs) {
+            Some(given) => outputs::read(reader, &given.value),
+            None => Vec::new(),
+        },
+        rules,
+        metric_patterns,
+        monitor: match scope.get(Field::Monitor) {
+            Some(given) => settings::monitor(reader, &given.value),
+            None => Monitor::default(),
+        },
+        buffering: buffering(reader, scope),
+        results_dir: text(reader, scope, Field::ResultsDir),
+        custom_msg: text(reader, scope, Field::CustomMsg),
+        sbatch_args: text(reader, scope, Field::SbatchArgs),
+        not_built,
+        notes: Vec::new(),
+    };
+    Draft {
+        common,
+        command,
+        axes,
+    }
+}
+
+fn text(reader: &mut Reader<'_>, scope: &Scope, field: Field) -> Option<String> {
+    let given = scope.get(field)?;
+    reader.single(&given.key, &given.value).map(str::to_owned)
+}
+
+/// The original's main file, which must be there.
+fn main_file(reader: &mut Reader<'_>, scope: &Scope) -> Option<String> {
+    let given = scope.get(Field::MainCodeFile)?;
+    let written = reader.single(&given.key, &given.value)?;
+    let path = reader.inside(&given.key, written, given.value.mark)?;
+    must_exist(reader, given, &path, given.value.mark, true);
+    Some(path)
+}
+
+fn required_files(reader: &mut Reader<'_>, scope: &Scope) -> Vec<String> {
+    let Some(given) = scope.get(Field::RequiredFiles) else {
+        return Vec::new();
+    };
+    let mut paths = Vec::new();
+    for (written, node) in reader.several(&given.key, &given.value) {
+        if let Some(path) = reader.inside(&given.key, written, node.mark) {
+            must_exist(reader, given, &path, node.mark, false);
+            paths.push(path);
+        }
+    }
+    paths
+}
+
+fn must_exist(reader: &mut Reader<'_>, given: &Given, path: &str, mark: Mark, as_file: bool) {
+    match reader.look(path) {
+        Found::File { .. } => {}
+        Found::Folder if !as_file => {}
+        Found::Folder => reader.wrong(
+            mark,
+            format!("{} is a folder", quoted(path)),
+            format!("`{}` names a file", given.key),
+        ),
+        Found::Nothing => {
+            let folder = crate::problem::printable(&reader.folder.display().to_string());
+            reader.wrong(
+                mark,
+                format!("{} of `{}` does not exist", quoted(path), given.key),
+                format!("it is looked for in {folder}"),
+            );
+        }
+    }
+}
+
+/// The collections; without any, the folder's name.
+fn collections(reader: &mut Reader<'_>, scope: &Scope) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    if let Some(given) = scope.get(Field::Collection) {
+        for (name, node) in reader.several(&given.key, &given.value) {
+            // The original's manual writes `collection: None`.
+            if node.is_null() || name == "None" || names.iter().any(|n| n == name) {
+                continue;
+            }
+            if name.is_empty() {
+                reader.wrong(node.mark, "a collection has no name", "leave the field out");
+            }
+            names.push(name.to_owned());
+        }
+    }
+    if names.is_empty() {
+        let folder = reader.folder.file_name().and_then(|name| name.to_str());
+        names.push(folder.unwrap_or("experiments").to_owned());
+    }
+    names
+}
+
+fn env(reader: &mut Reader<'_>, scope: &Scope) -> Vec<(String, Option<String>)> {
+    let mut variables = Vec::new();
+    for named in &scope.env {
+        let name = &named.name;
+        if name.is_empty() || name.contains(['=', '\0']) {
+            reader.wrong(
+                named.key_mark,
+                format!("{} is no name of a variable", quoted(name)),
+                "a name has no `=` and is not empty",
+            );
+            continue;
+        }
+        if named.value.is_null() {
+            variables.push((name.clone(), None));
+        } else if let Some(value) = reader.single(name, &named.value) {
+            variables.push((name.clone(), Some(value.to_owned())));
+        }
+    }
+    variables
+}
+
+fn buffering(reader: &mut Reader<'_>, scope: &Scope) -> Buffering {
+    let mut truth = |field| {
+        let given = scope.get(field)?;
+        let truth = reader.boolean(&given.key, &given.value)?;
+        truth.then_some(given)
+    };
+    let line = truth(Field::LineBuffered);
+    let untouched = truth(Field::Buffered);
+    match (line, untouched) {
+        (Some(line), Some(untouched)) if line.depth == untouched.depth => {
+            reader.wrong(
+                line.key_mark.max(untouched.key_mark),
+                "`buffered` and `line_buffered` exclude each other",
+                "leave one of them out",
+            );
+            Buffering::default()
+        }
+        (Some(line), Some(untouched)) if line.depth > untouched.depth => Buffering::Line,
+        (_, Some(_)) => Buffering::Untouched,
+        (Some(_), None) => Buffering::Line,
+        (None, None) => Buffering::Unbuffered,
+    }
+}
+
+/// Fields that are understood and not built, in the order of the file.
+fn later(reader: &mut Reader<'_>, scope: &Scope, not_built: &mut Vec<NotBuilt>) {
+    let mut found: Vec<(Field, &Given)> = scope.fields.iter().map(|(f, g)| (*f, g)).collect();
+    found.sort_by_key(|(_, given)| given.key_mark);
+    for (field, given) in found {
+        match field {
+            Field::Later(word) => reader.not_built(not_built, word, given.key_mark),
+            Field::OutputLineProcessor | Field::OutputFileProcessor | Field::Plot => {
+                let word = fields::word(field);
+                let example = format!("{word}: {{file: module function args}}");
+                for Entry { key, value, .. } in reader.map(word, &given.value, &example) {
+                    reader.single(&format!("{word}.{key}"), value);
+                }
+                reader.not_built(not_built, word, given.key_mark);
+            }
+            Field::LogOutput => match &given.value.kind {
+                Kind::Scalar { text, .. } if matches!(text.as_str(), "stdout" | "stdout.log") => {}
+                _ => {
+                    reader.single(&given.key, &given.value);
+                    reader.not_built(not_built, &given.key, given.key_mark);
+                }
+            },
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! The words of the format: which are known, which have an effect, which are old.
+//!
+//! A word with no effect yet is listed as such and becomes a [`NotBuilt`]; a word in
+//! no list is a mistake. Nothing is ever accepted without effect.
+//!
+//! [`NotBuilt`]: crate::NotBuilt
+
+/// A field of a block, by its present name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Field {
+    Command,
+    RunCommandPrefix,
+    MainCodeFile,
+    Parameters,
+    ParametersFormat,
+    Env,
+    Collection,
+    Resources,
+    Files,
+    RequiredFiles,
+    Outputs,
+    Rules,
+    Conditions,
+    Metrics,
+    Monitor,
+    Buffered,
+    LineBuffered,
+    ResultsDir,
+    CustomMsg,
+    SbatchArgs,
+    LogOutput,
+    OutputLineProcessor,
+    OutputFileProcessor,
+    Plot,
+    /// Understood and not built; the word as it is in the format.
+    Later(&'static str),
+}
+
+/// Every word of a block with an effect, or with a type that is checked.
+const FIELDS: &[(&str, Field)] = &[
+    ("command", Field::Command),
+    ("run_command_prefix", Field::RunCommandPrefix),
+    ("main_code_file", Field::MainCodeFile),
+    ("parameters", Field::Parameters),
+    ("parameters_format", Field::ParametersFormat),
+    ("parameter_format", Field::ParametersFormat),
+    ("env", Field::Env),
+    ("collection", Field::Collection),
+    ("resources", Field::Resources),
+    ("files", Field::Files),
+    ("required_files", Field::RequiredFiles),
+    ("outputs", Field::Outputs),
+    ("rules", Field::Rules),
+    ("conditions", Field::Conditions),
+    ("warning", Field::Conditions),
+    ("metrics", Field::Metrics),
+    ("monitor", Field::Monitor),
+    ("buffered", Field::Buffered),
+    ("line_buffered", Field::LineBuffered),
+    ("results_dir", Field::ResultsDir),
+    ("custom_msg", Field::CustomMsg),
+    ("sbatch_args", Field::SbatchArgs),
+    ("logoutput", Field::LogOutput),
+    ("output_line_processor", Field::OutputLineProcessor),
+    ("output_file_processor", Field::OutputFileProcessor),
+    ("plot", Field::Plot),
+];
+
+/// Words of a block that are kept, and refused at the start.
+const LATER: &[&str] = &[
+    "setup",
+    "script",
+    "python",
+    "requires",
+    "node",
+    "data",
+    "checkpoint",
+    "progress",
+    "parameters_style",
+    "render",
+    "retry",
+    "split",
+    "repeat",
+    "exclude",
+    "zip",
+    "partition",
+    "account",
+    "qos",
+    "constraint",
+    "queue",
+    "parallel_env",
+    "launcher",
+    "table",
+    "results",
+    "parent",
+];
+
+/// Words of `resources` that have an effect.
+pub(crate) const RESOURCES: &[&str] = &["cpus", "memory", "time"];
+/// Words of `resources` that are kept.
+pub(crate) const RESOURCES_LATER: &[&str] = &["gpus", "disk", "nodes", "gpu_type", "exclusive"];
+/// Actions of rules.
+pub(crate) const ACTIONS: &[&str] = &["abort", "warn", "notify"];
+/// Words of rules that are kept.
+pub(crate) const ACTIONS_LATER: &[&str] = &[
+    "pause",
+    "restart",
+    "requeue",
+    "signal",
+    "run",
+    "run_local",
+    "on",
+    "repeat",
+];
+/// Ways to write a parameter that are kept.
+pub(crate) const GENERATORS_LATER: &[&str] = &["linspace", "logspace", "sample", "zip", "exclude"];
+
+/// The field of a key.
+pub(crate) fn field(key: &str) -> Option<Field> {
+    FIELDS
+        .iter()
+        .find(|(word, _)| *word == key)
+        .map(|(_, field)| *field)
+        .or_else(|| {
+            LATER
+                .iter()
+                .find(|word| **word == key)
+                .map(|word| Field::Later(word))
+        })
+}
+
+/// The present name of a field.
+pub(crate) fn word(field: Field) -> &'static str {
+    match field {
+        Field::Later(word) => word,
+        field => FIELDS
+            .iter()
+            .find(|(_, other)| *other == field)
+            .map_or("", |(word, _)| word),
+    }
+}
+
+/// What to say of a key of a block that is no field.
+pub(crate) fn field_hint(key: &str, is_map: bool) -> String {
+    if let Some(word) = nearest(
+        key,
+        FIELDS.iter().map(|(w, _)| *w).chain(LATER.iter().copied()),
+    ) {
+        return format!("did you mean `{word}`?");
+    }
+    for (outer, words) in [
+        ("resources", [RESOURCES, RESOURCES_LATER].concat()),
+        ("rules", [ACTIONS, &ACTIONS_LATER[..6]].concat()),
+        ("monitor", vec!["interval", "grace", "strays"]),
+    ] {
+        if words.contains(&key) {
+            return format!("`{key}` stands inside of `{outer}:`");
+        }
+    }
+    if is_map {
+        return "the key of an experiment begins with `+`".to_owned();
+    }
+    "a parameter stands inside of `parameters:`".to_owned()
+}
+
+/// "did you mean", or the list of what there is.
+pub(crate) fn word_hint(word: &str, known: &[&str]) -> String {
+    match nearest(word, known.iter().copied()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("known are {}", known.join(", ")),
+    }
+}
+
+/// The known word that this one is most likely meant to be.
+pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let plain = |text: &str| {
+        text.chars()
+            .filter(|c| !matches!(c, '_' | '-' | ' ' | '.'))
+            .flat_map(char::to_lowercase)
+            .collect::<String>()
+    };
+    // Long words are never typing errors of ours, and comparing them costs a square.
+    if word.chars().count() > 100 {
+        return None;
+    }
+    let wanted = plain(word);
+    known
+        .map(|candidate| {
+            let other = plain(candidate);
+            let distance = strsim::damerau_levenshtein(&wanted, &other);
+            let allowed = match other.chars().count() {
+                0..=2 => 0,
+                3..=4 => 1,
+                5..=8 => 2,
+                _ => 3,
+            };
+            (distance, allowed, candidate)
+        })
+        .filter(|(distance, allowed, _)| distance <= allowed)
+        .min_by_key(|(distance, _, _)| *distance)
+        .map(|(_, _, candidate)| candidate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn near_words_are_suggested() {
+        let table = [
+            ("paramters", false, "did you mean `parameters`?"),
+            ("parameter", true, "did you mean `parameters`?"),
+            (
+                "run-command-prefix",
+                false,
+                "did you mean `run_command_prefix`?",
+            ),
+            ("Command", false, "did you mean `command`?"),
+            ("memory", false, "`memory` stands inside of `resources:`"),
+            ("exp1", true, "the key of an experiment begins with `+`"),
+            (
+                "learning_rate",
+                false,
+                "a parameter stands inside of `parameters:`",
+            ),
+        ];
+        for (key, is_map, want) in table {
+            assert_eq!(field_hint(key, is_map), want, "{key}");
+        }
+    }
+
+    #[test]
+    fn every_word_has_one_meaning() {
+        for (word_written, of) in FIELDS {
+            assert_eq!(field(word_written), Some(*of));
+            assert_eq!(field(word(*of)), Some(*of));
+            assert!(!LATER.contains(word_written), "{word_written}");
+        }
+    }
+}

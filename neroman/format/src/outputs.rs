@@ -1,0 +1,142 @@
+//! What comes home (`outputs`) and what travels (`files`).
+
+use crate::definition::{Fetch, Output, Stream};
+use crate::fields::word_hint;
+use crate::problem::{printable, quoted};
+use crate::reader::Reader;
+use crate::source::Mark;
+use crate::tree::{Entry, Kind, Node};
+use ignore::overrides::OverrideBuilder;
+
+/// The entries of `outputs`: one, or a list of texts and maps.
+pub(crate) fn read(reader: &mut Reader<'_>, node: &Node) -> Vec<Output> {
+    let items = match &node.kind {
+        Kind::List(items) => items.iter().map(|item| &**item).collect(),
+        Kind::Map(_) | Kind::Scalar { .. } => vec![node],
+    };
+    let mut outputs: Vec<Output> = Vec::new();
+    for item in items {
+        let output = match &item.kind {
+            Kind::Map(entries) => from_map(reader, item.mark, entries),
+            Kind::Scalar { .. } | Kind::List(_) => reader
+                .single("outputs", item)
+                .and_then(|path| named(reader, path, item.mark)),
+        };
+        // An output named twice is fetched once.
+        outputs.extend(output.filter(|o| !outputs.contains(o)));
+    }
+    outputs
+}
+
+fn named(reader: &mut Reader<'_>, path: &str, mark: Mark) -> Option<Output> {
+    let stream = match path {
+        "stdout" | "stdout.log" => Some(Stream::Stdout),
+        "stderr" | "stderr.log" => Some(Stream::Stderr),
+        _ => None,
+    };
+    let path = match stream {
+        Some(Stream::Stdout) => "stdout.log".to_owned(),
+        Some(Stream::Stderr) => "stderr.log".to_owned(),
+        None => glob(reader, "outputs", path, mark)?,
+    };
+    Some(Output {
+        path,
+        stream,
+        fetch: Fetch::default(),
+        max_bytes: None,
+    })
+}
+
+fn from_map(reader: &mut Reader<'_>, mark: Mark, entries: &[Entry]) -> Option<Output> {
+    const KEYS: &[&str] = &["path", "fetch", "max"];
+    let mut output = None;
+    let mut fetch = Fetch::default();
+    let mut max_bytes = None;
+    for Entry {
+        key,
+        key_mark,
+        value,
+    } in entries
+    {
+        match key.as_str() {
+            "path" => {
+                let path = reader.single("path", value)?;
+                output = Some(named(reader, path, value.mark)?);
+            }
+            "fetch" => match reader.single("fetch", value)? {
+                "live" => {}
+                "end" => fetch = Fetch::End,
+                other => {
+                    let message = format!("{} is no time to fetch", quoted(other));
+                    reader.wrong(value.mark, message, "known are live, end");
+                }
+            },
+            "max" => max_bytes = reader.size_bytes("max", value),
+            other => {
+                let message = format!("{} is no part of an output", quoted(other));
+                reader.wrong(*key_mark, message, word_hint(other, KEYS));
+            }
+        }
+    }
+    if output.is_none() {
+        reader.wrong(
+            mark,
+            "an output has no `path`",
+            "for example `{path: 'ckpt/**', max: 2G}`",
+        );
+    }
+    output.map(|output| Output {
+        fetch,
+        max_bytes,
+        ..output
+    })
+}
+
+/// A list of globs, or one.
+pub(crate) fn globs(reader: &mut Reader<'_>, what: &str, node: &Node) -> Vec<String> {
+    let mut globs = Vec::new();
+    for (written, item) in reader.several(what, node) {
+        globs.extend(glob(reader, what, written, item.mark));
+    }
+    globs
+}
+
+/// A glob below the folder that compiles.
+fn glob(reader: &mut Reader<'_>, what: &str, written: &str, mark: Mark) -> Option<String> {
+    if written.is_empty() {
+        reader.wrong(
+            mark,
+            format!("`{what}` holds an empty text"),
+            "leave it out",
+        );
+        return None;
+    }
+    if written.starts_with('!') {
+        let message = format!(
+            "`{what}` says what to take, and {} what not",
+            quoted(written)
+        );
+        reader.wrong(mark, message, "put what is to stay behind into .neroignore");
+        return None;
+    }
+    let path = reader.inside(what, written, mark)?;
+    // A slash at the end means a folder to such globs.
+    let path = match written.ends_with('/') && !path.is_empty() {
+        true => format!("{path}/"),
+        false => path,
+    };
+    if let Err(error) = OverrideBuilder::new(reader.folder).add(&path) {
+        let message = format!(
+            "{} is no glob: {}",
+            quoted(written),
+            printable(&error.to_string())
+        );
+        reader.wrong(
+            mark,
+            message,
+            "put `[` and `{` into brackets where they are meant: `[[]`",
+        );
+        return None;
+    }
+    Some(path)
+}

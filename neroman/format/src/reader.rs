@@ -1,0 +1,329 @@
+//! The reading of one source: walks the blocks and collects what comes of them.
+//!
+//! [`Reader`] holds everything that all blocks share: mistakes, notes, names that are
+//! taken, and what was looked up on the disk or compiled before. Its small methods
+//! read one value each and report what does not fit.
+
+use crate::block::{self, Scope};
+use crate::definition::{Definition, NotBuilt, Note};
+use crate::fields::Field;
+use crate::problem::{Problems, quoted};
+use crate::scalar;
+use crate::source::{Mark, Text};
+use crate::tree::{Entry, Kind, Node};
+use crate::{define, expand};
+use nero_expr::ParseContext;
+use nero_model::units::{self, UnitError};
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+
+/// More notes than anybody reads.
+const NOTES_MAX: usize = 100;
+
+/// What all blocks of a source share.
+pub(crate) struct Reader<'a> {
+    pub(crate) text: &'a Text,
+    pub(crate) folder: &'a Path,
+    pub(crate) context: &'a ParseContext,
+    pub(crate) problems: Problems,
+    pub(crate) definitions: Vec<Definition>,
+    /// Names that are taken: (collection, name) to where.
+    pub(crate) names: HashMap<(String, String), Mark>,
+    /// Patterns that were compiled, with what is wrong with them.
+    pub(crate) patterns: HashMap<String, Option<String>>,
+    /// Bytes of all definitions so far.
+    pub(crate) bytes: u64,
+    notes: Vec<Note>,
+    notes_seen: HashSet<String>,
+    notes_dropped: usize,
+    files: HashMap<String, Found>,
+}
+
+/// What a path below the folder is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Found {
+    Nothing,
+    Folder,
+    File { executable: bool },
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(text: &'a Text, folder: &'a Path, context: &'a ParseContext) -> Self {
+        Self {
+            text,
+            folder,
+            context,
+            problems: Problems::default(),
+            definitions: Vec::new(),
+            names: HashMap::new(),
+            patterns: HashMap::new(),
+            bytes: 0,
+            notes: Vec::new(),
+            notes_seen: HashSet::new(),
+            notes_dropped: 0,
+            files: HashMap::new(),
+        }
+    }
+
+    /// Reads all blocks below the root, whose own name is that of the source.
+    pub(crate) fn root(&mut self, entries: &[Entry], mark: Mark, source_name: &str) {
+        let before = self.problems.count();
+        let (scope, children) = block::enter(self, &Scope::default(), entries);
+        if !children.is_empty() {
+            for child in children {
+                self.child(&scope, child.name, child.entry);
+            }
+            return;
+        }
+        let runs_something = [
+            Field::Command,
+            Field::RunCommandPrefix,
+            Field::MainCodeFile,
+            Field::Later("script"),
+        ];
+        if runs_something.into_iter().any(|f| scope.get(f).is_some()) {
+            self.define(&scope, source_name, mark);
+        } else if self.problems.count() == before {
+            self.wrong(
+                mark,
+                "no experiment is described here",
+                "add a block such as `+name: {command: python3 main.py}`",
+            );
+        }
+    }
+
+    fn child(&mut self, outer: &Scope, name: &str, entry: &Entry) {
+        if self.problems.full() {
+            return;
+        }
+        let entries: &[Entry] = match &entry.value.kind {
+            Kind::Map(entries) => entries,
+            Kind::Scalar { .. } if entry.value.is_null() => &[],
+            Kind::Scalar { .. } | Kind::List(_) => {
+                self.wrong(
+                    entry.value.mark,
+                    format!(
+                        "an experiment is a map of fields, not {}",
+                        entry.value.describe()
+                    ),
+                    format!(
+                        "for example `+{}: {{command: python3 main.py}}`",
+                        quoted_bare(name)
+                    ),
+                );
+                return;
+            }
+        };
+        if name.is_empty() {
+            self.wrong(
+                entry.key_mark,
+                "an experiment has no name",
+                "write it behind the `+`",
+            );
+        }
+        let (scope, children) = block::enter(self, outer, entries);
+        self.define(&scope, name, entry.key_mark);
+        for child in children {
+            self.child(&scope, child.name, child.entry);
+        }
+    }
+
+    fn define(&mut self, scope: &Scope, name: &str, mark: Mark) {
+        let before = self.problems.count();
+        let draft = define::draft(self, scope, name, mark);
+        // A block with a mistake is expanded no further: what follows from it is noise.
+        if self.problems.count() == before {
+            expand::expand(self, &draft, name, mark);
+        }
+    }
+
+    /// Reports a mistake.
+    pub(crate) fn wrong(
+        &mut self,
+        mark: Mark,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) {
+        self.problems.add(self.text.problem(mark, message, hint));
+    }
+
+    /// Adds a remark, once.
+    pub(crate) fn note(&mut self, mark: Option<Mark>, text: impl Into<String>) {
+        let text = text.into();
+        let place = mark.map(|m| self.text.place(m));
+        let key = match &place {
+            Some(place) => format!("{place} {text}"),
+            None => text.clone(),
+        };
+        if !self.notes_seen.insert(key) {
+            return;
+        }
+        if self.notes.len() < NOTES_MAX {
+            self.notes.push(Note { text, place });
+        } else {
+            self.notes_dropped += 1;
+        }
+    }
+
+    /// All remarks.
+    pub(crate) fn into_notes(mut self) -> Vec<Note> {
+        if self.notes_dropped > 0 {
+            self.notes.push(Note {
+                text: format!("and {} more notes", self.notes_dropped),
+                place: None,
+            });
+        }
+        self.notes
+    }
+
+    /// Keeps a word that has no effect yet, and says so.
+    pub(crate) fn not_built(&mut self, into: &mut Vec<NotBuilt>, word: &str, mark: Mark) {
+        into.push(NotBuilt {
+            word: word.to_owned(),
+            place: self.text.place(mark),
+        });
+        self.note(
+            Some(mark),
+            format!(
+                "{} is not built yet: it is kept, and `start` refuses",
+                quoted(word)
+            ),
+        );
+    }
+
+    /// A single text; numbers and words count as they were written.
+    pub(crate) fn single<'n>(&mut self, what: &str, node: &'n Node) -> Option<&'n str> {
+        let Some(text) = node.scalar() else {
+            self.wrong(
+                node.mark,
+                format!("`{what}` takes a single text, not {}", node.describe()),
+                "quote it if it is text",
+            );
+            return None;
+        };
+        if text.contains('\0') {
+            self.wrong(
+                node.mark,
+                format!("`{what}` holds a NUL character"),
+                "leave it out",
+            );
+            return None;
+        }
+        Some(text)
+    }
+
+    /// A text or a list of texts.
+    pub(crate) fn several<'n>(&mut self, what: &str, node: &'n Node) -> Vec<(&'n str, &'n Node)> {
+        let items = match &node.kind {
+            Kind::List(items) if !node.tuple => items.iter().map(|n| &**n).collect(),
+            _ => vec![node],
+        };
+        items
+            .into_iter()
+            .filter_map(|item| self.single(what, item).map(|text| (text, item)))
+            .collect()
+    }
+
+    /// The entries of a map.
+    pub(crate) fn map<'n>(&mut self, what: &str, node: &'n Node, example: &str) -> &'n [Entry] {
+        if let Kind::Map(entries) = &node.kind {
+            return entries;
+        }
+        self.wrong(
+            node.mark,
+            format!("`{what}` takes a map, not {}", node.describe()),
+            format!("for example `{example}`"),
+        );
+        &[]
+    }
+
+    /// `true`, `no` and their like, not quoted.
+    pub(crate) fn boolean(&mut self, what: &str, node: &Node) -> Option<bool> {
+        let truth = match &node.kind {
+            Kind::Scalar { text, plain: true } => scalar::boolean(text),
+            Kind::Scalar { .. } | Kind::List(_) | Kind::Map(_) => None,
+        };
+        if truth.is_none() {
+            self.wrong(node.mark, format!("`{what}` takes true or false"), "");
+        }
+        truth
+    }
+
+    /// A duration above zero.
+    pub(crate) fn duration_ms(&mut self, what: &str, node: &Node) -> Option<u64> {
+        let hint = "write for example 90, 10m, 2h or 1h30m; a bare number is seconds";
+        self.quantity(what, node, units::parse_duration_ms, hint)
+    }
+
+    /// A size above zero.
+    pub(crate) fn size_bytes(&mut self, what: &str, node: &Node) -> Option<u64> {
+        let hint = "write for example 512M or 4G; a bare number is bytes";
+        self.quantity(what, node, units::parse_bytes, hint)
+    }
+
+    fn quantity(
+        &mut self,
+        what: &str,
+        node: &Node,
+        parse: fn(&str) -> Result<u64, UnitError>,
+        hint: &str,
+    ) -> Option<u64> {
+        let text = self.single(what, node)?;
+        match parse(text) {
+            Ok(0) => {
+                self.wrong(node.mark, format!("`{what}` is zero"), hint);
+                None
+            }
+            Ok(amount) => Some(amount),
+            Err(error) => {
+                let error = crate::problem::printable(&error.to_string());
+                self.wrong(node.mark, format!("`{what}`: {error}"), hint);
+                None
+            }
+        }
+    }
+
+    /// A path below the folder without `.` and empty parts; anything else is reported.
+    pub(crate) fn inside(&mut self, what: &str, path: &str, mark: Mark) -> Option<String> {
+        let parts: Vec<&str> = path
+            .split('/')
+            .filter(|p| !matches!(*p, "" | "."))
+            .collect();
+        let leads_out = path.starts_with(['/', '~']) || parts.contains(&"..");
+        if leads_out {
+            self.wrong(
+                mark,
+                format!("{} of `{what}` lies outside of the folder", quoted(path)),
+                "only files of the folder travel with a run: copy or move it there",
+            );
+            return None;
+        }
+        if parts.is_empty() && what != "files" {
+            self.wrong(mark, format!("`{what}` names no file"), "");
+            return None;
+        }
+        Some(parts.join("/"))
+    }
+
+    /// What a path below the folder is; asked of the disk once.
+    pub(crate) fn look(&mut self, path: &str) -> Found {
+        if let Some(found) = self.files.get(path) {
+            return *found;
+        }
+        use std::os::unix::fs::PermissionsExt;
+        let found = match std::fs::metadata(self.folder.join(path)) {
+            Err(_) => Found::Nothing,
+            Ok(meta) if meta.is_dir() => Found::Folder,
+            Ok(meta) => Found::File {
+                executable: meta.permissions().mode() & 0o111 != 0,
+            },
+        };
+        self.files.insert(path.to_owned(), found);
+        found
+    }
+}
+
+/// A name for an example, without the backticks of a quotation.
+fn quoted_bare(name: &str) -> String {
+    quoted(name).trim_matches('`').to_owned()
+}

@@ -4,7 +4,7 @@
 
 use std::cmp::Ordering;
 
-use crate::ast::{ArithOp, CompareOp, Node};
+use crate::ast::{ArithOp, CompareOp, Node, PickRef};
 use crate::bind::Bindings;
 use crate::candidates::{Candidates, value_of};
 use crate::fact::Fact;
@@ -45,15 +45,20 @@ impl Expr {
     }
 
     pub(crate) fn evaluator<'r, 's, S: Scope, R: Resolve>(
-        &self,
+        &'r self,
         resolve: &'r R,
         scope: &'s S,
     ) -> Evaluator<'r, 's, S, R> {
-        Evaluator { resolve, scope }
+        Evaluator {
+            picks: &self.picks,
+            resolve,
+            scope,
+        }
     }
 }
 
 pub(crate) struct Evaluator<'r, 's, S, R> {
+    picks: &'r [PickRef],
     resolve: &'r R,
     scope: &'s S,
 }
@@ -63,7 +68,11 @@ impl<'s, S: Scope, R: Resolve> Evaluator<'_, 's, S, R> {
         match node {
             Node::Bool(truth) => Truth::from_option(Some(*truth)),
             Node::Is(state) => self.is_in(*state),
-            Node::Pick(_) | Node::Name(_) => match self.value(node) {
+            Node::Pick(slot) => {
+                let pick = self.picks.get(usize::from(*slot));
+                Truth::from_option(pick.and_then(|pick| self.scope.picked(&pick.pick)))
+            }
+            Node::Name(_) => match self.value(node) {
                 Value::Bool(truth, _) => Truth::from_option(Some(truth)),
                 Value::Unknown | Value::Number(..) | Value::Text(_) | Value::Time(_) => {
                     Truth::Unknown

@@ -12,7 +12,7 @@ pub fn ago(seconds: i64) -> Value<'static> {
     Value::Time(NOW_MS - seconds * 1000)
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct Run {
     facts: BTreeMap<Fact, Value<'static>>,
     params: BTreeMap<&'static str, Value<'static>>,

@@ -1,0 +1,173 @@
+//! A selector's text as elements, as far as that goes without experiments.
+
+use nero_expr::{Expr, ExprError, Fact, ParseContext, Pick, Span, State, is_name_char};
+
+use crate::error::{SelectorError, SelectorErrorKind};
+use crate::split::{quoted_len, split};
+
+/// The longest selector, in bytes; room for ten thousand numbers.
+pub const SELECTOR_BYTES_MAX: usize = 64 * 1024;
+
+/// A selector: a union of elements, read but not yet looked up.
+#[derive(Clone, Debug)]
+pub struct Selector {
+    pub(crate) elements: Vec<Element>,
+}
+
+/// One of the parts between commas.
+#[derive(Clone, Debug)]
+pub(crate) struct Element {
+    pub text: String,
+    pub span: Span,
+    pub meaning: Meaning,
+}
+
+/// What an element means, by the first rule that fits.
+#[derive(Clone, Debug)]
+pub(crate) enum Meaning {
+    /// Text in backticks: an experiment's name.
+    Name(String),
+    /// An id, a range or a run.
+    Digits(Pick),
+    /// `all`, `last` or a state word.
+    Word(Word),
+    /// A name, something in a collection, a glob or an expression, whichever
+    /// fits the experiments first.
+    Open(Box<Result<Expr, ExprError>>),
+}
+
+/// A word that picks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Word {
+    All,
+    Last,
+    State(State),
+}
+
+impl Word {
+    pub fn from_text(text: &str) -> Option<Word> {
+        match text {
+            "all" => Some(Word::All),
+            "last" => Some(Word::Last),
+            _ => State::from_word(text).map(Word::State),
+        }
+    }
+}
+
+/// What a name would be read as, if it is not put in backticks: `an id`, `a
+/// state word` …; `None` when it means itself. For `add`, which says so.
+pub fn reads_as(name: &str) -> Option<&'static str> {
+    match (Pick::from_digits(name), Word::from_text(name)) {
+        (Some(Ok(Pick::Id(_))), _) => Some("an id"),
+        (Some(Ok(Pick::Run { .. })), _) => Some("a run"),
+        (Some(Ok(_) | Err(_)), _) => Some("a range"),
+        (None, Some(Word::All | Word::Last)) => Some("a word of selectors"),
+        (None, Some(Word::State(_))) => Some("a state word"),
+        (None, None) if name.starts_with("tag:") => Some("a tag"),
+        (None, None) if name.starts_with('!') => Some("a condition"),
+        (None, None) if name.contains(',') => Some("several elements"),
+        (None, None) => None,
+    }
+}
+
+impl Selector {
+    /// Reads a selector.
+    ///
+    /// Dates are read in the zone of `context`. Errors: nothing between commas,
+    /// impossible numbers, `!x` beside other elements, `tag:x` (not built yet),
+    /// too long. Mistakes in expressions are told by [`Selector::pick`], since
+    /// a text is an expression only when no experiment has it as its name.
+    pub fn parse(text: &str, context: &ParseContext) -> Result<Selector, SelectorError> {
+        if text.len() > SELECTOR_BYTES_MAX {
+            let message = format!("a selector has at most {SELECTOR_BYTES_MAX} bytes");
+            let start = Span::new(0, 0);
+            return Err(SelectorError::new(SelectorErrorKind::Limit, start, message));
+        }
+        let places = split(text);
+        let mut elements = Vec::with_capacity(places.len());
+        for &span in &places {
+            let part = span.of(text);
+            if part.is_empty() {
+                return Err(nothing_written(span, places.len()));
+            }
+            if part.starts_with('!') && places.len() > 1 {
+                return Err(lonely_not(text, span, &places));
+            }
+            let meaning = meaning(part, span, context)?;
+            let text = part.to_owned();
+            elements.push(Element {
+                text,
+                span,
+                meaning,
+            });
+        }
+        Ok(Selector { elements })
+    }
+
+    /// Whether an expression of this selector names `fact`. With [`Fact::Tmod`],
+    /// sources are read again before picking.
+    pub fn uses_fact(&self, fact: Fact) -> bool {
+        self.elements.iter().any(|element| match &element.meaning {
+            Meaning::Open(expr) => expr
+                .as_ref()
+                .as_ref()
+                .is_ok_and(|e| e.facts().contains(fact)),
+            Meaning::Word(Word::State(_)) => fact == Fact::State,
+            Meaning::Name(_) | Meaning::Digits(_) | Meaning::Word(Word::All | Word::Last) => false,
+        })
+    }
+}
+
+fn meaning(part: &str, span: Span, context: &ParseContext) -> Result<Meaning, SelectorError> {
+    if part.starts_with('`') && quoted_len(part, '`') == Some(part.len()) {
+        let name = part[1..part.len() - 1].replace("``", "`");
+        return Ok(Meaning::Name(name));
+    }
+    if let Some(pick) = Pick::from_digits(part) {
+        let syntax = |why| SelectorError::new(SelectorErrorKind::Syntax, span, why);
+        return pick.map(Meaning::Digits).map_err(syntax);
+    }
+    if let Some(word) = Word::from_text(part) {
+        return Ok(Meaning::Word(word));
+    }
+    let tag = part.strip_prefix("tag:");
+    if tag.is_some_and(|tag| !tag.is_empty() && tag.chars().all(is_name_char)) {
+        let message = format!("`{part}` is not built yet");
+        return Err(SelectorError::new(
+            SelectorErrorKind::NotBuilt,
+            span,
+            message,
+        ));
+    }
+    Ok(Meaning::Open(Box::new(Expr::parse_selecting(
+        part, context,
+    ))))
+}
+
+fn nothing_written(span: Span, elements: usize) -> SelectorError {
+    if elements == 1 {
+        let error = SelectorError::new(SelectorErrorKind::Syntax, span, "the selector is empty");
+        return error.hint("such as `144`, `124-186`, `crashed`, `all`");
+    }
+    let message = "nothing stands at one side of this comma";
+    let comma = Span::new(span.start.saturating_sub(1), span.start.max(1));
+    SelectorError::new(SelectorErrorKind::Syntax, comma, message)
+}
+
+/// `124-186,!130` would be everything but 130 and not what was meant.
+fn lonely_not(text: &str, span: Span, places: &[Span]) -> SelectorError {
+    let others: Vec<&str> = places
+        .iter()
+        .filter(|&&place| place != span)
+        .map(|place| place.of(text))
+        .filter(|part| !part.is_empty() && !part.starts_with('!'))
+        .collect();
+    let not = span.of(text);
+    let hint = match others[..] {
+        [] => format!("write `all && {not}`"),
+        [other] => format!("write `{other} && {not}`"),
+        [..] => format!("write `({}) && {not}`", others.join(" || ")),
+    };
+    let message = "elements are added up, so `!` beside others takes nothing away";
+    SelectorError::new(SelectorErrorKind::Syntax, span, message).hint(hint)
+}

@@ -1,0 +1,297 @@
+//! Picking: each element looked up among the experiments, and the union of all.
+
+use nero_expr::{Expr, ExprError, Glob, Pick, Span, State, is_name_char};
+
+use crate::catalogue::Catalogue;
+use crate::element::{Element, Meaning, Selector, Word};
+use crate::error::{SelectorError, SelectorErrorKind};
+use crate::scope::Located;
+
+/// What a selector picked.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Picked {
+    /// Numbers of the experiments, ascending, each once.
+    pub ids: Vec<u64>,
+    /// Their rows in the catalogue, in the same order.
+    pub rows: Vec<usize>,
+    /// Runs that were picked by themselves (`144.2`), in the order written; their
+    /// experiments are not in `ids`.
+    pub runs: Vec<PickedRun>,
+    /// What a person should be told, a line each: gaps in ranges, names in
+    /// several collections, elements that picked nothing.
+    pub notes: Vec<String>,
+    /// Whether an id, a name, a state or an expression was written, and not just
+    /// `all`, `last` or `*`. Without it destructive verbs want `--yes`.
+    pub explicit: bool,
+}
+
+/// A run that was picked by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PickedRun {
+    /// Number of the experiment.
+    pub id: u64,
+    /// Which of its runs, from 1.
+    pub attempt: u32,
+    /// Where it was written.
+    pub span: Span,
+}
+
+impl Picked {
+    /// Whether nothing was picked.
+    pub fn is_empty(&self) -> bool {
+        self.ids.is_empty() && self.runs.is_empty()
+    }
+
+    /// Refuses runs, for verbs where only whole experiments make sense.
+    pub fn without_runs(self) -> Result<Picked, SelectorError> {
+        let Some(run) = self.runs.first() else {
+            return Ok(self);
+        };
+        let (id, attempt) = (run.id, run.attempt);
+        let message = format!("{id}.{attempt} is a run, and an experiment is needed here");
+        let error = SelectorError::new(SelectorErrorKind::Syntax, run.span, message);
+        Err(error.hint(format!("write `{id}`")))
+    }
+}
+
+impl Selector {
+    /// Picks from `catalogue`.
+    ///
+    /// Errors: an id, a range or a name that picks nothing; and, when no
+    /// experiment has the text as its name, mistakes in an expression. A state
+    /// or an expression may pick nothing, which is noted.
+    pub fn pick(&self, catalogue: &impl Catalogue) -> Result<Picked, SelectorError> {
+        let mut picking = Picking {
+            catalogue,
+            rows: vec![false; catalogue.len()],
+            picked: Picked::default(),
+        };
+        for element in &self.elements {
+            picking.element(element)?;
+        }
+        let Picking {
+            rows, mut picked, ..
+        } = picking;
+        let chosen = rows.iter().enumerate().filter(|&(_, &is_picked)| is_picked);
+        picked.rows = chosen.map(|(row, _)| row).collect();
+        picked.ids = picked.rows.iter().map(|&row| catalogue.id(row)).collect();
+        Ok(picked)
+    }
+}
+
+/// A selection in the making.
+pub(crate) struct Picking<'c, C> {
+    pub catalogue: &'c C,
+    /// For each row whether it is picked.
+    pub rows: Vec<bool>,
+    pub picked: Picked,
+}
+
+impl<C: Catalogue> Picking<'_, C> {
+    fn element(&mut self, element: &Element) -> Result<(), SelectorError> {
+        match &element.meaning {
+            Meaning::Name(name) => {
+                self.picked.explicit = true;
+                let span = element.span;
+                self.named(name, None)
+                    .ok_or_else(|| self.unknown_name(name, span))
+            }
+            Meaning::Digits(pick) => self.digits(pick, None, element.span),
+            Meaning::Word(word) => {
+                self.word(*word, None, &element.text);
+                Ok(())
+            }
+            Meaning::Open(expr) => self.open(element, expr.as_ref().as_ref()),
+        }
+    }
+
+    /// Rules (4) to (7), tried against the experiments.
+    fn open(
+        &mut self,
+        element: &Element,
+        expr: Result<&Expr, &ExprError>,
+    ) -> Result<(), SelectorError> {
+        let (text, span) = (element.text.as_str(), element.span);
+        if self.named(text, None).is_some() {
+            self.picked.explicit = true;
+            return Ok(());
+        }
+        if self.in_collection(text, span)? {
+            return Ok(());
+        }
+        if is_glob(text) {
+            let glob = Glob::new(text);
+            return self
+                .glob(&glob, None)
+                .ok_or_else(|| self.unknown_name(text, span));
+        }
+        let expr = expr.map_err(|error| SelectorError::in_expression(error.clone(), span.start))?;
+        self.expression(expr, element)
+    }
+
+    /// Marks the rows that fit, and says how many there are.
+    fn mark(&mut self, collection: Option<&str>, fits: impl Fn(&C, usize) -> bool) -> usize {
+        let mut count = 0;
+        for (row, is_picked) in self.rows.iter_mut().enumerate() {
+            let inside = collection.is_none_or(|name| self.catalogue.collection(row) == name);
+            if inside && fits(self.catalogue, row) {
+                *is_picked = true;
+                count += 1;
+            }
+        }
+        count
+    }
+
+    /// The experiments of exactly this name, of several collections all, which is
+    /// noted; `None` when there is none.
+    fn named(&mut self, name: &str, collection: Option<&str>) -> Option<()> {
+        let found = self.mark(collection, |catalogue, row| catalogue.name(row) == name);
+        if found == 0 {
+            return None;
+        }
+        if found > 1 && collection.is_none() {
+            self.note_collections(name);
+        }
+        Some(())
+    }
+
+    fn note_collections(&mut self, name: &str) {
+        let mut collections: Vec<&str> = (0..self.catalogue.len())
+            .filter(|&row| self.catalogue.name(row) == name)
+            .map(|row| self.catalogue.collection(row))
+            .collect();
+        collections.dedup();
+        let count = collections.len();
+        let listed = collections.join(", ");
+        self.note(format!(
+            "`{name}` is an experiment of {count} collections: {listed}"
+        ));
+    }
+
+    pub(crate) fn note(&mut self, note: String) {
+        if !self.picked.notes.contains(&note) {
+            self.picked.notes.push(note);
+        }
+    }
+
+    /// `None` when no name fits.
+    fn glob(&mut self, glob: &Glob, collection: Option<&str>) -> Option<()> {
+        self.picked.explicit |= !glob.is_only_wildcards();
+        let found = self.mark(collection, |catalogue, row| glob.fits(catalogue.name(row)));
+        (found > 0).then_some(())
+    }
+
+    fn word(&mut self, word: Word, collection: Option<&str>, written: &str) {
+        let found = match word {
+            Word::All => self.mark(collection, |_, _| true),
+            Word::Last => self.mark(collection, |catalogue, row| catalogue.is_last(row)),
+            Word::State(State::Changed) => {
+                self.picked.explicit = true;
+                self.mark(collection, |catalogue, row| {
+                    catalogue.is_changed(row) == Some(true)
+                })
+            }
+            Word::State(state) => {
+                self.picked.explicit = true;
+                self.mark(collection, |catalogue, row| {
+                    state.covers(catalogue.state(row)) == Some(true)
+                })
+            }
+        };
+        if found == 0 {
+            self.note(format!("`{written}` picks nothing"));
+        }
+    }
+
+    /// Rule (5): `collection/` before digits, a word, a name or a glob. Whether
+    /// it was one.
+    fn in_collection(&mut self, text: &str, span: Span) -> Result<bool, SelectorError> {
+        let slashes: Vec<usize> = text.match_indices('/').map(|(at, _)| at).collect();
+        for at in slashes.into_iter().rev() {
+            let (collection, rest) = (&text[..at], &text[at + 1..]);
+            if collection.is_empty() || rest.is_empty() || !self.has_collection(collection) {
+                continue;
+            }
+            let inside = Some(collection);
+            if let Some(pick) = Pick::from_digits(rest) {
+                let place = Span::new(span.start + at + 1, span.end);
+                let syntax = |why| SelectorError::new(SelectorErrorKind::Syntax, place, why);
+                self.digits(&pick.map_err(syntax)?, inside, span)?;
+                return Ok(true);
+            }
+            if let Some(word) = Word::from_text(rest) {
+                self.word(word, inside, text);
+                return Ok(true);
+            }
+            if self.named(rest, inside).is_some() {
+                self.picked.explicit = true;
+                return Ok(true);
+            }
+            if is_glob(rest) {
+                return match self.glob(&Glob::new(rest), inside) {
+                    Some(()) => Ok(true),
+                    None => Err(self.unknown_in_collection(collection, rest, span)),
+                };
+            }
+        }
+        Ok(false)
+    }
+
+    fn has_collection(&self, name: &str) -> bool {
+        (0..self.catalogue.len()).any(|row| self.catalogue.collection(row) == name)
+    }
+
+    /// Rule (7).
+    fn expression(&mut self, expr: &Expr, element: &Element) -> Result<(), SelectorError> {
+        let offset = element.span.start;
+        self.picked.explicit = true;
+        for pick in expr.picks() {
+            self.check_operand(&pick.pick, pick.span.shifted(offset))?;
+        }
+        let candidates = expr
+            .candidates(|visit| self.catalogue.visit_names(visit))
+            .map_err(|error| SelectorError::in_expression(error, offset))?;
+        let mut found = 0;
+        for (row, is_picked) in self.rows.iter_mut().enumerate() {
+            let truth = expr.eval_among(&candidates, &Located::new(self.catalogue, row));
+            if let Some(conflict) = candidates.take_conflict(expr) {
+                let mut error = SelectorError::in_expression(conflict.error, offset);
+                let id = self.catalogue.id(row);
+                error.message = format!("{} in experiment {id}", error.message);
+                return Err(error);
+            }
+            if truth.is_true() {
+                *is_picked = true;
+                found += 1;
+            }
+        }
+        if found == 0 {
+            self.note(format!("`{}` picks nothing", element.text));
+        }
+        Ok(())
+    }
+
+    /// An id, a range or a name inside an expression has to mean something.
+    fn check_operand(&mut self, pick: &Pick, span: Span) -> Result<(), SelectorError> {
+        match pick {
+            Pick::Id(_) | Pick::Range { .. } | Pick::Run { .. } => {
+                self.digit_rows(pick, None, span).map(drop)
+            }
+            Pick::All | Pick::Last => Ok(()),
+            Pick::Name(name) => {
+                let mut rows = 0..self.catalogue.len();
+                if rows.any(|row| self.catalogue.name(row) == &**name) {
+                    Ok(())
+                } else {
+                    Err(self.unknown_name(name, span))
+                }
+            }
+        }
+    }
+}
+
+/// Rule (6): only name characters and wildcards.
+fn is_glob(text: &str) -> bool {
+    text.chars()
+        .all(|c| is_name_char(c) || matches!(c, '*' | '?'))
+}

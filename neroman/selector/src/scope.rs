@@ -1,0 +1,65 @@
+//! One experiment as the expressions of a selector see it.
+
+use nero_expr::{Fact, NameKind, Pick, Scope, Value};
+
+use crate::catalogue::Catalogue;
+
+/// A row of a catalogue, with what only the catalogue knows.
+pub(crate) struct Located<'c, C: Catalogue> {
+    catalogue: &'c C,
+    row: usize,
+    scope: C::Row<'c>,
+}
+
+impl<'c, C: Catalogue> Located<'c, C> {
+    pub fn new(catalogue: &'c C, row: usize) -> Located<'c, C> {
+        Located {
+            catalogue,
+            row,
+            scope: catalogue.scope(row),
+        }
+    }
+}
+
+impl<C: Catalogue> Scope for Located<'_, C> {
+    fn now_ms(&self) -> i64 {
+        self.scope.now_ms()
+    }
+
+    fn fact(&self, fact: Fact) -> Value<'_> {
+        match fact {
+            Fact::Id => Value::number(self.catalogue.id(self.row) as f64),
+            Fact::Name => Value::Text(self.catalogue.name(self.row)),
+            Fact::Collection => Value::Text(self.catalogue.collection(self.row)),
+            Fact::State => Value::Text(self.catalogue.state(self.row)),
+            other => self.scope.fact(other),
+        }
+    }
+
+    fn param(&self, name: &str) -> Value<'_> {
+        self.scope.param(name)
+    }
+
+    fn metric(&self, name: &str) -> Option<f64> {
+        self.scope.metric(name)
+    }
+
+    fn visit_names(&self, visit: &mut dyn FnMut(NameKind, &str)) {
+        self.scope.visit_names(visit);
+    }
+
+    fn changed(&self) -> Option<bool> {
+        self.catalogue.is_changed(self.row)
+    }
+
+    fn picked(&self, pick: &Pick) -> Option<bool> {
+        match pick {
+            Pick::Id(_) | Pick::Range { .. } => pick.has_id(self.catalogue.id(self.row)),
+            // The parser refuses runs inside expressions.
+            Pick::Run { .. } => None,
+            Pick::All => Some(true),
+            Pick::Last => Some(self.catalogue.is_last(self.row)),
+            Pick::Name(name) => Some(self.catalogue.name(self.row) == &**name),
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! The errors for what picks nothing, with what was perhaps meant.
+
+use nero_expr::{Glob, Pick, Span, State, suggest};
+
+use crate::catalogue::Catalogue;
+use crate::error::{SelectorError, SelectorErrorKind};
+use crate::pick::Picking;
+
+pub(crate) fn nothing(span: Span, message: String) -> SelectorError {
+    SelectorError::new(SelectorErrorKind::Nothing, span, message)
+}
+
+impl<C: Catalogue> Picking<'_, C> {
+    pub fn unknown_number(
+        &self,
+        pick: &Pick,
+        collection: Option<&str>,
+        span: Span,
+    ) -> SelectorError {
+        let place = collection.map_or(String::new(), |name| format!(" in `{name}`"));
+        let message = match *pick {
+            Pick::Range { first, last, .. } => {
+                format!("no experiment{place} has a number of {first}-{last}")
+            }
+            Pick::Id(id) | Pick::Run { id, .. } => format!("there is no experiment {id}{place}"),
+            Pick::All | Pick::Last | Pick::Name(_) => format!("there is no experiment{place}"),
+        };
+        let error = nothing(span, message);
+        match self.catalogue.len().checked_sub(1) {
+            None => error.hint("nothing is added yet: `neroman add PATH`"),
+            Some(last) => {
+                let (low, high) = (self.catalogue.id(0), self.catalogue.id(last));
+                error.hint(format!("numbers go from {low} to {high}"))
+            }
+        }
+    }
+
+    pub fn unknown_name(&self, name: &str, span: Span) -> SelectorError {
+        let glob = Glob::new(name);
+        let error = if glob.has_wildcard() {
+            nothing(span, format!("no experiment has a name like `{name}`"))
+        } else {
+            nothing(span, format!("no experiment is called `{name}`"))
+        };
+        if self.catalogue.is_empty() {
+            return error.hint("nothing is added yet: `neroman add PATH`");
+        }
+        if let Some((collection, _)) = name.split_once('/')
+            && glob.has_wildcard()
+        {
+            return error.hint(format!("there is no collection `{collection}`"));
+        }
+        if glob.has_wildcard() {
+            return error
+                .hint("`*` stands for any characters, `?` for one, and the whole name has to fit");
+        }
+        let mut known: Vec<&str> = State::words().chain(["all", "last"]).collect();
+        known.extend((0..self.catalogue.len()).map(|row| self.catalogue.name(row)));
+        match suggest(name, known) {
+            Some(near) => error.hint(format!("did you mean `{near}`?")),
+            None => {
+                error.hint("names are written in full or with `*`; a condition compares something")
+            }
+        }
+    }
+
+    pub fn unknown_in_collection(&self, collection: &str, rest: &str, span: Span) -> SelectorError {
+        let error = nothing(
+            span,
+            format!("no experiment of `{collection}` is called `{rest}`"),
+        );
+        let names = (0..self.catalogue.len())
+            .filter(|&row| self.catalogue.collection(row) == collection)
+            .map(|row| self.catalogue.name(row));
+        match suggest(rest, names) {
+            Some(near) => error.hint(format!("did you mean `{collection}/{near}`?")),
+            None => error,
+        }
+    }
+}

@@ -67,13 +67,9 @@ pub(crate) fn enter<'a>(
             children.push(Child { name, entry });
             continue;
         }
-        let Some(field) = fields::field(&entry.key) else {
-            let is_map = matches!(entry.value.kind, Kind::Map(_));
-            reader.wrong(
-                entry.key_mark,
-                format!("{} is no field of an experiment", quoted(&entry.key)),
-                fields::field_hint(&entry.key, is_map),
-            );
+        let Some(field) =
+            fields::field(&entry.key).or_else(|| recovered(reader, &scope, entries, entry))
+        else {
             continue;
         };
         match field {
@@ -83,6 +79,28 @@ pub(crate) fn enter<'a>(
         }
     }
     (scope, children)
+}
+
+/// Reports a key that is no field, and goes on as if the field that it resembles had
+/// been written: a misspelt `command` is one mistake, not two.
+fn recovered(
+    reader: &mut Reader<'_>,
+    scope: &Scope,
+    entries: &[Entry],
+    entry: &Entry,
+) -> Option<Field> {
+    let is_map = matches!(entry.value.kind, Kind::Map(_));
+    reader.wrong(
+        entry.key_mark,
+        format!("{} is no field of an experiment", quoted(&entry.key)),
+        fields::field_hint(&entry.key, is_map),
+    );
+    let field = fields::suggested(&entry.key).and_then(fields::field)?;
+    let beside = |other: &Entry| fields::field(&other.key) == Some(field);
+    let before = scope
+        .get(field)
+        .is_some_and(|given| given.depth == scope.depth);
+    (!before && !entries.iter().any(beside)).then_some(field)
 }
 
 /// What a null inside a merged map does.

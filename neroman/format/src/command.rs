@@ -90,6 +90,7 @@ pub(crate) fn read(
 }
 
 fn from_command(reader: &mut Reader<'_>, scope: &Scope, axes: &[Axis], given: &Given) -> Command {
+    let before = reader.problems.count();
     let mut result = Vec::new();
     match &given.value.kind {
         Kind::List(items) => {
@@ -135,7 +136,7 @@ fn from_command(reader: &mut Reader<'_>, scope: &Scope, axes: &[Axis], given: &G
             return Command::Missing;
         }
     }
-    if result.is_empty() {
+    if result.is_empty() && reader.problems.count() == before {
         reader.wrong(given.value.mark, "the command is empty", "");
     }
     Command::Words(result)

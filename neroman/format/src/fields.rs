@@ -5,6 +5,8 @@
 //!
 //! [`NotBuilt`]: crate::NotBuilt
 
+use crate::problem::printable;
+
 /// A field of a block, by its present name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Field {
@@ -140,12 +142,15 @@ pub(crate) fn word(field: Field) -> &'static str {
     }
 }
 
+/// The field that a key is most likely meant to be.
+pub(crate) fn suggested(key: &str) -> Option<&'static str> {
+    let words = FIELDS.iter().map(|(word, _)| *word);
+    nearest(key, words.chain(LATER.iter().copied()))
+}
+
 /// What to say of a key of a block that is no field.
 pub(crate) fn field_hint(key: &str, is_map: bool) -> String {
-    if let Some(word) = nearest(
-        key,
-        FIELDS.iter().map(|(w, _)| *w).chain(LATER.iter().copied()),
-    ) {
+    if let Some(word) = suggested(key) {
         return format!("did you mean `{word}`?");
     }
     for (outer, words) in [
@@ -158,7 +163,10 @@ pub(crate) fn field_hint(key: &str, is_map: bool) -> String {
         }
     }
     if is_map {
-        return "the key of an experiment begins with `+`".to_owned();
+        return format!(
+            "the key of an experiment begins with `+`: `+{}`",
+            printable(key)
+        );
     }
     "a parameter stands inside of `parameters:`".to_owned()
 }
@@ -217,7 +225,11 @@ mod tests {
             ),
             ("Command", false, "did you mean `command`?"),
             ("memory", false, "`memory` stands inside of `resources:`"),
-            ("exp1", true, "the key of an experiment begins with `+`"),
+            (
+                "exp1",
+                true,
+                "the key of an experiment begins with `+`: `+exp1`",
+            ),
             (
                 "learning_rate",
                 false,

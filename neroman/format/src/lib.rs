@@ -6,8 +6,8 @@
 //! folder or a YAML file completely and answers with every experiment in it, or with
 //! every mistake in it; nothing is half read. Called by neroman only.
 //!
-//! The steps, each in its module: `source` finds and decodes the file, `tree` makes
-//! positioned nodes of it, `reader` walks the blocks, `block` applies inheritance,
+//! The steps, each in its module: `source` finds and decodes the file, `parse` makes
+//! a tree of positioned nodes, `reader` walks the blocks, `block` applies inheritance,
 //! `define` reads the fields, `expand` multiplies and `command` fills in.
 //!
 //! Never done here: running anything, expanding `$NAME`, looking at a node.
@@ -20,6 +20,7 @@ mod expand;
 mod fields;
 mod outputs;
 mod params;
+mod parse;
 mod problem;
 mod pyformat;
 mod range;
@@ -28,6 +29,7 @@ mod rules;
 mod scalar;
 mod settings;
 mod source;
+mod spec;
 mod tree;
 mod words;
 
@@ -91,7 +93,7 @@ fn read_text(
     context: &ParseContext,
 ) -> Result<(Vec<Definition>, Vec<Note>), FormatErrors> {
     let mut problems = Problems::default();
-    let root = tree::parse(text, &mut problems)?;
+    let root = parse::parse(text, &mut problems)?;
     let Some(root) = root.filter(|root| !root.is_null()) else {
         return Err(Problem::of_file(
             format!("{} is empty", text.file),

@@ -178,7 +178,11 @@ const RANGE_HINT: &str = "write [start, end, step]; the end is not part of it";
 fn range(reader: &mut Reader<'_>, name: &str, node: &Node, items: &[Rc<Node>]) -> Option<Values> {
     let mut written = ["0", "0", "1"];
     if !(2..=3).contains(&items.len()) {
-        let message = format!("the range of {} has {} elements", quoted(name), items.len());
+        let message = format!(
+            "the range of {} takes two or three numbers, not {}",
+            quoted(name),
+            items.len()
+        );
         reader.wrong(node.mark, message, RANGE_HINT);
         return None;
     }

@@ -294,7 +294,10 @@ impl<'a> Reader<'a> {
             self.wrong(
                 mark,
                 format!("{} of `{what}` lies outside of the folder", quoted(path)),
-                "only files of the folder travel with a run: copy or move it there",
+                match what {
+                    "outputs" => "only files below the working folder of a run come home",
+                    _ => "only files of the folder travel with a run: copy or move it there",
+                },
             );
             return None;
         }

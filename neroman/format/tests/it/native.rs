@@ -1,0 +1,438 @@
+//! The native fields.
+
+use crate::{Folder, commands, load, named, names, texts};
+use nero_format::{Buffering, Definition, Fetch, Monitor, RuleAction, Strays, Stream};
+
+#[test]
+fn a_command_is_split_and_then_filled() {
+    let loaded = load(
+        "+a:\n  command: python3 main.py --name={n} '{n} x' \"q {n}\" plain\n  parameters: {n: \"two words; $HOME 'q'\"}\n",
+    );
+    let n = "two words; $HOME 'q'";
+    let want = format!("python3|main.py|--name={n}|{n} x|q {n}|plain");
+    assert_eq!(commands(&loaded), [want]);
+}
+
+#[test]
+fn in_a_list_nothing_is_split() {
+    let loaded = load("+a:\n  command: [echo, a b, '{x}', 3, true]\n  parameters: {x: ' '}\n");
+    assert_eq!(
+        loaded.definitions[0].argv,
+        ["echo", "a b", " ", "3", "true"]
+    );
+}
+
+#[test]
+fn commands_may_be_folded_over_lines() {
+    let loaded =
+        load("+a:\n  command: >-\n    prog a\n    b\n+b:\n  command: \"prog a \\\\\\n b\"\n");
+    assert_eq!(commands(&loaded), ["prog|a|b", "prog|a|b"]);
+}
+
+#[test]
+fn the_nearest_block_chooses_the_form_of_the_command() {
+    let yaml = "
+run_command_prefix: python3
+main_code_file: main.py
+parameters_format: '{x}'
+parameters: {x: 1}
++old:
+  +new: {command: 'prog {x}'}
++native:
+  command: prog2
+  +back: {run_command_prefix: python2}
+";
+    let loaded = load(yaml);
+    assert_eq!(
+        commands(&loaded),
+        ["python3|main.py|1", "prog|1", "prog2", "python2|main.py|1"]
+    );
+}
+
+#[test]
+fn a_file_without_blocks_is_one_experiment() {
+    let loaded = load("command: prog\n");
+    assert_eq!(names(&loaded), ["lab"]);
+    let folder = Folder::new();
+    folder.write(
+        "sweep.yaml",
+        b"command: prog {x}\nparameters: {x: [1, 2]}\n",
+    );
+    let loaded = folder
+        .read_path(&folder.path().join("sweep.yaml"))
+        .expect("reads");
+    assert_eq!(names(&loaded), ["sweep_x-1", "sweep_x-2"]);
+    assert_eq!(loaded.definitions[0].collections, ["lab"]);
+}
+
+#[test]
+fn neronet_yaml_comes_before_config_yaml() {
+    let folder = Folder::new();
+    folder.write("config.yaml", b"learning_rate: 0.1\n");
+    folder.write("neronet.yaml", b"+a: {command: prog}\n");
+    let loaded = folder.read().expect("reads");
+    assert_eq!(names(&loaded), ["a"]);
+    assert!(loaded.source.file.ends_with("lab/neronet.yaml"));
+    assert!(loaded.source.path.ends_with("lab"));
+}
+
+#[test]
+fn ranges_are_free_of_noise() {
+    let yaml = "+a:\n  command: prog {x} {y}\n  parameters: {x: {range: [0, 0.5, 0.1]}, y: !!python/tuple [3, 0, -2]}\n";
+    let loaded = load(yaml);
+    let want = [
+        "0", "0", "0.1", "0.1", "0.2", "0.2", "0.3", "0.3", "0.4", "0.4",
+    ];
+    assert_eq!(texts(&loaded, "x"), want);
+    assert_eq!(texts(&loaded, "y")[..2], ["3", "1"]);
+}
+
+const EVERYTHING: &str = "
++a:
+  command: ./run.sh
+  env: {OMP_NUM_THREADS: 4, HF_HOME: $WRKDIR/hf, LANG: null}
+  resources: {cpus: 0.5, memory: 1.5G, time: 1h30m, gpus: null}
+  files: ['*.py', data/, ./run.sh]
+  outputs: [stdout, stderr.log, 'model*.pt', {path: 'ckpt/**', fetch: end, max: 2G}]
+  metrics:
+    - match: 'epoch\\s+(?<step>\\d+): train loss = (?<train_loss>\\S+)'
+  rules:
+    - abort: runtime > 2h && error_rate > 0.40
+    - warn:  error_rate >= 0.35
+    - notify: silent > 20m
+  monitor: {interval: 5s, grace: 0, strays: wait}
+  line_buffered: yes
+  results_dir: ~/out
+  +b:
+    env: {OMP_NUM_THREADS: 1, NEW: ''}
+    resources: {cpus: 2}
+    line_buffered: false
+    buffered: true
+    rules: null
+    outputs: null
+";
+
+#[test]
+fn every_built_field_arrives() {
+    let loaded = load(EVERYTHING);
+    let a = named(&loaded, "a");
+    let env: Vec<_> = a
+        .env
+        .iter()
+        .map(|(k, v)| (k.as_str(), v.as_deref()))
+        .collect();
+    assert_eq!(
+        env,
+        [
+            ("OMP_NUM_THREADS", Some("4")),
+            ("HF_HOME", Some("$WRKDIR/hf")),
+            ("LANG", None)
+        ]
+    );
+    assert_eq!(a.resources.cpus, 0.5);
+    assert_eq!(a.resources.memory_bytes, Some(3 << 29));
+    assert_eq!(a.resources.time_ms, Some(5_400_000));
+    assert_eq!(
+        a.files.as_deref(),
+        Some(&["*.py".into(), "data/".into(), "run.sh".into()][..])
+    );
+    let outputs: Vec<_> = a
+        .outputs
+        .iter()
+        .map(|o| (o.path.as_str(), o.stream, o.fetch, o.max_bytes))
+        .collect();
+    assert_eq!(
+        outputs,
+        [
+            ("stdout.log", Some(Stream::Stdout), Fetch::Live, None),
+            ("stderr.log", Some(Stream::Stderr), Fetch::Live, None),
+            ("model*.pt", None, Fetch::Live, None),
+            ("ckpt/**", None, Fetch::End, Some(2 << 30)),
+        ]
+    );
+    assert_eq!(a.metric_patterns.len(), 1);
+    let rules: Vec<_> = a
+        .rules
+        .iter()
+        .map(|r| (r.action, r.text.as_str()))
+        .collect();
+    assert_eq!(
+        rules,
+        [
+            (RuleAction::Abort, "(runtime > 2h) && (error_rate > 0.40)"),
+            (RuleAction::Warn, "error_rate >= 0.35"),
+            (RuleAction::Notify, "silent > 20m"),
+        ]
+    );
+    let monitor = Monitor {
+        interval_ms: 5000,
+        grace_ms: 0,
+        strays: Strays::Wait,
+    };
+    assert_eq!(a.monitor, monitor);
+    assert_eq!(a.buffering, Buffering::Line);
+    assert_eq!(a.results_dir.as_deref(), Some("~/out"));
+    assert_eq!(a.not_built, []);
+
+    let b = named(&loaded, "b");
+    let env: Vec<_> = b
+        .env
+        .iter()
+        .map(|(k, v)| (k.as_str(), v.as_deref()))
+        .collect();
+    let want = [
+        ("OMP_NUM_THREADS", Some("1")),
+        ("HF_HOME", Some("$WRKDIR/hf")),
+        ("LANG", None),
+        ("NEW", Some("")),
+    ];
+    assert_eq!(env, want);
+    assert_eq!(
+        (b.resources.cpus, b.resources.memory_bytes),
+        (2.0, None),
+        "fields replace"
+    );
+    assert_eq!(b.buffering, Buffering::Untouched);
+    assert!(b.rules.is_empty() && b.outputs.is_empty());
+}
+
+#[test]
+fn definitions_survive_json() {
+    for definition in load(EVERYTHING).definitions {
+        let json = serde_json::to_string(&definition).expect("serialises");
+        let back: Definition = serde_json::from_str(&json).expect("reads back");
+        assert_eq!(back, definition);
+        assert_eq!(serde_json::to_string(&back).expect("serialises"), json);
+    }
+}
+
+#[test]
+fn comments_and_moves_leave_the_fingerprint_alone() {
+    let folder = Folder::new();
+    let read = |yaml: &str| {
+        folder.write("config.yaml", yaml.as_bytes());
+        let loaded = folder.read().expect("reads");
+        (named(&loaded, "a").fingerprint(), loaded.source.digest)
+    };
+    let before = read("+a: {command: prog, rules: [{abort: 'loss > 3'}]}\n");
+    let after = read(
+        "# new\n+b: {command: other}\n\n+a:\n  command: prog # why\n  rules:\n  - abort: loss > 3\n",
+    );
+    let changed = read("+a: {command: prog, rules: [{abort: 'loss > 4'}]}\n");
+    assert_eq!(before.0, after.0);
+    assert_ne!(before.0, changed.0);
+    assert_ne!(before.1, after.1);
+}
+
+#[test]
+fn merge_keys_and_aliases_are_followed() {
+    let yaml = "
++a: &base
+  command: prog {x} {y}
+  parameters: &p {x: 1, y: 2}
++b:
+  <<: *base
+  parameters: {<<: *p, y: [3, 4]}
+";
+    let loaded = load(yaml);
+    assert_eq!(commands(&loaded), ["prog|1|2", "prog|1|3", "prog|1|4"]);
+}
+
+#[test]
+fn line_ends_and_a_byte_order_mark_do_not_matter() {
+    let loaded = load("\u{feff}+a:\r\n  command: prog {x}\r\n  parameters:\r\n    x: [1, 2]\r\n");
+    assert_eq!(commands(&loaded), ["prog|1", "prog|2"]);
+    let loaded = load("+a:\r  command: prog\r");
+    assert_eq!(commands(&loaded), ["prog"]);
+}
+
+#[test]
+fn names_hold_any_character() {
+    let yaml = "'+a/b c': {command: prog}\n\"+new\\nline\": {command: prog}\n'+\"quoted\"': {command: prog}\n+🦀: {command: prog}\n'+144': {command: prog}\n'+1-9': {command: prog}\n+crashed: {command: prog}\n";
+    let loaded = load(yaml);
+    let want = [
+        "a/b c",
+        "new\nline",
+        "\"quoted\"",
+        "🦀",
+        "144",
+        "1-9",
+        "crashed",
+    ];
+    assert_eq!(names(&loaded), want);
+    let notes: Vec<&str> = loaded.notes.iter().map(|n| n.text.as_str()).collect();
+    assert_eq!(
+        notes,
+        [
+            "the name `144` looks like an id: select it in backticks, '`144`'",
+            "the name `1-9` looks like a range of ids: select it in backticks, '`1-9`'",
+            "the name `crashed` looks like a state word: select it in backticks, '`crashed`'",
+        ]
+    );
+}
+
+#[test]
+fn what_has_no_effect_is_noted() {
+    let loaded = load("+a:\n  command: prog {x} | tee log\n  parameters: {x: 1, unused: 2}\n");
+    let notes: Vec<&str> = loaded.notes.iter().map(|n| n.text.as_str()).collect();
+    assert_eq!(
+        notes,
+        [
+            "`|` is handed over as an argument: no shell runs the command",
+            "the command of `a` does not use `unused`; the job sees it in its environment only",
+        ]
+    );
+    let place = loaded.notes[0].place.as_ref().map(|p| (p.line, p.column));
+    assert_eq!(place, Some((2, 21)));
+}
+
+/// Every word of the format without an effect: kept, named with its place, noted.
+#[test]
+fn words_not_built_are_kept_with_their_place() {
+    let table = [
+        ("setup: [module load cuda]", "setup"),
+        ("python: conda:x", "python"),
+        ("requires: gpumem > 20G", "requires"),
+        ("node: triton", "node"),
+        ("data: {corpus: ~/c}", "data"),
+        ("checkpoint: 'ckpt/*'", "checkpoint"),
+        ("progress: epoch / 50", "progress"),
+        ("parameters_style: flags", "parameters_style"),
+        ("render: {a: b}", "render"),
+        ("retry: {max: 2}", "retry"),
+        ("split: true", "split"),
+        ("repeat: 5", "repeat"),
+        ("exclude: ['x > 1']", "exclude"),
+        ("zip: {a: [1]}", "zip"),
+        ("partition: gpu", "partition"),
+        ("account: x", "account"),
+        ("qos: x", "qos"),
+        ("constraint: x", "constraint"),
+        ("queue: x", "queue"),
+        ("parallel_env: smp", "parallel_env"),
+        ("launcher: srun", "launcher"),
+        ("table: {number: nr}", "table"),
+        ("results: {a: b}", "results"),
+        ("parent: other", "parent"),
+        ("logoutput: log.txt", "logoutput"),
+        ("plot: {a.svg: m f x}", "plot"),
+        ("output_line_processor: {a: m f}", "output_line_processor"),
+        ("output_file_processor: {a: m f}", "output_file_processor"),
+        ("resources: {gpus: 1}", "resources.gpus"),
+        ("resources: {disk: 20G}", "resources.disk"),
+        ("resources: {nodes: 2}", "resources.nodes"),
+        ("resources: {gpu_type: a100}", "resources.gpu_type"),
+        ("resources: {exclusive: true}", "resources.exclusive"),
+        ("resources: {cpus: {triton: 4}}", "resources.cpus per node"),
+        (
+            "parameters: {x: {linspace: [0, 1, 5]}}",
+            "parameters.x.linspace",
+        ),
+        (
+            "parameters: {x: {logspace: [0, 1, 5]}}",
+            "parameters.x.logspace",
+        ),
+        (
+            "parameters: {x: {sample: [0, 1], n: 20}}",
+            "parameters.x.sample",
+        ),
+        ("parameters: {x: {zip: [a, b]}}", "parameters.x.zip"),
+        ("metrics: {file: metrics.csv}", "metrics.file"),
+        ("metrics: [{command: ./reader.py}]", "metrics.command"),
+        ("rules: [{pause: 'loss > 1'}]", "rules.pause"),
+        ("rules: [{restart: 'loss > 1'}]", "rules.restart"),
+        ("rules: [{requeue: 'loss > 1'}]", "rules.requeue"),
+        ("rules: [{signal: USR1}]", "rules.signal"),
+        ("rules: [{run: ./x}]", "rules.run"),
+        ("rules: [{run_local: ./x}]", "rules.run_local"),
+        ("rules: [{on: crashed, notify: me}]", "rules.on"),
+    ];
+    for (line, word) in table {
+        let loaded = load(&format!("+a:\n  command: prog\n  {line}\n"));
+        let definition = &loaded.definitions[0];
+        let kept: Vec<&str> = definition
+            .not_built
+            .iter()
+            .map(|n| n.word.as_str())
+            .collect();
+        assert_eq!(kept.first(), Some(&word), "{line}");
+        assert_eq!(definition.not_built[0].place.line, 3, "{line}");
+        assert!(definition.rules.is_empty(), "{line}");
+        let note = format!("`{word}` is not built yet: it is kept, and `start` refuses");
+        assert!(
+            loaded.notes.iter().any(|n| n.text == note),
+            "{line}: {:?}",
+            loaded.notes
+        );
+    }
+    let loaded = load("+a:\n  script: |\n    echo {x}\n  parameters: {x: [1, 2]}\n");
+    assert_eq!(loaded.definitions[1].not_built[0].word, "script");
+    assert_eq!(loaded.definitions[1].argv, [""; 0]);
+}
+
+#[test]
+fn places_filled_by_words_not_built_stay() {
+    let loaded = load(
+        "+a:\n  command: prog {repeat} {data.corpus} {params_file}\n  repeat: 5\n  data: {corpus: c}\n  parameters_style: 'file: p.json'\n",
+    );
+    assert_eq!(
+        commands(&loaded),
+        ["prog|{repeat}|{data.corpus}|{params_file}"]
+    );
+    assert_eq!(loaded.definitions[0].not_built.len(), 3);
+}
+
+#[test]
+fn expressions_not_built_are_kept_too() {
+    let loaded = load("+a: {command: prog, rules: [{warn: 'loss > 3 for 10m'}]}\n");
+    let definition = &loaded.definitions[0];
+    assert!(definition.rules.is_empty());
+    assert!(
+        definition.not_built[0].word.starts_with("rules.warn: "),
+        "{:?}",
+        definition.not_built
+    );
+}
+
+/// The example of the manual, with every word of the native format.
+#[test]
+fn the_manual_s_example_can_be_added() {
+    let loaded = load(include_str!("../fixtures/manual.yaml"));
+    assert_eq!(
+        names(&loaded),
+        [
+            "small_data-data/1.txt_x-1_y-1",
+            "small_data-data/1.txt_x-2_y-1",
+            "small_data-data/1.txt_x-34_y-1",
+            "large_data-data/1.txt_x-1_y-400",
+            "large_data-data/1.txt_x-2_y-400",
+            "large_data-data/1.txt_x-34_y-400",
+            "larger_data-data/1.txt_x-1_y-400",
+            "larger_data-data/1.txt_x-2_y-400",
+            "larger_data-data/1.txt_x-34_y-400",
+        ]
+    );
+    let words: Vec<&str> = loaded.definitions[8]
+        .not_built
+        .iter()
+        .map(|n| n.word.as_str())
+        .filter(|word| !word.starts_with("rules."))
+        .collect();
+    assert_eq!(
+        words,
+        [
+            "setup",
+            "python",
+            "requires",
+            "node",
+            "data",
+            "checkpoint",
+            "progress",
+            "retry",
+            "metrics.file",
+            "metrics.command",
+            "resources.gpus",
+            "resources.disk",
+        ]
+    );
+}

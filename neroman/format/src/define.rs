@@ -31,7 +31,7 @@ pub(crate) fn draft(reader: &mut Reader<'_>, scope: &Scope, name: &str, mark: Ma
     command::report_unused(reader, scope, &command, &axes, name);
     let rules = rules::read(reader, scope, &mut not_built);
     let metric_patterns = settings::metrics(reader, scope, &mut not_built);
-    let common = Definition {
+    let mut common = Definition {
         name: String::new(),
         collections: collections(reader, scope),
         folder: reader.folder.to_path_buf(),
@@ -66,6 +66,7 @@ pub(crate) fn draft(reader: &mut Reader<'_>, scope: &Scope, name: &str, mark: Ma
         not_built,
         notes: Vec::new(),
     };
+    common.not_built.sort_by(|a, b| a.place.cmp(&b.place));
     Draft {
         common,
         command,

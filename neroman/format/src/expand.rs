@@ -4,9 +4,9 @@
 //! with its size. The last-listed parameter runs fastest, and when there is more than
 //! one experiment each name says all its parameters, sorted by name.
 
-use crate::command;
 use crate::define::Draft;
 use crate::definition::Param;
+use crate::fill;
 use crate::params::Axis;
 use crate::problem::quoted;
 use crate::reader::Reader;
@@ -123,7 +123,7 @@ fn make(
     mark: Mark,
     common_bytes: u64,
 ) -> bool {
-    let Some(argv) = command::fill(reader, &draft.command, &params) else {
+    let Some(argv) = fill::argv(reader, &draft.command, &params) else {
         return true;
     };
     if name.len() > NAME_BYTES_MAX || name.contains('\0') {

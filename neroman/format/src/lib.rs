@@ -14,10 +14,12 @@
 
 mod block;
 mod command;
+mod conditions;
 mod define;
 mod definition;
 mod expand;
 mod fields;
+mod fill;
 mod outputs;
 mod params;
 mod parse;

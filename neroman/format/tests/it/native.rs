@@ -423,16 +423,16 @@ fn the_manual_s_example_can_be_added() {
         [
             "setup",
             "python",
+            "resources.gpus",
+            "resources.disk",
             "requires",
             "node",
             "data",
             "checkpoint",
             "progress",
-            "retry",
             "metrics.file",
             "metrics.command",
-            "resources.gpus",
-            "resources.disk",
+            "retry",
         ]
     );
 }

@@ -1,0 +1,93 @@
+//! The arguments of a command for given parameters.
+
+use crate::command::{Command, Word, report};
+use crate::definition::Param;
+use crate::problem::quoted;
+use crate::reader::{Found, Reader};
+use crate::words;
+
+/// The arguments for given parameters, or `None` when a mistake was reported.
+pub(crate) fn argv(
+    reader: &mut Reader<'_>,
+    command: &Command,
+    params: &[Param],
+) -> Option<Vec<String>> {
+    let argv = match command {
+        Command::Missing => return Some(Vec::new()),
+        Command::Words(words) => {
+            let mut argv = Vec::with_capacity(words.len());
+            for word in words {
+                argv.push(fill_word(reader, word, params)?);
+            }
+            argv
+        }
+        Command::Original { head, format } => {
+            let mut argv = head.clone();
+            if let Some(word) = format {
+                let line = fill_word(reader, word, params)?;
+                match words::split(&line) {
+                    Ok(words) => argv.extend(words.into_iter().map(|w| w.text)),
+                    Err(open) => {
+                        reader.wrong(
+                            word.node.mark,
+                            format!("in {} the `{}` is not closed", quoted(&line), open.quote),
+                            "quote the place, or use `command`, in which a value is one argument",
+                        );
+                        return None;
+                    }
+                }
+            }
+            argv
+        }
+    };
+    check_program(reader, command, &argv);
+    Some(argv)
+}
+
+fn fill_word(reader: &mut Reader<'_>, word: &Word, params: &[Param]) -> Option<String> {
+    match word.template.fill(params) {
+        Ok(text) => Some(text),
+        Err(error) => {
+            report(reader, &word.node, word.offset, error);
+            None
+        }
+    }
+}
+
+/// A program named by a path of the folder must be there.
+fn check_program(reader: &mut Reader<'_>, command: &Command, argv: &[String]) {
+    let (Command::Words(words), Some(program)) = (command, argv.first()) else {
+        return;
+    };
+    let Some(word) = words.first() else {
+        return;
+    };
+    if program.is_empty() {
+        reader.wrong(word.node.mark, "the program's name is empty", "");
+        return;
+    }
+    if !program.contains('/') || program.starts_with(['/', '~', '$']) {
+        return;
+    }
+    let mark = word.node.mark_inside(reader.text, word.offset);
+    match reader.look(program) {
+        Found::File { executable: true } => {}
+        Found::File { executable: false } => reader.note(
+            Some(mark),
+            format!("{} is not executable: `chmod +x` it", quoted(program)),
+        ),
+        Found::Folder => reader.wrong(
+            mark,
+            format!("{} is a folder", quoted(program)),
+            "name a program",
+        ),
+        Found::Nothing => {
+            let folder = crate::problem::printable(&reader.folder.display().to_string());
+            reader.wrong(
+                mark,
+                format!("the program {} does not exist", quoted(program)),
+                format!("it is looked for in {folder}; without a `/` it is looked for on the node's PATH"),
+            );
+        }
+    }
+}

@@ -1,1 +1,46 @@
-//! Being written.
+//! neroman's two SQLite files behind one typed API.
+//!
+//! `state.db` holds what people and nodes were told: experiments, runs, rules,
+//! answers. `series.db` holds metrics and samples, which can be folded again.
+//! One thread writes, through a [`Store`]; [`SeriesReader`], [`backup`] and
+//! [`scrub`] have connections of their own and may run beside it.
+//!
+//! * A commit is [`Durability::Synced`] before anybody is told of it, and
+//!   [`Durability::Ordered`] where the journals could be folded again. Both go
+//!   through one connection: a synced commit takes all ordered ones along.
+//! * How far a segment is folded moves in the transaction of the fold, in each
+//!   file for what it keeps; a fold that does not begin there is refused.
+//! * Every row has a checksum, every table a count and a sum of them. What is
+//!   not what was written is an error that names file, table and row.
+//! * A file that is damaged, foreign, newer or missing stops the opening and is
+//!   left as it was. Nothing is ever replaced by something empty.
+//!
+//! Nothing here decides, logs, knows wire types or looks at the clock.
+
+mod backup;
+mod db;
+mod error;
+mod fold;
+mod migrate;
+mod place;
+mod positions;
+mod reader;
+mod row;
+mod scrub;
+mod series;
+mod state;
+mod store;
+mod table;
+mod tx;
+
+pub use backup::{backup, folder as backup_folder};
+pub use error::StoreError;
+pub use place::{Verdict, verdict};
+pub use reader::SeriesReader;
+pub use row::{
+    Advance, At, Desk, Event, Experiment, Facts, Loaded, Node, Point, Position, Request, Rule,
+    RuleId, RuleState, Run, RunFold, RunKey, RunRow, Sample, Series, Source, SourceId,
+};
+pub use scrub::{Scrubbed, scrub};
+pub use store::{Durability, Opened, Store};
+pub use tx::Tx;

@@ -1,0 +1,308 @@
+//! Opening one file: nothing is taken for granted, and what is not ours,
+//! damaged or newer is left exactly as it was found.
+
+use std::cell::Cell;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
+
+use crate::backup;
+use crate::error::StoreError;
+use crate::migrate::{self, Kind};
+
+/// How long another process may hold the file before a call fails.
+const BUSY: Duration = Duration::from_secs(10);
+/// First bytes of every SQLite database.
+const MAGIC: &[u8; 16] = b"SQLite format 3\0";
+/// Up to this size a file is checked at once after an unclean end.
+const CHECK_AT_ONCE_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// One open file.
+#[derive(Debug)]
+pub(crate) struct Db {
+    pub(crate) conn: Connection,
+    pub(crate) path: PathBuf,
+    synced: Cell<Option<bool>>,
+    broken: Cell<bool>,
+}
+
+/// What opening found and did.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) migrated_from: Option<i64>,
+    /// The whole file should be checked, and is too large to wait for.
+    pub(crate) check_owed: bool,
+}
+
+impl Db {
+    /// Opens a file that exists. `unclean`: whoever had it last did not close it.
+    pub(crate) fn open(
+        path: &Path,
+        kind: Kind,
+        unclean: bool,
+    ) -> Result<(Self, Found), StoreError> {
+        look(path)?;
+        let db = Self::attach(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        let failed = |error| db.failed(error);
+        // Until the file is known to be sound, closing it must not change it.
+        db.conn
+            .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
+            .map_err(failed)?;
+        let version = db.identify(kind)?;
+        let mut found = Found {
+            migrated_from: (version < kind.version()).then_some(version),
+            ..Found::default()
+        };
+        if unclean {
+            let length = fs::metadata(path).map_err(StoreError::io("read", path))?;
+            found.check_owed = length.len() > CHECK_AT_ONCE_BYTES_MAX;
+            if !found.check_owed {
+                db.quick_check()?;
+            }
+        }
+        if let Some(version) = found.migrated_from {
+            let mut name = path.as_os_str().to_owned();
+            name.push(format!(".before-v{}", version + 1));
+            backup::copy(&db, Path::new(&name))?;
+            kind.migrate(&db.conn, version).map_err(failed)?;
+        }
+        db.check_schema(kind)?;
+        db.conn
+            .pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))
+            .map_err(failed)?;
+        // A log that grew large gives its space back.
+        db.conn
+            .pragma_update_and_check(None, "journal_size_limit", 64 << 20, |_| Ok(()))
+            .map_err(failed)?;
+        db.conn
+            .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)
+            .map_err(failed)?;
+        Ok((db, found))
+    }
+
+    /// Opens a file for reading only.
+    pub(crate) fn open_to_read(path: &Path, kind: Kind) -> Result<Self, StoreError> {
+        look(path)?;
+        let db = Self::attach(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        if db.identify(kind)? != kind.version() {
+            return Err(StoreError::Foreign {
+                path: path.to_path_buf(),
+                what: "has an older version",
+            });
+        }
+        Ok(db)
+    }
+
+    /// Makes a new file, complete or not at all: under a private name first.
+    pub(crate) fn create(
+        path: &Path,
+        kind: Kind,
+        fill: impl FnOnce(&Self) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let mut private = path.as_os_str().to_owned();
+        private.push(".new");
+        let private = PathBuf::from(private);
+        remove(&private)?;
+        OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&private)
+            .map_err(StoreError::io("make", &private))?;
+        let db = Self::attach(&private, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        kind.migrate(&db.conn, 0)
+            .map_err(|error| db.failed(error))?;
+        fill(&db)?;
+        // In the header, so that every later open finds the log's mode set.
+        db.conn
+            .pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))
+            .map_err(|error| db.failed(error))?;
+        drop(db);
+        publish(&private, path)
+    }
+
+    fn attach(path: &Path, flags: OpenFlags) -> Result<Self, StoreError> {
+        let failed = |error| StoreError::from_sql(path, error);
+        let conn = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)
+            .map_err(failed)?;
+        conn.busy_timeout(BUSY).map_err(failed)?;
+        conn.set_prepared_statement_cache_capacity(128);
+        for (option, value) in [
+            (DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true),
+            (DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false),
+            (DbConfig::SQLITE_DBCONFIG_DQS_DML, false),
+            (DbConfig::SQLITE_DBCONFIG_DQS_DDL, false),
+        ] {
+            conn.set_db_config(option, value).map_err(failed)?;
+        }
+        conn.pragma_update(None, "cell_size_check", true)
+            .map_err(failed)?;
+        Ok(Self {
+            conn,
+            path: path.to_path_buf(),
+            synced: Cell::new(None),
+            broken: Cell::new(false),
+        })
+    }
+
+    /// Refuses what is not ours; returns the version.
+    fn identify(&self, kind: Kind) -> Result<i64, StoreError> {
+        let number = |name| {
+            self.conn
+                .pragma_query_value(None, name, |row| row.get::<_, i64>(0))
+                .map_err(|error| self.failed(error))
+        };
+        let application = number("application_id")?;
+        let version = number("user_version")?;
+        let foreign = |what| {
+            Err(StoreError::Foreign {
+                path: self.path.clone(),
+                what,
+            })
+        };
+        if application != i64::from(kind.application) {
+            return foreign("is a database of something else");
+        }
+        if version > kind.version() {
+            return Err(StoreError::TooNew {
+                path: self.path.clone(),
+                found: version,
+                known: kind.version(),
+            });
+        }
+        if version < 1 {
+            return foreign("says no version");
+        }
+        Ok(version)
+    }
+
+    fn check_schema(&self, kind: Kind) -> Result<(), StoreError> {
+        let failed = |error| self.failed(error);
+        let wanted = kind.schema().map_err(failed)?;
+        if migrate::schema(&self.conn).map_err(failed)? == wanted {
+            return Ok(());
+        }
+        Err(StoreError::Damaged {
+            path: self.path.clone(),
+            what: "its tables are not those that were made".to_owned(),
+        })
+    }
+
+    /// Lets SQLite look at every page.
+    pub(crate) fn quick_check(&self) -> Result<(), StoreError> {
+        self.check_with("quick_check")
+    }
+
+    /// Lets SQLite compare indexes with tables, too.
+    pub(crate) fn integrity_check(&self) -> Result<(), StoreError> {
+        self.check_with("integrity_check")
+    }
+
+    fn check_with(&self, name: &str) -> Result<(), StoreError> {
+        let word: String = self
+            .conn
+            .pragma_query_value(None, name, |row| row.get(0))
+            .map_err(|error| self.failed(error))?;
+        if word == "ok" {
+            return Ok(());
+        }
+        Err(StoreError::Damaged {
+            path: self.path.clone(),
+            what: word,
+        })
+    }
+
+    /// Begins a transaction whose commit is synced, or only ordered.
+    pub(crate) fn begin(&self, synced: bool) -> Result<Transaction<'_>, StoreError> {
+        if self.broken.get() {
+            return Err(StoreError::BrokenBefore {
+                path: self.path.clone(),
+            });
+        }
+        if self.synced.get() != Some(synced) {
+            let mode = if synced { "FULL" } else { "NORMAL" };
+            self.conn
+                .pragma_update(None, "synchronous", mode)
+                .map_err(|error| self.failed(error))?;
+            self.synced.set(Some(synced));
+        }
+        Transaction::new_unchecked(&self.conn, TransactionBehavior::Immediate)
+            .map_err(|error| self.failed(error))
+    }
+
+    /// Whether a failure was final.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.broken.get()
+    }
+
+    /// Names the file in SQLite's error. A failure of the storage is remembered:
+    /// after a failed fsync nobody knows what the disk has.
+    pub(crate) fn failed(&self, error: rusqlite::Error) -> StoreError {
+        let error = StoreError::from_sql(&self.path, error);
+        if matches!(error, StoreError::Broken { .. }) {
+            self.broken.set(true);
+        }
+        error
+    }
+}
+
+/// What can be said of a file without SQLite.
+fn look(path: &Path) -> Result<(), StoreError> {
+    let foreign = |what| {
+        Err(StoreError::Foreign {
+            path: path.to_path_buf(),
+            what,
+        })
+    };
+    let mut head = [0; 100];
+    let mut file = File::open(path).map_err(StoreError::io("read", path))?;
+    let found = file.metadata().map_err(StoreError::io("read", path))?;
+    if !found.is_file() {
+        return foreign("is not a file");
+    }
+    if found.len() == 0 {
+        return foreign("is empty");
+    }
+    match file.read_exact(&mut head) {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+            return foreign("is cut short");
+        }
+        read => read.map_err(StoreError::io("read", path))?,
+    }
+    if &head[..16] != MAGIC {
+        return foreign("is not a database");
+    }
+    Ok(())
+}
+
+/// Gives a complete file its name, synced.
+pub(crate) fn publish(private: &Path, path: &Path) -> Result<(), StoreError> {
+    File::open(private)
+        .and_then(|file| file.sync_all())
+        .map_err(StoreError::io("sync", private))?;
+    fs::rename(private, path).map_err(StoreError::io("make", path))?;
+    let folder = path.parent().unwrap_or(Path::new("."));
+    File::open(folder)
+        .and_then(|folder| folder.sync_all())
+        .map_err(StoreError::io("sync", folder))
+}
+
+/// Removes a leftover of ours and what SQLite put beside it.
+pub(crate) fn remove(path: &Path) -> Result<(), StoreError> {
+    for suffix in ["", "-journal", "-wal", "-shm"] {
+        let mut name = path.as_os_str().to_owned();
+        name.push(suffix);
+        match fs::remove_file(&name) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(StoreError::io("remove", Path::new(&name))(error));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}

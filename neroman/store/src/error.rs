@@ -1,0 +1,276 @@
+//! What can go wrong with the two files, and what to do about it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use nero_journal::SegmentId;
+use rusqlite::ErrorCode;
+
+use crate::row::{At, RunKey};
+
+/// Why the store cannot do what was asked. Nothing of the transaction happened.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Databases are unsound there.
+    #[error("{path} lies on {kind}, where a database is not safe")]
+    NetworkFileSystem {
+        /// The folder.
+        path: PathBuf,
+        /// What file system it is.
+        kind: &'static str,
+    },
+    /// SQLite itself is too old: a build was linked with another library.
+    #[error("SQLite {found} is older than {wanted}, the first without a known corruption")]
+    OldSqlite {
+        /// Linked version.
+        found: &'static str,
+        /// Lowest allowed one.
+        wanted: &'static str,
+    },
+    /// A newer build has written it. The file was left untouched.
+    #[error(
+        "{path} has version {found}, this build knows up to version {known}; it was left untouched"
+    )]
+    TooNew {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        found: i64,
+        /// The newest version that this build knows.
+        known: i64,
+    },
+    /// Something else than our database. The file was left untouched.
+    #[error("{path} {what}; it was left untouched")]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// What it is instead.
+        what: &'static str,
+    },
+    /// The file is damaged. It was left untouched.
+    #[error("{path} is damaged: {what}; it was left untouched")]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What was found.
+        what: String,
+    },
+    /// A row is not what was written.
+    #[error("{path} is damaged: row {row} of table `{table}` is not what was written")]
+    DamagedRow {
+        /// The file.
+        path: PathBuf,
+        /// The table.
+        table: &'static str,
+        /// The row's key.
+        row: String,
+    },
+    /// Rows of a table vanished, or others came.
+    #[error("{path} is damaged: table `{table}` does not hold the rows that were written")]
+    DamagedTable {
+        /// The file.
+        path: PathBuf,
+        /// The table.
+        table: &'static str,
+    },
+    /// The file is gone while things that belong to it are there.
+    #[error("{path} is missing while {beside} is there; nothing was made in its place")]
+    Missing {
+        /// The file.
+        path: PathBuf,
+        /// What belongs to it.
+        beside: PathBuf,
+    },
+    /// No room. Reading goes on, and writing when there is room again.
+    #[error("no space left for {path}")]
+    Full {
+        /// The file.
+        path: PathBuf,
+        /// SQLite's word.
+        #[source]
+        source: rusqlite::Error,
+    },
+    /// Reading or writing failed. Final: the store must be opened anew.
+    #[error("the storage below {path} failed")]
+    Broken {
+        /// The file.
+        path: PathBuf,
+        /// SQLite's word.
+        #[source]
+        source: rusqlite::Error,
+    },
+    /// An earlier failure was final.
+    #[error("the storage below {path} failed before; the store must be opened anew")]
+    BrokenBefore {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Another process holds the database for longer than it should.
+    #[error("{path} is in use by another process")]
+    Busy {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A file or folder beside the databases could not be used.
+    #[error("cannot {what} {path}")]
+    Io {
+        /// What was tried: "read", "make".
+        what: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// The system's word.
+        #[source]
+        source: io::Error,
+    },
+    /// The fold does not begin where the last one ended.
+    #[error(
+        "segment {segment} of run {} stands at {stored} and not at {expected}", .run.0
+    )]
+    Position {
+        /// The run.
+        run: RunKey,
+        /// The segment.
+        segment: SegmentId,
+        /// What is stored; offset 0, chain 0 when nothing is.
+        stored: At,
+        /// What the fold began with.
+        expected: At,
+    },
+    /// Two experiments of a collection cannot have one name.
+    #[error("collection `{collection}` already has an experiment `{name}`")]
+    NameTaken {
+        /// The collection.
+        collection: String,
+        /// The name.
+        name: String,
+    },
+    /// The row is not there.
+    #[error("table `{table}` has no row {row}")]
+    NoSuchRow {
+        /// The table.
+        table: &'static str,
+        /// The key.
+        row: String,
+    },
+    /// The row is there already.
+    #[error("table `{table}` already has row {row}")]
+    Twice {
+        /// The table.
+        table: &'static str,
+        /// The key.
+        row: String,
+    },
+    /// A request that this build should not have made.
+    #[error("SQLite refused a request on {path}")]
+    Sql {
+        /// The file.
+        path: PathBuf,
+        /// SQLite's word.
+        #[source]
+        source: rusqlite::Error,
+    },
+}
+
+impl StoreError {
+    /// What a person can do about it.
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::NetworkFileSystem { .. } => {
+                "set NERONET_HOME or XDG_DATA_HOME to a folder on a local disk".to_owned()
+            }
+            Self::TooNew { .. } => {
+                "use the newer neroman again, or put the copy `….before-v<N>` in its place".to_owned()
+            }
+            Self::Foreign { path, .. } | Self::Missing { path, .. }
+                if is_series(path) => fold_again(path),
+            Self::Damaged { path, .. }
+            | Self::DamagedRow { path, .. }
+            | Self::DamagedTable { path, .. }
+                if is_series(path) => fold_again(path),
+            Self::Damaged { .. }
+            | Self::DamagedRow { .. }
+            | Self::DamagedTable { .. }
+            | Self::Foreign { .. }
+            | Self::Missing { .. } => {
+                "move it away with its -wal and -shm and put the newest good copy of `backups/` in its place"
+                    .to_owned()
+            }
+            Self::Full { .. } => "make room on that disk; nothing was lost".to_owned(),
+            Self::Broken { .. } | Self::BrokenBefore { .. } => {
+                "look at the kernel's log for that disk, then start neroman again".to_owned()
+            }
+            Self::Busy { .. } => "end the other process that has it open".to_owned(),
+            Self::OldSqlite { .. }
+            | Self::Io { .. }
+            | Self::Position { .. }
+            | Self::NameTaken { .. }
+            | Self::NoSuchRow { .. }
+            | Self::Twice { .. }
+            | Self::Sql { .. } => return None,
+        })
+    }
+
+    /// Whether the same call may succeed later, on the same store.
+    pub fn is_transient(&self) -> bool {
+        matches!(self, Self::Full { .. } | Self::Busy { .. })
+    }
+
+    /// Whether the content of a file is not what was written.
+    pub fn is_damage(&self) -> bool {
+        matches!(
+            self,
+            Self::Damaged { .. }
+                | Self::DamagedRow { .. }
+                | Self::DamagedTable { .. }
+                | Self::Foreign { .. }
+                | Self::Missing { .. }
+        )
+    }
+
+    pub(crate) fn from_sql(path: &Path, source: rusqlite::Error) -> Self {
+        /// Growing the shared-memory file failed, for which SQLite has no word of its own.
+        const SQLITE_IOERR_SHMSIZE: i32 = 10 | (19 << 8);
+        let path = path.to_path_buf();
+        let rusqlite::Error::SqliteFailure(failure, _) = &source else {
+            return match source {
+                rusqlite::Error::FromSqlConversionFailure(..)
+                | rusqlite::Error::IntegralValueOutOfRange(..)
+                | rusqlite::Error::Utf8Error(..)
+                | rusqlite::Error::InvalidColumnType(..) => Self::Damaged {
+                    what: source.to_string(),
+                    path,
+                },
+                source => Self::Sql { path, source },
+            };
+        };
+        match failure.code {
+            ErrorCode::DiskFull => Self::Full { path, source },
+            ErrorCode::SystemIoFailure if failure.extended_code == SQLITE_IOERR_SHMSIZE => {
+                Self::Full { path, source }
+            }
+            ErrorCode::SystemIoFailure => Self::Broken { path, source },
+            ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => Self::Damaged {
+                what: source.to_string(),
+                path,
+            },
+            ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => Self::Busy { path },
+            _ => Self::Sql { path, source },
+        }
+    }
+
+    pub(crate) fn io(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_path_buf();
+        move |source| Self::Io { what, path, source }
+    }
+}
+
+fn is_series(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name == "series.db")
+}
+
+fn fold_again(path: &Path) -> String {
+    format!(
+        "move {} away with its -wal and -shm; what the nodes still have is folded again",
+        path.display()
+    )
+}

@@ -1,0 +1,66 @@
+//! The versions of the two files and the steps between them.
+
+use rusqlite::{Connection, TransactionBehavior};
+
+/// A step from one version to the next.
+pub(crate) type Step = fn(&Connection) -> rusqlite::Result<()>;
+
+/// What a file of ours must be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kind {
+    /// `application_id` of the file: "NEst", "NEse".
+    pub(crate) application: i32,
+    /// Step `n` (from 0) makes version `n + 1`. Steps are never changed.
+    pub(crate) steps: &'static [Step],
+}
+
+/// The database of facts.
+pub(crate) const STATE: Kind = Kind {
+    application: i32::from_be_bytes(*b"NEst"),
+    steps: &[|conn| conn.execute_batch(include_str!("schema/state-1.sql"))],
+};
+
+/// The database of metrics.
+pub(crate) const SERIES: Kind = Kind {
+    application: i32::from_be_bytes(*b"NEse"),
+    steps: &[|conn| conn.execute_batch(include_str!("schema/series-1.sql"))],
+};
+
+impl Kind {
+    /// The version that this build writes.
+    pub(crate) fn version(self) -> i64 {
+        self.steps.len() as i64
+    }
+
+    /// Brings a database from `version` to ours, each step in one transaction.
+    pub(crate) fn migrate(self, conn: &Connection, version: i64) -> rusqlite::Result<()> {
+        for (step, next) in self.steps.iter().zip(1..) {
+            if next <= version {
+                continue;
+            }
+            let tx = rusqlite::Transaction::new_unchecked(conn, TransactionBehavior::Immediate)?;
+            step(&tx)?;
+            tx.pragma_update(None, "application_id", self.application)?;
+            tx.pragma_update(None, "user_version", next)?;
+            tx.commit()?;
+        }
+        Ok(())
+    }
+
+    /// The schema that this build expects, as SQLite keeps it.
+    pub(crate) fn schema(self) -> rusqlite::Result<Vec<String>> {
+        let conn = Connection::open_in_memory()?;
+        self.migrate(&conn, 0)?;
+        schema(&conn)
+    }
+}
+
+/// The schema of a database, as SQLite keeps it.
+pub(crate) fn schema(conn: &Connection) -> rusqlite::Result<Vec<String>> {
+    conn.prepare(
+        "SELECT type || ' ' || name || ' ' || tbl_name || ' ' || coalesce(sql, '')
+         FROM sqlite_schema WHERE name NOT LIKE 'sqlite_stat%' ORDER BY 1",
+    )?
+    .query_map([], |row| row.get(0))?
+    .collect()
+}

@@ -1,0 +1,92 @@
+//! Whether a folder lies where a database is safe.
+//!
+//! SQLite's write-ahead log needs shared memory and locks that file systems of
+//! several machines do not give; on them databases rot.
+
+use std::path::Path;
+
+use crate::error::StoreError;
+
+/// What a file system's magic number says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// A local disk, or one that we know nothing bad of.
+    Fine,
+    /// It may be a network file system behind FUSE.
+    Doubtful(&'static str),
+    /// A network file system.
+    Refused(&'static str),
+}
+
+/// Judges a file system by the magic number that `statfs` gives.
+pub fn verdict(magic: u32) -> Verdict {
+    const REFUSED: [(u32, &str); 14] = [
+        (0x6969, "NFS"),
+        (0xff53_4d42, "a Windows share (CIFS)"),
+        (0xfe53_4d42, "a Windows share (SMB2)"),
+        (0x517b, "a Windows share (SMB)"),
+        (0x0bd0_0bd0, "Lustre"),
+        (0x4750_4653, "GPFS"),
+        (0x5346_414f, "AFS"),
+        (0x6b41_4653, "AFS"),
+        (0x0102_1997, "a 9p share"),
+        (0x00c3_6400, "Ceph"),
+        (0x1983_0326, "BeeGFS"),
+        (0x7375_7245, "Coda"),
+        (0xaad7_aaea, "PanFS"),
+        (0x7461_636f, "OCFS2"),
+    ];
+    const FUSE: u32 = 0x6573_5546;
+    if magic == FUSE {
+        return Verdict::Doubtful("a FUSE file system");
+    }
+    REFUSED
+        .iter()
+        .find(|(refused, _)| *refused == magic)
+        .map_or(Verdict::Fine, |(_, name)| Verdict::Refused(name))
+}
+
+/// Refuses a folder on a network file system; returns what is doubtful.
+pub(crate) fn check(folder: &Path) -> Result<Option<&'static str>, StoreError> {
+    let found = rustix::fs::statfs(folder)
+        .map_err(|errno| StoreError::io("look at the file system of", folder)(errno.into()))?;
+    // The kernel's word is signed and of different width on different machines;
+    // the magic number is its low 32 bits.
+    match verdict(found.f_type as u32) {
+        Verdict::Fine => Ok(None),
+        Verdict::Doubtful(kind) => Ok(Some(kind)),
+        Verdict::Refused(kind) => Err(StoreError::NetworkFileSystem {
+            path: folder.to_path_buf(),
+            kind,
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn network_file_systems_are_refused_and_disks_are_not() {
+        let (ext4, xfs, btrfs, tmpfs, overlay) =
+            (0xef53, 0x5846_5342, 0x9123_683e, 0x0102_1994, 0x794c_7630);
+        for magic in [ext4, xfs, btrfs, tmpfs, overlay, 0x2fc1_2fc1] {
+            assert_eq!(verdict(magic), Verdict::Fine, "{magic:x}");
+        }
+        for (magic, name) in [
+            (0x6969, "NFS"),
+            (0x0bd0_0bd0, "Lustre"),
+            (0xfe53_4d42, "a Windows share (SMB2)"),
+            (0x1983_0326, "BeeGFS"),
+        ] {
+            assert_eq!(verdict(magic), Verdict::Refused(name));
+        }
+        assert!(matches!(verdict(0x6573_5546), Verdict::Doubtful(_)));
+    }
+
+    #[test]
+    fn a_temporary_folder_is_fine() {
+        let folder = tempfile::tempdir().unwrap();
+        check(folder.path()).unwrap();
+    }
+}

@@ -1,0 +1,165 @@
+//! Reading metrics, every range verified.
+
+use nero_model::Home;
+
+use crate::db::Db;
+use crate::error::StoreError;
+use crate::migrate;
+use crate::row::{Point, RunKey, Sample, Series};
+use crate::series::{self, SAMPLE, SERIES, SPAN, Span};
+use crate::table::cell;
+
+/// Reads metrics on a connection of its own, while the writer goes on.
+#[derive(Debug)]
+pub struct SeriesReader {
+    db: Db,
+}
+
+impl SeriesReader {
+    /// Opens `series.db` for reading.
+    ///
+    /// # Errors
+    /// When it is not there, not ours or damaged.
+    pub fn open(home: &Home) -> Result<Self, StoreError> {
+        Ok(Self {
+            db: Db::open_to_read(&home.series_db(), migrate::SERIES)?,
+        })
+    }
+
+    /// The series of one run, by name.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn series(&self, run: RunKey) -> Result<Vec<Series>, StoreError> {
+        series(&self.db, run)
+    }
+
+    /// The series of one run with their points, of one moment.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn read(&self, run: RunKey) -> Result<Vec<(Series, Vec<Point>)>, StoreError> {
+        let moment = rusqlite::Transaction::new_unchecked(
+            &self.db.conn,
+            rusqlite::TransactionBehavior::Deferred,
+        )
+        .map_err(|error| self.db.failed(error))?;
+        let read = series(&self.db, run)?
+            .into_iter()
+            .map(|series| {
+                let points = points(&self.db, &series)?;
+                Ok((series, points))
+            })
+            .collect();
+        moment.finish().map_err(|error| self.db.failed(error))?;
+        read
+    }
+
+    /// What was measured of a run, by time.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn samples(&self, run: RunKey) -> Result<Vec<Sample>, StoreError> {
+        samples(&self.db, run)
+    }
+}
+
+pub(crate) fn all_series(db: &Db) -> Result<Vec<Series>, StoreError> {
+    SERIES.all(db, series::read_series)
+}
+
+pub(crate) fn series(db: &Db, run: RunKey) -> Result<Vec<Series>, StoreError> {
+    SERIES.some(
+        db,
+        "WHERE run = ? ORDER BY name",
+        &[cell::int(run.0)],
+        series::read_series,
+    )
+}
+
+pub(crate) fn samples(db: &Db, run: RunKey) -> Result<Vec<Sample>, StoreError> {
+    SAMPLE.some(
+        db,
+        "WHERE run = ? ORDER BY time_ms, incarnation",
+        &[cell::int(run.0)],
+        series::read_sample,
+    )
+}
+
+/// The points that a series' row counts; later ones of an older row are left out.
+pub(crate) fn points(db: &Db, series: &Series) -> Result<Vec<Point>, StoreError> {
+    let spans = SPAN.some(
+        db,
+        "WHERE series = ? ORDER BY first",
+        &[cell::int(series.id)],
+        series::read_span,
+    )?;
+    let mut points = Vec::with_capacity(series.count.min(1 << 24) as usize);
+    for span in spans {
+        read_span(db, series, span, &mut points)?;
+    }
+    let wanted = usize::try_from(series.count).unwrap_or(usize::MAX);
+    if points.len() < wanted {
+        return Err(damaged(db, series));
+    }
+    points.truncate(wanted);
+    if points
+        .windows(2)
+        .any(|two| two[0].generation > two[1].generation)
+    {
+        points.sort_by_key(|point| point.generation);
+    }
+    Ok(points)
+}
+
+fn damaged(db: &Db, series: &Series) -> StoreError {
+    StoreError::DamagedRow {
+        path: db.path.clone(),
+        table: "point",
+        row: format!("of series {} ({})", series.id, series.name),
+    }
+}
+
+fn read_span(
+    db: &Db,
+    series: &Series,
+    span: Span,
+    points: &mut Vec<Point>,
+) -> Result<(), StoreError> {
+    let failed = |error| db.failed(error);
+    let mut statement = db
+        .conn
+        .prepare_cached(
+            "SELECT id, series, step, time_ms, value, generation FROM point
+             WHERE id BETWEEN ? AND ? ORDER BY id",
+        )
+        .map_err(failed)?;
+    let mut rows = statement.query([span.first, span.last]).map_err(failed)?;
+    let (mut next, mut content) = (span.first, 0);
+    while let Some(row) = rows.next().map_err(failed)? {
+        let point = (|| {
+            let int = |index| row.get_ref(index).ok()?.as_i64().ok();
+            let sound = int(0)? == next && int(1)? == series.id;
+            sound.then_some(Point {
+                step: series::float(row.get_ref(2).ok()?)?,
+                time_ms: int(3)?,
+                value: series::float(row.get_ref(4).ok()?)?,
+                generation: int(5)?.try_into().ok()?,
+            })
+        })()
+        .ok_or_else(|| damaged(db, series))?;
+        content = series::digest(
+            content,
+            point.step,
+            point.time_ms,
+            point.value,
+            point.generation,
+        );
+        next += 1;
+        points.push(point);
+    }
+    if next != span.last + 1 || content != span.content {
+        return Err(damaged(db, series));
+    }
+    Ok(())
+}

@@ -1,0 +1,362 @@
+//! What the two files hold, as plain data. Texts and bytes named `kept`,
+//! `made`, `desk` and `facts` are the caller's own and never looked into.
+
+use std::fmt;
+
+use nero_journal::SegmentId;
+use nero_model::{ExperimentId, Phase, RequestId, RunId, RunToken};
+
+/// A run's number within the store; never reused. Metrics refer to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RunKey(pub i64);
+
+/// A source's number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SourceId(pub u64);
+
+/// A rule's number; never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RuleId(pub u64);
+
+/// Where a definition came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// Given by [`crate::Tx::new_source`].
+    pub id: SourceId,
+    /// What was named, absolute; one source per path.
+    pub path: String,
+    /// `folder`, `file`.
+    pub kind: String,
+    /// The file that was read.
+    pub file: String,
+    /// The folder that its experiments work from.
+    pub folder: String,
+    /// Digest of the file's bytes.
+    pub digest: String,
+    /// Modification time of the file.
+    pub mtime_ns: i64,
+    /// The caller's own.
+    pub kept: Vec<u8>,
+}
+
+/// An experiment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Experiment {
+    /// Given by [`crate::Tx::new_experiment`].
+    pub id: ExperimentId,
+    /// The collection that its name is unique in, among those not hidden.
+    pub collection: String,
+    /// Its name.
+    pub name: String,
+    /// The definition, as JSON.
+    pub definition: String,
+    /// Digest of what the definition says.
+    pub fingerprint: String,
+    /// Where it came from.
+    pub source: Option<SourceId>,
+    /// The folder that it works from.
+    pub path: String,
+    /// When it was added.
+    pub created_ms: i64,
+    /// When its definition changed last.
+    pub modified_ms: i64,
+    /// When it was hidden by `rm`.
+    pub hidden_ms: Option<i64>,
+    /// It is no longer in its source.
+    pub gone: bool,
+    /// The caller's own.
+    pub kept: Vec<u8>,
+}
+
+/// What never changes of a run, without its spec.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// Given by [`crate::Tx::insert_run`]; ignored there.
+    pub key: RunKey,
+    /// As people write it.
+    pub id: RunId,
+    /// What no other run ever has.
+    pub token: RunToken,
+    /// Where it goes.
+    pub node: String,
+    /// BLAKE3 of its frozen tree; none: no files.
+    pub tree: Option<[u8; 32]>,
+    /// When it was made.
+    pub created_ms: i64,
+    /// The caller's own.
+    pub made: Vec<u8>,
+}
+
+/// What neroman decided about a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Desk {
+    /// When somebody asked that it ends.
+    pub wish_ms: Option<i64>,
+    /// The caller's own.
+    pub desk: Vec<u8>,
+}
+
+/// What is known of a run: its phase, and what was folded from its journal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// How far it has come.
+    pub phase: Phase,
+    /// When its node took it.
+    pub submitted_ms: Option<i64>,
+    /// When its job was started.
+    pub started_ms: Option<i64>,
+    /// When it ended.
+    pub ended_ms: Option<i64>,
+    /// The caller's own.
+    pub facts: Vec<u8>,
+}
+
+impl Default for Facts {
+    fn default() -> Self {
+        Self {
+            phase: Phase::Queued,
+            submitted_ms: None,
+            started_ms: None,
+            ended_ms: None,
+            facts: Vec::new(),
+        }
+    }
+}
+
+/// A run as [`crate::Store::read_all`] gives it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunRow {
+    /// What never changes.
+    pub run: Run,
+    /// What neroman decided.
+    pub desk: Desk,
+    /// What is known.
+    pub facts: Facts,
+}
+
+/// A place in a segment: everything before `offset` is folded and `chain` is
+/// the chain value there. Both are 0 before the first byte.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct At {
+    /// Bytes folded.
+    pub offset: u64,
+    /// Chain value.
+    pub chain: u32,
+}
+
+impl fmt::Display for At {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{:08x}", self.offset, self.chain)
+    }
+}
+
+/// How far a database has folded one segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Position {
+    /// The run.
+    pub run: RunKey,
+    /// Which start of its job.
+    pub incarnation: u32,
+    /// The segment.
+    pub segment: SegmentId,
+    /// How far.
+    pub at: At,
+}
+
+/// One step of folding: from where to where in which segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Advance {
+    /// Which start of the job.
+    pub incarnation: u32,
+    /// The segment.
+    pub segment: SegmentId,
+    /// Where the fold began; refused unless the database stands there.
+    pub from: At,
+    /// Where it ended.
+    pub to: At,
+}
+
+/// A standing rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// Given by [`crate::Tx::new_rule`].
+    pub id: RuleId,
+    /// Version of the set that it came with.
+    pub version: u64,
+    /// The experiment, where it belongs to one.
+    pub experiment: Option<ExperimentId>,
+    /// `abort`, `warn`, `notify`.
+    pub action: String,
+    /// Canonical expression.
+    pub text: String,
+    /// Who wrote it.
+    pub author: String,
+    /// `file:line`, or `rule add`.
+    pub origin: String,
+    /// 0: the default.
+    pub repeat_ms: u64,
+    /// Later runs take it.
+    pub active: bool,
+    /// When it was made.
+    pub created_ms: i64,
+}
+
+/// What a rule did in one run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RuleState {
+    /// The run.
+    pub run: RunKey,
+    /// The rule.
+    pub rule: RuleId,
+    /// How often it fired.
+    pub fired: u32,
+    /// When it fired last.
+    pub last_fired_ms: Option<i64>,
+    /// "loss = 7.31, runtime = 12.4 s".
+    pub last_values: String,
+    /// "errorrate → error_rate", as JSON or lines: the caller's own.
+    pub bound: String,
+    /// Why it cannot be evaluated.
+    pub problem: String,
+}
+
+/// An answer that a repeated request gets again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// The request's id.
+    pub id: RequestId,
+    /// When it was answered.
+    pub at_ms: i64,
+    /// The encoded answer.
+    pub reply: Vec<u8>,
+}
+
+/// One line of an experiment's history.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// The experiment.
+    pub experiment: ExperimentId,
+    /// Number of the run, where it is about one.
+    pub run: Option<u32>,
+    /// When.
+    pub at_ms: i64,
+    /// What happened.
+    pub text: String,
+}
+
+/// A node as it was seen last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// Its name.
+    pub name: String,
+    /// When it answered last.
+    pub contact_ms: Option<i64>,
+    /// The encoded description.
+    pub description: Vec<u8>,
+}
+
+/// Everything that a daemon needs in memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Loaded {
+    /// By number.
+    pub sources: Vec<Source>,
+    /// By number, hidden ones too.
+    pub experiments: Vec<Experiment>,
+    /// In the order in which they were made.
+    pub runs: Vec<RunRow>,
+    /// By run. Positions of closed runs are forgotten by [`crate::Tx::forget_positions`].
+    pub positions: Vec<Position>,
+    /// By number.
+    pub rules: Vec<Rule>,
+    /// By run.
+    pub rule_states: Vec<RuleState>,
+    /// By name.
+    pub nodes: Vec<Node>,
+    /// What `last` means.
+    pub last: Vec<ExperimentId>,
+}
+
+/// One point of a series.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Point {
+    /// Step.
+    pub step: f64,
+    /// Wall time.
+    pub time_ms: i64,
+    /// Value, bit for bit.
+    pub value: f64,
+    /// Grows when a step falls back.
+    pub generation: u32,
+}
+
+/// What is known of a series without reading its points.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Series {
+    /// Number within the file.
+    pub id: i64,
+    /// The run.
+    pub run: RunKey,
+    /// The metric's name.
+    pub name: String,
+    /// How many points.
+    pub count: u64,
+    /// Newest value.
+    pub last: f64,
+    /// Its step.
+    pub last_step: f64,
+    /// Its time.
+    pub last_ms: i64,
+    /// Its generation.
+    pub generation: u32,
+    /// Smallest value that is a number; NaN when none is.
+    pub min: f64,
+    /// Largest value that is a number; NaN when none is.
+    pub max: f64,
+}
+
+/// What was measured of a run's processes.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Sample {
+    /// Wall time.
+    pub time_ms: i64,
+    /// Which start of the job.
+    pub incarnation: u32,
+    /// Cores used since the sample before.
+    pub cpu_cores: f64,
+    /// CPU time so far.
+    pub cpu_ms: u64,
+    /// Resident memory.
+    pub rss_bytes: u64,
+    /// Its peak.
+    pub peak_rss_bytes: u64,
+    /// Read from disk so far.
+    pub read_bytes: u64,
+    /// Written to disk so far.
+    pub written_bytes: u64,
+    /// Processes alive.
+    pub processes: u32,
+    /// Their threads.
+    pub threads: u32,
+    /// Length of the log.
+    pub stdout_bytes: u64,
+    /// Length of the log.
+    pub stderr_bytes: u64,
+    /// Since the last output.
+    pub silent_ms: u64,
+}
+
+/// What one fold adds to the metrics of a run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RunFold {
+    /// The run.
+    pub run: RunKey,
+    /// The segments it came from.
+    pub advances: Vec<Advance>,
+    /// Names of the series that `points` speak of.
+    pub names: Vec<String>,
+    /// Index into `names`, and the point; in the order of the journal. An index
+    /// outside of `names` is a bug of the caller and panics.
+    pub points: Vec<(u32, Point)>,
+    /// Measurements.
+    pub samples: Vec<Sample>,
+}

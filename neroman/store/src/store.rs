@@ -1,0 +1,364 @@
+//! Opening and closing both files, and the calls of the one writer.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use nero_model::{DeploymentId, ExperimentId, Home, RequestId};
+
+use crate::db::{Db, Found};
+use crate::error::StoreError;
+use crate::fold;
+use crate::migrate::{SERIES, STATE};
+use crate::place;
+use crate::positions;
+use crate::reader::{self, SeriesReader};
+use crate::row::{Event, Loaded, Point, Position, Request, RunFold, RunKey, Sample, Series};
+use crate::state::{self, meta};
+use crate::tx::Tx;
+
+/// Lowest SQLite without the corruption of several connections in WAL mode.
+const SQLITE_LOWEST: (i32, &str) = (3_051_003, "3.51.3");
+
+/// How long what was committed must last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// Through a power cut: `write` returns when the disk has it, with
+    /// everything committed before. For whatever somebody is told.
+    Synced,
+    /// Through `kill -9`: ordered, and on disk with the next synced commit. For
+    /// what can be folded again.
+    Ordered,
+}
+
+/// What opening found and did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Opened {
+    /// There was nothing: both files and the deployment are new.
+    pub new: bool,
+    /// `series.db` was not there and is new; what nodes still have is folded again.
+    pub series_new: bool,
+    /// Whoever had the store last did not close it.
+    pub unclean: bool,
+    /// A file was too large to be checked at once after an unclean end: call
+    /// [`crate::scrub`] from another thread.
+    pub check_owed: bool,
+    /// Version that `state.db` had before, when it was migrated.
+    pub migrated_from: Option<i64>,
+    /// The folder lies on a file system that may be of the network.
+    pub doubtful: Option<&'static str>,
+}
+
+/// Both files, open for writing. One thread of one process has it: the caller
+/// holds the daemon's lock.
+#[derive(Debug)]
+pub struct Store {
+    state: Db,
+    series: Db,
+    home: Home,
+    deployment: DeploymentId,
+    opened: Opened,
+}
+
+impl Store {
+    /// Opens the files of this home, or makes them where nothing ever was.
+    ///
+    /// # Errors
+    /// When a file is damaged, foreign, newer than this build, missing beside
+    /// what belongs to it, or lies on a network file system. Files are then as
+    /// they were.
+    pub fn open(home: &Home) -> Result<Self, StoreError> {
+        if rusqlite::version_number() < SQLITE_LOWEST.0 {
+            return Err(StoreError::OldSqlite {
+                found: rusqlite::version(),
+                wanted: SQLITE_LOWEST.1,
+            });
+        }
+        nero_model::paths::make_private(&home.data).map_err(StoreError::io("make", &home.data))?;
+        let doubtful = place::check(&home.data)?;
+        let new = make_state(home)?;
+        let mark = mark(home);
+        let unclean = exists(&mark)?;
+        let (state, of_state) = Db::open(&home.state_db(), STATE, unclean)?;
+        let deployment = deployment(&state)?;
+        let series_new = make_series(home, deployment)?;
+        let (series, of_series) = Db::open(&home.series_db(), SERIES, unclean)?;
+        if self::deployment(&series)? != deployment {
+            return Err(StoreError::Foreign {
+                path: series.path.clone(),
+                what: "belongs to another state.db",
+            });
+        }
+        write_mark(&mark)?;
+        let Found {
+            migrated_from,
+            check_owed,
+        } = of_state;
+        Ok(Self {
+            state,
+            series,
+            home: home.clone(),
+            deployment,
+            opened: Opened {
+                new,
+                series_new,
+                unclean,
+                check_owed: check_owed || of_series.check_owed,
+                migrated_from,
+                doubtful,
+            },
+        })
+    }
+
+    /// What opening found and did.
+    pub fn opened(&self) -> &Opened {
+        &self.opened
+    }
+
+    /// The id of this neroman, made with its database.
+    pub fn deployment(&self) -> DeploymentId {
+        self.deployment
+    }
+
+    /// Reads everything that a daemon needs, every row verified.
+    ///
+    /// # Errors
+    /// Names the table and the row that is not what was written.
+    pub fn read_all(&self) -> Result<Loaded, StoreError> {
+        state::read_all(&self.state)
+    }
+
+    /// Runs one transaction over `state.db`; it is committed when `work`
+    /// succeeds and undone when it fails. Group what waits: the commit is what
+    /// costs. Parts that may fail alone go through [`Tx::attempt`].
+    ///
+    /// # Errors
+    /// What `work` returns, or why the commit failed.
+    pub fn write<T, E: From<StoreError>>(
+        &mut self,
+        durability: Durability,
+        work: impl FnOnce(&mut Tx<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let open = self.state.begin(durability == Durability::Synced)?;
+        let done = work(&mut Tx { db: &self.state })?;
+        open.commit().map_err(|error| self.state.failed(error))?;
+        Ok(done)
+    }
+
+    /// Whether an earlier failure of the storage was final: open a new store.
+    pub fn is_broken(&self) -> bool {
+        self.state.is_broken() || self.series.is_broken()
+    }
+
+    /// The encoded `nero.v1.RunSpec` of a run.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSuchRow`], or damage.
+    pub fn spec(&self, run: RunKey) -> Result<Vec<u8>, StoreError> {
+        state::spec(&self.state, run)?
+            .ok_or_else(|| state::RUN_SPEC.absent(&[crate::table::cell::int(run.0)]))
+    }
+
+    /// The answer that a request got, if it was made before.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn request(&self, id: &RequestId) -> Result<Option<Request>, StoreError> {
+        state::request(&self.state, id)
+    }
+
+    /// An experiment's history, oldest first.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn events(&self, experiment: ExperimentId) -> Result<Vec<Event>, StoreError> {
+        state::events(&self.state, experiment)
+    }
+
+    /// How far the segments of a run are folded into `state.db`.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn positions(&self, run: RunKey) -> Result<Vec<Position>, StoreError> {
+        positions::of(&self.state, run)
+    }
+
+    /// A value of the caller's, see [`Tx::set_meta`].
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn meta(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        state::get_meta(&self.state, &format!("{}{name}", meta::OWN))
+    }
+
+    /// Folds metrics and samples of several runs into `series.db`, in one
+    /// ordered transaction: all of it or nothing.
+    ///
+    /// # Errors
+    /// [`StoreError::Position`] names the run whose fold does not begin where
+    /// the file stands; leave it out, or [`Store::forget_series`] and fold anew.
+    pub fn fold_series(&mut self, folds: &[RunFold]) -> Result<(), StoreError> {
+        let open = self.series.begin(false)?;
+        fold::fold(&self.series, folds)?;
+        open.commit().map_err(|error| self.series.failed(error))
+    }
+
+    /// Forgets everything that `series.db` holds of a run, positions too.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn forget_series(&mut self, run: RunKey) -> Result<(), StoreError> {
+        let open = self.series.begin(false)?;
+        fold::forget(&self.series, run)?;
+        open.commit().map_err(|error| self.series.failed(error))
+    }
+
+    /// Forgets how far a run's segments are folded into `series.db`, for a run
+    /// of which nothing more comes. Its points stay.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn forget_series_positions(&mut self, run: RunKey) -> Result<(), StoreError> {
+        let open = self.series.begin(false)?;
+        positions::forget(&self.series, run)?;
+        open.commit().map_err(|error| self.series.failed(error))
+    }
+
+    /// How far all segments are folded into `series.db`.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn series_positions(&self) -> Result<Vec<Position>, StoreError> {
+        positions::all(&self.series)
+    }
+
+    /// Every series of every run, without points.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn all_series(&self) -> Result<Vec<Series>, StoreError> {
+        reader::all_series(&self.series)
+    }
+
+    /// The series of one run, by name.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn series(&self, run: RunKey) -> Result<Vec<Series>, StoreError> {
+        reader::series(&self.series, run)
+    }
+
+    /// The points of a series: by generation, then as they came.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn points(&self, series: &Series) -> Result<Vec<Point>, StoreError> {
+        reader::points(&self.series, series)
+    }
+
+    /// What was measured of a run, by time.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn samples(&self, run: RunKey) -> Result<Vec<Sample>, StoreError> {
+        reader::samples(&self.series, run)
+    }
+
+    /// A reader of metrics with a connection of its own, for another thread.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn series_reader(&self) -> Result<SeriesReader, StoreError> {
+        SeriesReader::open(&self.home)
+    }
+}
+
+impl Drop for Store {
+    /// Moves the logs into the files and takes the mark away, so that the next
+    /// start need not check. Failing at it costs that check and nothing else.
+    fn drop(&mut self) {
+        if self.is_broken() || std::thread::panicking() {
+            return;
+        }
+        let moved = [&self.state, &self.series].iter().all(|db| {
+            db.conn
+                .pragma_update_and_check(None, "wal_checkpoint", "truncate", |row| {
+                    row.get::<_, i64>(0)
+                })
+                .is_ok()
+        });
+        if moved {
+            let _ = fs::remove_file(mark(&self.home));
+        }
+    }
+}
+
+/// Says that somebody has the store open.
+fn mark(home: &Home) -> PathBuf {
+    home.data.join("state.db.open")
+}
+
+fn write_mark(mark: &Path) -> Result<(), StoreError> {
+    OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(mark)
+        .and_then(|mut file| writeln!(file, "{}", std::process::id()))
+        .map_err(StoreError::io("make", mark))
+}
+
+fn exists(path: &Path) -> Result<bool, StoreError> {
+    path.try_exists().map_err(StoreError::io("look at", path))
+}
+
+/// Makes `state.db` where nothing ever was.
+fn make_state(home: &Home) -> Result<bool, StoreError> {
+    let path = home.state_db();
+    if exists(&path)? {
+        return Ok(false);
+    }
+    for beside in [home.data.join("state.db-wal"), home.series_db(), mark(home)] {
+        if exists(&beside)? {
+            return Err(StoreError::Missing { path, beside });
+        }
+    }
+    Db::create(&path, STATE, |db| {
+        state::put_meta(db, meta::DEPLOYMENT, DeploymentId::random().as_bytes())?;
+        [
+            meta::NEXT_EXPERIMENT,
+            meta::NEXT_RUN,
+            meta::NEXT_RULE,
+            meta::NEXT_SOURCE,
+        ]
+        .iter()
+        .try_for_each(|key| state::put_meta(db, key, &1_u64.to_le_bytes()))
+    })?;
+    Ok(true)
+}
+
+fn make_series(home: &Home, deployment: DeploymentId) -> Result<bool, StoreError> {
+    let path = home.series_db();
+    if exists(&path)? {
+        return Ok(false);
+    }
+    let beside = home.data.join("series.db-wal");
+    if exists(&beside)? {
+        return Err(StoreError::Missing { path, beside });
+    }
+    Db::create(&path, SERIES, |db| {
+        state::put_meta(db, meta::DEPLOYMENT, deployment.as_bytes())
+    })?;
+    Ok(true)
+}
+
+fn deployment(db: &Db) -> Result<DeploymentId, StoreError> {
+    state::get_meta(db, meta::DEPLOYMENT)?
+        .and_then(|bytes| DeploymentId::from_slice(&bytes))
+        .ok_or_else(|| StoreError::Damaged {
+            path: db.path.clone(),
+            what: "it names no deployment".to_owned(),
+        })
+}

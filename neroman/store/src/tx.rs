@@ -1,0 +1,290 @@
+//! One transaction over `state.db`.
+
+use nero_model::{ExperimentId, RequestId};
+use rusqlite::params;
+
+use crate::db::Db;
+use crate::error::StoreError;
+use crate::positions;
+use crate::row::{
+    Advance, Desk, Event, Experiment, Facts, Node, Request, Rule, RuleId, RuleState, Run, RunKey,
+    Source, SourceId,
+};
+use crate::state::{self, meta};
+use crate::table::cell;
+
+/// An open transaction; given to the closure of [`crate::Store::write`].
+///
+/// What is read through it includes what it wrote. Numbers that it gives are
+/// used again only when it is rolled back, so none of them was ever told.
+#[derive(Debug)]
+pub struct Tx<'a> {
+    pub(crate) db: &'a Db,
+}
+
+impl Tx<'_> {
+    /// Does a part of the transaction that may fail alone: when `part` fails,
+    /// what it wrote is undone and the rest of the transaction stands.
+    ///
+    /// # Errors
+    /// What `part` returns. After a [`StoreError::Full`] or
+    /// [`StoreError::Broken`] the whole transaction is gone, and every further
+    /// step of it fails.
+    pub fn attempt<T, E: From<StoreError>>(
+        &mut self,
+        part: impl FnOnce(&mut Self) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.run("SAVEPOINT part")?;
+        let done = part(self);
+        if done.is_err() {
+            self.run("ROLLBACK TO part")?;
+        }
+        self.run("RELEASE part")?;
+        done
+    }
+
+    fn run(&self, sql: &str) -> Result<(), StoreError> {
+        self.db
+            .conn
+            .prepare_cached(sql)
+            .and_then(|mut statement| statement.execute([]))
+            .map(drop)
+            .map_err(|error| self.db.failed(error))
+    }
+
+    /// Takes the next number of a kind, never given again.
+    fn next(&self, key: &str) -> Result<u64, StoreError> {
+        let damaged = || StoreError::DamagedRow {
+            path: self.db.path.clone(),
+            table: "meta",
+            row: key.to_owned(),
+        };
+        let bytes = state::get_meta(self.db, key)?.ok_or_else(damaged)?;
+        let number = u64::from_le_bytes(bytes.try_into().map_err(|_| damaged())?);
+        state::put_meta(self.db, key, &(number + 1).to_le_bytes())?;
+        Ok(number)
+    }
+
+    /// A number for a new source.
+    ///
+    /// # Errors
+    /// As every step of a transaction: [`StoreError`].
+    pub fn new_source(&mut self) -> Result<SourceId, StoreError> {
+        self.next(meta::NEXT_SOURCE).map(SourceId)
+    }
+
+    /// Adds a source, or replaces the one with its number.
+    ///
+    /// # Errors
+    /// Also [`StoreError::Twice`] when another source has its path.
+    pub fn put_source(&mut self, source: &Source) -> Result<(), StoreError> {
+        state::put_source(self.db, source)
+    }
+
+    /// Removes a source.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn remove_source(&mut self, id: SourceId) -> Result<bool, StoreError> {
+        state::SOURCE.delete(self.db, &[cell::unsigned(id.0)])
+    }
+
+    /// A number for a new experiment: 1, 2, 3 …, never reused.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn new_experiment(&mut self) -> Result<ExperimentId, StoreError> {
+        self.next(meta::NEXT_EXPERIMENT).map(ExperimentId)
+    }
+
+    /// Adds an experiment, or replaces the one with its number.
+    ///
+    /// # Errors
+    /// Also [`StoreError::NameTaken`] when another one of its collection that is
+    /// not hidden has its name.
+    pub fn put_experiment(&mut self, experiment: &Experiment) -> Result<(), StoreError> {
+        state::put_experiment(self.db, experiment).map_err(|error| match error {
+            StoreError::Twice { .. } => StoreError::NameTaken {
+                collection: experiment.collection.clone(),
+                name: experiment.name.clone(),
+            },
+            error => error,
+        })
+    }
+
+    /// Deletes an experiment for good; its number is never given again.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn delete_experiment(&mut self, id: ExperimentId) -> Result<bool, StoreError> {
+        state::EXPERIMENT.delete(self.db, &[cell::unsigned(id.0)])
+    }
+
+    /// Adds a run with its encoded `nero.v1.RunSpec`, which never changes, an
+    /// empty desk and empty facts. Returns its key; `run.key` is ignored.
+    ///
+    /// # Errors
+    /// Also [`StoreError::Twice`] when its number or token exists.
+    pub fn insert_run(&mut self, run: &Run, spec: &[u8]) -> Result<RunKey, StoreError> {
+        let key = RunKey(self.next(meta::NEXT_RUN)?.cast_signed());
+        state::insert_run(self.db, key, run, spec)?;
+        state::put_desk(self.db, key, &Desk::default())?;
+        state::put_facts(self.db, key, &Facts::default())?;
+        Ok(key)
+    }
+
+    /// Replaces what neroman decided about a run.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn put_desk(&mut self, run: RunKey, desk: &Desk) -> Result<(), StoreError> {
+        state::put_desk(self.db, run, desk)
+    }
+
+    /// Replaces what is known of a run.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn put_facts(&mut self, run: RunKey, facts: &Facts) -> Result<(), StoreError> {
+        state::put_facts(self.db, run, facts)
+    }
+
+    /// Deletes a run of an experiment that is deleted, and what belongs to it.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn delete_run(&mut self, run: RunKey) -> Result<(), StoreError> {
+        let key = [cell::int(run.0)];
+        for table in [
+            &state::RUN,
+            &state::RUN_SPEC,
+            &state::RUN_DESK,
+            &state::RUN_FACTS,
+        ] {
+            table.delete(self.db, &key)?;
+        }
+        self.forget_positions(run)?;
+        self.db
+            .conn
+            .prepare_cached("DELETE FROM rule_state WHERE run = ?")
+            .and_then(|mut statement| statement.execute([run.0]))
+            .map(drop)
+            .map_err(|error| self.db.failed(error))
+    }
+
+    /// Moves on how far segments of a run are folded into this file.
+    ///
+    /// # Errors
+    /// [`StoreError::Position`] when a fold does not begin where the last one
+    /// ended: fold nothing of it, or the whole run anew.
+    pub fn advance(&mut self, run: RunKey, steps: &[Advance]) -> Result<(), StoreError> {
+        positions::advance(self.db, run, steps)
+    }
+
+    /// Forgets how far a run's segments are folded: before it is folded anew,
+    /// or when nothing of it will come any more.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn forget_positions(&mut self, run: RunKey) -> Result<(), StoreError> {
+        positions::forget(self.db, run)
+    }
+
+    /// A number for a new rule; never reused.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn new_rule(&mut self) -> Result<RuleId, StoreError> {
+        self.next(meta::NEXT_RULE).map(RuleId)
+    }
+
+    /// Adds a rule, or replaces the one with its number.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn put_rule(&mut self, rule: &Rule) -> Result<(), StoreError> {
+        state::put_rule(self.db, rule)
+    }
+
+    /// Replaces what a rule did in a run.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn put_rule_state(&mut self, state: &RuleState) -> Result<(), StoreError> {
+        state::put_rule_state(self.db, state)
+    }
+
+    /// The answer that a request got, if it was made before.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn request(&self, id: &RequestId) -> Result<Option<Request>, StoreError> {
+        state::request(self.db, id)
+    }
+
+    /// Keeps the answer to a request.
+    ///
+    /// # Errors
+    /// Also [`StoreError::Twice`] when it was answered before.
+    pub fn insert_request(&mut self, request: &Request) -> Result<(), StoreError> {
+        state::insert_request(self.db, request)
+    }
+
+    /// Forgets answers older than `ms`; tells how many.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn forget_requests_before(&mut self, ms: i64) -> Result<usize, StoreError> {
+        self.db
+            .conn
+            .execute("DELETE FROM request WHERE at_ms < ?", params![ms])
+            .map_err(|error| self.db.failed(error))
+    }
+
+    /// Adds a line to an experiment's history.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn insert_event(&mut self, event: &Event) -> Result<(), StoreError> {
+        let id = self
+            .db
+            .conn
+            .prepare_cached("SELECT coalesce(max(id), 0) + 1 FROM event")
+            .and_then(|mut statement| statement.query_row([], |row| row.get(0)))
+            .map_err(|error| self.db.failed(error))?;
+        state::insert_event(self.db, id, event)
+    }
+
+    /// Adds a node, or replaces what is known of it.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn put_node(&mut self, node: &Node) -> Result<(), StoreError> {
+        state::put_node(self.db, node)
+    }
+
+    /// Removes a node.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn remove_node(&mut self, name: &str) -> Result<bool, StoreError> {
+        state::NODE.delete(self.db, &[cell::text(name)])
+    }
+
+    /// Sets what `last` means.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn set_last(&mut self, last: &[ExperimentId]) -> Result<(), StoreError> {
+        let bytes: Vec<u8> = last.iter().flat_map(|id| id.0.to_le_bytes()).collect();
+        state::put_meta(self.db, meta::LAST, &bytes)
+    }
+
+    /// Keeps a value of the caller's under a name.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn set_meta(&mut self, name: &str, value: &[u8]) -> Result<(), StoreError> {
+        state::put_meta(self.db, &format!("{}{name}", meta::OWN), value)
+    }
+}

@@ -10,7 +10,7 @@ use crate::problem::quoted;
 use crate::reader::Reader;
 use crate::source::Mark;
 use crate::tree::{Entry, Kind, Node};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 
 /// A field as the nearest block gives it.
@@ -129,17 +129,21 @@ fn merge(reader: &mut Reader<'_>, entry: &Entry, into: &mut Vec<Named>, null: Nu
         );
         return;
     };
+    let mut known: HashMap<String, usize> = into
+        .iter()
+        .enumerate()
+        .map(|(index, named)| (named.name.clone(), index))
+        .collect();
+    let mut removed = HashSet::new();
     for Entry {
         key,
         key_mark,
         value,
     } in entries
     {
-        let known = into.iter().position(|named| named.name == *key);
+        let place = known.get(key).copied();
         if value.is_null() && null == NullMeans::Remove {
-            if let Some(index) = known {
-                into.remove(index);
-            }
+            removed.extend(place);
             continue;
         }
         let named = Named {
@@ -147,11 +151,19 @@ fn merge(reader: &mut Reader<'_>, entry: &Entry, into: &mut Vec<Named>, null: Nu
             key_mark: *key_mark,
             value: Rc::clone(value),
         };
-        match known {
+        match place {
             Some(index) => into[index] = named,
-            None => into.push(named),
+            None => {
+                known.insert(key.clone(), into.len());
+                into.push(named);
+            }
         }
     }
+    let mut index = 0;
+    into.retain(|_| {
+        index += 1;
+        !removed.contains(&(index - 1))
+    });
 }
 
 fn replace(reader: &mut Reader<'_>, entry: &Entry, field: Field, scope: &mut Scope) {

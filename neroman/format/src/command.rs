@@ -5,14 +5,16 @@
 //! first and split then, since its files rely on that. No shell sees either.
 
 use crate::block::{Given, Scope};
-use crate::fields::{Field, nearest};
+use crate::fields::Field;
+use crate::names::Names;
 use crate::params::Axis;
 use crate::problem::quoted;
-use crate::pyformat::{NameKind, Template, TemplateError};
+use crate::pyformat::{Template, TemplateError};
 use crate::reader::Reader;
 use crate::source::Mark;
 use crate::tree::{Kind, Node};
 use crate::words;
+use std::collections::HashSet;
 use std::rc::Rc;
 
 /// A command before its places are filled.
@@ -34,7 +36,24 @@ pub(crate) enum Command {
 pub(crate) struct Word {
     pub(crate) template: Template,
     pub(crate) node: Rc<Node>,
-    pub(crate) offset: usize,
+    pub(crate) at: At,
+}
+
+/// The byte of its node at which a template begins.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum At {
+    /// All of it stands there letter for letter.
+    Exactly(usize),
+    /// It was quoted or escaped.
+    About(usize),
+}
+
+impl At {
+    pub(crate) fn start(self) -> usize {
+        match self {
+            At::Exactly(start) | At::About(start) => start,
+        }
+    }
 }
 
 /// Words that a shell would act on; we hand them over as arguments.
@@ -49,12 +68,13 @@ pub(crate) fn read(
     main: Option<&str>,
     block: Mark,
 ) -> Command {
+    let names = Names::new(scope, axes);
     let native = scope.get(Field::Command);
     let prefix = scope.get(Field::RunCommandPrefix);
     let is_original = prefix.is_some() || scope.get(Field::MainCodeFile).is_some();
     let replaces = |command: &Given| prefix.is_some_and(|p| p.depth > command.depth);
     match native {
-        Some(command) if replaces(command) => from_original(reader, scope, axes, main, block),
+        Some(command) if replaces(command) => from_original(reader, scope, &names, main, block),
         Some(command) => {
             if let Some(prefix) = prefix.filter(|p| p.depth == command.depth) {
                 reader.wrong(
@@ -72,9 +92,9 @@ pub(crate) fn read(
                     "put the places into `command`: python3 main.py {x} {y}",
                 );
             }
-            from_command(reader, scope, axes, command)
+            from_command(reader, &names, command)
         }
-        None if is_original => from_original(reader, scope, axes, main, block),
+        None if is_original => from_original(reader, scope, &names, main, block),
         None => {
             if scope.get(Field::Later("script")).is_none() {
                 reader.wrong(
@@ -88,14 +108,14 @@ pub(crate) fn read(
     }
 }
 
-fn from_command(reader: &mut Reader<'_>, scope: &Scope, axes: &[Axis], given: &Given) -> Command {
+fn from_command(reader: &mut Reader<'_>, names: &Names<'_>, given: &Given) -> Command {
     let before = reader.problems.count();
     let mut result = Vec::new();
     match &given.value.kind {
         Kind::List(items) => {
             for item in items {
                 if let Some(text) = reader.single(&given.key, item) {
-                    result.extend(template(reader, scope, axes, text, item, 0));
+                    result.extend(template(reader, names, text, item, At::Exactly(0)));
                 }
             }
         }
@@ -104,6 +124,7 @@ fn from_command(reader: &mut Reader<'_>, scope: &Scope, axes: &[Axis], given: &G
             let Some(line) = reader.single(&given.key, node) else {
                 return Command::Missing;
             };
+            let mut shell_words = 0;
             for word in split(reader, line, node) {
                 if word.after_break {
                     reader.wrong(
@@ -113,16 +134,15 @@ fn from_command(reader: &mut Reader<'_>, scope: &Scope, axes: &[Axis], given: &G
                     );
                     return Command::Missing;
                 }
-                note_shell_word(reader, line, node, &word);
+                if shell_words < 3 && note_shell_word(reader, line, node, &word) {
+                    shell_words += 1;
+                }
                 // Behind quotes and escapes only the word's own beginning is sure.
-                let literal = line[word.offset..].starts_with(&word.text);
-                let built = template(reader, scope, axes, &word.text, node, word.offset);
-                result.extend(built.map(|mut w| {
-                    if !literal {
-                        w.offset = word.offset;
-                    }
-                    w
-                }));
+                let at = match line[word.offset..].starts_with(&word.text) {
+                    true => At::Exactly(word.offset),
+                    false => At::About(word.offset),
+                };
+                result.extend(template(reader, names, &word.text, node, at));
             }
         }
         Kind::Map(_) => {
@@ -141,17 +161,17 @@ fn from_command(reader: &mut Reader<'_>, scope: &Scope, axes: &[Axis], given: &G
     Command::Words(result)
 }
 
-fn note_shell_word(reader: &mut Reader<'_>, line: &str, node: &Node, word: &words::Word) {
-    if SHELL_WORDS.contains(&word.text.as_str()) && line[word.offset..].starts_with(&word.text) {
+/// Says of a word that a shell would act on that we do not. Answers whether it is one.
+fn note_shell_word(reader: &mut Reader<'_>, line: &str, node: &Node, word: &words::Word) -> bool {
+    let is_one =
+        SHELL_WORDS.contains(&word.text.as_str()) && line[word.offset..].starts_with(&word.text);
+    if is_one {
         let mark = node.mark_inside(reader.text, word.offset);
-        reader.note(
-            Some(mark),
-            format!(
-                "{} is handed over as an argument: no shell runs the command",
-                quoted(&word.text)
-            ),
-        );
+        let shown = quoted(&word.text);
+        let text = format!("{shown} is handed over as an argument: no shell runs the command");
+        reader.note(Some(mark), text);
     }
+    is_one
 }
 
 fn split(reader: &mut Reader<'_>, line: &str, node: &Node) -> Vec<words::Word> {
@@ -172,7 +192,7 @@ fn split(reader: &mut Reader<'_>, line: &str, node: &Node) -> Vec<words::Word> {
 fn from_original(
     reader: &mut Reader<'_>,
     scope: &Scope,
-    axes: &[Axis],
+    names: &Names<'_>,
     main: Option<&str>,
     block: Mark,
 ) -> Command {
@@ -200,18 +220,20 @@ fn from_original(
         ),
         None => {}
     }
-    let format = original_format(reader, scope, axes);
+    let format = original_format(reader, scope, names);
     Command::Original { head, format }
 }
 
-fn original_format(reader: &mut Reader<'_>, scope: &Scope, axes: &[Axis]) -> Option<Word> {
+fn original_format(reader: &mut Reader<'_>, scope: &Scope, names: &Names<'_>) -> Option<Word> {
     let Some(given) = scope.get(Field::ParametersFormat) else {
         let placed_otherwise = ["parameters_style", "render"]
             .into_iter()
             .any(|word| scope.get(Field::Later(word)).is_some());
-        if let Some(first) = axes.first().filter(|_| !placed_otherwise) {
-            let places: Vec<String> = axes
+        if let Some(first) = names.axes().first().filter(|_| !placed_otherwise) {
+            let places: Vec<String> = names
+                .axes()
                 .iter()
+                .take(8)
                 .map(|axis| format!("{{{}}}", axis.name))
                 .collect();
             reader.wrong(
@@ -226,29 +248,29 @@ fn original_format(reader: &mut Reader<'_>, scope: &Scope, axes: &[Axis]) -> Opt
         return None;
     };
     let text = reader.single(&given.key, &given.value)?;
-    template(reader, scope, axes, text, &given.value, 0)
+    template(reader, names, text, &given.value, At::Exactly(0))
 }
 
 /// Parses a template and reports what is wrong in it at its place.
 fn template(
     reader: &mut Reader<'_>,
-    scope: &Scope,
-    axes: &[Axis],
+    names: &Names<'_>,
     text: &str,
     node: &Rc<Node>,
-    offset: usize,
+    at: At,
 ) -> Option<Word> {
-    let kind = |name: &str| name_kind(scope, axes, name);
-    let hint = |name: &str| unknown_hint(axes, name);
-    match Template::parse(text, &kind, &hint) {
+    if reader.problems.full() {
+        return None;
+    }
+    match Template::parse(text, &|name| names.kind(name), &|name| names.hint(name)) {
         Ok(template) => Some(Word {
             template,
             node: Rc::clone(node),
-            offset,
+            at,
         }),
         Err(errors) => {
             for error in errors {
-                report(reader, node, offset, error);
+                report(reader, node, at, error);
             }
             None
         }
@@ -256,47 +278,13 @@ fn template(
 }
 
 /// Reports a mistake of a template at its place.
-pub(crate) fn report(reader: &mut Reader<'_>, node: &Node, offset: usize, error: TemplateError) {
-    let mark = node.mark_inside(reader.text, offset + error.offset);
-    reader.wrong(mark, error.message, error.hint);
-}
-
-fn name_kind(scope: &Scope, axes: &[Axis], name: &str) -> NameKind {
-    if axes.iter().any(|axis| axis.name == name) {
-        return NameKind::Parameter;
-    }
-    let filled_by = match name {
-        "repeat" | "seed" => "repeat",
-        "params_file" => "parameters_style",
-        name if name.starts_with("data.") => "data",
-        _ => return NameKind::Unknown,
+pub(crate) fn report(reader: &mut Reader<'_>, node: &Node, at: At, error: TemplateError) {
+    let offset = match at {
+        At::Exactly(start) => start + error.offset,
+        At::About(start) => start,
     };
-    match scope.get(Field::Later(filled_by)) {
-        Some(_) => NameKind::Later,
-        None => NameKind::Unknown,
-    }
-}
-
-fn unknown_hint(axes: &[Axis], name: &str) -> String {
-    const SHOWN: usize = 8;
-    if let Some(near) = nearest(name, axes.iter().map(|axis| axis.name.as_str())) {
-        return format!("did you mean {}?", quoted(near));
-    }
-    if axes.is_empty() {
-        return format!(
-            "give it a value: `parameters: {{{}: 1}}`",
-            crate::problem::printable(name)
-        );
-    }
-    let mut known: Vec<String> = axes
-        .iter()
-        .take(SHOWN)
-        .map(|axis| quoted(&axis.name))
-        .collect();
-    if axes.len() > SHOWN {
-        known.push("…".into());
-    }
-    format!("the parameters are {}", known.join(", "))
+    let mark = node.mark_inside(reader.text, offset);
+    reader.wrong(mark, error.message, error.hint);
 }
 
 /// Says which parameters the command does not use.
@@ -318,11 +306,9 @@ pub(crate) fn report_unused(
     if used_otherwise {
         return;
     }
-    for axis in axes {
-        let used = words
-            .iter()
-            .any(|word| word.template.names().any(|n| n == axis.name));
-        if !used {
+    let used: HashSet<usize> = words.iter().flat_map(|w| w.template.params()).collect();
+    for (index, axis) in axes.iter().enumerate() {
+        if !used.contains(&index) {
             reader.note(
                 Some(axis.mark),
                 format!(

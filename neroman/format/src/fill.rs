@@ -48,7 +48,7 @@ fn fill_word(reader: &mut Reader<'_>, word: &Word, params: &[Param]) -> Option<S
     match word.template.fill(params) {
         Ok(text) => Some(text),
         Err(error) => {
-            report(reader, &word.node, word.offset, error);
+            report(reader, &word.node, word.at, error);
             None
         }
     }
@@ -69,7 +69,7 @@ fn check_program(reader: &mut Reader<'_>, command: &Command, argv: &[String]) {
     if !program.contains('/') || program.starts_with(['/', '~', '$']) {
         return;
     }
-    let mark = word.node.mark_inside(reader.text, word.offset);
+    let mark = word.node.mark_inside(reader.text, word.at.start());
     match reader.look(program) {
         Found::File { executable: true } => {}
         Found::File { executable: false } => reader.note(

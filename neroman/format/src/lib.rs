@@ -20,6 +20,7 @@ mod definition;
 mod expand;
 mod fields;
 mod fill;
+mod names;
 mod outputs;
 mod params;
 mod parse;
@@ -104,11 +105,12 @@ fn read_text(
         .into());
     };
     let Kind::Map(entries) = &root.kind else {
-        problems.add(text.problem(
+        problems.add(
+            text,
             root.mark,
             format!("the file holds {}, not blocks and fields", root.describe()),
             "add a block such as `+name: {command: python3 main.py}`",
-        ));
+        );
         return problems.into_result().map(|()| Default::default());
     };
     if is_foreign(entries, source) {

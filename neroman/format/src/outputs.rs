@@ -125,17 +125,19 @@ fn glob(reader: &mut Reader<'_>, what: &str, written: &str, mark: Mark) -> Optio
         true => format!("{path}/"),
         false => path,
     };
-    if let Err(error) = OverrideBuilder::new(reader.folder).add(&path) {
-        let message = format!(
-            "{} is no glob: {}",
-            quoted(written),
-            printable(&error.to_string())
-        );
-        reader.wrong(
-            mark,
-            message,
-            "put `[` and `{` into brackets where they are meant: `[[]`",
-        );
+    let wrong = match reader.globs.get(&path) {
+        Some(known) => known.clone(),
+        None => {
+            let built = OverrideBuilder::new(reader.folder).add(&path).map(drop);
+            let wrong = built.err().map(|error| printable(&error.to_string()));
+            reader.globs.insert(path.clone(), wrong.clone());
+            wrong
+        }
+    };
+    if let Some(wrong) = wrong {
+        let message = format!("{} is no glob: {wrong}", quoted(written));
+        let hint = "put `[` and `{` into brackets where they are meant: `[[]`";
+        reader.wrong(mark, message, hint);
         return None;
     }
     Some(path)

@@ -223,8 +223,8 @@ impl Builder<'_> {
             } => match key.take() {
                 None => *key = Some(node),
                 Some(key) => {
-                    if let Some(problem) = put(self.text, entries, seen, merges, &key, node) {
-                        self.problems.add(problem);
+                    if let Some((mark, message, hint)) = put(entries, seen, merges, &key, node) {
+                        self.problems.add(self.text, mark, message, hint);
                     }
                 }
             },
@@ -253,11 +253,12 @@ impl Builder<'_> {
             };
             for map in maps {
                 let Kind::Map(merged) = &map.kind else {
-                    self.problems.add(self.text.problem(
+                    self.problems.add(
+                        self.text,
                         map.mark,
                         format!("`<<` takes a map or a list of maps, not {}", map.describe()),
                         "for a parameter of that name quote it: '<<'",
-                    ));
+                    );
                     continue;
                 };
                 for entry in merged {
@@ -283,11 +284,12 @@ impl Builder<'_> {
         };
         if tag.core_suffix() == Some("python/tuple") || tag.original() == "!!python/tuple" {
             if !tuple_fits {
-                self.problems.add(self.text.problem(
+                self.problems.add(
+                    self.text,
                     mark(span.start),
                     "`!!python/tuple` goes before a list",
                     "for example `!!python/tuple [0, 1, 0.1]`",
-                ));
+                );
             }
             return tuple_fits;
         }
@@ -298,7 +300,8 @@ impl Builder<'_> {
             .char_indices()
             .nth(at.column as usize - 1)
             .map_or("", |(index, _)| &line[index..]);
-        let rest = rest.split(" #").next().unwrap_or("").trim();
+        let rest = rest.split(" #").next().unwrap_or("");
+        let rest = rest.split(['}', ']']).next().unwrap_or("").trim();
         let hint = if written.starts_with("!!") || rest.contains(['{', '[', '\'']) {
             "quote the value if it is text; of tags only `!!python/tuple` is read".to_owned()
         } else {
@@ -307,33 +310,33 @@ impl Builder<'_> {
                 crate::problem::printable(rest)
             )
         };
-        self.problems.add(self.text.problem(
+        self.problems.add(
+            self.text,
             at,
             format!("{} is a YAML tag", quoted(&written)),
             hint,
-        ));
+        );
         false
     }
 }
 
 /// Adds an entry, or answers what is wrong with its key.
 fn put(
-    text: &Text,
     entries: &mut Vec<Entry>,
     seen: &mut HashMap<String, Mark>,
     merges: &mut Vec<(usize, Rc<Node>)>,
     key: &Node,
     value: Rc<Node>,
-) -> Option<Problem> {
+) -> Option<(Mark, String, String)> {
     let Kind::Scalar { text: name, plain } = &key.kind else {
-        return Some(text.problem(
+        return Some((
             key.mark,
             format!("a key is text, not {}", key.describe()),
-            "quote it if it is text that begins with `{` or `[`",
+            "quote it if it is text that begins with `{` or `[`".to_owned(),
         ));
     };
     if let Some(first) = seen.get(name) {
-        return Some(text.problem(
+        return Some((
             key.mark,
             format!("{} is given twice", quoted(name)),
             format!("it stands in line {} already", first.line),
@@ -371,6 +374,9 @@ fn scan_problem(text: &Text, error: &granit_parser::ScanError) -> Problem {
     } else {
         match error.kind() {
             _ if brace_begins_text(line) => "quote text that begins with `{`: '{x} {y}'",
+            E::InvalidTrailingDoubleQuotedScalar | E::InvalidTrailingSingleQuotedScalar => {
+                "quote the whole value, with the other kind of quotes outside"
+            }
             _ if error.info().contains("quoted scalar") => {
                 "close the quote, or double a quote inside of it"
             }

@@ -6,6 +6,7 @@
 //! comes from the file is made safe to print: no control characters reach a terminal.
 
 use crate::definition::Place;
+use crate::source::{Mark, Text};
 use std::collections::HashSet;
 use std::fmt;
 
@@ -24,8 +25,8 @@ pub struct Problem {
     pub message: String,
     /// What to do.
     pub hint: Option<String>,
-    /// The line of the source.
-    pub source_line: Option<String>,
+    /// The line of the source around the place, and the columns before its caret.
+    pub snippet: Option<(String, usize)>,
 }
 
 impl Problem {
@@ -35,7 +36,7 @@ impl Problem {
             place: None,
             message: message.into(),
             hint: Some(hint.into()),
-            source_line: None,
+            snippet: None,
         }
     }
 }
@@ -45,12 +46,11 @@ impl fmt::Display for Problem {
         writeln!(f, "error: {}", self.message)?;
         if let Some(place) = &self.place {
             writeln!(f, "  --> {}", printable(&place.to_string()))?;
-            if let Some(line) = &self.source_line {
+            if let Some((text, pad)) = &self.snippet {
                 let number = place.line.to_string();
-                let (text, pad) = window(line, place.column as usize);
                 writeln!(f, "   {number} | {text}")?;
                 let margin = " ".repeat(number.len());
-                writeln!(f, "   {margin} | {}^", " ".repeat(pad))?;
+                writeln!(f, "   {margin} | {}^", " ".repeat(*pad))?;
             }
         }
         match &self.hint {
@@ -99,19 +99,31 @@ impl std::error::Error for FormatErrors {}
 #[derive(Debug, Default)]
 pub(crate) struct Problems {
     found: Vec<Problem>,
-    seen: HashSet<(Option<Place>, String)>,
+    seen: HashSet<(Mark, String)>,
     truncated: bool,
 }
 
 impl Problems {
-    /// Adds a mistake unless the same was said of the same place.
-    pub(crate) fn add(&mut self, problem: Problem) {
-        let key = (problem.place.clone(), problem.message.clone());
-        if self.found.len() >= PROBLEMS_MAX {
-            self.truncated |= !self.seen.contains(&key);
-        } else if self.seen.insert(key) {
-            self.found.push(problem);
+    /// Adds a mistake unless the same was said of the same place. The line is cut out
+    /// only for those that are kept: it may be long, and mistakes many.
+    pub(crate) fn add(
+        &mut self,
+        text: &Text,
+        mark: Mark,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) {
+        let message = message.into();
+        let key = (mark, message.clone());
+        if self.seen.contains(&key) {
+            return;
         }
+        if self.found.len() >= PROBLEMS_MAX {
+            self.truncated = true;
+            return;
+        }
+        self.seen.insert(key);
+        self.found.push(text.problem(mark, message, hint));
     }
 
     /// Whether there is no use in reading on.
@@ -168,7 +180,7 @@ fn is_unsafe(c: char) -> bool {
 }
 
 /// The part of a line around a column, and how far the caret is pushed right.
-fn window(line: &str, column: usize) -> (String, usize) {
+pub(crate) fn window(line: &str, column: usize) -> (String, usize) {
     let chars: Vec<char> = line.chars().collect();
     let at = column.saturating_sub(1).min(chars.len());
     let start = if at > SNIPPET_CHARS * 3 / 4 {

@@ -5,7 +5,7 @@
 //! sense here and are refused with the place inside the template.
 
 use crate::definition::Param;
-use crate::problem::quoted;
+use crate::problem::{printable, quoted};
 use crate::spec::Spec;
 
 /// A parsed template.
@@ -19,6 +19,7 @@ enum Piece {
     Literal(String),
     Place {
         name: String,
+        param: usize,
         spec: Option<Spec>,
         offset: usize,
     },
@@ -35,13 +36,16 @@ pub(crate) struct TemplateError {
 /// What a name in a template stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NameKind {
-    /// A parameter.
-    Parameter,
+    /// The parameter at this position.
+    Parameter(usize),
     /// A word that another field will fill once it is built; it stays as it is.
     Later,
     /// Nothing.
     Unknown,
 }
+
+/// A line with more mistakes is no template at all.
+const ERRORS_MAX: usize = 20;
 
 impl Template {
     /// Parses a template; `kind` says what names mean. All unknown names are reported.
@@ -90,7 +94,10 @@ impl Template {
                     }
                     pieces.push(piece);
                 }
-                Err(problem) => errors.push(problem),
+                Err(problem) => errors.push(behind_dollar(problem, text, field)),
+            }
+            if errors.len() >= ERRORS_MAX {
+                break;
             }
         }
         literal.push_str(rest);
@@ -104,10 +111,10 @@ impl Template {
         }
     }
 
-    /// The names that are filled in.
-    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+    /// The positions of the parameters that are filled in.
+    pub(crate) fn params(&self) -> impl Iterator<Item = usize> {
         self.pieces.iter().filter_map(|piece| match piece {
-            Piece::Place { name, .. } => Some(name.as_str()),
+            Piece::Place { param, .. } => Some(*param),
             Piece::Literal(_) => None,
         })
     }
@@ -118,11 +125,15 @@ impl Template {
         for piece in &self.pieces {
             match piece {
                 Piece::Literal(literal) => text.push_str(literal),
-                Piece::Place { name, spec, offset } => {
+                Piece::Place {
+                    name,
+                    param,
+                    spec,
+                    offset,
+                } => {
                     let param = params
-                        .iter()
-                        .find(|p| p.name == *name)
-                        .expect("parsing found every name among the parameters");
+                        .get(*param)
+                        .expect("parsing found every place among the parameters");
                     match spec {
                         None => text.push_str(&param.text),
                         Some(spec) => {
@@ -148,6 +159,20 @@ fn error(offset: usize, message: impl Into<String>, hint: impl Into<String>) -> 
     }
 }
 
+/// `${HOME}` is meant for a shell, and there is none.
+fn behind_dollar(problem: TemplateError, text: &str, field: &str) -> TemplateError {
+    if !text[..problem.offset].ends_with('$') {
+        return problem;
+    }
+    TemplateError {
+        hint: format!(
+            "no shell runs the command: `env:` knows $NAME; for the characters write `${{{{{}}}}}`",
+            printable(field)
+        ),
+        ..problem
+    }
+}
+
 /// One `{…}`; `None` for a name that stays as it is.
 fn place(
     field: &str,
@@ -157,8 +182,6 @@ fn place(
 ) -> Result<Option<Piece>, TemplateError> {
     // A parameter may hold any character; its whole name comes before Python's syntax.
     let (name, format) = match kind(field) {
-        NameKind::Parameter => (field, None),
-        NameKind::Later => return Ok(None),
         NameKind::Unknown => {
             let (name, format) = match field.split_once(':') {
                 Some((name, format)) => (name, Some(format)),
@@ -166,12 +189,13 @@ fn place(
             };
             (conversion(name, offset)?, format)
         }
+        NameKind::Parameter(_) | NameKind::Later => (field, None),
     };
-    match kind(name) {
-        NameKind::Parameter => {}
+    let param = match kind(name) {
+        NameKind::Parameter(index) => index,
         NameKind::Later => return Ok(None),
         NameKind::Unknown => return Err(unknown(field, name, offset, unknown_hint)),
-    }
+    };
     let spec = match format {
         None | Some("") => None,
         Some(text) => Some(Spec::parse(text).ok_or_else(|| {
@@ -184,6 +208,7 @@ fn place(
     };
     Ok(Some(Piece::Place {
         name: name.to_owned(),
+        param,
         spec,
         offset,
     }))
@@ -256,10 +281,10 @@ mod tests {
 
     fn fill(template: &str, list: &[(&str, &str)]) -> Result<String, String> {
         let params = params(list);
-        let kind = |name: &str| match params.iter().any(|p| p.name == name) {
-            true => NameKind::Parameter,
-            false if name == "repeat" => NameKind::Later,
-            false => NameKind::Unknown,
+        let kind = |name: &str| match params.iter().position(|p| p.name == name) {
+            Some(index) => NameKind::Parameter(index),
+            None if name == "repeat" => NameKind::Later,
+            None => NameKind::Unknown,
         };
         let parsed = Template::parse(template, &kind, &|_| String::new())
             .map_err(|e| format!("{}: {}", e[0].offset, e[0].message))?;

@@ -31,6 +31,8 @@ pub(crate) struct Reader<'a> {
     pub(crate) names: HashMap<(String, String), Mark>,
     /// Patterns that were compiled, with what is wrong with them.
     pub(crate) patterns: HashMap<String, Option<String>>,
+    /// Globs that were compiled, likewise.
+    pub(crate) globs: HashMap<String, Option<String>>,
     /// Bytes of all definitions so far.
     pub(crate) bytes: u64,
     notes: Vec<Note>,
@@ -57,6 +59,7 @@ impl<'a> Reader<'a> {
             definitions: Vec::new(),
             names: HashMap::new(),
             patterns: HashMap::new(),
+            globs: HashMap::new(),
             bytes: 0,
             notes: Vec::new(),
             notes_seen: HashSet::new(),
@@ -144,7 +147,7 @@ impl<'a> Reader<'a> {
         message: impl Into<String>,
         hint: impl Into<String>,
     ) {
-        self.problems.add(self.text.problem(mark, message, hint));
+        self.problems.add(self.text, mark, message, hint);
     }
 
     /// Adds a remark, once.

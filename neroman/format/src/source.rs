@@ -4,7 +4,7 @@
 //! exist. It refuses what is no text before YAML sees it, with the place.
 
 use crate::definition::{Place, Source, SourceKind};
-use crate::problem::{Problem, printable};
+use crate::problem::{Problem, printable, window};
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -60,7 +60,7 @@ impl Text {
             place: Some(self.place(mark)),
             message: message.into(),
             hint: (!hint.is_empty()).then_some(hint),
-            source_line: Some(self.line(mark.line).to_owned()),
+            snippet: Some(window(self.line(mark.line), mark.column as usize)),
         }
     }
 

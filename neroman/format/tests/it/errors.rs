@@ -42,6 +42,10 @@ fn texts_that_are_no_yaml() {
                 "single format without quotes",
                 "run_command_prefix: python3\nmain_code_file: main.py\n+a:\n  parameters_format: {x}\n",
             ),
+            (
+                "half quoted value",
+                "+a:\n  command: prog\n  rules:\n    - abort: \"a\" > 3\n",
+            ),
             ("reserved character", "+a:\n  command: @prog\n"),
             (
                 "two documents",
@@ -165,6 +169,7 @@ fn commands() {
             ("none", "+a: {env: {X: 1}}\n"),
             ("empty", "+a: {command: ''}\n"),
             ("a map", "+a: {command: {x: 1}}\n"),
+            ("shell variable", "+a:\n  command: prog ${HOME}\n"),
             ("several lines", "+a:\n  command: |\n    cd x\n    prog\n"),
             ("open quote", "+a:\n  command: prog it's\n"),
             (

@@ -59,6 +59,24 @@ fn a_large_honest_file_is_read() {
     assert_eq!(names(&load(&yaml)).len(), 20_000);
 }
 
+/// Nothing is quadratic in the keys of a map or the words of a line.
+#[test]
+fn wide_maps_are_read() {
+    let keys: Vec<String> = (0..50_000).map(|i| format!("A{i}: {i}")).collect();
+    let places: Vec<String> = (0..50_000).map(|i| format!("{{A{i}}}")).collect();
+    let keys = keys.join(", ");
+    let places = places.join(" ");
+    let loaded = load(&format!(
+        "+a:\n  command: prog {places}\n  env: {{{keys}}}\n  parameters: {{{keys}}}\n"
+    ));
+    assert_eq!(loaded.definitions[0].argv.len(), 50_001);
+    assert_eq!(loaded.definitions[0].env.len(), 50_000);
+    let report = report(&format!(
+        "+a:\n  command: prog {places}\n  env: {{{keys}, {keys}}}\n"
+    ));
+    assert_eq!(report.matches("error: ").count(), nero_format::PROBLEMS_MAX);
+}
+
 #[test]
 fn alias_bombs_are_refused() {
     let mut yaml = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");

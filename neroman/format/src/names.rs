@@ -1,0 +1,69 @@
+//! What the names in a block's templates stand for.
+
+use crate::block::Scope;
+use crate::fields::{Field, nearest};
+use crate::params::Axis;
+use crate::problem::{printable, quoted};
+use crate::pyformat::NameKind;
+use std::collections::HashMap;
+
+/// How many parameters a hint lists, and how many it compares a name with.
+const LISTED: usize = 8;
+const COMPARED: usize = 1000;
+
+/// The names of a block.
+pub(crate) struct Names<'a> {
+    scope: &'a Scope,
+    axes: &'a [Axis],
+    index: HashMap<&'a str, usize>,
+}
+
+impl<'a> Names<'a> {
+    pub(crate) fn new(scope: &'a Scope, axes: &'a [Axis]) -> Self {
+        let named = axes.iter().enumerate();
+        Self {
+            scope,
+            axes,
+            index: named.map(|(i, axis)| (axis.name.as_str(), i)).collect(),
+        }
+    }
+
+    /// The parameters in their order.
+    pub(crate) fn axes(&self) -> &'a [Axis] {
+        self.axes
+    }
+
+    /// What a name stands for.
+    pub(crate) fn kind(&self, name: &str) -> NameKind {
+        if let Some(index) = self.index.get(name) {
+            return NameKind::Parameter(*index);
+        }
+        let filled_by = match name {
+            "repeat" | "seed" => "repeat",
+            "params_file" => "parameters_style",
+            name if name.starts_with("data.") => "data",
+            _ => return NameKind::Unknown,
+        };
+        match self.scope.get(Field::Later(filled_by)) {
+            Some(_) => NameKind::Later,
+            None => NameKind::Unknown,
+        }
+    }
+
+    /// What to do about a name that stands for nothing.
+    pub(crate) fn hint(&self, name: &str) -> String {
+        let known = self.axes.iter().map(|axis| axis.name.as_str());
+        if let Some(near) = nearest(name, known.take(COMPARED)) {
+            return format!("did you mean {}?", quoted(near));
+        }
+        if self.axes.is_empty() {
+            return format!("give it a value: `parameters: {{{}: 1}}`", printable(name));
+        }
+        let shown = self.axes.iter().take(LISTED);
+        let mut known: Vec<String> = shown.map(|axis| quoted(&axis.name)).collect();
+        if self.axes.len() > LISTED {
+            known.push("…".into());
+        }
+        format!("the parameters are {}", known.join(", "))
+    }
+}

@@ -1,0 +1,141 @@
+//! The command line. Options may stand before the command, since the launcher
+//! puts the arguments that it was given first.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// How it is used.
+pub const USAGE: &str = "\
+usage: nerokid [--socket PATH] watch RUN_DIR INCARNATION
+       nerokid [--socket PATH] settle < LINES
+       nerokid --version
+
+watch follows one live run until it is over: output, metrics, samples, rules.
+settle reads lines `RUN_DIR<tab>INCARNATION` of runs that have ended, does the
+same for each, and answers each with a line `ok …` or `failed …`.
+Both are started by Neronet itself.";
+
+/// What to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Watch a run.
+    Watch {
+        /// Its folder.
+        run_dir: PathBuf,
+        /// Which start of its job.
+        incarnation: u32,
+        /// neromum's socket.
+        socket: Option<PathBuf>,
+    },
+    /// Settle the runs named on stdin.
+    Settle,
+    /// Print the version.
+    Version,
+    /// Print how it is used.
+    Help,
+}
+
+/// The command line cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ArgsError {
+    /// An option that does not exist.
+    #[error("there is no option `{0}`")]
+    Option(String),
+    /// A command that does not exist.
+    #[error("there is no command `{0}`")]
+    Command(String),
+    /// Something is missing.
+    #[error("{0} is missing")]
+    Missing(&'static str),
+    /// There is more than can be used.
+    #[error("`{0}` is too much")]
+    TooMuch(String),
+    /// Not a number from 1.
+    #[error("`{0}` is no incarnation: they count from 1")]
+    Incarnation(String),
+}
+
+/// Reads the arguments behind the program's name.
+///
+/// # Errors
+/// See [`ArgsError`].
+pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, ArgsError> {
+    let mut words = Vec::new();
+    let mut socket = None;
+    let mut args = args.into_iter();
+    while let Some(arg) = args.next() {
+        match arg.to_str() {
+            Some("--socket") => {
+                let path = args
+                    .next()
+                    .ok_or(ArgsError::Missing("the path of --socket"))?;
+                socket = Some(PathBuf::from(path));
+            }
+            Some("--version" | "-V") => return Ok(Command::Version),
+            Some("--help" | "-h") => return Ok(Command::Help),
+            Some(option) if option.starts_with("--") => match option.split_once('=') {
+                Some(("--socket", path)) => socket = Some(PathBuf::from(path)),
+                _ => return Err(ArgsError::Option(option.to_owned())),
+            },
+            _ => words.push(arg),
+        }
+    }
+    let mut words = words.into_iter();
+    let text = |word: OsString| word.to_string_lossy().into_owned();
+    let command = text(words.next().ok_or(ArgsError::Missing("the command"))?);
+    let parsed = match command.as_str() {
+        "watch" => {
+            let run_dir = words.next().ok_or(ArgsError::Missing("RUN_DIR"))?.into();
+            let number = text(words.next().ok_or(ArgsError::Missing("INCARNATION"))?);
+            let incarnation = number.parse().ok().filter(|number| *number > 0);
+            Command::Watch {
+                run_dir,
+                incarnation: incarnation.ok_or(ArgsError::Incarnation(number))?,
+                socket,
+            }
+        }
+        "settle" => Command::Settle,
+        _ => return Err(ArgsError::Command(command)),
+    };
+    match words.next() {
+        Some(extra) => Err(ArgsError::TooMuch(text(extra))),
+        None => Ok(parsed),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse_words(line: &str) -> Result<Command, ArgsError> {
+        parse(line.split_whitespace().map(OsString::from))
+    }
+
+    #[test]
+    fn options_stand_before_or_behind_the_command() {
+        let watch = Ok(Command::Watch {
+            run_dir: "/r/1".into(),
+            incarnation: 2,
+            socket: Some("/s".into()),
+        });
+        assert_eq!(parse_words("--socket /s watch /r/1 2"), watch);
+        assert_eq!(parse_words("watch /r/1 2 --socket=/s"), watch);
+        assert_eq!(parse_words("--socket /s settle"), Ok(Command::Settle));
+        assert_eq!(parse_words("--version"), Ok(Command::Version));
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for (line, message) in [
+            ("", "the command is missing"),
+            ("watch /r", "INCARNATION is missing"),
+            ("watch /r 0", "`0` is no incarnation: they count from 1"),
+            ("watch /r 1 2", "`2` is too much"),
+            ("look", "there is no command `look`"),
+            ("--sock /s settle", "there is no option `--sock`"),
+            ("settle --socket", "the path of --socket is missing"),
+        ] {
+            assert_eq!(parse_words(line).unwrap_err().to_string(), message);
+        }
+    }
+}

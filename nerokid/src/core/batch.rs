@@ -1,0 +1,77 @@
+//! Points that wait to be written, as one `Metrics` record.
+
+use nero_journal::v1::{LogPosition, Metrics};
+
+use super::series::{AllSeries, Point};
+
+/// A batch of this size is written at once, in (estimated) bytes. With the
+/// pairs of one more line it still fits into a record.
+pub const BATCH_BYTES: usize = 64 * 1024;
+/// Names of this size are written in a record of their own.
+const NAMES_BYTES: usize = 256 * 1024;
+/// Bytes of a point in a record, at most about.
+const POINT_BYTES: usize = 30;
+
+/// The batch.
+#[derive(Debug, Default)]
+pub struct Batch {
+    metrics: Metrics,
+    names_bytes: usize,
+    generations: bool,
+}
+
+impl Batch {
+    /// Adds a point. The name of a series that the segment does not have yet
+    /// goes along.
+    pub fn add(&mut self, point: Point, all: &mut AllSeries, next_index: &mut u32) {
+        let Some(series) = all.get_mut(point.series) else {
+            return;
+        };
+        let index = *series.index.get_or_insert_with(|| {
+            self.names_bytes += series.name.len() + 3;
+            self.metrics.names.push(series.name.to_string());
+            let index = *next_index;
+            *next_index += 1;
+            index
+        });
+        self.metrics.series.push(index);
+        self.metrics.steps.push(point.step);
+        self.metrics.values.push(point.value);
+        self.metrics.mono_ms.push(point.mono_ms);
+        self.metrics.generation.push(point.generation);
+        self.generations |= point.generation != 0;
+    }
+
+    /// How many points wait.
+    pub fn len(&self) -> usize {
+        self.metrics.series.len()
+    }
+
+    /// Whether nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.metrics.series.is_empty()
+    }
+
+    /// Whether it should be written now.
+    pub fn is_full(&self) -> bool {
+        self.len() * POINT_BYTES + self.names_bytes >= BATCH_BYTES
+    }
+
+    /// What waits as records: the points with `read_to`, before them the
+    /// names when there are very many. Names alone claim no position, so that
+    /// a watcher which dies in between has lost nothing.
+    pub fn take(&mut self, read_to: Vec<LogPosition>) -> impl Iterator<Item = Metrics> {
+        let names = (self.names_bytes > NAMES_BYTES).then(|| Metrics {
+            names: std::mem::take(&mut self.metrics.names),
+            ..Metrics::default()
+        });
+        let mut metrics = std::mem::take(&mut self.metrics);
+        if !self.generations {
+            metrics.generation = Vec::new();
+        }
+        metrics.read_to = read_to;
+        self.generations = false;
+        self.names_bytes = 0;
+        names.into_iter().chain(std::iter::once(metrics))
+    }
+}

@@ -1,0 +1,79 @@
+//! What one line of output holds: numbers with names, and the step they
+//! belong to. One value is used for all lines, so that finding takes no memory.
+
+/// Longest name of a metric, in bytes; pairs with longer ones are not taken.
+pub const NAME_BYTES_MAX: usize = 200;
+/// Most pairs of one line; further ones are not taken.
+pub const PAIRS_MAX: usize = 4096;
+
+/// The pairs of one line.
+#[derive(Debug, Default)]
+pub struct Found {
+    names: String,
+    pairs: Vec<Pair>,
+    /// The step that the line gives, if any.
+    pub step: Option<f64>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Pair {
+    name_from: u32,
+    name_to: u32,
+    value: f64,
+}
+
+impl Found {
+    /// Forgets the line before.
+    pub fn clear(&mut self) {
+        self.names.clear();
+        self.pairs.clear();
+        self.step = None;
+    }
+
+    /// Adds a pair, unless its name cannot be one: empty, too long, not
+    /// UTF-8, or with control characters.
+    pub fn push(&mut self, name: &[u8], value: f64) {
+        let Ok(name) = std::str::from_utf8(name) else {
+            return;
+        };
+        let sound = !name.is_empty()
+            && name.len() <= NAME_BYTES_MAX
+            && !name.chars().any(char::is_control)
+            && self.pairs.len() < PAIRS_MAX;
+        if sound {
+            let from = self.names.len();
+            self.names.push_str(name);
+            self.pairs.push(Pair {
+                name_from: from as u32,
+                name_to: self.names.len() as u32,
+                value,
+            });
+        }
+    }
+
+    /// The pairs, in the order of the line.
+    pub fn pairs(&self) -> impl Iterator<Item = (&str, f64)> {
+        self.pairs.iter().map(|pair| {
+            let name = &self.names[pair.name_from as usize..pair.name_to as usize];
+            (name, pair.value)
+        })
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.pairs.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.pairs.is_empty()
+    }
+
+    /// Goes back to the first `count` pairs.
+    pub fn truncate(&mut self, count: usize) {
+        if let Some(pair) = self.pairs.get(count) {
+            self.names.truncate(pair.name_from as usize);
+            self.pairs.truncate(count);
+        }
+    }
+}

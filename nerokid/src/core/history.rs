@@ -1,0 +1,160 @@
+//! What earlier watchers of a run wrote, folded to what the next one needs:
+//! it neither tells a point twice, nor fires a rule twice, nor forgets.
+
+use std::collections::BTreeMap;
+
+use nero_journal::Record;
+use nero_journal::v1::{self, RecordKind, Stream};
+
+use super::intake::{Log, Position};
+use super::series::{AllSeries, SeriesId};
+
+/// What a rule did so far.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fired {
+    /// How often.
+    pub times: u32,
+    /// When last, in ms since the machine was started.
+    pub last_ms: u64,
+    /// Its last record.
+    pub record: v1::RuleFired,
+}
+
+/// The folded past.
+#[derive(Debug, Default)]
+pub struct History {
+    /// How far the logs are evaluated.
+    pub positions: [Position; 2],
+    /// Series with their steps and latest values.
+    pub series: AllSeries,
+    /// Points written.
+    pub kept: u64,
+    /// Loose names that found their meaning.
+    pub bound: Vec<v1::RuleBound>,
+    /// Rules that fired, by id.
+    pub fired: BTreeMap<u64, Fired>,
+    /// The rule set last applied, and versions last refused.
+    pub rules_applied: u64,
+    /// Highest version refused.
+    pub rules_refused: u64,
+    /// The last sample and when it was taken, in ms since the machine's start.
+    pub sample: Option<(u64, v1::Sample)>,
+    /// Whether a watcher saw the end of the run and of its output.
+    pub complete: bool,
+    /// Series of the segment being folded, by their index there.
+    here: Vec<Option<SeriesId>>,
+    /// Whether logs and metrics count: they do not of earlier incarnations.
+    rules_only: bool,
+}
+
+impl History {
+    /// A segment begins. Of other incarnations of the run only what rules did
+    /// counts.
+    pub fn begin_segment(&mut self, rules_only: bool) {
+        self.here.clear();
+        self.rules_only = rules_only;
+    }
+
+    /// The next record. One that cannot be decoded, or is of a kind that this
+    /// build does not know, says nothing.
+    pub fn fold(&mut self, record: &Record<'_>) {
+        let Ok(kind) = RecordKind::try_from(i32::from(record.kind)) else {
+            return;
+        };
+        let now_ms = record.mono_ns / 1_000_000;
+        match kind {
+            RecordKind::RuleBound => self.bound.extend(record.decode::<v1::RuleBound>()),
+            RecordKind::RuleFired => {
+                if let Ok(fired) = record.decode() {
+                    self.fired(fired, now_ms);
+                }
+            }
+            _ if self.rules_only => {}
+            RecordKind::Metrics => {
+                if let Ok(metrics) = record.decode() {
+                    self.metrics(&metrics);
+                }
+            }
+            RecordKind::Sample => self.sample = record.decode().ok().map(|one| (now_ms, one)),
+            RecordKind::LogTruncated => {
+                if let Ok(truncated) = record.decode::<v1::LogTruncated>()
+                    && let Some(log) = log_of(truncated.stream)
+                {
+                    let position = &mut self.positions[log.index()];
+                    position.part = truncated.part;
+                    position.offset = 0;
+                }
+            }
+            RecordKind::RulesApplied => {
+                if let Ok(applied) = record.decode::<v1::RulesApplied>() {
+                    self.rules_applied = applied.version;
+                }
+            }
+            RecordKind::RulesRefused => {
+                if let Ok(refused) = record.decode::<v1::RulesRefused>() {
+                    self.rules_refused = self.rules_refused.max(refused.version);
+                }
+            }
+            RecordKind::WatchEnded => {
+                if let Ok(ended) = record.decode::<v1::WatchEnded>() {
+                    self.read_to(&ended.read_to);
+                    self.complete |= ended.complete;
+                }
+            }
+            // What others write, also in later versions, says nothing here.
+            _ => {}
+        }
+    }
+
+    fn fired(&mut self, record: v1::RuleFired, now_ms: u64) {
+        let times = self.fired.get(&record.rule).map_or(0, |fired| fired.times);
+        self.fired.insert(
+            record.rule,
+            Fired {
+                times: record.times.max(times + 1),
+                last_ms: now_ms,
+                record,
+            },
+        );
+    }
+
+    fn metrics(&mut self, metrics: &v1::Metrics) {
+        for name in &metrics.names {
+            self.here.push(self.series.of(name));
+        }
+        for (at, index) in metrics.series.iter().enumerate() {
+            let series = self.here.get(*index as usize).copied().flatten();
+            let series = series.and_then(|id| self.series.get_mut(id));
+            let (Some(series), Some(step), Some(value)) =
+                (series, metrics.steps.get(at), metrics.values.get(at))
+            else {
+                continue;
+            };
+            series.step = *step;
+            series.latest = Some(*value);
+            series.generation = metrics.generation.get(at).copied().unwrap_or(0);
+            self.kept += 1;
+        }
+        self.read_to(&metrics.read_to);
+    }
+
+    fn read_to(&mut self, positions: &[v1::LogPosition]) {
+        for position in positions {
+            if let Some(log) = log_of(position.stream) {
+                self.positions[log.index()] = Position {
+                    part: position.part,
+                    offset: position.offset,
+                    lines: position.lines,
+                };
+            }
+        }
+    }
+}
+
+fn log_of(stream: i32) -> Option<Log> {
+    match Stream::try_from(stream) {
+        Ok(Stream::Stdout) => Some(Log::Stdout),
+        Ok(Stream::Stderr) => Some(Log::Stderr),
+        Ok(Stream::Unspecified) | Err(_) => None,
+    }
+}

@@ -1,0 +1,183 @@
+//! JSON lines: every number of an object becomes a pair. Objects within it
+//! join their names with `/` (`{"train": {"loss": 0.3}}` gives `train/loss`);
+//! text, truth values and lists are skipped. `NaN` and `Infinity`, which
+//! Python writes, are read. A key that comes twice gives two pairs.
+
+use super::found::{Found, NAME_BYTES_MAX};
+use super::number;
+
+/// Objects and lists in one another; deeper ones are no metrics.
+const DEPTH_MAX: usize = 32;
+
+/// Reads a trimmed line that is one JSON object, whole and valid. Otherwise
+/// nothing is found and the answer is false.
+pub fn find(line: &[u8], found: &mut Found) -> bool {
+    if !(line.starts_with(b"{") && line.ends_with(b"}")) {
+        return false;
+    }
+    let mark = found.len();
+    let mut reader = Reader {
+        text: line,
+        at: 0,
+        path: Vec::new(),
+        found,
+    };
+    let whole = reader.object(0).is_some() && reader.at == line.len();
+    if !whole {
+        found.truncate(mark);
+    }
+    whole
+}
+
+struct Reader<'a> {
+    text: &'a [u8],
+    at: usize,
+    path: Vec<u8>,
+    found: &'a mut Found,
+}
+
+impl Reader<'_> {
+    /// At `{`; behind `}` afterwards.
+    fn object(&mut self, depth: usize) -> Option<()> {
+        self.expect(b'{')?;
+        if self.next_is(b'}') {
+            return self.expect(b'}');
+        }
+        loop {
+            let kept = self.path.len();
+            self.key()?;
+            self.blanks();
+            self.expect(b':')?;
+            self.value(depth)?;
+            self.path.truncate(kept);
+            if !self.next_is(b',') {
+                break;
+            }
+            self.expect(b',')?;
+        }
+        self.blanks();
+        self.expect(b'}')
+    }
+
+    fn list(&mut self, depth: usize) -> Option<()> {
+        self.expect(b'[')?;
+        if self.next_is(b']') {
+            return self.expect(b']');
+        }
+        loop {
+            self.skipped(depth)?;
+            if !self.next_is(b',') {
+                break;
+            }
+            self.expect(b',')?;
+        }
+        self.blanks();
+        self.expect(b']')
+    }
+
+    /// A value within a list: read and not kept.
+    fn skipped(&mut self, depth: usize) -> Option<()> {
+        let pairs = self.found.len();
+        self.value(depth)?;
+        self.found.truncate(pairs);
+        Some(())
+    }
+
+    fn value(&mut self, depth: usize) -> Option<()> {
+        self.blanks();
+        match *self.text.get(self.at)? {
+            b'{' if depth < DEPTH_MAX => self.object(depth + 1),
+            b'[' if depth < DEPTH_MAX => self.list(depth + 1),
+            b'{' | b'[' => None,
+            b'"' => self.string(|_| ()),
+            b't' => self.word(b"true"),
+            b'f' => self.word(b"false"),
+            b'n' if self.text[self.at..].starts_with(b"null") => self.word(b"null"),
+            _ => self.number(),
+        }
+    }
+
+    fn number(&mut self) -> Option<()> {
+        let number = number::prefix(&self.text[self.at..])?;
+        self.at += number.length;
+        let ended = matches!(self.text.get(self.at)?, b',' | b'}' | b']' | b' ' | b'\t');
+        ended.then_some(())?;
+        self.found.push(&self.path, number.value);
+        Some(())
+    }
+
+    /// Adds a key to the path.
+    fn key(&mut self) -> Option<()> {
+        self.blanks();
+        let mut path = std::mem::take(&mut self.path);
+        if !path.is_empty() {
+            path.push(b'/');
+        }
+        let read = self.string(|byte| {
+            // What is too long for a name is only made longer than that.
+            if path.len() <= NAME_BYTES_MAX {
+                path.push(byte);
+            }
+        });
+        self.path = path;
+        read
+    }
+
+    /// A string, byte by byte.
+    fn string(&mut self, mut byte: impl FnMut(u8)) -> Option<()> {
+        self.expect(b'"')?;
+        loop {
+            let next = *self.text.get(self.at)?;
+            self.at += 1;
+            match next {
+                b'"' => return Some(()),
+                b'\\' => self.escape(&mut byte)?,
+                other => byte(other),
+            }
+        }
+    }
+
+    fn escape(&mut self, byte: &mut impl FnMut(u8)) -> Option<()> {
+        let next = *self.text.get(self.at)?;
+        self.at += 1;
+        match next {
+            b'"' | b'\\' | b'/' => byte(next),
+            b'n' => byte(b'\n'),
+            b't' => byte(b'\t'),
+            b'r' => byte(b'\r'),
+            b'b' | b'f' => byte(8),
+            b'u' => {
+                let digits = self.text.get(self.at..self.at + 4)?;
+                self.at += 4;
+                let code = u32::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
+                // Halves of a surrogate pair become the sign for "no character".
+                let c = char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER);
+                let mut buffer = [0; 4];
+                c.encode_utf8(&mut buffer).bytes().for_each(byte);
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    fn word(&mut self, word: &[u8]) -> Option<()> {
+        self.text[self.at..].starts_with(word).then_some(())?;
+        self.at += word.len();
+        Some(())
+    }
+
+    fn blanks(&mut self) {
+        while matches!(self.text.get(self.at), Some(b' ' | b'\t')) {
+            self.at += 1;
+        }
+    }
+
+    fn next_is(&mut self, byte: u8) -> bool {
+        self.blanks();
+        self.text.get(self.at) == Some(&byte)
+    }
+
+    fn expect(&mut self, byte: u8) -> Option<()> {
+        (self.text.get(self.at) == Some(&byte)).then(|| self.at += 1)
+    }
+}

@@ -1,0 +1,248 @@
+//! Numbers as jobs print them.
+//!
+//! Read are decimal numbers with an optional sign, fraction and exponent (also
+//! Fortran's `1.0D-03`), `nan`, `inf` and `infinity` in any case, and what
+//! wraps a number in Python: `tensor(0.3, …)`, `np.float64(0.3)`. A `%` that
+//! touches the number makes it a fraction, as it does in expressions: `35%` is
+//! 0.35. What is too large becomes infinite, as in the job itself.
+//!
+//! Not read, since a guess would be worse than silence: hexadecimal numbers,
+//! thousands separators (`1,234` may be two numbers), and anything glued to
+//! letters (`3.2s`, `12GB`, `1.2.3`, `10:30`, `3/4`).
+
+/// A number and how many bytes it took, its `%` included.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Number {
+    /// Its value.
+    pub value: f64,
+    /// Bytes it took.
+    pub length: usize,
+    /// Whether it was written without point and exponent.
+    pub whole: bool,
+}
+
+/// Fortran numbers longer than this are not looked at.
+const FORTRAN_BYTES_MAX: usize = 64;
+
+/// The number at the start of `text`, whatever follows it.
+pub fn prefix(text: &[u8]) -> Option<Number> {
+    let (negative, signed) = match text.first()? {
+        b'-' => (true, 1),
+        b'+' => (false, 1),
+        _ => (false, 0),
+    };
+    let rest = &text[signed..];
+    let (value, length, whole) = match rest.first()? {
+        b'0'..=b'9' => decimal(rest)?,
+        b'.' if rest.get(1).is_some_and(u8::is_ascii_digit) => decimal(rest)?,
+        b'n' | b'N' | b'i' | b'I' => word(rest)?,
+        _ => return None,
+    };
+    let percent = rest.get(length) == Some(&b'%');
+    let value = if negative { -value } else { value };
+    Some(Number {
+        value: if percent { value / 100.0 } else { value },
+        length: signed + length + usize::from(percent),
+        whole: whole && !percent,
+    })
+}
+
+/// The number that `text` is, from its first byte to its last.
+pub fn all(text: &[u8]) -> Option<f64> {
+    prefix(text)
+        .filter(|number| number.length == text.len())
+        .map(|number| number.value)
+}
+
+/// Whether a value may end before `rest`: nothing is glued to it.
+pub fn ends(rest: &[u8]) -> bool {
+    match rest {
+        [] | [b'.'] => true,
+        [b'.', next, ..] => next.is_ascii_whitespace(),
+        [b',', digits @ ..] => {
+            // `1,234`: a thousands separator, or a list; either way no value.
+            let count = digits.iter().take_while(|b| b.is_ascii_digit()).count();
+            count != 3
+        }
+        [byte, ..] => {
+            byte.is_ascii_whitespace() || matches!(byte, b';' | b'|' | b')' | b']' | b'}')
+        }
+    }
+}
+
+fn decimal(rest: &[u8]) -> Option<(f64, usize, bool)> {
+    let (value, length) = fast_float2::parse_partial::<f64, _>(rest).ok()?;
+    let whole = rest[..length].iter().all(u8::is_ascii_digit);
+    match rest.get(length) {
+        Some(b'd' | b'D') => fortran(rest, length),
+        _ => Some((value, length, whole)),
+    }
+}
+
+/// `1.0D-03`: the same with `e`.
+fn fortran(rest: &[u8], mantissa: usize) -> Option<(f64, usize, bool)> {
+    let mut copy = [0; FORTRAN_BYTES_MAX];
+    let length = rest.len().min(FORTRAN_BYTES_MAX);
+    copy[..length].copy_from_slice(&rest[..length]);
+    *copy.get_mut(mantissa)? = b'e';
+    let (value, taken) = fast_float2::parse_partial::<f64, _>(&copy[..length]).ok()?;
+    (taken > mantissa + 1).then_some((value, taken, false))
+}
+
+fn word(rest: &[u8]) -> Option<(f64, usize, bool)> {
+    let length = rest
+        .iter()
+        .take_while(|b| b.is_ascii_alphanumeric())
+        .count();
+    let is = |word: &str| rest[..length].eq_ignore_ascii_case(word.as_bytes());
+    if is("nan") {
+        Some((f64::NAN, length, false))
+    } else if is("inf") || is("infinity") {
+        Some((f64::INFINITY, length, false))
+    } else {
+        None
+    }
+}
+
+/// What stands around a number in Python's `repr`.
+const WRAPPERS: [&[u8]; 7] = [
+    b"tensor(",
+    b"np.float64(",
+    b"np.float32(",
+    b"np.float16(",
+    b"np.int64(",
+    b"np.int32(",
+    b"array(",
+];
+
+/// A value at the start of `text`, with nothing glued to it: a number, one in
+/// quotes, or one in a wrapper.
+pub fn value(text: &[u8]) -> Option<Number> {
+    match text.first()? {
+        quote @ (b'"' | b'\'') => {
+            let number = prefix(&text[1..])?;
+            (text.get(1 + number.length) == Some(quote)).then_some(Number {
+                length: number.length + 2,
+                ..number
+            })
+        }
+        b't' | b'n' | b'a' => wrapped(text).or_else(|| plain(text)),
+        _ => plain(text),
+    }
+}
+
+fn plain(text: &[u8]) -> Option<Number> {
+    prefix(text).filter(|number| {
+        let rest = &text[number.length..];
+        // Groups of thousands end whole numbers only: `0.5,100` is a list.
+        ends(rest) || (!number.whole && rest.first() == Some(&b','))
+    })
+}
+
+fn wrapped(text: &[u8]) -> Option<Number> {
+    let wrapper = WRAPPERS.iter().find(|wrapper| text.starts_with(wrapper))?;
+    let number = prefix(&text[wrapper.len()..])?;
+    let behind = wrapper.len() + number.length;
+    let length = match text.get(behind)? {
+        b')' => behind + 1,
+        b',' => behind,
+        _ => return None,
+    };
+    Some(Number { length, ..number })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_read_whole() {
+        for (text, want) in [
+            ("0", 0.0),
+            ("3", 3.0),
+            ("-3.25", -3.25),
+            ("+.5", 0.5),
+            ("5.", 5.0),
+            ("1e-3", 1e-3),
+            ("2.5E+10", 2.5e10),
+            ("1.0D-03", 1e-3),
+            ("-4d2", -400.0),
+            ("inf", f64::INFINITY),
+            ("-Infinity", f64::NEG_INFINITY),
+            ("1e309", f64::INFINITY),
+            ("-1e400", f64::NEG_INFINITY),
+            ("5e-324", 5e-324),
+            ("40%", 0.4),
+            ("0000012", 12.0),
+        ] {
+            assert_eq!(all(text.as_bytes()), Some(want), "{text}");
+        }
+        assert!(all(b"nan").unwrap().is_nan());
+        assert!(all(b"-NaN").unwrap().is_nan());
+        assert!(all(b"-0").unwrap().is_sign_negative());
+        assert_eq!(all("9".repeat(400).as_bytes()), Some(f64::INFINITY));
+        let long = format!("0.{}", "3".repeat(400));
+        assert_eq!(all(long.as_bytes()), Some(1.0 / 3.0));
+    }
+
+    #[test]
+    fn what_is_no_number_is_none() {
+        for text in [
+            "",
+            "-",
+            "+",
+            ".",
+            "e5",
+            "1e",
+            "1e+",
+            "0x1p3",
+            "0x10",
+            "1.2.3",
+            "1_000",
+            "1,234.5",
+            "--1",
+            "+-1",
+            "nanometer",
+            "info",
+            "1.0d",
+            "3s",
+            "½",
+        ] {
+            assert_eq!(all(text.as_bytes()), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_value_has_nothing_glued_to_it() {
+        for (text, want) in [
+            ("0.3", Some(0.3)),
+            ("0.3, next", Some(0.3)),
+            ("0.3. Done", Some(0.3)),
+            ("0.3.", Some(0.3)),
+            ("0.3)", Some(0.3)),
+            ("'0.3'", Some(0.3)),
+            ("\"-1\"}", Some(-1.0)),
+            ("tensor(0.25, device='cuda:0')", Some(0.25)),
+            ("np.float64(0.5)", Some(0.5)),
+            ("nan", None),
+            ("5,acc=1", Some(5.0)),
+            ("0.5,100", Some(0.5)),
+            ("1,234.5", None),
+            ("1,234", None),
+            ("10:30", None),
+            ("3/4", None),
+            ("3.2s", None),
+            ("1.2.3", None),
+            ("'0.3", None),
+            ("2024-01-01", None),
+            ("tensor([1, 2])", None),
+        ] {
+            let found = value(text.as_bytes()).map(|number| number.value);
+            match want {
+                Some(_) => assert_eq!(found, want, "{text}"),
+                None if text == "nan" => assert!(found.unwrap().is_nan()),
+                None => assert_eq!(found, None, "{text}"),
+            }
+        }
+    }
+}

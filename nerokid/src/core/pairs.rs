@@ -1,0 +1,233 @@
+//! Pairs of a name and a number in a line of text.
+//!
+//! Two shapes are read:
+//!
+//! * **with a sign**, anywhere in a line and several times: `name = value`,
+//!   `name=value`, `name: value`, also quoted (`'loss': 0.3`). A name has up to
+//!   [`WORDS_MAX`] words, joined by single blanks, each beginning with a letter,
+//!   `_` or a character beyond ASCII. It begins behind the value before, a
+//!   comma, bracket, bar, tab, two blanks, a word in capitals such as `INFO`,
+//!   or any word that cannot be part of it (`12:30:45`, `-`, `3`).
+//! * **without**, when the whole line (behind a heading such as `epoch 8:`) is
+//!   names of one word and numbers by turns: `loss 0.3`, `loss 0.3, acc 0.9`.
+//!
+//! Not taken: times and dates, addresses and URLs, paths with line numbers,
+//! options (`--lr=0.1`), comparisons and `+=`, versions; `name:8080` and
+//! `cuda:0`, that is, a whole number that touches its colon behind an unquoted
+//! name other than a step's. `Namespace(lr=0.1)` and `total 48` do give pairs.
+
+use super::found::Found;
+use super::number::{self, Number};
+use super::step;
+
+/// Most words of a name; more are a sentence.
+pub const WORDS_MAX: usize = 5;
+/// Longest line that is read as names and numbers by turns.
+const TURNS_BYTES_MAX: usize = 4096;
+/// Words before a message that are no part of a name.
+const LEVELS: [&[u8]; 9] = [
+    b"INFO",
+    b"WARN",
+    b"WARNING",
+    b"ERROR",
+    b"DEBUG",
+    b"TRACE",
+    b"NOTICE",
+    b"CRITICAL",
+    b"FATAL",
+];
+
+/// Finds the pairs of a trimmed line and its step.
+pub fn find(line: &[u8], found: &mut Found) {
+    signed(line, found);
+    if found.is_empty() {
+        headed(line, found);
+    }
+    if !found.is_empty() {
+        step::by_line(line, found);
+    }
+}
+
+/// `name = value` and `name: value`.
+fn signed(line: &[u8], found: &mut Found) {
+    let mut done = 0;
+    for sign in memchr::memchr2_iter(b'=', b':', line) {
+        if sign < done {
+            continue;
+        }
+        let Some(value) = value_behind(line, sign) else {
+            continue;
+        };
+        let Some(name) = name_before(line, done, sign) else {
+            continue;
+        };
+        let tight_whole = line[sign] == b':' && value.from == sign + 1 && value.number.whole;
+        if tight_whole && !name.quoted && step::rank(name.text).is_none() {
+            continue;
+        }
+        found.push(name.text, value.number.value);
+        done = value.from + value.number.length;
+    }
+}
+
+struct Value {
+    from: usize,
+    number: Number,
+}
+
+fn value_behind(line: &[u8], sign: usize) -> Option<Value> {
+    let operator = match (line[sign], line[..sign].last()) {
+        (b'=', Some(before)) => b"=<>!+-*/%&|^~:".contains(before),
+        (b':', Some(before)) => *before == b':',
+        _ => false,
+    };
+    if operator {
+        return None;
+    }
+    let rest = &line[sign + 1..];
+    let blanks = rest
+        .iter()
+        .take_while(|b| matches!(b, b' ' | b'\t'))
+        .count();
+    let number = number::value(&rest[blanks..])?;
+    Some(Value {
+        from: sign + 1 + blanks,
+        number,
+    })
+}
+
+struct Name<'a> {
+    text: &'a [u8],
+    quoted: bool,
+}
+
+/// The name that ends before `sign`, not reaching before `from`.
+fn name_before(line: &[u8], from: usize, sign: usize) -> Option<Name<'_>> {
+    let before = line[from..sign].trim_ascii_end();
+    let end = from + before.len();
+    match before.last()? {
+        quote @ (b'"' | b'\'') => {
+            let inside = &before[..before.len() - 1];
+            let open = inside.iter().rposition(|byte| byte == quote)?;
+            Some(Name {
+                text: inside[open + 1..].trim_ascii(),
+                quoted: true,
+            })
+        }
+        _ => words_before(line, from, end).map(|text| Name {
+            text,
+            quoted: false,
+        }),
+    }
+}
+
+/// The words that end at `end`.
+fn words_before(line: &[u8], from: usize, end: usize) -> Option<&[u8]> {
+    let mut first = end;
+    let mut words = 0;
+    let mut word_end = end;
+    loop {
+        let length = line[from..word_end]
+            .iter()
+            .rev()
+            .take_while(|byte| is_name_byte(**byte))
+            .count();
+        let start = word_end - length;
+        let word = &line[start..word_end];
+        if !is_word(word) || LEVELS.contains(&word) {
+            break;
+        }
+        let glue = line[from..start].last().copied();
+        if glue.is_some_and(|byte| !may_precede(byte)) {
+            // `?a=1`, `$x=1`, `"a=1`: what looks like a name is a part of more.
+            return (words > 0).then(|| &line[first..end]);
+        }
+        first = start;
+        words += 1;
+        if words > WORDS_MAX {
+            return None;
+        }
+        let joined = glue == Some(b' ') && start >= from + 2 && line[start - 2] != b' ';
+        if !joined {
+            break;
+        }
+        word_end = start - 1;
+    }
+    (words > 0).then(|| &line[first..end])
+}
+
+fn is_name_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric()
+        || matches!(byte, b'_' | b'-' | b'/' | b'.' | b'@' | b'%')
+        || byte >= 0x80
+}
+
+fn is_word(word: &[u8]) -> bool {
+    word.first()
+        .is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'_' || *byte >= 0x80)
+}
+
+/// What may stand right before a name.
+fn may_precede(byte: u8) -> bool {
+    matches!(
+        byte,
+        b' ' | b'\t'
+            | b'('
+            | b'['
+            | b'{'
+            | b','
+            | b';'
+            | b'|'
+            | b'<'
+            | b'>'
+            | b':'
+            | b')'
+            | b']'
+            | b'*'
+    )
+}
+
+/// A line without signs: by turns, perhaps behind a heading.
+fn headed(line: &[u8], found: &mut Found) {
+    if turns(line, found) {
+        return;
+    }
+    let behind = if let Some(phrase) = step::phrase(line) {
+        found.push(&line[..phrase.name], phrase.step);
+        phrase.length
+    } else if line.first() == Some(&b'[') {
+        match step::bracket(line) {
+            Some((_, length)) => length,
+            None => return,
+        }
+    } else {
+        return;
+    };
+    let rest = &line[behind..];
+    let skip = rest
+        .iter()
+        .take_while(|b| matches!(b, b' ' | b'\t' | b':' | b',' | b'-' | b'|'))
+        .count();
+    turns(&rest[skip..], found);
+}
+
+/// Names and numbers by turns, to the end of the line.
+fn turns(line: &[u8], found: &mut Found) -> bool {
+    if line.len() > TURNS_BYTES_MAX || !is_word(line) {
+        return false;
+    }
+    let mark = found.len();
+    let mut words = line
+        .split(|byte| matches!(byte, b' ' | b'\t' | b',' | b';' | b'|'))
+        .filter(|word| !word.is_empty());
+    while let Some(name) = words.next() {
+        let plain = is_word(name) && name.iter().all(|byte| is_name_byte(*byte));
+        let value = words.next().filter(|_| plain).and_then(number::all);
+        let Some(value) = value else {
+            found.truncate(mark);
+            return false;
+        };
+        found.push(name, value);
+    }
+    found.len() > mark
+}

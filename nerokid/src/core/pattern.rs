@@ -1,0 +1,159 @@
+//! The spec's own patterns for metrics: regular expressions with named groups.
+//!
+//! Each named group is a metric, the group `step` gives the step. Patterns are
+//! over bytes (`\w`, `\d` and `.` mean ASCII), and may match several times in a
+//! line. A line that any pattern matches is read by the patterns alone.
+
+use regex::bytes::{CaptureLocations, Regex, RegexBuilder};
+
+use super::found::Found;
+use super::number;
+
+/// Memory for one compiled pattern; larger ones are refused.
+const PATTERN_BYTES_MAX: usize = 256 * 1024;
+
+/// Why a pattern cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum PatternError {
+    /// It is no regular expression, or too large.
+    #[error("the metric pattern `{pattern}` is not used: {source}")]
+    Syntax {
+        /// As written.
+        pattern: String,
+        /// What is wrong.
+        source: Box<regex::Error>,
+    },
+    /// It names nothing.
+    #[error("the metric pattern `{pattern}` is not used: it has no named group but `step`")]
+    NoName {
+        /// As written.
+        pattern: String,
+    },
+}
+
+/// One compiled pattern.
+#[derive(Debug)]
+pub struct Pattern {
+    regex: Regex,
+    places: CaptureLocations,
+    names: Vec<(usize, String)>,
+    step: Option<usize>,
+}
+
+impl Pattern {
+    /// Compiles a pattern.
+    ///
+    /// # Errors
+    /// See [`PatternError`].
+    pub fn new(pattern: &str) -> Result<Self, PatternError> {
+        let regex = RegexBuilder::new(pattern)
+            .unicode(false)
+            .size_limit(PATTERN_BYTES_MAX)
+            .dfa_size_limit(PATTERN_BYTES_MAX)
+            .build()
+            .map_err(|source| PatternError::Syntax {
+                pattern: pattern.to_owned(),
+                source: Box::new(source),
+            })?;
+        let named = || {
+            let groups = regex.capture_names().enumerate();
+            groups.filter_map(|(group, name)| Some((group, name?.to_owned())))
+        };
+        let step = named()
+            .find(|(_, name)| name == "step")
+            .map(|(group, _)| group);
+        let names: Vec<_> = named().filter(|(_, name)| name != "step").collect();
+        if names.is_empty() {
+            return Err(PatternError::NoName {
+                pattern: pattern.to_owned(),
+            });
+        }
+        Ok(Self {
+            places: regex.capture_locations(),
+            regex,
+            names,
+            step,
+        })
+    }
+
+    /// Adds what it finds in a line; whether it matched.
+    pub fn find(&mut self, line: &[u8], found: &mut Found) -> bool {
+        let mut at = 0;
+        let mut matched = false;
+        while at <= line.len() {
+            let Some(whole) = self.regex.captures_read_at(&mut self.places, line, at) else {
+                break;
+            };
+            // An empty match must not stand still.
+            at = whole.end().max(at + 1);
+            matched = true;
+            let text = |group| self.places.get(group).map(|(from, to)| &line[from..to]);
+            for (group, name) in &self.names {
+                if let Some(value) = text(*group).and_then(lenient) {
+                    found.push(name.as_bytes(), value);
+                }
+            }
+            let step = self.step.and_then(text).and_then(lenient);
+            found.step = step.filter(|step| step.is_finite()).or(found.step);
+        }
+        matched
+    }
+}
+
+/// A number, perhaps with what `\S+` takes along: `0.3,`.
+fn lenient(text: &[u8]) -> Option<f64> {
+    let text = text.trim_ascii();
+    let number = number::value(text)?;
+    let rest = &text[number.length..];
+    rest.iter()
+        .all(|byte| b",;:.)]}|".contains(byte))
+        .then_some(number.value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn find(pattern: &str, line: &str) -> (Vec<(String, f64)>, Option<f64>) {
+        let mut found = Found::default();
+        Pattern::new(pattern)
+            .unwrap()
+            .find(line.as_bytes(), &mut found);
+        let pairs = found.pairs().map(|(name, value)| (name.to_owned(), value));
+        (pairs.collect(), found.step)
+    }
+
+    #[test]
+    fn named_groups_are_metrics_and_step_is_the_step() {
+        let pattern = r"epoch\s+(?<step>\d+): train loss = (?<train_loss>\S+)";
+        let (pairs, step) = find(pattern, "epoch  8: train loss = 0.35, x");
+        assert_eq!(pairs, [("train_loss".to_owned(), 0.35)]);
+        assert_eq!(step, Some(8.0));
+    }
+
+    #[test]
+    fn a_pattern_may_match_again_and_groups_may_be_absent() {
+        let (pairs, step) = find(r"a(?<a>\d)|b(?<b>\d)", "a1 b2 a3 ax");
+        let want = [("a", 1.0), ("b", 2.0), ("a", 3.0)];
+        assert_eq!(pairs, want.map(|(name, value)| (name.to_owned(), value)));
+        assert_eq!(step, None);
+    }
+
+    #[test]
+    fn unusable_patterns_say_why() {
+        let error = Pattern::new("(?<a>").unwrap_err().to_string();
+        assert!(error.contains("`(?<a>` is not used"), "{error}");
+        assert!(
+            Pattern::new(r"loss (\d+)")
+                .unwrap_err()
+                .to_string()
+                .contains("no named group")
+        );
+        assert!(Pattern::new(r"(?<a>\w{1000}{1000})").is_err());
+    }
+
+    #[test]
+    fn an_empty_match_ends() {
+        assert_eq!(find("(?<a>)", "xyz").0, []);
+    }
+}

@@ -1,0 +1,66 @@
+//! What the watcher writes, before it is bytes.
+
+use nero_journal::v1::{self, RecordKind};
+use nero_journal::{Clocks, Segment, WriteError};
+
+/// A record of the watcher's segment.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Record {
+    /// The segment's first.
+    Started(v1::WatchStarted),
+    /// Points, names, positions.
+    Metrics(v1::Metrics),
+    /// What the tree uses.
+    Sample(v1::Sample),
+    /// A rule set stands.
+    RulesApplied(v1::RulesApplied),
+    /// A rule set does not.
+    RulesRefused(v1::RulesRefused),
+    /// A loose name found what it means.
+    RuleBound(v1::RuleBound),
+    /// A rule holds.
+    RuleFired(v1::RuleFired),
+    /// A log was cut by its job.
+    Truncated(v1::LogTruncated),
+    /// Points were folded.
+    Folded(v1::MetricsFolded),
+    /// Something a person should read.
+    Notice(v1::Notice),
+    /// The segment's last.
+    Ended(v1::WatchEnded),
+}
+
+impl Record {
+    /// A notice.
+    pub fn notice(text: impl Into<String>) -> Self {
+        Self::Notice(v1::Notice { text: text.into() })
+    }
+
+    /// Appends it; the bytes written.
+    ///
+    /// # Errors
+    /// See [`WriteError`].
+    pub fn append<'s>(
+        &self,
+        segment: &'s mut Segment,
+        clocks: Clocks,
+    ) -> Result<&'s [u8], WriteError> {
+        match self {
+            Self::Started(message) => segment.append(RecordKind::WatchStarted, clocks, message),
+            Self::Metrics(message) => segment.append(RecordKind::Metrics, clocks, message),
+            Self::Sample(message) => segment.append(RecordKind::Sample, clocks, message),
+            Self::RulesApplied(message) => {
+                segment.append(RecordKind::RulesApplied, clocks, message)
+            }
+            Self::RulesRefused(message) => {
+                segment.append(RecordKind::RulesRefused, clocks, message)
+            }
+            Self::RuleBound(message) => segment.append(RecordKind::RuleBound, clocks, message),
+            Self::RuleFired(message) => segment.append(RecordKind::RuleFired, clocks, message),
+            Self::Truncated(message) => segment.append(RecordKind::LogTruncated, clocks, message),
+            Self::Folded(message) => segment.append(RecordKind::MetricsFolded, clocks, message),
+            Self::Notice(message) => segment.append(RecordKind::Notice, clocks, message),
+            Self::Ended(message) => segment.append(RecordKind::WatchEnded, clocks, message),
+        }
+    }
+}

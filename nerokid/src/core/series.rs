@@ -1,0 +1,168 @@
+//! The series of one run: their names, where their steps stand, their latest
+//! values. At most [`NAMES_MAX`] of them.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// Most names of metrics in one run; points of further ones are not kept.
+pub const NAMES_MAX: usize = 4096;
+
+/// Number of a series within this watcher, from 0.
+pub type SeriesId = u32;
+
+/// One series.
+#[derive(Clone, Debug)]
+pub struct Series {
+    /// Its name.
+    pub name: Rc<str>,
+    /// The latest value; none before the first point.
+    pub latest: Option<f64>,
+    /// Step of the latest point, 0 before.
+    pub step: f64,
+    /// How often the step fell back.
+    pub generation: u32,
+    /// Its index in the segment being written, once it has one there.
+    pub index: Option<u32>,
+}
+
+/// A point with its place in the series.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Point {
+    /// Which series.
+    pub series: SeriesId,
+    /// The step given, or counted.
+    pub step: f64,
+    /// The value, any `f64`.
+    pub value: f64,
+    /// How often the step fell back before.
+    pub generation: u32,
+    /// When it was read, in ms since the segment's start.
+    pub mono_ms: u64,
+}
+
+/// All series of a run.
+#[derive(Debug, Default)]
+pub struct AllSeries {
+    by_name: HashMap<Rc<str>, SeriesId>,
+    all: Vec<Series>,
+    refused: u64,
+}
+
+impl AllSeries {
+    /// The series of this name, made when it is new; none above the limit.
+    pub fn of(&mut self, name: &str) -> Option<SeriesId> {
+        if let Some(id) = self.by_name.get(name) {
+            return Some(*id);
+        }
+        if self.all.len() >= NAMES_MAX {
+            self.refused += 1;
+            return None;
+        }
+        let id = self.all.len() as SeriesId;
+        let name: Rc<str> = Rc::from(name);
+        self.by_name.insert(Rc::clone(&name), id);
+        self.all.push(Series {
+            name,
+            latest: None,
+            step: 0.0,
+            generation: 0,
+            index: None,
+        });
+        Some(id)
+    }
+
+    /// The series of exactly this name, if it was seen.
+    pub fn named(&self, name: &str) -> Option<&Series> {
+        self.by_name.get(name).and_then(|id| self.get(*id))
+    }
+
+    /// One series.
+    pub fn get(&self, id: SeriesId) -> Option<&Series> {
+        self.all.get(id as usize)
+    }
+
+    /// One series, to be changed.
+    pub fn get_mut(&mut self, id: SeriesId) -> Option<&mut Series> {
+        self.all.get_mut(id as usize)
+    }
+
+    /// All of them, in the order of their first points.
+    pub fn iter(&self) -> impl Iterator<Item = &Series> {
+        self.all.iter()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// Points that were not kept, for there were too many names.
+    pub fn refused(&self) -> u64 {
+        self.refused
+    }
+
+    /// Adds a point. Without a step the series counts on from its last one
+    /// (1 for the first); a step below the last begins a new generation.
+    pub fn add(&mut self, series: SeriesId, step: Option<f64>, value: f64, mono_ms: u64) -> Point {
+        let one = &mut self.all[series as usize];
+        let step = step.unwrap_or(one.step + 1.0);
+        if one.latest.is_some() && step < one.step {
+            one.generation += 1;
+        }
+        one.step = step;
+        one.latest = Some(value);
+        Point {
+            series,
+            step,
+            value,
+            generation: one.generation,
+            mono_ms,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_count_and_fall_back() {
+        let mut all = AllSeries::default();
+        let loss = all.of("loss").unwrap();
+        let mut add = |step| {
+            let point = all.add(loss, step, 0.5, 0);
+            (point.step, point.generation)
+        };
+        assert_eq!(add(None), (1.0, 0));
+        assert_eq!(add(None), (2.0, 0));
+        assert_eq!(add(Some(10.0)), (10.0, 0));
+        assert_eq!(add(Some(10.0)), (10.0, 0));
+        assert_eq!(add(None), (11.0, 0));
+        assert_eq!(add(Some(3.0)), (3.0, 1));
+        assert_eq!(add(Some(4.0)), (4.0, 1));
+        assert_eq!(add(Some(-1.0)), (-1.0, 2));
+    }
+
+    #[test]
+    fn a_first_step_below_zero_is_no_fall() {
+        let mut all = AllSeries::default();
+        let loss = all.of("loss").unwrap();
+        assert_eq!(all.add(loss, Some(-5.0), 1.0, 0).generation, 0);
+    }
+
+    #[test]
+    fn names_are_capped_with_a_count() {
+        let mut all = AllSeries::default();
+        for number in 0..NAMES_MAX + 10 {
+            all.of(&format!("m{number}"));
+        }
+        assert_eq!((all.len(), all.refused()), (NAMES_MAX, 10));
+        assert!(all.of("m5").is_some());
+        assert_eq!(all.refused(), 10);
+    }
+}

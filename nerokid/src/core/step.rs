@@ -1,0 +1,228 @@
+//! Which step the numbers of a line belong to.
+//!
+//! The first of these that the line gives: `step`, `global_step`, `iteration`,
+//! `iter`, `epoch` (in any case; `global step` too), as a pair like any other
+//! or as a phrase (`epoch 8:`, `Epoch 8/50`, `iter [5/100]`); then a bare
+//! `[8/50]`. A line that gives none has no step, and the series counts.
+//! Only the line itself is asked: a heading does not reach to later lines.
+
+use super::found::Found;
+use super::number;
+
+/// Rank of a bare `[8/50]`, behind all words.
+const BRACKET_RANK: u8 = 5;
+
+/// The rank of a name that gives the step, 0 for the best.
+pub fn rank(name: &[u8]) -> Option<u8> {
+    let is = |word: &[u8]| name.eq_ignore_ascii_case(word);
+    match name.len() {
+        4 if is(b"step") => Some(0),
+        11 if is(b"global_step") || is(b"global step") || is(b"global-step") => Some(1),
+        9 if is(b"iteration") => Some(2),
+        4 if is(b"iter") => Some(3),
+        5 if is(b"epoch") => Some(4),
+        _ => None,
+    }
+}
+
+/// Sets the step by the pairs alone.
+pub fn by_pairs(found: &mut Found) {
+    let best = best_pair(found);
+    found.step = best.map(|(_, step)| step);
+}
+
+/// Sets the step by the pairs and by phrases within the line, which become
+/// pairs, too, when their word is not one yet.
+pub fn by_line(line: &[u8], found: &mut Found) {
+    let mut at = 0;
+    while let Some(start) = next_word(line, at) {
+        match phrase(&line[start..]) {
+            Some(phrase) => {
+                let name = &line[start..start + phrase.name];
+                let known = found.pairs().any(|(other, _)| other.as_bytes() == name);
+                if !known {
+                    found.push(name, phrase.step);
+                }
+                at = start + phrase.length;
+            }
+            None => at = start + word_length(&line[start..]),
+        }
+    }
+    let pair = best_pair(found);
+    found.step = pair
+        .map(|(_, step)| step)
+        .or_else(|| bracket(line).map(|(step, _)| step));
+}
+
+fn best_pair(found: &Found) -> Option<(u8, f64)> {
+    found
+        .pairs()
+        .filter(|(_, value)| value.is_finite())
+        .filter_map(|(name, value)| Some((rank(name.as_bytes())?, value)))
+        .filter(|(rank, _)| *rank < BRACKET_RANK)
+        .min_by_key(|(rank, _)| *rank)
+}
+
+/// A step in words: `epoch 8`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Phrase {
+    /// Bytes of its word.
+    pub name: usize,
+    /// The step.
+    pub step: f64,
+    /// Bytes of all of it: `epoch [8/50]`.
+    pub length: usize,
+}
+
+/// The phrase at the start of `text`.
+pub fn phrase(text: &[u8]) -> Option<Phrase> {
+    let name = word_length(text);
+    rank(&text[..name])?;
+    let mut at = name;
+    at += blanks(&text[at..]);
+    if matches!(text.get(at), Some(b':' | b'=' | b'#')) {
+        at += 1;
+        at += blanks(&text[at..]);
+    }
+    let close = match text.get(at)? {
+        b'[' => Some(b']'),
+        b'(' => Some(b')'),
+        _ => None,
+    };
+    if close.is_some() {
+        at += 1;
+        at += blanks(&text[at..]);
+    }
+    let number = number::prefix(&text[at..]).filter(|number| number.whole)?;
+    at += number.length;
+    at += of_total(&text[at..]);
+    if let Some(close) = close {
+        at += blanks(&text[at..]);
+        (text.get(at) == Some(&close)).then_some(())?;
+        at += 1;
+    }
+    // A blank is between the word and its number, or `epoch8` would be one.
+    let apart = text[name] != b'-' && !text[name].is_ascii_digit();
+    (apart && ends_phrase(&text[at..])).then_some(Phrase {
+        name,
+        step: number.value,
+        length: at,
+    })
+}
+
+/// `[8/50]`: the step and how many bytes up to its end, anywhere in the line.
+pub fn bracket(line: &[u8]) -> Option<(f64, usize)> {
+    memchr::memchr_iter(b'[', line).find_map(|open| {
+        let mut at = open + 1;
+        at += blanks(&line[at..]);
+        let step = number::prefix(&line[at..]).filter(|number| number.whole)?;
+        at += step.length;
+        let total = of_total(&line[at..]);
+        at += total;
+        at += blanks(&line[at..]);
+        (total > 0 && line.get(at) == Some(&b']')).then_some((step.value, at + 1))
+    })
+}
+
+/// Bytes of `/50`.
+fn of_total(text: &[u8]) -> usize {
+    let before = blanks(text);
+    if text.get(before) != Some(&b'/') {
+        return 0;
+    }
+    let after = before + 1 + blanks(&text[before + 1..]);
+    let digits = text[after..]
+        .iter()
+        .take_while(|b| b.is_ascii_digit())
+        .count();
+    if digits == 0 { 0 } else { after + digits }
+}
+
+/// Whether a phrase may end before `rest`.
+fn ends_phrase(rest: &[u8]) -> bool {
+    match rest {
+        [] => true,
+        [b':' | b'.' | b',' | b'-', next, ..] => !next.is_ascii_digit(),
+        [byte, ..] => {
+            byte.is_ascii_whitespace()
+                || matches!(
+                    byte,
+                    b':' | b'.' | b',' | b'-' | b';' | b'|' | b')' | b']' | b'}'
+                )
+        }
+    }
+}
+
+fn blanks(text: &[u8]) -> usize {
+    text.iter()
+        .take_while(|b| matches!(b, b' ' | b'\t'))
+        .count()
+}
+
+fn word_length(text: &[u8]) -> usize {
+    text.iter()
+        .take_while(|b| b.is_ascii_alphanumeric() || **b == b'_')
+        .count()
+}
+
+/// Where the next word that could be a step's begins, from `at` on.
+fn next_word(line: &[u8], at: usize) -> Option<usize> {
+    let part_of_name =
+        |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'/' | b'.');
+    (at..line.len()).find(|&start| {
+        matches!(line[start] | 0x20, b's' | b'g' | b'i' | b'e')
+            && !line[..start].last().is_some_and(part_of_name)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn phrases_are_read() {
+        for (text, step, length) in [
+            ("epoch 8:", 8.0, 7),
+            ("Epoch 8/50", 8.0, 10),
+            ("Epoch: 8/50 -", 8.0, 11),
+            ("EPOCH [8/50] loss", 8.0, 12),
+            ("Epoch[8] x", 8.0, 8),
+            ("epoch #3,", 3.0, 8),
+            ("iter (5 / 100)", 5.0, 14),
+            ("step 100", 100.0, 8),
+            ("iteration 5 took", 5.0, 11),
+            ("global_step=7", 7.0, 13),
+        ] {
+            let found = phrase(text.as_bytes()).expect(text);
+            assert_eq!((found.step, found.length), (step, length), "{text}");
+        }
+    }
+
+    #[test]
+    fn other_texts_are_no_phrases() {
+        for text in [
+            "epoch",
+            "epoch 8.5",
+            "epoch 10:30:00",
+            "epoch8",
+            "epoch-8",
+            "steps 5",
+            "step 30ms",
+            "epoch [8/50",
+            "epochs: 50",
+            "step x",
+            "epoch 2024-01-01",
+        ] {
+            assert_eq!(phrase(text.as_bytes()), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn brackets_need_a_total() {
+        assert_eq!(bracket(b"x [8/50] y"), Some((8.0, 8)));
+        assert_eq!(bracket(b"[ 8 / 50 ]"), Some((8.0, 10)));
+        for text in ["[8]", "[00:12<00:15]", "[a/b]", "[1/2/3]", "8/50", "[8/50"] {
+            assert_eq!(bracket(text.as_bytes()), None, "{text}");
+        }
+    }
+}

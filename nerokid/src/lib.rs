@@ -1,0 +1,36 @@
+//! The watcher of one run: reads what its job prints, measures what it uses,
+//! evaluates its rules, and writes all of that into a segment of its own.
+//!
+//! It may be killed at any moment and is started again by the launcher; the
+//! next one goes on exactly where the records of this one end. It never starts
+//! or ends a job: a rule's `abort` is a wish in the run's `control/` folder,
+//! which the shim carries out.
+
+pub mod args;
+pub mod core;
+pub mod host;
+pub mod journal;
+pub mod life;
+pub mod link;
+pub mod notify;
+pub mod pace;
+pub mod place;
+pub mod readable;
+pub mod sample;
+pub mod segments;
+pub mod settle;
+pub mod tail;
+pub mod wake;
+pub mod watch;
+
+/// An error with all its causes, on one line.
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}

@@ -1,0 +1,169 @@
+//! What the claim and its neighbours say of a run: who supervises it, which
+//! process is the job, whether it is over.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use nero_journal::Record;
+use nero_journal::v1::{self, RecordKind};
+use nero_model::ProcessId;
+use nero_model::paths::run;
+use nero_model::process::Life as ProcessLife;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+use crate::segments;
+
+/// A moment, by both clocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moment {
+    /// In ms since the machine was started.
+    pub mono_ms: u64,
+    /// In ms since 1970.
+    pub wall_ms: i64,
+}
+
+/// Everything that the records of a run's life say.
+#[derive(Debug, Default)]
+pub struct Life {
+    /// The machine's start in which the claim was made.
+    pub boot_id: Option<[u8; 16]>,
+    /// Who claimed.
+    pub shim: Option<ProcessId>,
+    /// The job's main process.
+    pub job: Option<ProcessId>,
+    /// When the job was started.
+    pub started: Option<Moment>,
+    /// When the job's main process ended, or was asked to.
+    pub ending: Option<Moment>,
+    /// What is known of its end.
+    pub exited: Option<v1::JobExited>,
+    /// The time limit; 0 when there is none.
+    pub time_limit_ms: u64,
+    /// The launcher that took over.
+    pub taken_over_by: Option<ProcessId>,
+    /// A record says that nothing of the job is alive, or ever was.
+    pub over: bool,
+}
+
+impl Life {
+    /// Reads the claim and the segments of launcher and neromum.
+    ///
+    /// # Errors
+    /// When the claim cannot be read.
+    pub fn read(folder: &Path) -> io::Result<Self> {
+        let mut life = Self::default();
+        let header = segments::for_each(&folder.join(run::CLAIM), |record| life.fold(record))?;
+        life.boot_id = header.map(|header| header.boot_id);
+        for prefix in ["launcher-", "mum-"] {
+            for path in segments::list(folder, prefix)? {
+                segments::for_each(&path, |record| life.fold(record))?;
+            }
+        }
+        Ok(life)
+    }
+
+    fn fold(&mut self, record: &Record<'_>) {
+        let moment = Moment {
+            mono_ms: record.mono_ns / 1_000_000,
+            wall_ms: record.wall_ns / 1_000_000,
+        };
+        let Ok(kind) = RecordKind::try_from(i32::from(record.kind)) else {
+            return;
+        };
+        match kind {
+            RecordKind::Claimed => {
+                if let Ok(claimed) = record.decode::<v1::Claimed>() {
+                    self.shim = claimed.shim.and_then(|shim| shim.identity());
+                    self.time_limit_ms = claimed.time_limit_ms;
+                }
+            }
+            RecordKind::JobStarted => {
+                if let Ok(started) = record.decode::<v1::JobStarted>() {
+                    self.job = started.job.and_then(|job| job.identity());
+                    self.started = Some(moment);
+                }
+            }
+            RecordKind::StopAsked => {
+                self.ending.get_or_insert(moment);
+            }
+            RecordKind::JobExited => {
+                self.ending.get_or_insert(moment);
+                self.exited = record.decode().ok();
+            }
+            RecordKind::TakenOver => {
+                if let Ok(taken) = record.decode::<v1::TakenOver>() {
+                    self.taken_over_by = taken.launcher.and_then(|one| one.identity());
+                }
+            }
+            RecordKind::TreeGone | RecordKind::JobNotStarted | RecordKind::Lost => {
+                self.over = true;
+            }
+            // The watcher's own, and what later versions add, changes nothing here.
+            _ => {}
+        }
+    }
+
+    /// Whether anything of the run may still change by itself.
+    pub fn contact(&self) -> Contact {
+        if self.over {
+            return Contact::Over;
+        }
+        let lives = [self.shim, self.job].map(|process| process.map(|one| one.life()));
+        let is = |wanted: ProcessLife| {
+            lives
+                .iter()
+                .flatten()
+                .any(|life| life.as_ref().is_ok_and(|life| *life == wanted))
+        };
+        if is(ProcessLife::Rebooted) {
+            return Contact::Over;
+        }
+        let unsure = lives.iter().flatten().any(Result::is_err);
+        if is(ProcessLife::Alive) || is(ProcessLife::Elsewhere) || unsure {
+            return Contact::Alive;
+        }
+        let guard = self.taken_over_by.map(|launcher| launcher.life());
+        match guard {
+            Some(Ok(ProcessLife::Alive)) => Contact::Alive,
+            Some(_) | None => Contact::Silent,
+        }
+    }
+
+    /// How long the job ran, or runs by now.
+    pub fn run_ms(&self, now: Moment) -> u64 {
+        let Some(started) = self.started else {
+            return 0;
+        };
+        let same_boot = nero_model::process::boot_id().ok() == self.boot_id;
+        let until = self.ending.unwrap_or(now);
+        if same_boot || self.ending.is_some() {
+            until.mono_ms.saturating_sub(started.mono_ms)
+        } else {
+            u64::try_from(until.wall_ms - started.wall_ms).unwrap_or(0)
+        }
+    }
+}
+
+/// Whether a run goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Contact {
+    /// Its shim, job or launcher lives, or nothing can be said.
+    Alive,
+    /// Shim and job are dead; a launcher may still say how it ended.
+    Silent,
+    /// It is over.
+    Over,
+}
+
+/// A descriptor that becomes readable when this very process ends. None when
+/// it is gone, or the kernel has no such descriptors.
+pub fn pidfd(process: &ProcessId) -> Option<OwnedFd> {
+    let pid = Pid::from_raw(process.pid)?;
+    let fd = pidfd_open(pid, PidfdFlags::empty()).ok()?;
+    // Only now: the number was ours when the descriptor was made, if it still is.
+    match process.life() {
+        Ok(ProcessLife::Alive | ProcessLife::Zombie) => Some(fd),
+        Ok(ProcessLife::Dead | ProcessLife::Rebooted | ProcessLife::Elsewhere) | Err(_) => None,
+    }
+}

@@ -1,0 +1,181 @@
+//! The line to neromum: dialled again and again, never waited for.
+//!
+//! The watcher works the same without it. Once a line is up the watcher is
+//! given the sending end; bytes that do not fit are not sent, since neromum
+//! reads the disk for what it was not sent.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use nero_model::DeploymentId;
+use nero_wire::hello;
+use nero_wire::v1::kid_message::Message;
+use nero_wire::v1::kids_client::KidsClient;
+use nero_wire::v1::mum_client::MumClient;
+use nero_wire::v1::{KidHello, KidMessage, Role};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio_stream::wrappers::ReceiverStream;
+
+/// Messages between watcher and line: a few seconds of a busy run, and less
+/// than 1 MiB but for very long records.
+const QUEUE: usize = 32;
+/// Longest pause before the first try to dial again.
+const PAUSE_FIRST: Duration = Duration::from_millis(500);
+/// Longest pause before any try.
+const PAUSE_MAX: Duration = Duration::from_secs(30);
+/// How long neromum may take to greet.
+const GREET_MAX: Duration = Duration::from_secs(10);
+
+/// What the watcher hears.
+#[derive(Debug)]
+pub enum LinkEvent {
+    /// A line is up: send here.
+    Up(mpsc::Sender<KidMessage>),
+    /// It is down.
+    Down,
+    /// neromum says that a rule set of this version lies on disk.
+    Rules(u64),
+}
+
+/// Who calls.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    /// neromum's socket.
+    pub socket: PathBuf,
+    /// Whose run.
+    pub deployment: Option<DeploymentId>,
+    /// Which run.
+    pub token: Vec<u8>,
+    /// Which incarnation.
+    pub incarnation: u32,
+    /// The watcher's segment.
+    pub segment: Vec<u8>,
+}
+
+/// The task that keeps the line.
+#[derive(Debug)]
+pub struct Link {
+    task: JoinHandle<()>,
+    events: mpsc::Receiver<LinkEvent>,
+}
+
+impl Link {
+    /// Begins to dial.
+    pub fn start(caller: Caller) -> Self {
+        let (to_watcher, events) = mpsc::channel(QUEUE);
+        Self {
+            task: tokio::spawn(keep(caller, to_watcher)),
+            events,
+        }
+    }
+
+    /// The next event; none when the task is gone, which it is only at the end.
+    pub async fn event(&mut self) -> Option<LinkEvent> {
+        self.events.recv().await
+    }
+
+    /// Waits until neromum has taken what was sent, at most `patience`. The
+    /// sending end must be dropped before.
+    pub async fn finish(mut self, patience: Duration) {
+        self.events.close();
+        // Down means that neromum answered the end of the stream with its own.
+        let down = async {
+            while let Some(event) = self.events.recv().await {
+                if matches!(event, LinkEvent::Down) {
+                    break;
+                }
+            }
+        };
+        let _ = tokio::time::timeout(patience, down).await;
+        self.task.abort();
+    }
+}
+
+/// Dials until the watcher has gone.
+async fn keep(caller: Caller, watcher: mpsc::Sender<LinkEvent>) {
+    let mut pause_max = PAUSE_FIRST;
+    loop {
+        // Whatever ends a line, the next try is the answer to it.
+        if let Ok(()) = line(&caller, &watcher).await {
+            pause_max = PAUSE_FIRST;
+        }
+        if watcher.is_closed() {
+            return;
+        }
+        tokio::time::sleep(jittered(pause_max)).await;
+        pause_max = (pause_max * 2).min(PAUSE_MAX);
+    }
+}
+
+/// Somewhere between nothing and all of a pause, so that a thousand watchers
+/// do not return at once.
+fn jittered(pause: Duration) -> Duration {
+    let random = u32::from_le_bytes(nero_model::ids::random());
+    pause.mul_f64(f64::from(random) / f64::from(u32::MAX))
+}
+
+/// Why a line ended before it was up.
+#[derive(Debug, thiserror::Error)]
+enum LineError {
+    #[error("cannot dial neromum")]
+    Dial(#[from] nero_wire::DialError),
+    #[error("neromum does not greet in time")]
+    Slow(#[from] tokio::time::error::Elapsed),
+    #[error("neromum refused")]
+    Refused(#[from] Box<tonic::Status>),
+    #[error("whoever listens there is not our neromum")]
+    Hello(#[from] hello::HelloError),
+}
+
+/// One line, from dialling to its end. An error when it was never up.
+async fn line(caller: &Caller, watcher: &mpsc::Sender<LinkEvent>) -> Result<(), LineError> {
+    let channel = nero_wire::dial(&caller.socket).await?;
+    let own = hello::own(Role::Nerokid, "", caller.deployment);
+    let mut mum = MumClient::new(channel.clone());
+    let greeting = tokio::time::timeout(GREET_MAX, mum.greet(own.clone()));
+    let theirs = greeting.await?.map_err(Box::new)?.into_inner();
+    hello::check(&theirs, Role::Neromum, caller.deployment)?;
+
+    let (sender, outgoing) = mpsc::channel(QUEUE);
+    let first = KidMessage {
+        message: Some(Message::Hello(KidHello {
+            hello: Some(own),
+            token: caller.token.clone(),
+            incarnation: caller.incarnation,
+            segment: caller.segment.clone(),
+        })),
+    };
+    // The queue is empty and its receiver is here: this cannot fail.
+    let _ = sender.try_send(first);
+    let mut kids = KidsClient::new(channel);
+    let attached = kids.attach(ReceiverStream::new(outgoing));
+    // The answer's head may come with its first message only, so the watcher
+    // gets the sending end before.
+    if watcher.send(LinkEvent::Up(sender)).await.is_err() {
+        return Ok(());
+    }
+    let ended = commands(attached, watcher).await;
+    let _ = watcher.send(LinkEvent::Down).await;
+    ended
+}
+
+/// Passes commands on until the line ends.
+async fn commands(
+    attached: impl Future<
+        Output = Result<
+            tonic::Response<tonic::Streaming<nero_wire::v1::KidCommand>>,
+            tonic::Status,
+        >,
+    >,
+    watcher: &mpsc::Sender<LinkEvent>,
+) -> Result<(), LineError> {
+    let mut commands = attached.await.map_err(Box::new)?.into_inner();
+    while let Ok(Some(command)) = commands.message().await {
+        if command.rules_version > 0 {
+            // The watcher reads the disk anyway; a full queue loses nothing.
+            let _ = watcher.try_send(LinkEvent::Rules(command.rules_version));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,124 @@
+//! The kernel's word that something changed: a speed-up, never relied on.
+//!
+//! On network file systems it is silent about what other machines write, and a
+//! user may have run out of instances; then looking from time to time does.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use inotify::{EventMask, Inotify, WatchDescriptor, WatchMask};
+use tokio::io::unix::AsyncFd;
+
+use crate::readable::register;
+
+/// Room for events; more come with the next read.
+const BUFFER_BYTES: usize = 4096;
+
+/// What changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// A log grew, or was cut.
+    pub logs: bool,
+    /// The claim or a launcher's segment was written.
+    pub life: bool,
+    /// Names came or went in the incarnation's folder.
+    pub folder: bool,
+    /// Names came in `control/`.
+    pub control: bool,
+}
+
+/// What a descriptor stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Watched {
+    /// One of the logs.
+    Log,
+    /// The claim, or a launcher's segment.
+    Life,
+    /// The incarnation's folder.
+    Folder,
+    /// `control/`.
+    Control,
+}
+
+/// The descriptor, and what is watched.
+#[derive(Debug)]
+pub struct Notify {
+    inotify: Inotify,
+    /// The same descriptor once more, to wait for.
+    readable: AsyncFd<OwnedFd>,
+    watched: Vec<(WatchDescriptor, Watched)>,
+}
+
+impl Notify {
+    /// A new one, that watches nothing yet.
+    ///
+    /// # Errors
+    /// When the kernel has none left for this user.
+    pub fn new() -> io::Result<Self> {
+        let inotify = Inotify::init()?;
+        Ok(Self {
+            readable: register(inotify.as_fd().try_clone_to_owned()?)?,
+            inotify,
+            watched: Vec::new(),
+        })
+    }
+
+    /// Watches a path; watching it twice is watching it once.
+    ///
+    /// # Errors
+    /// When it does not exist, or there are too many.
+    pub fn watch(&mut self, path: &Path, what: Watched) -> io::Result<()> {
+        let mask = match what {
+            Watched::Log | Watched::Life => WatchMask::MODIFY,
+            Watched::Folder => {
+                WatchMask::CREATE | WatchMask::MOVED_TO | WatchMask::DELETE | WatchMask::MOVED_FROM
+            }
+            Watched::Control => WatchMask::CREATE | WatchMask::MOVED_TO,
+        };
+        let descriptor = self.inotify.watches().add(path, mask)?;
+        if !self.watched.iter().any(|(known, _)| *known == descriptor) {
+            self.watched.push((descriptor, what));
+        }
+        Ok(())
+    }
+
+    /// Waits for changes and says which.
+    ///
+    /// # Errors
+    /// When the descriptor cannot be read.
+    pub async fn changed(&mut self) -> io::Result<Changes> {
+        loop {
+            let mut ready = self.readable.readable().await?;
+            let mut buffer = [0; BUFFER_BYTES];
+            match self.inotify.read_events(&mut buffer) {
+                Ok(events) => {
+                    let mut changes = Changes::default();
+                    for event in events {
+                        // Too many events for the kernel's queue: look everywhere.
+                        if event.mask.contains(EventMask::Q_OVERFLOW) {
+                            return Ok(Changes {
+                                logs: true,
+                                life: true,
+                                folder: true,
+                                control: true,
+                            });
+                        }
+                        let what = self.watched.iter().find(|(known, _)| *known == event.wd);
+                        match what {
+                            Some((_, Watched::Log)) => changes.logs = true,
+                            Some((_, Watched::Life)) => changes.life = true,
+                            Some((_, Watched::Folder)) => changes.folder = true,
+                            Some((_, Watched::Control)) => changes.control = true,
+                            None => {}
+                        }
+                    }
+                    return Ok(changes);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => ready.clear_ready(),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! One incarnation of one run on disk, and what was to be run there.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use nero_journal::frame::{self, FrameError, FrameKind};
+use nero_journal::{Segment, SegmentId, Writer};
+use nero_model::ids::{RunToken, hex};
+use nero_model::paths::run;
+use nero_wire::v1::RunSpec;
+
+/// Where a watcher works.
+#[derive(Debug)]
+pub struct Place {
+    /// The run's folder.
+    pub run: PathBuf,
+    /// Which start of the job.
+    pub incarnation: u32,
+    /// The incarnation's folder.
+    pub folder: PathBuf,
+    /// The frozen spec.
+    pub spec: RunSpec,
+    /// The run.
+    pub token: RunToken,
+}
+
+/// Why a run cannot be watched.
+#[derive(Debug, thiserror::Error)]
+pub enum PlaceError {
+    /// The spec cannot be used.
+    #[error("cannot use {path}")]
+    Spec {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: FrameError,
+    },
+    /// The spec names no run.
+    #[error("{path} has no token of 16 bytes")]
+    Token {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The lock file cannot be used.
+    #[error("cannot lock {path}")]
+    Lock {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl Place {
+    /// Reads what is to be watched.
+    ///
+    /// # Errors
+    /// When the spec cannot be read.
+    pub fn open(run_dir: &Path, incarnation: u32) -> Result<Self, PlaceError> {
+        let path = run_dir.join(run::SPEC);
+        let spec: RunSpec = match frame::read(FrameKind::Spec, &path) {
+            Ok(spec) => spec,
+            Err(source) => return Err(PlaceError::Spec { path, source }),
+        };
+        let token = RunToken::from_slice(&spec.token).ok_or(PlaceError::Token { path })?;
+        Ok(Self {
+            run: run_dir.to_path_buf(),
+            incarnation,
+            folder: run_dir.join(incarnation.to_string()),
+            spec,
+            token,
+        })
+    }
+
+    /// Becomes the one watcher of this incarnation for as long as the file is
+    /// open; none when another process is.
+    ///
+    /// # Errors
+    /// When the lock file cannot be made or locked.
+    pub fn lock(&self) -> Result<Option<File>, PlaceError> {
+        let path = self.folder.join(run::WATCH_LOCK);
+        let opened = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(&path);
+        let file = match opened {
+            Ok(file) => file,
+            Err(source) => return Err(PlaceError::Lock { path, source }),
+        };
+        match file.try_lock() {
+            Ok(()) => Ok(Some(file)),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(source)) => Err(PlaceError::Lock { path, source }),
+        }
+    }
+
+    /// Begins this watcher's own segment.
+    ///
+    /// # Errors
+    /// When it cannot be made; nothing is left behind then.
+    pub fn begin_segment(&self) -> io::Result<Segment> {
+        let name = format!(
+            "watch-{}{}",
+            hex(&SegmentId::random().0),
+            run::SEGMENT_SUFFIX
+        );
+        let path = self.folder.join(name);
+        Segment::create(
+            &path,
+            Writer::Watcher,
+            self.token.as_bytes(),
+            self.incarnation,
+        )
+        .inspect_err(|error| {
+            // Ours and without a header, unless somebody had the name before.
+            if error.kind() != io::ErrorKind::AlreadyExists {
+                let _ = fs::remove_file(&path);
+            }
+        })
+    }
+
+    /// The folder of wishes and rule sets.
+    pub fn control(&self) -> PathBuf {
+        self.run.join(run::CONTROL)
+    }
+}

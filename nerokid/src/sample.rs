@@ -1,0 +1,248 @@
+//! Measuring the whole tree of a job from `/proc`.
+//!
+//! CPU time is that of all living processes with what each has waited for
+//! (`cutime`), the shim's included, since the kernel hands the time of an
+//! orphan to it: so the time of ended processes is in the sum without our
+//! having seen them. The same holds for I/O. Sums never fall, even when a
+//! process that ignored its children ends.
+
+use std::fs;
+use std::io::{self, Read as _};
+
+use nero_journal::v1::Sample;
+use nero_model::process::Stat;
+use rustix::param::{clock_ticks_per_second, page_size};
+
+/// Most processes that are looked at in one sample.
+const PROCESSES_MAX: usize = 4096;
+
+/// What the tree of a job uses at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// CPU time so far.
+    pub cpu_ms: u64,
+    /// Resident memory now.
+    pub rss_bytes: u64,
+    /// Bytes read from storage so far.
+    pub read_bytes: u64,
+    /// Bytes written to storage so far.
+    pub written_bytes: u64,
+    /// Living processes.
+    pub processes: u32,
+    /// Their threads.
+    pub threads: u32,
+}
+
+/// Measures trees; `/proc` in life, a table in tests.
+pub trait Measure {
+    /// Adds up the processes below `supervisor` (of which only the time of
+    /// its ended children counts) and the tree of `job`.
+    fn measure(&mut self, supervisor: Option<i32>, job: Option<i32>) -> Usage;
+}
+
+/// Reads `/proc`.
+#[derive(Debug, Default)]
+pub struct Procfs {
+    text: Vec<u8>,
+    todo: Vec<i32>,
+    seen: Vec<i32>,
+}
+
+impl Measure for Procfs {
+    fn measure(&mut self, supervisor: Option<i32>, job: Option<i32>) -> Usage {
+        let mut usage = Usage::default();
+        let mut ticks = 0;
+        self.todo.clear();
+        self.seen.clear();
+        if let Some(pid) = supervisor {
+            if self.read(&format!("/proc/{pid}/stat")).is_ok() {
+                ticks += waited_ticks(&self.text);
+                self.children(pid, 1);
+            }
+        }
+        self.todo.extend(job);
+        while let Some(pid) = self.todo.pop() {
+            if self.seen.contains(&pid) || self.seen.len() >= PROCESSES_MAX {
+                continue;
+            }
+            self.seen.push(pid);
+            if self.read(&format!("/proc/{pid}/stat")).is_err() {
+                continue;
+            }
+            let Some(stat) = Stat::parse(&self.text) else {
+                continue;
+            };
+            ticks += stat.user_ticks + stat.system_ticks + waited_ticks(&self.text);
+            if matches!(stat.state, b'Z' | b'X' | b'x') {
+                continue;
+            }
+            usage.processes += 1;
+            usage.threads += stat.threads;
+            usage.rss_bytes += stat.rss_pages * page_size() as u64;
+            self.io(pid, &mut usage);
+            self.children(pid, stat.threads);
+        }
+        usage.cpu_ms = ticks * 1000 / clock_ticks_per_second().max(1);
+        usage
+    }
+}
+
+impl Procfs {
+    /// A file of `/proc` into `text`.
+    fn read(&mut self, path: &str) -> io::Result<()> {
+        self.text.clear();
+        fs::File::open(path)?.read_to_end(&mut self.text)?;
+        Ok(())
+    }
+
+    /// Adds the children of a process, whichever thread made them.
+    fn children(&mut self, pid: i32, threads: u32) {
+        if threads <= 1 {
+            self.children_of_thread(pid, pid);
+            return;
+        }
+        let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else {
+            return;
+        };
+        for task in tasks.flatten() {
+            let thread = task.file_name().to_str().and_then(|name| name.parse().ok());
+            if let Some(thread) = thread {
+                self.children_of_thread(pid, thread);
+            }
+        }
+    }
+
+    fn children_of_thread(&mut self, pid: i32, thread: i32) {
+        if self
+            .read(&format!("/proc/{pid}/task/{thread}/children"))
+            .is_err()
+        {
+            return;
+        }
+        let pids = self.text.split(|byte| *byte == b' ');
+        self.todo
+            .extend(pids.filter_map(|pid| std::str::from_utf8(pid).ok()?.parse::<i32>().ok()));
+    }
+
+    fn io(&mut self, pid: i32, usage: &mut Usage) {
+        // Best effort: the kernel may be built without, or the process not ours.
+        if self.read(&format!("/proc/{pid}/io")).is_err() {
+            return;
+        }
+        for line in self.text.split(|byte| *byte == b'\n') {
+            let count = |rest: &[u8]| std::str::from_utf8(rest).ok()?.parse::<u64>().ok();
+            if let Some(rest) = line.strip_prefix(b"read_bytes: ") {
+                usage.read_bytes += count(rest).unwrap_or(0);
+            } else if let Some(rest) = line.strip_prefix(b"write_bytes: ") {
+                usage.written_bytes += count(rest).unwrap_or(0);
+            }
+        }
+    }
+}
+
+/// `cutime` and `cstime` of a line of `/proc/PID/stat`, fields 16 and 17.
+fn waited_ticks(line: &[u8]) -> u64 {
+    let Some(close) = line.iter().rposition(|byte| *byte == b')') else {
+        return 0;
+    };
+    line[close..]
+        .split(|byte| *byte == b' ')
+        .skip(14)
+        .take(2)
+        .filter_map(|field| std::str::from_utf8(field).ok()?.parse::<u64>().ok())
+        .sum()
+}
+
+/// Makes samples of what is measured: rates, peaks, sums that never fall.
+#[derive(Debug, Default)]
+pub struct Sampler {
+    last: Option<(u64, Sample)>,
+}
+
+impl Sampler {
+    /// Goes on from an earlier watcher's last sample.
+    pub fn new(last: Option<(u64, Sample)>) -> Self {
+        Self { last }
+    }
+
+    /// The sample of this moment. `since_ms` is when the job was started.
+    pub fn sample(&mut self, usage: Usage, now_ms: u64, since_ms: u64) -> Sample {
+        let before = self.last.as_ref();
+        let last = before.map_or_else(Sample::default, |(_, sample)| *sample);
+        let cpu_ms = usage.cpu_ms.max(last.cpu_ms);
+        let elapsed = now_ms.saturating_sub(before.map_or(since_ms, |(then, _)| *then));
+        let sample = Sample {
+            cpu_cores: if elapsed == 0 {
+                0.0
+            } else {
+                (cpu_ms - last.cpu_ms) as f64 / elapsed as f64
+            },
+            cpu_ms,
+            rss_bytes: usage.rss_bytes,
+            peak_rss_bytes: usage.rss_bytes.max(last.peak_rss_bytes),
+            read_bytes: usage.read_bytes.max(last.read_bytes),
+            written_bytes: usage.written_bytes.max(last.written_bytes),
+            processes: usage.processes,
+            threads: usage.threads,
+            ..Sample::default()
+        };
+        self.last = Some((now_ms, sample));
+        sample
+    }
+
+    /// The last sample.
+    pub fn last(&self) -> Option<&Sample> {
+        self.last.as_ref().map(|(_, sample)| sample)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn rates_are_between_samples_and_sums_never_fall() {
+        let mut sampler = Sampler::default();
+        let usage = |cpu_ms, rss_bytes| Usage {
+            cpu_ms,
+            rss_bytes,
+            ..Usage::default()
+        };
+        let first = sampler.sample(usage(500, 10), 2000, 1000);
+        assert_eq!((first.cpu_cores, first.cpu_ms), (0.5, 500));
+        let second = sampler.sample(usage(2500, 30), 3000, 1000);
+        assert_eq!((second.cpu_cores, second.peak_rss_bytes), (2.0, 30));
+        let third = sampler.sample(usage(1000, 20), 4000, 1000);
+        assert_eq!((third.cpu_cores, third.cpu_ms), (0.0, 2500));
+        assert_eq!((third.rss_bytes, third.peak_rss_bytes), (20, 30));
+    }
+
+    #[test]
+    fn a_real_tree_is_measured() {
+        let mut child = Command::new("sh")
+            .args(["-c", "exec 3<&0; cat <&3 & cat"])
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut procfs = Procfs::default();
+        let pid = child.id() as i32;
+        let mut usage = Usage::default();
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        while usage.processes != 3 && std::time::Instant::now() < deadline {
+            usage = procfs.measure(None, Some(pid));
+        }
+        assert_eq!((usage.processes, usage.threads), (3, 3));
+        assert!(usage.rss_bytes > 100_000);
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        assert_eq!(procfs.measure(None, Some(pid)).processes, 0);
+    }
+
+    #[test]
+    fn waited_time_is_read_behind_odd_names() {
+        let line = b"12 (a) b (c) S 1 12 13 0 -1 4194560 1 2 3 4 50 60 7 8 20 0 7 0 987 1000 42 18";
+        assert_eq!(waited_ticks(line), 15);
+        assert_eq!(waited_ticks(b""), 0);
+    }
+}

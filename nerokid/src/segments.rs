@@ -1,0 +1,91 @@
+//! Reading the segments of a run from its folders, in bounded memory.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use nero_journal::{HEADER_BYTES, Header, PAYLOAD_BYTES_MAX, RECORD_OVERHEAD, Reader, Record};
+use nero_model::paths::run::SEGMENT_SUFFIX;
+
+/// Bytes read at once; grows up to one record when that is longer.
+const BLOCK_BYTES: usize = 64 * 1024;
+const BLOCK_BYTES_MAX: usize = PAYLOAD_BYTES_MAX + RECORD_OVERHEAD;
+
+/// Calls `each` with every good record of a segment, in order; its header.
+/// None when it has no good header: it was never really begun.
+///
+/// # Errors
+/// When the file cannot be read.
+pub fn for_each(path: &Path, mut each: impl FnMut(&Record<'_>)) -> io::Result<Option<Header>> {
+    let file = File::open(path)?;
+    let mut buffer = vec![0; HEADER_BYTES];
+    let got = read_at(&file, &mut buffer, 0)?;
+    let Ok(header) = Header::parse(&buffer[..got]) else {
+        return Ok(None);
+    };
+    let mut offset = HEADER_BYTES as u64;
+    let mut chain = header.chain;
+    let mut size = BLOCK_BYTES;
+    loop {
+        buffer.resize(size, 0);
+        let got = read_at(&file, &mut buffer, offset)?;
+        let mut reader = Reader::new(&buffer[..got], offset, chain);
+        for record in &mut reader {
+            each(&record);
+        }
+        let moved = reader.offset() != offset;
+        (offset, chain) = (reader.offset(), Reader::chain(&reader));
+        if got < size {
+            // The file's end: what is left is torn, or not written yet.
+            return Ok(Some(header));
+        }
+        if !moved {
+            if size == BLOCK_BYTES_MAX {
+                return Ok(Some(header));
+            }
+            size = BLOCK_BYTES_MAX;
+        }
+    }
+}
+
+/// Names of an incarnation's segments that begin with `prefix`, in the order
+/// in which they were begun.
+///
+/// # Errors
+/// When the folder or a header cannot be read.
+pub fn list(folder: &Path, prefix: &str) -> io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let name = name.as_encoded_bytes();
+        if !(name.starts_with(prefix.as_bytes()) && name.ends_with(SEGMENT_SUFFIX.as_bytes())) {
+            continue;
+        }
+        let path = entry.path();
+        let mut head = [0; HEADER_BYTES];
+        let got = read_at(&File::open(&path)?, &mut head, 0)?;
+        if let Ok(header) = Header::parse(&head[..got]) {
+            found.push((header.wall_ns, header.mono_ns, path));
+        }
+    }
+    found.sort();
+    // Within one start of the machine the monotonic time decides.
+    found.sort_by_key(|(_, mono_ns, _)| *mono_ns);
+    Ok(found.into_iter().map(|(_, _, path)| path).collect())
+}
+
+/// Fills `buffer` from `offset` on, as far as the file goes.
+fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match file.read_at(&mut buffer[filled..], offset + filled as u64) {
+            Ok(0) => break,
+            Ok(more) => filled += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}

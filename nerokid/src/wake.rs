@@ -1,0 +1,170 @@
+//! What may end a watcher's sleep: files that change, processes that end.
+
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use nero_model::ProcessId;
+use nero_model::paths::run;
+use rustix::fs::fstatfs;
+use tokio::io::unix::AsyncFd;
+
+use crate::life::{self, Life};
+use crate::link::LinkEvent;
+use crate::notify::{Changes, Notify, Watched};
+use crate::place::Place;
+use crate::readable::register;
+use crate::segments;
+
+/// Between looks at files about which the kernel may be silent.
+const LOOK_MS: u64 = 1_000;
+
+/// Why the watcher woke.
+#[derive(Debug)]
+pub enum Wake {
+    /// Files changed.
+    Changed(Changes),
+    /// The shim, or after it the job, ended.
+    Ended,
+    /// A time has come.
+    Time,
+    /// The line to neromum has something.
+    Link(Option<LinkEvent>),
+}
+
+/// Watches files and processes.
+#[derive(Debug)]
+pub struct Waker {
+    notify: Option<Notify>,
+    /// Whether the kernel hears of every write to these files.
+    local: bool,
+    process: Option<(ProcessId, AsyncFd<OwnedFd>)>,
+    /// Nobody's end can be waited for: look from time to time.
+    blind: bool,
+}
+
+impl Waker {
+    /// One that watches nothing, for runs that are over.
+    pub fn blind() -> Self {
+        Self {
+            notify: None,
+            local: false,
+            process: None,
+            blind: true,
+        }
+    }
+
+    /// For a live run.
+    pub fn new(place: &Place, life: &Life) -> Self {
+        let mut waker = Self {
+            notify: Notify::new().ok(),
+            local: is_local(place),
+            process: None,
+            blind: false,
+        };
+        if let Some(notify) = &mut waker.notify {
+            let claim = place.folder.join(run::CLAIM);
+            let complete = notify.watch(&place.folder, Watched::Folder).is_ok()
+                && notify.watch(&claim, Watched::Life).is_ok();
+            // Without these the kernel's word is incomplete.
+            waker.local &= complete;
+            // The folder may come later, with the first wish.
+            let _ = notify.watch(&place.control(), Watched::Control);
+        }
+        waker.follow(place, life);
+        waker
+    }
+
+    /// Watches what there is by now: logs, a launcher's segment, whoever is
+    /// still alive of shim and job.
+    pub fn follow(&mut self, place: &Place, life: &Life) {
+        if let Some(notify) = &mut self.notify {
+            for log in [run::STDOUT, run::STDERR] {
+                // A log that does not exist yet is a change of the folder.
+                let _ = notify.watch(&place.folder.join(log), Watched::Log);
+            }
+            for prefix in ["launcher-", "mum-"] {
+                for path in segments::list(&place.folder, prefix).unwrap_or_default() {
+                    let _ = notify.watch(&path, Watched::Life);
+                }
+            }
+        }
+        let known = self.process.as_ref().map(|(process, _)| *process);
+        for process in [life.shim, life.job].into_iter().flatten() {
+            if known == Some(process) {
+                self.blind = false;
+                return;
+            }
+            let fd = life::pidfd(&process).and_then(|fd| register(fd).ok());
+            if let Some(fd) = fd {
+                self.process = Some((process, fd));
+                self.blind = false;
+                return;
+            }
+        }
+        self.process = None;
+        self.blind = true;
+    }
+
+    /// Whether no process can be waited for.
+    pub fn is_blind(&self) -> bool {
+        self.blind
+    }
+
+    /// When to look at files without being told.
+    pub fn look_due_ms(&self, now_ms: u64) -> Option<u64> {
+        let trusted = self.notify.is_some() && self.local && !self.blind;
+        (!trusted).then_some(now_ms + LOOK_MS)
+    }
+
+    /// Sleeps until a file changes or the process ends. For the first
+    /// `pause_ms`, and while `deaf`, only the process counts.
+    pub async fn wake(&mut self, pause_ms: u64, deaf: bool) -> Wake {
+        let ended = async {
+            match &self.process {
+                Some((_, fd)) => match fd.readable().await {
+                    Ok(_) | Err(_) => Wake::Ended,
+                },
+                None => std::future::pending().await,
+            }
+        };
+        let changed = async {
+            if pause_ms > 0 {
+                tokio::time::sleep(Duration::from_millis(pause_ms)).await;
+            }
+            match &mut self.notify {
+                Some(notify) if !deaf => notify.changed().await,
+                _ => std::future::pending().await,
+            }
+        };
+        let changed = tokio::select! {
+            wake = ended => return wake,
+            changed = changed => changed,
+        };
+        match changed {
+            Ok(changes) => Wake::Changed(changes),
+            Err(_) => {
+                self.notify = None;
+                Wake::Time
+            }
+        }
+    }
+}
+
+/// File systems on which every write is one of this machine's.
+fn is_local(place: &Place) -> bool {
+    const LOCAL: [u32; 9] = [
+        0xef53,      // ext2, ext3, ext4
+        0x5846_5342, // xfs
+        0x9123_683e, // btrfs
+        0x0102_1994, // tmpfs
+        0x8584_58f6, // ramfs
+        0x794c_7630, // overlayfs
+        0xf2f5_2010, // f2fs
+        0x2fc1_2fc1, // zfs
+        0xca45_1a4e, // bcachefs
+    ];
+    std::fs::File::open(&place.folder)
+        .ok()
+        .and_then(|folder| fstatfs(folder).ok())
+        .is_some_and(|found| LOCAL.contains(&(found.f_type as u32)))
+}

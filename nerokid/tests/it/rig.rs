@@ -1,0 +1,261 @@
+//! A run folder whose "shim" and "job" are children of the test, and watchers
+//! that are the real program. Everything is ended when the rig is dropped.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use nero_journal::frame::{self, FrameKind};
+use nero_journal::v1::{self, RecordKind};
+use nero_journal::{Clocks, Record, Segment, Writer};
+use nero_model::ids::RunToken;
+use nero_model::{DeploymentId, ProcessId};
+use nero_wire::v1::RunSpec;
+use nerokid::segments;
+
+/// How long anything may take before a test gives up.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// Looks until there is something; `seen` says what was there instead.
+#[track_caller]
+pub fn until<T>(what: &str, mut look: impl FnMut() -> Result<T, String>) -> T {
+    let began = Instant::now();
+    loop {
+        match look() {
+            Ok(found) => return found,
+            Err(seen) if began.elapsed() > DEADLINE => panic!("no {what}; last seen: {seen}"),
+            Err(_) => std::thread::sleep(Duration::from_millis(2)),
+        }
+    }
+}
+
+/// A child that is killed when it is dropped.
+pub struct Process(pub Child);
+
+impl Process {
+    pub fn id(&self) -> ProcessId {
+        ProcessId::of(self.0.id() as i32).unwrap()
+    }
+
+    pub fn kill(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+
+    /// Waits for its end.
+    #[track_caller]
+    pub fn ended(&mut self) -> ExitStatus {
+        until("end of the process", || {
+            self.0.try_wait().unwrap().ok_or_else(|| "alive".to_owned())
+        })
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// A process that waits for ever.
+pub fn idle() -> Process {
+    let mut command = Command::new("cat");
+    command.stdin(Stdio::piped()).stdout(Stdio::null());
+    Process(command.spawn().unwrap())
+}
+
+/// A run that is live as long as its shim is.
+pub struct Rig {
+    pub folder: tempfile::TempDir,
+    pub spec: RunSpec,
+    pub shim: Process,
+    pub job: Process,
+    pub claim: Segment,
+    pub stdout: File,
+    pub stderr: File,
+}
+
+impl Rig {
+    /// A run with this spec (ids are filled in) whose job is `job`.
+    pub fn new(spec: RunSpec) -> Self {
+        Self::with_job(spec, idle())
+    }
+
+    pub fn with_job(spec: RunSpec, job: Process) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let token = RunToken::random();
+        let spec = RunSpec {
+            token: token.to_vec(),
+            deployment: DeploymentId::random().to_vec(),
+            experiment: 144,
+            number: 2,
+            ..spec
+        };
+        let inc = folder.path().join("1");
+        fs::create_dir_all(&inc).unwrap();
+        fs::create_dir_all(folder.path().join("control")).unwrap();
+        frame::create(FrameKind::Spec, &folder.path().join("spec"), &spec).unwrap();
+        let open = |name: &str| {
+            let mut options = OpenOptions::new();
+            options
+                .create(true)
+                .append(true)
+                .open(inc.join(name))
+                .unwrap()
+        };
+        let (stdout, stderr) = (open("stdout.log"), open("stderr.log"));
+        let mut claim =
+            Segment::create(&inc.join("claim"), Writer::Shim, token.as_bytes(), 1).unwrap();
+        let shim = idle();
+        let claimed = v1::Claimed {
+            shim: Some(shim.id().into()),
+            launcher: None,
+            time_limit_ms: 0,
+        };
+        claim
+            .append(RecordKind::Claimed, Clocks::now(), &claimed)
+            .unwrap();
+        let started = v1::JobStarted {
+            job: Some(job.id().into()),
+        };
+        claim
+            .append(RecordKind::JobStarted, Clocks::now(), &started)
+            .unwrap();
+        Self {
+            folder,
+            spec,
+            shim,
+            job,
+            claim,
+            stdout,
+            stderr,
+        }
+    }
+
+    pub fn inc(&self) -> PathBuf {
+        self.folder.path().join("1")
+    }
+
+    /// The job prints.
+    pub fn print(&mut self, text: &str) {
+        self.stdout.write_all(text.as_bytes()).unwrap();
+    }
+
+    /// The run ends as it should: records, then the shim leaves.
+    pub fn end(&mut self) {
+        self.job.kill();
+        let exited = v1::JobExited::default();
+        let clocks = Clocks::now();
+        self.claim
+            .append(RecordKind::JobExited, clocks, &exited)
+            .unwrap();
+        let gone = v1::TreeGone::default();
+        self.claim
+            .append(RecordKind::TreeGone, clocks, &gone)
+            .unwrap();
+        self.shim.kill();
+    }
+
+    /// A watcher, with an empty environment.
+    pub fn watcher(&self, socket: Option<&std::path::Path>) -> Process {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_nerokid"));
+        if let Some(socket) = socket {
+            command.arg("--socket").arg(socket);
+        }
+        command.arg("watch").arg(self.folder.path()).arg("1");
+        Process(command.env_clear().spawn().unwrap())
+    }
+
+    /// Every record of the watchers, in order, one segment after another.
+    pub fn records(&self) -> Vec<Vec<Written>> {
+        let paths = segments::list(&self.inc(), "watch-").unwrap();
+        paths
+            .iter()
+            .map(|path| {
+                let mut records = Vec::new();
+                segments::for_each(path, |record| records.push(Written::new(record))).unwrap();
+                records
+            })
+            .collect()
+    }
+
+    /// All points of all watchers: name, step, generation, value.
+    pub fn points(&self) -> Vec<(String, f64, u32, f64)> {
+        let mut points = Vec::new();
+        for segment in self.records() {
+            let mut names = Vec::new();
+            for metrics in segment.iter().filter_map(Written::metrics) {
+                names.extend(metrics.names.iter().cloned());
+                for (at, index) in metrics.series.iter().enumerate() {
+                    points.push((
+                        names[*index as usize].clone(),
+                        metrics.steps[at],
+                        metrics.generation.get(at).copied().unwrap_or(0),
+                        metrics.values[at],
+                    ));
+                }
+            }
+        }
+        points
+    }
+
+    /// Waits until the points are as many.
+    #[track_caller]
+    pub fn points_are(&self, count: usize) -> Vec<(String, f64, u32, f64)> {
+        until("points", || {
+            let points = self.points();
+            if points.len() == count {
+                Ok(points)
+            } else {
+                Err(format!("{} of {count} points", points.len()))
+            }
+        })
+    }
+
+    /// The messages of one kind.
+    pub fn all<M: prost::Message + Default>(&self, kind: RecordKind) -> Vec<M> {
+        let records = self.records().into_iter().flatten();
+        records
+            .filter(|record| i32::from(record.kind) == kind as i32)
+            .map(|record| M::decode(record.payload.as_slice()).unwrap())
+            .collect()
+    }
+
+    /// Waits for the first message of one kind that fits.
+    #[track_caller]
+    pub fn wait_for<M: prost::Message + Default + std::fmt::Debug>(
+        &self,
+        kind: RecordKind,
+        fits: impl Fn(&M) -> bool,
+    ) -> M {
+        until(kind.as_str_name(), || {
+            let all = self.all::<M>(kind);
+            let seen = format!("{all:?}");
+            all.into_iter().find(|one| fits(one)).ok_or(seen)
+        })
+    }
+}
+
+/// A record, owned.
+#[derive(Clone, Debug)]
+pub struct Written {
+    pub kind: u16,
+    pub payload: Vec<u8>,
+}
+
+impl Written {
+    fn new(record: &Record<'_>) -> Self {
+        Self {
+            kind: record.kind,
+            payload: record.payload.to_vec(),
+        }
+    }
+
+    pub fn metrics(&self) -> Option<v1::Metrics> {
+        use prost::Message as _;
+        (i32::from(self.kind) == RecordKind::Metrics as i32)
+            .then(|| v1::Metrics::decode(self.payload.as_slice()).unwrap())
+    }
+}

@@ -108,10 +108,7 @@ impl Selector {
     /// sources are read again before picking.
     pub fn uses_fact(&self, fact: Fact) -> bool {
         self.elements.iter().any(|element| match &element.meaning {
-            Meaning::Open(expr) => expr
-                .as_ref()
-                .as_ref()
-                .is_ok_and(|e| e.facts().contains(fact)),
+            Meaning::Open(expr) => expr.as_ref().as_ref().is_ok_and(|e| e.may_use(fact)),
             Meaning::Word(Word::State(_)) => fact == Fact::State,
             Meaning::Name(_) | Meaning::Digits(_) | Meaning::Word(Word::All | Word::Last) => false,
         })

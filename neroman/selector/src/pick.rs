@@ -125,7 +125,10 @@ impl<C: Catalogue> Picking<'_, C> {
                 .glob(&glob, None)
                 .ok_or_else(|| self.unknown_name(text, span));
         }
-        let expr = expr.map_err(|error| SelectorError::in_expression(error.clone(), span.start))?;
+        let expr = expr.map_err(|error| {
+            let error = SelectorError::in_expression(error.clone(), span.start);
+            self.perhaps_a_name(text, error)
+        })?;
         self.expression(expr, element)
     }
 

@@ -64,6 +64,18 @@ impl<C: Catalogue> Picking<'_, C> {
         }
     }
 
+    /// The error of something that is no expression, with the name that was
+    /// perhaps meant.
+    pub fn perhaps_a_name(&self, text: &str, error: SelectorError) -> SelectorError {
+        let names = (0..self.catalogue.len()).map(|row| self.catalogue.name(row));
+        match suggest(text, names) {
+            Some(near) if error.kind == SelectorErrorKind::Syntax => {
+                error.hint(format!("did you mean the experiment `{near}`?"))
+            }
+            Some(_) | None => error,
+        }
+    }
+
     pub fn unknown_in_collection(&self, collection: &str, rest: &str, span: Span) -> SelectorError {
         let error = nothing(
             span,

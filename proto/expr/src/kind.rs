@@ -242,7 +242,11 @@ pub(crate) fn check_pattern(
     match kind_of(left.0, names) {
         kind @ (Kind::Time | Kind::Condition) => {
             let what = format!("`{}` is {} and has no text", left.1.of(text), kind.noun());
-            return Err(mismatch(left.1, what));
+            let error = mismatch(left.1, what);
+            return Err(match kind {
+                Kind::Time => error.hint("times are compared with `<` and `>`"),
+                _ => error,
+            });
         }
         Kind::Number | Kind::Text | Kind::Any => {}
     }

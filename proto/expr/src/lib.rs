@@ -217,26 +217,31 @@ impl Expr {
         &self.picks
     }
 
+    /// Whether `fact` is named, or loosely so by a name that may turn out to be
+    /// a parameter or metric instead.
+    pub fn may_use(&self, fact: Fact) -> bool {
+        self.facts.contains(fact)
+            || (self.names.iter()).any(|name| bind::loose_fact(name) == Some(fact))
+    }
+
     /// Whether time alone can change the outcome: ages, `now`, `runtime` ….
     pub fn uses_clock(&self) -> bool {
         let mut uses = false;
-        self.root.walk(&mut |node| {
-            uses |= match node {
-                Node::Now => true,
-                Node::Fact(fact) => {
-                    fact.source() == FactSource::Clock || fact.kind() == FactKind::Time
-                }
-                _ => false,
-            }
-        });
-        uses
+        self.root.walk(&mut |node| uses |= *node == Node::Now);
+        let moves =
+            |fact: Fact| fact.source() == FactSource::Clock || fact.kind() == FactKind::Time;
+        uses || Fact::ALL
+            .into_iter()
+            .any(|fact| moves(fact) && self.may_use(fact))
     }
 
-    /// Whether it cannot be decided without samples of the job (`cpu mem disk`).
+    /// Whether samples of the job (`cpu mem disk`) may be needed to decide it.
     pub fn uses_samples(&self) -> bool {
-        self.facts
-            .iter()
-            .any(|fact| fact.source() == FactSource::Sample)
+        let sampled = |fact: &Fact| fact.source() == FactSource::Sample;
+        Fact::ALL
+            .into_iter()
+            .filter(sampled)
+            .any(|fact| self.may_use(fact))
     }
 }
 

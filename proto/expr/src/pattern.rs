@@ -85,6 +85,7 @@ impl Pattern {
         let regex = RegexBuilder::new(text)
             .unicode(false)
             .size_limit(PATTERN_BYTES_MAX)
+            .dfa_size_limit(PATTERN_BYTES_MAX)
             .nest_limit(40)
             .build()
             .map_err(|error| one_line(&error))?;

@@ -3,6 +3,7 @@
 use std::fmt::{self, Write as _};
 
 use crate::ast::{Asked, NameRef, Node, Pick, PickRef};
+use crate::fact::{Fact, FactKind, signal_number};
 use crate::lex::is_plain_name;
 use crate::number::print_instant;
 
@@ -41,6 +42,11 @@ impl Printer<'_> {
                 self.below(out, inner)
             }
             Node::Arith(op, pair) => self.pair(out, pair, op.sign()),
+            Node::Compare(op, pair) if op.is_equality() && self.would_be_text(pair) => {
+                self.value(out, &pair[0])?;
+                write!(out, " {} ", op.sign())?;
+                self.in_parentheses(out, &pair[1])
+            }
             Node::Compare(op, pair) => self.pair(out, pair, op.sign()),
             Node::Glob(left, glob) => {
                 self.value(out, left)?;
@@ -52,6 +58,31 @@ impl Printer<'_> {
             }
             Node::And(parts) => self.list(out, parts, " && "),
             Node::Or(parts) => self.list(out, parts, " || "),
+        }
+    }
+
+    /// Whether the right side, printed bare, would be read as text or as the name
+    /// of a signal: `name == (other)`.
+    fn would_be_text(&self, pair: &[Node; 2]) -> bool {
+        let (Node::Fact(left), right) = (&pair[0], &pair[1]) else {
+            return false;
+        };
+        let word = match right {
+            Node::Name(slot) => {
+                let name = &self.names[usize::from(*slot)];
+                if name.asked != Asked::Any {
+                    return false;
+                }
+                &*name.text
+            }
+            Node::Fact(fact) => fact.word(),
+            Node::Bool(_) | Node::Now => "",
+            _ => return false,
+        };
+        match (left, left.kind()) {
+            (Fact::Signal, _) => signal_number(word).is_some(),
+            (_, FactKind::Text) => true,
+            (_, FactKind::Number | FactKind::Seconds | FactKind::Bytes | FactKind::Time) => false,
         }
     }
 
@@ -83,7 +114,7 @@ impl Printer<'_> {
     /// name in backticks would be read as a value instead.
     fn value(&self, out: &mut String, node: &Node) -> fmt::Result {
         match node {
-            Node::Is(_) | Node::Pick(_) => self.in_parentheses(out, node),
+            Node::Is(_) | Node::Pick(_) | Node::Not(_) => self.in_parentheses(out, node),
             _ => self.below(out, node),
         }
     }

@@ -77,6 +77,10 @@ fn errors_point_at_the_place() {
             "no parameter or metric is called `eror_rate`\n  101, eror_rate > 3\n       ^^^^^^^^^\nhint: did you mean `error_rate`?",
         ),
         (
+            "103,al alone",
+            "`alone` is not expected here\n  103,al alone\n         ^^^^^\nhint: did you mean the experiment `all alone`?",
+        ),
+        (
             "101 - 103",
             "`101 - 103` is a number, not a condition\n  101 - 103\n  ^^^^^^^^^\nhint: a range of numbers is written without blanks and stands in selectors only: `101-103`",
         ),

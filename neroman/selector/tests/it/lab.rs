@@ -166,7 +166,7 @@ pub fn lab() -> Lab {
         ("lang", "144"),
         ("lang", "deep/name"),
         ("lang", "it`s"),
-        ("", "alone"),
+        ("", "all alone"),
         ("", "lr"),
     ];
     // Number 108 is missing.

@@ -83,6 +83,19 @@ fn equality_is_of_numbers_as_numbers_else_of_text() {
 }
 
 #[test]
+fn a_name_that_looks_like_a_number_is_compared_as_text() {
+    let run = Run::new().fact(Fact::Name, Value::Text("010"));
+    table(
+        &run,
+        &[
+            ("name == 010", True),
+            ("name = 010", True),
+            ("name == 10", False),
+        ],
+    );
+}
+
+#[test]
 fn globs_and_regular_expressions_look_at_text() {
     table(
         &a_run(),

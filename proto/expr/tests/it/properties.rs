@@ -25,6 +25,8 @@ fn expression() -> impl Strategy<Value = String> {
             (inner.clone(), " (>|==|<) ", inner.clone())
                 .prop_map(|(l, op, r)| format!("({l}{op}{r})")),
             inner.clone().prop_map(|e| format!("({e})")),
+            inner.clone().prop_map(|e| format!("name == ({e})")),
+            inner.clone().prop_map(|e| format!("signal != {e}")),
             inner.clone().prop_map(|e| format!("!{e}")),
             inner.clone().prop_map(|e| format!("-{e}")),
             (inner.clone(), "(=|=~)[a-c*0-9]{1,4}").prop_map(|(l, glob)| format!("{l}{glob}")),

@@ -1,0 +1,187 @@
+//! Operators and their sides made into nodes, with the refusals that need both.
+
+use super::{Level, Parser, Part};
+use crate::ast::{ArithOp, CompareOp, Node};
+use crate::error::{ExprError, Span};
+use crate::fact::{Fact, FactKind, signal_number};
+use crate::kind::{check_arith, check_compare, check_condition, check_pattern};
+use crate::lex::Tok;
+
+impl Parser<'_> {
+    /// `a < b < c`, with what it should have been when that is plain to see.
+    pub(super) fn chain_error(&self, left: &Part, sign: Span) -> ExprError {
+        let error = self.syntax(sign, "comparisons do not chain");
+        let middle = match &left.node {
+            Node::Compare(_, _) => left.span.of(self.text).rsplit(['<', '>', '=']).next(),
+            _ => None,
+        };
+        let middle = middle.map_or("", str::trim);
+        let first = left.span.of(self.text);
+        match middle {
+            "" => error.hint("join two comparisons with `&&`"),
+            _ => error.hint(format!(
+                "write `{first} && {middle} {} …`",
+                sign.of(self.text)
+            )),
+        }
+    }
+
+    pub(super) fn join(
+        &self,
+        left: Part,
+        right: Part,
+        level: Level,
+        joined: bool,
+    ) -> Result<Part, ExprError> {
+        self.check_operand(&right)?;
+        let span = left.span.to(right.span);
+        let mut height = left.height.max(right.height + 1);
+        let node = match (left.node, joined, level) {
+            (Node::And(mut parts), true, Level::And) => {
+                parts.push(right.node);
+                Node::And(parts)
+            }
+            (Node::Or(mut parts), true, Level::Or) => {
+                parts.push(right.node);
+                Node::Or(parts)
+            }
+            (first, _, level) => {
+                height = height.max(left.height + 1);
+                let parts = vec![first, right.node];
+                if level == Level::And {
+                    Node::And(parts)
+                } else {
+                    Node::Or(parts)
+                }
+            }
+        };
+        self.part(node, span, height)
+    }
+
+    pub(super) fn check_operand(&self, part: &Part) -> Result<(), ExprError> {
+        check_condition(&part.node, part.span, &self.names, self.text)
+    }
+
+    pub(super) fn arith(&self, left: Part, tok: &Tok, right: Part) -> Result<Part, ExprError> {
+        let op = match tok {
+            Tok::Plus => ArithOp::Add,
+            Tok::Minus => ArithOp::Sub,
+            Tok::Star => ArithOp::Mul,
+            Tok::Slash => ArithOp::Div,
+            _ => ArithOp::Rem,
+        };
+        let (l, r) = ((&left.node, left.span), (&right.node, right.span));
+        check_arith(op, l, r, &self.names, self.text)?;
+        self.pair(left, right, |pair| Node::Arith(op, pair))
+    }
+
+    pub(super) fn compare(
+        &self,
+        left: Part,
+        op: CompareOp,
+        right: Part,
+    ) -> Result<Part, ExprError> {
+        let (l, r) = ((&left.node, left.span), (&right.node, right.span));
+        check_compare(op, l, r, &self.names, self.text)?;
+        self.pair(left, right, |pair| Node::Compare(op, pair))
+    }
+
+    /// Right of `==` and `!=` a bare word beside a text fact is text, and beside
+    /// `signal` the name of a signal; `param.x` is not bare.
+    pub(super) fn bare_word(&mut self, left: &Node, op: CompareOp) -> Option<Part> {
+        let Node::Fact(fact) = *left else {
+            return None;
+        };
+        let ends = !matches!(self.peek_second(), Some(Tok::Open | Tok::At));
+        if !op.is_equality() || !ends || !matches!(self.peek(), Some(Tok::Word)) {
+            return None;
+        }
+        let span = self.here();
+        let word = span.of(self.text);
+        if word.starts_with("param.") || word.starts_with("metric.") {
+            return None;
+        }
+        let node = match (fact, fact.kind()) {
+            (Fact::Signal, _) => signal_node(word)?,
+            (_, FactKind::Text) => Node::Text(word.into()),
+            (_, FactKind::Number | FactKind::Seconds | FactKind::Bytes | FactKind::Time) => {
+                return None;
+            }
+        };
+        self.next += 1;
+        Some(Part {
+            node,
+            span,
+            height: 1,
+        })
+    }
+
+    pub(super) fn pattern(&mut self, left: Part, tok: Tok, sign: Span) -> Result<Part, ExprError> {
+        let l = (&left.node, left.span);
+        let span = left.span.to(sign);
+        let height = left.height + 1;
+        let node = match tok {
+            Tok::Glob(glob) => {
+                if let (Node::Fact(Fact::Signal), Some(number)) =
+                    (&left.node, signal_node(glob.as_str()))
+                {
+                    let pair = Box::new([left.node, number]);
+                    return self.part(Node::Compare(CompareOp::Equal, pair), span, height);
+                }
+                check_pattern(l, Some((&glob, sign)), &self.names, self.text)?;
+                Node::Glob(Box::new(left.node), glob)
+            }
+            Tok::Match(pattern) => {
+                check_pattern(l, None, &self.names, self.text)?;
+                Node::Match(Box::new(left.node), pattern)
+            }
+            other => return Err(self.syntax(sign, format!("{other:?} is no pattern"))),
+        };
+        self.part(node, span, height)
+    }
+
+    /// `x for 10m` and `x after 2h`: read to the end, then refused.
+    pub(super) fn held(&mut self, left: Part, sign: Span) -> Result<Part, ExprError> {
+        let word = sign.of(self.text);
+        self.check_operand(&left)?;
+        let span = self.here();
+        match self.take().map(|token| token.tok) {
+            Some(Tok::Number(_)) => {
+                self.note_not_built(sign.to(span), &format!("`{word}`"));
+                Ok(left)
+            }
+            _ => {
+                let error = self.syntax(span, format!("a duration is expected behind `{word}`"));
+                Err(error.hint(format!("such as `{word} 10m`")))
+            }
+        }
+    }
+
+    /// `!` binds tightest, so `!x > 3` is a mistake that looks right.
+    pub(super) fn check_negated(&self, inner: &Part) -> Result<(), ExprError> {
+        let compared = self.operator() == Some(Level::Compare);
+        self.check_operand(inner).map_err(|error| {
+            if compared {
+                error.hint("`!` reaches no further than the next word: write `!(…)`")
+            } else {
+                error
+            }
+        })
+    }
+
+    pub(super) fn pair(
+        &self,
+        left: Part,
+        right: Part,
+        node: impl FnOnce(Box<[Node; 2]>) -> Node,
+    ) -> Result<Part, ExprError> {
+        let span = left.span.to(right.span);
+        let height = left.height.max(right.height) + 1;
+        self.part(node(Box::new([left.node, right.node])), span, height)
+    }
+}
+
+fn signal_node(word: &str) -> Option<Node> {
+    let number = signal_number(word)?;
+    Some(Node::Number(f64::from(number), number.to_string().into()))
+}

@@ -1,0 +1,289 @@
+//! What a value is written as: literals, words of the language, names, functions.
+
+use jiff::civil::Time;
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, ToSpan};
+
+use super::{Parser, Part};
+use crate::ast::{Asked, NameRef, Node, Pick, PickRef};
+use crate::error::{ErrorKind, ExprError, Span};
+use crate::fact::{Fact, NOT_BUILT};
+use crate::lex::Tok;
+use crate::names::suggest;
+use crate::number::instant;
+use crate::state::State;
+
+/// Functions over the history of a metric, planned.
+const WINDOW_FUNCTIONS: [&str; 8] = [
+    "min", "max", "mean", "first", "last", "count", "age", "rate",
+];
+
+pub(super) fn is_window_function(word: &str) -> bool {
+    word == "best" || WINDOW_FUNCTIONS.contains(&word)
+}
+
+impl Parser<'_> {
+    pub(super) fn primary(&mut self) -> Result<Part, ExprError> {
+        let place = self.next;
+        let span = self.here();
+        let Some(token) = self.take() else {
+            return Err(self.syntax(span, "something is missing here"));
+        };
+        let node = match token.tok {
+            Tok::Number(value) => Node::Number(value, span.of(self.text).into()),
+            Tok::Date(ms) => Node::Time(ms),
+            Tok::Text(text) => Node::Text(text.into()),
+            Tok::Pick(pick) => self.pick(pick, span)?,
+            Tok::Quoted(name) if self.selecting && self.is_operand(place) => {
+                self.pick(Pick::Name(name.into()), span)?
+            }
+            Tok::Quoted(name) => self.name(Asked::Quoted, &name, span)?,
+            Tok::Word => return self.word(place, span),
+            Tok::Tag => {
+                self.note_not_built(span, &format!("`{}`", span.of(self.text)));
+                Node::Bool(true)
+            }
+            Tok::Glob(_)
+            | Tok::Match(_)
+            | Tok::Compare(_)
+            | Tok::Not
+            | Tok::Plus
+            | Tok::Minus
+            | Tok::Star
+            | Tok::Slash
+            | Tok::Percent
+            | Tok::And
+            | Tok::Or
+            | Tok::For
+            | Tok::After
+            | Tok::At
+            | Tok::Open
+            | Tok::Close
+            | Tok::Comma => {
+                let written = span.of(self.text);
+                return Err(self.syntax(span, format!("a value is missing before `{written}`")));
+            }
+        };
+        self.at_step(Part {
+            node,
+            span,
+            height: 1,
+        })
+    }
+
+    pub(super) fn close(&mut self, open: Span) -> Result<Span, ExprError> {
+        let span = self.here();
+        match self.peek() {
+            Some(Tok::Close) => {
+                self.next += 1;
+                Ok(span)
+            }
+            None => Err(self.syntax(open, "this `(` is never closed")),
+            Some(_) => {
+                let written = span.of(self.text);
+                Err(self.syntax(span, format!("`)` is expected before `{written}`")))
+            }
+        }
+    }
+
+    /// Whether the token at `place` stands alone as an operand of `&& || !`. Behind
+    /// `!`, which binds tightest, it does whatever follows.
+    pub(super) fn is_operand(&self, place: usize) -> bool {
+        let before = place.checked_sub(1).map(|at| &self.tokens[at].tok);
+        let behind = self.tokens.get(place + 1).map(|token| &token.tok);
+        before == Some(&Tok::Not)
+            || before.is_none_or(Tok::opens_operand) && behind.is_none_or(Tok::closes_operand)
+    }
+
+    pub(super) fn word(&mut self, place: usize, span: Span) -> Result<Part, ExprError> {
+        let text = self.text;
+        let word = span.of(text);
+        if matches!(self.peek(), Some(Tok::Open)) {
+            return self.function(word, span);
+        }
+        let node = match word {
+            "true" => Node::Bool(true),
+            "false" => Node::Bool(false),
+            "now" => Node::Now,
+            "today" => Node::Time(self.day(span, 0)?),
+            "yesterday" => Node::Time(self.day(span, 1)?),
+            _ if self.is_operand(place) && State::from_word(word).is_some() => {
+                return self.state_word(word, span);
+            }
+            "all" if self.selecting && self.is_operand(place) => self.pick(Pick::All, span)?,
+            "last" if self.selecting && self.is_operand(place) => self.pick(Pick::Last, span)?,
+            _ if NOT_BUILT.contains(&word) => {
+                self.note_not_built(span, &format!("`{word}`"));
+                self.name(Asked::Any, word, span)?
+            }
+            _ => match Fact::from_word(word) {
+                Some(fact) => Node::Fact(fact),
+                None => self.plain_name(word, span)?,
+            },
+        };
+        self.at_step(Part {
+            node,
+            span,
+            height: 1,
+        })
+    }
+
+    pub(super) fn state_word(&self, word: &str, span: Span) -> Result<Part, ExprError> {
+        let Some(state) = State::from_word(word) else {
+            return Err(self.syntax(span, format!("there is no state `{word}`")));
+        };
+        if state == State::Changed && self.context.standing {
+            let message = "`changed` is a word of selectors, not of rules";
+            return Err(ExprError::new(ErrorKind::Kind, span, message));
+        }
+        Ok(Part {
+            node: Node::Is(state),
+            span,
+            height: 1,
+        })
+    }
+
+    pub(super) fn plain_name(&mut self, word: &str, span: Span) -> Result<Node, ExprError> {
+        match word.split_once('.') {
+            Some(("param", name)) => self.name(Asked::Param, name, span),
+            Some(("metric", name)) => self.name(Asked::Metric, name, span),
+            Some(_) | None => self.name(Asked::Any, word, span),
+        }
+    }
+
+    /// Start of the day `days_back` before today.
+    pub(super) fn day(&self, span: Span, days_back: i64) -> Result<i64, ExprError> {
+        let word = span.of(self.text);
+        if self.context.standing {
+            let message = format!("`{word}` would mean another day tomorrow");
+            let error = ExprError::new(ErrorKind::Kind, span, message);
+            return Err(error.hint("a standing rule needs a date: `2026-11-20`"));
+        }
+        day_start(self.context.now_ms, &self.context.zone, days_back)
+            .ok_or_else(|| self.syntax(span, format!("there is no {word} at this time")))
+    }
+
+    pub(super) fn name(&mut self, asked: Asked, text: &str, span: Span) -> Result<Node, ExprError> {
+        let known = self
+            .names
+            .iter()
+            .position(|name| name.asked == asked && *name.text == *text);
+        let slot = known.unwrap_or(self.names.len());
+        if known.is_none() {
+            let text = text.into();
+            self.names.push(NameRef { asked, text, span });
+        }
+        self.index(slot, span).map(Node::Name)
+    }
+
+    pub(super) fn pick(&mut self, pick: Pick, span: Span) -> Result<Node, ExprError> {
+        if let Pick::Run { id, .. } = pick {
+            let error = self.syntax(span, "a run stands alone, not inside an expression");
+            return Err(error.hint(format!("write `{id}` for the experiment")));
+        }
+        self.picks.push(PickRef { pick, span });
+        self.index(self.picks.len() - 1, span).map(Node::Pick)
+    }
+
+    pub(super) fn index(&self, index: usize, span: Span) -> Result<u16, ExprError> {
+        u16::try_from(index).map_err(|_| self.limit(span, "too many names"))
+    }
+
+    /// `param('…')`, `metric('…')`, and what is planned.
+    pub(super) fn function(&mut self, word: &str, span: Span) -> Result<Part, ExprError> {
+        let open = self.here();
+        self.next += 1;
+        let asked = match word {
+            "param" => Asked::Param,
+            "metric" => Asked::Metric,
+            _ => {
+                let error = self.syntax(span, format!("there is no function `{word}`"));
+                let known = WINDOW_FUNCTIONS
+                    .into_iter()
+                    .chain(["best", "param", "metric"]);
+                return Err(match suggest(word, known) {
+                    Some(near) => error.hint(format!("did you mean `{near}(…)`?")),
+                    None => error,
+                });
+            }
+        };
+        let place = self.here();
+        let name = match self.take().map(|token| token.tok) {
+            Some(Tok::Text(name) | Tok::Quoted(name)) if !name.is_empty() => name,
+            _ => {
+                let error = self.syntax(
+                    place,
+                    format!("a name in quotes is expected in `{word}(…)`"),
+                );
+                return Err(error.hint(format!("such as `{word}('val loss')`")));
+            }
+        };
+        let close = self.close(open)?;
+        let span = span.to(close);
+        let node = self.name(asked, &name, span)?;
+        self.at_step(Part {
+            node,
+            span,
+            height: 1,
+        })
+    }
+
+    /// `mean(loss, 10m)`, of which `mean(loss` was read: read to the end, then
+    /// refused.
+    pub(super) fn window(
+        &mut self,
+        span: Span,
+        open: Span,
+        height: usize,
+    ) -> Result<Part, ExprError> {
+        let text = self.text;
+        let word = span.of(text);
+        if matches!(self.peek(), Some(Tok::Comma)) {
+            self.next += 1;
+            let place = self.here();
+            if !matches!(self.take().map(|token| token.tok), Some(Tok::Number(_))) {
+                let error = self.syntax(place, "a duration is expected here");
+                return Err(error.hint(format!("such as `{word}(loss, 10m)`")));
+            }
+        }
+        let close = self.close(open)?;
+        let span = span.to(close);
+        self.note_not_built(span, &format!("`{word}(…)`"));
+        // A name stands for the call until it is refused at the end.
+        let node = self.name(Asked::Metric, word, span)?;
+        Ok(Part {
+            node,
+            span,
+            height: height + 1,
+        })
+    }
+
+    /// `loss@10`: read, then refused.
+    pub(super) fn at_step(&mut self, part: Part) -> Result<Part, ExprError> {
+        if !matches!(self.peek(), Some(Tok::At)) {
+            return Ok(part);
+        }
+        self.next += 1;
+        let span = self.here();
+        match self.take().map(|token| token.tok) {
+            Some(Tok::Number(_)) if matches!(part.node, Node::Name(_)) => {
+                let whole = part.span.to(span);
+                self.note_not_built(whole, "the value at a step (`@`)");
+                Ok(part)
+            }
+            // `10ep` is not a number, but `@10ep` would have failed in the lexer.
+            _ => {
+                let error = self.syntax(span, "`@` stands between a metric and a step");
+                Err(error.hint("such as `loss@10`"))
+            }
+        }
+    }
+}
+
+/// Unix milliseconds of the local midnight `days_back` days before today.
+fn day_start(now_ms: i64, zone: &TimeZone, days_back: i64) -> Option<i64> {
+    let now = Timestamp::from_millisecond(now_ms).ok()?;
+    let today = now.to_zoned(zone.clone()).date();
+    let day = today.checked_sub(days_back.days()).ok()?;
+    instant(day.to_datetime(Time::midnight()), zone)
+}

@@ -1,6 +1,7 @@
 //! Evaluation: from a tree, what names mean and a scope to a truth or value.
 //!
-//! Takes no memory, and stops at the first part that decides.
+//! Takes no memory but the scratch that a regular expression keeps after its first
+//! use, and stops at the first part that decides.
 
 use std::cmp::Ordering;
 

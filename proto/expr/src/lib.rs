@@ -7,7 +7,7 @@
 //! [`Scope`] and [`ParseContext`].
 //!
 //! An expression is parsed once ([`Expr::parse`]), bound once per run
-//! ([`Expr::bind`]) and evaluated often ([`Expr::eval`], which takes no memory):
+//! ([`Expr::bind`]) and evaluated often ([`Expr::eval`], which allocates nothing of its own):
 //!
 //! ```
 //! # use nero_expr::*;

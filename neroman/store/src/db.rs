@@ -117,7 +117,9 @@ impl Db {
         let db = Self::attach(&private, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         kind.migrate(&db.conn, 0)
             .map_err(|error| db.failed(error))?;
+        let filling = db.begin(true)?;
         fill(&db)?;
+        filling.commit().map_err(|error| db.failed(error))?;
         // In the header, so that every later open finds the log's mode set.
         db.conn
             .pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))
@@ -235,6 +237,30 @@ impl Db {
             .map_err(|error| self.failed(error))
     }
 
+    /// Refuses a write that no transaction would undo: a full disk may have
+    /// ended the one that the caller believes in.
+    pub(crate) fn in_transaction(&self) -> Result<(), StoreError> {
+        if self.conn.is_autocommit() {
+            return Err(StoreError::Undone {
+                path: self.path.clone(),
+            });
+        }
+        Ok(())
+    }
+
+    /// Runs a statement of the current transaction; tells how many rows it changed.
+    pub(crate) fn change(
+        &self,
+        sql: &str,
+        parameters: impl rusqlite::Params,
+    ) -> Result<usize, StoreError> {
+        self.in_transaction()?;
+        self.conn
+            .prepare_cached(sql)
+            .and_then(|mut statement| statement.execute(parameters))
+            .map_err(|error| self.failed(error))
+    }
+
     /// Whether a failure was final.
     pub(crate) fn is_broken(&self) -> bool {
         self.broken.get()
@@ -305,4 +331,86 @@ pub(crate) fn remove(path: &Path) -> Result<(), StoreError> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::migrate::{STATE, Step};
+    use crate::state;
+
+    const NEXT: Kind = Kind {
+        application: STATE.application,
+        steps: &[STATE.steps[0], |conn| {
+            conn.execute_batch("CREATE TABLE more (id INTEGER PRIMARY KEY)")
+        }],
+    };
+    const FAILS: Step = |conn| conn.execute_batch("CREATE TABLE more (id INTEGER); SELECT nothing");
+    const BAD: Kind = Kind {
+        application: STATE.application,
+        steps: &[STATE.steps[0], FAILS],
+    };
+
+    fn made(folder: &Path) -> PathBuf {
+        let path = folder.join("state.db");
+        Db::create(&path, STATE, |db| state::put_meta(db, "own x", b"kept")).unwrap();
+        path
+    }
+
+    #[test]
+    fn a_step_copies_the_old_file_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = made(folder.path());
+        let (db, found) = Db::open(&path, NEXT, false).unwrap();
+        assert_eq!(found.migrated_from, Some(1));
+        assert_eq!(state::get_meta(&db, "own x").unwrap().unwrap(), b"kept");
+        drop(db);
+        let copy = folder.path().join("state.db.before-v2");
+        let (old, found) = Db::open(&copy, STATE, true).unwrap();
+        assert_eq!(found.migrated_from, None);
+        assert_eq!(state::get_meta(&old, "own x").unwrap().unwrap(), b"kept");
+        assert_eq!(Db::open(&path, NEXT, false).unwrap().1.migrated_from, None);
+    }
+
+    #[test]
+    fn a_step_that_fails_changes_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = made(folder.path());
+        let before = fs::read(&path).unwrap();
+        Db::open(&path, BAD, false).unwrap_err();
+        assert_eq!(fs::read(&path).unwrap(), before);
+        Db::open(&path, STATE, false).unwrap();
+    }
+
+    #[test]
+    fn a_newer_file_is_refused_unchanged() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = made(folder.path());
+        drop(Db::open(&path, NEXT, false).unwrap());
+        let before = fs::read(&path).unwrap();
+        let error = Db::open(&path, STATE, false).unwrap_err();
+        assert!(
+            matches!(
+                error,
+                StoreError::TooNew {
+                    found: 2,
+                    known: 1,
+                    ..
+                }
+            ),
+            "{error}"
+        );
+        assert_eq!(fs::read(&path).unwrap(), before);
+    }
+
+    #[test]
+    fn other_tables_than_those_that_were_made_are_noticed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = made(folder.path());
+        let conn = Connection::open(&path).unwrap();
+        conn.execute_batch("DROP TRIGGER meta_added").unwrap();
+        drop(conn);
+        let error = Db::open(&path, STATE, false).unwrap_err();
+        assert!(error.is_damage(), "{error}");
+    }
 }

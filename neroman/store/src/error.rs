@@ -160,6 +160,12 @@ pub enum StoreError {
         /// The key.
         row: String,
     },
+    /// An earlier step failed so that SQLite undid the whole transaction.
+    #[error("the transaction over {path} was undone by an earlier failure")]
+    Undone {
+        /// The file.
+        path: PathBuf,
+    },
     /// A request that this build should not have made.
     #[error("SQLite refused a request on {path}")]
     Sql {
@@ -206,6 +212,7 @@ impl StoreError {
             | Self::NameTaken { .. }
             | Self::NoSuchRow { .. }
             | Self::Twice { .. }
+            | Self::Undone { .. }
             | Self::Sql { .. } => return None,
         })
     }

@@ -80,13 +80,10 @@ fn append(
     points: &[Point],
     end: &mut End,
 ) -> Result<(), StoreError> {
+    let Some(last) = points.last() else {
+        return Ok(());
+    };
     let mut series = find(db, run, name)?;
-    let last = points.last().copied().unwrap_or_else(|| Point {
-        step: series.last_step,
-        time_ms: series.last_ms,
-        value: series.last,
-        generation: series.generation,
-    });
     for point in points {
         // `min` and `max` of floats pass over NaN.
         series.min = series.min.min(point.value);
@@ -216,15 +213,11 @@ fn many() -> &'static str {
 }
 
 fn write(db: &Db, sql: &str, cells: &[ValueRef<'_>]) -> Result<(), StoreError> {
-    db.conn
-        .prepare_cached(sql)
-        .and_then(|mut statement| {
-            statement.execute(params_from_iter(
-                cells.iter().map(|cell| ToSqlOutput::Borrowed(*cell)),
-            ))
-        })
-        .map(drop)
-        .map_err(|error| db.failed(error))
+    db.change(
+        sql,
+        params_from_iter(cells.iter().map(|cell| ToSqlOutput::Borrowed(*cell))),
+    )
+    .map(drop)
 }
 
 /// Forgets everything of a run, inside the caller's transaction.
@@ -240,9 +233,7 @@ pub(crate) fn forget(db: &Db, run: RunKey) -> Result<(), StoreError> {
         "DELETE FROM series WHERE run = ?",
         "DELETE FROM sample WHERE run = ?",
     ] {
-        db.conn
-            .execute(sql, [run.0])
-            .map_err(|error| db.failed(error))?;
+        db.change(sql, [run.0])?;
     }
     Ok(())
 }

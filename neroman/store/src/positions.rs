@@ -37,11 +37,8 @@ pub(crate) fn advance(db: &Db, run: RunKey, steps: &[Advance]) -> Result<(), Sto
 
 /// Forgets all positions of a run.
 pub(crate) fn forget(db: &Db, run: RunKey) -> Result<(), StoreError> {
-    db.conn
-        .prepare_cached("DELETE FROM segment WHERE run = ?")
-        .and_then(|mut statement| statement.execute([run.0]))
+    db.change("DELETE FROM segment WHERE run = ?", [run.0])
         .map(drop)
-        .map_err(|error| db.failed(error))
 }
 
 /// The positions of one run.

@@ -89,6 +89,7 @@ impl Table {
 
     fn put(&self, db: &Db, sql: &str, values: &[ValueRef<'_>]) -> Result<(), StoreError> {
         assert_eq!(values.len(), self.columns.len(), "{}", self.name);
+        db.in_transaction()?;
         let mut crc = crc32c::crc32c(self.name.as_bytes());
         for value in values {
             crc = digest(crc, *value);
@@ -120,15 +121,11 @@ impl Table {
 
     /// Removes the row with this key; tells whether it was there.
     pub(crate) fn delete(&self, db: &Db, key: &[ValueRef<'_>]) -> Result<bool, StoreError> {
-        db.conn
-            .prepare_cached(&self.sql().delete)
-            .and_then(|mut statement| {
-                statement.execute(params_from_iter(
-                    key.iter().map(|v| ToSqlOutput::Borrowed(*v)),
-                ))
-            })
-            .map(|count| count > 0)
-            .map_err(|error| db.failed(error))
+        db.change(
+            &self.sql().delete,
+            params_from_iter(key.iter().map(|v| ToSqlOutput::Borrowed(*v))),
+        )
+        .map(|count| count > 0)
     }
 
     /// The row with this key, verified.

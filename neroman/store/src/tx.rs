@@ -1,7 +1,6 @@
 //! One transaction over `state.db`.
 
 use nero_model::{ExperimentId, RequestId};
-use rusqlite::params;
 
 use crate::db::Db;
 use crate::error::StoreError;
@@ -34,22 +33,17 @@ impl Tx<'_> {
         &mut self,
         part: impl FnOnce(&mut Self) -> Result<T, E>,
     ) -> Result<T, E> {
-        self.run("SAVEPOINT part")?;
+        self.db.change("SAVEPOINT part", [])?;
         let done = part(self);
-        if done.is_err() {
-            self.run("ROLLBACK TO part")?;
+        if let Err(undone) = self.db.in_transaction() {
+            // A full disk undid everything; the part's own error says so.
+            return done.and(Err(undone.into()));
         }
-        self.run("RELEASE part")?;
+        if done.is_err() {
+            self.db.change("ROLLBACK TO part", [])?;
+        }
+        self.db.change("RELEASE part", [])?;
         done
-    }
-
-    fn run(&self, sql: &str) -> Result<(), StoreError> {
-        self.db
-            .conn
-            .prepare_cached(sql)
-            .and_then(|mut statement| statement.execute([]))
-            .map(drop)
-            .map_err(|error| self.db.failed(error))
     }
 
     /// Takes the next number of a kind, never given again.
@@ -165,11 +159,8 @@ impl Tx<'_> {
         }
         self.forget_positions(run)?;
         self.db
-            .conn
-            .prepare_cached("DELETE FROM rule_state WHERE run = ?")
-            .and_then(|mut statement| statement.execute([run.0]))
+            .change("DELETE FROM rule_state WHERE run = ?", [run.0])
             .map(drop)
-            .map_err(|error| self.db.failed(error))
     }
 
     /// Moves on how far segments of a run are folded into this file.
@@ -235,10 +226,7 @@ impl Tx<'_> {
     /// # Errors
     /// See [`StoreError`].
     pub fn forget_requests_before(&mut self, ms: i64) -> Result<usize, StoreError> {
-        self.db
-            .conn
-            .execute("DELETE FROM request WHERE at_ms < ?", params![ms])
-            .map_err(|error| self.db.failed(error))
+        self.db.change("DELETE FROM request WHERE at_ms < ?", [ms])
     }
 
     /// Adds a line to an experiment's history.

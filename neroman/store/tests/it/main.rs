@@ -1,1 +1,10 @@
-//! Being written.
+//! The store with real files, real deaths and real damage.
+
+mod damage;
+mod facts;
+mod full;
+mod golden;
+mod killed;
+mod metrics;
+mod rig;
+mod speed;

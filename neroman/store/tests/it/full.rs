@@ -1,0 +1,79 @@
+//! A disk that is full: a typed refusal, nothing lost, and writing again when
+//! there is room.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use nero_store::{Durability, StoreError};
+
+use crate::rig::{at, filled, fold, home, one};
+
+/// A small file system of our own; unmounted when dropped.
+struct Small<'a>(&'a Path);
+
+impl<'a> Small<'a> {
+    fn mount(folder: &'a Path) -> Option<Self> {
+        let done = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", "size=4m", "none"])
+            .arg(folder)
+            .output()
+            .is_ok_and(|output| output.status.success());
+        done.then_some(Self(folder))
+    }
+}
+
+impl Drop for Small<'_> {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.0).output();
+    }
+}
+
+#[test]
+fn a_full_disk_is_said_and_survived() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(small) = Small::mount(folder.path()) else {
+        eprintln!("skipped: this user may not mount a small file system");
+        return;
+    };
+    let home = home(small.0);
+    let mut store = filled(&home, 5);
+    let before = store.read_all().unwrap();
+    let filler = small.0.join("filler");
+    let mut size = 4 << 20;
+    while size > 0 {
+        // What fits is kept; the rest is tried in smaller pieces.
+        let mut all = fs::read(&filler).unwrap_or_default();
+        all.resize(all.len() + size, 1);
+        if fs::write(&filler, &all).is_err() {
+            size /= 2;
+        }
+    }
+
+    let mut told = 5;
+    let error = loop {
+        let written = store.write(Durability::Synced, |tx| {
+            tx.attempt(|tx| one(tx, &format!("more {told}")))
+        });
+        match written {
+            Ok(_) => told += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error, StoreError::Full { .. }), "{error:?}");
+    assert!(error.is_transient() && !store.is_broken());
+    let folded = store.fold_series(&[fold(before.runs[0].run.key, at(200), at(300), 100_000)]);
+    assert!(matches!(folded, Err(StoreError::Full { .. })), "{folded:?}");
+    assert_eq!(store.read_all().unwrap().experiments.len(), told);
+
+    fs::remove_file(&filler).unwrap();
+    store
+        .write(Durability::Synced, |tx| one(tx, "room again"))
+        .unwrap();
+    store
+        .fold_series(&[fold(before.runs[0].run.key, at(200), at(300), 100)])
+        .unwrap();
+    assert_eq!(store.read_all().unwrap().experiments.len(), told + 1);
+    nero_store::scrub(&home).unwrap();
+    drop(store);
+}

@@ -1,0 +1,45 @@
+//! Files of earlier builds are read by this one. Add a pair with each version:
+//! `cargo nextest run -p nero-store --run-ignored only make_golden`.
+
+use std::fs;
+use std::path::PathBuf;
+
+use nero_store::Store;
+
+use crate::rig::{filled, home};
+
+fn golden() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
+}
+
+#[test]
+#[ignore = "makes the sample of this version anew"]
+fn make_golden() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = home(folder.path());
+    drop(filled(&home, 2));
+    fs::copy(home.state_db(), golden().join("state-v1.db")).unwrap();
+    fs::copy(home.series_db(), golden().join("series-v1.db")).unwrap();
+}
+
+#[test]
+fn version_1_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let old = home(&folder.path().join("old"));
+    fs::create_dir_all(&old.data).unwrap();
+    fs::copy(golden().join("state-v1.db"), old.state_db()).unwrap();
+    fs::copy(golden().join("series-v1.db"), old.series_db()).unwrap();
+    let new = filled(&home(&folder.path().join("new")), 2);
+    let old = Store::open(&old).unwrap();
+    assert_eq!(old.read_all().unwrap(), new.read_all().unwrap());
+    for run in new.read_all().unwrap().runs {
+        let key = run.run.key;
+        assert_eq!(old.spec(key).unwrap(), new.spec(key).unwrap());
+        assert_eq!(old.samples(key).unwrap(), new.samples(key).unwrap());
+        let series = old.series(key).unwrap();
+        assert_eq!(series, new.series(key).unwrap());
+        for series in &series {
+            assert_eq!(old.points(series).unwrap(), new.points(series).unwrap());
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! `kill -9` in the middle of commits: what was acknowledged is there, and
+//! nothing is there by half.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Command, Stdio};
+
+use nero_store::{Durability, Store, StoreError};
+
+use crate::rig::{at, fold, home, one};
+
+const FOLDER: &str = "NERO_STORE_WRITER";
+
+/// No test by itself: the child that [`acknowledged_rows_survive`] kills.
+#[test]
+fn writer() {
+    let Some(folder) = std::env::var_os(FOLDER) else {
+        return;
+    };
+    let mut store = Store::open(&home(folder.as_ref())).unwrap();
+    let begin = store.read_all().unwrap().experiments.len();
+    for number in begin.. {
+        let key = store
+            .write(Durability::Synced, |tx| {
+                one(tx, &format!("first {number}"))?;
+                one(tx, &format!("second {number}"))
+            })
+            .unwrap();
+        store.fold_series(&[fold(key, at(0), at(10), 30)]).unwrap();
+        let mut out = std::io::stdout();
+        if writeln!(out, "told {}", key.0).is_err() {
+            return;
+        }
+    }
+}
+
+#[test]
+fn acknowledged_rows_survive() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = home(folder.path());
+    for round in 0..6 {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args([
+                "--exact",
+                "killed::writer",
+                "--nocapture",
+                "--test-threads=1",
+            ])
+            .env(FOLDER, folder.path())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let told = |line: String| {
+            line.rsplit_once("told ")
+                .map(|(_, key)| key.parse::<i64>().unwrap())
+        };
+        let mut last = lines
+            .by_ref()
+            .map_while(Result::ok)
+            .filter_map(told)
+            .nth(5 + round * 3)
+            .expect("the writer writes until it is killed");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        for line in lines.map_while(Result::ok) {
+            last = told(line).unwrap_or(last);
+        }
+
+        let store = Store::open(&home).unwrap();
+        assert!(store.opened().unclean);
+        let loaded = store.read_all().unwrap();
+        assert!(loaded.runs.last().unwrap().run.key.0 >= last);
+        assert_eq!(loaded.experiments.len() % 2, 0, "half a transaction");
+        assert_eq!(loaded.experiments.len(), loaded.runs.len());
+        assert_eq!(loaded.experiments.len(), loaded.rule_states.len());
+        let folded = store.all_series().unwrap();
+        assert_eq!(folded.len() % 2, 0, "half a fold");
+        assert!(folded.iter().any(|series| series.run.0 == last));
+        nero_store::scrub(&home).unwrap();
+        drop(store);
+    }
+    assert!(!Store::open(&home).unwrap().opened().unclean);
+}
+
+#[test]
+fn a_transaction_that_is_dropped_never_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = Store::open(&home(folder.path())).unwrap();
+    let undone: Result<(), StoreError> = store.write(Durability::Synced, |tx| {
+        one(tx, "never")?;
+        Err(StoreError::NoSuchRow {
+            table: "x",
+            row: String::new(),
+        })
+    });
+    undone.unwrap_err();
+    assert_eq!(store.read_all().unwrap(), nero_store::Loaded::default());
+}

@@ -1,0 +1,146 @@
+//! Points are folded exactly once and come back bit for bit.
+
+use nero_store::{Point, RunFold, RunKey, Sample, Series, Store, StoreError};
+
+use crate::rig::{at, fold, home};
+
+fn find(store: &Store, run: RunKey, name: &str) -> Series {
+    let found = store.series(run).unwrap();
+    found
+        .into_iter()
+        .find(|series| series.name == name)
+        .unwrap()
+}
+
+#[test]
+fn a_fold_counts_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = home(folder.path());
+    let mut store = Store::open(&home).unwrap();
+    let run = RunKey(1);
+    let first = fold(run, at(0), at(100), 200);
+    store.fold_series(std::slice::from_ref(&first)).unwrap();
+    let again = store.fold_series(&[fold(RunKey(2), at(0), at(50), 10), first]);
+    assert!(matches!(
+        again,
+        Err(StoreError::Position { run: RunKey(1), .. })
+    ));
+    assert!(store.series(RunKey(2)).unwrap().is_empty());
+    store
+        .fold_series(&[fold(run, at(100), at(200), 200)])
+        .unwrap();
+    let loss = find(&store, run, "loss");
+    assert_eq!(loss.count, 200);
+    assert_eq!(store.points(&loss).unwrap().len(), 200);
+    assert_eq!(store.series_positions().unwrap()[0].at, at(200));
+    assert_eq!(store.samples(run).unwrap().len(), 2);
+    drop(store);
+    let store = Store::open(&home).unwrap();
+    assert_eq!(find(&store, run, "loss"), loss);
+}
+
+#[test]
+fn values_keep_every_bit_and_extremes_ignore_nan() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = Store::open(&home(folder.path())).unwrap();
+    let payload = f64::from_bits(0x7ff8_0000_0000_beef);
+    let values = [
+        f64::NAN,
+        2.0,
+        payload,
+        -0.0,
+        f64::INFINITY,
+        0.1,
+        -3.5,
+        f64::NAN,
+    ];
+    let points = values.iter().zip(0..).map(|(value, step)| {
+        let point = Point {
+            step: f64::from(step),
+            time_ms: 5,
+            value: *value,
+            generation: 0,
+        };
+        (0, point)
+    });
+    let batch = RunFold {
+        run: RunKey(1),
+        names: vec!["x".to_owned()],
+        points: points.collect(),
+        ..RunFold::default()
+    };
+    store.fold_series(&[batch]).unwrap();
+    let series = find(&store, RunKey(1), "x");
+    let back = store.points(&series).unwrap();
+    let bits = |values: &[f64]| values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
+    let back: Vec<f64> = back.iter().map(|point| point.value).collect();
+    assert_eq!(bits(&back), bits(&values));
+    assert_eq!((series.min, series.max), (-3.5, f64::INFINITY));
+    assert!(series.last.is_nan());
+    assert_eq!(series.last_step, 7.0);
+}
+
+#[test]
+fn series_of_many_runs_are_read_in_order_beside_the_writer() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = home(folder.path());
+    let mut store = Store::open(&home).unwrap();
+    for round in 0..20_u64 {
+        let folds: Vec<_> = (1..=10)
+            .map(|run| fold(RunKey(run), at(round), at(round + 1), 7))
+            .collect();
+        store.fold_series(&folds).unwrap();
+    }
+    let reader = store.series_reader().unwrap();
+    for run in 1..=10 {
+        let read = reader.read(RunKey(run)).unwrap();
+        let lengths: Vec<_> = read
+            .iter()
+            .map(|(s, points)| (s.name.as_str(), points.len()))
+            .collect();
+        assert_eq!(lengths, [("acc", 60), ("loss", 80)]);
+        let steps: Vec<_> = read[1].1.iter().map(|point| point.step).take(8).collect();
+        assert_eq!(steps, [0.0, 1.0, 2.0, 3.0, 0.0, 1.0, 2.0, 3.0]);
+    }
+    assert_eq!(store.all_series().unwrap().len(), 20);
+    store.forget_series(RunKey(3)).unwrap();
+    assert!(reader.read(RunKey(3)).unwrap().is_empty());
+    assert_eq!(reader.read(RunKey(4)).unwrap().len(), 2);
+    store
+        .fold_series(&[fold(RunKey(3), at(0), at(9), 7)])
+        .unwrap();
+    assert_eq!(nero_store::scrub(&home).unwrap().points, 9 * 140 + 7);
+}
+
+#[test]
+fn later_generations_come_later() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = Store::open(&home(folder.path())).unwrap();
+    let point = |step, generation| {
+        (
+            0,
+            Point {
+                step,
+                time_ms: 0,
+                value: step,
+                generation,
+            },
+        )
+    };
+    let batch = RunFold {
+        run: RunKey(1),
+        names: vec!["x".to_owned()],
+        points: vec![point(1.0, 0), point(5.0, 1), point(2.0, 0), point(6.0, 1)],
+        samples: vec![Sample::default()],
+        ..RunFold::default()
+    };
+    store.fold_series(&[batch]).unwrap();
+    let series = find(&store, RunKey(1), "x");
+    let steps: Vec<_> = store
+        .points(&series)
+        .unwrap()
+        .iter()
+        .map(|p| p.step)
+        .collect();
+    assert_eq!(steps, [1.0, 2.0, 5.0, 6.0]);
+}

@@ -1,0 +1,202 @@
+//! A store below a folder of its own, and rows to put into it.
+
+use std::path::Path;
+
+use nero_journal::SegmentId;
+use nero_model::{ExperimentId, Home, Phase, RequestId, RunId, RunToken};
+use nero_store::{
+    Advance, At, Desk, Event, Experiment, Facts, Node, Point, Request, Rule, RuleState, Run,
+    RunFold, RunKey, Sample, Source, Store, StoreError, Tx,
+};
+
+pub(crate) fn home(folder: &Path) -> Home {
+    Home::below(folder)
+}
+
+/// Sixteen bytes that follow from a number.
+pub(crate) fn bytes(number: u64) -> [u8; 16] {
+    let mut bytes = [7; 16];
+    bytes[..8].copy_from_slice(&number.to_le_bytes());
+    bytes
+}
+
+pub(crate) fn experiment(id: ExperimentId, name: &str) -> Experiment {
+    Experiment {
+        id,
+        collection: "mnist".to_owned(),
+        name: name.to_owned(),
+        definition: format!("{{\"name\":\"{name}\",\"argv\":[\"python\",\"train.py\"]}}"),
+        fingerprint: format!("print of {name}"),
+        source: None,
+        path: "/home/ann/mnist".to_owned(),
+        created_ms: 1_700_000_000_000,
+        modified_ms: 1_700_000_000_001,
+        hidden_ms: None,
+        gone: false,
+        kept: b"own".to_vec(),
+    }
+}
+
+pub(crate) fn run(experiment: ExperimentId, number: u32) -> Run {
+    let id = RunId { experiment, number };
+    Run {
+        key: RunKey::default(),
+        id,
+        token: RunToken::from_bytes(bytes(experiment.0 * 1000 + u64::from(number))),
+        node: "local".to_owned(),
+        tree: number.is_multiple_of(2).then_some([9; 32]),
+        created_ms: 1_700_000_000_002,
+        made: br#"{"git":"0123456789abcdef"}"#.to_vec(),
+    }
+}
+
+/// One experiment with a run and everything that belongs to both.
+pub(crate) fn one(tx: &mut Tx<'_>, name: &str) -> Result<RunKey, StoreError> {
+    let source = tx.new_source()?;
+    tx.put_source(&Source {
+        id: source,
+        path: format!("/home/ann/{name}"),
+        kind: "folder".to_owned(),
+        file: format!("/home/ann/{name}/neronet.yaml"),
+        folder: format!("/home/ann/{name}"),
+        digest: "00".repeat(32),
+        mtime_ns: 17,
+        kept: Vec::new(),
+    })?;
+    let id = tx.new_experiment()?;
+    tx.put_experiment(&Experiment {
+        source: Some(source),
+        ..experiment(id, name)
+    })?;
+    let run = run(id, 1);
+    let key = tx.insert_run(&run, format!("spec of {name}").as_bytes())?;
+    tx.put_desk(
+        key,
+        &Desk {
+            wish_ms: Some(5),
+            desk: b"desk".to_vec(),
+        },
+    )?;
+    tx.put_facts(
+        key,
+        &Facts {
+            phase: Phase::Running,
+            submitted_ms: Some(1),
+            started_ms: Some(2),
+            ended_ms: None,
+            facts: format!("facts of {name}").into_bytes(),
+        },
+    )?;
+    tx.advance(
+        key,
+        &[Advance {
+            incarnation: 1,
+            segment: SegmentId([1; 8]),
+            from: At::default(),
+            to: At {
+                offset: 80,
+                chain: 0xdead_beef,
+            },
+        }],
+    )?;
+    let rule = tx.new_rule()?;
+    tx.put_rule(&Rule {
+        id: rule,
+        version: 1,
+        experiment: Some(id),
+        action: "abort".to_owned(),
+        text: "loss > 10".to_owned(),
+        author: "ann".to_owned(),
+        origin: "neronet.yaml:7:3".to_owned(),
+        repeat_ms: 0,
+        active: true,
+        created_ms: 3,
+    })?;
+    tx.put_rule_state(&RuleState {
+        run: key,
+        rule,
+        fired: 2,
+        last_fired_ms: Some(4),
+        last_values: "loss = 11".to_owned(),
+        bound: "loss → train/loss".to_owned(),
+        problem: String::new(),
+    })?;
+    tx.insert_event(&Event {
+        experiment: id,
+        run: Some(1),
+        at_ms: 6,
+        text: "started on local".to_owned(),
+    })?;
+    tx.insert_request(&Request {
+        id: RequestId::from_bytes(bytes(id.0)),
+        at_ms: 7,
+        reply: id.0.to_le_bytes().to_vec(),
+    })?;
+    tx.set_last(&[id])?;
+    tx.put_node(&Node {
+        name: "local".to_owned(),
+        contact_ms: Some(8),
+        description: b"described".to_vec(),
+    })?;
+    Ok(key)
+}
+
+/// A fold of two series and a sample for a run.
+pub(crate) fn fold(run: RunKey, from: At, to: At, points: u32) -> RunFold {
+    RunFold {
+        run,
+        advances: vec![Advance {
+            incarnation: 1,
+            segment: SegmentId([2; 8]),
+            from,
+            to,
+        }],
+        names: vec!["loss".to_owned(), "acc".to_owned()],
+        points: (0..points)
+            .map(|index| {
+                (
+                    index % 2,
+                    Point {
+                        step: f64::from(index / 2),
+                        time_ms: 1_700_000_000_000 + i64::from(index),
+                        value: 1.0 / f64::from(index + 1),
+                        generation: 0,
+                    },
+                )
+            })
+            .collect(),
+        samples: vec![Sample {
+            time_ms: from.offset as i64,
+            incarnation: 1,
+            cpu_cores: 1.5,
+            rss_bytes: 4096,
+            ..Sample::default()
+        }],
+    }
+}
+
+pub(crate) fn at(offset: u64) -> At {
+    At {
+        offset,
+        chain: offset as u32,
+    }
+}
+
+/// A store with `count` experiments, each with a run and metrics.
+pub(crate) fn filled(home: &Home, count: usize) -> Store {
+    let mut store = Store::open(home).unwrap();
+    let keys = store
+        .write(nero_store::Durability::Synced, |tx| {
+            (0..count)
+                .map(|index| one(tx, &format!("experiment-{index}")))
+                .collect::<Result<Vec<_>, StoreError>>()
+        })
+        .unwrap();
+    for key in keys {
+        store.fold_series(&[fold(key, at(0), at(100), 40)]).unwrap();
+        store
+            .fold_series(&[fold(key, at(100), at(200), 6)])
+            .unwrap();
+    }
+    store
+}

@@ -1,5 +1,6 @@
 //! What users were promised of selectors.
 
+mod crowd;
 mod errors;
 mod lab;
 mod picking;

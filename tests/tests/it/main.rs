@@ -8,3 +8,4 @@ mod kill;
 mod rules;
 mod selecting;
 mod story;
+mod words;

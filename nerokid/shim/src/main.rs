@@ -1,1 +1,63 @@
-fn main() {}
+//! `nerokid-shim`: the launcher of a node, and the shims that it forks.
+//!
+//! Started by neromum as `nerokid-shim launcher --socket PATH --log PATH`.
+//! Order of things: `launcher` serves the socket and forks; `shim` supervises
+//! one run; `job` is what happens between the fork and the job's own code.
+//! `core` decides, `keeper` carries out, `journal` writes. It has one thread,
+//! no runtime, no network, and outlives whoever started it.
+
+mod clock;
+mod control;
+mod core;
+mod crash;
+mod job;
+mod journal;
+mod keeper;
+mod launcher;
+mod plan;
+mod procfs;
+mod shim;
+mod slot;
+mod sys;
+mod tree;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+const USAGE: &str = "usage: nerokid-shim launcher --socket PATH --log PATH";
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args_os().skip(1);
+    let role = arguments.next();
+    if role.as_deref().is_some_and(|role| role == "--version") {
+        println!("nerokid-shim {}", nero_model::VERSION);
+        return ExitCode::SUCCESS;
+    }
+    let (mut socket, mut log) = (None, None);
+    while let Some(name) = arguments.next() {
+        let value = arguments.next().map(PathBuf::from);
+        match name.to_str() {
+            Some("--socket") => socket = value,
+            Some("--log") => log = value,
+            Some(_) | None => return wrong(),
+        }
+    }
+    let (Some(role), Some(socket), Some(log)) = (role, socket, log) else {
+        return wrong();
+    };
+    if role != "launcher" {
+        return wrong();
+    }
+    match launcher::run(&socket, &log) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("nerokid-shim: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn wrong() -> ExitCode {
+    eprintln!("{USAGE}");
+    ExitCode::from(2)
+}

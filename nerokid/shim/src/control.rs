@@ -1,0 +1,54 @@
+//! Wishes in the run's control folder: `cancel.1`, `cancel.2` …
+//!
+//! Read by the shim, or by the launcher that took over. Files there are
+//! complete or absent, so there is nothing to wait for. Nothing is allocated.
+
+use nero_journal::frame::{self, FrameKind};
+use rustix::fd::BorrowedFd;
+use rustix::fs::{Mode, OFlags, openat};
+
+use crate::core::Wish;
+use crate::procfs::StackPath;
+
+/// The numbers of a `nero.v1.Cancel`; what is text there is not for us.
+#[derive(Clone, PartialEq, prost::Message)]
+struct Cancel {
+    #[prost(uint32, tag = "2")]
+    cause: u32,
+    #[prost(uint32, tag = "3")]
+    grace_ms: u32,
+    #[prost(int32, tag = "4")]
+    signal: i32,
+    #[prost(uint64, tag = "5")]
+    rule: u64,
+}
+
+/// Longest file that is read.
+const BYTES_MAX: usize = 4096;
+
+/// Wish number `n`, looked for from an incarnation's folder; none when it is
+/// not there. A damaged file is a wish whose particulars are unknown: somebody
+/// wished an end, and nothing else is ever put under this name.
+pub fn wish(incarnation: BorrowedFd<'_>, number: u32) -> Option<Wish> {
+    let path = StackPath::new(format_args!("../control/cancel.{number}"));
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let file = openat(incarnation, path.as_c_str(), flags, Mode::empty()).ok()?;
+    let mut bytes = [0; BYTES_MAX];
+    let mut length = 0;
+    while let Ok(more @ 1..) = rustix::io::read(&file, &mut bytes[length..]) {
+        length += more;
+    }
+    let cancel = frame::decode::<Cancel>(FrameKind::Cancel, &bytes[..length]).unwrap_or(Cancel {
+        cause: nero_journal::v1::StopCause::Unspecified as u32,
+        grace_ms: 0,
+        signal: 0,
+        rule: 0,
+    });
+    Some(Wish {
+        number,
+        cause: i32::try_from(cancel.cause).unwrap_or(0),
+        grace_ms: cancel.grace_ms,
+        signal: cancel.signal,
+        rule: cancel.rule,
+    })
+}

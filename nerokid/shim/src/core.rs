@@ -1,0 +1,349 @@
+//! What to do next with a run whose job was started: a pure state machine.
+//!
+//! The keeper gives it what happened and the time, and carries out what it
+//! asks for. The shim and the launcher that took over use the same one. It
+//! reads no clock, no file, and sends no signal.
+
+use nero_journal::v1::{StopAsked, StopCause};
+
+use crate::clock::MS;
+use crate::tree::Swept;
+
+/// How long strays may live after the job's main process.
+pub const STRAYS_NS: u64 = 10_000 * MS;
+/// Shortest and longest pause between two final signals to the whole tree.
+const PAUSE_MIN_NS: u64 = MS;
+const PAUSE_MAX_NS: u64 = 200 * MS;
+/// The pause once nothing has changed for long: what is left hangs in the
+/// kernel, and its end wakes us by itself.
+const PAUSE_HUNG_NS: u64 = 5_000 * MS;
+const ROUNDS_UNTIL_HUNG: u32 = 50;
+/// For how long processes are tried that we may not signal.
+const REFUSED_NS: u64 = 2_000 * MS;
+
+/// What was decided when the run was launched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// From the polite signal to the final one.
+    pub grace_ms: u32,
+    /// Strays are waited for instead of ended.
+    pub wait_for_strays: bool,
+    /// When the time limit is over.
+    pub limit_at_ns: Option<u64>,
+}
+
+/// A wish that the run ends, from the control folder.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wish {
+    /// `n` of `cancel.<n>`.
+    pub number: u32,
+    /// A `StopCause`, known or not.
+    pub cause: i32,
+    /// 0: the run's own.
+    pub grace_ms: u32,
+    /// 0: SIGTERM.
+    pub signal: i32,
+    /// The rule that wishes it.
+    pub rule: u64,
+}
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// Nothing but time.
+    Tick,
+    /// A wish was found.
+    Wish(Wish),
+    /// The job's main process ended.
+    LeaderEnded,
+    /// Nothing of the tree is alive, the main process included.
+    Empty,
+    /// The final signal went through the tree.
+    Swept(Swept),
+}
+
+/// What is to be done, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Write it down.
+    StopAsked(StopAsked),
+    /// Send the signal to the whole tree, write down how many got it.
+    Signal(i32),
+    /// Send the final signal to the whole tree and answer with `Swept`.
+    Kill {
+        /// Write down how many got it.
+        first: bool,
+    },
+    /// Write down how the main process ended.
+    JobExited,
+    /// Write down that nothing is alive but those out of reach.
+    TreeGone(Swept),
+}
+
+/// At most four effects follow from one input.
+pub type Effects = [Option<Effect>; 4];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// The main process lives.
+    Running,
+    /// It ended; others may live.
+    Strays { until_ns: Option<u64> },
+    /// Over.
+    Gone,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ladder {
+    /// Nobody wishes an end.
+    Calm,
+    /// The polite signal was sent.
+    Asked { kill_at_ns: u64 },
+    /// Final signals, until nobody is left.
+    Killing {
+        since_ns: u64,
+        next_at_ns: u64,
+        pause_ns: u64,
+        unchanged: u32,
+        fingerprint: u64,
+    },
+}
+
+/// The state of one run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Core {
+    plan: Plan,
+    stage: Stage,
+    ladder: Ladder,
+    limit_used: bool,
+    for_strays: bool,
+}
+
+impl Core {
+    /// The job has been started.
+    pub fn new(plan: Plan) -> Self {
+        Self {
+            plan,
+            stage: Stage::Running,
+            ladder: Ladder::Calm,
+            limit_used: false,
+            for_strays: false,
+        }
+    }
+
+    /// A run whose main process had ended, and had been written down, when we
+    /// came.
+    pub fn after_exit(plan: Plan, now_ns: u64) -> Self {
+        let mut core = Self::new(plan);
+        core.begin_strays(now_ns);
+        core
+    }
+
+    /// A run about which nothing is left to do.
+    pub fn over() -> Self {
+        let mut core = Self::new(Plan {
+            grace_ms: 0,
+            wait_for_strays: false,
+            limit_at_ns: None,
+        });
+        core.stage = Stage::Gone;
+        core
+    }
+
+    /// What was decided at the launch.
+    pub fn plan(&self) -> Plan {
+        self.plan
+    }
+
+    /// A stop was asked, and the polite signal sent, by one that is dead now.
+    pub fn stop_under_way(&mut self, kill_at_ns: u64) {
+        self.ladder = Ladder::Asked { kill_at_ns };
+    }
+
+    /// Whether the run is over.
+    pub fn is_gone(&self) -> bool {
+        self.stage == Stage::Gone
+    }
+
+    /// Whether the main process is known to have ended.
+    pub fn leader_ended(&self) -> bool {
+        !matches!(self.stage, Stage::Running)
+    }
+
+    /// Whether a process that ends now counts as a stray that we killed.
+    pub fn kills_strays(&self, by_sigkill: bool) -> bool {
+        match (self.stage, self.ladder) {
+            (Stage::Running | Stage::Gone, _) | (Stage::Strays { .. }, Ladder::Calm) => false,
+            (Stage::Strays { .. }, Ladder::Asked { .. }) => self.for_strays,
+            (Stage::Strays { .. }, Ladder::Killing { .. }) => self.for_strays || by_sigkill,
+        }
+    }
+
+    /// When to come back with a `Tick` if nothing happens before; none: never.
+    pub fn wake_at_ns(&self) -> Option<u64> {
+        match (self.stage, self.ladder) {
+            (Stage::Gone, _) => None,
+            (_, Ladder::Asked { kill_at_ns }) => Some(kill_at_ns),
+            (_, Ladder::Killing { next_at_ns, .. }) => Some(next_at_ns),
+            (Stage::Running, Ladder::Calm) => self.limit(),
+            (Stage::Strays { until_ns }, Ladder::Calm) => match (until_ns, self.limit()) {
+                (Some(until), Some(limit)) => Some(until.min(limit)),
+                (one, other) => one.or(other),
+            },
+        }
+    }
+
+    fn limit(&self) -> Option<u64> {
+        self.plan.limit_at_ns.filter(|_| !self.limit_used)
+    }
+
+    /// The next state, and what is to be done.
+    pub fn step(&mut self, input: Input, now_ns: u64) -> Effects {
+        if self.stage == Stage::Gone {
+            return [None; 4];
+        }
+        match input {
+            Input::Tick => self.tick(now_ns),
+            Input::Wish(wish) => self.wish(wish, now_ns),
+            Input::LeaderEnded => match self.stage {
+                Stage::Running => {
+                    self.begin_strays(now_ns);
+                    [Some(Effect::JobExited), None, None, None]
+                }
+                Stage::Strays { .. } | Stage::Gone => [None; 4],
+            },
+            Input::Empty => match self.stage {
+                // The end of the main process has to be seen first.
+                Stage::Running | Stage::Gone => [None; 4],
+                Stage::Strays { .. } => self.gone(Swept::default()),
+            },
+            Input::Swept(swept) => self.swept(swept, now_ns),
+        }
+    }
+
+    fn begin_strays(&mut self, now_ns: u64) {
+        let until_ns = (!self.plan.wait_for_strays).then_some(now_ns + STRAYS_NS);
+        self.stage = Stage::Strays { until_ns };
+    }
+
+    fn tick(&mut self, now_ns: u64) -> Effects {
+        match self.ladder {
+            Ladder::Asked { kill_at_ns } if kill_at_ns <= now_ns => self.kill(now_ns, None),
+            Ladder::Killing { next_at_ns, .. } if next_at_ns <= now_ns => {
+                [Some(Effect::Kill { first: false }), None, None, None]
+            }
+            Ladder::Asked { .. } | Ladder::Killing { .. } => [None; 4],
+            Ladder::Calm => self.calm_tick(now_ns),
+        }
+    }
+
+    fn calm_tick(&mut self, now_ns: u64) -> Effects {
+        if self.limit().is_some_and(|limit| limit <= now_ns) {
+            self.limit_used = true;
+            let asked = StopAsked {
+                cause: StopCause::TimeLimit as i32,
+                cancel: 0,
+                grace_ms: self.plan.grace_ms,
+                signal: libc::SIGTERM,
+                rule: 0,
+            };
+            return self.ask(asked, now_ns);
+        }
+        match self.stage {
+            Stage::Strays {
+                until_ns: Some(until),
+            } if until <= now_ns => {
+                self.for_strays = true;
+                self.ladder = Ladder::Asked {
+                    kill_at_ns: now_ns + u64::from(self.plan.grace_ms) * MS,
+                };
+                [Some(Effect::Signal(libc::SIGTERM)), None, None, None]
+            }
+            Stage::Strays { .. } | Stage::Running | Stage::Gone => [None; 4],
+        }
+    }
+
+    fn wish(&mut self, wish: Wish, now_ns: u64) -> Effects {
+        let asked = StopAsked {
+            cause: wish.cause,
+            cancel: wish.number,
+            grace_ms: match wish.grace_ms {
+                0 => self.plan.grace_ms,
+                own => own,
+            },
+            signal: match wish.signal {
+                signal @ 1..=64 => signal,
+                _ => libc::SIGTERM,
+            },
+            rule: wish.rule,
+        };
+        self.ask(asked, now_ns)
+    }
+
+    fn ask(&mut self, asked: StopAsked, now_ns: u64) -> Effects {
+        let record = Some(Effect::StopAsked(asked));
+        if matches!(self.ladder, Ladder::Killing { .. }) {
+            return [record, None, None, None];
+        }
+        if asked.signal == libc::SIGKILL {
+            return self.kill(now_ns, record);
+        }
+        let mut kill_at_ns = now_ns + u64::from(asked.grace_ms) * MS;
+        if let Ladder::Asked { kill_at_ns: sooner } = self.ladder {
+            kill_at_ns = kill_at_ns.min(sooner);
+        }
+        self.ladder = Ladder::Asked { kill_at_ns };
+        [record, Some(Effect::Signal(asked.signal)), None, None]
+    }
+
+    fn kill(&mut self, now_ns: u64, before: Option<Effect>) -> Effects {
+        self.ladder = Ladder::Killing {
+            since_ns: now_ns,
+            next_at_ns: now_ns + PAUSE_MIN_NS,
+            pause_ns: PAUSE_MIN_NS,
+            unchanged: 0,
+            fingerprint: 0,
+        };
+        [before, Some(Effect::Kill { first: true }), None, None]
+    }
+
+    fn swept(&mut self, swept: Swept, now_ns: u64) -> Effects {
+        let Ladder::Killing {
+            since_ns,
+            next_at_ns,
+            pause_ns,
+            unchanged,
+            fingerprint,
+        } = &mut self.ladder
+        else {
+            return [None; 4];
+        };
+        if swept.fingerprint == *fingerprint {
+            *unchanged += 1;
+            *pause_ns = match *unchanged > ROUNDS_UNTIL_HUNG {
+                true => PAUSE_HUNG_NS,
+                false => (*pause_ns * 2).min(PAUSE_MAX_NS),
+            };
+        } else {
+            // New ones: something forks, and must be outrun.
+            *unchanged = 0;
+            *fingerprint = swept.fingerprint;
+            *pause_ns = PAUSE_MIN_NS;
+        }
+        *next_at_ns = now_ns + *pause_ns;
+        let hopeless = swept.alive > 0 && swept.refused == swept.alive;
+        if hopeless && now_ns >= *since_ns + REFUSED_NS {
+            return self.gone(swept);
+        }
+        [None; 4]
+    }
+
+    fn gone(&mut self, left: Swept) -> Effects {
+        self.stage = Stage::Gone;
+        [Some(Effect::TreeGone(left)), None, None, None]
+    }
+}
+
+#[cfg(test)]
+#[path = "core_tests.rs"]
+mod tests;

@@ -1,0 +1,266 @@
+//! Tables of the state machine: what happened when, and what was asked for.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const PLAN: Plan = Plan {
+    grace_ms: 100,
+    wait_for_strays: false,
+    limit_at_ns: None,
+};
+
+const SECOND: u64 = 1000 * MS;
+
+/// Short names of effects, so that a table reads as a story.
+fn words(effects: Effects) -> String {
+    let one = |effect: Effect| match effect {
+        Effect::StopAsked(asked) => format!("asked:{}:{}", asked.cause, asked.cancel),
+        Effect::Signal(signal) => format!("signal:{signal}"),
+        Effect::Kill { first: true } => "kill".to_owned(),
+        Effect::Kill { first: false } => "again".to_owned(),
+        Effect::JobExited => "exited".to_owned(),
+        Effect::TreeGone(left) => format!("gone:{}", left.refused),
+    };
+    let all: Vec<String> = effects.into_iter().flatten().map(one).collect();
+    all.join(" ")
+}
+
+fn story(plan: Plan, steps: &[(u64, Input, &str)]) -> Core {
+    let mut core = Core::new(plan);
+    for (at, (now_ns, input, expected)) in steps.iter().enumerate() {
+        assert_eq!(words(core.step(*input, *now_ns)), *expected, "step {at}");
+    }
+    core
+}
+
+fn wish(number: u32) -> Input {
+    Input::Wish(Wish {
+        number,
+        cause: StopCause::Person as i32,
+        ..Wish::default()
+    })
+}
+
+fn swept(alive: u32, refused: u32, fingerprint: u64) -> Input {
+    Input::Swept(Swept {
+        alive,
+        refused,
+        sent: alive - refused,
+        fingerprint,
+        ..Swept::default()
+    })
+}
+
+#[test]
+fn a_job_that_ends_leaves_nothing() {
+    let core = story(
+        PLAN,
+        &[
+            (0, Input::Tick, ""),
+            (5, Input::LeaderEnded, "exited"),
+            (5, Input::Empty, "gone:0"),
+            (6, Input::Tick, ""),
+            (7, wish(1), ""),
+        ],
+    );
+    assert!(core.is_gone());
+    assert_eq!(core.wake_at_ns(), None);
+}
+
+#[test]
+fn nothing_wakes_a_run_without_a_limit() {
+    assert_eq!(Core::new(PLAN).wake_at_ns(), None);
+}
+
+#[test]
+fn a_wish_is_polite_then_final_until_nobody_is_left() {
+    let mut core = story(
+        PLAN,
+        &[
+            (SECOND, wish(1), "asked:1:1 signal:15"),
+            (SECOND + 99 * MS, Input::Tick, ""),
+            (SECOND + 100 * MS, Input::Tick, "kill"),
+            (SECOND + 100 * MS, swept(3, 0, 77), ""),
+            (SECOND + 101 * MS, Input::Tick, "again"),
+            (SECOND + 101 * MS, swept(1, 0, 78), ""),
+            (SECOND + 102 * MS, Input::LeaderEnded, "exited"),
+        ],
+    );
+    assert!(core.kills_strays(true));
+    assert!(!core.kills_strays(false));
+    assert_eq!(words(core.step(Input::Empty, 2 * SECOND)), "gone:0");
+}
+
+#[test]
+fn strays_have_ten_seconds_then_the_ladder() {
+    let core = story(
+        PLAN,
+        &[
+            (SECOND, Input::LeaderEnded, "exited"),
+            (10 * SECOND, Input::Tick, ""),
+            (11 * SECOND, Input::Tick, "signal:15"),
+            (11 * SECOND + 100 * MS, Input::Tick, "kill"),
+        ],
+    );
+    assert!(core.kills_strays(false));
+}
+
+#[test]
+fn strays_may_be_waited_for_and_still_be_cancelled() {
+    let waiting = Plan {
+        wait_for_strays: true,
+        ..PLAN
+    };
+    let core = story(
+        waiting,
+        &[
+            (SECOND, Input::LeaderEnded, "exited"),
+            (1_000_000 * SECOND, Input::Tick, ""),
+        ],
+    );
+    assert_eq!(core.wake_at_ns(), None);
+    story(
+        waiting,
+        &[
+            (SECOND, Input::LeaderEnded, "exited"),
+            (2 * SECOND, wish(1), "asked:1:1 signal:15"),
+            (2 * SECOND + 100 * MS, Input::Tick, "kill"),
+            (3 * SECOND, Input::Empty, "gone:0"),
+        ],
+    );
+}
+
+#[test]
+fn the_time_limit_stops_once() {
+    let limited = Plan {
+        limit_at_ns: Some(5 * SECOND),
+        ..PLAN
+    };
+    assert_eq!(Core::new(limited).wake_at_ns(), Some(5 * SECOND));
+    story(
+        limited,
+        &[
+            (4 * SECOND, Input::Tick, ""),
+            (5 * SECOND, Input::Tick, "asked:3:0 signal:15"),
+            (5 * SECOND + MS, Input::Tick, ""),
+            (6 * SECOND, Input::Tick, "kill"),
+        ],
+    );
+}
+
+#[test]
+fn a_second_wish_can_only_shorten_the_grace() {
+    let long = Input::Wish(Wish {
+        number: 2,
+        cause: 1,
+        grace_ms: 60_000,
+        signal: libc::SIGINT,
+        rule: 0,
+    });
+    story(
+        PLAN,
+        &[
+            (SECOND, wish(1), "asked:1:1 signal:15"),
+            (SECOND, long, "asked:1:2 signal:2"),
+            (SECOND + 100 * MS, Input::Tick, "kill"),
+            (SECOND + 100 * MS, wish(3), "asked:1:3"),
+        ],
+    );
+}
+
+#[test]
+fn a_wish_for_the_final_signal_knows_no_grace() {
+    let kill = Input::Wish(Wish {
+        number: 1,
+        cause: 1,
+        grace_ms: 60_000,
+        signal: libc::SIGKILL,
+        rule: 0,
+    });
+    story(PLAN, &[(SECOND, kill, "asked:1:1 kill")]);
+}
+
+#[test]
+fn those_out_of_reach_are_named_after_two_seconds() {
+    story(
+        PLAN,
+        &[
+            (SECOND, wish(1), "asked:1:1 signal:15"),
+            (2 * SECOND, Input::Tick, "kill"),
+            (2 * SECOND, swept(2, 2, 5), ""),
+            (3 * SECOND, swept(2, 2, 5), ""),
+            (4 * SECOND, swept(2, 1, 6), ""),
+            (4 * SECOND, swept(2, 2, 6), "gone:2"),
+        ],
+    );
+}
+
+#[test]
+fn a_wish_with_an_odd_signal_is_a_polite_one() {
+    let odd = Input::Wish(Wish {
+        number: 1,
+        cause: 1,
+        signal: -9,
+        ..Wish::default()
+    });
+    story(PLAN, &[(0, odd, "asked:1:1 signal:15")]);
+}
+
+#[test]
+fn a_stop_under_way_goes_on() {
+    let mut core = Core::new(PLAN);
+    core.stop_under_way(7 * SECOND);
+    assert_eq!(core.wake_at_ns(), Some(7 * SECOND));
+    assert_eq!(words(core.step(Input::Tick, 7 * SECOND)), "kill");
+}
+
+fn any_input() -> impl Strategy<Value = Input> {
+    prop_oneof![
+        Just(Input::Tick),
+        (1..5u32, 0..3000u32, -2..70i32).prop_map(|(number, grace_ms, signal)| Input::Wish(Wish {
+            number,
+            cause: 1,
+            grace_ms,
+            signal,
+            rule: 0
+        })),
+        Just(Input::LeaderEnded),
+        Just(Input::Empty),
+        (0..4u32, any::<u64>()).prop_map(|(alive, print)| swept(alive, 0, print)),
+        (1..4u32).prop_map(|alive| swept(alive, alive, 1)),
+    ]
+}
+
+proptest! {
+    /// The laws of any run: its end is said once, after the main process's
+    /// end or when all that is left is out of reach, and nothing follows it;
+    /// the final signal comes only after something asked for an end.
+    #[test]
+    fn laws(
+        steps in prop::collection::vec((any_input(), 0..3 * SECOND), 0..60),
+        wait_for_strays in any::<bool>(),
+        limit_at_ns in prop::option::of(0..20 * SECOND),
+    ) {
+        let mut core = Core::new(Plan { grace_ms: 100, wait_for_strays, limit_at_ns });
+        let mut now_ns = 0;
+        let (mut exits, mut ends, mut polite) = (0, 0, false);
+        for (input, pause) in steps {
+            now_ns += pause;
+            for effect in core.step(input, now_ns).into_iter().flatten() {
+                prop_assert_eq!(ends, 0, "nothing follows the end");
+                match effect {
+                    Effect::JobExited => exits += 1,
+                    Effect::TreeGone(left) => {
+                        ends += 1;
+                        prop_assert!(exits == 1 || left.refused > 0);
+                    }
+                    Effect::StopAsked(_) | Effect::Signal(_) => polite = true,
+                    Effect::Kill { .. } => prop_assert!(polite),
+                }
+            }
+            prop_assert!(exits <= 1);
+            prop_assert_eq!(core.is_gone(), ends == 1);
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! The one segment that this process writes for a run. Nothing is allocated
+//! by appending.
+//!
+//! Owned by the keeper of a run. A record that the disk refuses waits here and
+//! is tried again: a full disk ends nothing of ours and loses no record.
+
+use std::ffi::CStr;
+use std::os::fd::OwnedFd;
+
+use nero_journal::v1::{JobExited, JobNotStarted, RecordKind, SignalSent, StopAsked, TreeGone};
+use nero_journal::{Clocks, Encoder, HEADER_BYTES, SegmentId, Writer, encode_header};
+use rustix::fs::{CWD, FallocateFlags, Mode, OFlags, fallocate, openat};
+use rustix::io::Errno;
+
+/// Space taken beforehand: everything that an ordinary run writes.
+const RESERVE_BYTES: u64 = 4096;
+/// The part of it kept for how the run ended.
+const LAST_BYTES: u64 = 1024;
+/// Largest record written here.
+const RECORD_BYTES_MAX: usize = 768;
+/// Records that can wait for the disk.
+const WAITING_MAX: usize = 12;
+
+/// Who the segment is about.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject {
+    /// The run.
+    pub token: [u8; 16],
+    /// Which start of its job.
+    pub incarnation: u32,
+    /// This start of the machine.
+    pub boot_id: [u8; 16],
+}
+
+/// A record that a keeper writes.
+#[derive(Clone, Debug)]
+pub enum Record {
+    /// A stop was asked for.
+    StopAsked(StopAsked),
+    /// A signal went through the tree.
+    SignalSent(SignalSent),
+    /// There is no job.
+    JobNotStarted(JobNotStarted),
+    /// The main process ended.
+    JobExited(JobExited),
+    /// The last one.
+    TreeGone(TreeGone),
+}
+
+/// A segment that stands at its end.
+#[derive(Debug)]
+pub struct Segment {
+    file: OwnedFd,
+    encoder: Encoder,
+    offset: u64,
+    reserved: u64,
+}
+
+impl Segment {
+    /// Makes the file with its header and first record, in one write, and
+    /// takes space for the rest.
+    ///
+    /// # Errors
+    /// `NOSPC` or `DQUOT` when there is no room, whatever making it answered.
+    pub fn create(
+        path: &CStr,
+        writer: Writer,
+        id: SegmentId,
+        subject: &Subject,
+        kind: RecordKind,
+        first: &impl prost::Message,
+    ) -> Result<Self, Errno> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let file = openat(CWD, path, flags, Mode::RUSR | Mode::WUSR)?;
+        match fallocate(&file, FallocateFlags::KEEP_SIZE, 0, RESERVE_BYTES) {
+            Err(error @ (Errno::NOSPC | Errno::DQUOT)) => return Err(error),
+            // Others cannot do it, and say so at every write if need be.
+            Ok(()) | Err(_) => {}
+        }
+        let mut bytes = [0; HEADER_BYTES + RECORD_BYTES_MAX];
+        let (head, rest) = bytes
+            .split_first_chunk_mut::<HEADER_BYTES>()
+            .expect("the buffer begins with a header");
+        let clocks = Clocks::now();
+        let encoder = encode_header(
+            head,
+            writer,
+            id,
+            &subject.token,
+            subject.incarnation,
+            &subject.boot_id,
+            clocks.wall_ns,
+            clocks.mono_ns,
+        );
+        let mut segment = Self {
+            file,
+            encoder,
+            offset: 0,
+            reserved: RESERVE_BYTES,
+        };
+        let mut encoder = segment.encoder;
+        let length = encoder
+            .record(rest, kind as i32, clocks.wall_ns, clocks.mono_ns, first)
+            .map_err(|_| Errno::MSGSIZE)?;
+        segment.write(&bytes[..HEADER_BYTES + length])?;
+        segment.encoder = encoder;
+        Ok(segment)
+    }
+
+    /// Appends one record.
+    ///
+    /// # Errors
+    /// When the disk refuses; the segment stands where it stood.
+    pub fn append(
+        &mut self,
+        kind: RecordKind,
+        clocks: Clocks,
+        payload: &impl prost::Message,
+    ) -> Result<(), Errno> {
+        let mut bytes = [0; RECORD_BYTES_MAX];
+        let mut encoder = self.encoder;
+        let length = encoder
+            .record(
+                &mut bytes,
+                kind as i32,
+                clocks.wall_ns,
+                clocks.mono_ns,
+                payload,
+            )
+            .map_err(|_| Errno::MSGSIZE)?;
+        let last = matches!(
+            kind,
+            RecordKind::JobNotStarted | RecordKind::JobExited | RecordKind::TreeGone
+        );
+        if !last && self.offset + length as u64 > self.reserved - LAST_BYTES {
+            // What was taken for the end of the run is not used up before.
+            match fallocate(
+                &self.file,
+                FallocateFlags::KEEP_SIZE,
+                self.reserved,
+                RESERVE_BYTES,
+            ) {
+                Err(error @ (Errno::NOSPC | Errno::DQUOT)) => return Err(error),
+                Ok(()) | Err(_) => self.reserved += RESERVE_BYTES,
+            }
+        }
+        self.write(&bytes[..length])?;
+        self.encoder = encoder;
+        Ok(())
+    }
+
+    /// By offset, so that a cut write is overwritten by the next try.
+    fn write(&mut self, bytes: &[u8]) -> Result<(), Errno> {
+        let mut written = 0;
+        while written < bytes.len() {
+            match rustix::io::pwrite(&self.file, &bytes[written..], self.offset + written as u64) {
+                Ok(0) => return Err(Errno::IO),
+                Ok(more) => written += more,
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.offset += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// How many names the file has.
+    pub fn names(&self) -> u64 {
+        rustix::fs::fstat(&self.file).map_or(0, |found| found.st_nlink as u64)
+    }
+}
+
+/// A segment, and the records that it could not yet take.
+#[derive(Debug)]
+pub struct Journal {
+    segment: Option<Segment>,
+    waiting: [Option<(Record, Clocks)>; WAITING_MAX],
+}
+
+impl Journal {
+    /// Over a segment; none: it could not be made yet.
+    pub fn new(segment: Option<Segment>) -> Self {
+        Self {
+            segment,
+            waiting: [const { None }; WAITING_MAX],
+        }
+    }
+
+    /// Whether the segment has to be made first.
+    pub fn lacks_segment(&self) -> bool {
+        self.segment.is_none()
+    }
+
+    /// The segment could be made after all.
+    pub fn give_segment(&mut self, segment: Segment) {
+        self.segment = Some(segment);
+    }
+
+    /// Appends a record now, or as soon as the disk takes it.
+    pub fn append(&mut self, record: Record) {
+        let clocks = Clocks::now();
+        if !self.flush() || !self.try_append(&record, clocks) {
+            // How the run ended always finds a place; of what led to it, the
+            // newest is dropped.
+            let places = match record {
+                Record::StopAsked(_) | Record::SignalSent(_) => WAITING_MAX - 4,
+                Record::JobNotStarted(_) | Record::JobExited(_) | Record::TreeGone(_) => {
+                    WAITING_MAX
+                }
+            };
+            if let Some(place) = self.waiting[..places]
+                .iter_mut()
+                .find(|place| place.is_none())
+            {
+                *place = Some((record, clocks));
+            }
+        }
+    }
+
+    /// Writes what waits, in order. True when nothing waits any more.
+    pub fn flush(&mut self) -> bool {
+        for at in 0..WAITING_MAX {
+            if let Some((record, clocks)) = self.waiting[at].take()
+                && !self.try_append(&record, clocks)
+            {
+                self.waiting[at] = Some((record, clocks));
+                self.waiting.rotate_left(at);
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Whether a record waits for the disk.
+    pub fn is_waiting(&self) -> bool {
+        self.waiting[0].is_some()
+    }
+
+    fn try_append(&mut self, record: &Record, clocks: Clocks) -> bool {
+        let Some(segment) = &mut self.segment else {
+            return false;
+        };
+        let done = match record {
+            Record::StopAsked(one) => segment.append(RecordKind::StopAsked, clocks, one),
+            Record::SignalSent(one) => segment.append(RecordKind::SignalSent, clocks, one),
+            Record::JobNotStarted(one) => segment.append(RecordKind::JobNotStarted, clocks, one),
+            Record::JobExited(one) => segment.append(RecordKind::JobExited, clocks, one),
+            Record::TreeGone(one) => segment.append(RecordKind::TreeGone, clocks, one),
+        };
+        done.is_ok()
+    }
+}

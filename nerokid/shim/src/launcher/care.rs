@@ -1,0 +1,222 @@
+//! What happens to a run as time passes and its processes end.
+
+use nero_journal::v1::changed::What;
+
+use super::{Child, Launcher};
+use crate::clock::{self, MS};
+use crate::launcher::run::{Care, RunKey};
+use crate::launcher::watch::{self, State};
+use crate::slot::ShimStage;
+use crate::sys::{self, Ended};
+use crate::tree::{Member, signal_one};
+
+/// How often processes are looked at for which the kernel has no handle.
+const LOOK_NS: u64 = 1_000 * MS;
+
+impl Launcher {
+    /// Sets when to come back to a run.
+    pub(super) fn reschedule(&mut self, key: RunKey) {
+        let now_ns = clock::now_ns();
+        let Some(run) = self.runs.get_mut(&key) else {
+            return;
+        };
+        let care = match &run.care {
+            Care::Shim { .. } | Care::Over => None,
+            Care::Elder { handle, .. } => handle.is_none().then_some(now_ns + LOOK_NS),
+            Care::Ours(ours) => {
+                let blind = !ours.is_parent && ours.handle.is_none();
+                let retry = ours.keeper.journal.lacks_segment();
+                let look = (blind || retry).then_some(now_ns + LOOK_NS);
+                earliest(ours.keeper.wake_at_ns(now_ns), look)
+            }
+        };
+        let next = earliest(earliest(care, run.announce_at_ns), run.watch.due_ns());
+        if run.wake_at_ns != next {
+            if let Some(at) = run.wake_at_ns {
+                self.due.remove(&(at, key));
+            }
+            if let Some(at) = next {
+                self.due.insert((at, key));
+            }
+            run.wake_at_ns = next;
+        }
+    }
+
+    /// Comes back to every run that is due.
+    pub(super) fn on_time(&mut self) {
+        let Some((first, _)) = self.due.first() else {
+            return;
+        };
+        let now_ns = clock::now_ns();
+        if *first > now_ns {
+            return;
+        }
+        let due: Vec<RunKey> = self
+            .due
+            .range(..=(now_ns, RunKey::MAX))
+            .map(|(_, key)| *key)
+            .collect();
+        for key in due {
+            self.on_due(key, now_ns);
+            self.reschedule(key);
+        }
+    }
+
+    fn on_due(&mut self, key: RunKey, now_ns: u64) {
+        let Some(run) = self.runs.get_mut(&key) else {
+            return;
+        };
+        if run.announce_at_ns.is_some_and(|at| at <= now_ns) {
+            run.announce_at_ns = None;
+            self.tell_of(key, What::Started, 0);
+        }
+        self.start_watcher_if_due(key, now_ns);
+        let Some(run) = self.runs.get(&key) else {
+            return;
+        };
+        match &run.care {
+            Care::Shim { .. } | Care::Over => {}
+            Care::Elder { shim, handle } => {
+                if handle.is_none() && !is_alive(*shim) {
+                    self.elder_ended(key);
+                }
+            }
+            Care::Ours(_) => self.tick(key),
+        }
+    }
+
+    /// Something new lies in the control folder of these runs.
+    pub(super) fn ring(&mut self, token: &[u8]) {
+        let keys: Vec<RunKey> = self
+            .runs
+            .iter()
+            .filter(|(_, run)| run.subject.token == token)
+            .map(|(key, _)| *key)
+            .collect();
+        for key in keys {
+            match &self.runs[&key].care {
+                // Our child and not yet reaped: the number is still its own.
+                Care::Shim { pid, .. } => {
+                    let _ = sys::kill(*pid, libc::SIGUSR1);
+                }
+                Care::Elder { shim, .. } => {
+                    let _ = signal_one(*shim, libc::SIGUSR1);
+                }
+                Care::Ours(_) => self.look_for_wishes(key),
+                Care::Over => {}
+            }
+            self.reschedule(key);
+        }
+    }
+
+    /// A shim ended and was reaped: by its own word, or before its work was done.
+    pub(super) fn shim_ended(&mut self, key: RunKey, _ended: &Ended) {
+        let Some(Care::Shim { slot, .. }) = self.runs.get(&key).map(|run| &run.care) else {
+            return;
+        };
+        let slot = *slot;
+        match slot.shim() {
+            ShimStage::Done => {
+                self.slots.give(slot);
+                self.run_ended(key, What::Ended, 0);
+            }
+            ShimStage::Superseded => {
+                self.slots.give(slot);
+                self.run_ended(key, What::Superseded, 0);
+            }
+            ShimStage::NoClaim => {
+                let errno = slot.errno();
+                self.slots.give(slot);
+                self.run_ended(key, What::NoClaim, errno);
+            }
+            ShimStage::Forked | ShimStage::Claimed => self.take_over_from_shim(key),
+        }
+    }
+
+    /// Nothing more will be written about the run; its watcher may still read.
+    pub(super) fn run_ended(&mut self, key: RunKey, what: What, errno: i32) {
+        self.tell_of(key, what, errno);
+        let Some(run) = self.runs.get_mut(&key) else {
+            return;
+        };
+        run.care = Care::Over;
+        run.announce_at_ns = None;
+        if run.watch.is_running() {
+            return self.reschedule(key);
+        }
+        if run.watch.started {
+            self.tell_of(key, What::WatcherEnded, 0);
+        }
+        self.forget(key);
+    }
+
+    fn forget(&mut self, key: RunKey) {
+        if let Some(run) = self.runs.remove(&key)
+            && let Some(at) = run.wake_at_ns
+        {
+            self.due.remove(&(at, key));
+        }
+    }
+
+    fn start_watcher_if_due(&mut self, key: RunKey, now_ns: u64) {
+        let Some(run) = self.runs.get_mut(&key) else {
+            return;
+        };
+        if run.watch.due_ns().is_none_or(|at| at > now_ns) {
+            return;
+        }
+        if !run.is_live() {
+            run.watch.state = State::Done;
+            return;
+        }
+        let program = &run.watch.program;
+        match watch::spawn(program, &run.run_dir, run.subject.incarnation) {
+            Some(pid) => {
+                run.watch.running(now_ns);
+                self.children.insert(pid, Child::Watcher(key));
+            }
+            None => run.watch.failed(now_ns),
+        }
+    }
+
+    /// A watcher of ours ended and was reaped.
+    pub(super) fn watcher_ended(&mut self, key: RunKey, ended: &Ended) {
+        let now_ns = clock::now_ns();
+        let Some(run) = self.runs.get_mut(&key) else {
+            return;
+        };
+        if run.is_live() {
+            run.watch.ended(ended, now_ns);
+            return self.reschedule(key);
+        }
+        self.tell_of(key, What::WatcherEnded, 0);
+        self.forget(key);
+    }
+
+    /// A watcher that an earlier launcher started ended.
+    pub(super) fn on_elder_watcher(&mut self, key: RunKey) {
+        let now_ns = clock::now_ns();
+        let Some(run) = self.runs.get_mut(&key) else {
+            return;
+        };
+        if run.is_live() {
+            run.watch.state = State::Due(now_ns);
+            return self.reschedule(key);
+        }
+        self.tell_of(key, What::WatcherEnded, 0);
+        self.forget(key);
+    }
+}
+
+/// Whether that very process runs.
+pub(super) fn is_alive(member: Member) -> bool {
+    crate::procfs::stat(member.pid)
+        .is_ok_and(|stat| stat.start_ticks == member.start_ticks && crate::procfs::runs(&stat))
+}
+
+fn earliest(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}

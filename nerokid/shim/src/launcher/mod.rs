@@ -1,0 +1,437 @@
+//! The launcher: forks shims, hears of their ends, looks after runs whose shim
+//! died, starts watchers, and tells neromum what changed.
+//!
+//! One loop over one epoll: connections, signals, handles of processes that are
+//! not our children, and the next time anything is due. With nothing to do it
+//! sleeps. It never waits for a peer, a disk that is full, or a process.
+
+mod care;
+mod evidence;
+mod guard;
+mod link;
+mod run;
+mod start;
+mod takeover;
+mod watch;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use nero_journal::v1::changed::What;
+use nero_journal::v1::{
+    Changed, Launch, LauncherHello, Listed, Process, from_launcher, to_launcher,
+};
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::net::SocketFlags;
+
+use crate::clock::{self, MS};
+use crate::crash::CrashAt;
+use crate::launcher::link::{Broken, Link};
+use crate::launcher::run::{Care, Run, RunKey};
+use crate::launcher::watch::Watch;
+use crate::plan::{Own, Plan};
+use crate::slot::Slots;
+use crate::sys::{self, Forked, Look};
+
+/// How long a shim lives before neromum is told that it does.
+const ANNOUNCE_NS: u64 = 10 * MS;
+/// How long a launcher without runs and connections stays.
+const IDLE_NS: u64 = 60_000 * MS;
+/// Events taken at once.
+const EVENTS: usize = 64;
+
+/// What an event is about, in the lowest bits of its key.
+const ABOUT_BITS: u64 = 2;
+const LISTENER: u64 = 0;
+const SIGNALS: u64 = 1 << ABOUT_BITS;
+const LINK: u64 = 1;
+const RUN: u64 = 2;
+const WATCHER: u64 = 3;
+
+/// A child of ours.
+#[derive(Clone, Copy, Debug)]
+enum Child {
+    Shim(RunKey),
+    Watcher(RunKey),
+    Leader(RunKey),
+}
+
+/// The launcher's state.
+struct Launcher {
+    own: Own,
+    socket: PathBuf,
+    listener: OwnedFd,
+    epoll: OwnedFd,
+    signals: OwnedFd,
+    links: BTreeMap<u64, Link>,
+    runs: BTreeMap<RunKey, Run>,
+    children: HashMap<i32, Child>,
+    due: BTreeSet<(u64, RunKey)>,
+    slots: Slots,
+    next_key: u64,
+    idle_since_ns: u64,
+    retiring: bool,
+    can_close_range: bool,
+    crash: CrashAt,
+    // Dropped last: another launcher may come from then on.
+    _lock: File,
+}
+
+/// Serves until there is nothing left to do.
+///
+/// # Errors
+/// When the place cannot be taken; later only when the kernel refuses to say
+/// what happened.
+pub fn run(socket: &Path, log: &Path) -> io::Result<()> {
+    let Some(place) = start::take_place(socket, log)? else {
+        return Ok(());
+    };
+    let mut launcher = Launcher::new(place)?;
+    launcher.log(format_args!("started"));
+    let outcome = launcher.serve();
+    launcher.log(format_args!("leaves"));
+    // Gone before the lock is, so that nobody connects to a dead end.
+    let _ = std::fs::remove_file(&launcher.socket);
+    outcome
+}
+
+impl Launcher {
+    fn new(place: start::Place) -> io::Result<Self> {
+        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        let signals = sys::signal_fd()?;
+        epoll::add(
+            &epoll,
+            &place.listener,
+            EventData::new_u64(LISTENER),
+            EventFlags::IN,
+        )?;
+        epoll::add(
+            &epoll,
+            &signals,
+            EventData::new_u64(SIGNALS),
+            EventFlags::IN,
+        )?;
+        Ok(Self {
+            own: place.own,
+            socket: place.socket,
+            listener: place.listener,
+            epoll,
+            signals,
+            links: BTreeMap::new(),
+            runs: BTreeMap::new(),
+            children: HashMap::new(),
+            due: BTreeSet::new(),
+            slots: Slots::default(),
+            next_key: 2,
+            idle_since_ns: clock::now_ns(),
+            retiring: false,
+            // Refused for an impossible range where it exists at all.
+            can_close_range: sys::close_from(i32::MAX),
+            crash: CrashAt::from_environment(),
+            _lock: place.lock,
+        })
+    }
+
+    fn log(&self, what: std::fmt::Arguments<'_>) {
+        let wall = nero_journal::Clocks::now().wall_ns / 1_000_000;
+        eprintln!("{wall} launcher {}: {what}", self.own.process.pid);
+    }
+
+    fn key(&mut self) -> u64 {
+        self.next_key += 1;
+        self.next_key
+    }
+
+    fn serve(&mut self) -> io::Result<()> {
+        let mut events = Vec::with_capacity(EVENTS);
+        while !self.may_leave() {
+            let timeout = self.timeout();
+            events.clear();
+            let spare = rustix::buffer::spare_capacity(&mut events);
+            match epoll::wait(&self.epoll, spare, timeout.as_ref()) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+            for event in &events {
+                let (flags, data) = (event.flags, event.data.u64());
+                self.on_event(flags, data);
+            }
+            self.on_time();
+            self.flush();
+        }
+        Ok(())
+    }
+
+    /// Nobody needs us: asked to retire, or long without company.
+    fn may_leave(&self) -> bool {
+        let alone = self.links.is_empty() && self.idle_since_ns + IDLE_NS <= clock::now_ns();
+        self.runs.is_empty() && (self.retiring || alone)
+    }
+
+    fn timeout(&mut self) -> Option<rustix::event::Timespec> {
+        let now_ns = clock::now_ns();
+        let company = !self.runs.is_empty() || !self.links.is_empty();
+        if company {
+            self.idle_since_ns = now_ns;
+        }
+        let idle = (!company).then_some(self.idle_since_ns + IDLE_NS);
+        let next = self.due.first().map(|(at, _)| *at).or(idle)?;
+        let wait = Duration::from_nanos(next.saturating_sub(now_ns));
+        rustix::event::Timespec::try_from(wait).ok()
+    }
+
+    fn on_event(&mut self, flags: EventFlags, data: u64) {
+        let key = data >> ABOUT_BITS;
+        match data {
+            LISTENER => self.accept(),
+            SIGNALS => self.on_signals(),
+            _ => match data & ((1 << ABOUT_BITS) - 1) {
+                LINK => self.on_link(key, flags),
+                RUN => self.on_handle(key),
+                WATCHER => self.on_elder_watcher(key),
+                _ => {}
+            },
+        }
+    }
+
+    /// Waits for a process that is not our child.
+    fn wait_for_handle(&self, handle: &OwnedFd, key: RunKey, about: u64) {
+        let data = EventData::new_u64(key << ABOUT_BITS | about);
+        if let Err(error) = epoll::add(&self.epoll, handle, data, EventFlags::IN) {
+            self.log(format_args!("cannot wait for a process: {error}"));
+        }
+    }
+
+    fn on_signals(&mut self) {
+        let mut asked_to_leave = false;
+        sys::drain_signals(&self.signals, |signal| {
+            asked_to_leave |= signal != libc::SIGCHLD
+        });
+        // Politely asked, we go as soon as no run needs us, and not before.
+        self.retiring |= asked_to_leave;
+        self.collect();
+    }
+
+    fn accept(&mut self) {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        while let Ok(fd) = rustix::net::accept_with(&self.listener, flags) {
+            let peer = rustix::net::sockopt::socket_peercred(&fd);
+            let ours = rustix::process::geteuid();
+            if !peer.is_ok_and(|peer| peer.uid == ours) {
+                self.log(format_args!("another user was refused"));
+                continue;
+            }
+            let key = self.key();
+            let data = EventData::new_u64(key << ABOUT_BITS | LINK);
+            if epoll::add(&self.epoll, &fd, data, EventFlags::IN).is_ok() {
+                self.links.insert(key, Link::new(fd));
+            }
+        }
+    }
+
+    fn on_link(&mut self, key: u64, flags: EventFlags) {
+        let read = flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR);
+        if read && self.read_link(key).is_err() {
+            self.links.remove(&key);
+        }
+    }
+
+    fn read_link(&mut self, key: u64) -> Result<(), Broken> {
+        self.links.get_mut(&key).ok_or(Broken)?.receive()?;
+        while let Some(message) = self.links.get_mut(&key).ok_or(Broken)?.next()? {
+            self.on_message(key, message)?;
+        }
+        Ok(())
+    }
+
+    fn on_message(&mut self, key: u64, message: to_launcher::Message) -> Result<(), Broken> {
+        let greeted = self.links.get(&key).is_some_and(|link| link.greeted);
+        match message {
+            to_launcher::Message::Hello(hello) => self.greet(key, &hello),
+            _ if !greeted => Err(Broken),
+            to_launcher::Message::Launch(launch) => {
+                self.launch(&launch);
+                Ok(())
+            }
+            to_launcher::Message::Guard(guard) => {
+                self.guard(&guard);
+                Ok(())
+            }
+            to_launcher::Message::Doorbell(ring) => {
+                self.ring(&ring.token);
+                Ok(())
+            }
+            to_launcher::Message::Retire(_) => {
+                self.retiring = true;
+                Ok(())
+            }
+        }
+    }
+
+    /// Says who we are and lists what lives.
+    fn greet(&mut self, key: u64, hello: &LauncherHello) -> Result<(), Broken> {
+        let link = self.links.get_mut(&key).ok_or(Broken)?;
+        link.push(&from_launcher::Message::Hello(LauncherHello {
+            build: env!("CARGO_PKG_VERSION").to_owned(),
+            protocol_lowest: nero_model::PROTOCOL_LOWEST,
+            protocol_highest: nero_model::PROTOCOL_HIGHEST,
+            process: Some(Process::from(self.own.process)),
+        }));
+        let known = hello.protocol_lowest <= nero_model::PROTOCOL_HIGHEST
+            && hello.protocol_highest >= nero_model::PROTOCOL_LOWEST;
+        if !known {
+            // It reads from our hello why nothing follows.
+            let _ = link.send();
+            return Err(Broken);
+        }
+        for run in self.runs.values().filter(|run| run.is_live()) {
+            link.push(&from_launcher::Message::Changed(changed(
+                run,
+                What::Started,
+                0,
+            )));
+        }
+        link.push(&from_launcher::Message::Listed(Listed {}));
+        link.greeted = true;
+        Ok(())
+    }
+
+    fn tell(&mut self, message: Changed) {
+        let message = from_launcher::Message::Changed(message);
+        for link in self.links.values_mut().filter(|link| link.greeted) {
+            link.push(&message);
+        }
+    }
+
+    fn tell_of(&mut self, key: RunKey, what: What, errno: i32) {
+        if let Some(message) = self.runs.get(&key).map(|run| changed(run, what, errno)) {
+            self.tell(message);
+        }
+    }
+
+    /// Sends what has gathered; connections that break are forgotten.
+    fn flush(&mut self) {
+        let epoll = &self.epoll;
+        self.links.retain(|key, link| {
+            if !link.has_output() && !link.waits_for_room {
+                return true;
+            }
+            let sent = link.send();
+            let wants_room = link.has_output();
+            if sent.is_ok() && wants_room != link.waits_for_room {
+                link.waits_for_room = wants_room;
+                let mut flags = EventFlags::IN;
+                flags.set(EventFlags::OUT, wants_room);
+                let data = EventData::new_u64(*key << ABOUT_BITS | LINK);
+                return epoll::modify(epoll, &link.fd, data, flags).is_ok();
+            }
+            sent.is_ok()
+        });
+    }
+
+    fn launch(&mut self, launch: &Launch) {
+        let refuse = |errno| Changed {
+            token: launch.token.clone(),
+            what: What::NoClaim as i32,
+            incarnation: launch.incarnation,
+            errno,
+        };
+        let Some(plan) = Plan::new(launch, &self.own) else {
+            return self.tell(refuse(libc::EINVAL));
+        };
+        if let Err(error) = self.fork_shim(launch, plan) {
+            self.tell(refuse(error.raw_os_error().unwrap_or(libc::EAGAIN)));
+        }
+    }
+
+    fn fork_shim(&mut self, launch: &Launch, plan: Plan) -> io::Result<()> {
+        let slot = self.slots.take()?;
+        let crash = self.crash.take();
+        let highest = (!self.can_close_range).then(highest_descriptor);
+        let (subject, segment, work_dir) = (plan.subject, plan.segment, plan.work_dir.clone());
+        let forked_ns = clock::boot_ns();
+        let pid = match sys::fork() {
+            Ok(Forked::Child) => {
+                crate::shim::run(plan, &self.own, slot, forked_ns, highest, &crash)
+            }
+            Ok(Forked::Parent(pid)) => pid,
+            Err(error) => {
+                self.slots.give(slot);
+                return Err(error);
+            }
+        };
+        let now_ns = clock::now_ns();
+        let watch_after_ns = match launch.watch_at_once {
+            true => 0,
+            false => watch::AFTER_NS,
+        };
+        let key = self.key();
+        self.children.insert(pid, Child::Shim(key));
+        self.runs.insert(
+            key,
+            Run {
+                subject,
+                run_dir: launch.run_dir.clone(),
+                grace_ms: launch.grace_ms,
+                wait_for_strays: launch.wait_for_strays,
+                time_limit_ms: launch.time_limit_ms,
+                work_dir,
+                marks: run::marks_of(launch),
+                care: Care::Shim { pid, slot, segment },
+                announce_at_ns: Some(now_ns + ANNOUNCE_NS),
+                watch: Watch::new(&launch.watcher, now_ns + watch_after_ns),
+                wake_at_ns: None,
+            },
+        );
+        self.reschedule(key);
+        Ok(())
+    }
+
+    /// Learns of every child that ended. What has to be written about one is
+    /// written before it is reaped.
+    fn collect(&mut self) {
+        while let Look::Ended(ended) = sys::look() {
+            match self.children.get(&ended.pid).copied() {
+                Some(Child::Leader(key)) => self.leader_ended(key, &ended),
+                Some(Child::Shim(key)) => {
+                    self.reap(ended.pid);
+                    self.shim_ended(key, &ended);
+                }
+                Some(Child::Watcher(key)) => {
+                    self.reap(ended.pid);
+                    self.watcher_ended(key, &ended);
+                }
+                None => {
+                    self.reap(ended.pid);
+                    self.orphan_ended(&ended);
+                }
+            }
+        }
+    }
+
+    fn reap(&mut self, pid: i32) {
+        sys::reap(pid);
+        self.children.remove(&pid);
+    }
+}
+
+/// News of one run.
+fn changed(run: &Run, what: What, errno: i32) -> Changed {
+    Changed {
+        token: run.subject.token.to_vec(),
+        what: what as i32,
+        incarnation: run.subject.incarnation,
+        errno,
+    }
+}
+
+/// The highest descriptor in use, for kernels that cannot close a range.
+fn highest_descriptor() -> i32 {
+    let names = std::fs::read_dir("/proc/self/fd").into_iter().flatten();
+    let numbers = names.filter_map(|name| name.ok()?.file_name().to_str()?.parse().ok());
+    numbers.max().unwrap_or(1024)
+}

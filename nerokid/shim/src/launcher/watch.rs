@@ -1,0 +1,160 @@
+//! The watcher of a run: when it is started, started again, and over.
+//!
+//! Owned by a run. Decides only; the loop starts the process and says how it
+//! ended.
+
+use std::os::fd::OwnedFd;
+
+use crate::clock::MS;
+use crate::sys::{self, Ended, Forked, Strings};
+
+/// How long a job has to live before it gets a watcher.
+pub const AFTER_NS: u64 = 200 * MS;
+const BACKOFF_MIN_NS: u64 = 100 * MS;
+const BACKOFF_MAX_NS: u64 = 10_000 * MS;
+
+/// A run's watcher.
+#[derive(Debug)]
+pub struct Watch {
+    /// Program and fixed arguments; empty: there is none.
+    pub program: Vec<String>,
+    /// Where it stands.
+    pub state: State,
+    /// Whether one was ever started, so that its end is to be told.
+    pub started: bool,
+    backoff_ns: u64,
+}
+
+/// Where a watcher stands.
+#[derive(Debug)]
+pub enum State {
+    /// To be started then.
+    Due(u64),
+    /// It runs.
+    Running {
+        /// Since when.
+        since_ns: u64,
+    },
+    /// One that an earlier launcher started.
+    Elder {
+        /// Keeps the loop told of its end.
+        _handle: OwnedFd,
+    },
+    /// None, and none to come.
+    Done,
+}
+
+impl Watch {
+    /// To be started at `due_ns`, if there is a program.
+    pub fn new(program: &[String], due_ns: u64) -> Self {
+        let state = match program.is_empty() {
+            true => State::Done,
+            false => State::Due(due_ns),
+        };
+        Self {
+            program: program.to_vec(),
+            state,
+            started: false,
+            backoff_ns: BACKOFF_MIN_NS,
+        }
+    }
+
+    /// When it is to be started.
+    pub fn due_ns(&self) -> Option<u64> {
+        match self.state {
+            State::Due(at) => Some(at),
+            State::Running { .. } | State::Elder { .. } | State::Done => None,
+        }
+    }
+
+    /// Whether one runs.
+    pub fn is_running(&self) -> bool {
+        matches!(self.state, State::Running { .. } | State::Elder { .. })
+    }
+
+    /// It runs now.
+    pub fn running(&mut self, now_ns: u64) {
+        self.started = true;
+        self.state = State::Running { since_ns: now_ns };
+    }
+
+    /// It could not be started, or ended otherwise than by itself: another is
+    /// due after a pause that doubles.
+    pub fn failed(&mut self, now_ns: u64) {
+        if let State::Running { since_ns, .. } = self.state
+            && now_ns.saturating_sub(since_ns) >= BACKOFF_MAX_NS
+        {
+            self.backoff_ns = BACKOFF_MIN_NS;
+        }
+        self.state = State::Due(now_ns + self.backoff_ns);
+        self.backoff_ns = (self.backoff_ns * 2).min(BACKOFF_MAX_NS);
+    }
+
+    /// Our child ended while the run lives.
+    pub fn ended(&mut self, ended: &Ended, now_ns: u64) {
+        if ended.code == 0 && ended.signal == 0 {
+            self.state = State::Done;
+        } else {
+            self.failed(now_ns);
+        }
+    }
+}
+
+/// Starts a watcher: own session, our log, our environment, nothing else.
+pub fn spawn(program: &[String], run_dir: &str, incarnation: u32) -> Option<i32> {
+    let path = sys::path(program.first()?.as_str())?;
+    let incarnation = incarnation.to_string();
+    let fixed = program.iter().map(String::as_str);
+    let argv = fixed.chain(["watch", run_dir, &incarnation]);
+    let argv = Strings::new(argv.map(str::as_bytes))?;
+    let environment: Vec<Vec<u8>> = std::env::vars_os()
+        .map(|(name, value)| {
+            use std::os::unix::ffi::OsStrExt as _;
+            [name.as_bytes(), b"=", value.as_bytes()].concat()
+        })
+        .collect();
+    let env = Strings::new(environment.iter().map(Vec::as_slice))?;
+    match sys::fork() {
+        Ok(Forked::Parent(pid)) => Some(pid),
+        Ok(Forked::Child) => {
+            let _ = rustix::process::setsid();
+            sys::unblock_signals();
+            sys::exec(&path, &argv, &env);
+            sys::leave(127)
+        }
+        Err(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pause_doubles_up_to_ten_seconds_and_starts_anew() {
+        let mut watch = Watch::new(&["w".to_owned()], 5);
+        assert_eq!(watch.due_ns(), Some(5));
+        let mut pauses = Vec::new();
+        for _ in 0..9 {
+            watch.running(0);
+            watch.failed(0);
+            pauses.push(watch.due_ns().unwrap() / MS);
+        }
+        assert_eq!(
+            pauses,
+            [100, 200, 400, 800, 1600, 3200, 6400, 10_000, 10_000]
+        );
+        watch.running(0);
+        watch.failed(BACKOFF_MAX_NS);
+        assert_eq!(watch.due_ns(), Some(BACKOFF_MAX_NS + BACKOFF_MIN_NS));
+    }
+
+    #[test]
+    fn one_that_is_done_is_not_started_again() {
+        let mut watch = Watch::new(&["w".to_owned()], 0);
+        watch.running(0);
+        watch.ended(&Ended::default(), 1);
+        assert_eq!(watch.due_ns(), None);
+        assert_eq!(Watch::new(&[], 0).due_ns(), None);
+    }
+}

@@ -1,0 +1,130 @@
+//! A launch, prepared before the fork: every string, pointer array and message
+//! that shim and job will need, so that they allocate nothing.
+//!
+//! Built by the launcher from a `Launch`; used up by one shim.
+
+use std::ffi::CString;
+
+use nero_journal::v1::{Claimed, JobStarted, Launch, Process, TreeGone};
+use nero_journal::{SegmentId, Writer};
+use nero_model::ProcessId;
+use rustix::fs::Mode;
+use rustix::process::Rlimit;
+
+use crate::journal::Subject;
+use crate::keeper;
+use crate::sys::{self, Strings};
+
+/// What the launcher knows of itself and inherited.
+#[derive(Clone, Debug)]
+pub struct Own {
+    /// Who it is.
+    pub process: ProcessId,
+    /// The umask of whoever started it, for jobs.
+    pub umask: Mode,
+    /// Limits that it changed for itself, as they were: core files, open files.
+    pub limits: [(rustix::process::Resource, Rlimit); 2],
+    /// What jobs have in `oom_score_adj`.
+    pub oom_score_adj: String,
+    /// `sysconf(_SC_CLK_TCK)`.
+    pub ticks_per_second: i64,
+}
+
+/// One launch.
+#[derive(Debug)]
+pub struct Plan {
+    /// Who the segment is about.
+    pub subject: Subject,
+    /// The id that the claim will have.
+    pub segment: SegmentId,
+    /// The incarnation's folder.
+    pub folder: CString,
+    /// Private name of the claim, in that folder.
+    pub private: CString,
+    /// The job's program.
+    pub program: CString,
+    /// What it sees as arguments.
+    pub argv: Strings,
+    /// Its environment.
+    pub env: Strings,
+    /// Its folder.
+    pub work_dir: CString,
+    /// 0: none.
+    pub time_limit_ms: u64,
+    /// From the polite signal to the final one.
+    pub grace_ms: u32,
+    /// Strays are waited for.
+    pub wait_for_strays: bool,
+    /// First record, but for the shim's number and start time.
+    pub claimed: Claimed,
+    /// Second record, but for the job's.
+    pub started: JobStarted,
+    /// Last record.
+    pub gone: TreeGone,
+}
+
+impl Plan {
+    /// Prepares a launch; none when its paths or strings cannot be used.
+    pub fn new(launch: &Launch, own: &Own) -> Option<Self> {
+        let token = launch.token.as_slice().try_into().ok()?;
+        let program = launch.argv.first()?;
+        let absolute = launch.run_dir.starts_with('/') && launch.work_dir.starts_with('/');
+        if !absolute || program.is_empty() || launch.incarnation == 0 {
+            return None;
+        }
+        let argv0 = match launch.argv0.is_empty() {
+            true => program,
+            false => &launch.argv0,
+        };
+        let rest = &launch.argv[1..];
+        let segment = SegmentId::random();
+        let launcher = Process::from(own.process);
+        Some(Self {
+            subject: Subject {
+                token,
+                incarnation: launch.incarnation,
+                boot_id: own.process.boot_id,
+            },
+            segment,
+            folder: folder(&launch.run_dir, launch.incarnation)?,
+            private: private_name(segment),
+            program: sys::path(program.clone())?,
+            argv: Strings::new([argv0].into_iter().chain(rest).map(Vec::as_slice))?,
+            env: Strings::new(launch.env.iter().map(Vec::as_slice))?,
+            work_dir: sys::path(launch.work_dir.clone())?,
+            time_limit_ms: launch.time_limit_ms,
+            grace_ms: launch.grace_ms,
+            wait_for_strays: launch.wait_for_strays,
+            claimed: Claimed {
+                shim: Some(launcher.clone()),
+                launcher: Some(launcher.clone()),
+                time_limit_ms: launch.time_limit_ms,
+            },
+            started: JobStarted {
+                job: Some(launcher),
+            },
+            gone: keeper::prepared_gone(),
+        })
+    }
+
+    /// Whose segment this is.
+    pub const WRITER: Writer = Writer::Shim;
+}
+
+/// The folder of one incarnation.
+pub fn folder(run_dir: &str, incarnation: u32) -> Option<CString> {
+    sys::path(format!("{}/{incarnation}", run_dir.trim_end_matches('/')))
+}
+
+/// The name under which a claim is prepared.
+pub fn private_name(segment: SegmentId) -> CString {
+    sys::path(format!(".{segment}")).expect("digits hold no zero byte")
+}
+
+/// Puts another process into a prepared message.
+pub fn fill(process: &mut Option<Process>, pid: i32, start_ticks: u64) {
+    if let Some(process) = process {
+        process.pid = pid;
+        process.start_ticks = start_ticks;
+    }
+}

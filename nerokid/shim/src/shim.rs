@@ -1,0 +1,291 @@
+//! The shim: supervises one run from its claim to its last record.
+//!
+//! Forked from the launcher without `execve`; owns the claim's segment and is
+//! the parent of the job and of its orphans. Each step leaves a state that the
+//! launcher, or the next start, understands. It has no descriptors but its
+//! segment and the logs, waits for two signals and a time, allocates nothing,
+//! and blocks every other signal.
+
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use nero_journal::Clocks;
+use nero_journal::v1::{JobNotStarted, RecordKind, job_not_started};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, mkdirat, openat, unlinkat};
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, pipe_with};
+
+use crate::clock::{self, MS};
+use crate::control;
+use crate::core::{self, Core};
+use crate::crash::CrashAt;
+use crate::job::{self, Outfit};
+use crate::journal::{Journal, Record, Segment};
+use crate::keeper::{Exit, Keeper};
+use crate::plan::{self, Own, Plan};
+use crate::slot::{ShimStage, Slot};
+use crate::sys::{self, Forked, Look, Woken};
+use crate::tree::{Members, Roots, Swept};
+
+/// Supervises one run, in the process just forked, and leaves.
+///
+/// `forked_ns` is the time before the fork; `highest` the launcher's highest
+/// descriptor, where the kernel cannot close a range.
+pub fn run(
+    mut plan: Plan,
+    own: &Own,
+    slot: &'static Slot,
+    forked_ns: u64,
+    highest: Option<i32>,
+    crash: &CrashAt,
+) -> ! {
+    // The launcher's lock, socket and connections must not outlive it in us.
+    match highest {
+        None => {
+            sys::close_from(3);
+        }
+        Some(highest) => (3..=highest).for_each(sys::close),
+    }
+    let ticks = clock::ticks_between(forked_ns, clock::boot_ns(), own.ticks_per_second);
+    sys::become_subreaper();
+    crash.here("forked");
+    let pid = rustix::process::getpid().as_raw_nonzero().get();
+    let ticks = ticks.unwrap_or_else(|| start_ticks(pid));
+    plan::fill(&mut plan.claimed.shim, pid, ticks);
+    let segment = match claim(&plan, crash) {
+        Ok(segment) => segment,
+        Err(Refused::Superseded) => {
+            slot.set_shim(ShimStage::Superseded);
+            sys::leave(0)
+        }
+        Err(Refused::Disk(errno)) => {
+            slot.set_errno(errno.raw_os_error());
+            slot.set_shim(ShimStage::NoClaim);
+            sys::leave(0)
+        }
+    };
+    slot.set_shim(ShimStage::Claimed);
+    crash.here("claimed");
+    supervise(plan, own, slot, segment, crash);
+    slot.set_shim(ShimStage::Done);
+    sys::leave(0)
+}
+
+fn start_ticks(pid: i32) -> u64 {
+    crate::procfs::stat(pid).map_or(0, |stat| stat.start_ticks)
+}
+
+/// Why there is no claim of ours.
+enum Refused {
+    /// Another has it.
+    Superseded,
+    /// It could not be written.
+    Disk(Errno),
+}
+
+/// Makes the incarnation's folder and the claim in it, all or nothing.
+fn claim(plan: &Plan, crash: &CrashAt) -> Result<Segment, Refused> {
+    match mkdirat(CWD, plan.folder.as_c_str(), Mode::RWXU) {
+        Ok(()) | Err(Errno::EXIST) => {}
+        Err(error) => return Err(Refused::Disk(error)),
+    }
+    // From here on every path is short and relative.
+    rustix::process::chdir(plan.folder.as_c_str()).map_err(Refused::Disk)?;
+    crash.here("folder");
+    let segment = Segment::create(
+        &plan.private,
+        Plan::WRITER,
+        plan.segment,
+        &plan.subject,
+        RecordKind::Claimed,
+        &plan.claimed,
+    );
+    crash.here("private");
+    let linked = segment.and_then(|segment| {
+        match linkat(
+            CWD,
+            plan.private.as_c_str(),
+            CWD,
+            c"claim",
+            AtFlags::empty(),
+        ) {
+            Ok(()) => Ok(segment),
+            // A file server may have done it, and its answer been lost.
+            Err(_) if segment.names() == 2 => Ok(segment),
+            Err(error) => Err(error),
+        }
+    });
+    crash.here("linked");
+    // Left behind, it harms nobody.
+    let _ = unlinkat(CWD, plan.private.as_c_str(), AtFlags::empty());
+    linked.map_err(|error| match error {
+        Errno::EXIST => Refused::Superseded,
+        other => Refused::Disk(other),
+    })
+}
+
+/// From the claim to the last record.
+fn supervise(
+    mut plan: Plan,
+    own: &Own,
+    slot: &'static Slot,
+    mut segment: Segment,
+    crash: &CrashAt,
+) {
+    let started = if control::wish(CWD, 1).is_some() {
+        Err(not_started(
+            job_not_started::Stage::Cancelled,
+            Errno::from_raw_os_error(0),
+        ))
+    } else {
+        start(&mut plan, own, slot, &mut segment, crash)
+    };
+    let now_ns = clock::now_ns();
+    let limit_ns = Some(plan.time_limit_ms)
+        .filter(|limit| *limit > 0)
+        .map(|limit| now_ns.saturating_add(limit.saturating_mul(MS)));
+    let (leader, logs, failure) = match started {
+        Ok((leader, logs)) => (leader, logs.map(Some), None),
+        Err(failure) => (0, [None, None], Some(failure)),
+    };
+    let mut keeper = Keeper {
+        core: Core::new(core::Plan {
+            grace_ms: plan.grace_ms,
+            wait_for_strays: plan.wait_for_strays,
+            limit_at_ns: limit_ns,
+        }),
+        journal: Journal::new(Some(segment)),
+        folder: None,
+        logs,
+        work_dir: plan.work_dir,
+        slot: Some(slot),
+        gate_ns: slot.gate_ns(),
+        next_wish: 1,
+        strays_killed: 0,
+        gone: plan.gone,
+    };
+    if let Some(failure) = failure {
+        keeper.core = Core::after_exit(keeper.core.plan(), now_ns);
+        keeper.journal.append(Record::JobNotStarted(failure));
+        crash.here("not_started");
+        keeper.empty(now_ns);
+    }
+    keep(&mut keeper, leader, crash);
+}
+
+/// Waits for what happens until the last record is written.
+fn keep(keeper: &mut Keeper, leader: i32, crash: &CrashAt) {
+    let own = rustix::process::getpid().as_raw_nonzero().get();
+    let mut tree = |signal| -> Swept { Members::list(Roots::ChildrenOf(own)).signal(signal) };
+    while !keeper.is_done() {
+        let now_ns = clock::now_ns();
+        let wake = keeper.wake_at_ns(now_ns);
+        let timeout = wake.map(|at| Duration::from_nanos(at.saturating_sub(now_ns)));
+        let woken = sys::wait_for_signal(timeout);
+        // One signal may stand for several ended children, and for the others
+        // too when it came first.
+        collect(keeper, leader, crash);
+        let now_ns = clock::now_ns();
+        if woken == Woken::Doorbell {
+            keeper.look_for_wishes(now_ns, &mut tree);
+        }
+        keeper.tick(now_ns, &mut tree);
+    }
+    crash.here("gone_written");
+}
+
+/// Writes down and reaps every child that has ended.
+fn collect(keeper: &mut Keeper, leader: i32, crash: &CrashAt) {
+    loop {
+        match sys::look() {
+            Look::Ended(ended) if ended.pid == leader => {
+                crash.here("leader_seen");
+                // Written before it is reaped: killed in between, we leave the
+                // zombie, and with it the code, to the launcher.
+                keeper.leader_ended(Exit::Seen(ended), clock::now_ns());
+                crash.here("exit_written");
+                sys::reap(ended.pid);
+                crash.here("reaped");
+            }
+            Look::Ended(ended) => {
+                sys::reap(ended.pid);
+                keeper.other_ended(ended.signal);
+            }
+            Look::Alive => return,
+            // A parent of orphans without children has no descendants.
+            Look::Childless => return keeper.empty(clock::now_ns()),
+        }
+    }
+}
+
+fn not_started(stage: job_not_started::Stage, error: Errno) -> JobNotStarted {
+    JobNotStarted {
+        stage: stage as i32,
+        errno: error.raw_os_error(),
+    }
+}
+
+/// Forks the job, writes down that it exists, opens its gate.
+fn start(
+    plan: &mut Plan,
+    own: &Own,
+    slot: &'static Slot,
+    segment: &mut Segment,
+    crash: &CrashAt,
+) -> Result<(i32, [OwnedFd; 2]), JobNotStarted> {
+    let output = |error| not_started(job_not_started::Stage::Output, error);
+    let forking = |error| not_started(job_not_started::Stage::Fork, error);
+    let logs = [log(c"stdout.log"), log(c"stderr.log")];
+    let [Ok(stdout), Ok(stderr)] = logs else {
+        let first = logs.into_iter().find_map(Result::err);
+        return Err(output(first.unwrap_or(Errno::IO)));
+    };
+    crash.here("logs");
+    let (gate, opener) = pipe_with(PipeFlags::CLOEXEC).map_err(forking)?;
+    let before_ns = clock::boot_ns();
+    let pid = match sys::fork() {
+        Ok(Forked::Child) => job::become_job(
+            plan,
+            own,
+            slot,
+            Outfit {
+                gate,
+                opener,
+                logs: [stdout, stderr],
+            },
+            crash,
+        ),
+        Ok(Forked::Parent(pid)) => pid,
+        Err(error) => {
+            let errno = error.raw_os_error().unwrap_or(libc::EAGAIN);
+            return Err(forking(Errno::from_raw_os_error(errno)));
+        }
+    };
+    let after_ns = clock::boot_ns();
+    drop(gate);
+    crash.here("job_forked");
+    let ticks = clock::ticks_between(before_ns, after_ns, own.ticks_per_second);
+    let ticks = ticks.unwrap_or_else(|| start_ticks(pid));
+    slot.set_pid(pid);
+    slot.set_start_ticks(ticks);
+    plan::fill(&mut plan.started.job, pid, ticks);
+    if segment
+        .append(RecordKind::JobStarted, Clocks::now(), &plan.started)
+        .is_err()
+    {
+        // Space was taken for it, so the disk itself is failing. The gate
+        // closes with us, and the launcher finds that no user code ran.
+        sys::leave(1);
+    }
+    crash.here("started_written");
+    slot.set_gate_ns(clock::now_ns());
+    // A child that could not be dressed has left already; its slot says why.
+    let _ = rustix::io::write(&opener, &[1]);
+    crash.here("gate_opened");
+    Ok((pid, [stdout, stderr]))
+}
+
+fn log(name: &std::ffi::CStr) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::CLOEXEC;
+    openat(CWD, name, flags, Mode::RUSR | Mode::WUSR)
+}

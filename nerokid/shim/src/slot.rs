@@ -1,0 +1,215 @@
+//! Slots: a few numbers per run in memory that launcher, shim and job share,
+//! so that the launcher knows how far a shim killed at any instant had come.
+//!
+//! The launcher owns the pages and gives slots out. The job's `execve` drops
+//! the memory: no user code can write here.
+
+use std::io;
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::SeqCst};
+
+/// Slots in one page.
+pub const PER_PAGE: usize = 64;
+
+/// What the shared numbers of one run say.
+#[derive(Debug, Default)]
+#[repr(C, align(64))]
+pub struct Slot {
+    shim: AtomicU32,
+    job: AtomicU32,
+    errno: AtomicI32,
+    pid: AtomicI32,
+    start_ticks: AtomicU64,
+    gate_ns: AtomicU64,
+}
+
+/// How far a shim has come. Written by the shim alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum ShimStage {
+    /// Forked; nothing is on disk that counts.
+    Forked = 0,
+    /// The claim is made.
+    Claimed = 1,
+    /// Its last record is written.
+    Done = 2,
+    /// Another holds the claim.
+    Superseded = 3,
+    /// The claim could not be made; `errno` says why.
+    NoClaim = 4,
+}
+
+/// How far a job has come. Whoever changes it first decides whether user code
+/// runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum JobStage {
+    /// Not forked, or waiting at its gate.
+    Waiting = 0,
+    /// About to run user code, or running it.
+    Executing = 1,
+    /// Its output could not be put in place.
+    NoOutput = 2,
+    /// Its folder could not be entered.
+    NoFolder = 3,
+    /// `execve` failed.
+    NoExec = 4,
+    /// The launcher took back its leave to run.
+    Revoked = 5,
+}
+
+impl Slot {
+    /// The shim's word.
+    pub fn shim(&self) -> ShimStage {
+        match self.shim.load(SeqCst) {
+            1 => ShimStage::Claimed,
+            2 => ShimStage::Done,
+            3 => ShimStage::Superseded,
+            4 => ShimStage::NoClaim,
+            _ => ShimStage::Forked,
+        }
+    }
+
+    /// The shim says how far it is.
+    pub fn set_shim(&self, stage: ShimStage) {
+        self.shim.store(stage as u32, SeqCst);
+    }
+
+    /// How far the job is.
+    pub fn job(&self) -> JobStage {
+        match self.job.load(SeqCst) {
+            1 => JobStage::Executing,
+            2 => JobStage::NoOutput,
+            3 => JobStage::NoFolder,
+            4 => JobStage::NoExec,
+            5 => JobStage::Revoked,
+            _ => JobStage::Waiting,
+        }
+    }
+
+    /// The job takes the step from its gate to user code. False when it may not.
+    pub fn may_execute(&self) -> bool {
+        self.leave_gate(JobStage::Executing)
+    }
+
+    /// The launcher forbids that step. False when it was taken already.
+    pub fn revoke(&self) -> bool {
+        self.leave_gate(JobStage::Revoked)
+    }
+
+    fn leave_gate(&self, to: JobStage) -> bool {
+        self.job
+            .compare_exchange(JobStage::Waiting as u32, to as u32, SeqCst, SeqCst)
+            .is_ok()
+    }
+
+    /// The job could not be started. Says nothing when the launcher was first.
+    pub fn job_failed(&self, stage: JobStage, errno: i32) {
+        if self.job() != JobStage::Revoked {
+            self.errno.store(errno, SeqCst);
+            self.job.store(stage as u32, SeqCst);
+        }
+    }
+
+    /// Why there is no claim, or no job.
+    pub fn errno(&self) -> i32 {
+        self.errno.load(SeqCst)
+    }
+
+    /// See [`Slot::errno`].
+    pub fn set_errno(&self, errno: i32) {
+        self.errno.store(errno, SeqCst);
+    }
+
+    /// The job's number, 0 before it is known.
+    pub fn pid(&self) -> i32 {
+        self.pid.load(SeqCst)
+    }
+
+    /// Shim and job both say it, whoever comes first.
+    pub fn set_pid(&self, pid: i32) {
+        self.pid.store(pid, SeqCst);
+    }
+
+    /// The job's start time, 0 before it is known.
+    pub fn start_ticks(&self) -> u64 {
+        self.start_ticks.load(SeqCst)
+    }
+
+    /// See [`Slot::start_ticks`].
+    pub fn set_start_ticks(&self, ticks: u64) {
+        self.start_ticks.store(ticks, SeqCst);
+    }
+
+    /// When the gate was opened, 0 before.
+    pub fn gate_ns(&self) -> u64 {
+        self.gate_ns.load(SeqCst)
+    }
+
+    /// See [`Slot::gate_ns`].
+    pub fn set_gate_ns(&self, now_ns: u64) {
+        self.gate_ns.store(now_ns, SeqCst);
+    }
+
+    fn clear(&self) {
+        self.shim.store(0, SeqCst);
+        self.job.store(0, SeqCst);
+        self.errno.store(0, SeqCst);
+        self.pid.store(0, SeqCst);
+        self.start_ticks.store(0, SeqCst);
+        self.gate_ns.store(0, SeqCst);
+    }
+}
+
+/// The launcher's stock of slots.
+#[derive(Debug, Default)]
+pub struct Slots {
+    free: Vec<&'static Slot>,
+}
+
+impl Slots {
+    /// An empty slot.
+    ///
+    /// # Errors
+    /// When there is no memory.
+    pub fn take(&mut self) -> io::Result<&'static Slot> {
+        if self.free.is_empty() {
+            self.free.extend(crate::sys::shared_slots()?);
+        }
+        let slot = self.free.pop().expect("a page was just added");
+        slot.clear();
+        Ok(slot)
+    }
+
+    /// Gives one back. Nobody may be left who writes to it: the shim has been
+    /// reaped, and the job executes, has been reaped, or never was.
+    pub fn give(&mut self, slot: &'static Slot) {
+        self.free.push(slot);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_of_job_and_launcher_decides() {
+        let mut slots = Slots::default();
+        let slot = slots.take().unwrap();
+        assert!(slot.may_execute());
+        assert!(!slot.revoke());
+        slots.give(slot);
+        let slot = slots.take().unwrap();
+        assert!(slot.revoke());
+        assert!(!slot.may_execute());
+        slot.job_failed(JobStage::NoExec, 2);
+        assert_eq!(slot.job(), JobStage::Revoked);
+    }
+
+    #[test]
+    fn more_slots_than_a_page_holds() {
+        let mut slots = Slots::default();
+        let taken: Vec<_> = (0..200).map(|_| slots.take().unwrap()).collect();
+        taken[0].set_pid(7);
+        assert!(taken[1..].iter().all(|slot| slot.pid() == 0));
+    }
+}

@@ -1,0 +1,240 @@
+//! The job's tree: who belongs to it, and signals to all of it.
+//!
+//! Called by the keeper of a run (shim or launcher). A process is listed only
+//! when its parent is known to be of the tree, and signalled only after its
+//! start time was found unchanged through a handle that was opened before.
+//! Nothing is allocated.
+
+use std::io;
+
+use nero_model::process::Stat;
+
+use crate::procfs;
+use crate::sys;
+
+/// Most processes that one pass can hold. A larger tree takes several passes:
+/// the final signal is repeated until nobody is left.
+pub const MEMBERS_MAX: usize = 4096;
+/// Most processes named as out of reach.
+pub const REFUSED_MAX: usize = 16;
+
+/// One process of the tree.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Member {
+    /// Its number.
+    pub pid: i32,
+    /// Its start time: with the number, who it is.
+    pub start_ticks: u64,
+}
+
+/// Where a tree begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Roots<'a> {
+    /// Every child of this process, which is us: a shim's tree.
+    ChildrenOf(i32),
+    /// These, whom the caller has identified.
+    These(&'a [Member]),
+}
+
+/// What a pass over the tree found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// Processes that run.
+    pub alive: u32,
+    /// Those that got the signal.
+    pub sent: u32,
+    /// Those that we may not signal, the first of them below.
+    pub refused: u32,
+    /// The same for the same processes, most likely another for others.
+    pub fingerprint: u64,
+    /// Numbers of processes out of reach; 0 behind the last.
+    pub out_of_reach: [i32; REFUSED_MAX],
+}
+
+/// The processes that run, parents before children.
+#[derive(Debug)]
+pub struct Members {
+    list: [Member; MEMBERS_MAX],
+    length: usize,
+}
+
+impl Members {
+    /// Lists the tree.
+    pub fn list(roots: Roots<'_>) -> Self {
+        let mut members = Self {
+            list: [Member::default(); MEMBERS_MAX],
+            length: 0,
+        };
+        match roots {
+            Roots::ChildrenOf(own) => members.add_children(own, own),
+            Roots::These(those) => {
+                for member in those {
+                    members.push(*member);
+                }
+            }
+        }
+        let mut at = 0;
+        while at < members.length {
+            let parent = members.list[at];
+            let before = members.length;
+            members.add_children(parent.pid, 0);
+            // The parent may have ended meanwhile, and its number been given
+            // to a stranger whose children these are.
+            if members.length > before && !is_still(parent) {
+                members.length = before;
+            }
+            at += 1;
+        }
+        members
+    }
+
+    /// Those listed.
+    pub fn as_slice(&self) -> &[Member] {
+        &self.list[..self.length]
+    }
+
+    fn push(&mut self, member: Member) {
+        if self.length < MEMBERS_MAX && !self.as_slice().contains(&member) {
+            self.list[self.length] = member;
+            self.length += 1;
+        }
+    }
+
+    fn add_children(&mut self, parent: i32, own: i32) {
+        let mut add = |pid: i32, stat: &Stat| {
+            if stat.ppid == parent && procfs::runs(stat) {
+                self.push(Member {
+                    pid,
+                    start_ticks: stat.start_ticks,
+                });
+            }
+        };
+        let told = procfs::children(parent, |pid| {
+            if let Ok(stat) = procfs::stat(pid) {
+                add(pid, &stat);
+            }
+        });
+        // A kernel without the list of children (or a parent that is gone):
+        // ask everybody for their parent. Our own list cannot be missing else.
+        if !told && (parent == own || !kernel_lists_children()) {
+            procfs::everybody(|pid| {
+                if let Ok(stat) = procfs::stat(pid) {
+                    add(pid, &stat);
+                }
+            });
+        }
+    }
+
+    /// Sends a signal to each; a stopped one is continued, so that it can act.
+    pub fn signal(&self, signal: i32) -> Swept {
+        let mut swept = Swept::default();
+        for member in self.as_slice() {
+            let outcome = signal_one(*member, signal);
+            if let Err(error) = &outcome
+                && error.raw_os_error() == Some(libc::ESRCH)
+            {
+                continue;
+            }
+            swept.alive += 1;
+            swept.fingerprint ^= fingerprint(*member);
+            if outcome.is_ok() {
+                swept.sent += 1;
+            } else {
+                if let Some(place) = swept.out_of_reach.get_mut(swept.refused as usize) {
+                    *place = member.pid;
+                }
+                swept.refused += 1;
+            }
+        }
+        swept
+    }
+}
+
+fn kernel_lists_children() -> bool {
+    procfs::children(rustix::process::getpid().as_raw_nonzero().get(), |_| {})
+}
+
+fn is_still(member: Member) -> bool {
+    procfs::stat(member.pid).is_ok_and(|stat| stat.start_ticks == member.start_ticks)
+}
+
+/// Sends a signal to exactly this process.
+///
+/// # Errors
+/// `ESRCH` when it is gone, `EPERM` when it is out of reach.
+pub fn signal_one(member: Member, signal: i32) -> io::Result<()> {
+    let send: &dyn Fn(i32) -> io::Result<()> = match sys::pidfd_open(member.pid) {
+        // If the process of this handle is alive when the signal is sent, its
+        // number was its own when the start time was read.
+        Ok(handle) => &move |signal| sys::pidfd_signal(&handle, signal),
+        Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Err(error),
+        // Before Linux 5.3, or out of descriptors: between the comparison and
+        // the signal lies a moment that only handles can close.
+        Err(_) => &|signal| sys::kill(member.pid, signal),
+    };
+    if !is_still(member) {
+        return Err(io::Error::from_raw_os_error(libc::ESRCH));
+    }
+    send(signal)?;
+    if signal != libc::SIGKILL && signal != libc::SIGSTOP {
+        // Best effort: it may have ended by the first.
+        let _ = send(libc::SIGCONT);
+    }
+    Ok(())
+}
+
+fn fingerprint(member: Member) -> u64 {
+    (member.start_ticks ^ ((member.pid as u64) << 40)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::ExitStatusExt as _;
+    use std::process::{Child, Command, Stdio};
+
+    fn cat() -> (Child, Member) {
+        let child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        let pid = child.id() as i32;
+        let start_ticks = procfs::stat(pid).unwrap().start_ticks;
+        (child, Member { pid, start_ticks })
+    }
+
+    #[test]
+    fn another_start_time_is_another_process() {
+        let (mut child, member) = cat();
+        let stranger = Member {
+            start_ticks: member.start_ticks + 1,
+            ..member
+        };
+        let error = signal_one(stranger, libc::SIGKILL).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::ESRCH));
+        assert_eq!(Members::list(Roots::These(&[stranger])).signal(9).sent, 0);
+        assert!(child.try_wait().unwrap().is_none());
+        let swept = Members::list(Roots::These(&[member])).signal(libc::SIGKILL);
+        assert_eq!((swept.alive, swept.sent, swept.refused), (1, 1, 0));
+        assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGKILL));
+    }
+
+    #[test]
+    fn a_tree_is_listed_from_its_root_down() {
+        let mut shell = Command::new("sh")
+            .args(["-c", "cat & wait"])
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let pid = shell.id() as i32;
+        let start_ticks = procfs::stat(pid).unwrap().start_ticks;
+        let root = Member { pid, start_ticks };
+        let listed = loop {
+            let members = Members::list(Roots::These(&[root]));
+            if members.as_slice().len() == 2 {
+                break members;
+            }
+            std::thread::yield_now();
+        };
+        assert_eq!(listed.as_slice()[0], root);
+        assert_eq!(listed.signal(libc::SIGKILL).sent, 2);
+        shell.wait().unwrap();
+    }
+}

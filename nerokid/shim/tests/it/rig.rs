@@ -1,0 +1,542 @@
+//! A launcher of our own, its runs, and what they leave on disk. Everything it
+//! starts is gone when it is dropped.
+
+use std::collections::VecDeque;
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use nero_journal::frame::{self, FrameKind};
+use nero_journal::v1::changed::What;
+use nero_journal::v1::{
+    Changed, Claimed, Doorbell, FromLauncher, Guard, JobExited, JobNotStarted, JobStarted, Launch,
+    LauncherHello, RecordKind, Retire, SignalSent, StopAsked, TakenOver, ToLauncher, TreeGone,
+    from_launcher, to_launcher,
+};
+use prost::Message as _;
+use tempfile::TempDir;
+
+/// How long anything may take on a busy machine.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Waits until `probe` finds something; shows `state` when it does not.
+pub fn until<T>(what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = probe() {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "waited in vain for {what}");
+        // Gives way to the processes that are waited for.
+        std::thread::park_timeout(Duration::from_millis(2));
+    }
+}
+
+/// A launcher in a folder of its own.
+#[derive(Debug)]
+pub struct Rig {
+    pub folder: TempDir,
+    child: Option<Child>,
+    link: Option<UnixStream>,
+    inbox: Vec<u8>,
+    pub news: VecDeque<from_launcher::Message>,
+}
+
+/// How a launcher is started.
+#[derive(Debug, Default)]
+pub struct Start<'a> {
+    pub crash_at: &'a str,
+    pub umask: &'a str,
+    pub env: &'a [(&'a str, &'a str)],
+    pub folder: Option<TempDir>,
+}
+
+impl Rig {
+    pub fn new() -> Self {
+        Self::start(Start::default())
+    }
+
+    pub fn crashing(point: &str) -> Self {
+        Self::start(Start {
+            crash_at: point,
+            ..Start::default()
+        })
+    }
+
+    pub fn start(start: Start<'_>) -> Self {
+        let folder = start.folder.unwrap_or_else(|| TempDir::new().unwrap());
+        let mut rig = Self {
+            folder,
+            child: None,
+            link: None,
+            inbox: Vec::new(),
+            news: VecDeque::new(),
+        };
+        rig.child = Some(rig.spawn(start.crash_at, start.umask, start.env));
+        rig.connect();
+        rig
+    }
+
+    fn spawn(&self, crash_at: &str, umask: &str, env: &[(&str, &str)]) -> Child {
+        let umask = if umask.is_empty() { "022" } else { umask };
+        let mut command = Command::new("/bin/sh");
+        command
+            .env_clear()
+            .args(["-c", "umask \"$1\"; shift; exec \"$@\"", "sh", umask])
+            .arg(env!("CARGO_BIN_EXE_nerokid-shim"))
+            .arg("launcher")
+            .arg("--socket")
+            .arg(self.socket())
+            .arg("--log")
+            .arg(self.path("launcher.log"))
+            .stdin(Stdio::null())
+            .envs(env.iter().copied());
+        if !crash_at.is_empty() {
+            command.env("NERO_CRASH_AT", crash_at);
+        }
+        command.spawn().unwrap()
+    }
+
+    pub fn socket(&self) -> PathBuf {
+        self.path("l.sock")
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.path("launcher.log")).unwrap_or_default()
+    }
+
+    pub fn launcher_pid(&self) -> i32 {
+        self.child.as_ref().unwrap().id() as i32
+    }
+
+    /// A raw connection.
+    pub fn dial(&self) -> UnixStream {
+        let stream = until("the socket", || UnixStream::connect(self.socket()).ok());
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream
+    }
+
+    /// Connects, and takes hello and the list.
+    pub fn connect(&mut self) {
+        self.link = Some(self.dial());
+        self.inbox.clear();
+        self.send(hello());
+        self.hear(|message| matches!(message, from_launcher::Message::Hello(_)));
+        self.hear(|message| matches!(message, from_launcher::Message::Listed(_)));
+    }
+
+    pub fn disconnect(&mut self) {
+        self.link = None;
+        self.news.clear();
+    }
+
+    pub fn send(&mut self, message: to_launcher::Message) {
+        let bytes = framed(message);
+        self.link.as_mut().unwrap().write_all(&bytes).unwrap();
+    }
+
+    fn receive(&mut self) {
+        let mut buffer = [0; 4096];
+        let got = self.link.as_mut().unwrap().read(&mut buffer);
+        let got = got.unwrap_or_else(|error| {
+            panic!(
+                "no news: {error}; had {:?}; log:\n{}",
+                self.news,
+                self.log()
+            )
+        });
+        assert!(got > 0, "the launcher closed; log:\n{}", self.log());
+        self.inbox.extend_from_slice(&buffer[..got]);
+        while let Some((head, rest)) = self.inbox.split_first_chunk::<4>() {
+            let length = u32::from_le_bytes(*head) as usize;
+            let Some(bytes) = rest.get(..length) else {
+                return;
+            };
+            let message = FromLauncher::decode(bytes).unwrap().message.unwrap();
+            self.news.push_back(message);
+            self.inbox.drain(..4 + length);
+        }
+    }
+
+    /// The next message that fits; others stay.
+    pub fn hear(
+        &mut self,
+        fits: impl Fn(&from_launcher::Message) -> bool,
+    ) -> from_launcher::Message {
+        loop {
+            if let Some(at) = self.news.iter().position(&fits) {
+                return self.news.remove(at).unwrap();
+            }
+            self.receive();
+        }
+    }
+
+    /// The next news of this kind about a run.
+    pub fn hear_of(&mut self, run: &Run, what: What) -> Changed {
+        let token = run.launch.token.clone();
+        let message = self.hear(|message| {
+            matches!(message, from_launcher::Message::Changed(changed)
+                if changed.token == token && changed.what == what as i32)
+        });
+        match message {
+            from_launcher::Message::Changed(changed) => changed,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// All news of a run up to that it ended, as words.
+    pub fn news_of(&mut self, run: &Run) -> Vec<What> {
+        let mut all = Vec::new();
+        loop {
+            let token = run.launch.token.clone();
+            let message = self.hear(|message| {
+                matches!(message, from_launcher::Message::Changed(changed)
+                    if changed.token == token)
+            });
+            if let from_launcher::Message::Changed(changed) = message {
+                all.push(changed.what());
+                if !matches!(changed.what(), What::Started | What::TakenOver) {
+                    return all;
+                }
+            }
+        }
+    }
+
+    /// A run of this program, not yet launched.
+    pub fn run(&self, argv: &[&str]) -> Run {
+        Run::new(self.folder.path(), argv)
+    }
+
+    /// A run of a shell script.
+    pub fn script(&self, script: &str) -> Run {
+        self.run(&["/bin/sh", "-c", script])
+    }
+
+    pub fn launch(&mut self, run: &Run) {
+        self.send(to_launcher::Message::Launch(run.launch.clone()));
+    }
+
+    /// Launches and waits for the end.
+    pub fn complete(&mut self, run: &Run) -> Vec<What> {
+        self.launch(run);
+        self.news_of(run)
+    }
+
+    /// Wishes an end and rings.
+    pub fn cancel(&mut self, run: &Run, number: u32, wish: Wish) {
+        run.cancel(number, wish);
+        self.ring(run);
+    }
+
+    pub fn ring(&mut self, run: &Run) {
+        self.send(to_launcher::Message::Doorbell(Doorbell {
+            token: run.launch.token.clone(),
+        }));
+    }
+
+    pub fn retire(&mut self) {
+        self.send(to_launcher::Message::Retire(Retire {}));
+    }
+
+    /// Kills the launcher as nothing else would.
+    pub fn kill_launcher(&mut self) {
+        self.disconnect();
+        if let Some(mut child) = self.child.take() {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+
+    /// Waits for the launcher to leave by itself.
+    pub fn launcher_left(&mut self) -> bool {
+        let child = self.child.as_mut().unwrap();
+        let status = until("the launcher to leave", || child.try_wait().unwrap());
+        self.child = None;
+        status.success()
+    }
+
+    /// Starts another launcher on the same socket.
+    pub fn restart(&mut self) {
+        self.child = Some(self.spawn("", "022", &[]));
+        self.connect();
+    }
+
+    pub fn guard(&mut self, run: &Run) {
+        let claim = run.claim();
+        let shim = claim.claimed.as_ref().and_then(|one| one.shim.clone());
+        let job = claim.started.as_ref().and_then(|one| one.job.clone());
+        self.send(to_launcher::Message::Guard(Guard {
+            token: run.launch.token.clone(),
+            run_dir: run.launch.run_dir.clone(),
+            incarnation: run.launch.incarnation,
+            shim,
+            job,
+            grace_ms: run.launch.grace_ms,
+            watcher: run.launch.watcher.clone(),
+            time_limit_ms: run.launch.time_limit_ms,
+        }));
+    }
+
+    /// Processes of ours: their arguments or environment name the folder.
+    pub fn processes(&self) -> Vec<i32> {
+        let name = self.folder.path().as_os_str().as_bytes();
+        let own = std::process::id() as i32;
+        let numbers = fs::read_dir("/proc").unwrap().flatten();
+        numbers
+            .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
+            .filter(|pid| *pid != own && lives(*pid))
+            .filter(|pid| {
+                ["cmdline", "environ"].iter().any(|file| {
+                    fs::read(format!("/proc/{pid}/{file}"))
+                        .is_ok_and(|bytes| bytes.windows(name.len()).any(|part| part == name))
+                })
+            })
+            .collect()
+    }
+
+    /// Waits until only the launcher is left.
+    pub fn nobody_else_is_left(&self) {
+        let launcher = self.child.as_ref().map_or(0, |child| child.id() as i32);
+        until("everybody to be gone", || {
+            self.processes()
+                .iter()
+                .all(|pid| *pid == launcher)
+                .then_some(())
+        });
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("launcher's log:\n{}", self.log());
+        }
+        // The launcher first: it would start watchers anew.
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let left = self.processes();
+            if left.is_empty() || Instant::now() > deadline {
+                return;
+            }
+            left.into_iter().for_each(kill);
+        }
+    }
+}
+
+/// Whether a process runs (a zombie does not).
+pub fn lives(pid: i32) -> bool {
+    nero_model::process::Stat::read(pid)
+        .is_ok_and(|stat| !matches!(stat.state, b'Z' | b'X') || stat.threads > 1)
+}
+
+/// `kill -9`.
+pub fn kill(pid: i32) {
+    signal(pid, rustix::process::Signal::KILL);
+}
+
+pub fn signal(pid: i32, signal: rustix::process::Signal) {
+    let _ = rustix::process::kill_process(rustix::process::Pid::from_raw(pid).unwrap(), signal);
+}
+
+pub fn hello() -> to_launcher::Message {
+    to_launcher::Message::Hello(LauncherHello {
+        build: "test".to_owned(),
+        protocol_lowest: 1,
+        protocol_highest: 1,
+        process: None,
+    })
+}
+
+pub fn framed(message: to_launcher::Message) -> Vec<u8> {
+    let message = ToLauncher {
+        message: Some(message),
+    };
+    let mut bytes = (message.encoded_len() as u32).to_le_bytes().to_vec();
+    message.encode(&mut bytes).unwrap();
+    bytes
+}
+
+/// `nero.v1.Cancel`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct Wish {
+    #[prost(bytes = "vec", tag = "1")]
+    pub token: Vec<u8>,
+    #[prost(uint32, tag = "2")]
+    pub cause: u32,
+    #[prost(uint32, tag = "3")]
+    pub grace_ms: u32,
+    #[prost(int32, tag = "4")]
+    pub signal: i32,
+    #[prost(uint64, tag = "5")]
+    pub rule: u64,
+    #[prost(string, tag = "6")]
+    pub author: String,
+    #[prost(int64, tag = "7")]
+    pub asked_ms: i64,
+}
+
+impl Wish {
+    /// A person's, with this grace.
+    pub fn within(grace_ms: u32) -> Self {
+        Self {
+            token: vec![1; 16],
+            cause: 1,
+            grace_ms,
+            author: "a person".to_owned(),
+            asked_ms: 1_700_000_000_000,
+            ..Self::default()
+        }
+    }
+}
+
+/// A run and its folder.
+#[derive(Clone, Debug)]
+pub struct Run {
+    pub launch: Launch,
+    pub dir: PathBuf,
+}
+
+impl Run {
+    pub fn new(root: &Path, argv: &[&str]) -> Self {
+        let token: [u8; 16] = nero_model::ids::random();
+        let dir = root.join(nero_model::ids::hex(&token[..4]));
+        fs::create_dir_all(dir.join("work")).unwrap();
+        fs::create_dir_all(dir.join("control")).unwrap();
+        let work = dir.join("work").to_str().unwrap().to_owned();
+        let name = nero_model::ids::hex(&token);
+        Self {
+            launch: Launch {
+                token: token.to_vec(),
+                run_dir: dir.to_str().unwrap().to_owned(),
+                incarnation: 1,
+                argv: argv.iter().map(|one| one.as_bytes().to_vec()).collect(),
+                env: vec![
+                    b"PATH=/usr/bin:/bin".to_vec(),
+                    format!("NERO_RUN={name}").into_bytes(),
+                    format!("NERO_DIR={work}").into_bytes(),
+                ],
+                work_dir: work,
+                grace_ms: 500,
+                ..Launch::default()
+            },
+            dir,
+        }
+    }
+
+    pub fn folder(&self) -> PathBuf {
+        self.dir.join(self.launch.incarnation.to_string())
+    }
+
+    pub fn work(&self, name: &str) -> PathBuf {
+        self.dir.join("work").join(name)
+    }
+
+    /// Text that the job wrote into its folder, once it is whole.
+    pub fn written(&self, name: &str) -> String {
+        until(name, || {
+            fs::read_to_string(self.work(name))
+                .ok()
+                .filter(|text| text.ends_with('\n'))
+        })
+    }
+
+    /// A number that the job wrote.
+    pub fn number(&self, name: &str) -> i32 {
+        self.written(name).trim().parse().unwrap()
+    }
+
+    pub fn stdout(&self) -> String {
+        String::from_utf8_lossy(&fs::read(self.folder().join("stdout.log")).unwrap()).into_owned()
+    }
+
+    pub fn cancel(&self, number: u32, wish: Wish) {
+        let path = self.dir.join(format!("control/cancel.{number}"));
+        frame::create(FrameKind::Cancel, &path, &wish).unwrap();
+    }
+
+    pub fn claim(&self) -> Story {
+        Story::read(&self.folder().join("claim"))
+    }
+
+    /// The segment of the launcher that took over.
+    pub fn launchers(&self) -> Story {
+        self.launchers_segments().pop().unwrap_or_default()
+    }
+
+    pub fn launchers_segments(&self) -> Vec<Story> {
+        let names = fs::read_dir(self.folder()).unwrap().flatten();
+        let mut paths: Vec<PathBuf> = names.map(|entry| entry.path()).collect();
+        paths.retain(|path| {
+            let name = path.file_name().unwrap().to_string_lossy();
+            name.starts_with("launcher-") && name.ends_with(".seg")
+        });
+        paths.iter().map(|path| Story::read(path)).collect()
+    }
+
+    /// The job's number, once it is written.
+    pub fn job(&self) -> i32 {
+        until("the job's record", || {
+            self.claim().started.and_then(|one| Some(one.job?.pid))
+        })
+    }
+
+    pub fn shim(&self) -> i32 {
+        until("the claim", || {
+            self.claim().claimed.and_then(|one| Some(one.shim?.pid))
+        })
+    }
+}
+
+/// What one segment says.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Story {
+    pub kinds: Vec<RecordKind>,
+    pub claimed: Option<Claimed>,
+    pub taken: Option<TakenOver>,
+    pub started: Option<JobStarted>,
+    pub not_started: Option<JobNotStarted>,
+    pub stops: Vec<StopAsked>,
+    pub signals: Vec<SignalSent>,
+    pub exited: Option<JobExited>,
+    pub gone: Option<TreeGone>,
+}
+
+impl Story {
+    pub fn read(path: &Path) -> Self {
+        let mut story = Self::default();
+        let Ok(bytes) = fs::read(path) else {
+            return story;
+        };
+        let Ok((_, records)) = nero_journal::scan(&bytes) else {
+            return story;
+        };
+        for record in records {
+            let kind = RecordKind::try_from(i32::from(record.kind)).unwrap();
+            story.kinds.push(kind);
+            match kind {
+                RecordKind::Claimed => story.claimed = record.decode().ok(),
+                RecordKind::TakenOver => story.taken = record.decode().ok(),
+                RecordKind::JobStarted => story.started = record.decode().ok(),
+                RecordKind::JobNotStarted => story.not_started = record.decode().ok(),
+                RecordKind::StopAsked => story.stops.extend(record.decode::<StopAsked>()),
+                RecordKind::SignalSent => story.signals.extend(record.decode::<SignalSent>()),
+                RecordKind::JobExited => story.exited = record.decode().ok(),
+                RecordKind::TreeGone => story.gone = record.decode().ok(),
+                other => panic!("unexpected record {other:?}"),
+            }
+        }
+        story
+    }
+}

@@ -1,6 +1,130 @@
-//! Being written.
+//! neroman's command line: reads what was typed, calls the daemon (and starts
+//! it when nobody answers), prints what came of it.
+//!
+//! It decides nothing about experiments: every verb is a call of `nero.v1.Man`
+//! or two. One file per verb below `verb/`; all output goes through `say/`.
+
+mod args;
+mod bug;
+mod connect;
+mod fault;
+mod names;
+mod say;
+mod session;
+mod steps;
+mod verb;
+
+use std::process::ExitCode;
+
+use fault::{Fault, Stop, code};
+use session::Session;
 
 /// Runs the command line with the process's own arguments.
-pub fn main() -> std::process::ExitCode {
-    std::process::ExitCode::SUCCESS
+pub fn main() -> ExitCode {
+    bug::report_panics();
+    match std::panic::catch_unwind(run) {
+        Ok(code) => ExitCode::from(code),
+        Err(_) => ExitCode::from(code::BUG),
+    }
+}
+
+fn run() -> u8 {
+    let words: Result<Vec<String>, Fault> = std::env::args_os()
+        .skip(1)
+        .map(|word| {
+            word.into_string()
+                .map_err(|word| Fault::usage(format!("{word:?} is not UTF-8 text")))
+        })
+        .collect();
+    let verbs = words.and_then(|words| verbs(&words));
+    match verbs {
+        Ok(verbs) => follow(verbs),
+        Err(fault) => {
+            let json = std::env::args_os().any(|word| word == "--json");
+            tell(fault, json)
+        }
+    }
+}
+
+/// Reads the whole line before anything of it is done.
+fn verbs(words: &[String]) -> Result<Vec<args::Read>, Fault> {
+    let steps = steps::cut(words)?;
+    if steps.is_empty() {
+        return Err(Fault::usage("there is no verb").hint("`neroman help` lists the verbs"));
+    }
+    steps.iter().map(args::read).collect()
+}
+
+/// Does one step after the other; the first that fails ends the line.
+fn follow(verbs: Vec<args::Read>) -> u8 {
+    if let [args::Read::Do(only)] = verbs.as_slice()
+        && let args::Verb::Daemon(args::Daemon::Run { own_session }) = **only
+    {
+        return verb::daemon::serve(own_session).unwrap_or_else(|fault| tell(fault, false));
+    }
+    let mut session = Session::new();
+    let runtime = match tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+    {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            let fault = Fault::new(code::FAILED, "cannot start").because(&error);
+            return tell(fault, false);
+        }
+    };
+    let ended = runtime.block_on(async {
+        tokio::select! {
+            biased;
+            interrupted = tokio::signal::ctrl_c() => match interrupted {
+                Ok(()) => code::INTERRUPTED,
+                Err(error) => tell(Fault::new(code::FAILED, "cannot catch Ctrl-C").because(&error), false),
+            },
+            ended = all(&mut session, verbs) => ended,
+        }
+    });
+    // A thread that waits for a lock or a terminal is not waited for.
+    runtime.shutdown_background();
+    ended
+}
+
+async fn all(session: &mut Session, verbs: Vec<args::Read>) -> u8 {
+    let count = verbs.len();
+    for (at, read) in verbs.into_iter().enumerate() {
+        let (json, ended) = match read {
+            args::Read::Help(text) => (false, session.out.text(&text).map(|()| code::OK)),
+            args::Read::Do(verb) => (verb.json(), verb::run(session, &verb).await),
+        };
+        let ended = match ended {
+            Ok(ended) => ended,
+            Err(Stop::PipeClosed) => return code::OK,
+            Err(Stop::Fault(fault)) => tell(*fault, json),
+        };
+        if ended != code::OK {
+            if at + 1 < count {
+                let skipped = say::text::plural(count - at - 1, "step");
+                session
+                    .out
+                    .note(&format!("note: not done: {skipped} after this one"));
+            }
+            return ended;
+        }
+    }
+    code::OK
+}
+
+/// Says a fault; returns its exit code.
+fn tell(fault: Fault, json: bool) -> u8 {
+    use std::io::Write as _;
+    // Output that nobody reads leaves nobody to tell.
+    let _ = if json {
+        writeln!(
+            std::io::stdout().lock(),
+            "{}",
+            say::json::print(&fault.json())
+        )
+    } else {
+        write!(std::io::stderr().lock(), "{}", fault.text())
+    };
+    fault.exit_code
 }

@@ -1,0 +1,509 @@
+//! What each verb accepts, and its help.
+
+use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
+
+use crate::fault::Fault;
+use crate::names;
+use crate::steps::Step;
+
+/// One step, read.
+#[derive(Debug, Parser)]
+#[command(
+    name = "neroman",
+    disable_help_subcommand = true,
+    disable_version_flag = true,
+    color = clap::ColorChoice::Never,
+    about = "Runs, watches and steers computational experiments"
+)]
+struct Line {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+/// A verb with what was said to it.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Register the experiments of folders and files; again to update them
+    Add(Add),
+    /// Overview of experiments, or of nodes (also: ls)
+    Status(Status),
+    /// Everything about one experiment or run
+    Show(Show),
+    /// Run what is defined, crashed, timeout or aborted
+    Start(Start),
+    /// A new run of whatever is picked, with present parameters and code
+    Restart(Restart),
+    /// End live runs, take queued ones away
+    Abort(Abort),
+    /// Wait until everything picked has ended; 0 when all finished
+    Wait(Wait),
+    /// What a run printed
+    Logs(Logs),
+    /// Series of metrics
+    Metrics(Metrics),
+    /// One row per run, or per group with mean and deviation
+    Results(Results),
+    /// Where results lie
+    Path(Paths),
+    /// Standing rules
+    #[command(subcommand)]
+    Rule(Rule),
+    /// The process that does the work
+    #[command(subcommand)]
+    Daemon(Daemon),
+    /// A script that completes words in a shell
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// Help for a verb
+    Help {
+        /// A verb
+        topic: Option<String>,
+    },
+    /// The version of this program
+    Version(Json),
+}
+
+/// Machine-readable output.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct Json {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `add`.
+#[derive(Debug, Args)]
+pub struct Add {
+    /// Folders (neronet.yaml, else config.yaml) or files
+    #[arg(required = true, value_name = "PATH")]
+    pub paths: Vec<String>,
+    /// Only say what would be done
+    #[arg(long)]
+    pub dry_run: bool,
+    #[command(flatten)]
+    pub json: Json,
+}
+
+/// `status`.
+#[derive(Debug, Args)]
+pub struct Status {
+    /// Which ones (all unless given), or `nodes`
+    #[arg(value_name = "SEL|nodes")]
+    pub picked: Vec<String>,
+    #[command(flatten)]
+    pub json: Json,
+    /// Print CSV
+    #[arg(long, conflicts_with = "json")]
+    pub csv: bool,
+    /// Show these columns: names of facts, parameters and metrics
+    #[arg(long, value_name = "A,B,…", value_delimiter = ',')]
+    pub columns: Vec<String>,
+    /// Sort by a column; `-COLUMN` from the end
+    #[arg(long, value_name = "COLUMN", allow_hyphen_values = true)]
+    pub sort: Option<String>,
+    /// Go on showing changes until nothing is live
+    #[arg(long)]
+    pub watch: bool,
+}
+
+/// `show`.
+#[derive(Debug, Args)]
+pub struct Show {
+    /// An experiment (144) or a run (144.2)
+    #[arg(value_name = "ID|RUN")]
+    pub what: String,
+    #[command(flatten)]
+    pub json: Json,
+}
+
+/// What `start` and `restart` share.
+#[derive(Debug, Args)]
+pub struct Launch {
+    /// The node to run on
+    #[arg(long)]
+    pub node: Option<String>,
+    /// Run no more than this many of them at a time
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub at_most: Option<u32>,
+    /// Wait until they have ended, as `wait` does
+    #[arg(long)]
+    pub wait: bool,
+    /// Only say what would be done
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Do not read the sources again
+    #[arg(long)]
+    pub as_added: bool,
+    /// Take a large snapshot of the code without asking
+    #[arg(long)]
+    pub big: bool,
+    #[command(flatten)]
+    pub json: Json,
+}
+
+/// `start`.
+#[derive(Debug, Args)]
+pub struct Start {
+    /// Which ones; a folder or file is added first
+    #[arg(required = true, value_name = "SEL|PATH")]
+    pub picked: Vec<String>,
+    #[command(flatten)]
+    pub launch: Launch,
+}
+
+/// `restart`.
+#[derive(Debug, Args)]
+pub struct Restart {
+    /// Which ones
+    #[arg(required = true, value_name = "SEL")]
+    pub picked: Vec<String>,
+    /// Go on beside a run of which nobody knows whether it ended
+    #[arg(long)]
+    pub abandon: bool,
+    /// Do not ask
+    #[arg(long, short)]
+    pub yes: bool,
+    #[command(flatten)]
+    pub launch: Launch,
+}
+
+/// `abort`.
+#[derive(Debug, Args)]
+pub struct Abort {
+    /// Which ones
+    #[arg(required = true, value_name = "SEL")]
+    pub picked: Vec<String>,
+    /// Time from the polite signal to SIGKILL, as 30s or 5m
+    #[arg(long, value_name = "DURATION", value_parser = grace)]
+    pub grace: Option<u32>,
+    /// The polite signal, as TERM, SIGINT or 15
+    #[arg(long, value_parser = signal)]
+    pub signal: Option<i32>,
+    /// Do not ask
+    #[arg(long, short)]
+    pub yes: bool,
+    /// Only say what would be done
+    #[arg(long)]
+    pub dry_run: bool,
+    #[command(flatten)]
+    pub json: Json,
+}
+
+/// `wait`.
+#[derive(Debug, Args)]
+pub struct Wait {
+    /// Which ones
+    #[arg(required = true, value_name = "SEL")]
+    pub picked: Vec<String>,
+    #[command(flatten)]
+    pub json: Json,
+}
+
+/// `logs`.
+#[derive(Debug, Args)]
+pub struct Logs {
+    /// An experiment (144) or a run (144.2)
+    #[arg(value_name = "RUN|ID")]
+    pub what: String,
+    /// Go on as it grows, until the run has ended
+    #[arg(long, short)]
+    pub follow: bool,
+    /// Standard error instead of standard output
+    #[arg(long)]
+    pub stderr: bool,
+    /// Only the last lines
+    #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub lines: Option<u64>,
+}
+
+/// `metrics`.
+#[derive(Debug, Args)]
+pub struct Metrics {
+    /// Which ones
+    #[arg(value_name = "SEL")]
+    pub picked: String,
+    /// Names of metrics; all unless given
+    #[arg(value_name = "NAME")]
+    pub names: Vec<String>,
+    #[command(flatten)]
+    pub json: Json,
+    /// Print CSV
+    #[arg(long, conflicts_with = "json")]
+    pub csv: bool,
+}
+
+/// `results`.
+#[derive(Debug, Args)]
+pub struct Results {
+    /// Which ones
+    #[arg(required = true, value_name = "SEL")]
+    pub picked: Vec<String>,
+    /// One row for all runs that share these parameters
+    #[arg(long, value_name = "PARAM", value_delimiter = ',', num_args = 1)]
+    pub by: Vec<String>,
+    /// Best first by this metric; `min:NAME` or `max:NAME` says which is best
+    #[arg(long, value_name = "METRIC")]
+    pub best: Option<String>,
+    /// Write to a file; its ending says how: csv, json, md
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<String>,
+    #[command(flatten)]
+    pub json: Json,
+    /// Print CSV
+    #[arg(long, conflicts_with = "json")]
+    pub csv: bool,
+}
+
+/// `path`.
+#[derive(Debug, Args)]
+pub struct Paths {
+    /// Which ones
+    #[arg(required = true, value_name = "SEL")]
+    pub picked: Vec<String>,
+    /// The working folder on the node instead of the results
+    #[arg(long)]
+    pub work: bool,
+    #[command(flatten)]
+    pub json: Json,
+}
+
+/// `rule`.
+#[derive(Debug, Subcommand)]
+pub enum Rule {
+    /// The rules and how often they fired
+    List {
+        /// Which experiments; all unless given
+        #[arg(value_name = "SEL")]
+        picked: Vec<String>,
+        #[command(flatten)]
+        json: Json,
+    },
+    /// Add a rule, at once also to live runs
+    Add {
+        /// Which experiments
+        #[arg(value_name = "SEL")]
+        picked: String,
+        /// As 'abort: loss > 5 for 10m'; abort, warn or notify
+        #[arg(value_name = "ACTION: EXPRESSION", allow_hyphen_values = true)]
+        rule: String,
+        #[command(flatten)]
+        json: Json,
+    },
+    /// Remove a rule
+    Rm {
+        /// Which experiments
+        #[arg(value_name = "SEL")]
+        picked: String,
+        /// Its number in `rule list`
+        #[arg(value_name = "RULE")]
+        rule: u64,
+        #[command(flatten)]
+        json: Json,
+    },
+}
+
+/// `daemon`.
+#[derive(Debug, Subcommand)]
+pub enum Daemon {
+    /// Be the daemon, in the foreground
+    #[command(hide = true)]
+    Run {
+        /// Leave the terminal that started it
+        #[arg(long, hide = true)]
+        own_session: bool,
+    },
+    /// Start it; every other command does so too
+    Start(Json),
+    /// End it; jobs go on
+    Stop(Json),
+    /// Whether it runs and what it has
+    Status(Json),
+    /// What it wrote to its log
+    Logs {
+        /// Only the last lines
+        #[arg(long, short = 'n', value_name = "N", default_value_t = 50)]
+        lines: usize,
+    },
+}
+
+/// Shells with completions.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Shell {
+    /// bash
+    Bash,
+    /// zsh
+    Zsh,
+    /// fish
+    Fish,
+}
+
+impl Verb {
+    /// Whether `--json` was given.
+    pub fn json(&self) -> bool {
+        match self {
+            Self::Add(args) => args.json.json,
+            Self::Status(args) => args.json.json,
+            Self::Show(args) => args.json.json,
+            Self::Start(args) => args.launch.json.json,
+            Self::Restart(args) => args.launch.json.json,
+            Self::Abort(args) => args.json.json,
+            Self::Wait(args) => args.json.json,
+            Self::Metrics(args) => args.json.json,
+            Self::Results(args) => args.json.json,
+            Self::Path(args) => args.json.json,
+            Self::Version(json) => json.json,
+            Self::Rule(
+                Rule::List { json, .. } | Rule::Add { json, .. } | Rule::Rm { json, .. },
+            ) => json.json,
+            Self::Daemon(Daemon::Start(json) | Daemon::Stop(json) | Daemon::Status(json)) => {
+                json.json
+            }
+            Self::Daemon(Daemon::Run { .. } | Daemon::Logs { .. })
+            | Self::Logs(_)
+            | Self::Completions { .. }
+            | Self::Help { .. } => false,
+        }
+    }
+}
+
+/// What reading a step yields.
+#[derive(Debug)]
+pub enum Read {
+    /// A verb to do.
+    Do(Box<Verb>),
+    /// Help to print.
+    Help(String),
+}
+
+/// Reads a step's words.
+///
+/// # Errors
+/// Words that the verb does not take.
+pub fn read(step: &Step) -> Result<Read, Fault> {
+    let words = ["neroman", step.verb]
+        .into_iter()
+        .map(str::to_owned)
+        .chain(step.words.iter().cloned());
+    match Line::try_parse_from(words) {
+        Ok(line) => Ok(Read::Do(Box::new(line.verb))),
+        Err(error) if error.kind() == clap::error::ErrorKind::DisplayHelp => {
+            Ok(Read::Help(error.render().to_string()))
+        }
+        Err(error) => Err(fault(step, &error)),
+    }
+}
+
+/// The verbs that `help` lists, with one line each.
+pub fn listed() -> Vec<(String, String)> {
+    Line::command()
+        .get_subcommands()
+        .filter(|verb| !["help", "version"].contains(&verb.get_name()))
+        .map(|verb| {
+            let about = verb.get_about().map(ToString::to_string);
+            (verb.get_name().to_owned(), about.unwrap_or_default())
+        })
+        .collect()
+}
+
+/// The command as clap knows it, for completions.
+pub fn command() -> clap::Command {
+    Line::command()
+}
+
+/// Whether a word such as `--wait` or `--node=x` is an option of a verb.
+pub fn knows(verb: &str, word: &str) -> bool {
+    option(verb, word).is_some()
+}
+
+/// Whether it is one that takes no value.
+pub fn is_switch(verb: &str, word: &str) -> bool {
+    option(verb, word).is_some_and(|arg| !arg.get_action().takes_values())
+}
+
+fn option(verb: &str, word: &str) -> Option<clap::Arg> {
+    let command = Line::command();
+    let verb = match verb {
+        "submit" => "start",
+        "monitor" => "logs",
+        other => other,
+    };
+    let verb = command.find_subcommand(verb)?;
+    let long = word
+        .strip_prefix("--")
+        .map(|name| name.split('=').next().unwrap_or(name));
+    let short = word.strip_prefix('-').and_then(|name| {
+        let mut letters = name.chars();
+        letters.next().filter(|_| letters.next().is_none())
+    });
+    verb.get_arguments()
+        .chain(
+            verb.get_subcommands()
+                .flat_map(clap::Command::get_arguments),
+        )
+        .find(|arg| match long {
+            Some(long) => arg.get_long() == Some(long),
+            None => short.is_some() && arg.get_short() == short,
+        })
+        .cloned()
+}
+
+/// clap's message in our form.
+fn fault(step: &Step, error: &clap::Error) -> Fault {
+    use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+    let text_of = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.clone()),
+        _ => None,
+    };
+    let odd = text_of(ContextKind::InvalidArg);
+    let odd_name = odd.as_deref().map(|word| word.trim_start_matches('-'));
+    let not_built = names::NOT_BUILT_OPTIONS
+        .iter()
+        .find(|(verb, option)| *verb == step.verb && odd_name == Some(*option));
+    if let Some((verb, option)) = not_built {
+        return Fault::not_built(format!("`--{option}` of `{verb}`"));
+    }
+    if step.verb == "rule" && error.kind() == ErrorKind::InvalidSubcommand {
+        let word = text_of(ContextKind::InvalidSubcommand).unwrap_or_default();
+        if ["why", "backtest"].contains(&word.as_str()) {
+            return Fault::not_built(format!("`rule {word}`"));
+        }
+    }
+    let rendered = error.render().to_string();
+    let text = rendered.strip_prefix("error: ").unwrap_or(&rendered);
+    let what = text
+        .split("\n\n")
+        .next()
+        .map(|part| part.split_whitespace().collect::<Vec<_>>().join(" "))
+        .unwrap_or_default();
+    let tip = text
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("tip: "));
+    let usage = text
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("Usage: "));
+    let fault = Fault::usage(what);
+    match (tip, usage) {
+        (Some(tip), _) => fault.hint(tip),
+        (None, Some(usage)) => fault.hint(format!("usage: {usage}")),
+        (None, None) => fault.hint(format!("neroman help {}", step.verb)),
+    }
+}
+
+fn grace(text: &str) -> Result<u32, String> {
+    let ms = nero_model::units::parse_duration_ms(text).map_err(|error| error.to_string())?;
+    u32::try_from(ms).map_err(|_| "longer than 49 days".into())
+}
+
+fn signal(text: &str) -> Result<i32, String> {
+    let upper = text.to_ascii_uppercase();
+    let name = upper.strip_prefix("SIG").unwrap_or(&upper);
+    (1..=31)
+        .find(|number| {
+            number.to_string() == name
+                || nero_model::state::signal_name(*number).strip_prefix("SIG") == Some(name)
+        })
+        .ok_or_else(|| format!("`{text}` is no signal"))
+}

@@ -1,0 +1,31 @@
+//! What a bug of ours says: what to report, not a stack trace of strangers.
+
+use std::io::Write as _;
+
+use nero_model::VERSION;
+use nero_model::safe::Safe;
+
+/// Makes panics say what to report. The exit code is made in `main`.
+pub fn report_panics() {
+    std::panic::set_hook(Box::new(|panic| {
+        let what = panic
+            .payload()
+            .downcast_ref::<&str>()
+            .copied()
+            .or_else(|| panic.payload().downcast_ref::<String>().map(String::as_str))
+            .unwrap_or("something went wrong");
+        let place = panic
+            .location()
+            .map(ToString::to_string)
+            .unwrap_or_default();
+        let verb = std::env::args().nth(1).unwrap_or_default();
+        // A panic while standard error is closed cannot be told to anybody.
+        let _ = write!(
+            std::io::stderr().lock(),
+            "error: neroman {VERSION} has a bug: {}\ncaused by: {place}\n\
+             hint: no run was harmed; please report these lines and what was typed (`{} …`)\n",
+            Safe::line(what),
+            Safe::line(&verb),
+        );
+    }));
+}

@@ -1,0 +1,85 @@
+//! Which variables go where: what a daemon inherits, and what of the shell is
+//! recorded with experiments. Everything else stays behind.
+
+use std::ffi::OsString;
+
+use nero_wire::v1::EnvVar;
+
+/// What a daemon needs of the shell that happens to start it.
+const FOR_DAEMON: &[&str] = &[
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "LANG",
+    "TZ",
+    "TMPDIR",
+    "SSH_AUTH_SOCK",
+    "VIRTUAL_ENV",
+    "DBUS_SESSION_BUS_ADDRESS",
+    "KRB5CCNAME",
+    "RUST_BACKTRACE",
+];
+
+/// Beginnings of names that a daemon needs.
+const FOR_DAEMON_BEGINNINGS: &[&str] = &["LC_", "XDG_", "NERONET_"];
+
+/// What of the shell a job on this machine gets.
+const FOR_JOBS: &[&str] = &["PATH", "VIRTUAL_ENV", "PYTHONPATH", "LD_LIBRARY_PATH"];
+
+/// Beginnings of names that such a job gets.
+const FOR_JOBS_BEGINNINGS: &[&str] = &["CONDA_"];
+
+/// The daemon's environment.
+pub fn for_daemon() -> Vec<(OsString, OsString)> {
+    std::env::vars_os()
+        .filter(|(name, _)| {
+            name.to_str()
+                .is_some_and(|name| listed(name, FOR_DAEMON, FOR_DAEMON_BEGINNINGS))
+        })
+        .collect()
+}
+
+/// What goes with `add`, `start` and `restart`. Names that look secret and
+/// values that are no text stay behind.
+pub fn for_jobs() -> Vec<EnvVar> {
+    let mut picked: Vec<EnvVar> = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .filter(|(name, _)| listed(name, FOR_JOBS, FOR_JOBS_BEGINNINGS) && !looks_secret(name))
+        .map(|(name, value)| EnvVar {
+            name,
+            value,
+            unset: false,
+            expand: false,
+        })
+        .collect();
+    picked.sort_by(|one, other| one.name.cmp(&other.name));
+    picked
+}
+
+/// Whether a variable's value must not be shown.
+pub fn looks_secret(name: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    ["TOKEN", "KEY", "PASSWORD", "PASSWD", "SECRET", "CREDENTIAL"]
+        .iter()
+        .any(|part| name.contains(part))
+}
+
+fn listed(name: &str, names: &[&str], beginnings: &[&str]) -> bool {
+    names.contains(&name) || beginnings.iter().any(|begin| name.starts_with(begin))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_listed_passes() {
+        let passes = |name| listed(name, FOR_JOBS, FOR_JOBS_BEGINNINGS) && !looks_secret(name);
+        assert!(passes("PATH") && passes("CONDA_PREFIX"));
+        assert!(!passes("HOME") && !passes("CONDA_TOKEN") && !passes("AWS_SECRET_ACCESS_KEY"));
+        assert!(listed("NERONET_HOME", FOR_DAEMON, FOR_DAEMON_BEGINNINGS));
+        assert!(!listed("LD_PRELOAD", FOR_DAEMON, FOR_DAEMON_BEGINNINGS));
+    }
+}

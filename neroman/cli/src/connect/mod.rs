@@ -1,0 +1,240 @@
+//! The link to the own daemon: dialled, greeted, and started when nobody
+//! answers. Verbs call through [`Client`] and never see a channel.
+
+mod environment;
+mod spawn;
+
+use std::io;
+use std::time::Duration;
+
+use nero_model::{Home, VERSION};
+use nero_wire::v1::man_client::ManClient;
+use nero_wire::v1::{Hello, Role};
+use nero_wire::{DialError, dial, hello};
+use tonic::transport::Channel;
+use tonic::{Request, Response, Status, Streaming};
+
+use crate::fault::Fault;
+
+pub use environment::{for_jobs, looks_secret};
+pub use spawn::{Program, last_lines, lock};
+
+/// How long a daemon may take to say hello.
+const HELLO_DEADLINE: Duration = Duration::from_secs(10);
+
+/// How long it may take to answer what only reads.
+pub const READ_DEADLINE: Duration = Duration::from_secs(60);
+
+/// How long it may take to answer what freezes code first.
+pub const CHANGE_DEADLINE: Duration = Duration::from_secs(600);
+
+/// Longest reply that is taken from our own daemon: a list of a hundred
+/// thousand experiments fits.
+const REPLY_BYTES_MAX: usize = 512 * 1024 * 1024;
+
+/// A daemon that was greeted.
+#[derive(Debug)]
+pub struct Client {
+    home: Home,
+    program: Program,
+    man: ManClient<Channel>,
+    hello: Hello,
+}
+
+/// Whether a daemon answers at the socket.
+enum Found {
+    Greeted(ManClient<Channel>, Hello),
+    Nobody,
+}
+
+impl Client {
+    /// Connects; starts the daemon when nobody answers.
+    ///
+    /// # Errors
+    /// When none can be started or spoken to.
+    pub async fn connect(home: &Home, program: &Program) -> Result<Self, Fault> {
+        if let Some(client) = Self::connect_only(home, program).await? {
+            return Ok(client);
+        }
+        let (man, hello) = spawn::start(home, program).await?;
+        Ok(Self {
+            home: home.clone(),
+            program: program.clone(),
+            man,
+            hello,
+        })
+    }
+
+    /// Connects to a daemon that runs already; none when nobody answers.
+    ///
+    /// # Errors
+    /// When something answers that cannot be spoken to.
+    pub async fn connect_only(home: &Home, program: &Program) -> Result<Option<Self>, Fault> {
+        Ok(match find(home).await? {
+            Found::Greeted(man, hello) => Some(Self {
+                home: home.clone(),
+                program: program.clone(),
+                man,
+                hello,
+            }),
+            Found::Nobody => None,
+        })
+    }
+
+    /// What the daemon said of itself.
+    pub fn hello(&self) -> &Hello {
+        &self.hello
+    }
+
+    /// A line about a daemon of another version, which still can be spoken to.
+    pub fn skew(&self) -> Option<String> {
+        let version = |build: &str| build.split('+').next().unwrap_or(build).to_owned();
+        let (theirs, ours) = (version(&self.hello.build), version(VERSION));
+        (theirs != ours).then(|| {
+            format!(
+                "the daemon that runs is version {theirs}, this is {ours}; \
+                 `neroman daemon stop` lets the next command start the new one"
+            )
+        })
+    }
+
+    /// Calls the daemon. When the connection is lost the daemon is started
+    /// again and the call repeated once, with the same request.
+    ///
+    /// # Errors
+    /// What the daemon answered, or why it cannot be reached.
+    pub async fn call<Q: Clone, P>(
+        &mut self,
+        deadline: Duration,
+        request: Q,
+        send: impl AsyncFn(&mut ManClient<Channel>, Request<Q>) -> Result<Response<P>, Status>,
+    ) -> Result<P, Fault> {
+        let late = |_| {
+            Fault::no_daemon(format!(
+                "the daemon did not answer within {} s",
+                deadline.as_secs()
+            ))
+            .hint("`neroman daemon logs` says what it does")
+        };
+        for again in [true, false] {
+            let sent = send(&mut self.man, Request::new(request.clone()));
+            let answer = tokio::time::timeout(deadline, sent).await.map_err(late)?;
+            match answer {
+                Ok(reply) => return Ok(reply.into_inner()),
+                Err(status) if lost(&status) && again => self.again().await?,
+                Err(status) if lost(&status) => return Err(lost_twice(&status)),
+                Err(status) => return Err(Fault::from_status(&status)),
+            }
+        }
+        unreachable!("the second round returns")
+    }
+
+    /// Calls once, never again: for what ends the daemon.
+    ///
+    /// # Errors
+    /// What the daemon answered.
+    pub async fn once<Q, P>(
+        &mut self,
+        request: Q,
+        send: impl AsyncFn(&mut ManClient<Channel>, Request<Q>) -> Result<Response<P>, Status>,
+    ) -> Result<Option<P>, Fault> {
+        let sent = send(&mut self.man, Request::new(request));
+        match tokio::time::timeout(READ_DEADLINE, sent).await {
+            Err(_) => Err(Fault::no_daemon("the daemon did not answer")),
+            Ok(Ok(reply)) => Ok(Some(reply.into_inner())),
+            Ok(Err(status)) if lost(&status) => Ok(None),
+            Ok(Err(status)) => Err(Fault::from_status(&status)),
+        }
+    }
+
+    /// The next message of a stream; `Lost` when it has to be asked for anew,
+    /// after the daemon was started again.
+    ///
+    /// # Errors
+    /// What the daemon answered.
+    pub async fn next<P>(&mut self, stream: &mut Streaming<P>) -> Result<Next<P>, Fault> {
+        match stream.message().await {
+            Ok(Some(message)) => Ok(Next::Message(message)),
+            Ok(None) => Ok(Next::End),
+            Err(status) if lost(&status) => {
+                self.again().await?;
+                Ok(Next::Lost)
+            }
+            Err(status) => Err(Fault::from_status(&status)),
+        }
+    }
+
+    async fn again(&mut self) -> Result<(), Fault> {
+        let fresh = Self::connect(&self.home, &self.program).await?;
+        *self = fresh;
+        Ok(())
+    }
+}
+
+/// What a stream yields.
+#[derive(Debug)]
+pub enum Next<P> {
+    /// A message.
+    Message(P),
+    /// The daemon has said everything.
+    End,
+    /// The connection was lost and is there again.
+    Lost,
+}
+
+/// Dials and greets, without starting anything.
+async fn find(home: &Home) -> Result<Found, Fault> {
+    let path = home.socket();
+    let channel = match dial(&path).await {
+        Ok(channel) => channel,
+        Err(DialError::Nobody { source, .. }) if is_nobody(&source) => return Ok(Found::Nobody),
+        // It died between accepting and speaking.
+        Err(DialError::Transport { .. }) => return Ok(Found::Nobody),
+        Err(error @ DialError::NotOurs { .. }) => {
+            return Err(Fault::no_daemon(error.to_string())
+                .hint("set NERONET_HOME to a folder of your own"));
+        }
+        Err(error @ DialError::Nobody { .. }) => {
+            return Err(Fault::no_daemon("cannot connect to the daemon").because(&error));
+        }
+    };
+    let mut man = ManClient::new(channel).max_decoding_message_size(REPLY_BYTES_MAX);
+    let greeted = man.greet(hello::own(Role::Client, "", None));
+    let hello = match tokio::time::timeout(HELLO_DEADLINE, greeted).await {
+        Ok(Ok(reply)) => reply.into_inner(),
+        Ok(Err(status)) if lost(&status) => return Ok(Found::Nobody),
+        Ok(Err(status)) => return Err(Fault::from_status(&status)),
+        Err(_) => {
+            return Err(
+                Fault::no_daemon("the daemon accepts connections and does not answer")
+                    .hint("`neroman daemon logs` says what it does"),
+            );
+        }
+    };
+    hello::check(&hello, Role::Neroman, None).map_err(|error| {
+        Fault::no_daemon("the daemon that runs cannot be spoken to")
+            .because(&error)
+            .hint("end it with the neroman that started it: `neroman daemon stop`")
+    })?;
+    Ok(Found::Greeted(man, hello))
+}
+
+/// Nobody listens at the socket, or a dead process left it.
+fn is_nobody(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset
+    )
+}
+
+/// Whether the connection broke, as opposed to an answer of the daemon: only
+/// a status made on our side has a source.
+fn lost(status: &Status) -> bool {
+    std::error::Error::source(status).is_some() || status.code() == tonic::Code::Unavailable
+}
+
+fn lost_twice(status: &Status) -> Fault {
+    Fault::no_daemon("the connection to the daemon was lost twice")
+        .because(status)
+        .hint("`neroman daemon logs` says why it ended")
+}

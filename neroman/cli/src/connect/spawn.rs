@@ -1,0 +1,230 @@
+//! Starting the daemon: exactly one, however many clients want it at once.
+//!
+//! Whoever starts one holds the start lock until the daemon answers; the
+//! others wait for the lock and find it running.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use nero_model::Home;
+use nero_model::paths::make_private;
+use nero_model::safe::Safe;
+use nero_wire::v1::Hello;
+use nero_wire::v1::man_client::ManClient;
+use rustix::fs::{FlockOperation, flock};
+use tokio::process::{Child, Command};
+use tokio::time::Instant;
+use tonic::transport::Channel;
+
+use super::{Found, environment, find};
+use crate::fault::Fault;
+
+/// How long a new daemon may take until it answers.
+const START_DEADLINE: Duration = Duration::from_secs(10);
+
+/// How long to wait while another client starts one: its deadline and some.
+const LOCK_DEADLINE: Duration = Duration::from_secs(15);
+
+/// Between two looks at the socket of a daemon that is starting. There is no
+/// event for "listens now"; this goes on for milliseconds, once per daemon.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// How much of the log is shown when a daemon does not come up.
+const LOG_LINES: usize = 20;
+
+/// What is run as the daemon.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// The program.
+    pub path: PathBuf,
+    /// Its words.
+    pub args: Vec<String>,
+}
+
+impl Program {
+    /// This very program.
+    ///
+    /// # Errors
+    /// When the kernel does not say which it is.
+    pub fn own() -> Result<Self, Fault> {
+        let path = std::env::current_exe()
+            .map_err(|error| Fault::no_daemon("cannot find neroman itself").because(&error))?;
+        Ok(Self {
+            path,
+            args: ["daemon", "run", "--own-session"].map(str::to_owned).into(),
+        })
+    }
+}
+
+/// Starts the daemon, or waits for who is starting it.
+pub async fn start(home: &Home, program: &Program) -> Result<(ManClient<Channel>, Hello), Fault> {
+    prepare(home)?;
+    let _lock = lock(&home.start_lock()).await?;
+    if let Found::Greeted(man, hello) = find(home).await? {
+        return Ok((man, hello));
+    }
+    let (log, log_from) = open_log(home)?;
+    let mut child = spawn(program, &log).map_err(|error| {
+        Fault::no_daemon(format!("cannot start {}", program.path.display())).because(&error)
+    })?;
+    let deadline = Instant::now() + START_DEADLINE;
+    loop {
+        if let Found::Greeted(man, hello) = find(home).await? {
+            return Ok((man, hello));
+        }
+        let ended = tokio::time::timeout(LOOK, child.wait()).await;
+        let why = match ended {
+            Ok(status) => ended_early(status),
+            Err(_) if Instant::now() > deadline => {
+                format!("it does not answer after {} s", START_DEADLINE.as_secs())
+            }
+            Err(_) => continue,
+        };
+        return Err(did_not_come(home, log_from, why));
+    }
+}
+
+/// Takes the lock that makes a starter the only one. The kernel wakes the
+/// thread; a thread that still waits when the time is up goes with the process.
+pub async fn lock(path: &Path) -> Result<File, Fault> {
+    let cannot = |error: &dyn std::error::Error| {
+        Fault::no_daemon(format!("cannot lock {}", path.display())).because(error)
+    };
+    let file = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .mode(0o600)
+        .open(path)
+        .map_err(|error| cannot(&error))?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => return Ok(file),
+        Err(rustix::io::Errno::WOULDBLOCK) => {}
+        Err(error) => return Err(cannot(&error)),
+    }
+    let (done, waiting) = tokio::sync::oneshot::channel();
+    std::thread::spawn(move || {
+        let locked = loop {
+            match flock(&file, FlockOperation::LockExclusive) {
+                Err(rustix::io::Errno::INTR) => {}
+                other => break other.map(|()| file),
+            }
+        };
+        // Nobody listens any more when the deadline passed; the lock goes with the file.
+        let _ = done.send(locked);
+    });
+    match tokio::time::timeout(LOCK_DEADLINE, waiting).await {
+        Ok(Ok(Ok(file))) => Ok(file),
+        Ok(Ok(Err(error))) => Err(cannot(&error)),
+        Ok(Err(error)) => Err(cannot(&error)),
+        Err(_) => Err(Fault::no_daemon(format!(
+            "another neroman has been starting the daemon for more than {} s",
+            LOCK_DEADLINE.as_secs()
+        ))
+        .hint(format!("it holds {}", path.display()))),
+    }
+}
+
+fn prepare(home: &Home) -> Result<(), Fault> {
+    for folder in [&home.data, &home.state, &home.sockets] {
+        make_private(folder).map_err(|error| {
+            Fault::no_daemon(format!("cannot use the folder {}", folder.display())).because(&error)
+        })?;
+    }
+    Ok(())
+}
+
+/// The daemon's log, and where it ends now.
+fn open_log(home: &Home) -> Result<(File, u64), Fault> {
+    let path = home.daemon_log();
+    let open = || -> io::Result<(File, u64)> {
+        let log = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .mode(0o600)
+            .open(&path)?;
+        let length = log.metadata()?.len();
+        Ok((log, length))
+    };
+    open().map_err(|error| {
+        Fault::no_daemon(format!("cannot write {}", path.display())).because(&error)
+    })
+}
+
+/// The daemon belongs to no terminal: `--own-session` makes it leave ours
+/// first thing, and nothing of it points there.
+fn spawn(program: &Program, log: &File) -> io::Result<Child> {
+    Command::new(&program.path)
+        .args(&program.args)
+        .env_clear()
+        .envs(environment::for_daemon())
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .stdout(log.try_clone()?)
+        .stderr(log.try_clone()?)
+        .spawn()
+}
+
+fn ended_early(status: io::Result<ExitStatus>) -> String {
+    match status {
+        Ok(status) => format!("it ended with {status}"),
+        Err(error) => format!("its end cannot be seen: {error}"),
+    }
+}
+
+fn did_not_come(home: &Home, log_from: u64, why: String) -> Fault {
+    let path = home.daemon_log();
+    let mut fault = Fault::no_daemon("the daemon could not be started")
+        .cause(why)
+        .hint(format!("its log is {}", path.display()));
+    match last_lines(&path, log_from, LOG_LINES) {
+        Ok(lines) => fault.report = Safe::lines(&lines).to_string(),
+        Err(error) => fault = fault.cause(format!("its log cannot be read: {error}")),
+    }
+    fault
+}
+
+/// The last lines of a file from an offset on.
+pub fn last_lines(path: &Path, from: u64, lines: usize) -> io::Result<Vec<u8>> {
+    /// No log line that matters is further up than this.
+    const BYTES_MAX: u64 = 1024 * 1024;
+    let mut file = fs::File::open(path)?;
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(
+        from.max(length.saturating_sub(BYTES_MAX)).min(length),
+    ))?;
+    let mut bytes = Vec::new();
+    file.take(BYTES_MAX).read_to_end(&mut bytes)?;
+    let end = bytes.len() - usize::from(bytes.ends_with(b"\n"));
+    let begin = bytes[..end]
+        .iter()
+        .enumerate()
+        .rev()
+        .filter(|(_, byte)| **byte == b'\n')
+        .nth(lines.saturating_sub(1))
+        .map_or(0, |(at, _)| at + 1);
+    Ok(bytes.split_off(begin))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn last_lines_are_the_last_lines() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("log");
+        fs::write(&path, "a\nb\nc\n").expect("a file");
+        let last = |from, lines| {
+            String::from_utf8(last_lines(&path, from, lines).expect("a file")).expect("text")
+        };
+        assert_eq!(last(0, 2), "b\nc\n");
+        assert_eq!(last(0, 9), "a\nb\nc\n");
+        assert_eq!(last(4, 9), "c\n");
+        assert_eq!(last(99, 9), "");
+    }
+}

@@ -1,0 +1,253 @@
+//! What a command says when it does not do what was asked, and the exit codes.
+//!
+//! This is the edge: a verb returns [`Stop`], and nothing below prints it.
+
+use nero_model::safe::Safe;
+use nero_wire::v1::Failure;
+use prost::Message as _;
+use serde_json::{Value, json};
+use tonic::{Code, Status};
+
+/// Exit codes of the command line; they are a promise.
+pub mod code {
+    /// Done.
+    pub const OK: u8 = 0;
+    /// The asked-for thing failed.
+    pub const FAILED: u8 = 1;
+    /// Wrong usage, a bad selector or a bad file.
+    pub const USAGE: u8 = 2;
+    /// The own daemon cannot be reached.
+    pub const NO_DAEMON: u8 = 3;
+    /// A bug of ours.
+    pub const BUG: u8 = 70;
+    /// Ended by Ctrl-C.
+    pub const INTERRUPTED: u8 = 130;
+}
+
+/// A failure as it is shown: what, why, what next.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fault {
+    /// What failed.
+    pub what: String,
+    /// Why, from the nearest cause to the deepest.
+    pub causes: Vec<String>,
+    /// What to do next; may be empty.
+    pub hint: String,
+    /// Exit code of the process.
+    pub exit_code: u8,
+    /// Several lines with places, shown as they are.
+    pub report: String,
+}
+
+/// Why a verb ended before its end.
+#[derive(Debug)]
+pub enum Stop {
+    /// Something to be told.
+    Fault(Box<Fault>),
+    /// Whoever read our output is gone; nothing is to be told.
+    PipeClosed,
+}
+
+impl From<Fault> for Stop {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(Box::new(fault))
+    }
+}
+
+impl Fault {
+    /// A failure with this exit code.
+    pub fn new(exit_code: u8, what: impl Into<String>) -> Self {
+        Self {
+            what: what.into(),
+            exit_code,
+            ..Self::default()
+        }
+    }
+
+    /// Wrong usage.
+    pub fn usage(what: impl Into<String>) -> Self {
+        Self::new(code::USAGE, what)
+    }
+
+    /// The own daemon cannot be reached.
+    pub fn no_daemon(what: impl Into<String>) -> Self {
+        Self::new(code::NO_DAEMON, what)
+    }
+
+    /// A verb or option of the design that is not there yet.
+    pub fn not_built(thing: impl std::fmt::Display) -> Self {
+        Self::usage(format!("{thing} is not built yet")).hint("`neroman help` lists what is there")
+    }
+
+    /// Adds an error and everything that caused it.
+    pub fn because(mut self, error: &dyn std::error::Error) -> Self {
+        let mut next = Some(error);
+        while let Some(cause) = next {
+            self.causes.push(cause.to_string());
+            next = cause.source();
+        }
+        self
+    }
+
+    /// Adds a cause in words.
+    pub fn cause(mut self, cause: impl Into<String>) -> Self {
+        self.causes.push(cause.into());
+        self
+    }
+
+    /// Says what to do next.
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = hint.into();
+        self
+    }
+
+    /// What the daemon answered instead of a reply.
+    pub fn from_status(status: &Status) -> Self {
+        match Failure::decode(status.details()) {
+            Ok(failure) if !status.details().is_empty() => Self {
+                what: failure.what,
+                causes: failure.causes,
+                hint: failure.hint,
+                exit_code: match u8::try_from(failure.exit_code) {
+                    Ok(given) if given != code::OK => given,
+                    _ => code::FAILED,
+                },
+                report: failure.report,
+            },
+            _ => Self::from_bare(status),
+        }
+    }
+
+    fn from_bare(status: &Status) -> Self {
+        let fault = Self::new(exit_code_of(status.code()), status.message());
+        match status.code() {
+            Code::Unimplemented => Self {
+                what: "the daemon does not know this call".into(),
+                ..fault
+            }
+            .hint("it is of another version: `neroman daemon stop`, then try again"),
+            Code::Internal | Code::Unknown | Code::DataLoss => Self {
+                what: "the daemon failed".into(),
+                ..fault
+            }
+            .cause(status.message())
+            .hint("this is a bug of Neronet; `neroman daemon logs` has more"),
+            _ if status.message().is_empty() => Self {
+                what: format!("the daemon refused: {}", status.code()),
+                ..fault
+            },
+            _ => fault,
+        }
+    }
+
+    /// Lines for standard error.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        if !self.report.is_empty() {
+            text.push_str(&Safe::lines(&self.report).to_string());
+            if !text.ends_with('\n') {
+                text.push('\n');
+            }
+        }
+        text.push_str(&format!("error: {}\n", Safe::lines(&self.what)));
+        for cause in &self.causes {
+            text.push_str(&format!("caused by: {}\n", Safe::lines(cause)));
+        }
+        if !self.hint.is_empty() {
+            text.push_str(&format!("hint: {}\n", Safe::lines(&self.hint)));
+        }
+        text
+    }
+
+    /// The object of `--json`.
+    pub fn json(&self) -> Value {
+        json!({"schema": 1, "error": {
+            "what": self.what,
+            "causes": self.causes,
+            "hint": some(&self.hint),
+            "exit_code": self.exit_code,
+            "report": some(&self.report),
+        }})
+    }
+}
+
+fn some(text: &str) -> Option<&str> {
+    (!text.is_empty()).then_some(text)
+}
+
+fn exit_code_of(status: Code) -> u8 {
+    match status {
+        Code::Ok => code::OK,
+        Code::InvalidArgument | Code::NotFound | Code::OutOfRange | Code::Unimplemented => {
+            code::USAGE
+        }
+        Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled => code::NO_DAEMON,
+        Code::Internal | Code::Unknown | Code::DataLoss => code::BUG,
+        Code::AlreadyExists
+        | Code::PermissionDenied
+        | Code::ResourceExhausted
+        | Code::FailedPrecondition
+        | Code::Aborted
+        | Code::Unauthenticated => code::FAILED,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn details_of_the_daemon_become_the_fault() {
+        let failure = Failure {
+            what: "cannot read the selector".into(),
+            causes: vec!["`crashde` is no state".into()],
+            hint: "did you mean crashed?".into(),
+            exit_code: 2,
+            report: "  crashde\n  ^^^^^^^\n".into(),
+        };
+        let status =
+            Status::with_details(Code::InvalidArgument, "x", failure.encode_to_vec().into());
+        let fault = Fault::from_status(&status);
+        assert_eq!(fault.exit_code, 2);
+        assert_eq!(
+            fault.text(),
+            "  crashde\n  ^^^^^^^\nerror: cannot read the selector\n\
+             caused by: `crashde` is no state\nhint: did you mean crashed?\n"
+        );
+        assert_eq!(fault.json()["error"]["exit_code"], 2);
+    }
+
+    #[test]
+    fn a_bare_status_has_an_exit_code() {
+        let table = [
+            (Code::InvalidArgument, 2),
+            (Code::Unavailable, 3),
+            (Code::Internal, 70),
+            (Code::Unimplemented, 2),
+            (Code::ResourceExhausted, 1),
+        ];
+        for (status, want) in table {
+            let fault = Fault::from_status(&Status::new(status, ""));
+            assert_eq!(fault.exit_code, want, "{status:?}");
+            assert!(!fault.what.is_empty(), "{status:?}");
+        }
+    }
+
+    #[test]
+    fn a_failure_without_exit_code_is_one() {
+        let failure = Failure {
+            what: "no".into(),
+            ..Failure::default()
+        };
+        let status = Status::with_details(Code::Aborted, "", failure.encode_to_vec().into());
+        assert_eq!(Fault::from_status(&status).exit_code, 1);
+    }
+
+    #[test]
+    fn nothing_of_a_fault_acts_on_a_terminal() {
+        let fault = Fault::usage("\x1b]0;x\x07")
+            .cause("\x1b[2J")
+            .hint("\u{202e}");
+        assert!(!fault.text().chars().any(|c| c == '\x1b' || c == '\u{202e}'));
+    }
+}

@@ -1,0 +1,94 @@
+//! The words that are verbs: built ones, their other names, and those that
+//! the design has and this build has not.
+
+/// Verbs that work. `help` and `version` are answered without a daemon.
+pub const BUILT: &[&str] = &[
+    "add",
+    "status",
+    "show",
+    "start",
+    "restart",
+    "abort",
+    "wait",
+    "logs",
+    "metrics",
+    "results",
+    "path",
+    "rule",
+    "daemon",
+    "completions",
+    "help",
+    "version",
+];
+
+/// Other names, most of them the original Neronet's.
+pub const ALIASES: &[(&str, &str)] = &[
+    ("addexp", "add"),
+    ("ls", "status"),
+    ("terminate", "abort"),
+    ("submit", "submit"),
+    ("monitor", "monitor"),
+];
+
+/// Verbs of the design that answer "not built yet".
+pub const NOT_BUILT: &[&str] = &[
+    "template", "run", "set", "note", "tag", "copy", "copyexp", "rm", "delexp", "undo", "pause",
+    "resume", "plot", "fetch", "open", "diff", "export", "node", "addnode", "delnode", "shell",
+    "exec", "clean", "du", "backup", "top", "web", "setup", "mail", "config", "import", "user",
+];
+
+/// Options of built verbs that answer "not built yet": verb, option.
+pub const NOT_BUILT_OPTIONS: &[(&str, &str)] = &[
+    ("add", "command"),
+    ("add", "with"),
+    ("add", "offset"),
+    ("add", "big"),
+    ("start", "priority"),
+    ("start", "order"),
+    ("start", "pilot"),
+    ("restart", "priority"),
+    ("restart", "order"),
+    ("restart", "pilot"),
+    ("restart", "set"),
+    ("restart", "resume"),
+    ("restart", "same-code"),
+    ("metrics", "parquet"),
+    ("path", "remote"),
+];
+
+/// What a word means where a verb is expected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Word {
+    /// A verb that works; `submit` and `monitor` are rewritten.
+    Verb(&'static str),
+    /// A verb that is not there yet.
+    NotBuilt(&'static str),
+    /// Nothing of ours.
+    Unknown,
+}
+
+/// Reads a verb without its dashes.
+pub fn read(word: &str) -> Word {
+    if let Some(verb) = BUILT.iter().find(|verb| **verb == word) {
+        return Word::Verb(verb);
+    }
+    if let Some((_, verb)) = ALIASES.iter().find(|(alias, _)| *alias == word) {
+        return Word::Verb(verb);
+    }
+    match NOT_BUILT.iter().find(|verb| **verb == word) {
+        Some(verb) => Word::NotBuilt(verb),
+        None => Word::Unknown,
+    }
+}
+
+/// The verb that somebody may have meant.
+pub fn near(word: &str) -> Option<&'static str> {
+    let all = BUILT
+        .iter()
+        .copied()
+        .chain(ALIASES.iter().map(|(alias, _)| *alias));
+    all.map(|verb| (strsim::damerau_levenshtein(word, verb), verb))
+        .filter(|(distance, verb)| *distance <= verb.len().div_ceil(3))
+        .min()
+        .map(|(_, verb)| verb)
+}

@@ -1,0 +1,251 @@
+//! The JSON forms, which are promises: `docs/json.md` describes them and
+//! snapshots in the tests hold them.
+
+use std::io;
+
+use nero_model::safe::Safe;
+use nero_wire::v1::{EnvVar, ExperimentView, MetricSummary, NodeView, Param, RuleState, RunView};
+use serde::Serialize as _;
+use serde_json::ser::{CompactFormatter, Formatter, Serializer};
+use serde_json::{Map, Value, json};
+
+use super::text::iso_time;
+
+/// Prints a document on one line. Characters that could act on a terminal are
+/// written as `\u`, which changes no value.
+pub fn print(value: &Value) -> String {
+    let mut bytes = Vec::new();
+    let mut serializer = Serializer::with_formatter(&mut bytes, Harmless(CompactFormatter));
+    value
+        .serialize(&mut serializer)
+        .expect("a value in memory is written to memory");
+    String::from_utf8(bytes).expect("JSON is UTF-8")
+}
+
+/// Wraps what a verb found: `{"schema":1, …}`.
+pub fn document(fields: Value) -> Value {
+    let mut all = Map::from_iter([("schema".to_owned(), json!(1))]);
+    if let Value::Object(fields) = fields {
+        all.extend(fields);
+    }
+    Value::Object(all)
+}
+
+/// An experiment as in `status --json`.
+pub fn experiment(view: &ExperimentView) -> Value {
+    json!({
+        "id": view.id,
+        "name": view.name,
+        "collection": some(&view.collection),
+        "state": view.state,
+        "node": some(&view.node),
+        "run": run_id(view.id, view.run),
+        "parameters": parameters(&view.params),
+        "metrics": metrics(&view.metrics),
+        "progress": Value::Null,
+        "runtime_s": view.runtime_s.map(number),
+        "exit_code": view.exit_code,
+        "signal": view.signal,
+        "reason": some(&view.reason),
+        "created_at": iso_time(view.created_ms),
+        "modified_at": iso_time(view.modified_ms),
+        "submitted_at": iso_time(view.submitted_ms),
+        "started_at": iso_time(view.started_ms),
+        "ended_at": iso_time(view.ended_ms),
+        "path": some(&view.path),
+        "warnings": view.warnings,
+        "tags": [],
+        "note": Value::Null,
+        "collections": view.collections,
+        "phase": some(&view.phase),
+        "wish": some(&view.wish),
+        "waiting_for": some(&view.waiting_for),
+        "contact": some(&view.contact),
+        "cpu_cores": view.cpu_cores.map(number),
+        "rss_bytes": view.rss_bytes,
+        "results": some(&view.results),
+        "settled": view.settled,
+        "not_built": view.not_built,
+    })
+}
+
+/// A run as in `show --json`.
+pub fn run(experiment: u64, view: &RunView) -> Value {
+    json!({
+        "run": run_id(experiment, view.number),
+        "state": view.state,
+        "reason": some(&view.reason),
+        "node": some(&view.node),
+        "created_at": iso_time(view.created_ms),
+        "started_at": iso_time(view.started_ms),
+        "ended_at": iso_time(view.ended_ms),
+        "exit_code": view.exit_code,
+        "signal": view.signal,
+        "runtime_s": view.runtime_s.map(number),
+        "incarnations": view.incarnations,
+        "results": some(&view.results),
+        "token": some(&view.token),
+    })
+}
+
+/// A node as in `status nodes --json`.
+pub fn node(view: &NodeView) -> Value {
+    json!({
+        "name": view.name,
+        "address": some(&view.address),
+        "warden": some(&view.warden),
+        "connected": view.connected,
+        "why_not": some(&view.why_not),
+        "contact_at": iso_time(view.contact_ms),
+        "load_15": number(view.load_15),
+        "memory_used": number(view.memory_used),
+        "disk_used": number(view.disk_used),
+        "live": view.live,
+        "waiting": view.waiting,
+        "cpus": number(view.cpus),
+        "cpus_free": number(view.cpus_free),
+        "memory_bytes": view.memory_bytes,
+        "root": some(&view.root),
+        "hold": some(&view.hold),
+    })
+}
+
+/// A rule as in `rule list --json`.
+pub fn rule(state: &RuleState) -> Value {
+    let rule = state.rule.clone().unwrap_or_default();
+    json!({
+        "experiment": state.experiment,
+        "rule": rule.id,
+        "action": rule.action,
+        "text": rule.text,
+        "author": some(&rule.author),
+        "origin": some(&rule.origin),
+        "fired": state.fired,
+        "last_values": some(&state.last_values),
+        "last_fired_at": iso_time(state.last_fired_ms),
+        "bound": state.bound,
+        "problem": some(&state.problem),
+    })
+}
+
+/// Variables as an object; `null` for one that is unset.
+pub fn environment(vars: &[EnvVar]) -> Value {
+    let fields = vars.iter().map(|var| {
+        let value = if var.unset {
+            Value::Null
+        } else {
+            json!(super::text_of_var(var))
+        };
+        (var.name.clone(), value)
+    });
+    Value::Object(fields.collect())
+}
+
+/// `144.2`; null without a run.
+pub fn run_id(experiment: u64, run: u32) -> Option<String> {
+    (run != 0).then(|| format!("{experiment}.{run}"))
+}
+
+/// A number; what JSON has no number for as text: `"NaN"`, `"Infinity"`,
+/// `"-Infinity"`.
+pub fn number(value: f64) -> Value {
+    if value.is_nan() {
+        json!("NaN")
+    } else if value.is_infinite() {
+        json!(if value > 0.0 { "Infinity" } else { "-Infinity" })
+    } else {
+        json!(value)
+    }
+}
+
+/// A parameter's typed value.
+pub fn parameter(param: &Param) -> Value {
+    serde_json::from_str(&param.json).unwrap_or_else(|_| json!(param.text))
+}
+
+/// Text, or null for none.
+pub fn some(text: &str) -> Option<&str> {
+    (!text.is_empty()).then_some(text)
+}
+
+fn parameters(params: &[Param]) -> Value {
+    let fields = params
+        .iter()
+        .map(|param| (param.name.clone(), parameter(param)));
+    Value::Object(fields.collect())
+}
+
+fn metrics(summaries: &[MetricSummary]) -> Value {
+    let fields = summaries.iter().map(|metric| {
+        let value = json!({
+            "last": number(metric.last),
+            "step": number(metric.step),
+            "min": number(metric.min),
+            "max": number(metric.max),
+            "count": metric.count,
+        });
+        (metric.name.clone(), value)
+    });
+    Value::Object(fields.collect())
+}
+
+/// Writes characters that act as escapes.
+struct Harmless(CompactFormatter);
+
+impl Formatter for Harmless {
+    fn write_string_fragment<W: ?Sized + io::Write>(
+        &mut self,
+        writer: &mut W,
+        fragment: &str,
+    ) -> io::Result<()> {
+        if fragment.bytes().all(|byte| (0x20..0x7f).contains(&byte)) {
+            return writer.write_all(fragment.as_bytes());
+        }
+        for c in fragment.chars() {
+            let mut one = [0; 4];
+            let text = &*c.encode_utf8(&mut one);
+            if Safe::line(text).to_string() == text {
+                writer.write_all(text.as_bytes())?;
+            } else {
+                for unit in c.encode_utf16(&mut [0; 2]) {
+                    write!(writer, "\\u{unit:04x}")?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_in_a_document_acts_and_nothing_changes() {
+        let hostile = "a\x1b[2J\u{9b}31m\u{202e}\u{7f}\n\"höhe";
+        let printed = print(&json!({ hostile: [hostile, 1] }));
+        assert_eq!(Safe::line(&printed).to_string(), printed);
+        assert!(printed.contains("höhe"));
+        let back: Value = serde_json::from_str(&printed).expect("JSON");
+        assert_eq!(back, json!({ hostile: [hostile, 1] }));
+    }
+
+    #[test]
+    fn numbers_that_json_has_not_are_text() {
+        assert_eq!(number(f64::NAN), json!("NaN"));
+        assert_eq!(number(f64::NEG_INFINITY), json!("-Infinity"));
+        assert_eq!(number(0.1), json!(0.1));
+    }
+
+    #[test]
+    fn parameters_keep_their_type() {
+        let param = |text: &str, json: &str| Param {
+            name: "p".into(),
+            text: text.into(),
+            json: json.into(),
+        };
+        assert_eq!(parameter(&param("0.10", "0.1")), json!(0.1));
+        assert_eq!(parameter(&param("no", "false")), json!(false));
+        assert_eq!(parameter(&param("nan", "")), json!("nan"));
+    }
+}

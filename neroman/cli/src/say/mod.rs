@@ -1,0 +1,146 @@
+//! Everything that reaches a terminal, a pipe or a file goes through here:
+//! data to standard output, the rest to standard error, and nothing that a
+//! job, a file or a daemon wrote can act on a terminal.
+
+pub mod columns;
+pub mod csv;
+pub mod json;
+pub mod screen;
+pub mod table;
+pub mod text;
+
+use std::io::{self, BufRead as _, Write as _};
+
+use nero_model::safe::Safe;
+use serde_json::Value;
+
+use crate::fault::{Fault, Stop};
+
+pub use screen::Screen;
+
+/// Where a verb writes.
+#[derive(Debug)]
+pub struct Out {
+    /// What is known of the terminal.
+    pub screen: Screen,
+}
+
+impl Out {
+    /// Writes text that was made safe already.
+    ///
+    /// # Errors
+    /// When nobody reads any more, or the disk is full.
+    pub fn text(&self, text: &str) -> Result<(), Stop> {
+        self.bytes(text.as_bytes())
+    }
+
+    /// Writes a line that was made safe already.
+    ///
+    /// # Errors
+    /// As [`Out::text`].
+    pub fn line(&self, line: &str) -> Result<(), Stop> {
+        self.text(&format!("{line}\n"))
+    }
+
+    /// Writes text of others: as it is to a pipe, escaped to a terminal.
+    ///
+    /// # Errors
+    /// As [`Out::text`].
+    pub fn raw(&self, text: &[u8]) -> Result<(), Stop> {
+        if self.screen.tty {
+            self.text(&Safe::lines(text).to_string())
+        } else {
+            self.bytes(text)
+        }
+    }
+
+    /// Writes bytes as they are.
+    ///
+    /// # Errors
+    /// As [`Out::text`].
+    pub fn bytes(&self, bytes: &[u8]) -> Result<(), Stop> {
+        let mut stdout = io::stdout().lock();
+        stdout
+            .write_all(bytes)
+            .and_then(|()| stdout.flush())
+            .map_err(|error| stopped(&error))
+    }
+
+    /// Writes one JSON document on a line of its own.
+    ///
+    /// # Errors
+    /// As [`Out::text`].
+    pub fn json(&self, value: &Value) -> Result<(), Stop> {
+        self.line(&json::print(value))
+    }
+
+    /// Says something beside the data.
+    pub fn note(&self, text: &str) {
+        // Standard error that is gone leaves nobody to tell.
+        let _ = writeln!(io::stderr().lock(), "{}", Safe::lines(text));
+    }
+
+    /// Says several things beside the data.
+    pub fn notes(&self, notes: &[String]) {
+        for note in notes {
+            self.note(&format!("note: {note}"));
+        }
+    }
+
+    /// Asks for a yes on the terminal.
+    ///
+    /// # Errors
+    /// When the terminal cannot be read.
+    pub fn ask(&self, question: &str) -> Result<bool, Stop> {
+        let mut stderr = io::stderr().lock();
+        write!(stderr, "{} [y/N] ", Safe::line(question))
+            .and_then(|()| stderr.flush())
+            .map_err(|error| stopped(&error))?;
+        let mut answer = String::new();
+        io::stdin()
+            .lock()
+            .read_line(&mut answer)
+            .map_err(|error| Fault::usage("cannot read the answer").because(&error))?;
+        Ok(is_yes(&answer))
+    }
+}
+
+/// A variable's value; what looks secret is masked once more.
+pub fn text_of_var(var: &nero_wire::v1::EnvVar) -> &str {
+    if crate::connect::looks_secret(&var.name) {
+        "***"
+    } else {
+        &var.value
+    }
+}
+
+fn is_yes(answer: &str) -> bool {
+    ["y", "yes"]
+        .iter()
+        .any(|yes| answer.trim().eq_ignore_ascii_case(yes))
+}
+
+fn stopped(error: &io::Error) -> Stop {
+    if error.kind() == io::ErrorKind::BrokenPipe {
+        Stop::PipeClosed
+    } else {
+        Fault::new(crate::fault::code::FAILED, "cannot write the output")
+            .because(error)
+            .into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_yes_is_a_yes() {
+        for yes in ["y\n", "Y", " yes \n"] {
+            assert!(is_yes(yes), "{yes}");
+        }
+        for no in ["", "\n", "n", "yy", "no"] {
+            assert!(!is_yes(no), "{no}");
+        }
+    }
+}

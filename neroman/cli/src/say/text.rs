@@ -1,0 +1,199 @@
+//! Small pieces of text: times, durations, numbers, ranges, counts.
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+/// `2026-11-20 14:02:11` in the zone of whoever reads; a dash for never.
+pub fn local_time(ms: i64) -> String {
+    local_time_in(ms, &TimeZone::system())
+}
+
+fn local_time_in(ms: i64, zone: &TimeZone) -> String {
+    match Timestamp::from_millisecond(ms) {
+        Ok(at) if ms != 0 => at
+            .to_zoned(zone.clone())
+            .strftime("%Y-%m-%d %H:%M:%S")
+            .to_string(),
+        _ => "-".into(),
+    }
+}
+
+/// ISO 8601 in UTC; none for never.
+pub fn iso_time(ms: i64) -> Option<String> {
+    (ms != 0)
+        .then(|| Timestamp::from_millisecond(ms).ok())
+        .flatten()
+        .map(|at| at.to_string())
+}
+
+/// `12.3s`, `4m05s`, `2h14m`, `3d04h`.
+pub fn duration(seconds: f64) -> String {
+    if !seconds.is_finite() || seconds < 0.0 {
+        return "?".into();
+    }
+    if seconds < 59.95 {
+        return format!("{seconds:.1}s");
+    }
+    let whole = seconds.round() as u64;
+    let (minutes, hours, days) = (whole / 60, whole / 3600, whole / 86_400);
+    if hours == 0 {
+        format!("{minutes}m{:02}s", whole % 60)
+    } else if days == 0 {
+        format!("{hours}h{:02}m", minutes % 60)
+    } else {
+        format!("{days}d{:02}h", hours % 24)
+    }
+}
+
+/// A number in at most six digits that say something.
+pub fn number(value: f64) -> String {
+    if value.is_nan() {
+        return "NaN".into();
+    }
+    if value.is_infinite() {
+        return if value > 0.0 { "inf" } else { "-inf" }.into();
+    }
+    if value == 0.0 {
+        return "0".into();
+    }
+    let size = value.abs().log10().floor() as i32;
+    if !(-5..9).contains(&size) {
+        return format!("{value:.4e}");
+    }
+    let places = usize::try_from(5 - size).unwrap_or(0);
+    let text = format!("{value:.places$}");
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
+    }
+}
+
+/// `3.2G`, `512K`.
+pub fn bytes(count: u64) -> String {
+    let mut value = count as f64;
+    for unit in ["B", "K", "M", "G", "T"] {
+        if value < 1024.0 {
+            let places = usize::from(unit != "B" && value < 10.0);
+            return format!("{value:.places$}{unit}");
+        }
+        value /= 1024.0;
+    }
+    format!("{value:.0}P")
+}
+
+/// Ids as they are typed: `17,44-46`.
+pub fn ids(list: &[u64]) -> String {
+    let mut sorted = list.to_vec();
+    sorted.sort_unstable();
+    sorted.dedup();
+    let mut ranges: Vec<(u64, u64)> = Vec::new();
+    for id in sorted {
+        match ranges.last_mut() {
+            Some((_, last)) if *last + 1 == id => *last = id,
+            _ => ranges.push((id, id)),
+        }
+    }
+    let shown: Vec<String> = ranges
+        .into_iter()
+        .map(|(first, last)| match last - first {
+            0 => first.to_string(),
+            1 => format!("{first},{last}"),
+            _ => format!("{first}-{last}"),
+        })
+        .collect();
+    shown.join(",")
+}
+
+/// Counts words in the order in which they first come.
+pub fn count<'a>(words: impl IntoIterator<Item = &'a str>) -> Vec<(usize, String)> {
+    let mut counts: Vec<(usize, String)> = Vec::new();
+    for word in words {
+        match counts.iter_mut().find(|(_, known)| known == word) {
+            Some((count, _)) => *count += 1,
+            None => counts.push((1, word.to_owned())),
+        }
+    }
+    counts
+}
+
+/// `3 running, 2 finished`.
+pub fn counted(counts: &[(usize, String)]) -> String {
+    let shown: Vec<String> = counts
+        .iter()
+        .map(|(count, word)| format!("{count} {word}"))
+        .collect();
+    shown.join(", ")
+}
+
+/// `1 run`, `2 runs`.
+pub fn plural(count: usize, word: &str) -> String {
+    format!("{count} {word}{}", if count == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_said_where_the_reader_is() {
+        let zone = TimeZone::fixed(jiff::tz::offset(2));
+        assert_eq!(
+            local_time_in(1_700_000_000_000, &zone),
+            "2023-11-15 00:13:20"
+        );
+        assert_eq!(local_time_in(0, &zone), "-");
+        assert_eq!(
+            iso_time(1_700_000_000_123).as_deref(),
+            Some("2023-11-14T22:13:20.123Z")
+        );
+        assert_eq!(iso_time(0), None);
+    }
+
+    #[test]
+    fn durations_have_two_parts() {
+        let table = [
+            (0.0, "0.0s"),
+            (12.34, "12.3s"),
+            (59.97, "1m00s"),
+            (245.0, "4m05s"),
+            (8040.0, "2h14m"),
+            (273_600.0, "3d04h"),
+            (f64::NAN, "?"),
+        ];
+        for (seconds, want) in table {
+            assert_eq!(duration(seconds), want, "{seconds}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_short() {
+        let table = [
+            (0.31, "0.31"),
+            (1.0 / 3.0, "0.333333"),
+            (50.0, "50"),
+            (123_456.7, "123457"),
+            (1e-7, "1.0000e-7"),
+            (-0.5, "-0.5"),
+            (f64::NAN, "NaN"),
+            (f64::NEG_INFINITY, "-inf"),
+        ];
+        for (value, want) in table {
+            assert_eq!(number(value), want);
+        }
+    }
+
+    #[test]
+    fn ids_are_typed_back() {
+        assert_eq!(ids(&[46, 17, 44, 45, 17]), "17,44-46");
+        assert_eq!(ids(&[1, 2, 9]), "1,2,9");
+        assert_eq!(ids(&[]), "");
+    }
+
+    #[test]
+    fn sizes_are_short() {
+        assert_eq!(bytes(512), "512B");
+        assert_eq!(bytes(1536), "1.5K");
+        assert_eq!(bytes(4 << 30), "4.0G");
+    }
+}

@@ -1,0 +1,155 @@
+//! What the steps of one line share: the home, the terminal, and one link to
+//! the daemon that is made when the first step needs it.
+
+use std::path::PathBuf;
+
+use nero_model::{Home, RequestId};
+use nero_wire::v1::Selection;
+
+use crate::connect::{Client, Program};
+use crate::fault::Fault;
+use crate::say::{Out, Screen};
+
+/// One command line at work.
+#[derive(Debug)]
+pub struct Session {
+    /// Where steps write.
+    pub out: Out,
+    client: Option<Client>,
+}
+
+impl Session {
+    /// Nothing is looked up or connected yet but the terminal.
+    pub fn new() -> Self {
+        Self {
+            out: Out {
+                screen: Screen::find(),
+            },
+            client: None,
+        }
+    }
+
+    /// The daemon, started when nobody answers.
+    ///
+    /// # Errors
+    /// When it cannot be started or spoken to.
+    pub async fn client(&mut self) -> Result<&mut Client, Fault> {
+        if self.client.is_none() {
+            let client = Client::connect(&home()?, &Program::own()?).await?;
+            self.greeted(client);
+        }
+        self.known()
+    }
+
+    /// The daemon, when it runs already.
+    ///
+    /// # Errors
+    /// When something answers that cannot be spoken to.
+    pub async fn running(&mut self) -> Result<Option<&mut Client>, Fault> {
+        if self.client.is_none() {
+            let Some(client) = Client::connect_only(&home()?, &Program::own()?).await? else {
+                return Ok(None);
+            };
+            self.greeted(client);
+        }
+        self.known().map(Some)
+    }
+
+    /// Forgets the link: the next step makes a new one.
+    pub fn hang_up(&mut self) {
+        self.client = None;
+    }
+
+    fn greeted(&mut self, client: Client) {
+        if let Some(skew) = client.skew() {
+            self.out.note(&format!("note: {skew}"));
+        }
+        self.client = Some(client);
+    }
+
+    fn known(&mut self) -> Result<&mut Client, Fault> {
+        self.client
+            .as_mut()
+            .ok_or_else(|| Fault::no_daemon("the daemon is not connected"))
+    }
+}
+
+/// Where things lie.
+///
+/// # Errors
+/// When the environment does not say.
+pub fn home() -> Result<Home, Fault> {
+    Home::find().map_err(|error| {
+        Fault::usage("cannot tell where Neronet keeps its things")
+            .because(&error)
+            .hint("set NERONET_HOME to an absolute path")
+    })
+}
+
+/// A selector as it was typed; several words are a union.
+pub fn selection(words: &[String]) -> Selection {
+    let zone = zone();
+    let utc_offset_s = if zone.is_empty() {
+        jiff::Zoned::now().offset().seconds().cast_unsigned()
+    } else {
+        0
+    };
+    Selection {
+        text: words.join(","),
+        utc_offset_s,
+        zone,
+    }
+}
+
+/// The name of the zone of whoever types; empty when it has none.
+pub fn zone() -> String {
+    let named = |text: &str| {
+        let text = text.strip_prefix(':').unwrap_or(text);
+        let plain = |c: char| c.is_ascii_alphanumeric() || "/_+-".contains(c);
+        let is_name = (text.contains('/') || text == "UTC") && !text.starts_with('/');
+        (is_name && text.chars().all(plain)).then(|| text.to_owned())
+    };
+    if let Some(zone) = std::env::var("TZ").ok().filter(|zone| !zone.is_empty()) {
+        return named(&zone).unwrap_or_default();
+    }
+    std::fs::read_link("/etc/localtime")
+        .ok()
+        .and_then(|link| {
+            link.to_str()?
+                .split_once("zoneinfo/")
+                .map(|(_, name)| name.to_owned())
+        })
+        .and_then(|name| named(&name))
+        .unwrap_or_default()
+}
+
+/// A new request id.
+pub fn request() -> Vec<u8> {
+    RequestId::random().to_vec()
+}
+
+/// A path as the daemon needs it.
+///
+/// # Errors
+/// When the present folder is gone, or the path is no text.
+pub fn absolute(path: &str) -> Result<String, Fault> {
+    let cannot = || Fault::usage(format!("cannot use the path `{path}`"));
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    let expanded = match (path.strip_prefix("~/"), home) {
+        (Some(rest), Some(home)) => home.join(rest),
+        _ => PathBuf::from(path),
+    };
+    std::path::absolute(expanded)
+        .map_err(|error| cannot().because(&error))?
+        .into_os_string()
+        .into_string()
+        .map_err(|_| cannot().cause("it is not UTF-8 text"))
+}
+
+/// The name of whoever types, for records.
+pub fn author() -> String {
+    ["USER", "LOGNAME"]
+        .iter()
+        .find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()))
+        .unwrap_or_default()
+}

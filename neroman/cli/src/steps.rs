@@ -1,0 +1,363 @@
+//! Cuts a command line into steps: `neroman --add . --start all` is two.
+//!
+//! A verb may be the first word or a flag. A step's words end at the next flag
+//! that is a verb and no option of the step's own verb; everything after `--`
+//! is an operand. Only `names` and the verbs' own options are looked at here.
+
+use crate::args;
+use crate::fault::Fault;
+use crate::names::{self, Word};
+
+/// One verb with its words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// A verb of [`names::BUILT`].
+    pub verb: &'static str,
+    /// Options and operands.
+    pub words: Vec<String>,
+}
+
+/// Options that may stand before the first verb and then hold for every step
+/// that knows them.
+const FOR_ALL: &[&str] = &["--json", "--yes", "-y", "--dry-run"];
+
+/// Cuts the words after the program's name.
+///
+/// # Errors
+/// Unknown verbs, verbs that are not built, options where none can stand.
+pub fn cut(words: &[String]) -> Result<Vec<Step>, Fault> {
+    let lead = words
+        .iter()
+        .take_while(|word| FOR_ALL.contains(&word.as_str()))
+        .count();
+    let (everywhere, words) = words.split_at(lead);
+    let Some(first) = words.first() else {
+        return Ok(Vec::new());
+    };
+    let mut steps = if first.starts_with('-') {
+        flags(words)?
+    } else {
+        let verb = verb(first)?;
+        rest(verb, &words[1..], false)?
+    };
+    for word in everywhere {
+        for step in &mut steps {
+            if args::knows(step.verb, word) {
+                step.words.insert(0, word.clone());
+            }
+        }
+    }
+    steps.into_iter().map(originals).collect()
+}
+
+/// A line whose first word is a flag.
+fn flags(words: &[String]) -> Result<Vec<Step>, Fault> {
+    match words[0].as_str() {
+        "-h" | "--help" => return rest("help", &words[1..], false),
+        "-V" | "--version" => return rest("version", &words[1..], false),
+        _ => {}
+    }
+    let (name, value) = flag(&words[0]).ok_or_else(|| unknown_option(&words[0]))?;
+    let verb = match names::read(name) {
+        Word::Verb(verb) => verb,
+        Word::NotBuilt(verb) => return Err(Fault::not_built(format!("`--{verb}`"))),
+        Word::Unknown => return Err(unknown_option(&words[0])),
+    };
+    let mut all: Vec<String> = value.map(str::to_owned).into_iter().collect();
+    all.extend(words[1..].iter().cloned());
+    rest(verb, &all, true)
+}
+
+/// The words of a verb, and the steps that follow it.
+fn rest(verb: &'static str, words: &[String], flagged: bool) -> Result<Vec<Step>, Fault> {
+    let mut step = Step {
+        verb,
+        words: Vec::new(),
+    };
+    for (at, word) in words.iter().enumerate() {
+        if word == "--" {
+            step.words.extend(words[at..].iter().cloned());
+            return Ok(vec![step]);
+        }
+        let next_is_operand = words.get(at + 1).is_some_and(|next| !next.starts_with('-'));
+        if begins_step(&step, word, flagged && next_is_operand) {
+            let mut steps = vec![step];
+            steps.extend(flags(&words[at..])?);
+            return Ok(steps);
+        }
+        step.words.push(word.clone());
+    }
+    Ok(vec![step])
+}
+
+/// Whether a word is the next verb. `--wait` is an option of `start` and a
+/// verb: after `--start SEL` and before an operand it is the verb.
+fn begins_step(step: &Step, word: &str, verb_wins: bool) -> bool {
+    let Some((name, _)) = flag(word) else {
+        return false;
+    };
+    if names::read(name) == Word::Unknown {
+        return false;
+    }
+    let has_operand = step.words.iter().any(|word| !word.starts_with('-'));
+    let is_option = args::knows(step.verb, word)
+        || names::NOT_BUILT_OPTIONS
+            .iter()
+            .any(|(verb, option)| *verb == step.verb && *option == name);
+    !is_option || (verb_wins && has_operand && args::is_switch(step.verb, word))
+}
+
+fn flag(word: &str) -> Option<(&str, Option<&str>)> {
+    let word = word.strip_prefix("--").filter(|name| !name.is_empty())?;
+    Some(match word.split_once('=') {
+        Some((name, value)) => (name, Some(value)),
+        None => (word, None),
+    })
+}
+
+fn verb(word: &str) -> Result<&'static str, Fault> {
+    match names::read(word) {
+        Word::Verb(verb) => Ok(verb),
+        Word::NotBuilt(verb) => Err(Fault::not_built(format!("`{verb}`"))),
+        Word::Unknown => {
+            let fault = Fault::usage(format!("`{word}` is no verb of neroman"));
+            Err(match names::near(word) {
+                Some(near) => fault.hint(format!("did you mean `neroman {near}`?")),
+                None => fault.hint("`neroman help` lists the verbs"),
+            })
+        }
+    }
+}
+
+fn unknown_option(word: &str) -> Fault {
+    let fault = Fault::usage(format!("`{word}` is no option of neroman"));
+    match names::near(word.trim_start_matches('-')) {
+        Some(near) => fault.hint(format!("did you mean `--{near}`?")),
+        None => fault.hint("`neroman help` lists the verbs"),
+    }
+}
+
+/// `--submit SEL NODE` and `--monitor ID` of the original.
+fn originals(step: Step) -> Result<Step, Fault> {
+    match step.verb {
+        "submit" => {
+            let (operands, mut words): (Vec<String>, Vec<String>) = step
+                .words
+                .into_iter()
+                .partition(|word| !word.starts_with('-'));
+            let [picked, node @ ..] = operands.as_slice() else {
+                return Err(Fault::usage("`submit` needs a selector")
+                    .hint("usage: neroman --submit SEL [NODE]"));
+            };
+            match node {
+                [] => {}
+                [node] => words.extend(["--node".to_owned(), node.clone()]),
+                _ => {
+                    return Err(Fault::usage("`submit` takes a selector and a node")
+                        .hint("several selectors are joined by commas"));
+                }
+            }
+            words.push(picked.clone());
+            Ok(Step {
+                verb: "start",
+                words,
+            })
+        }
+        "monitor" => {
+            let mut words = step.words;
+            words.insert(0, "--follow".into());
+            Ok(Step {
+                verb: "logs",
+                words,
+            })
+        }
+        _ => Ok(step),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::strategy::Strategy as _;
+
+    use super::*;
+
+    /// Cuts a line whose words are separated by blanks and quoted by `'`.
+    fn line(text: &str) -> Result<Vec<Step>, Fault> {
+        let mut words = Vec::new();
+        for (at, part) in text.split('\'').enumerate() {
+            if at % 2 == 1 {
+                words.push(part.to_owned());
+            } else {
+                words.extend(part.split_whitespace().map(str::to_owned));
+            }
+        }
+        cut(&words)
+    }
+
+    /// The steps as `verb word word | verb …`.
+    fn shown(text: &str) -> String {
+        let steps = line(text).unwrap_or_else(|fault| panic!("{text}: {}", fault.text()));
+        let steps: Vec<String> = steps
+            .iter()
+            .map(|step| {
+                let mut words = vec![step.verb.to_owned()];
+                words.extend(step.words.iter().cloned());
+                words.join(" ")
+            })
+            .collect();
+        steps.join(" | ")
+    }
+
+    #[test]
+    fn verbs_are_words_and_flags() {
+        let table = [
+            ("start 124-186", "start 124-186"),
+            ("--start 124-186", "start 124-186"),
+            ("--start=124-186", "start 124-186"),
+            (
+                "--restart 'crashed,144-149,170,175'",
+                "restart crashed,144-149,170,175",
+            ),
+            (
+                "--abort 'runtime>7200&&errorrate>0.40'",
+                "abort runtime>7200&&errorrate>0.40",
+            ),
+            ("--start 'tmod<1h'", "start tmod<1h"),
+            (
+                "--add . --start all --wait all",
+                "add . | start all | wait all",
+            ),
+            ("--addexp a b --status", "add a b | status"),
+            ("--start all --wait", "start all --wait"),
+            ("--start --wait all", "start --wait all"),
+            ("--start all --wait --status", "start all --wait | status"),
+            ("start all --wait all", "start all --wait all"),
+            (
+                "start 1-3 --node local --at-most 2",
+                "start 1-3 --node local --at-most 2",
+            ),
+            (
+                "--start 1 --node local --wait 1",
+                "start 1 --node local | wait 1",
+            ),
+            ("--submit 1-3", "start 1-3"),
+            (
+                "--submit 1-3 triton --status",
+                "start --node triton 1-3 | status",
+            ),
+            ("--monitor 7", "logs --follow 7"),
+            ("--terminate 7 --yes", "abort 7 --yes"),
+            ("ls crashed", "status crashed"),
+            ("--json --status", "status --json"),
+            ("--yes --abort all --status", "abort --yes all | status"),
+            ("logs 3 -f --stderr", "logs 3 -f --stderr"),
+            ("--daemon stop", "daemon stop"),
+            ("rule add 1 'abort: loss > 5'", "rule add 1 abort: loss > 5"),
+            ("--version", "version"),
+            ("-h", "help"),
+            ("help start", "help start"),
+            ("--status -- --start", "status -- --start"),
+            ("", ""),
+        ];
+        for (text, want) in table {
+            assert_eq!(shown(text), want, "{text}");
+        }
+    }
+
+    #[test]
+    fn every_step_is_read_by_its_verb() {
+        let lines = [
+            "--start 124-186",
+            "--restart 'crashed,144-149,170,175'",
+            "--abort 'runtime>7200&&errorrate>0.40'",
+            "--abort '!finished && loss > 3' --grace 30s --signal INT --yes",
+            "--add . --start all --wait all --status nodes",
+            "status --sort -loss --columns id,loss,'val loss'",
+            "results all --by lr,x --by seed --best 'test error' -o out.csv",
+            "metrics 3 loss 'val loss' --csv",
+            "rule rm 124-186 3",
+            "logs 144.2 -f --lines 10",
+            "start . --dry-run --as-added --big --at-most 3",
+            "restart lost --abandon -y",
+        ];
+        for text in lines {
+            for step in line(text).expect(text) {
+                let read = args::read(&step);
+                assert!(matches!(read, Ok(args::Read::Do(_))), "{text}: {read:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_built_says_so() {
+        let mut lines: Vec<String> = names::NOT_BUILT
+            .iter()
+            .flat_map(|verb| [(*verb).to_owned(), format!("--{verb} x")])
+            .collect();
+        lines.extend(
+            names::NOT_BUILT_OPTIONS
+                .iter()
+                .map(|(verb, option)| format!("{verb} 1 --{option} x")),
+        );
+        lines.extend(
+            [
+                "rule why 1",
+                "rule backtest 1",
+                "--start 1 --set a=b",
+                "--add . --plot 3 loss",
+            ]
+            .map(str::to_owned),
+        );
+        for text in lines {
+            let fault = line(&text)
+                .and_then(|steps| steps.iter().map(args::read).collect::<Result<Vec<_>, _>>())
+                .expect_err(&text);
+            assert_eq!(fault.exit_code, 2, "{text}");
+            assert!(
+                fault.what.contains("not built yet"),
+                "{text}: {}",
+                fault.what
+            );
+        }
+    }
+
+    #[test]
+    fn mistakes_name_what_was_meant() {
+        let table = [
+            ("strat all", "did you mean `neroman start`?"),
+            ("--statsu", "did you mean `--status`?"),
+            ("start all --at-mots 3", "--at-most"),
+            ("start", "usage: neroman start"),
+            ("wait", "usage: neroman wait"),
+            ("frobnicate", "`neroman help` lists the verbs"),
+            ("--submit", "usage: neroman --submit SEL [NODE]"),
+        ];
+        for (text, hint) in table {
+            let fault = line(text)
+                .and_then(|steps| steps.iter().map(args::read).collect::<Result<Vec<_>, _>>())
+                .expect_err(text);
+            assert_eq!(fault.exit_code, 2, "{text}");
+            assert!(fault.hint.contains(hint), "{text}: {}", fault.text());
+        }
+    }
+
+    proptest::proptest! {
+        /// No line of words makes it fall over, and operands are kept as typed.
+        #[test]
+        fn any_line_is_read_or_refused(words in proptest::collection::vec(
+            proptest::prop_oneof![
+                "[ -~]{0,8}",
+                proptest::sample::select(vec![
+                    "--start", "--wait", "--add", "start", "--", "--json", "-f", "--submit",
+                    "144.2", "!x", "--node", "--rule", "add",
+                ]).prop_map(str::to_owned),
+            ], 0..8))
+        {
+            if let Ok(steps) = cut(&words) {
+                for step in steps {
+                    let _ = args::read(&step);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! `abort SEL`: ends live runs and takes queued ones away. Reaching more than
+//! one it shows them and asks; what was shown is what is aborted.
+
+use nero_wire::v1::abort_reply::One;
+use nero_wire::v1::{AbortReply, AbortRequest, Selection};
+use serde_json::{Value, json};
+
+use super::start::{may_go_on, skips};
+use crate::args::Abort;
+use crate::connect::READ_DEADLINE;
+use crate::fault::{Fault, Stop, code};
+use crate::say::{json, text};
+use crate::session::{Session, author, request, selection};
+
+/// Does it.
+pub async fn run(session: &mut Session, args: &Abort) -> Result<u8, Stop> {
+    let mut asked = AbortRequest {
+        request: request(),
+        selection: Some(selection(&args.picked)),
+        grace_ms: args.grace.unwrap_or(0),
+        signal: args.signal.unwrap_or(0),
+        dry_run: args.dry_run,
+        author: author(),
+    };
+    if !args.yes && !args.dry_run && !is_one_id(&args.picked) {
+        let trial = AbortRequest {
+            request: request(),
+            dry_run: true,
+            ..asked.clone()
+        };
+        let reply = call(session, trial).await?;
+        let touched = touched(&reply);
+        if !may_go_on(&session.out, "abort", &touched, reply.explicit)? {
+            session.out.note("nothing was done");
+            return Ok(code::FAILED);
+        }
+        if session.out.screen.can_ask && touched.len() > 1 {
+            let ids: Vec<u64> = touched.iter().map(|(id, _)| *id).collect();
+            asked.selection = Some(Selection {
+                text: text::ids(&ids),
+                ..Selection::default()
+            });
+        }
+    }
+    let reply = call(session, asked).await?;
+    if args.json.json {
+        session.out.json(&as_json(&reply, args.dry_run))?;
+    } else {
+        session.out.notes(&reply.notes);
+        session.out.text(&as_text(&reply, args.dry_run))?;
+    }
+    Ok(code::OK)
+}
+
+async fn call(session: &mut Session, asked: AbortRequest) -> Result<AbortReply, Fault> {
+    let client = session.client().await?;
+    client
+        .call(READ_DEADLINE, asked, async |man, request| {
+            man.abort(request).await
+        })
+        .await
+}
+
+/// A single id touches one experiment at most: nothing has to be asked.
+pub fn is_one_id(words: &[String]) -> bool {
+    matches!(words, [only] if only.parse::<u64>().is_ok())
+}
+
+/// What an abort touches.
+pub fn touched(reply: &AbortReply) -> Vec<(u64, String)> {
+    reply
+        .experiments
+        .iter()
+        .filter(|one| one.outcome != "skipped")
+        .map(|one| (one.experiment, one.name.clone()))
+        .collect()
+}
+
+/// The lines for eyes.
+pub fn as_text(reply: &AbortReply, dry_run: bool) -> String {
+    let with = |outcome: &str| {
+        reply
+            .experiments
+            .iter()
+            .filter(|one| one.outcome == outcome)
+            .count()
+    };
+    let skipped = reply
+        .experiments
+        .iter()
+        .filter(|one| one.outcome == "skipped")
+        .map(|one| (one.experiment, one.why.as_str()));
+    let (mut text, short) = skips(skipped);
+    let begin = if dry_run { "would abort" } else { "aborted" };
+    text.push_str(&format!("{begin} {}", with("asked")));
+    let away = with("taken away");
+    if away > 0 {
+        text.push_str(&format!(" · taken away {away}"));
+    }
+    if !short.is_empty() {
+        text.push_str(&format!(" · skipped {short}"));
+    }
+    if reply.experiments.is_empty() {
+        text.push_str(" · the selector picks nothing");
+    }
+    text.push('\n');
+    text
+}
+
+fn as_json(reply: &AbortReply, dry_run: bool) -> Value {
+    let one = |one: &One| {
+        json!({
+            "id": one.experiment,
+            "name": one.name,
+            "run": json::run_id(one.experiment, one.run),
+            "outcome": one.outcome,
+            "why": json::some(&one.why),
+        })
+    };
+    json::document(json!({
+        "experiments": reply.experiments.iter().map(one).collect::<Vec<_>>(),
+        "touched": touched(reply).len(),
+        "notes": reply.notes,
+        "dry_run": dry_run,
+    }))
+}

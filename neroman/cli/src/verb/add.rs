@@ -1,0 +1,152 @@
+//! `add PATH…`: registers experiments, says per experiment what it did, and
+//! ends with what to type next.
+
+use nero_wire::v1::add_reply::One;
+use nero_wire::v1::add_reply::one::What;
+use nero_wire::v1::{AddReply, AddRequest};
+use serde_json::{Value, json};
+
+use crate::args::Add;
+use crate::connect::{CHANGE_DEADLINE, for_jobs};
+use crate::fault::{Stop, code};
+use crate::say::table::{self, Cell};
+use crate::say::{Screen, json, text};
+use crate::session::{Session, absolute, request};
+
+/// More lines than this are counted instead.
+const LINES_MAX: usize = 20;
+
+/// Does it.
+pub async fn run(session: &mut Session, args: &Add) -> Result<u8, Stop> {
+    let paths = args.paths.iter().map(|path| absolute(path));
+    let request = AddRequest {
+        request: request(),
+        paths: paths.collect::<Result<_, _>>()?,
+        shell: for_jobs(),
+        dry_run: args.dry_run,
+    };
+    let client = session.client().await?;
+    let reply = client
+        .call(CHANGE_DEADLINE, request, async |man, request| {
+            man.add(request).await
+        })
+        .await?;
+    if args.json.json {
+        session.out.json(&as_json(&reply, args.dry_run))?;
+    } else {
+        session.out.notes(&reply.notes);
+        session
+            .out
+            .text(&as_text(&session.out.screen, &reply, args.dry_run))?;
+    }
+    Ok(code::OK)
+}
+
+fn word(what: What) -> &'static str {
+    match what {
+        What::Added => "added",
+        What::Changed => "changed",
+        What::Same => "same",
+        What::Gone => "gone",
+        What::Unspecified => "unknown",
+    }
+}
+
+/// The lines for eyes: what changed in full, what is new by name as long as
+/// it is little, what is the same only counted.
+pub fn as_text(screen: &Screen, reply: &AddReply, dry_run: bool) -> String {
+    let mut text = String::new();
+    for wanted in [What::Added, What::Changed, What::Gone, What::Unspecified] {
+        let those: Vec<&One> = of(reply, wanted).collect();
+        text.push_str(&lines(screen, &those));
+    }
+    let noted: Vec<&One> = of(reply, What::Same)
+        .filter(|one| !one.notes.is_empty())
+        .collect();
+    text.push_str(&lines(screen, &noted));
+    let counts = text::count(reply.experiments.iter().map(|one| word(one.what())));
+    let counts: Vec<String> = counts
+        .iter()
+        .map(|(count, word)| format!("{word} {count}"))
+        .collect();
+    let begin = if dry_run { "would have: " } else { "" };
+    if counts.is_empty() {
+        text.push_str("nothing found\n");
+    } else {
+        text.push_str(&format!("{begin}{}\n", counts.join(" · ")));
+    }
+    if !reply.range.is_empty() && !dry_run {
+        text.push_str(&format!(
+            "next: neroman start {}\n",
+            nero_model::safe::Safe::line(&reply.range)
+        ));
+    }
+    text
+}
+
+fn of(reply: &AddReply, what: What) -> impl Iterator<Item = &One> {
+    reply
+        .experiments
+        .iter()
+        .filter(move |one| one.what() == what)
+}
+
+fn lines(screen: &Screen, those: &[&One]) -> String {
+    if those.is_empty() {
+        return String::new();
+    }
+    let row = |one: &&One| {
+        let mut said = one.changes.clone();
+        said.extend(one.notes.iter().cloned());
+        vec![
+            Cell::text(word(one.what())),
+            Cell::right(&one.experiment.to_string()),
+            Cell::text(&full_name(&one.collection, &one.name)),
+            Cell::text(&said.join("; ")),
+        ]
+    };
+    let rows: Vec<Vec<Cell>> = those.iter().take(LINES_MAX).map(row).collect();
+    // What was changed is never left out for want of width.
+    let wide = Screen {
+        tty: false,
+        ..*screen
+    };
+    let header = vec![String::new(); 4];
+    let (mut text, _) = table::print(&wide, &header, &rows);
+    if those.len() > LINES_MAX {
+        text.push_str(&format!(
+            "{} … and {} more\n",
+            word(those[0].what()),
+            those.len() - LINES_MAX
+        ));
+    }
+    text
+}
+
+/// `collection/name`.
+pub fn full_name(collection: &str, name: &str) -> String {
+    if collection.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{collection}/{name}")
+    }
+}
+
+fn as_json(reply: &AddReply, dry_run: bool) -> Value {
+    let one = |one: &One| {
+        json!({
+            "id": one.experiment,
+            "name": one.name,
+            "collection": json::some(&one.collection),
+            "what": word(one.what()),
+            "changes": one.changes,
+            "notes": one.notes,
+        })
+    };
+    json::document(json!({
+        "experiments": reply.experiments.iter().map(one).collect::<Vec<_>>(),
+        "notes": reply.notes,
+        "range": json::some(&reply.range),
+        "dry_run": dry_run,
+    }))
+}

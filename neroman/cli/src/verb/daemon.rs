@@ -1,0 +1,218 @@
+//! `daemon run|start|stop|status|logs`: the process that does the work.
+
+use std::time::Duration;
+
+use nero_wire::v1::{DaemonStatusReply, DaemonStatusRequest, DaemonStopRequest};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use serde_json::json;
+
+use crate::args::Daemon;
+use crate::connect::{READ_DEADLINE, last_lines, lock};
+use crate::fault::{Fault, Stop, code};
+use crate::say::{json, text};
+use crate::session::{Session, home};
+
+/// How long a daemon may take to leave.
+const STOP_DEADLINE: Duration = Duration::from_secs(20);
+
+/// Does it.
+pub async fn run(session: &mut Session, args: &Daemon) -> Result<u8, Stop> {
+    match args {
+        Daemon::Run { .. } => Err(Fault::usage("`daemon run` stands alone on its line").into()),
+        Daemon::Start(how) => start(session, how.json).await,
+        Daemon::Stop(how) => stop(session, how.json).await,
+        Daemon::Status(how) => status(session, how.json).await,
+        Daemon::Logs { lines } => logs(session, *lines),
+    }
+}
+
+/// Is the daemon, until it is told to stop.
+pub fn serve(own_session: bool) -> Result<u8, Fault> {
+    let home = home()?;
+    if own_session {
+        // Fails only for the leader of a group, which has a session already.
+        let _ = rustix::process::setsid();
+    }
+    let _ = home;
+    Err(Fault::new(code::FAILED, "the daemon is being written"))
+}
+
+async fn start(session: &mut Session, as_json: bool) -> Result<u8, Stop> {
+    let pid = session.client().await?.hello().pid;
+    if as_json {
+        session
+            .out
+            .json(&json::document(json!({"running": true, "pid": pid})))?;
+    } else {
+        session.out.line(&format!("running, process {pid}"))?;
+    }
+    Ok(code::OK)
+}
+
+/// Asks it to leave and returns when its process is gone.
+async fn stop(session: &mut Session, as_json: bool) -> Result<u8, Stop> {
+    let home = home()?;
+    let Some(pid) = session.running().await?.map(|client| client.hello().pid) else {
+        say_stopped(session, as_json, None)?;
+        return Ok(code::OK);
+    };
+    // Nobody starts a new one while the old one leaves.
+    let _lock = lock(&home.start_lock()).await?;
+    let process = Pid::from_raw(pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+    if let Some(client) = session.running().await? {
+        client
+            .once(DaemonStopRequest {}, async |man, request| {
+                man.daemon_stop(request).await
+            })
+            .await?;
+    }
+    session.hang_up();
+    if let Some(process) = process {
+        let deadline = Timespec {
+            tv_sec: i64::try_from(STOP_DEADLINE.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: 0,
+        };
+        let gone = tokio::task::spawn_blocking(move || {
+            let mut wanted = [PollFd::new(&process, PollFlags::IN)];
+            loop {
+                match poll(&mut wanted, Some(&deadline)) {
+                    Err(rustix::io::Errno::INTR) => {}
+                    other => break other.map(|ready| ready > 0),
+                }
+            }
+        });
+        match gone.await {
+            Ok(Ok(true)) => {}
+            Ok(Ok(false)) => {
+                return Err(Fault::no_daemon(format!(
+                    "the daemon (process {pid}) was told to leave and has not after {} s",
+                    STOP_DEADLINE.as_secs()
+                ))
+                .hint("`neroman daemon logs` says what it does")
+                .into());
+            }
+            Ok(Err(error)) => {
+                return Err(Fault::no_daemon("cannot see the daemon leave")
+                    .because(&error)
+                    .into());
+            }
+            Err(error) => {
+                return Err(Fault::no_daemon("cannot see the daemon leave")
+                    .because(&error)
+                    .into());
+            }
+        }
+    }
+    say_stopped(session, as_json, Some(pid))?;
+    Ok(code::OK)
+}
+
+fn say_stopped(session: &Session, as_json: bool, pid: Option<i32>) -> Result<(), Stop> {
+    if as_json {
+        return session.out.json(&json::document(
+            json!({"running": false, "stopped_pid": pid}),
+        ));
+    }
+    session.out.line(match pid {
+        Some(_) => "stopped; jobs go on",
+        None => "was not running",
+    })
+}
+
+/// Never starts one. Exit code 3 when none runs.
+async fn status(session: &mut Session, as_json: bool) -> Result<u8, Stop> {
+    let Some(client) = session.running().await? else {
+        if as_json {
+            session
+                .out
+                .json(&json::document(json!({"running": false})))?;
+        } else {
+            session.out.line("not running")?;
+        }
+        return Ok(code::NO_DAEMON);
+    };
+    let reply = client
+        .call(
+            READ_DEADLINE,
+            DaemonStatusRequest {},
+            async |man, request| man.daemon_status(request).await,
+        )
+        .await?;
+    if as_json {
+        session.out.json(&as_json_document(&reply))?;
+    } else {
+        session.out.text(&as_text(&reply))?;
+    }
+    Ok(code::OK)
+}
+
+fn logs(session: &Session, lines: usize) -> Result<u8, Stop> {
+    let path = home()?.daemon_log();
+    let tail = last_lines(&path, 0, lines).map_err(|error| {
+        Fault::new(code::FAILED, format!("cannot read {}", path.display())).because(&error)
+    })?;
+    session.out.raw(&tail)?;
+    Ok(code::OK)
+}
+
+/// The lines for eyes.
+pub fn as_text(reply: &DaemonStatusReply) -> String {
+    let hello = reply.hello.clone().unwrap_or_default();
+    let connected = reply.nodes.iter().filter(|node| node.connected).count();
+    let rows = [
+        (
+            "running",
+            format!(
+                "process {}, version {}, since {}",
+                hello.pid,
+                hello.build,
+                text::local_time(reply.started_ms)
+            ),
+        ),
+        (
+            "has",
+            format!(
+                "{}, {}, {} live",
+                text::plural(
+                    usize::try_from(reply.experiments).unwrap_or(usize::MAX),
+                    "experiment"
+                ),
+                text::plural(usize::try_from(reply.runs).unwrap_or(usize::MAX), "run"),
+                reply.live
+            ),
+        ),
+        (
+            "nodes",
+            format!("{connected} of {} connected", reply.nodes.len()),
+        ),
+        ("home", reply.home.clone()),
+        ("socket", reply.socket.clone()),
+        ("database", reply.database.clone()),
+        ("log", reply.log.clone()),
+    ];
+    rows.iter()
+        .map(|(name, value)| format!("{name:<10}{}\n", nero_model::safe::Safe::line(value)))
+        .collect()
+}
+
+fn as_json_document(reply: &DaemonStatusReply) -> serde_json::Value {
+    let hello = reply.hello.clone().unwrap_or_default();
+    json::document(json!({
+        "running": true,
+        "pid": hello.pid,
+        "build": hello.build,
+        "protocol_lowest": hello.protocol_lowest,
+        "protocol_highest": hello.protocol_highest,
+        "deployment": nero_model::DeploymentId::from_slice(&hello.deployment).map(|id| id.to_string()),
+        "started_at": text::iso_time(reply.started_ms),
+        "home": reply.home,
+        "socket": reply.socket,
+        "database": reply.database,
+        "log": reply.log,
+        "experiments": reply.experiments,
+        "runs": reply.runs,
+        "live": reply.live,
+        "nodes": reply.nodes.iter().map(json::node).collect::<Vec<_>>(),
+    }))
+}

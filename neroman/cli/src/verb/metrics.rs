@@ -1,0 +1,133 @@
+//! `metrics SEL [NAME…]`: every point of the series.
+
+use nero_wire::v1::metrics_reply::Series;
+use nero_wire::v1::{MetricsReply, MetricsRequest};
+use serde_json::{Value, json};
+
+use crate::args::Metrics;
+use crate::connect::READ_DEADLINE;
+use crate::fault::{Stop, code};
+use crate::say::table::{self, Cell};
+use crate::say::{Screen, csv, json, text};
+use crate::session::{Session, selection};
+
+/// Does it.
+pub async fn run(session: &mut Session, args: &Metrics) -> Result<u8, Stop> {
+    let asked = MetricsRequest {
+        selection: Some(selection(std::slice::from_ref(&args.picked))),
+        names: args.names.clone(),
+    };
+    let client = session.client().await?;
+    let reply = client
+        .call(READ_DEADLINE, asked, async |man, request| {
+            man.metrics(request).await
+        })
+        .await?;
+    if args.json.json {
+        session.out.json(&as_json(&reply))?;
+    } else if args.csv {
+        session.out.raw(&as_csv(&reply))?;
+    } else {
+        session.out.notes(&reply.notes);
+        session.out.text(&as_text(&session.out.screen, &reply))?;
+    }
+    Ok(if reply.series.is_empty() {
+        code::FAILED
+    } else {
+        code::OK
+    })
+}
+
+/// One point; what a series lacks is unknown.
+struct Point {
+    step: Option<f64>,
+    value: f64,
+    time_ms: i64,
+    segment: u32,
+}
+
+fn points(series: &Series) -> impl Iterator<Item = Point> {
+    series.values.iter().enumerate().map(|(at, value)| Point {
+        step: series.steps.get(at).copied(),
+        value: *value,
+        time_ms: series.times_ms.get(at).copied().unwrap_or(0),
+        segment: series.generation.get(at).copied().unwrap_or(0),
+    })
+}
+
+fn run_of(series: &Series) -> String {
+    json::run_id(series.experiment, series.run).unwrap_or_else(|| series.experiment.to_string())
+}
+
+/// The table for eyes.
+pub fn as_text(screen: &Screen, reply: &MetricsReply) -> String {
+    if reply.series.is_empty() {
+        return "no metrics\n".into();
+    }
+    let header = ["run", "metric", "step", "value", "time"].map(str::to_owned);
+    let mut rows = Vec::new();
+    for series in &reply.series {
+        for point in points(series) {
+            rows.push(vec![
+                Cell::text(&run_of(series)),
+                Cell::text(&series.name),
+                Cell::right(&point.step.map(text::number).unwrap_or_default()),
+                Cell::right(&text::number(point.value)),
+                Cell::text(&text::local_time(point.time_ms)),
+            ]);
+        }
+    }
+    let (mut text, _) = table::print(screen, &header, &rows);
+    let folded: u64 = reply.series.iter().map(|series| series.folded).sum();
+    if folded > 0 {
+        text.push_str(&format!(
+            "({folded} points were joined into coarser ones)\n"
+        ));
+    }
+    text
+}
+
+fn as_csv(reply: &MetricsReply) -> Vec<u8> {
+    let header = ["run", "metric", "step", "value", "time", "segment"].map(str::to_owned);
+    let mut rows = Vec::new();
+    for series in &reply.series {
+        for point in points(series) {
+            rows.push(vec![
+                csv::Cell::Text(run_of(series)),
+                csv::Cell::text(&series.name),
+                point.step.map_or(csv::Cell::Empty, csv::Cell::number),
+                csv::Cell::number(point.value),
+                text::iso_time(point.time_ms).map_or(csv::Cell::Empty, csv::Cell::Text),
+                csv::Cell::whole(point.segment),
+            ]);
+        }
+    }
+    csv::print(&header, &rows)
+}
+
+fn as_json(reply: &MetricsReply) -> Value {
+    let series = reply.series.iter().map(|series| {
+        let numbers =
+            |values: &[f64]| -> Vec<Value> { values.iter().copied().map(json::number).collect() };
+        let times: Vec<Option<String>> = series
+            .times_ms
+            .iter()
+            .copied()
+            .map(text::iso_time)
+            .collect();
+        json!({
+            "id": series.experiment,
+            "run": json::run_id(series.experiment, series.run),
+            "name": series.name,
+            "steps": numbers(&series.steps),
+            "values": numbers(&series.values),
+            "times": times,
+            "segments": series.generation,
+            "folded": series.folded,
+        })
+    });
+    json::document(json!({
+        "series": series.collect::<Vec<_>>(),
+        "notes": reply.notes,
+    }))
+}

@@ -1,0 +1,47 @@
+//! One file per verb. Each makes its calls, prints, and returns the exit code.
+
+mod abort;
+mod add;
+pub mod daemon;
+mod help;
+mod logs;
+mod metrics;
+mod overview;
+mod path;
+mod restart;
+mod results;
+mod rule;
+mod show;
+mod start;
+mod status;
+mod wait;
+mod watch;
+
+use crate::args::Verb;
+use crate::fault::Stop;
+use crate::session::Session;
+
+/// Does one verb.
+///
+/// # Errors
+/// What is to be told instead of a result.
+pub async fn run(session: &mut Session, verb: &Verb) -> Result<u8, Stop> {
+    match verb {
+        Verb::Add(args) => add::run(session, args).await,
+        Verb::Status(args) => status::run(session, args).await,
+        Verb::Show(args) => show::run(session, args).await,
+        Verb::Start(args) => start::run(session, args).await,
+        Verb::Restart(args) => restart::run(session, args).await,
+        Verb::Abort(args) => abort::run(session, args).await,
+        Verb::Wait(args) => wait::run(session, args).await,
+        Verb::Logs(args) => logs::run(session, args).await,
+        Verb::Metrics(args) => metrics::run(session, args).await,
+        Verb::Results(args) => results::run(session, args).await,
+        Verb::Path(args) => path::run(session, args).await,
+        Verb::Rule(args) => rule::run(session, args).await,
+        Verb::Daemon(args) => daemon::run(session, args).await,
+        Verb::Completions { shell } => help::completions(&session.out, *shell),
+        Verb::Help { topic } => help::run(&session.out, topic.as_deref()),
+        Verb::Version(json) => help::version(&session.out, json.json),
+    }
+}

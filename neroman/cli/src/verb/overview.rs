@@ -1,0 +1,158 @@
+//! What `status` says when a table would be longer than the screen: counts by
+//! state and node, what needs a person, what runs.
+
+use nero_model::safe::Safe;
+use nero_wire::v1::ExperimentView;
+
+use super::status::{counts, warnings};
+use crate::say::table::{self, Cell};
+use crate::say::{Screen, columns, text};
+
+/// States in the order of a life, for the table of counts.
+const STATES: &[&str] = &[
+    "defined",
+    "queued",
+    "staging",
+    "submitted",
+    "pending",
+    "paused",
+    "running",
+    "ending",
+    "finished",
+    "crashed",
+    "timeout",
+    "aborted",
+    "lost",
+];
+
+/// States that a person should look at.
+const NEEDS: &[&str] = &["crashed", "timeout", "lost"];
+
+/// At least so many of what runs are shown, however small the screen.
+const RUNNING_MIN: usize = 5;
+
+/// The whole of it.
+pub fn as_text(screen: &Screen, views: &[ExperimentView]) -> String {
+    let mut text = format!(
+        "{}: {}\n",
+        text::plural(views.len(), "experiment"),
+        counts(screen, views)
+    );
+    text.push_str(&by_node(screen, views));
+    text.push_str(&needs(screen, views));
+    let room = usize::from(screen.height)
+        .saturating_sub(text.lines().count() + 5)
+        .max(RUNNING_MIN);
+    text.push_str(&runs(screen, views, room));
+    text
+}
+
+fn by_node(screen: &Screen, views: &[ExperimentView]) -> String {
+    let nodes = text::count(views.iter().map(|view| view.node.as_str()));
+    if nodes.len() < 2 {
+        return String::new();
+    }
+    let there: Vec<&str> = STATES
+        .iter()
+        .copied()
+        .filter(|state| views.iter().any(|view| view.state == *state))
+        .collect();
+    let mut header = vec!["node".to_owned()];
+    header.extend(there.iter().map(|state| (*state).to_owned()));
+    let rows: Vec<Vec<Cell>> = nodes
+        .iter()
+        .map(|(_, node)| {
+            let mut row = vec![Cell::text(if node.is_empty() { "-" } else { node })];
+            row.extend(there.iter().map(|state| {
+                let count = views
+                    .iter()
+                    .filter(|view| view.node == *node && view.state == *state)
+                    .count();
+                Cell::right(&if count == 0 {
+                    String::new()
+                } else {
+                    count.to_string()
+                })
+            }));
+            row
+        })
+        .collect();
+    format!("\n{}", table::print(screen, &header, &rows).0)
+}
+
+/// Equal failures are one line with a count.
+fn needs(screen: &Screen, views: &[ExperimentView]) -> String {
+    let mut groups: Vec<(&str, String, Vec<u64>)> = Vec::new();
+    let mut note = |state, why: &str, id| match groups
+        .iter_mut()
+        .find(|(known, reason, _)| *known == state && reason == why)
+    {
+        Some((_, _, ids)) => ids.push(id),
+        None => groups.push((state, why.to_owned(), vec![id])),
+    };
+    for view in views {
+        if NEEDS.contains(&view.state.as_str()) {
+            note(view.state.as_str(), &view.reason, view.id);
+        }
+        if !view.wish.is_empty() {
+            note("asked", &view.wish, view.id);
+        }
+        for why in &view.not_built {
+            note("not built", why, view.id);
+        }
+    }
+    let mut lines: Vec<String> = groups
+        .iter()
+        .map(|(state, why, ids)| {
+            let why = if why.is_empty() {
+                String::new()
+            } else {
+                format!(" {}", Safe::line(why))
+            };
+            format!(
+                "  {} {}{why}: {}",
+                ids.len(),
+                table::painted(screen, state),
+                text::ids(ids)
+            )
+        })
+        .collect();
+    lines.extend(warnings(views).iter().map(|(ids, warning)| {
+        format!(
+            "  {} warned {}: {}",
+            ids.len(),
+            Safe::line(warning),
+            text::ids(ids)
+        )
+    }));
+    if lines.is_empty() {
+        return String::new();
+    }
+    format!("\nneeds you\n{}\n", lines.join("\n"))
+}
+
+fn runs(screen: &Screen, views: &[ExperimentView], room: usize) -> String {
+    let running: Vec<ExperimentView> = views
+        .iter()
+        .filter(|view| ["running", "ending"].contains(&view.state.as_str()))
+        .cloned()
+        .collect();
+    if running.is_empty() {
+        return String::new();
+    }
+    let shown = &running[..running.len().min(room)];
+    let chosen = columns::telling(shown);
+    let header: Vec<String> = chosen.iter().map(columns::Column::name).collect();
+    let rows: Vec<Vec<Cell>> = shown
+        .iter()
+        .map(|view| chosen.iter().map(|column| column.cell(view)).collect())
+        .collect();
+    let mut text = format!("\nrunning\n{}", table::print(screen, &header, &rows).0);
+    if running.len() > shown.len() {
+        text.push_str(&format!(
+            "… and {} more: neroman status running\n",
+            running.len() - shown.len()
+        ));
+    }
+    text
+}

@@ -1,0 +1,46 @@
+//! `restart SEL`: a new run of whatever is picked. Live ones are stopped first,
+//! so it asks before it stops more than one.
+
+use nero_wire::v1::{AbortRequest, StartRequest};
+
+use super::start;
+use crate::args::Restart;
+use crate::connect::READ_DEADLINE;
+use crate::fault::{Stop, code};
+use crate::session::{Session, request, selection};
+
+/// Does it.
+pub async fn run(session: &mut Session, args: &Restart) -> Result<u8, Stop> {
+    if !args.yes && !args.launch.dry_run && !may_stop_live_ones(session, args).await? {
+        session.out.note("nothing was done");
+        return Ok(code::FAILED);
+    }
+    let asked = StartRequest {
+        selection: Some(selection(&args.picked)),
+        restart: true,
+        abandon: args.abandon,
+        ..start::asked(&args.launch)
+    };
+    start::launch(session, asked, &args.launch, "restart").await
+}
+
+/// What an abort of the same selector would touch is what is stopped first.
+async fn may_stop_live_ones(session: &mut Session, args: &Restart) -> Result<bool, Stop> {
+    if super::abort::is_one_id(&args.picked) {
+        return Ok(true);
+    }
+    let trial = AbortRequest {
+        request: request(),
+        selection: Some(selection(&args.picked)),
+        dry_run: true,
+        ..AbortRequest::default()
+    };
+    let client = session.client().await?;
+    let reply = client
+        .call(READ_DEADLINE, trial, async |man, request| {
+            man.abort(request).await
+        })
+        .await?;
+    let touched = super::abort::touched(&reply);
+    start::may_go_on(&session.out, "stop and restart", &touched, reply.explicit)
+}

@@ -1,0 +1,129 @@
+//! `results SEL [--by PARAM…] [--best METRIC] [-o FILE]`: one row per run, or
+//! one per group with n, mean and deviation.
+
+mod rows;
+mod write;
+
+use std::path::Path;
+
+use nero_wire::v1::{ExperimentView, ListRequest};
+
+use crate::args::Results;
+use crate::connect::CHANGE_DEADLINE;
+use crate::fault::{Fault, Stop, code};
+use crate::session::{Session, selection};
+
+/// Files that can be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Csv,
+    Json,
+    Md,
+}
+
+/// Endings of the design that are not there yet.
+const NOT_BUILT: &[&str] = &["xlsx", "ods", "parquet", "tex"];
+
+/// Does it.
+pub async fn run(session: &mut Session, args: &Results) -> Result<u8, Stop> {
+    let file = args
+        .output
+        .as_ref()
+        .map(|file| kind_of(file).map(|kind| (file, kind)))
+        .transpose()?;
+    let asked = ListRequest {
+        selection: Some(selection(&args.picked)),
+        settle: true,
+    };
+    let client = session.client().await?;
+    // The daemon waits, bounded, until ended runs have all their records.
+    let reply = client
+        .call(CHANGE_DEADLINE, asked, async |man, request| {
+            man.list(request).await
+        })
+        .await?;
+    session.out.notes(&reply.notes);
+    let ran: Vec<ExperimentView> = reply
+        .experiments
+        .into_iter()
+        .filter(|view| view.run != 0)
+        .collect();
+    if ran.is_empty() {
+        session.out.note("nothing of it has run yet");
+    }
+    let best = args
+        .best
+        .as_deref()
+        .map(|text| rows::Best::read(text, &ran))
+        .transpose()?;
+    let found = rows::find(&ran, &args.by, best.as_ref())?;
+    match file {
+        Some((file, kind)) => {
+            let text = match kind {
+                Kind::Csv => write::csv(&found),
+                Kind::Json => write::json(&found).into_bytes(),
+                Kind::Md => write::md(&found).into_bytes(),
+            };
+            save(Path::new(file), &text)?;
+            session.out.note(&format!("wrote {file}"));
+        }
+        None if args.json.json => session.out.text(&write::json(&found))?,
+        None if args.csv => session.out.raw(&write::csv(&found))?,
+        None => session
+            .out
+            .text(&write::text(&session.out.screen, &found))?,
+    }
+    Ok(if ran.is_empty() {
+        code::FAILED
+    } else {
+        code::OK
+    })
+}
+
+fn kind_of(file: &str) -> Result<Kind, Fault> {
+    let ending = Path::new(file)
+        .extension()
+        .and_then(|ending| ending.to_str())
+        .unwrap_or_default()
+        .to_ascii_lowercase();
+    match ending.as_str() {
+        "csv" => Ok(Kind::Csv),
+        "json" => Ok(Kind::Json),
+        "md" => Ok(Kind::Md),
+        other if NOT_BUILT.contains(&other) => {
+            Err(Fault::not_built(format!("writing .{other}")).hint("csv, json and md are there"))
+        }
+        _ => Err(Fault::usage(format!("`{file}` does not say what to write"))
+            .hint("end its name in .csv, .json or .md")),
+    }
+}
+
+/// Writes beside the file and renames: a reader sees all of it or the old one.
+fn save(path: &Path, bytes: &[u8]) -> Result<(), Fault> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".new{}", std::process::id()));
+    let beside = Path::new(&name);
+    std::fs::write(beside, bytes)
+        .and_then(|()| std::fs::rename(beside, path))
+        .map_err(|error| {
+            // It may not even have been made.
+            let _ = std::fs::remove_file(beside);
+            Fault::new(code::FAILED, format!("cannot write {}", path.display())).because(&error)
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ending_says_what_to_write() {
+        assert_eq!(kind_of("a.csv"), Ok(Kind::Csv));
+        assert_eq!(kind_of("x/b.JSON"), Ok(Kind::Json));
+        for (file, part) in [("a.xlsx", "not built yet"), ("a", "does not say")] {
+            let fault = kind_of(file).expect_err(file);
+            assert_eq!(fault.exit_code, 2);
+            assert!(fault.what.contains(part), "{}", fault.what);
+        }
+    }
+}

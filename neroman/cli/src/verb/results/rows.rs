@@ -1,0 +1,286 @@
+//! The rows of `results`: pure, from what the daemon listed.
+
+use nero_wire::v1::{ExperimentView, MetricSummary, Param};
+
+use crate::fault::Fault;
+use crate::say::columns::{loose, metric, metrics, param, params};
+use crate::say::json::parameter;
+
+/// Which value of which metric is the best.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Best {
+    /// The metric.
+    pub name: String,
+    /// The largest; else the smallest.
+    pub largest: bool,
+}
+
+/// What was found.
+#[derive(Debug)]
+pub enum Found {
+    /// One row per run.
+    Runs(Runs),
+    /// One row per group.
+    Groups(Groups),
+}
+
+/// Every run.
+#[derive(Debug)]
+pub struct Runs {
+    /// The runs, best first when that was asked for.
+    pub views: Vec<ExperimentView>,
+    /// All parameters.
+    pub params: Vec<String>,
+    /// All metrics.
+    pub metrics: Vec<String>,
+    /// What was asked to be best.
+    pub best: Option<Best>,
+}
+
+/// Runs that share parameters.
+#[derive(Debug)]
+pub struct Groups {
+    /// What they share.
+    pub by: Vec<String>,
+    /// The metrics of which means are given.
+    pub metrics: Vec<String>,
+    /// What was asked to be best.
+    pub best: Option<Best>,
+    /// The groups.
+    pub rows: Vec<Group>,
+}
+
+/// One group.
+#[derive(Debug)]
+pub struct Group {
+    /// Its parameters; none where it has no such parameter.
+    pub params: Vec<Option<Param>>,
+    /// Its runs.
+    pub ids: Vec<u64>,
+    /// How many of them finished.
+    pub finished: usize,
+    /// Mean and deviation per metric.
+    pub stats: Vec<Stats>,
+}
+
+/// What several numbers come to.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Stats {
+    /// How many there were.
+    pub count: usize,
+    /// Their mean.
+    pub mean: Option<f64>,
+    /// Their sample deviation; needs two.
+    pub deviation: Option<f64>,
+}
+
+impl Best {
+    /// Reads `loss`, `min:loss`, `max:loss`.
+    ///
+    /// # Errors
+    /// When no run has such a metric.
+    pub fn read(text: &str, views: &[ExperimentView]) -> Result<Self, Fault> {
+        let (given, wanted) = match text.split_once(':') {
+            Some(("min", name)) => (Some(false), name),
+            Some(("max", name)) => (Some(true), name),
+            _ => (None, text),
+        };
+        let all = metrics(views);
+        let exact = all.iter().find(|name| *name == wanted);
+        let name = exact.or_else(|| all.iter().find(|name| loose(name) == loose(wanted)));
+        let name = match name {
+            Some(name) => name.clone(),
+            None if views.is_empty() => wanted.to_owned(),
+            None => {
+                return Err(Fault::usage(format!("no run has a metric `{wanted}`"))
+                    .hint(format!("there are: {}", all.join(", "))));
+            }
+        };
+        let largest = given.unwrap_or_else(|| more_is_better(&name));
+        Ok(Self { name, largest })
+    }
+
+    /// `min` or `max`.
+    pub fn word(&self) -> &'static str {
+        if self.largest { "max" } else { "min" }
+    }
+
+    /// The best value of a run.
+    pub fn of(&self, view: &ExperimentView) -> Option<f64> {
+        metric(view, &self.name).map(|metric| self.pick(metric))
+    }
+
+    fn pick(&self, metric: &MetricSummary) -> f64 {
+        if self.largest { metric.max } else { metric.min }
+    }
+
+    /// Best first; what has none, or no number, last.
+    fn order(&self, one: Option<f64>, other: Option<f64>) -> std::cmp::Ordering {
+        let key = |value: Option<f64>| value.filter(|value| !value.is_nan());
+        match (key(one), key(other)) {
+            (Some(one), Some(other)) if self.largest => other.total_cmp(&one),
+            (Some(one), Some(other)) => one.total_cmp(&other),
+            (one, other) => other.is_some().cmp(&one.is_some()),
+        }
+    }
+}
+
+/// Names of which more is better, as people use them; of others less is.
+fn more_is_better(name: &str) -> bool {
+    const PARTS: &[&str] = &[
+        "acc",
+        "score",
+        "reward",
+        "return",
+        "precision",
+        "recall",
+        "auc",
+        "f1",
+        "iou",
+        "dice",
+        "bleu",
+        "rouge",
+        "psnr",
+        "ssim",
+        "r2",
+        "throughput",
+        "likelihood",
+    ];
+    let name = name.to_lowercase();
+    let is_loss = ["loss", "error", "neg"]
+        .iter()
+        .any(|part| name.contains(part));
+    !is_loss && PARTS.iter().any(|part| name.contains(part))
+}
+
+/// Makes the rows.
+///
+/// # Errors
+/// When no run has a parameter that was named.
+pub fn find(views: &[ExperimentView], by: &[String], best: Option<&Best>) -> Result<Found, Fault> {
+    if by.is_empty() {
+        let mut sorted = views.to_vec();
+        if let Some(best) = best {
+            sorted.sort_by(|one, other| best.order(best.of(one), best.of(other)));
+        }
+        return Ok(Found::Runs(Runs {
+            params: params(views),
+            metrics: metrics(views),
+            views: sorted,
+            best: best.cloned(),
+        }));
+    }
+    groups(views, by, best).map(Found::Groups)
+}
+
+fn groups(views: &[ExperimentView], by: &[String], best: Option<&Best>) -> Result<Groups, Fault> {
+    let known = params(views);
+    for name in by {
+        if !known.contains(name) && !views.is_empty() {
+            return Err(Fault::usage(format!("no run has a parameter `{name}`"))
+                .hint(format!("there are: {}", known.join(", "))));
+        }
+    }
+    let names = metrics(views);
+    let mut parts: Vec<(Vec<Option<Param>>, Vec<&ExperimentView>)> = Vec::new();
+    for view in views {
+        let key: Vec<Option<Param>> = by.iter().map(|name| param(view, name).cloned()).collect();
+        match parts.iter_mut().find(|(known, _)| same(known, &key)) {
+            Some((_, those)) => those.push(view),
+            None => parts.push((key, vec![view])),
+        }
+    }
+    let mut rows: Vec<Group> = parts
+        .into_iter()
+        .map(|(params, those)| Group {
+            params,
+            ids: those.iter().map(|view| view.id).collect(),
+            finished: those.iter().filter(|view| view.state == "finished").count(),
+            stats: names
+                .iter()
+                .map(|name| stats(values(&those, name, best)))
+                .collect(),
+        })
+        .collect();
+    if let Some(best) = best
+        && let Some(at) = names.iter().position(|name| *name == best.name)
+    {
+        rows.sort_by(|one, other| best.order(one.stats[at].mean, other.stats[at].mean));
+    }
+    Ok(Groups {
+        by: by.to_vec(),
+        metrics: names,
+        best: best.cloned(),
+        rows,
+    })
+}
+
+/// Equal by value: `0.10` and `0.1` are one group.
+fn same(one: &[Option<Param>], other: &[Option<Param>]) -> bool {
+    one.iter()
+        .zip(other)
+        .all(|(one, other)| one.as_ref().map(parameter) == other.as_ref().map(parameter))
+}
+
+/// The latest values; of the metric that is asked to be best, the best ones.
+fn values(those: &[&ExperimentView], name: &str, best: Option<&Best>) -> Vec<f64> {
+    those
+        .iter()
+        .filter_map(|view| match best {
+            Some(best) if best.name == name => best.of(view),
+            _ => metric(view, name).map(|metric| metric.last),
+        })
+        .collect()
+}
+
+fn stats(values: Vec<f64>) -> Stats {
+    let count = values.len();
+    if count == 0 {
+        return Stats::default();
+    }
+    let mean = values.iter().sum::<f64>() / count as f64;
+    let deviation = (count > 1).then(|| {
+        let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+        (squares / (count - 1) as f64).sqrt()
+    });
+    Stats {
+        count,
+        mean: Some(mean),
+        deviation,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deviation_is_that_of_a_sample() {
+        let found = stats(vec![1.0, 2.0, 3.0, 4.0]);
+        assert_eq!((found.count, found.mean), (4, Some(2.5)));
+        assert!((found.deviation.expect("four") - 1.290_994).abs() < 1e-6);
+        assert_eq!(stats(vec![7.0]).deviation, None);
+        assert_eq!(stats(Vec::new()).mean, None);
+    }
+
+    #[test]
+    fn direction_is_that_of_the_name() {
+        for name in ["test error", "val_loss", "time", "ppl", "negative_reward"] {
+            assert!(!more_is_better(name), "{name}");
+        }
+        for name in ["test accuracy", "F1", "mean_reward"] {
+            assert!(more_is_better(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn nothing_and_nan_come_last() {
+        let best = Best {
+            name: "x".into(),
+            largest: true,
+        };
+        let mut values = [None, Some(1.0), Some(f64::NAN), Some(3.0)];
+        values.sort_by(|one, other| best.order(*one, *other));
+        assert_eq!(values[..2], [Some(3.0), Some(1.0)]);
+    }
+}

@@ -1,0 +1,249 @@
+//! `rule list|add|rm`: standing rules.
+
+use nero_model::safe::Safe;
+use nero_wire::v1::{
+    RuleAddRequest, RuleChangeReply, RuleListRequest, RuleRemoveRequest, RuleState,
+};
+use serde_json::json;
+
+use crate::args::Rule;
+use crate::connect::READ_DEADLINE;
+use crate::fault::{Fault, Stop, code};
+use crate::say::table::{self, Cell};
+use crate::say::{Screen, json, text};
+use crate::session::{Session, author, request, selection};
+
+/// Actions that work.
+const BUILT: &[&str] = &["abort", "warn", "notify"];
+
+/// Actions of the design that are not there yet.
+const NOT_BUILT: &[&str] = &["pause", "restart", "requeue", "signal", "run", "run_local"];
+
+/// Does it.
+pub async fn run(session: &mut Session, args: &Rule) -> Result<u8, Stop> {
+    match args {
+        Rule::List { picked, json } => list(session, picked, json.json).await,
+        Rule::Add { picked, rule, json } => add(session, picked, rule, json.json).await,
+        Rule::Rm { picked, rule, json } => remove(session, picked, *rule, json.json).await,
+    }
+}
+
+async fn list(session: &mut Session, picked: &[String], as_json: bool) -> Result<u8, Stop> {
+    let asked = RuleListRequest {
+        selection: Some(selection(picked)),
+    };
+    let client = session.client().await?;
+    let reply = client
+        .call(READ_DEADLINE, asked, async |man, request| {
+            man.rule_list(request).await
+        })
+        .await?;
+    if as_json {
+        let rules: Vec<_> = reply.rules.iter().map(json::rule).collect();
+        session.out.json(&json::document(
+            json!({"rules": rules, "notes": reply.notes}),
+        ))?;
+    } else {
+        session.out.notes(&reply.notes);
+        session
+            .out
+            .text(&as_text(&session.out.screen, &reply.rules, true))?;
+    }
+    Ok(code::OK)
+}
+
+async fn add(session: &mut Session, picked: &str, rule: &str, as_json: bool) -> Result<u8, Stop> {
+    let (action, text) = split(rule)?;
+    let asked = RuleAddRequest {
+        request: request(),
+        selection: Some(selection(&[picked.to_owned()])),
+        action: action.to_owned(),
+        text: text.to_owned(),
+        author: author(),
+    };
+    let client = session.client().await?;
+    let reply = client
+        .call(READ_DEADLINE, asked, async |man, request| {
+            man.rule_add(request).await
+        })
+        .await?;
+    changed(session, &reply, "added", as_json)
+}
+
+async fn remove(session: &mut Session, picked: &str, rule: u64, as_json: bool) -> Result<u8, Stop> {
+    let asked = RuleRemoveRequest {
+        request: request(),
+        selection: Some(selection(&[picked.to_owned()])),
+        rule,
+    };
+    let client = session.client().await?;
+    let reply = client
+        .call(READ_DEADLINE, asked, async |man, request| {
+            man.rule_remove(request).await
+        })
+        .await?;
+    changed(session, &reply, "removed", as_json)
+}
+
+/// `abort: loss > 5` in its two parts.
+fn split(rule: &str) -> Result<(&str, &str), Fault> {
+    let how = "as in: neroman rule add 124-186 'abort: loss > 5'";
+    let Some((action, text)) = rule.split_once(':') else {
+        return Err(Fault::usage(format!("`{rule}` has no action")).hint(how));
+    };
+    let (action, text) = (action.trim(), text.trim());
+    if NOT_BUILT.contains(&action) {
+        return Err(Fault::not_built(format!("the action `{action}`"))
+            .hint("abort, warn and notify are there"));
+    }
+    if !BUILT.contains(&action) {
+        return Err(Fault::usage(format!("`{action}` is no action of a rule"))
+            .hint("the actions are abort, warn and notify"));
+    }
+    if text.is_empty() {
+        return Err(Fault::usage("the rule has no expression").hint(how));
+    }
+    Ok((action, text))
+}
+
+fn changed(
+    session: &mut Session,
+    reply: &RuleChangeReply,
+    done: &str,
+    as_json: bool,
+) -> Result<u8, Stop> {
+    if as_json {
+        let changed: Vec<_> = reply
+            .changed
+            .iter()
+            .map(|one| {
+                json!({
+                    "id": one.experiment,
+                    "rule": one.rule,
+                    "note": json::some(&one.note),
+                })
+            })
+            .collect();
+        session.out.json(&json::document(
+            json!({"changed": changed, "notes": reply.notes}),
+        ))?;
+    } else {
+        session.out.notes(&reply.notes);
+        session.out.text(&changed_text(reply, done))?;
+    }
+    Ok(if reply.changed.is_empty() {
+        code::FAILED
+    } else {
+        code::OK
+    })
+}
+
+fn changed_text(reply: &RuleChangeReply, done: &str) -> String {
+    let mut text = String::new();
+    for one in reply.changed.iter().filter(|one| !one.note.is_empty()) {
+        text.push_str(&format!("{}: {}\n", one.experiment, Safe::line(&one.note)));
+    }
+    let mut rules: Vec<u64> = reply.changed.iter().map(|one| one.rule).collect();
+    rules.sort_unstable();
+    rules.dedup();
+    let rules = match rules.as_slice() {
+        [] => "rule".to_owned(),
+        [rule] => format!("rule {rule}"),
+        several => format!("rules {}", text::ids(several)),
+    };
+    text.push_str(&format!(
+        "{done} {rules} · {}\n",
+        text::plural(reply.changed.len(), "experiment")
+    ));
+    text
+}
+
+/// The table for eyes. The same rule of several experiments is one line.
+pub fn as_text(screen: &Screen, rules: &[RuleState], with_experiments: bool) -> String {
+    if rules.is_empty() {
+        return "no rules\n".into();
+    }
+    let mut groups: Vec<(Vec<&RuleState>, String)> = Vec::new();
+    for state in rules {
+        let rule = state.rule.clone().unwrap_or_default();
+        let key = format!(
+            "{}\0{}\0{}\0{}\0{}",
+            rule.action, rule.text, rule.id, state.fired, state.problem
+        );
+        match groups
+            .iter_mut()
+            .find(|(those, known)| *known == key && those[0].last_values == state.last_values)
+        {
+            Some((those, _)) => those.push(state),
+            None => groups.push((vec![state], key)),
+        }
+    }
+    let mut header: Vec<String> = ["rule", "action", "when", "fired", "last", "values", "notes"]
+        .map(str::to_owned)
+        .to_vec();
+    if with_experiments {
+        header.insert(0, "id".into());
+    }
+    let rows: Vec<Vec<Cell>> = groups
+        .iter()
+        .map(|(those, _)| row(those, with_experiments))
+        .collect();
+    table::print(screen, &header, &rows).0
+}
+
+fn row(those: &[&RuleState], with_experiments: bool) -> Vec<Cell> {
+    let state = those[0];
+    let rule = state.rule.clone().unwrap_or_default();
+    let last = those.iter().map(|state| state.last_fired_ms).max();
+    let notes: Vec<&str> = state
+        .bound
+        .iter()
+        .map(String::as_str)
+        .chain([state.problem.as_str(), rule.origin.as_str()])
+        .filter(|text| !text.is_empty())
+        .collect();
+    let mut row = vec![
+        Cell::right(&rule.id.to_string()),
+        Cell::text(&rule.action),
+        Cell::text(&rule.text),
+        Cell::right(&state.fired.to_string()),
+        Cell::text(&match last {
+            Some(at) if at != 0 => text::local_time(at),
+            _ => String::new(),
+        }),
+        Cell::text(&state.last_values),
+        Cell::text(&notes.join("; ")),
+    ];
+    if with_experiments {
+        let ids: Vec<u64> = those.iter().map(|state| state.experiment).collect();
+        row.insert(0, Cell::text(&text::ids(&ids)));
+    }
+    row
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rule_has_an_action_and_an_expression() {
+        assert_eq!(split("abort: loss > 5"), Ok(("abort", "loss > 5")));
+        assert_eq!(
+            split("warn:error_rate>=0.35 for 10m"),
+            Ok(("warn", "error_rate>=0.35 for 10m"))
+        );
+        for wrong in [
+            "loss > 5",
+            "abort:",
+            "kill: loss > 5",
+            "pause: loss > 5",
+            "",
+        ] {
+            assert_eq!(
+                split(wrong).map_err(|fault| fault.exit_code),
+                Err(2),
+                "{wrong}"
+            );
+        }
+    }
+}

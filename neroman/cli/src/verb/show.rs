@@ -1,0 +1,363 @@
+//! `show ID|RUN`: everything about an experiment or one of its runs.
+
+use nero_model::safe::Safe;
+use nero_wire::v1::{EnvVar, ExperimentView, Output, RuleState, RunView, ShowReply, ShowRequest};
+use serde_json::{Value, json};
+
+use super::add::full_name;
+use crate::args::Show;
+use crate::connect::READ_DEADLINE;
+use crate::fault::{Stop, code};
+use crate::say::table::{self, Cell};
+use crate::say::{Screen, json, text, text_of_var};
+use crate::session::{Session, zone};
+
+/// Lines of each log at the end.
+const TAIL_LINES: usize = 10;
+
+/// Does it.
+pub async fn run(session: &mut Session, args: &Show) -> Result<u8, Stop> {
+    let asked = ShowRequest {
+        what: args.what.clone(),
+        zone: zone(),
+    };
+    let client = session.client().await?;
+    let reply = client
+        .call(READ_DEADLINE, asked, async |man, request| {
+            man.show(request).await
+        })
+        .await?;
+    if args.json.json {
+        session.out.json(&as_json(&reply))?;
+    } else {
+        session.out.notes(&reply.notes);
+        session.out.text(&as_text(&session.out.screen, &reply))?;
+    }
+    Ok(code::OK)
+}
+
+/// The page for eyes.
+pub fn as_text(screen: &Screen, reply: &ShowReply) -> String {
+    let view = reply.experiment.clone().unwrap_or_default();
+    let mut page = Page {
+        screen,
+        text: String::new(),
+    };
+    page.head(&view, reply.run.as_ref());
+    page.what(&view, reply);
+    page.times(&view, reply.run.as_ref());
+    page.used(&view, reply);
+    page.metrics(&view);
+    page.rules(&reply.rules);
+    page.code(&view, reply);
+    page.list("environment", reply.env.iter().map(variable));
+    page.list("recorded", reply.facts.iter().cloned());
+    page.runs(&reply.runs);
+    page.list("history", reply.history.iter().cloned());
+    page.list("warnings", view.warnings.iter().cloned());
+    page.list("not built yet", view.not_built.iter().cloned());
+    page.tail("stdout", &reply.stdout_tail);
+    page.tail("stderr", &reply.stderr_tail);
+    page.text
+}
+
+struct Page<'a> {
+    screen: &'a Screen,
+    text: String,
+}
+
+impl Page<'_> {
+    fn head(&mut self, view: &ExperimentView, run: Option<&RunView>) {
+        let (number, state, reason) = match run {
+            Some(run) => (run.number, &run.state, &run.reason),
+            None => (view.run, &view.state, &view.reason),
+        };
+        let id = json::run_id(view.id, number).unwrap_or_else(|| view.id.to_string());
+        let mut line = format!(
+            "{id}  {}  {}",
+            Safe::line(&full_name(&view.collection, &view.name)),
+            table::painted(self.screen, state)
+        );
+        if !reason.is_empty() {
+            line.push_str(&format!("  {}", Safe::line(reason)));
+        }
+        self.text.push_str(&format!("{line}\n"));
+        self.field("asked", &view.wish);
+        self.field("waits for", &view.waiting_for);
+        self.field("contact", &view.contact);
+    }
+
+    fn what(&mut self, view: &ExperimentView, reply: &ShowReply) {
+        let words: Vec<String> = reply.argv.iter().map(|word| quoted(word)).collect();
+        self.field("command", &words.join(" "));
+        let params: Vec<String> = view
+            .params
+            .iter()
+            .map(|param| format!("{}={}", param.name, param.text))
+            .collect();
+        self.field("parameters", &params.join("  "));
+        if view.collections.len() > 1 {
+            self.field("collections", &view.collections.join(", "));
+        }
+        self.field("folder", &view.path);
+        let node = reply.run.as_ref().map_or(&view.node, |run| &run.node);
+        self.field("node", node);
+        let results = reply.run.as_ref().map_or(&view.results, |run| &run.results);
+        self.field("results", results);
+        self.field("work", &reply.work);
+        let outputs: Vec<String> = reply.outputs.iter().map(output).collect();
+        self.field("outputs", &outputs.join(", "));
+    }
+
+    fn times(&mut self, view: &ExperimentView, run: Option<&RunView>) {
+        let (created, started, ended, runtime) = match run {
+            Some(run) => (run.created_ms, run.started_ms, run.ended_ms, run.runtime_s),
+            None => (
+                view.submitted_ms,
+                view.started_ms,
+                view.ended_ms,
+                view.runtime_s,
+            ),
+        };
+        self.time("added", view.created_ms);
+        if view.modified_ms != view.created_ms {
+            self.time("changed", view.modified_ms);
+        }
+        self.time("submitted", created);
+        self.time("started", started);
+        self.time("ended", ended);
+        if let Some(runtime) = runtime {
+            self.field("runtime", &text::duration(runtime));
+        }
+        if let Some(run) = run
+            && run.incarnations > 1
+        {
+            self.field("starts", &run.incarnations.to_string());
+        }
+        let exit_code = run.map_or(view.exit_code, |run| run.exit_code);
+        if let Some(exit_code) = exit_code {
+            self.field("exit code", &exit_code.to_string());
+        }
+        if let Some(signal) = run.map_or(view.signal, |run| run.signal) {
+            self.field("signal", &nero_model::state::signal_name(signal));
+        }
+    }
+
+    fn used(&mut self, view: &ExperimentView, reply: &ShowReply) {
+        let resources = reply.resources.unwrap_or_default();
+        let mut asked = Vec::new();
+        if resources.cpus > 0.0 {
+            asked.push(format!("{} cpus", text::number(resources.cpus)));
+        }
+        if resources.memory_bytes > 0 {
+            asked.push(format!("{} memory", text::bytes(resources.memory_bytes)));
+        }
+        if resources.time_ms > 0 {
+            asked.push(nero_model::units::print_duration_ms(resources.time_ms));
+        }
+        self.field("asked for", &asked.join(", "));
+        let mut used = Vec::new();
+        if let Some(cores) = view.cpu_cores {
+            used.push(format!("{} cores now", text::number(cores)));
+        }
+        if let Some(bytes) = view.rss_bytes {
+            used.push(format!("{} memory now", text::bytes(bytes)));
+        }
+        if reply.user_cpu_s + reply.system_cpu_s > 0.0 {
+            used.push(format!(
+                "{} CPU ({} user, {} system)",
+                text::duration(reply.user_cpu_s + reply.system_cpu_s),
+                text::duration(reply.user_cpu_s),
+                text::duration(reply.system_cpu_s)
+            ));
+        }
+        if reply.peak_rss_bytes > 0 {
+            used.push(format!(
+                "{} memory at most",
+                text::bytes(reply.peak_rss_bytes)
+            ));
+        }
+        self.field("used", &used.join(", "));
+    }
+
+    fn metrics(&mut self, view: &ExperimentView) {
+        if view.metrics.is_empty() {
+            return;
+        }
+        let header = ["metric", "last", "step", "min", "max", "count"].map(str::to_owned);
+        let rows = view.metrics.iter().map(|metric| {
+            vec![
+                Cell::text(&metric.name),
+                Cell::right(&text::number(metric.last)),
+                Cell::right(&text::number(metric.step)),
+                Cell::right(&text::number(metric.min)),
+                Cell::right(&text::number(metric.max)),
+                Cell::right(&metric.count.to_string()),
+            ]
+        });
+        self.table(&header, &rows.collect::<Vec<_>>());
+    }
+
+    fn rules(&mut self, rules: &[RuleState]) {
+        if rules.is_empty() {
+            return;
+        }
+        self.text.push('\n');
+        self.text
+            .push_str(&super::rule::as_text(self.screen, rules, false));
+    }
+
+    fn code(&mut self, view: &ExperimentView, reply: &ShowReply) {
+        self.field("code", &reply.tree);
+        self.field("git", &reply.git);
+        if view.settled && view.ended_ms != 0 {
+            self.field("records", "complete");
+        }
+    }
+
+    fn runs(&mut self, runs: &[RunView]) {
+        if runs.len() < 2 {
+            return;
+        }
+        let header = ["run", "state", "node", "started", "runtime", "reason"].map(str::to_owned);
+        let rows = runs.iter().map(|run| {
+            vec![
+                Cell::right(&run.number.to_string()),
+                Cell::state(&run.state),
+                Cell::text(&run.node),
+                Cell::text(&text::local_time(run.started_ms)),
+                Cell::right(&run.runtime_s.map(text::duration).unwrap_or_default()),
+                Cell::text(&run.reason),
+            ]
+        });
+        self.table(&header, &rows.collect::<Vec<_>>());
+    }
+
+    fn tail(&mut self, name: &str, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        let lines = last(bytes, TAIL_LINES);
+        self.text.push_str(&format!("\n{name}\n"));
+        for line in lines {
+            self.text.push_str(&format!("  {}\n", Safe::line(&line)));
+        }
+    }
+
+    fn field(&mut self, name: &str, value: &str) {
+        if !value.is_empty() {
+            self.text
+                .push_str(&format!("  {name:<13}{}\n", Safe::line(value)));
+        }
+    }
+
+    fn time(&mut self, name: &str, ms: i64) {
+        if ms != 0 {
+            self.field(name, &text::local_time(ms));
+        }
+    }
+
+    fn list(&mut self, name: &str, items: impl Iterator<Item = String>) {
+        let mut items = items.peekable();
+        if items.peek().is_none() {
+            return;
+        }
+        self.text.push_str(&format!("\n{name}\n"));
+        for item in items {
+            self.text.push_str(&format!("  {}\n", Safe::line(&item)));
+        }
+    }
+
+    fn table(&mut self, header: &[String], rows: &[Vec<Cell>]) {
+        self.text.push('\n');
+        self.text
+            .push_str(&table::print(self.screen, header, rows).0);
+    }
+}
+
+fn variable(var: &EnvVar) -> String {
+    if var.unset {
+        format!("{} unset", var.name)
+    } else {
+        format!("{}={}", var.name, text_of_var(var))
+    }
+}
+
+fn output(output: &Output) -> String {
+    match (output.fetch.as_str(), output.max_bytes) {
+        ("", 0) => output.path.clone(),
+        ("", max) => format!("{} (up to {})", output.path, text::bytes(max)),
+        (fetch, 0) => format!("{} (fetched at {fetch})", output.path),
+        (fetch, max) => format!(
+            "{} (fetched at {fetch}, up to {})",
+            output.path,
+            text::bytes(max)
+        ),
+    }
+}
+
+/// A word as a shell would need it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "-_./=:,@+%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}
+
+/// The last lines; a carriage return ends a line too.
+fn last(bytes: &[u8], count: usize) -> Vec<Vec<u8>> {
+    let lines: Vec<Vec<u8>> = bytes
+        .split(|byte| matches!(byte, b'\n' | b'\r'))
+        .filter(|line| !line.is_empty())
+        .map(<[u8]>::to_vec)
+        .collect();
+    lines[lines.len().saturating_sub(count)..].to_vec()
+}
+
+fn as_json(reply: &ShowReply) -> Value {
+    let view = reply.experiment.clone().unwrap_or_default();
+    let resources = reply.resources.unwrap_or_default();
+    let runs: Vec<Value> = reply
+        .runs
+        .iter()
+        .map(|run| json::run(view.id, run))
+        .collect();
+    let outputs: Vec<Value> = reply
+        .outputs
+        .iter()
+        .map(|output| {
+            json!({
+                "path": output.path,
+                "fetch": json::some(&output.fetch),
+                "max_bytes": (output.max_bytes != 0).then_some(output.max_bytes),
+            })
+        })
+        .collect();
+    json::document(json!({
+        "experiment": json::experiment(&view),
+        "run": reply.run.as_ref().map(|run| json::run(view.id, run)),
+        "runs": runs,
+        "command": reply.argv,
+        "env": json::environment(&reply.env),
+        "facts": reply.facts,
+        "resources": {
+            "cpus": (resources.cpus > 0.0).then(|| json::number(resources.cpus)),
+            "memory_bytes": (resources.memory_bytes != 0).then_some(resources.memory_bytes),
+            "time_s": (resources.time_ms != 0).then(|| resources.time_ms as f64 / 1000.0),
+        },
+        "outputs": outputs,
+        "rules": reply.rules.iter().map(json::rule).collect::<Vec<_>>(),
+        "tree": json::some(&reply.tree),
+        "git": json::some(&reply.git),
+        "history": reply.history,
+        "work": json::some(&reply.work),
+        "user_cpu_s": json::number(reply.user_cpu_s),
+        "system_cpu_s": json::number(reply.system_cpu_s),
+        "peak_rss_bytes": (reply.peak_rss_bytes != 0).then_some(reply.peak_rss_bytes),
+        "stdout_tail": String::from_utf8_lossy(&reply.stdout_tail),
+        "stderr_tail": String::from_utf8_lossy(&reply.stderr_tail),
+        "notes": reply.notes,
+    }))
+}

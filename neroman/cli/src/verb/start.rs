@@ -1,0 +1,256 @@
+//! `start SEL|PATH…`: makes runs, says what was skipped and why. `restart`
+//! shares everything below its questions.
+
+use std::path::Path;
+
+use nero_wire::v1::start_reply::One;
+use nero_wire::v1::{Selection, StartReply, StartRequest};
+use serde_json::{Value, json};
+
+use super::wait;
+use crate::args::{Launch, Start};
+use crate::connect::{CHANGE_DEADLINE, for_jobs};
+use crate::fault::{Stop, code};
+use crate::say::{Out, json, text};
+use crate::session::{Session, absolute, request, selection};
+
+/// More started runs than this are only counted.
+const NAMED_MAX: usize = 5;
+
+/// Longest reason that stands in the line of counts.
+const SHORT_REASON: usize = 32;
+
+/// Does it.
+pub async fn run(session: &mut Session, args: &Start) -> Result<u8, Stop> {
+    let (paths, selectors): (Vec<String>, Vec<String>) =
+        args.picked.iter().cloned().partition(|word| is_path(word));
+    for path in &paths {
+        if !begins_as_path(path) {
+            session.out.note(&format!(
+                "note: `{path}` is read as the file or folder; name=… picks an experiment"
+            ));
+        }
+    }
+    let paths = paths.iter().map(|path| absolute(path));
+    let asked = StartRequest {
+        selection: (!selectors.is_empty()).then(|| selection(&selectors)),
+        paths: paths.collect::<Result<_, _>>()?,
+        ..asked(&args.launch)
+    };
+    launch(session, asked, &args.launch, "start").await
+}
+
+/// A request with what both verbs take.
+pub fn asked(launch: &Launch) -> StartRequest {
+    StartRequest {
+        request: request(),
+        node: launch.node.clone().unwrap_or_default(),
+        dry_run: launch.dry_run,
+        as_added: launch.as_added,
+        shell: for_jobs(),
+        at_most: launch.at_most.unwrap_or(0),
+        big: launch.big,
+        ..StartRequest::default()
+    }
+}
+
+/// Sends it, says what came of it, waits when that was asked for.
+pub async fn launch(
+    session: &mut Session,
+    asked: StartRequest,
+    launch: &Launch,
+    verb: &str,
+) -> Result<u8, Stop> {
+    let client = session.client().await?;
+    let reply = client
+        .call(CHANGE_DEADLINE, asked, async |man, request| {
+            man.start(request).await
+        })
+        .await?;
+    if launch.json.json {
+        session.out.json(&as_json(&reply, launch.dry_run))?;
+    } else {
+        session.out.notes(&reply.notes);
+        session.out.text(&as_text(&reply, launch.dry_run, verb))?;
+    }
+    let started: Vec<u64> = started(&reply).map(|one| one.experiment).collect();
+    if launch.dry_run {
+        Ok(code::OK)
+    } else if started.is_empty() {
+        Ok(code::FAILED)
+    } else if launch.wait {
+        let picked = Selection {
+            text: text::ids(&started),
+            ..Selection::default()
+        };
+        wait::until_ended(session, picked, launch.json.json).await
+    } else {
+        Ok(code::OK)
+    }
+}
+
+fn started(reply: &StartReply) -> impl Iterator<Item = &One> {
+    reply
+        .experiments
+        .iter()
+        .filter(|one| one.skipped.is_empty())
+}
+
+/// The lines for eyes.
+pub fn as_text(reply: &StartReply, dry_run: bool, verb: &str) -> String {
+    let mut text = String::new();
+    let made: Vec<&One> = started(reply).collect();
+    if made.len() <= NAMED_MAX {
+        for one in &made {
+            let name = nero_model::safe::Safe::line(&one.name);
+            match json::run_id(one.experiment, one.run) {
+                Some(run) => text.push_str(&format!("{run}  {name}\n")),
+                None => text.push_str(&format!("{}  {name}\n", one.experiment)),
+            }
+        }
+    }
+    let skipped = reply
+        .experiments
+        .iter()
+        .filter(|one| !one.skipped.is_empty());
+    let done = match (verb, dry_run) {
+        ("restart", false) => "restarted",
+        ("restart", true) => "would restart",
+        (_, false) => "started",
+        (_, true) => "would start",
+    };
+    let (long, short) = skips(skipped.map(|one| (one.experiment, one.skipped.as_str())));
+    text.push_str(&long);
+    text.push_str(&format!("{done} {}", made.len()));
+    if !short.is_empty() {
+        text.push_str(&format!(" · skipped {short}"));
+    }
+    if reply.experiments.is_empty() {
+        text.push_str(" · the selector picks nothing");
+    }
+    text.push('\n');
+    text
+}
+
+/// Reasons for skipping: long ones as lines of their own, and the counts.
+pub fn skips<'a>(skipped: impl Iterator<Item = (u64, &'a str)>) -> (String, String) {
+    let mut groups: Vec<(&str, Vec<u64>)> = Vec::new();
+    for (id, why) in skipped {
+        match groups.iter_mut().find(|(known, _)| *known == why) {
+            Some((_, ids)) => ids.push(id),
+            None => groups.push((why, vec![id])),
+        }
+    }
+    let mut lines = String::new();
+    let mut counts: Vec<(usize, String)> = Vec::new();
+    for (why, ids) in groups {
+        let head = why.split(": ").next().unwrap_or(why);
+        let is_long = head != why || why.chars().count() > SHORT_REASON;
+        if is_long {
+            lines.push_str(&format!(
+                "skipped {}: {}\n",
+                text::ids(&ids),
+                nero_model::safe::Safe::line(why)
+            ));
+        }
+        let head = if head.chars().count() > SHORT_REASON {
+            "for other reasons"
+        } else {
+            head
+        };
+        match counts.iter_mut().find(|(_, known)| known == head) {
+            Some((count, _)) => *count += ids.len(),
+            None => counts.push((ids.len(), head.to_owned())),
+        }
+    }
+    let counts = text::counted(&counts);
+    (lines, nero_model::safe::Safe::line(&counts).to_string())
+}
+
+fn as_json(reply: &StartReply, dry_run: bool) -> Value {
+    let one = |one: &One| {
+        json!({
+            "id": one.experiment,
+            "name": one.name,
+            "run": json::run_id(one.experiment, one.run),
+            "skipped": json::some(&one.skipped),
+        })
+    };
+    let started = started(reply).count();
+    json::document(json!({
+        "experiments": reply.experiments.iter().map(one).collect::<Vec<_>>(),
+        "started": started,
+        "skipped": reply.experiments.len() - started,
+        "notes": reply.notes,
+        "dry_run": dry_run,
+    }))
+}
+
+/// Whether an operand of `start` is a file or folder and no selector. What
+/// looks like an id, a range or a word of the selector language never is.
+fn is_path(word: &str) -> bool {
+    if begins_as_path(word) {
+        return true;
+    }
+    let is_ids = word
+        .bytes()
+        .all(|byte| byte.is_ascii_digit() || b",-:.".contains(&byte));
+    if is_ids {
+        return false;
+    }
+    let path = Path::new(word);
+    let describes = |name: &str| path.join(name).is_file();
+    let ending = path.extension().and_then(|ending| ending.to_str());
+    describes("neronet.yaml")
+        || describes("config.yaml")
+        || (path.is_file()
+            && ending.is_some_and(|ending| {
+                ["yaml", "yml", "xlsx", "ods", "csv", "sh"].contains(&ending)
+            }))
+}
+
+fn begins_as_path(word: &str) -> bool {
+    word == "."
+        || word == ".."
+        || ["/", "./", "../", "~/"]
+            .iter()
+            .any(|begin| word.starts_with(begin))
+}
+
+/// Says what would be touched and asks, when a destructive verb reaches more
+/// than one experiment.
+///
+/// # Errors
+/// When it must not go on without `--yes`.
+pub fn may_go_on(
+    out: &Out,
+    what: &str,
+    touched: &[(u64, String)],
+    explicit: bool,
+) -> Result<bool, Stop> {
+    if touched.len() <= 1 {
+        return Ok(true);
+    }
+    if out.screen.can_ask {
+        for (id, name) in touched.iter().take(20) {
+            out.note(&format!("  {id}  {name}"));
+        }
+        if touched.len() > 20 {
+            out.note(&format!("  … and {} more", touched.len() - 20));
+        }
+        return out.ask(&format!(
+            "{what} {}?",
+            text::plural(touched.len(), "live run")
+        ));
+    }
+    if explicit {
+        return Ok(true);
+    }
+    Err(crate::fault::Fault::usage(format!(
+        "this would {what} {}",
+        text::plural(touched.len(), "live run")
+    ))
+    .cause("the selector names no id, state or expression, and nobody can be asked")
+    .hint("add --yes to go on")
+    .into())
+}

@@ -1,0 +1,229 @@
+//! `status [SEL|nodes]`: what there is. A table while it fits the screen, an
+//! overview when it does not.
+
+use nero_model::safe::Safe;
+use nero_wire::v1::{ExperimentView, ListReply, ListRequest, NodeView, NodesRequest};
+use serde_json::json;
+
+use super::{overview, watch};
+use crate::args::Status;
+use crate::connect::READ_DEADLINE;
+use crate::fault::{Fault, Stop, code};
+use crate::say::columns::{self, Column};
+use crate::say::table::{self, Cell};
+use crate::say::{Screen, csv, json, text};
+use crate::session::{Session, selection};
+
+/// Does it.
+pub async fn run(session: &mut Session, args: &Status) -> Result<u8, Stop> {
+    if args.picked == ["nodes"] {
+        if args.watch || args.csv || args.sort.is_some() || !args.columns.is_empty() {
+            return Err(Fault::usage("`status nodes` takes --json and nothing else").into());
+        }
+        return nodes(session, args.json.json).await;
+    }
+    if args.watch {
+        return watch::run(session, args).await;
+    }
+    let asked = ListRequest {
+        selection: Some(selection(&args.picked)),
+        settle: false,
+    };
+    let client = session.client().await?;
+    let reply = client
+        .call(READ_DEADLINE, asked, async |man, request| {
+            man.list(request).await
+        })
+        .await?;
+    if args.json.json {
+        let (views, _) = arranged(&reply.experiments, args)?;
+        session.out.json(&document(&views))?;
+    } else if args.csv {
+        let (views, chosen) = arranged(&reply.experiments, args)?;
+        session.out.raw(&as_csv(&views, chosen))?;
+    } else {
+        session.out.notes(&reply.notes);
+        session
+            .out
+            .text(&as_text(&session.out.screen, &reply, args)?)?;
+    }
+    Ok(code::OK)
+}
+
+/// `status --json`.
+pub fn document(views: &[ExperimentView]) -> serde_json::Value {
+    let views: Vec<_> = views.iter().map(json::experiment).collect();
+    json::document(json!({ "experiments": views }))
+}
+
+/// The experiments as `--sort` wants them, and the columns that were named.
+fn arranged(
+    views: &[ExperimentView],
+    args: &Status,
+) -> Result<(Vec<ExperimentView>, Option<Vec<Column>>), Fault> {
+    let mut sorted = views.to_vec();
+    if let Some(sort) = &args.sort {
+        let (backwards, name) = match sort.strip_prefix('-') {
+            Some(name) => (true, name),
+            None => (false, sort.as_str()),
+        };
+        let column = columns::named(name, views)?;
+        sorted.sort_by(|one, other| {
+            let order = column.compare(one, other);
+            if backwards { order.reverse() } else { order }
+        });
+    }
+    let names = args.columns.iter().map(|name| columns::named(name, views));
+    let chosen: Vec<Column> = names.collect::<Result<_, _>>()?;
+    Ok((sorted, (!chosen.is_empty()).then_some(chosen)))
+}
+
+fn as_csv(views: &[ExperimentView], chosen: Option<Vec<Column>>) -> Vec<u8> {
+    let columns = chosen.unwrap_or_else(|| columns::all(views));
+    let header: Vec<String> = columns
+        .iter()
+        .map(|column| column.csv_name(&columns))
+        .collect();
+    let rows: Vec<Vec<csv::Cell>> = views
+        .iter()
+        .map(|view| columns.iter().map(|column| column.csv(view)).collect())
+        .collect();
+    csv::print(&header, &rows)
+}
+
+/// The lines for eyes.
+pub fn as_text(screen: &Screen, reply: &ListReply, args: &Status) -> Result<String, Fault> {
+    if reply.nothing_set_up {
+        return Ok(nothing_set_up());
+    }
+    if reply.experiments.is_empty() {
+        return Ok("the selector picks nothing\n".into());
+    }
+    let (views, chosen) = arranged(&reply.experiments, args)?;
+    let fits = views.len() + 4 <= usize::from(screen.height);
+    if screen.tty && !fits && chosen.is_none() && args.sort.is_none() {
+        return Ok(overview::as_text(screen, &views));
+    }
+    Ok(as_table(screen, &views, chosen))
+}
+
+/// One row per experiment, and the counts.
+pub fn as_table(screen: &Screen, views: &[ExperimentView], chosen: Option<Vec<Column>>) -> String {
+    let columns = chosen.unwrap_or_else(|| columns::telling(views));
+    let header: Vec<String> = columns.iter().map(Column::name).collect();
+    let rows: Vec<Vec<Cell>> = views
+        .iter()
+        .map(|view| columns.iter().map(|column| column.cell(view)).collect())
+        .collect();
+    let (mut text, left_out) = table::print(screen, &header, &rows);
+    if !left_out.is_empty() {
+        let names = left_out.join(", ");
+        text.push_str(&format!("(no room for {})\n", Safe::line(&names)));
+    }
+    for (ids, warning) in warnings(views) {
+        text.push_str(&format!(
+            "warning {}: {}\n",
+            text::ids(&ids),
+            Safe::line(&warning)
+        ));
+    }
+    text.push_str(&format!("{}\n", counts(screen, views)));
+    text
+}
+
+/// `3 running · 2 finished`.
+pub fn counts(screen: &Screen, views: &[ExperimentView]) -> String {
+    let counts = text::count(views.iter().map(|view| view.state.as_str()));
+    let shown: Vec<String> = counts
+        .iter()
+        .map(|(count, word)| format!("{count} {}", table::painted(screen, word)))
+        .collect();
+    shown.join(" · ")
+}
+
+/// Equal warnings once, with everything that has them.
+pub fn warnings(views: &[ExperimentView]) -> Vec<(Vec<u64>, String)> {
+    let mut grouped: Vec<(Vec<u64>, String)> = Vec::new();
+    for view in views {
+        for warning in &view.warnings {
+            match grouped.iter_mut().find(|(_, known)| known == warning) {
+                Some((ids, _)) => ids.push(view.id),
+                None => grouped.push((vec![view.id], warning.clone())),
+            }
+        }
+    }
+    grouped
+}
+
+fn nothing_set_up() -> String {
+    "Nothing is set up yet. Three commands to type:\n\
+     \n\
+     \x20 neroman add FOLDER     registers the experiments of its neronet.yaml or config.yaml\n\
+     \x20 neroman start all      runs them\n\
+     \x20 neroman status         shows how they do\n"
+        .into()
+}
+
+async fn nodes(session: &mut Session, as_json: bool) -> Result<u8, Stop> {
+    let client = session.client().await?;
+    let reply = client
+        .call(READ_DEADLINE, NodesRequest {}, async |man, request| {
+            man.nodes(request).await
+        })
+        .await?;
+    if as_json {
+        let nodes: Vec<_> = reply.nodes.iter().map(json::node).collect();
+        session
+            .out
+            .json(&json::document(json!({ "nodes": nodes })))?;
+    } else {
+        session
+            .out
+            .text(&nodes_text(&session.out.screen, &reply.nodes))?;
+    }
+    Ok(code::OK)
+}
+
+/// The original's node table, and what is free.
+pub fn nodes_text(screen: &Screen, nodes: &[NodeView]) -> String {
+    let header = [
+        "name", "type", "address", "load", "mem", "disk", "cpus", "free", "live", "waiting", "says",
+    ]
+    .map(str::to_owned);
+    let share = |value: f64| format!("{:.0}%", value * 100.0);
+    let rows: Vec<Vec<Cell>> = nodes
+        .iter()
+        .map(|node| {
+            let says = [&node.why_not, &node.hold]
+                .iter()
+                .filter(|text| !text.is_empty())
+                .map(|text| text.as_str())
+                .collect::<Vec<_>>()
+                .join("; ");
+            let measured =
+                |text: String| Cell::right(if node.connected { text.as_str() } else { "" });
+            vec![
+                Cell::text(&node.name),
+                Cell::text(if node.warden.is_empty() {
+                    "none"
+                } else {
+                    &node.warden
+                }),
+                Cell::text(&node.address),
+                measured(text::number(node.load_15)),
+                measured(share(node.memory_used)),
+                measured(share(node.disk_used)),
+                measured(text::number(node.cpus)),
+                measured(text::number(node.cpus_free)),
+                Cell::right(&node.live.to_string()),
+                Cell::right(&node.waiting.to_string()),
+                Cell::text(if node.connected || !says.is_empty() {
+                    &says
+                } else {
+                    "not connected"
+                }),
+            ]
+        })
+        .collect();
+    table::print(screen, &header, &rows).0
+}

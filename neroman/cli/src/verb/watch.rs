@@ -1,0 +1,196 @@
+//! `status --watch`: a table that is drawn anew on a terminal, a line per
+//! change elsewhere; it ends when nothing is live.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+
+use nero_model::safe::Safe;
+use nero_wire::v1::{ExperimentView, WatchEvent, WatchRequest};
+
+use super::{overview, status};
+use crate::args::Status;
+use crate::connect::{Next, READ_DEADLINE};
+use crate::fault::{Fault, Stop, code};
+use crate::say::{Out, Screen, text};
+use crate::session::{Session, selection};
+
+/// Between two drawings on a terminal.
+const INTERVAL_MS: u32 = 500;
+
+/// Does it.
+pub async fn run(session: &mut Session, args: &Status) -> Result<u8, Stop> {
+    if args.csv || args.sort.is_some() || !args.columns.is_empty() {
+        return Err(Fault::usage("--watch takes no --csv, --sort or --columns").into());
+    }
+    let asked = WatchRequest {
+        selection: Some(selection(&args.picked)),
+        interval_ms: INTERVAL_MS,
+    };
+    let mut shown = Shown::new(session.out.screen, args.json.json);
+    'asking: loop {
+        let client = session.client().await?;
+        let mut events = client
+            .call(READ_DEADLINE, asked.clone(), async |man, request| {
+                man.watch(request).await
+            })
+            .await?;
+        loop {
+            match client.next(&mut events).await? {
+                Next::Message(event) => {
+                    let live = event.live;
+                    shown.take(event)?;
+                    if live == 0 {
+                        break 'asking;
+                    }
+                }
+                Next::End => break 'asking,
+                Next::Lost => continue 'asking,
+            }
+        }
+    }
+    shown.end()?;
+    Ok(code::OK)
+}
+
+/// What is on the screen.
+struct Shown {
+    out: Out,
+    json: bool,
+    views: BTreeMap<u64, ExperimentView>,
+    lines: usize,
+}
+
+impl Shown {
+    fn new(screen: Screen, json: bool) -> Self {
+        Self {
+            out: Out { screen },
+            json,
+            views: BTreeMap::new(),
+            lines: 0,
+        }
+    }
+
+    fn take(&mut self, event: WatchEvent) -> Result<(), Stop> {
+        let mut changed = Vec::new();
+        for view in event.experiments {
+            let line = change(&view);
+            let before = self.views.insert(view.id, view.clone());
+            // After a lost connection everything comes once more.
+            if before.is_none_or(|before| change(&before) != line || self.json && before != view) {
+                changed.push(view);
+            }
+        }
+        if self.json {
+            if !changed.is_empty() {
+                self.out.json(&status::document(&changed))?;
+            }
+        } else if self.out.screen.tty {
+            self.draw()?;
+        } else {
+            for view in &changed {
+                self.out.line(&change(view))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn draw(&mut self) -> Result<(), Stop> {
+        let views: Vec<ExperimentView> = self.views.values().cloned().collect();
+        let drawn = frame(&self.out.screen, &views);
+        let mut text = erase(self.lines);
+        text.push_str(&drawn);
+        self.lines = drawn.lines().count();
+        self.out.text(&text)
+    }
+
+    fn end(&self) -> Result<(), Stop> {
+        if self.json || self.out.screen.tty {
+            return Ok(());
+        }
+        let views: Vec<ExperimentView> = self.views.values().cloned().collect();
+        self.out.line(&status::counts(&self.out.screen, &views))
+    }
+}
+
+/// One drawing: no more lines than the terminal has, none of them wrapped.
+fn frame(screen: &Screen, views: &[ExperimentView]) -> String {
+    let drawn = if views.len() + 4 <= usize::from(screen.height) {
+        status::as_table(screen, views, None)
+    } else {
+        overview::as_text(screen, views)
+    };
+    let room = usize::from(screen.height.saturating_sub(1)).max(1);
+    drawn
+        .lines()
+        .take(room)
+        .map(|line| format!("{line}\n"))
+        .collect()
+}
+
+/// Goes back over the lines drawn before.
+fn erase(lines: usize) -> String {
+    match lines {
+        0 => String::new(),
+        lines => format!("\x1b[{lines}A\r\x1b[J"),
+    }
+}
+
+/// The line of a change: what a person reads in a file.
+fn change(view: &ExperimentView) -> String {
+    let name = super::add::full_name(&view.collection, &view.name);
+    let mut line = format!("{}  {name}  {}", view.id, view.state);
+    for more in [&view.reason, &view.wish] {
+        if !more.is_empty() {
+            line.push_str(&format!("  {more}"));
+        }
+    }
+    Safe::line(&line).to_string()
+}
+
+/// A line that stays where it is while something is waited for.
+pub fn progress(ended: usize, live: u32) {
+    // A terminal that is gone leaves nobody to tell.
+    let _ = write!(
+        std::io::stderr().lock(),
+        "\r\x1b[K{}, {live} live",
+        text::plural(ended, "run").replace("run", "ended run")
+    );
+}
+
+/// Takes that line away.
+pub fn clear_progress() {
+    let _ = write!(std::io::stderr().lock(), "\r\x1b[K");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_never_scrolls() {
+        let views: Vec<ExperimentView> = (1..200)
+            .map(|id| ExperimentView {
+                id,
+                name: format!("e{id}"),
+                state: "running".into(),
+                ..ExperimentView::default()
+            })
+            .collect();
+        for height in [4, 10, 24] {
+            let drawn = frame(&Screen::terminal(60, height, false), &views);
+            assert!(drawn.lines().count() < usize::from(height), "{drawn}");
+        }
+    }
+
+    #[test]
+    fn a_change_is_one_harmless_line() {
+        let view = ExperimentView {
+            id: 3,
+            name: "a\n\x1b[2J".into(),
+            state: "crashed".into(),
+            reason: "exit code 1".into(),
+            ..ExperimentView::default()
+        };
+        assert_eq!(change(&view), "3  a\\n\\u{1b}[2J  crashed  exit code 1");
+    }
+}

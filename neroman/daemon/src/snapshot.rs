@@ -1,0 +1,117 @@
+//! Freezing an experiment's folder when it is started: which files travel, by
+//! content, into the store of frozen files.
+//!
+//! Called by the daemon on a blocking thread, before the run is committed; when
+//! [`freeze`] returns, everything it names is on disk. An unchanged folder costs
+//! one `stat` per file. The folder itself is never written to.
+
+mod cache;
+mod error;
+mod git;
+mod keep;
+mod walk;
+
+use std::path::{Path, PathBuf};
+
+use nero_wire::v1::{Tree, TreeEntry};
+use prost::Message as _;
+
+pub(crate) use cache::Cache;
+pub(crate) use error::SnapshotError;
+
+/// Largest snapshot that is taken without being asked for, in bytes.
+pub(crate) const BYTES_MAX: u64 = 200 * 1024 * 1024;
+/// Most files that are taken without being asked for.
+pub(crate) const FILES_MAX: u64 = 20_000;
+
+/// What of a folder travels.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Wanted {
+    /// Globs as in `.gitignore`; `None` is the whole folder.
+    pub files: Option<Vec<String>>,
+    /// Files and folders that travel even when something ignores them.
+    pub required: Vec<String>,
+    /// The program's file, likewise.
+    pub main: Option<String>,
+    /// Where results go besides `results/`: never part of it. Absolute, or
+    /// relative to the folder.
+    pub left_out: Vec<PathBuf>,
+}
+
+/// A frozen folder.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Frozen {
+    /// BLAKE3 of the encoded tree, which lies in the store under it.
+    pub tree_hash: [u8; 32],
+    /// By path.
+    pub tree: Tree,
+    /// Size of all files.
+    pub bytes: u64,
+    /// How many files there are.
+    pub files: u64,
+    /// What a person should know: things that were passed over.
+    pub notes: Vec<String>,
+    /// The commit, and `+` with the hash of the difference, which lies in the
+    /// store, when the work tree is not clean.
+    pub git: Option<String>,
+}
+
+/// Freezes `folder` into `store`. Blocks.
+///
+/// # Errors
+/// When something cannot be read, keeps changing, or is too much to be taken
+/// by guess and `big` is not set.
+pub(crate) fn freeze(
+    folder: &Path,
+    wanted: &Wanted,
+    store: &Path,
+    cache: &mut Cache,
+    big: bool,
+) -> Result<Frozen, SnapshotError> {
+    let found = walk::walk(folder, wanted)?;
+    if !big {
+        walk::check_size(folder, &found)?;
+    }
+    let mut keeper = keep::Keeper::new(store)?;
+    let mut frozen = Frozen {
+        notes: found.notes,
+        ..Frozen::default()
+    };
+    for (path, file) in found.files {
+        let entry = match file {
+            walk::Found::Link(target) => TreeEntry {
+                path,
+                link: target,
+                ..TreeEntry::default()
+            },
+            walk::Found::File { .. } => {
+                let kept = keeper.keep(&folder.join(&path), cache)?;
+                frozen.bytes += kept.size;
+                frozen.files += 1;
+                TreeEntry {
+                    path,
+                    hash: kept.hash.to_vec(),
+                    size: kept.size,
+                    executable: kept.executable,
+                    link: String::new(),
+                }
+            }
+        };
+        frozen.tree.entries.push(entry);
+    }
+    frozen.tree_hash = keeper.keep_bytes(&frozen.tree.encode_to_vec())?;
+    frozen.git = cache.git(folder, &frozen.tree_hash, |folder| {
+        let found = git::look(folder)?;
+        // Best effort: a commit without its difference is worth telling.
+        let diff = found.diff.and_then(|diff| keeper.keep_bytes(&diff).ok());
+        Some(match diff {
+            None => found.commit,
+            Some(hash) => format!("{}+{}", found.commit, nero_model::ids::hex(&hash)),
+        })
+    });
+    keeper.finish()?;
+    Ok(frozen)
+}
+
+#[cfg(test)]
+mod tests;

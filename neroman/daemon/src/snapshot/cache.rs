@@ -1,0 +1,119 @@
+//! What is known of files from the last freezes, in memory: a file that looks
+//! the same is not read again.
+
+use std::collections::HashMap;
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::git;
+
+/// Files that are remembered; about 150 bytes each.
+const FILES_MAX: usize = 500_000;
+/// A file that changed so recently may change again without looking different,
+/// since clocks of file systems tick slowly.
+const TOO_NEW: Duration = Duration::from_secs(2);
+
+/// What a file looks like from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stamp {
+    device: u64,
+    inode: u64,
+    pub(super) size: u64,
+    modified_ns: i128,
+    changed_ns: i128,
+}
+
+impl Stamp {
+    pub(super) fn of(found: &Metadata) -> Self {
+        let ns = |seconds: i64, rest: i64| i128::from(seconds) * 1_000_000_000 + i128::from(rest);
+        Self {
+            device: found.dev(),
+            inode: found.ino(),
+            size: found.size(),
+            modified_ns: ns(found.mtime(), found.mtime_nsec()),
+            changed_ns: ns(found.ctime(), found.ctime_nsec()),
+        }
+    }
+
+    fn is_settled(&self) -> bool {
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        let limit = now.saturating_sub(TOO_NEW).as_nanos() as i128;
+        self.modified_ns < limit && self.changed_ns < limit
+    }
+}
+
+/// Remembers the hashes of files, and what git said.
+#[derive(Debug, Default)]
+pub(crate) struct Cache {
+    files: HashMap<PathBuf, (Stamp, [u8; 32])>,
+    git: HashMap<PathBuf, Said>,
+}
+
+/// What git said of a folder, and when that holds.
+#[derive(Debug)]
+struct Said {
+    marks: git::Marks,
+    tree: [u8; 32],
+    text: Option<String>,
+}
+
+impl Cache {
+    /// The content of a file that looks like this.
+    pub(super) fn hash(&self, path: &Path, stamp: &Stamp) -> Option<[u8; 32]> {
+        let (known, hash) = self.files.get(path)?;
+        (known == stamp).then_some(*hash)
+    }
+
+    /// Remembers a file, unless it could change unseen.
+    pub(super) fn learn(&mut self, path: &Path, stamp: Stamp, hash: [u8; 32]) {
+        if self.files.len() >= FILES_MAX {
+            self.files.clear();
+        }
+        if stamp.is_settled() {
+            self.files.insert(path.to_path_buf(), (stamp, hash));
+        }
+    }
+
+    /// What git says of a folder, asked anew when the repository or the frozen
+    /// tree is another than at the last time.
+    pub(super) fn git(
+        &mut self,
+        folder: &Path,
+        tree: &[u8; 32],
+        ask: impl FnOnce(&Path) -> Option<String>,
+    ) -> Option<String> {
+        let marks = git::marks(folder)?;
+        if let Some(said) = self.git.get(folder)
+            && said.marks == marks
+            && said.tree == *tree
+        {
+            return said.text.clone();
+        }
+        let text = ask(folder);
+        self.git.insert(
+            folder.to_path_buf(),
+            Said {
+                marks,
+                tree: *tree,
+                text: text.clone(),
+            },
+        );
+        text
+    }
+
+    /// Remembers a file however new it is.
+    #[cfg(test)]
+    pub(super) fn believe(&mut self, path: &Path, stamp: Stamp, hash: [u8; 32]) {
+        self.files.insert(path.to_path_buf(), (stamp, hash));
+    }
+
+    /// How many files are remembered.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.files.len()
+    }
+}

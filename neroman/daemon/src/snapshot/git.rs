@@ -1,0 +1,138 @@
+//! What git knows of a folder: the commit, and how the work tree differs.
+//!
+//! Best effort: a git that is missing, slow or unwilling leaves it out. Nothing
+//! of the repository is executed, nobody is asked for anything, and no lock is
+//! taken that a person's own git would wait for.
+
+use std::fs;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+/// How long both calls may take together.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// Longest difference that is kept.
+const DIFF_BYTES_MAX: u64 = 10 * 1024 * 1024;
+
+/// What git said.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Said {
+    /// Of `HEAD`, in hexadecimal.
+    pub(super) commit: String,
+    /// What differs from it, where something does.
+    pub(super) diff: Option<Vec<u8>>,
+}
+
+/// What the files of a repository look like that change with every commit,
+/// checkout and `git add`.
+pub(super) type Marks = Vec<(PathBuf, Option<(u64, std::time::SystemTime)>)>;
+
+/// Looks at the repository that a folder lies in; none outside of one.
+pub(super) fn marks(folder: &Path) -> Option<Marks> {
+    let git = folder
+        .ancestors()
+        .map(|above| above.join(".git"))
+        .find(|git| git.symlink_metadata().is_ok())?;
+    // In a linked work tree `.git` is a file that names the real folder.
+    let git = match fs::read_to_string(&git) {
+        Ok(text) => {
+            let named = text.strip_prefix("gitdir: ")?.trim_end();
+            git.parent()?.join(named)
+        }
+        Err(_) => git,
+    };
+    let marks = ["HEAD", "index", "logs/HEAD"]
+        .iter()
+        .map(|name| {
+            let path = git.join(name);
+            let seen = fs::metadata(&path)
+                .ok()
+                .and_then(|found| Some((found.len(), found.modified().ok()?)));
+            (path, seen)
+        })
+        .collect();
+    Some(marks)
+}
+
+/// Asks git.
+pub(super) fn look(folder: &Path) -> Option<Said> {
+    let until = Instant::now() + PATIENCE;
+    let commit = ask(folder, &["rev-parse", "--verify", "HEAD"], 1000, until)?;
+    let commit = String::from_utf8(commit).ok()?.trim().to_owned();
+    let plain = !commit.is_empty() && commit.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let arguments = [
+        "diff",
+        "--no-ext-diff",
+        "--no-textconv",
+        "--no-color",
+        "--ignore-submodules=all",
+        "HEAD",
+        "--",
+        ".",
+    ];
+    plain.then(|| Said {
+        commit,
+        diff: ask(folder, &arguments, DIFF_BYTES_MAX, until).filter(|diff| !diff.is_empty()),
+    })
+}
+
+/// The output of one call, if it succeeded in time.
+fn ask(folder: &Path, arguments: &[&str], bytes_max: u64, until: Instant) -> Option<Vec<u8>> {
+    let mut command = Command::new("git");
+    // A repository's settings may name programs; none of them is to run here.
+    for setting in [
+        "core.fsmonitor=false",
+        "core.hooksPath=/dev/null",
+        "core.pager=cat",
+        "core.untrackedCache=false",
+    ] {
+        command.args(["-c", setting]);
+    }
+    for name in [
+        "GIT_DIR",
+        "GIT_WORK_TREE",
+        "GIT_INDEX_FILE",
+        "GIT_EXTERNAL_DIFF",
+        "GIT_TRACE",
+    ] {
+        command.env_remove(name);
+    }
+    let mut child = command
+        .arg("-C")
+        .arg(folder)
+        .args(arguments)
+        .env("GIT_TERMINAL_PROMPT", "0")
+        .env("GIT_ASKPASS", "false")
+        .env("GIT_OPTIONAL_LOCKS", "0")
+        .env("LC_ALL", "C")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .ok()?;
+    let output = read(&mut child, bytes_max, until);
+    if output.is_none() {
+        // Late or too long; a child that ended meanwhile refuses, which is fine.
+        let _ = child.kill();
+    }
+    let ended = child.wait().ok()?;
+    output.filter(|_| ended.success())
+}
+
+/// Reads to the end on a thread of its own, since a pipe knows no deadline. The
+/// thread ends with the child.
+fn read(child: &mut Child, bytes_max: u64, until: Instant) -> Option<Vec<u8>> {
+    let stdout = child.stdout.take()?;
+    let (tell, told) = mpsc::sync_channel(1);
+    std::thread::spawn(move || {
+        let mut output = Vec::new();
+        let read = stdout.take(bytes_max + 1).read_to_end(&mut output);
+        // Nobody may listen any more.
+        let _ = tell.send(read.is_ok().then_some(output));
+    });
+    let left = until.saturating_duration_since(Instant::now());
+    let output = told.recv_timeout(left).ok()??;
+    (output.len() as u64 <= bytes_max).then_some(output)
+}

@@ -1,0 +1,352 @@
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::PathBuf;
+use std::process::Command;
+
+use nero_model::ids::hex;
+use nero_wire::v1::Tree;
+use prost::Message as _;
+
+use super::*;
+
+struct Place {
+    _temp: tempfile::TempDir,
+    folder: PathBuf,
+    store: PathBuf,
+    cache: Cache,
+}
+
+impl Place {
+    fn new(files: &[(&str, &str)]) -> Self {
+        let temp = tempfile::tempdir().unwrap();
+        let place = Self {
+            folder: temp.path().join("work"),
+            store: temp.path().join("data/store"),
+            _temp: temp,
+            cache: Cache::default(),
+        };
+        fs::create_dir(&place.folder).unwrap();
+        for (path, content) in files {
+            place.write(path, content);
+        }
+        place
+    }
+
+    fn write(&self, path: &str, content: &str) {
+        let path = self.folder.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, content).unwrap();
+    }
+
+    fn freeze(&mut self, wanted: &Wanted) -> Frozen {
+        self.try_freeze(wanted, false).unwrap()
+    }
+
+    fn try_freeze(&mut self, wanted: &Wanted, big: bool) -> Result<Frozen, SnapshotError> {
+        freeze(&self.folder, wanted, &self.store, &mut self.cache, big)
+    }
+
+    fn paths(&mut self, wanted: &Wanted) -> Vec<String> {
+        paths(&self.freeze(wanted))
+    }
+
+    fn blob(&self, hash: &[u8]) -> PathBuf {
+        let name = hex(hash);
+        self.store.join(&name[..2]).join(name)
+    }
+
+    fn git(&self, arguments: &[&str]) -> String {
+        let output = Command::new("git")
+            .arg("-C")
+            .arg(&self.folder)
+            .args(["-c", "user.name=ann", "-c", "user.email=ann@example.org"])
+            .args(arguments)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    }
+}
+
+fn paths(frozen: &Frozen) -> Vec<String> {
+    frozen
+        .tree
+        .entries
+        .iter()
+        .map(|entry| entry.path.clone())
+        .collect()
+}
+
+fn globs(files: &[&str]) -> Wanted {
+    Wanted {
+        files: Some(files.iter().map(|glob| (*glob).to_owned()).collect()),
+        ..Wanted::default()
+    }
+}
+
+#[test]
+fn content_lies_in_the_store_and_the_tree_beside_it() {
+    let mut place = Place::new(&[
+        ("train.py", "print(1)"),
+        ("lib/a.py", "a"),
+        (".hidden", "h"),
+    ]);
+    fs::set_permissions(
+        place.folder.join("train.py"),
+        fs::Permissions::from_mode(0o755),
+    )
+    .unwrap();
+    let frozen = place.freeze(&Wanted::default());
+    assert_eq!(paths(&frozen), [".hidden", "lib/a.py", "train.py"]);
+    assert_eq!((frozen.files, frozen.bytes), (3, 10));
+    assert!(frozen.tree.entries[2].executable && !frozen.tree.entries[1].executable);
+    for entry in &frozen.tree.entries {
+        let blob = place.blob(&entry.hash);
+        let content = fs::read(&blob).unwrap();
+        assert_eq!(blake3::hash(&content).as_bytes().as_slice(), entry.hash);
+        assert_eq!(content, fs::read(place.folder.join(&entry.path)).unwrap());
+        assert_eq!(blob.metadata().unwrap().permissions().mode() & 0o777, 0o400);
+    }
+    let tree = fs::read(place.blob(&frozen.tree_hash)).unwrap();
+    assert_eq!(Tree::decode(tree.as_slice()).unwrap(), frozen.tree);
+    assert_eq!(frozen.git, None);
+    let left: Vec<_> = fs::read_dir(&place.store)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().len())
+        .collect();
+    assert!(
+        left.iter().all(|length| *length == 2),
+        "private names were left"
+    );
+}
+
+#[test]
+fn the_same_content_is_the_same_tree_and_a_change_another() {
+    let mut place = Place::new(&[("a", "1"), ("b", "1")]);
+    let first = place.freeze(&Wanted::default());
+    assert_eq!(place.freeze(&Wanted::default()), first);
+    place.write("a", "2");
+    let second = place.freeze(&Wanted::default());
+    assert_ne!(second.tree_hash, first.tree_hash);
+    assert_eq!(second.tree.entries[1], first.tree.entries[1]);
+}
+
+#[test]
+fn what_is_ignored_stays_behind() {
+    let mut place = Place::new(&[
+        (".gitignore", "*.log\n/build/\n"),
+        (".neroignore", "big/\n"),
+        ("a.py", ""),
+        ("x.log", ""),
+        ("build/out", ""),
+        ("big/data", ""),
+        ("sub/.gitignore", "!keep.log\n"),
+        ("sub/keep.log", ""),
+        ("results/old/stdout.log", ""),
+        ("elsewhere/r", ""),
+        (".git/config", ""),
+        ("sub/.neronet/x", ""),
+        ("deep/results/kept", ""),
+    ]);
+    let wanted = Wanted {
+        left_out: vec![PathBuf::from("elsewhere")],
+        ..Wanted::default()
+    };
+    assert_eq!(
+        place.paths(&wanted),
+        [
+            ".gitignore",
+            ".neroignore",
+            "a.py",
+            "deep/results/kept",
+            "sub/.gitignore",
+            "sub/keep.log"
+        ]
+    );
+    // What is named travels, ignored or not.
+    let wanted = Wanted {
+        required: vec!["big".to_owned(), "./x.log".to_owned()],
+        main: Some("build/out".to_owned()),
+        ..globs(&["*.py"])
+    };
+    assert_eq!(
+        place.paths(&wanted),
+        ["a.py", "big/data", "build/out", "x.log"]
+    );
+    let missing = Wanted {
+        required: vec!["nowhere".to_owned()],
+        ..Wanted::default()
+    };
+    let error = place.try_freeze(&missing, false).unwrap_err();
+    assert!(matches!(error, SnapshotError::Missing { .. }), "{error}");
+}
+
+#[test]
+fn ignore_files_above_a_folder_without_git_say_nothing() {
+    let mut place = Place::new(&[("a.py", "")]);
+    fs::write(place.folder.parent().unwrap().join(".gitignore"), "*\n").unwrap();
+    assert_eq!(place.paths(&Wanted::default()), ["a.py"]);
+}
+
+#[test]
+fn globs_pick_what_is_not_ignored() {
+    let mut place = Place::new(&[
+        (".gitignore", "venv/\ndata/\n"),
+        ("a.py", ""),
+        ("lib/b.py", ""),
+        ("venv/c.py", ""),
+        ("data/x/y", ""),
+        ("notes.txt", ""),
+    ]);
+    assert_eq!(
+        place.paths(&globs(&["*.py", "data/"])),
+        ["a.py", "data/x/y", "lib/b.py"]
+    );
+    assert_eq!(place.paths(&globs(&["/lib/**"])), ["lib/b.py"]);
+    assert_eq!(place.paths(&globs(&[])), [] as [&str; 0]);
+}
+
+#[test]
+fn links_stay_links_and_special_files_stay_behind() {
+    let mut place = Place::new(&[("lib/a.py", "")]);
+    let folder = place.folder.clone();
+    symlink("/etc/passwd", folder.join("out")).unwrap();
+    symlink("lib/a.py", folder.join("in")).unwrap();
+    symlink(folder.join("lib/a.py"), folder.join("lib/absolute")).unwrap();
+    symlink("../../elsewhere", folder.join("lib/up")).unwrap();
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        folder.join("pipe"),
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RUSR,
+        0,
+    )
+    .unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(folder.join("sock")).unwrap();
+    let frozen = place.freeze(&Wanted::default());
+    let links: Vec<_> = frozen
+        .tree
+        .entries
+        .iter()
+        .map(|entry| (entry.path.as_str(), entry.link.as_str()))
+        .collect();
+    assert_eq!(
+        links,
+        [
+            ("in", "lib/a.py"),
+            ("lib/a.py", ""),
+            ("lib/absolute", "../lib/a.py"),
+            ("lib/up", "../../elsewhere"),
+            ("out", "/etc/passwd"),
+        ]
+    );
+    assert_eq!(frozen.notes.len(), 4, "{:?}", frozen.notes);
+}
+
+#[test]
+fn too_much_is_refused_with_the_line_to_add() {
+    let mut place = Place::new(&[("train.py", "x"), ("data/small", "y")]);
+    let large = fs::File::create(place.folder.join("data/large.bin")).unwrap();
+    large.set_len(BYTES_MAX + 1).unwrap();
+    let error = place.try_freeze(&Wanted::default(), false).unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("data/ (200 MB in 2 files)"), "{text}");
+    assert!(error.hint().unwrap().contains("`/data/`"));
+    place.write(".neroignore", "/data/\n");
+    assert_eq!(place.paths(&Wanted::default()), [".neroignore", "train.py"]);
+    fs::remove_file(place.folder.join(".neroignore")).unwrap();
+    let big = place.try_freeze(&Wanted::default(), true).unwrap();
+    assert_eq!(big.bytes, BYTES_MAX + 3);
+}
+
+#[test]
+fn unchanged_files_are_not_read_again() {
+    let mut place = Place::new(&[("a", "1"), ("b", "2")]);
+    place.freeze(&Wanted::default());
+    assert_eq!(place.cache.len(), 0, "what is this new could change unseen");
+    // The change time cannot be set back; the cache is told that it is old.
+    let stamp = cache::Stamp::of(&place.folder.join("a").metadata().unwrap());
+    place.cache.believe(&place.folder.join("a"), stamp, [5; 32]);
+    let wrong = place.blob(&[5; 32]);
+    fs::create_dir_all(wrong.parent().unwrap()).unwrap();
+    fs::write(&wrong, "1").unwrap();
+    let frozen = place.freeze(&Wanted::default());
+    assert_eq!(frozen.tree.entries[0].hash, [5; 32], "it was read");
+    // Whatever is gone from the store is read again.
+    fs::remove_file(&wrong).unwrap();
+    let frozen = place.freeze(&Wanted::default());
+    assert_eq!(frozen.tree.entries[0].hash, blake3::hash(b"1").as_bytes());
+}
+
+#[test]
+fn a_file_that_changes_while_it_is_read_is_read_again() {
+    let mut place = Place::new(&[]);
+    let path = place.folder.join("growing");
+    fs::write(&path, vec![b'a'; 4 << 20]).unwrap();
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    let frozen = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                // Each content is of one letter; a mixture was torn.
+                for letter in [b'b', b'c'] {
+                    let private = path.with_extension("new");
+                    fs::write(&private, vec![letter; 4 << 20]).unwrap();
+                    fs::rename(&private, &path).unwrap();
+                }
+            }
+        });
+        let frozen: Vec<_> = (0..10)
+            .filter_map(|_| place.try_freeze(&globs(&["growing"]), false).ok())
+            .collect();
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        frozen
+    });
+    for frozen in frozen {
+        let content = fs::read(place.blob(&frozen.tree.entries[0].hash)).unwrap();
+        assert_eq!(content.len(), 4 << 20);
+        assert!(content.iter().all(|byte| *byte == content[0]), "torn");
+    }
+}
+
+#[test]
+fn git_tells_the_commit_and_what_differs() {
+    let mut place = Place::new(&[("a.py", "one\n")]);
+    place.git(&["init", "-q"]);
+    assert_eq!(place.freeze(&Wanted::default()).git, None);
+    place.git(&["add", "a.py"]);
+    place.git(&["commit", "-qm", "first"]);
+    let commit = place.git(&["rev-parse", "HEAD"]);
+    assert_eq!(place.freeze(&Wanted::default()).git, Some(commit.clone()));
+    place.write("a.py", "two\n");
+    let git = place.freeze(&Wanted::default()).git.unwrap();
+    let (found, diff) = git.split_once('+').unwrap();
+    assert_eq!(found, commit);
+    let diff = fs::read_to_string(place.store.join(&diff[..2]).join(diff)).unwrap();
+    assert!(diff.contains("-one\n+two\n"), "{diff}");
+    place.git(&["commit", "-qam", "second"]);
+    let second = place.git(&["rev-parse", "HEAD"]);
+    assert_eq!(place.freeze(&Wanted::default()).git, Some(second));
+}
+
+#[test]
+#[ignore = "a measurement"]
+fn speed_of_an_unchanged_folder() {
+    let mut place = Place::new(&[]);
+    for number in 0..50 {
+        place.write(&format!("lib/{number}.py"), &"x".repeat(number * 100));
+    }
+    place.git(&["init", "-q"]);
+    place.git(&["add", "."]);
+    place.git(&["commit", "-qm", "first"]);
+    for round in 0..4 {
+        let clock = std::time::Instant::now();
+        let frozen = place.freeze(&Wanted::default());
+        eprintln!("{round}: {:?} for {} files", clock.elapsed(), frozen.files);
+        for entry in &frozen.tree.entries {
+            let path = place.folder.join(&entry.path);
+            let stamp = cache::Stamp::of(&path.metadata().unwrap());
+            let hash = entry.hash.as_slice().try_into().unwrap();
+            place.cache.believe(&path, stamp, hash);
+        }
+    }
+}

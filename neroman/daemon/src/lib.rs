@@ -1,1 +1,25 @@
-//! Being written.
+//! The researcher's daemon: decides, keeps, drives the nodes.
+//!
+//! `core/` decides, `ledger` is the one writer of both databases, `node/`
+//! carries decisions to nodes and brings records back, `results/` brings files
+//! home, `service/` is the gRPC edge that the command line speaks to, and
+//! [`run()`] is the order of start and stop.
+
+mod clock;
+mod config;
+mod core;
+mod failure;
+mod folding;
+mod keep;
+mod ledger;
+mod log;
+mod node;
+mod outside;
+mod results;
+mod run;
+mod service;
+mod spec;
+
+pub use run::{DaemonError, run};
+
+use service::blocking as service_blocking;

@@ -1,0 +1,78 @@
+//! What a decision changes. The ledger writes changes in one transaction and
+//! applies them to the state; loading the database applies them, too.
+
+use std::sync::Arc;
+
+use nero_format::Definition;
+use nero_model::{ExperimentId, RunId};
+
+use super::experiment::Origin;
+use super::journal::Journal;
+use super::run::{Desk, Made};
+
+/// One change of the state.
+#[derive(Clone, Debug)]
+pub(crate) enum Change {
+    /// A source, new or read again.
+    Origin(Arc<Origin>),
+    /// An experiment, new or changed; its runs stay.
+    Experiment(Arc<Described>),
+    /// A rule that runs may have in force.
+    Rule(Arc<Rule>),
+    /// A new run.
+    Run(Arc<NewRun>),
+    /// What neroman keeps of a run.
+    Desk {
+        run: RunId,
+        desk: Box<Desk>,
+        /// The rules in force, when they changed.
+        rules: Option<Arc<[u64]>>,
+    },
+    /// What the journal of a run says.
+    Journal { run: RunId, journal: Arc<Journal> },
+    /// A line of an experiment's history.
+    Event {
+        experiment: ExperimentId,
+        run: Option<u32>,
+        at_ms: i64,
+        text: String,
+    },
+    /// What `last` means from now on.
+    Last(Arc<[ExperimentId]>),
+}
+
+/// An experiment without its runs.
+#[derive(Clone, Debug)]
+pub(crate) struct Described {
+    pub id: ExperimentId,
+    pub definition: Arc<Definition>,
+    pub fingerprint: Arc<str>,
+    pub source: u64,
+    pub gone: bool,
+    pub created_ms: i64,
+    pub modified_ms: i64,
+    pub extra_rules: Arc<[u64]>,
+}
+
+/// A run that is being made.
+#[derive(Clone, Debug)]
+pub(crate) struct NewRun {
+    pub made: Arc<Made>,
+    pub desk: Desk,
+    pub rules: Arc<[u64]>,
+    /// The encoded `nero.v1.RunSpec` without rules; opaque here.
+    pub spec: Arc<[u8]>,
+}
+
+/// A standing rule.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Rule {
+    pub id: u64,
+    /// `abort`, `warn`, `notify`.
+    pub action: String,
+    /// Canonical expression.
+    pub text: String,
+    pub author: String,
+    /// `file:line:column`, or `rule add`.
+    pub origin: String,
+}

@@ -1,0 +1,85 @@
+//! One experiment: its definition as last read, and its runs.
+
+use std::sync::Arc;
+
+use nero_format::Definition;
+use nero_model::{ExperimentId, StateWord};
+
+use super::run::Run;
+
+/// What is to be run.
+#[derive(Clone, Debug)]
+pub(crate) struct Experiment {
+    pub id: ExperimentId,
+    pub definition: Arc<Definition>,
+    /// Digest of what the definition says.
+    pub fingerprint: Arc<str>,
+    /// All parameters as the job gets them, in one text.
+    pub params_text: Arc<str>,
+    /// Number of its source.
+    pub source: u64,
+    /// It is no longer in its source.
+    pub gone: bool,
+    pub created_ms: i64,
+    pub modified_ms: i64,
+    /// Rules added by hand; later runs take them, too.
+    pub extra_rules: Arc<[u64]>,
+    /// Oldest first; the index is the number less one.
+    pub runs: Vec<Run>,
+    /// Grows with every change of anything here; for `Watch`.
+    pub revision: u64,
+}
+
+impl Experiment {
+    /// The run that its state is taken from.
+    pub(crate) fn newest(&self) -> Option<&Run> {
+        self.runs.last()
+    }
+
+    /// The run with this number.
+    pub(crate) fn run(&self, number: u32) -> Option<&Run> {
+        self.runs.get(usize::try_from(number).ok()?.checked_sub(1)?)
+    }
+
+    /// The one word shown.
+    pub(crate) fn state(&self) -> StateWord {
+        match self.newest() {
+            None => StateWord::Defined,
+            Some(run) => StateWord::Phase(run.phase()),
+        }
+    }
+
+    /// Whether its definition is newer than its newest run.
+    pub(crate) fn changed(&self) -> bool {
+        self.newest()
+            .is_some_and(|run| *run.made.fingerprint != *self.fingerprint)
+    }
+}
+
+/// One place that definitions were read from.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Origin {
+    /// Its number here.
+    pub id: u64,
+    pub source: nero_format::Source,
+    /// Modification time and size of its file when it was read.
+    pub stamp: Stamp,
+}
+
+/// What tells cheaply that a file may have changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Stamp {
+    pub modified_ns: i64,
+    pub size: u64,
+    pub inode: u64,
+}
+
+/// All parameters as the job gets them: what follows the program.
+pub(crate) fn params_text(definition: &Definition) -> Arc<str> {
+    definition
+        .argv
+        .get(1..)
+        .unwrap_or_default()
+        .join(" ")
+        .into()
+}

@@ -1,0 +1,580 @@
+//! Folding journal records into what is known of a run.
+//!
+//! A part is folded once however often and however cut it comes: positions
+//! say what is folded, chain values whether the part belongs there. The result
+//! does not depend on the order in which segments come.
+
+use nero_journal::v1::{self, RecordKind};
+use nero_journal::{HEADER_BYTES, Header, Reader, Record, SegmentId, Writer};
+use nero_model::RunToken;
+
+use super::journal::{
+    Claimed, Exit, Gone, Host, Incarnation, Journal, Key, Lost, Metric, NotStarted, Remark,
+    RuleFacts, Sample, Segment, Stop,
+};
+
+/// Longest remark that is kept, in characters; texts come from other machines.
+const TEXT_CHARS_MAX: usize = 2000;
+/// Remarks, series and bound names kept of one run; a hostile node cannot
+/// fill the memory.
+const REMARKS_MAX: usize = 100;
+/// See [`REMARKS_MAX`].
+const SERIES_MAX: usize = 10_000;
+
+/// Bytes of one segment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part<'a> {
+    pub token: RunToken,
+    pub incarnation: u32,
+    pub segment: SegmentId,
+    /// Of the first byte; the header comes along when this is 0.
+    pub offset: u64,
+    /// Whole records.
+    pub data: &'a [u8],
+    /// Chain value before the data.
+    pub chain: u32,
+}
+
+/// Where one of the two databases stands in a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(crate) struct Position {
+    pub offset: u64,
+    pub chain: u32,
+}
+
+/// A point of a series.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Point {
+    pub name: String,
+    pub step: f64,
+    pub value: f64,
+    pub at_ms: i64,
+    pub generation: u32,
+}
+
+/// A measurement.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Measured {
+    pub incarnation: u32,
+    pub at_ms: i64,
+    pub sample: v1::Sample,
+}
+
+/// What goes into the database of series.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Taken {
+    pub points: Vec<Point>,
+    pub samples: Vec<Measured>,
+}
+
+/// What became of a part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Folded {
+    /// Everything in it was known.
+    Nothing,
+    /// Something was new.
+    Took,
+    /// Bytes before it are missing: it must be asked for again.
+    Gap,
+    /// It is not the continuation of what was folded: the run is folded anew.
+    Mismatch,
+    /// It is no part of such a segment; nothing was taken.
+    Refused,
+}
+
+/// Folds a part. `series` is how far the other database stands in the segment;
+/// what lies behind it is appended to `taken`, and it is moved on.
+pub(crate) fn fold(
+    journal: &mut Journal,
+    part: &Part<'_>,
+    series: &mut Position,
+    taken: &mut Taken,
+) -> Folded {
+    let id = part.segment.to_string();
+    let (records, offset, chain) = if part.offset == 0 {
+        let header = match Header::parse(part.data) {
+            Ok(header) => header,
+            Err(_) => return Folded::Refused,
+        };
+        let ours = header.token == *part.token.as_bytes()
+            && header.segment == part.segment
+            && header.incarnation == part.incarnation;
+        if !ours {
+            return Folded::Refused;
+        }
+        journal
+            .segments
+            .entry(id.clone())
+            .or_insert_with(|| new_segment(&header));
+        let records = &part.data[HEADER_BYTES..];
+        (records, HEADER_BYTES as u64, header.chain)
+    } else {
+        (part.data, part.offset, part.chain)
+    };
+    let Some(mut segment) = journal.segments.get(&id).cloned() else {
+        return Folded::Gap;
+    };
+    if !holds_series(&segment) {
+        *series = Position {
+            offset: segment.offset,
+            chain: segment.chain,
+        };
+    } else if series.offset < HEADER_BYTES as u64 {
+        // Chain values of a header are known only where the header is.
+        *series = if part.offset == 0 {
+            Position { offset, chain }
+        } else {
+            Position {
+                offset: HEADER_BYTES as u64,
+                chain: 0,
+            }
+        };
+    }
+    let known = segment.offset.min(series.offset);
+    if offset > known {
+        return Folded::Gap;
+    }
+    let mut took = false;
+    let mut before = chain;
+    let mut reader = Reader::new(records, offset, chain);
+    for record in reader.by_ref() {
+        for (at, expected) in [
+            (segment.offset, segment.chain),
+            (series.offset, series.chain),
+        ] {
+            let straddles = record.offset < at && at < record.end();
+            if straddles || (record.offset == at && before != expected) {
+                return Folded::Mismatch;
+            }
+        }
+        let key = Key {
+            rank: rank(Writer::from_byte(segment.writer)),
+            made_ns: segment.made_ns,
+            offset: record.offset,
+        };
+        let fresh = record.offset >= segment.offset;
+        if fresh {
+            apply(journal, &mut segment, part.incarnation, key, &record);
+            segment.offset = record.end();
+            segment.chain = record.chain;
+            took = true;
+        }
+        if record.offset >= series.offset {
+            if record.is(RecordKind::Metrics) {
+                take_points(&segment, &record, &mut taken.points);
+            } else if record.is(RecordKind::Sample) {
+                // A sample that cannot be decoded is counted where facts are.
+                taken
+                    .samples
+                    .extend(record.decode().ok().map(|sample| Measured {
+                        incarnation: part.incarnation,
+                        at_ms: record.wall_ns / 1_000_000,
+                        sample,
+                    }));
+            }
+            series.offset = record.end();
+            series.chain = record.chain;
+            took = true;
+        }
+        before = record.chain;
+    }
+    // The last record ends where we stand: it has to be the one folded.
+    if reader.offset() == segment.offset && before != segment.chain {
+        return Folded::Mismatch;
+    }
+    journal.segments.insert(id, segment);
+    if took { Folded::Took } else { Folded::Nothing }
+}
+
+/// Whether points and measurements may lie in it; the database of series keeps
+/// positions of such segments alone.
+pub(crate) fn holds_series(segment: &Segment) -> bool {
+    match Writer::from_byte(segment.writer) {
+        Writer::Watcher | Writer::Unknown(_) => true,
+        Writer::Shim | Writer::Launcher | Writer::Mum | Writer::Ledger => false,
+    }
+}
+
+fn new_segment(header: &Header) -> Segment {
+    Segment {
+        incarnation: header.incarnation,
+        writer: header.writer.byte(),
+        made_ns: header.mono_ns,
+        made_wall_ms: header.wall_ns / 1_000_000,
+        offset: HEADER_BYTES as u64,
+        chain: header.chain,
+        names: Vec::new(),
+    }
+}
+
+fn rank(writer: Writer) -> u8 {
+    match writer {
+        Writer::Shim => 0,
+        Writer::Launcher => 1,
+        Writer::Mum => 2,
+        Writer::Watcher => 3,
+        Writer::Ledger | Writer::Unknown(_) => 9,
+    }
+}
+
+fn text(given: String) -> String {
+    match given.char_indices().nth(TEXT_CHARS_MAX) {
+        Some((cut, _)) => format!("{}…", &given[..cut]),
+        None => given,
+    }
+}
+
+/// Applies one record of any writer.
+fn apply(journal: &mut Journal, segment: &mut Segment, number: u32, key: Key, record: &Record<'_>) {
+    let Ok(kind) = RecordKind::try_from(i32::from(record.kind)) else {
+        journal.unknown_records += 1;
+        return;
+    };
+    let at_ms = record.wall_ns / 1_000_000;
+    let place = (number, key);
+    let applied = match kind {
+        RecordKind::Unspecified => {
+            journal.unknown_records += 1;
+            Ok(())
+        }
+        RecordKind::Claimed
+        | RecordKind::JobStarted
+        | RecordKind::JobNotStarted
+        | RecordKind::StopAsked
+        | RecordKind::SignalSent
+        | RecordKind::JobExited
+        | RecordKind::TreeGone
+        | RecordKind::TakenOver
+        | RecordKind::Lost => {
+            let incarnation = journal.incarnations.entry(number).or_default();
+            life(incarnation, kind, key, at_ms, record)
+        }
+        RecordKind::Metrics => metrics(journal, segment, place, record),
+        RecordKind::Sample => record.decode().map(|sample: v1::Sample| {
+            let newer = journal.sample.as_ref().is_none_or(|old| old.key < place);
+            if newer {
+                journal.sample = Some(Sample {
+                    key: place,
+                    at_ms,
+                    cpu_cores: sample.cpu_cores,
+                    cpu_ms: sample.cpu_ms,
+                    rss_bytes: sample.rss_bytes,
+                    peak_rss_bytes: sample.peak_rss_bytes,
+                    written_bytes: sample.written_bytes,
+                    silent_ms: sample.silent_ms,
+                });
+            }
+        }),
+        RecordKind::RulesApplied
+        | RecordKind::RulesRefused
+        | RecordKind::RuleBound
+        | RecordKind::RuleFired => rule(journal, kind, place, at_ms, record),
+        RecordKind::WatchStarted => record
+            .decode()
+            .map(|started: v1::WatchStarted| watch_started(journal, place, started)),
+        RecordKind::LogTruncated => record.decode().map(|cut: v1::LogTruncated| {
+            let stream = match cut.stream() {
+                v1::Stream::Stderr => "stderr",
+                v1::Stream::Unspecified | v1::Stream::Stdout => "stdout",
+            };
+            remark(
+                journal,
+                place,
+                at_ms,
+                format!("the job truncated its {stream}"),
+            );
+        }),
+        RecordKind::MetricsFolded => record
+            .decode()
+            .map(|folded: v1::MetricsFolded| journal.folded_points += folded.points),
+        RecordKind::Notice => record
+            .decode()
+            .map(|notice: v1::Notice| remark(journal, place, at_ms, notice.text)),
+        RecordKind::WatchEnded => Ok(()),
+        // Records of neromum's own ledger belong to no run's journal.
+        RecordKind::LedgerAccepted
+        | RecordKind::LedgerTakenAway
+        | RecordKind::LedgerCancelAsked
+        | RecordKind::LedgerExited
+        | RecordKind::LedgerClosed
+        | RecordKind::LedgerAnswered => Ok(()),
+    };
+    if applied.is_err() {
+        journal.damaged_records += 1;
+    }
+}
+
+/// Records about the life of the job.
+fn life(
+    one: &mut Incarnation,
+    kind: RecordKind,
+    key: Key,
+    at_ms: i64,
+    record: &Record<'_>,
+) -> Result<(), prost::DecodeError> {
+    match kind {
+        RecordKind::Claimed => {
+            let claimed: v1::Claimed = record.decode()?;
+            one.claimed = Some(Claimed {
+                at_ms,
+                time_limit_ms: claimed.time_limit_ms,
+            });
+        }
+        RecordKind::JobStarted => one.started_ms = Some(at_ms),
+        RecordKind::JobNotStarted => {
+            let not: v1::JobNotStarted = record.decode()?;
+            if one.not_started.as_ref().is_none_or(|old| key < old.key) {
+                one.not_started = Some(NotStarted {
+                    key,
+                    stage: not.stage,
+                    errno: not.errno,
+                    at_ms,
+                });
+            }
+        }
+        RecordKind::StopAsked => {
+            let asked: v1::StopAsked = record.decode()?;
+            if one.stop.as_ref().is_none_or(|old| key < old.key) {
+                one.stop = Some(Stop {
+                    key,
+                    cause: asked.cause,
+                    rule: asked.rule,
+                    at_ms,
+                });
+            }
+        }
+        RecordKind::JobExited => {
+            let exited: v1::JobExited = record.decode()?;
+            let better = |old: &Exit| (exited.code_unknown, key) < (old.code_unknown, old.key);
+            if one.exit.as_ref().is_none_or(better) {
+                one.exit = Some(Exit {
+                    key,
+                    code: exited.code,
+                    signal: exited.signal,
+                    core_dumped: exited.core_dumped,
+                    code_unknown: exited.code_unknown,
+                    user_cpu_us: exited.user_cpu_us,
+                    system_cpu_us: exited.system_cpu_us,
+                    peak_rss_bytes: exited.peak_rss_bytes,
+                    disk_free_bytes: exited.disk_free_bytes,
+                    run_ms: exited.run_ms,
+                    at_ms,
+                });
+            }
+        }
+        RecordKind::TreeGone => {
+            let gone: v1::TreeGone = record.decode()?;
+            if one.gone.as_ref().is_none_or(|old| key < old.key) {
+                one.gone = Some(Gone {
+                    key,
+                    strays_killed: gone.strays_killed,
+                    stdout_bytes: gone.stdout_bytes,
+                    stderr_bytes: gone.stderr_bytes,
+                    left_alive: u32::try_from(gone.left_alive.len()).unwrap_or(u32::MAX),
+                    at_ms,
+                });
+            }
+        }
+        RecordKind::TakenOver => one.taken_over += 1,
+        RecordKind::Lost => {
+            let lost: v1::Lost = record.decode()?;
+            if one.lost.as_ref().is_none_or(|old| key < old.key) {
+                one.lost = Some(Lost {
+                    key,
+                    reason: lost.reason,
+                    detail: text(lost.detail),
+                    at_ms,
+                });
+            }
+        }
+        // Only the kinds above are sent here; the rest says nothing of a life.
+        _ => {}
+    }
+    Ok(())
+}
+
+fn metrics(
+    journal: &mut Journal,
+    segment: &mut Segment,
+    place: (u32, Key),
+    record: &Record<'_>,
+) -> Result<(), prost::DecodeError> {
+    let batch: v1::Metrics = record.decode()?;
+    let room = SERIES_MAX.saturating_sub(segment.names.len());
+    segment
+        .names
+        .extend(batch.names.iter().take(room).cloned().map(text));
+    for (index, series) in batch.series.iter().enumerate() {
+        let (Some(name), Some(&value)) =
+            (segment.names.get(*series as usize), batch.values.get(index))
+        else {
+            continue;
+        };
+        let step = batch.steps.get(index).copied().unwrap_or(f64::NAN);
+        let at_ms = segment.made_wall_ms
+            + batch
+                .mono_ms
+                .get(index)
+                .map_or(0, |ms| i64::try_from(*ms).unwrap_or(0));
+        let room = journal.metrics.len() < SERIES_MAX;
+        match journal.metrics.get_mut(name) {
+            Some(metric) => {
+                metric.count += 1;
+                // f64::min ignores NaN on either side, as these should.
+                metric.min = metric.min.min(value);
+                metric.max = metric.max.max(value);
+                if place >= metric.key {
+                    metric.key = place;
+                    metric.last = value;
+                    metric.step = step;
+                    metric.at_ms = at_ms;
+                }
+            }
+            None if !room => {}
+            None => {
+                let metric = Metric {
+                    key: place,
+                    last: value,
+                    step,
+                    min: value,
+                    max: value,
+                    count: 1,
+                    at_ms,
+                };
+                journal.metrics.insert(name.clone(), metric);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The points of a record of metrics; the names are known to the segment.
+fn take_points(segment: &Segment, record: &Record<'_>, points: &mut Vec<Point>) {
+    let Ok(batch) = record.decode::<v1::Metrics>() else {
+        return;
+    };
+    for (index, series) in batch.series.iter().enumerate() {
+        let (Some(name), Some(&value)) =
+            (segment.names.get(*series as usize), batch.values.get(index))
+        else {
+            continue;
+        };
+        points.push(Point {
+            name: name.clone(),
+            step: batch.steps.get(index).copied().unwrap_or(f64::NAN),
+            value,
+            at_ms: segment.made_wall_ms
+                + batch
+                    .mono_ms
+                    .get(index)
+                    .map_or(0, |ms| i64::try_from(*ms).unwrap_or(0)),
+            generation: batch.generation.get(index).copied().unwrap_or(0),
+        });
+    }
+}
+
+fn rule(
+    journal: &mut Journal,
+    kind: RecordKind,
+    place: (u32, Key),
+    at_ms: i64,
+    record: &Record<'_>,
+) -> Result<(), prost::DecodeError> {
+    match kind {
+        RecordKind::RulesApplied => {
+            let applied: v1::RulesApplied = record.decode()?;
+            journal.rules_applied = journal.rules_applied.max(applied.version);
+        }
+        RecordKind::RulesRefused => {
+            let refused: v1::RulesRefused = record.decode()?;
+            let newer = journal
+                .rules_refused
+                .as_ref()
+                .is_none_or(|(version, _)| *version < refused.version);
+            if newer {
+                journal.rules_refused = Some((refused.version, text(refused.why)));
+            }
+        }
+        RecordKind::RuleBound => {
+            let bound: v1::RuleBound = record.decode()?;
+            let Some(facts) = rule_facts(journal, bound.rule) else {
+                return Ok(());
+            };
+            if facts.bound.len() < REMARKS_MAX {
+                facts
+                    .bound
+                    .insert(text(bound.written.clone()), text(bound.exact.clone()));
+            }
+            if !bound.also.is_empty() {
+                facts.problem = text(format!(
+                    "`{}` fits {} and {}",
+                    bound.written,
+                    bound.exact,
+                    bound.also.join(", ")
+                ));
+            }
+        }
+        RecordKind::RuleFired => {
+            let fired: v1::RuleFired = record.decode()?;
+            let Some(facts) = rule_facts(journal, fired.rule) else {
+                return Ok(());
+            };
+            facts.fired = facts.fired.max(fired.times.max(1));
+            if place >= facts.key {
+                facts.key = place;
+                facts.action = text(fired.action);
+                facts.text = text(fired.text);
+                facts.last_values = text(fired.values);
+                facts.last_fired_ms = at_ms;
+            }
+        }
+        // Only the kinds above are sent here.
+        _ => {}
+    }
+    Ok(())
+}
+
+fn rule_facts(journal: &mut Journal, rule: u64) -> Option<&mut RuleFacts> {
+    if journal.rules.len() >= REMARKS_MAX && !journal.rules.contains_key(&rule) {
+        return None;
+    }
+    Some(journal.rules.entry(rule).or_default())
+}
+
+fn watch_started(journal: &mut Journal, place: (u32, Key), started: v1::WatchStarted) {
+    let Some(found) = started.environment else {
+        return;
+    };
+    // The first one of the newest start tells where the job was started.
+    let better = journal
+        .host
+        .as_ref()
+        .is_none_or(|old| place.0 > old.key.0 || (place.0 == old.key.0 && place.1 < old.key.1));
+    if better {
+        journal.host = Some(Host {
+            key: place,
+            host: text(found.host),
+            kernel: text(found.kernel),
+            cpus: found.cpus,
+            memory_bytes: found.memory_bytes,
+            cpu_model: text(found.cpu_model),
+            disk_free_bytes: found.disk_free_bytes,
+            gpus: found.gpus.into_iter().take(REMARKS_MAX).map(text).collect(),
+        });
+    }
+}
+
+fn remark(journal: &mut Journal, key: (u32, Key), at_ms: i64, given: String) {
+    let remark = Remark {
+        key,
+        at_ms,
+        text: text(given),
+    };
+    let at = journal.notices.partition_point(|old| old.key < key);
+    journal.notices.insert(at, remark);
+    journal.notices.truncate(REMARKS_MAX);
+}
+
+#[cfg(test)]
+#[path = "fold_tests.rs"]
+mod tests;

@@ -1,0 +1,296 @@
+//! What is known of a run from its journal alone. Folded by [`super::fold`],
+//! judged by [`super::outcome`]; stored as JSON with the run.
+//!
+//! Every field depends on which records were folded and never on the order in
+//! which parts of different segments came: where one of several records
+//! counts, a [`Key`] says which.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// Where a record lies within its incarnation: writers take over from each
+/// other in the order of `rank`; segments of one writer follow each other on
+/// the monotonic clock of one start of the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+pub(crate) struct Key {
+    /// Shim 0, launcher 1, neromum 2, watcher 3.
+    pub rank: u8,
+    /// When the segment was made, by the machine's monotonic clock.
+    pub made_ns: u64,
+    /// Offset in the segment.
+    pub offset: u64,
+}
+
+/// Everything folded from the segments of one run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Journal {
+    /// By number of the start.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub incarnations: BTreeMap<u32, Incarnation>,
+    /// By random id in hexadecimal; emptied when the run is closed.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub segments: BTreeMap<String, Segment>,
+    /// By name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub metrics: BTreeMap<String, Metric>,
+    /// The newest measurement.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sample: Option<Sample>,
+    /// By id of the rule.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub rules: BTreeMap<u64, RuleFacts>,
+    /// Highest version of the rules that a watcher took.
+    pub rules_applied: u64,
+    /// The newest refusal, with the version refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rules_refused: Option<(u64, String)>,
+    /// What watchers remarked, in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notices: Vec<Remark>,
+    /// The host as the run found it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<Host>,
+    /// Points that were folded into buckets.
+    pub folded_points: u64,
+    /// Records of kinds that this build does not know.
+    pub unknown_records: u64,
+    /// Records whose payload could not be decoded.
+    pub damaged_records: u64,
+}
+
+/// One start of the job.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Incarnation {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub claimed: Option<Claimed>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started_ms: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_started: Option<NotStarted>,
+    /// The first wish that it ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stop: Option<Stop>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit: Option<Exit>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gone: Option<Gone>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lost: Option<Lost>,
+    /// How often a launcher took over.
+    pub taken_over: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Claimed {
+    pub at_ms: i64,
+    pub time_limit_ms: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct NotStarted {
+    pub key: Key,
+    /// `nero.journal.v1.JobNotStarted.Stage`, perhaps one not known here.
+    pub stage: i32,
+    pub errno: i32,
+    pub at_ms: i64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Stop {
+    pub key: Key,
+    /// `nero.journal.v1.StopCause`, perhaps one not known here.
+    pub cause: i32,
+    pub rule: u64,
+    pub at_ms: i64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Exit {
+    pub key: Key,
+    pub code: i32,
+    pub signal: i32,
+    pub core_dumped: bool,
+    pub code_unknown: bool,
+    pub user_cpu_us: u64,
+    pub system_cpu_us: u64,
+    pub peak_rss_bytes: u64,
+    pub disk_free_bytes: u64,
+    pub run_ms: u64,
+    pub at_ms: i64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Gone {
+    pub key: Key,
+    pub strays_killed: u32,
+    pub stdout_bytes: u64,
+    pub stderr_bytes: u64,
+    pub left_alive: u32,
+    pub at_ms: i64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Lost {
+    pub key: Key,
+    /// `nero.journal.v1.Lost.Reason`, perhaps one not known here.
+    pub reason: i32,
+    pub detail: String,
+    pub at_ms: i64,
+}
+
+/// How far one segment is folded, and what its records lean on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Segment {
+    pub incarnation: u32,
+    /// `nero_journal::Writer` as its byte.
+    pub writer: u8,
+    pub made_ns: u64,
+    pub made_wall_ms: i64,
+    /// Everything before is folded into facts.
+    pub offset: u64,
+    /// Chain value there.
+    pub chain: u32,
+    /// Series by their index.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<String>,
+}
+
+/// Summary of one series.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Metric {
+    pub key: (u32, Key),
+    #[serde(with = "float")]
+    pub last: f64,
+    #[serde(with = "float")]
+    pub step: f64,
+    #[serde(with = "float")]
+    pub min: f64,
+    #[serde(with = "float")]
+    pub max: f64,
+    pub count: u64,
+    /// When the last point came, wall time of the node.
+    pub at_ms: i64,
+}
+
+/// What was measured of the job last.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Sample {
+    pub key: (u32, Key),
+    pub at_ms: i64,
+    pub cpu_cores: f64,
+    pub cpu_ms: u64,
+    pub rss_bytes: u64,
+    pub peak_rss_bytes: u64,
+    pub written_bytes: u64,
+    pub silent_ms: u64,
+}
+
+/// What a rule did in this run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct RuleFacts {
+    pub fired: u32,
+    pub key: (u32, Key),
+    pub action: String,
+    pub text: String,
+    pub last_values: String,
+    pub last_fired_ms: i64,
+    /// Written name → exact name.
+    pub bound: BTreeMap<String, String>,
+    pub problem: String,
+}
+
+/// A remark of a watcher.
+#[derive(Clone, Debug, PartialEq, PartialOrd, Serialize, Deserialize)]
+pub(crate) struct Remark {
+    pub key: (u32, Key),
+    pub at_ms: i64,
+    pub text: String,
+}
+
+/// The host as the run found it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Host {
+    pub key: (u32, Key),
+    pub host: String,
+    pub kernel: String,
+    pub cpus: u32,
+    pub memory_bytes: u64,
+    pub cpu_model: String,
+    pub disk_free_bytes: u64,
+    pub gpus: Vec<String>,
+}
+
+impl Journal {
+    /// The start that counts: the highest one heard of.
+    pub(crate) fn newest(&self) -> Option<(u32, &Incarnation)> {
+        let (number, incarnation) = self.incarnations.last_key_value()?;
+        Some((*number, incarnation))
+    }
+
+    /// When the job was started first.
+    pub(crate) fn started_ms(&self) -> Option<i64> {
+        self.incarnations.values().find_map(|one| one.started_ms)
+    }
+
+    /// Warnings for people: of rules that warn, and remarks.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let mut texts: Vec<String> = self
+            .rules
+            .values()
+            .filter(|rule| rule.fired > 0 && rule.action == "warn")
+            .map(|rule| match rule.last_values.as_str() {
+                "" => format!("rule `{}`", rule.text),
+                values => format!("rule `{}` ({values})", rule.text),
+            })
+            .collect();
+        texts.extend(self.notices.iter().map(|remark| remark.text.clone()));
+        for incarnation in self.incarnations.values() {
+            if let Some(gone) = incarnation.gone.as_ref().filter(|gone| gone.left_alive > 0) {
+                texts.push(format!("{} processes could not be ended", gone.left_alive));
+            }
+        }
+        if self.damaged_records > 0 {
+            texts.push(format!(
+                "{} records could not be read",
+                self.damaged_records
+            ));
+        }
+        texts
+    }
+
+    /// Forgets what only further folding needs.
+    pub(crate) fn compact(&mut self) {
+        self.segments.clear();
+    }
+}
+
+/// Floats as JSON numbers, and as text where JSON has none.
+mod float {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Either {
+        Number(f64),
+        Text(String),
+    }
+
+    pub(super) fn serialize<S: Serializer>(x: &f64, to: S) -> Result<S::Ok, S::Error> {
+        if x.is_finite() {
+            to.serialize_f64(*x)
+        } else {
+            to.collect_str(x)
+        }
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+        match Either::deserialize(from)? {
+            Either::Number(x) => Ok(x),
+            Either::Text(text) => text.parse().map_err(D::Error::custom),
+        }
+    }
+}

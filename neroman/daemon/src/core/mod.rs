@@ -1,0 +1,20 @@
+//! What the daemon decides: state, input and time go in, changes come out.
+//!
+//! No clock, randomness, file, wire type or await in here. The ledger applies
+//! the changes and writes them; the service layer translates requests.
+
+pub(crate) mod abort;
+pub(crate) mod add;
+pub(crate) mod change;
+pub(crate) mod experiment;
+pub(crate) mod fold;
+pub(crate) mod journal;
+pub(crate) mod needs;
+pub(crate) mod outcome;
+pub(crate) mod pick;
+pub(crate) mod rules;
+pub(crate) mod run;
+pub(crate) mod scope;
+pub(crate) mod shelf;
+pub(crate) mod start;
+pub(crate) mod state;

@@ -1,0 +1,62 @@
+//! What a run still needs from its node. Everything here can be done again
+//! without harm: a driver looks, acts, and looks again.
+
+use super::run::Run;
+
+/// What is to be done for a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Needs {
+    /// neromum has not accepted it.
+    pub hand_over: bool,
+    /// A wish that it ends has not been carried there.
+    pub cancel: bool,
+    /// The node has older rules.
+    pub rules: bool,
+    /// Its results have to come home.
+    pub results: bool,
+    /// Nothing more is needed of the node: it may forget the run.
+    pub close: bool,
+}
+
+impl Needs {
+    /// Whether nothing is to be done now.
+    pub(crate) fn nothing(self) -> bool {
+        self == Self::default()
+    }
+}
+
+/// What this run needs.
+pub(crate) fn of(run: &Run) -> Needs {
+    let desk = &run.desk;
+    if desk.closed || desk.after.is_some() {
+        return Needs::default();
+    }
+    let live = run.phase().is_live();
+    let unsent = desk.handing < super::run::Handing::Submitted && desk.word.is_none();
+    let ended = run.phase().is_end();
+    let results = ended && !desk.results.settled() && (run.made.outputs || run.printed());
+    Needs {
+        // A run that is to end is not sent any more; one that was sent without
+        // our knowing is ended by the cancel.
+        hand_over: live && unsent && desk.wish.is_none() && run.journal.incarnations.is_empty(),
+        cancel: live && desk.wish.as_ref().is_some_and(|wish| !wish.delivered),
+        rules: live && !unsent && desk.rules_version > desk.rules_delivered && desk.wish.is_none(),
+        results,
+        close: ended && !results && (desk.settled || desk.word.is_some()),
+    }
+}
+
+/// Whether a change of a run gives its driver something to do.
+pub(crate) fn changed(before: Option<&Run>, after: Option<&Run>) -> bool {
+    let Some(after) = after else { return false };
+    let now = of(after);
+    if now.nothing() {
+        return false;
+    }
+    let Some(before) = before else { return true };
+    now != of(before)
+        || before.desk.wish != after.desk.wish
+        || before.desk.rules_version != after.desk.rules_version
+        || before.desk.handing != after.desk.handing
+        || before.phase() != after.phase()
+}

@@ -1,0 +1,175 @@
+//! What an expression sees of one experiment: its definition, its newest run
+//! (or one that was named), parameters and metrics. Answers from memory.
+
+use nero_expr::{Fact, NameKind, Scope, Value};
+use nero_format as format;
+use nero_model::EndReason;
+
+use super::experiment::Experiment;
+use super::run::Run;
+
+/// An experiment with one of its runs, at one moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sight<'a> {
+    pub experiment: &'a Experiment,
+    pub run: Option<&'a Run>,
+    pub now_ms: i64,
+}
+
+impl<'a> Sight<'a> {
+    /// With the newest run.
+    pub(crate) fn newest(experiment: &'a Experiment, now_ms: i64) -> Self {
+        Self {
+            experiment,
+            run: experiment.newest(),
+            now_ms,
+        }
+    }
+
+    fn state(&self) -> &'static str {
+        match self.run {
+            None => "defined",
+            Some(run) => run.phase().word(),
+        }
+    }
+
+    fn seconds_since(&self, from_ms: i64, to_ms: Option<i64>) -> Value<'static> {
+        let until = to_ms.unwrap_or(self.now_ms);
+        Value::number((until - from_ms).max(0) as f64 / 1000.0)
+    }
+
+    fn of_run(&self, run: &'a Run, fact: Fact) -> Value<'a> {
+        let sample = run.journal.sample.as_ref();
+        let running = run.phase().is_live().then_some(sample).flatten();
+        match fact {
+            Fact::Node => Value::Text(&run.made.node),
+            Fact::Attempt => Value::number(f64::from(run.made.id.number)),
+            Fact::Runtime => Value::number_or_unknown(run.runtime_s(self.now_ms)),
+            Fact::Waittime => {
+                let until = run.started_ms().or(run.outcome.ended_ms);
+                self.seconds_since(run.made.created_ms, until)
+            }
+            Fact::Timeleft => {
+                let limit = (run.made.time_ms > 0 && run.phase().is_live())
+                    .then_some(run.made.time_ms as f64 / 1000.0);
+                let spent = run.runtime_s(self.now_ms).unwrap_or(0.0);
+                Value::number_or_unknown(limit.map(|limit| (limit - spent).max(0.0)))
+            }
+            Fact::Exit => {
+                let seen = run
+                    .exit()
+                    .filter(|exit| exit.signal == 0 && !exit.code_unknown);
+                Value::number_or_unknown(seen.map(|exit| f64::from(exit.code)))
+            }
+            Fact::Signal => {
+                let seen = run.exit().filter(|exit| exit.signal != 0);
+                Value::number_or_unknown(seen.map(|exit| f64::from(exit.signal)))
+            }
+            Fact::Reason => match run.reason() {
+                Some(EndReason::Other { text }) => Value::Text(text),
+                Some(reason) => Value::Text(reason_word(reason)),
+                None => Value::Unknown,
+            },
+            Fact::Silent => Value::number_or_unknown(running.map(|sample| {
+                let since = (self.now_ms - sample.at_ms).max(0) as f64;
+                (sample.silent_ms as f64 + since) / 1000.0
+            })),
+            Fact::Tsub => Value::Time(run.made.created_ms),
+            Fact::Tstart => Value::time_or_unknown(run.started_ms()),
+            Fact::Tend => Value::time_or_unknown(run.outcome.ended_ms),
+            Fact::Cpu => Value::number_or_unknown(running.map(|sample| sample.cpu_cores)),
+            Fact::Mem => Value::number_or_unknown(running.map(|sample| sample.rss_bytes as f64)),
+            Fact::Disk => {
+                Value::number_or_unknown(running.map(|sample| sample.written_bytes as f64))
+            }
+            Fact::Id
+            | Fact::Name
+            | Fact::Collection
+            | Fact::Path
+            | Fact::State
+            | Fact::Command
+            | Fact::Params
+            | Fact::Tmod => Value::Unknown,
+        }
+    }
+}
+
+/// The words by which an end is selected: `reason == 'exit code'`.
+fn reason_word(reason: &EndReason) -> &'static str {
+    match reason {
+        EndReason::Exited { .. } => "exit code",
+        EndReason::Signalled { .. } => "signal",
+        EndReason::DiskFull { .. } => "disk full",
+        EndReason::OutOfMemory => "out of memory",
+        EndReason::NotStarted { .. } => "not started",
+        EndReason::ByPerson { .. } => "person",
+        EndReason::ByRule { .. } => "rule",
+        EndReason::TimeLimit { .. } => "time limit",
+        EndReason::TakenAway { .. } => "taken away",
+        EndReason::CodeUnknown => "exit code unknown",
+        EndReason::Rebooted => "node was restarted",
+        EndReason::Other { .. } => "other",
+    }
+}
+
+impl Scope for Sight<'_> {
+    fn now_ms(&self) -> i64 {
+        self.now_ms
+    }
+
+    fn fact(&self, fact: Fact) -> Value<'_> {
+        let definition = &self.experiment.definition;
+        match fact {
+            Fact::Id => Value::number(self.experiment.id.0 as f64),
+            Fact::Name => Value::Text(&definition.name),
+            Fact::Collection => Value::Text(definition.collection()),
+            Fact::Path => Value::text_or_unknown(definition.folder.to_str()),
+            Fact::State => Value::Text(self.state()),
+            Fact::Command => Value::Text(&definition.command_text),
+            Fact::Params => Value::Text(&self.experiment.params_text),
+            Fact::Tmod => Value::Time(self.experiment.modified_ms),
+            other => match self.run {
+                Some(run) => self.of_run(run, other),
+                None => Value::Unknown,
+            },
+        }
+    }
+
+    fn param(&self, name: &str) -> Value<'_> {
+        let found = self
+            .experiment
+            .definition
+            .params
+            .iter()
+            .find(|param| param.name == name);
+        let Some(param) = found else {
+            return Value::Unknown;
+        };
+        match &param.value {
+            format::Value::Null => Value::Unknown,
+            format::Value::Bool(truth) => Value::Bool(*truth, Some(&param.text)),
+            format::Value::Int(number) => Value::Number(*number as f64, Some(&param.text)),
+            format::Value::Float(number) => Value::Number(*number, Some(&param.text)),
+            format::Value::Text(_) => Value::Text(&param.text),
+        }
+    }
+
+    fn metric(&self, name: &str) -> Option<f64> {
+        Some(self.run?.journal.metrics.get(name)?.last)
+    }
+
+    fn visit_names(&self, visit: &mut dyn FnMut(NameKind, &str)) {
+        for param in &self.experiment.definition.params {
+            visit(NameKind::Param, &param.name);
+        }
+        if let Some(run) = self.run {
+            for name in run.journal.metrics.keys() {
+                visit(NameKind::Metric, name);
+            }
+        }
+    }
+
+    fn changed(&self) -> Option<bool> {
+        Some(self.experiment.changed())
+    }
+}

@@ -1,0 +1,169 @@
+//! Which experiments get a new run, and why others do not.
+
+use nero_format::RuleAction;
+use nero_model::{EndReason, ExperimentId, Phase, RunId};
+
+use super::change::Rule;
+use super::experiment::Experiment;
+use super::run::Run;
+use super::state::State;
+
+/// What a start asks for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Wanted {
+    /// A new run of whatever is picked.
+    pub restart: bool,
+    /// Go on beside a lost run.
+    pub abandon: bool,
+}
+
+/// What becomes of one experiment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Plan {
+    /// It gets this run.
+    Run {
+        id: RunId,
+        /// A live run that is ended first.
+        after: Option<u32>,
+    },
+    /// It is left as it is.
+    Skip { id: ExperimentId, why: String },
+}
+
+/// Decides over the picked experiments, in their order.
+pub(crate) fn plan(state: &State, picked: &[ExperimentId], wanted: Wanted) -> Vec<Plan> {
+    picked
+        .iter()
+        .filter_map(|id| state.experiment(*id))
+        .map(|experiment| match refusal(experiment, wanted) {
+            Some(why) => Plan::Skip {
+                id: experiment.id,
+                why,
+            },
+            None => Plan::Run {
+                id: RunId {
+                    experiment: experiment.id,
+                    number: u32::try_from(experiment.runs.len() + 1).unwrap_or(u32::MAX),
+                },
+                after: experiment
+                    .newest()
+                    .filter(|run| run.phase().is_live())
+                    .map(|run| run.made.id.number),
+            },
+        })
+        .collect()
+}
+
+fn refusal(experiment: &Experiment, wanted: Wanted) -> Option<String> {
+    if let Some(word) = experiment.definition.not_built.first() {
+        let more = experiment.definition.not_built.len() - 1;
+        let also = match more {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        return Some(format!(
+            "not built yet: {} ({}){also}",
+            word.word, word.place
+        ));
+    }
+    if experiment.definition.argv.is_empty() {
+        return Some("it has no command".to_owned());
+    }
+    let newest = experiment.newest()?;
+    match newest.phase() {
+        Phase::Crashed | Phase::Aborted | Phase::Timeout => None,
+        Phase::Finished if wanted.restart => None,
+        Phase::Lost if wanted.restart => lost(newest, wanted.abandon),
+        Phase::Finished | Phase::Lost => Some(newest.phase().word().to_owned()),
+        Phase::Queued
+        | Phase::Staging
+        | Phase::Submitted
+        | Phase::Pending
+        | Phase::Running
+        | Phase::Ending
+            if wanted.restart =>
+        {
+            None
+        }
+        live @ (Phase::Queued
+        | Phase::Staging
+        | Phase::Submitted
+        | Phase::Pending
+        | Phase::Running
+        | Phase::Ending) => Some(live.word().to_owned()),
+    }
+}
+
+/// A run that is known to be over overlaps with nothing.
+fn lost(run: &Run, abandon: bool) -> Option<String> {
+    let over = matches!(
+        run.reason(),
+        Some(EndReason::CodeUnknown | EndReason::Rebooted)
+    );
+    if over || abandon {
+        return None;
+    }
+    Some(format!(
+        "lost: {} may still run on {} beside a new one; --abandon goes on",
+        run.made.id, run.made.node
+    ))
+}
+
+/// The rules that a new run takes: those of its definition, then those added
+/// by hand. Rules not known yet get ids from `next` on and are returned, too.
+pub(crate) fn rules(state: &State, experiment: &Experiment, fresh: &mut Vec<Rule>) -> Vec<u64> {
+    let mut ids: Vec<u64> = experiment
+        .definition
+        .rules
+        .iter()
+        .map(|rule| {
+            let action = match rule.action {
+                RuleAction::Abort => "abort",
+                RuleAction::Warn => "warn",
+                RuleAction::Notify => "notify",
+            };
+            identify(
+                state,
+                fresh,
+                action,
+                &rule.text,
+                "",
+                &rule.place.to_string(),
+            )
+        })
+        .collect();
+    ids.extend(experiment.extra_rules.iter().copied());
+    let mut seen = std::collections::HashSet::new();
+    ids.retain(|id| seen.insert(*id));
+    ids
+}
+
+/// The id of a rule, a new one when there is none like it.
+pub(crate) fn identify(
+    state: &State,
+    fresh: &mut Vec<Rule>,
+    action: &str,
+    text: &str,
+    author: &str,
+    origin: &str,
+) -> u64 {
+    let like = |rule: &Rule| {
+        rule.action == action && rule.text == text && rule.author == author && rule.origin == origin
+    };
+    if let Some(rule) = state.rules.values().find(|rule| like(rule)) {
+        return rule.id;
+    }
+    if let Some(rule) = fresh.iter().find(|rule| like(rule)) {
+        return rule.id;
+    }
+    let highest = state.rules.last_key_value().map_or(0, |(id, _)| *id);
+    let id = highest + 1 + fresh.len() as u64;
+    fresh.push(Rule {
+        id,
+        action: action.to_owned(),
+        text: text.to_owned(),
+        author: author.to_owned(),
+        origin: origin.to_owned(),
+    });
+    id
+}

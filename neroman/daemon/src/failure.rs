@@ -1,0 +1,153 @@
+//! A failure as the command line shows it: what failed, why, what to do.
+//!
+//! Travels as the details of a gRPC status, so that every client prints the
+//! same and exits with the same code.
+
+use std::error::Error;
+
+use nero_wire::v1;
+use prost::Message as _;
+use tonic::{Code, Status};
+
+/// Why a call was not carried out.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Failure {
+    code: Code,
+    what: String,
+    causes: Vec<String>,
+    hint: String,
+    exit_code: u32,
+    report: String,
+}
+
+impl Failure {
+    fn new(code: Code, exit_code: u32, what: impl Into<String>) -> Self {
+        Self {
+            code,
+            what: what.into(),
+            causes: Vec::new(),
+            hint: String::new(),
+            exit_code,
+            report: String::new(),
+        }
+    }
+
+    /// Wrong usage, a bad selector, a bad file: exit code 2.
+    pub(crate) fn usage(what: impl Into<String>) -> Self {
+        Self::new(Code::InvalidArgument, 2, what)
+    }
+
+    /// The asked-for thing failed: exit code 1.
+    pub(crate) fn failed(what: impl Into<String>) -> Self {
+        Self::new(Code::FailedPrecondition, 1, what)
+    }
+
+    /// A node cannot be reached: exit code 4.
+    pub(crate) fn node(what: impl Into<String>) -> Self {
+        Self::new(Code::Unavailable, 4, what)
+    }
+
+    /// The daemon is leaving, or too busy: exit code 3.
+    pub(crate) fn daemon(what: impl Into<String>) -> Self {
+        Self::new(Code::Unavailable, 3, what)
+    }
+
+    /// Our own mistake: exit code 70.
+    pub(crate) fn bug(what: impl Into<String>) -> Self {
+        Self::new(Code::Internal, 70, what)
+    }
+
+    /// Something changed between looking and deciding: look again.
+    pub(crate) fn moved() -> Self {
+        Self::new(Code::Aborted, 1, "what is to be started keeps changing").hint("try again")
+    }
+
+    /// Whether a node is to blame, which may answer again.
+    pub(crate) fn is_node(&self) -> bool {
+        self.exit_code == 4
+    }
+
+    /// Whether looking again may help.
+    pub(crate) fn try_again(&self) -> bool {
+        self.code == Code::Aborted
+    }
+
+    /// With what to do next.
+    #[must_use]
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = hint.into();
+        self
+    }
+
+    /// With lines that are printed as they are, places and carets in them.
+    #[must_use]
+    pub(crate) fn report(mut self, report: impl Into<String>) -> Self {
+        self.report = report.into();
+        self
+    }
+
+    /// With a reason in words.
+    #[must_use]
+    pub(crate) fn because(mut self, why: impl Into<String>) -> Self {
+        self.causes.push(why.into());
+        self
+    }
+
+    /// With what a peer answered.
+    #[must_use]
+    pub(crate) fn status(self, status: &Status) -> Self {
+        let code = status.code();
+        match status.message() {
+            "" => self.because(code.to_string()),
+            message => self.because(message),
+        }
+    }
+
+    /// With an error and all that caused it.
+    #[must_use]
+    pub(crate) fn caused_by(mut self, error: &(dyn Error + 'static)) -> Self {
+        let mut next = Some(error);
+        while let Some(cause) = next {
+            self.causes.push(cause.to_string());
+            next = cause.source();
+        }
+        self
+    }
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.what)?;
+        for cause in &self.causes {
+            write!(f, ": {cause}")?;
+        }
+        Ok(())
+    }
+}
+
+impl From<Failure> for Status {
+    fn from(failure: Failure) -> Self {
+        let details = v1::Failure {
+            what: failure.what.clone(),
+            causes: failure.causes,
+            hint: failure.hint,
+            exit_code: failure.exit_code,
+            report: bounded(failure.report),
+        };
+        Status::with_details(
+            failure.code,
+            bounded(failure.what),
+            details.encode_to_vec().into(),
+        )
+    }
+}
+
+/// Statuses travel in headers, which have to stay short.
+fn bounded(text: String) -> String {
+    const BYTES_MAX: usize = 4 * 1024;
+    if text.len() <= BYTES_MAX {
+        return text;
+    }
+    let cut = text.floor_char_boundary(BYTES_MAX);
+    format!("{}…", &text[..cut])
+}

@@ -1,0 +1,241 @@
+//! Journal bytes on their way into both databases.
+//!
+//! Facts and points are folded from the same parts and kept in two files, each
+//! with its own positions. Called by the ledger's thread only.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use nero_journal::SegmentId;
+use nero_model::{RunId, RunToken};
+
+use crate::core::change::Change;
+use crate::core::fold::{Folded, Part, Position, Taken, fold, holds_series};
+use crate::core::journal::Journal;
+use crate::core::state::State;
+use crate::keep::{Batch, Keep};
+
+/// Bytes of one segment, owned.
+#[derive(Clone, Debug)]
+pub(crate) struct OwnedPart {
+    pub token: RunToken,
+    pub incarnation: u32,
+    pub segment: SegmentId,
+    pub offset: u64,
+    pub data: Bytes,
+    pub chain: u32,
+}
+
+/// Where both databases stand: what has to be sent again begins here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stand {
+    pub incarnation: u32,
+    pub segment: SegmentId,
+    pub at: Position,
+}
+
+/// What became of some parts.
+#[derive(Debug, Default)]
+pub(crate) struct PartsOutcome {
+    /// Bytes before some part are missing: follow again from our positions.
+    pub gap: bool,
+    /// Runs that do not match what was folded; they were emptied.
+    pub anew: Vec<RunId>,
+    /// Parts that are no parts.
+    pub refused: usize,
+}
+
+/// What was folded of one run since the last commit.
+#[derive(Debug, Default)]
+pub(crate) struct RunFolded {
+    pub taken: Taken,
+    /// Facts moved on.
+    pub facts: bool,
+    /// Segment → (incarnation, from, to), for the series. Facts hold their own
+    /// positions.
+    pub series: HashMap<SegmentId, (u32, Position, Position)>,
+    /// The run was emptied before this.
+    pub anew: bool,
+}
+
+/// The folds that are not committed, and where the series stand.
+#[derive(Debug, Default)]
+pub(crate) struct Folding {
+    journals: HashMap<RunId, Journal>,
+    fresh: HashMap<RunId, RunFolded>,
+    /// Where the series stand in the segments of runs heard of lately,
+    /// everything folded so far included.
+    series: HashMap<RunId, HashMap<SegmentId, Position>>,
+}
+
+impl Folding {
+    /// Folds one part over a working state.
+    pub(crate) fn part(
+        &mut self,
+        work: &State,
+        keep: &Keep,
+        part: &OwnedPart,
+        outcome: &mut PartsOutcome,
+    ) {
+        let Some(id) = work.by_token(&part.token) else {
+            outcome.refused += 1;
+            return;
+        };
+        let Some(run) = work.run(id).filter(|run| !run.desk.closed) else {
+            return;
+        };
+        let series = self.series_of(keep, id);
+        let mut position = series.get(&part.segment).copied().unwrap_or_default();
+        let series_from = position;
+        let journal = self
+            .journals
+            .entry(id)
+            .or_insert_with(|| (*run.journal).clone());
+        let name = part.segment.to_string();
+        let facts_from = at(journal, &name);
+        let fresh = self.fresh.entry(id).or_default();
+        let view = Part {
+            token: part.token,
+            incarnation: part.incarnation,
+            segment: part.segment,
+            offset: part.offset,
+            data: &part.data,
+            chain: part.chain,
+        };
+        match fold(journal, &view, &mut position, &mut fresh.taken) {
+            Folded::Nothing | Folded::Took => {
+                fresh.facts |= facts_from != at(journal, &name);
+                if journal.segments.get(&name).is_some_and(holds_series) {
+                    moved(&mut fresh.series, part, series_from, position);
+                    if let Some(series) = self.series.get_mut(&id) {
+                        series.insert(part.segment, position);
+                    }
+                }
+            }
+            Folded::Gap => outcome.gap = true,
+            Folded::Refused => {
+                tracing::warn!(run = %id, segment = %part.segment, "no part of a segment");
+                outcome.refused += 1;
+            }
+            Folded::Mismatch => {
+                tracing::warn!(run = %id, segment = %part.segment, "journal differs, folding anew");
+                *journal = Journal::default();
+                *fresh = RunFolded {
+                    anew: true,
+                    ..RunFolded::default()
+                };
+                self.series.insert(id, HashMap::new());
+                outcome.anew.push(id);
+            }
+        }
+    }
+
+    fn series_of(&mut self, keep: &Keep, id: RunId) -> &HashMap<SegmentId, Position> {
+        self.series
+            .entry(id)
+            .or_insert_with(|| keep.series_positions(id))
+    }
+
+    /// The changes of what was folded since the last call; the points go into
+    /// the batch directly.
+    pub(crate) fn changes(&mut self, batch: &mut Batch) -> Vec<Change> {
+        let journals = std::mem::take(&mut self.journals);
+        let mut changes = Vec::with_capacity(journals.len());
+        for (run, journal) in journals {
+            let Some(folded) = self.fresh.remove(&run) else {
+                continue;
+            };
+            if !folded.facts && folded.series.is_empty() && !folded.anew {
+                continue;
+            }
+            batch.folded(run, folded);
+            changes.push(Change::Journal {
+                run,
+                journal: Arc::new(journal),
+            });
+        }
+        changes
+    }
+
+    /// Where what has to be sent of a run begins, segment by segment.
+    pub(crate) fn stands(&mut self, state: &State, keep: &Keep, id: RunId) -> Vec<Stand> {
+        let Some(run) = state.run(id) else {
+            return Vec::new();
+        };
+        let journal = Arc::clone(&run.journal);
+        let series = self.series_of(keep, id);
+        let mut stands = Vec::new();
+        for (name, segment) in &journal.segments {
+            let Some(id) = segment_id(name) else { continue };
+            let facts = Position {
+                offset: segment.offset,
+                chain: segment.chain,
+            };
+            let points = series.get(&id).copied().unwrap_or_default();
+            let lower = if holds_series(segment) && points.offset < facts.offset {
+                points
+            } else {
+                facts
+            };
+            // Below the header there is nothing to stand on.
+            if lower.offset >= nero_journal::HEADER_BYTES as u64 {
+                stands.push(Stand {
+                    incarnation: segment.incarnation,
+                    segment: id,
+                    at: lower,
+                });
+            }
+        }
+        stands
+    }
+
+    /// What was folded is in both databases.
+    pub(crate) fn committed(&mut self) {
+        /// Runs whose positions are kept in memory; more are read again.
+        const REMEMBERED: usize = 50_000;
+        if self.series.len() > REMEMBERED {
+            self.series.clear();
+        }
+    }
+
+    /// What was folded is in none: positions are read again.
+    pub(crate) fn forget(&mut self) {
+        self.journals.clear();
+        self.fresh.clear();
+        self.series.clear();
+    }
+}
+
+fn at(journal: &Journal, segment: &str) -> Position {
+    journal
+        .segments
+        .get(segment)
+        .map_or_else(Position::default, |segment| Position {
+            offset: segment.offset,
+            chain: segment.chain,
+        })
+}
+
+fn moved(
+    moves: &mut HashMap<SegmentId, (u32, Position, Position)>,
+    part: &OwnedPart,
+    from: Position,
+    to: Position,
+) {
+    if from == to {
+        return;
+    }
+    moves
+        .entry(part.segment)
+        .and_modify(|held| held.2 = to)
+        .or_insert((part.incarnation, from, to));
+}
+
+/// The segment that a name stands for.
+pub(crate) fn segment_id(name: &str) -> Option<SegmentId> {
+    u64::from_str_radix(name, 16)
+        .ok()
+        .filter(|_| name.len() == 16)
+        .map(|number| SegmentId(number.to_be_bytes()))
+}

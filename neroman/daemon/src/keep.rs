@@ -1,0 +1,617 @@
+//! Between changes and the databases: what is written where, and how it is
+//! read again at the start. Called by the ledger's thread only.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use nero_format::Definition;
+use nero_journal::SegmentId;
+use nero_model::{DeploymentId, ExperimentId, Home, Phase, RequestId, RunId};
+use nero_store::{
+    Advance, At, Durability, Event, Point, Request, RunFold, RunKey, Sample, Store, StoreError, Tx,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::core::change::{Change, Described, NewRun, Rule};
+use crate::core::experiment::{Origin, Stamp};
+use crate::core::fold::Position;
+use crate::core::run::{Desk, Handing, Made, Run};
+use crate::core::state::State;
+use crate::failure::Failure;
+use crate::folding::RunFolded;
+
+/// Everything that one transaction writes.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    /// Somebody is told of it.
+    pub durable: bool,
+    changes: Vec<Change>,
+    desks: BTreeSet<RunId>,
+    journals: BTreeSet<RunId>,
+    fresh: BTreeSet<RunId>,
+    requests: Vec<Request>,
+    folded: BTreeMap<RunId, Vec<RunFolded>>,
+}
+
+impl Batch {
+    /// Adds a change. Of a run, only what it is at the end is written.
+    pub(crate) fn push(&mut self, change: Change) {
+        match change {
+            Change::Desk { run, .. } => {
+                self.desks.insert(run);
+            }
+            Change::Journal { run, .. } => {
+                self.journals.insert(run);
+            }
+            Change::Run(new) => {
+                self.fresh.insert(new.made.id);
+                self.desks.insert(new.made.id);
+                self.changes.push(Change::Run(new));
+            }
+            other @ (Change::Origin(_)
+            | Change::Experiment(_)
+            | Change::Rule(_)
+            | Change::Event { .. }
+            | Change::Last(_)) => self.changes.push(other),
+        }
+    }
+
+    /// Adds an answer to be given again.
+    pub(crate) fn answered(&mut self, id: RequestId, at_ms: i64, reply: Vec<u8>) {
+        self.requests.push(Request { id, at_ms, reply });
+    }
+
+    /// Adds what was folded of a run.
+    pub(crate) fn folded(&mut self, run: RunId, folded: RunFolded) {
+        self.folded.entry(run).or_default().push(folded);
+    }
+
+    /// Whether there is nothing to write.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.changes.is_empty()
+            && self.desks.is_empty()
+            && self.journals.is_empty()
+            && self.requests.is_empty()
+            && self.folded.is_empty()
+    }
+
+    /// The runs that changed.
+    pub(crate) fn touched(&self) -> BTreeSet<RunId> {
+        &(&self.desks | &self.journals) | &self.fresh
+    }
+}
+
+/// What is stored of an experiment beside its definition.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct KeptExperiment {
+    extra_rules: Vec<u64>,
+}
+
+/// What is stored of a source beside its columns.
+#[derive(Debug, Serialize, Deserialize)]
+struct KeptSource {
+    source: nero_format::Source,
+    stamp: Stamp,
+}
+
+/// What is stored of a run's desk.
+#[derive(Debug, Serialize, Deserialize)]
+struct KeptDesk {
+    #[serde(flatten)]
+    desk: Desk,
+    rules: Vec<u64>,
+}
+
+/// Why what was stored cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LoadError {
+    /// The database refuses.
+    #[error("the database cannot be used")]
+    Store(#[from] StoreError),
+    /// A row holds what this build cannot read.
+    #[error("{what} in the database cannot be read")]
+    Content {
+        what: String,
+        #[source]
+        source: serde_json::Error,
+    },
+}
+
+/// Both databases, and which run has which key in them.
+#[derive(Debug)]
+pub(crate) struct Keep {
+    store: Store,
+    home: Home,
+    keys: HashMap<RunId, RunKey>,
+    /// Where the series stood when the databases were opened; runs made later
+    /// begin at nothing.
+    series: HashMap<RunKey, HashMap<SegmentId, Position>>,
+    /// Highest numbers that the database has given away.
+    given: Given,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Given {
+    experiment: u64,
+    source: u64,
+    rule: u64,
+}
+
+impl Keep {
+    /// Opens the databases and reads them.
+    ///
+    /// # Errors
+    /// When something cannot be read; everything is left as it is.
+    pub(crate) fn open(home: &Home, now_ms: i64) -> Result<(Self, State), LoadError> {
+        /// Answers are given again for this long.
+        const REMEMBER_MS: i64 = 7 * 24 * 3600 * 1000;
+        let mut store = Store::open(home)?;
+        let loaded = store.read_all()?;
+        let mut series: HashMap<RunKey, HashMap<SegmentId, Position>> = HashMap::new();
+        for position in store.series_positions()? {
+            series.entry(position.run).or_default().insert(
+                position.segment,
+                Position {
+                    offset: position.at.offset,
+                    chain: position.at.chain,
+                },
+            );
+        }
+        store.write(Durability::Ordered, |tx| {
+            tx.forget_requests_before(now_ms - REMEMBER_MS).map(drop)
+        })?;
+        let mut keep = Self {
+            store,
+            home: home.clone(),
+            keys: HashMap::with_capacity(loaded.runs.len()),
+            series,
+            given: Given::default(),
+        };
+        let state = keep.load(loaded)?;
+        Ok((keep, state))
+    }
+
+    /// The id of this neroman.
+    pub(crate) fn deployment(&self) -> DeploymentId {
+        self.store.deployment()
+    }
+
+    fn load(&mut self, loaded: nero_store::Loaded) -> Result<State, LoadError> {
+        let mut state = State::default();
+        for source in loaded.sources {
+            self.given.source = self.given.source.max(source.id.0);
+            let kept: KeptSource = read(&source.kept, || format!("source {}", source.path))?;
+            state.apply(&Change::Origin(Arc::new(Origin {
+                id: source.id.0,
+                source: kept.source,
+                stamp: kept.stamp,
+            })));
+        }
+        for rule in loaded.rules {
+            self.given.rule = self.given.rule.max(rule.id.0);
+            state.apply(&Change::Rule(Arc::new(Rule {
+                id: rule.id.0,
+                action: rule.action,
+                text: rule.text,
+                author: rule.author,
+                origin: rule.origin,
+            })));
+        }
+        for row in loaded.experiments {
+            self.given.experiment = self.given.experiment.max(row.id.0);
+            let what = || format!("experiment {}", row.id);
+            let definition: Definition = read(row.definition.as_bytes(), what)?;
+            let kept: KeptExperiment = read(&row.kept, what)?;
+            state.apply(&Change::Experiment(Arc::new(Described {
+                id: row.id,
+                definition: Arc::new(definition),
+                fingerprint: row.fingerprint.into(),
+                source: row.source.map_or(0, |source| source.0),
+                gone: row.gone,
+                created_ms: row.created_ms,
+                modified_ms: row.modified_ms,
+                extra_rules: kept.extra_rules.into(),
+            })));
+        }
+        let mut rows = loaded.runs;
+        rows.sort_by_key(|row| row.run.id);
+        for row in rows {
+            let id = row.run.id;
+            let what = || format!("run {id}");
+            let made: Made = read(&row.run.made, what)?;
+            let kept: KeptDesk = read(&row.desk.desk, what)?;
+            let journal = if row.facts.facts.is_empty() {
+                Arc::default()
+            } else {
+                Arc::new(read(&row.facts.facts, what)?)
+            };
+            self.keys.insert(id, row.run.key);
+            state.put_run(Run::judged(
+                Arc::new(made),
+                kept.desk,
+                journal,
+                kept.rules.into(),
+            ));
+        }
+        state.apply(&Change::Last(loaded.last.into()));
+        Ok(state)
+    }
+
+    /// Writes a batch; `work` is the state with it.
+    ///
+    /// # Errors
+    /// When nothing of it was written.
+    pub(crate) fn write(&mut self, work: &State, batch: &Batch) -> Result<(), Failure> {
+        self.write_series(batch).map_err(|error| refused(&error))?;
+        let durability = if batch.durable {
+            Durability::Synced
+        } else {
+            Durability::Ordered
+        };
+        let mut fresh = Vec::new();
+        let mut given = self.given;
+        let keys = &self.keys;
+        self.store
+            .write(durability, |tx| {
+                for change in &batch.changes {
+                    write_change(tx, change, &mut given, &mut fresh)?;
+                }
+                let key = |run: &RunId| {
+                    let new = fresh.iter().find(|(id, _)| id == run).map(|(_, key)| *key);
+                    new.or_else(|| keys.get(run).copied())
+                };
+                for id in &batch.desks {
+                    if let (Some(key), Some(run)) = (key(id), work.run(*id)) {
+                        tx.put_desk(key, &desk_row(run))?;
+                    }
+                }
+                for id in batch.desks.union(&batch.journals) {
+                    let Some(run) = work.run(*id) else { continue };
+                    // The phase of a run without a journal follows from its desk.
+                    if batch.journals.contains(id) || run.phase().is_end() {
+                        if let Some(key) = key(id) {
+                            tx.put_facts(key, &facts_row(run))?;
+                        }
+                    }
+                }
+                for request in &batch.requests {
+                    tx.insert_request(request)?;
+                }
+                Ok(())
+            })
+            .map_err(|error: StoreError| refused(&error))?;
+        self.given = given;
+        self.keys.extend(fresh);
+        Ok(())
+    }
+
+    fn write_series(&mut self, batch: &Batch) -> Result<(), StoreError> {
+        let mut folds = Vec::new();
+        for (id, folded) in &batch.folded {
+            let Some(key) = self.keys.get(id).copied() else {
+                continue;
+            };
+            for one in folded {
+                if one.anew {
+                    self.store.forget_series(key)?;
+                    self.series.remove(&key);
+                }
+                if !one.series.is_empty() {
+                    folds.push(run_fold(key, one));
+                }
+            }
+        }
+        if folds.is_empty() {
+            return Ok(());
+        }
+        self.store.fold_series(&folds)?;
+        for fold in &folds {
+            let known = self.series.entry(fold.run).or_default();
+            for step in &fold.advances {
+                let at = Position {
+                    offset: step.to.offset,
+                    chain: step.to.chain,
+                };
+                known.insert(step.segment, at);
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes sure that points survive a power cut, before a node is told to
+    /// forget a run.
+    pub(crate) fn sync_series(&self) {
+        let mut wal = self.home.series_db().into_os_string();
+        wal.push("-wal");
+        for path in [wal, self.home.series_db().into_os_string()] {
+            match std::fs::File::open(&path).and_then(|file| file.sync_data()) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    tracing::warn!(%error, "series not synced");
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Nothing more of these runs comes.
+    pub(crate) fn forget_positions(&mut self, runs: &[RunId]) {
+        for key in runs.iter().filter_map(|run| self.keys.get(run)) {
+            if self.series.remove(key).is_some() {
+                if let Err(error) = self.store.forget_series_positions(*key) {
+                    tracing::warn!(%error, "positions not forgotten");
+                }
+            }
+        }
+    }
+
+    /// The answer that a request got before.
+    pub(crate) fn answer(&self, id: RequestId) -> Result<Option<Vec<u8>>, Failure> {
+        let found = self.store.request(&id).map_err(|error| refused(&error))?;
+        Ok(found.map(|request| request.reply))
+    }
+
+    /// The encoded spec of a run.
+    pub(crate) fn spec(&self, run: RunId) -> Result<Vec<u8>, Failure> {
+        let key = self
+            .key(run)
+            .ok_or_else(|| Failure::bug(format!("run {run} is not in the database")))?;
+        self.store.spec(key).map_err(|error| refused(&error))
+    }
+
+    /// The key of a run in both databases.
+    pub(crate) fn key(&self, run: RunId) -> Option<RunKey> {
+        self.keys.get(&run).copied()
+    }
+
+    /// An experiment's history.
+    pub(crate) fn events(&self, experiment: ExperimentId) -> Result<Vec<Event>, Failure> {
+        self.store
+            .events(experiment)
+            .map_err(|error| refused(&error))
+    }
+
+    /// Where the series of a run stand.
+    pub(crate) fn series_positions(&self, run: RunId) -> HashMap<SegmentId, Position> {
+        self.key(run)
+            .and_then(|key| self.series.get(&key).cloned())
+            .unwrap_or_default()
+    }
+
+    /// Whether the databases cannot be used any more without opening them anew.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.store.is_broken()
+    }
+}
+
+fn read<T: serde::de::DeserializeOwned>(
+    bytes: &[u8],
+    what: impl FnOnce() -> String,
+) -> Result<T, LoadError> {
+    serde_json::from_slice(bytes).map_err(|source| LoadError::Content {
+        what: what(),
+        source,
+    })
+}
+
+fn json(value: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(value).expect("what is kept has text keys and finite numbers only")
+}
+
+fn write_change(
+    tx: &mut Tx<'_>,
+    change: &Change,
+    given: &mut Given,
+    fresh: &mut Vec<(RunId, RunKey)>,
+) -> Result<(), StoreError> {
+    match change {
+        Change::Origin(origin) => {
+            while given.source < origin.id {
+                given.source = tx.new_source()?.0;
+            }
+            tx.put_source(&source_row(origin))
+        }
+        Change::Experiment(described) => {
+            while given.experiment < described.id.0 {
+                given.experiment = tx.new_experiment()?.0;
+            }
+            tx.put_experiment(&experiment_row(described))
+        }
+        Change::Rule(rule) => {
+            while given.rule < rule.id {
+                given.rule = tx.new_rule()?.0;
+            }
+            tx.put_rule(&nero_store::Rule {
+                id: nero_store::RuleId(rule.id),
+                version: 0,
+                experiment: None,
+                action: rule.action.clone(),
+                text: rule.text.clone(),
+                author: rule.author.clone(),
+                origin: rule.origin.clone(),
+                repeat_ms: 0,
+                active: true,
+                created_ms: 0,
+            })
+        }
+        Change::Run(new) => {
+            let key = tx.insert_run(&run_row(new), &new.spec)?;
+            fresh.push((new.made.id, key));
+            Ok(())
+        }
+        Change::Event {
+            experiment,
+            run,
+            at_ms,
+            text,
+        } => tx.insert_event(&Event {
+            experiment: *experiment,
+            run: *run,
+            at_ms: *at_ms,
+            text: text.clone(),
+        }),
+        Change::Last(last) => tx.set_last(last),
+        // Written once per run, as it is at the end of the batch.
+        Change::Desk { .. } | Change::Journal { .. } => Ok(()),
+    }
+}
+
+fn source_row(origin: &Origin) -> nero_store::Source {
+    let source = &origin.source;
+    nero_store::Source {
+        id: nero_store::SourceId(origin.id),
+        path: source.path.display().to_string(),
+        kind: match source.kind {
+            nero_format::SourceKind::Folder => "folder".to_owned(),
+            nero_format::SourceKind::File => "file".to_owned(),
+        },
+        file: source.file.display().to_string(),
+        folder: source.folder.display().to_string(),
+        digest: source.digest.clone(),
+        mtime_ns: origin.stamp.modified_ns,
+        kept: json(&KeptSource {
+            source: source.clone(),
+            stamp: origin.stamp,
+        }),
+    }
+}
+
+fn experiment_row(described: &Described) -> nero_store::Experiment {
+    let definition = &described.definition;
+    nero_store::Experiment {
+        id: described.id,
+        collection: definition.collection().to_owned(),
+        name: definition.name.clone(),
+        definition: serde_json::to_string(&**definition)
+            .expect("a definition has text keys and finite numbers only"),
+        fingerprint: described.fingerprint.to_string(),
+        source: Some(nero_store::SourceId(described.source)),
+        path: definition.folder.display().to_string(),
+        created_ms: described.created_ms,
+        modified_ms: described.modified_ms,
+        hidden_ms: None,
+        gone: described.gone,
+        kept: json(&KeptExperiment {
+            extra_rules: described.extra_rules.to_vec(),
+        }),
+    }
+}
+
+fn run_row(new: &NewRun) -> nero_store::Run {
+    let made = &new.made;
+    nero_store::Run {
+        key: RunKey(0),
+        id: made.id,
+        token: made.token,
+        node: made.node.clone(),
+        tree: unhex(&made.tree),
+        created_ms: made.created_ms,
+        made: json(&**made),
+    }
+}
+
+fn unhex(text: &str) -> Option<[u8; 32]> {
+    let mut bytes = [0; 32];
+    if text.len() != 64 || !text.is_ascii() {
+        return None;
+    }
+    for (index, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&text[2 * index..2 * index + 2], 16).ok()?;
+    }
+    Some(bytes)
+}
+
+fn desk_row(run: &Run) -> nero_store::Desk {
+    nero_store::Desk {
+        wish_ms: run.desk.wish.as_ref().map(|wish| wish.asked_ms),
+        desk: json(&KeptDesk {
+            desk: run.desk.clone(),
+            rules: run.rules.to_vec(),
+        }),
+    }
+}
+
+fn facts_row(run: &Run) -> nero_store::Facts {
+    let phase: Phase = run.phase();
+    nero_store::Facts {
+        phase,
+        submitted_ms: (run.desk.handing >= Handing::Submitted).then_some(run.made.created_ms),
+        started_ms: run.started_ms(),
+        ended_ms: run.outcome.ended_ms,
+        facts: json(&*run.journal),
+    }
+}
+
+fn run_fold(key: RunKey, folded: &RunFolded) -> RunFold {
+    let mut names: Vec<String> = Vec::new();
+    let mut index: HashMap<&str, u32> = HashMap::new();
+    let points = folded
+        .taken
+        .points
+        .iter()
+        .map(|point| {
+            let place = *index.entry(&point.name).or_insert_with(|| {
+                names.push(point.name.clone());
+                (names.len() - 1) as u32
+            });
+            let point = Point {
+                step: point.step,
+                time_ms: point.at_ms,
+                value: point.value,
+                generation: point.generation,
+            };
+            (place, point)
+        })
+        .collect();
+    let at = |position: &Position| At {
+        offset: position.offset,
+        chain: position.chain,
+    };
+    RunFold {
+        run: key,
+        advances: folded
+            .series
+            .iter()
+            .map(|(segment, (incarnation, from, to))| Advance {
+                incarnation: *incarnation,
+                segment: *segment,
+                from: at(from),
+                to: at(to),
+            })
+            .collect(),
+        names,
+        points,
+        samples: folded
+            .taken
+            .samples
+            .iter()
+            .map(|measured| {
+                let sample = &measured.sample;
+                Sample {
+                    time_ms: measured.at_ms,
+                    incarnation: measured.incarnation,
+                    cpu_cores: sample.cpu_cores,
+                    cpu_ms: sample.cpu_ms,
+                    rss_bytes: sample.rss_bytes,
+                    peak_rss_bytes: sample.peak_rss_bytes,
+                    read_bytes: sample.read_bytes,
+                    written_bytes: sample.written_bytes,
+                    processes: sample.processes,
+                    threads: sample.threads,
+                    stdout_bytes: sample.stdout_bytes,
+                    stderr_bytes: sample.stderr_bytes,
+                    silent_ms: sample.silent_ms,
+                }
+            })
+            .collect(),
+    }
+}
+
+/// A refusal of the database, with what a person can do.
+fn refused(error: &StoreError) -> Failure {
+    let failure = Failure::failed("the database could not be used").caused_by(error);
+    match error.hint() {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
+}

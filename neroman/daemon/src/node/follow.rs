@@ -1,0 +1,281 @@
+//! Replication: what a node's journals say, and what neromum knows of runs.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use nero_journal::SegmentId;
+use nero_model::{RunId, RunToken};
+use nero_wire::v1;
+use nero_wire::v1::follow_event::Event;
+use nero_wire::v1::mum_client::MumClient;
+use nero_wire::v1::run_state::Stage;
+use tokio::sync::{mpsc, watch};
+use tokio_stream::StreamExt as _;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::Channel;
+
+use super::{NodeNow, Settings, open_runs};
+use crate::core::change::Change;
+use crate::core::run::{Desk, Handing, Run, Word};
+use crate::core::state::State;
+use crate::failure::Failure;
+use crate::folding::OwnedPart;
+use crate::ledger::Ledger;
+
+/// Why following ended.
+pub(super) enum FollowEnd {
+    Lost(Failure),
+}
+
+/// Events that are folded in one transaction.
+const EVENTS_MAX: usize = 2000;
+/// Bytes of parts that are folded in one transaction.
+const BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Between two messages of ours.
+const OUTBOX: usize = 16;
+
+/// Follows until the connection is lost.
+pub(super) async fn run(
+    settings: &Settings,
+    ledger: &Ledger,
+    mut client: MumClient<Channel>,
+    tell: &watch::Sender<NodeNow>,
+    mut closed: mpsc::Receiver<Vec<Vec<u8>>>,
+) -> FollowEnd {
+    loop {
+        let result = follow_once(settings, ledger, &mut client, tell, &mut closed).await;
+        match result {
+            // Positions did not fit: asked again from where we stand.
+            Ok(()) => tokio::time::sleep(Duration::from_millis(50)).await,
+            Err(failure) => return FollowEnd::Lost(failure),
+        }
+    }
+}
+
+/// Follows until the connection is lost, or has to be begun again (`Ok`).
+async fn follow_once(
+    settings: &Settings,
+    ledger: &Ledger,
+    client: &mut MumClient<Channel>,
+    tell: &watch::Sender<NodeNow>,
+    closed: &mut mpsc::Receiver<Vec<Vec<u8>>>,
+) -> Result<(), Failure> {
+    let (requests, outbox) = mpsc::channel(OUTBOX);
+    let positions = positions(settings, ledger).await?;
+    let first = v1::FollowRequest {
+        positions,
+        closed: Vec::new(),
+    };
+    requests
+        .send(first)
+        .await
+        .map_err(|_| Failure::bug("the outbox of a connection is closed"))?;
+    let mut events = client
+        .follow(ReceiverStream::new(outbox))
+        .await
+        .map_err(|status| Failure::node("the node's journals cannot be followed").status(&status))?
+        .into_inner();
+    loop {
+        let first = tokio::select! {
+            event = events.next() => event,
+            Some(tokens) = closed.recv() => {
+                let told = v1::FollowRequest { positions: Vec::new(), closed: tokens };
+                if requests.send(told).await.is_err() {
+                    return Err(Failure::node("the connection to the node was lost"));
+                }
+                continue;
+            }
+        };
+        let mut batch = Gathered::default();
+        let mut next = Some(first);
+        while let Some(event) = next {
+            let event = event
+                .ok_or_else(|| Failure::node("the node ended the connection"))?
+                .map_err(|status| {
+                    Failure::node("the connection to the node was lost").status(&status)
+                })?;
+            batch.take(event);
+            let full = batch.events >= EVENTS_MAX || batch.bytes >= BYTES_MAX;
+            // Whatever came meanwhile shares a transaction.
+            next = if full {
+                None
+            } else {
+                events.next().now_or_never()
+            };
+        }
+        let now_ms = settings.clock.now_ms();
+        tell.send_if_modified(|now| {
+            now.contact_ms = Some(now_ms);
+            false
+        });
+        if batch.fold(ledger).await? {
+            return Ok(());
+        }
+    }
+}
+
+/// Where we stand in every run that the node may have.
+async fn positions(settings: &Settings, ledger: &Ledger) -> Result<Vec<v1::RunPosition>, Failure> {
+    let state = ledger.state();
+    let handed: Vec<RunId> = open_runs(&state, &settings.name)
+        .into_iter()
+        .filter(|id| {
+            state
+                .run(*id)
+                .is_some_and(|run| run.desk.handing >= Handing::Submitted)
+        })
+        .collect();
+    let stands = ledger.positions(handed).await?;
+    Ok(stands
+        .into_iter()
+        .filter_map(|(id, stands)| {
+            let run = state.run(id)?;
+            Some(v1::RunPosition {
+                run: Some(run_ref(run)),
+                segments: stands
+                    .into_iter()
+                    .map(|stand| v1::SegmentPosition {
+                        incarnation: stand.incarnation,
+                        segment: stand.segment.0.to_vec(),
+                        offset: stand.at.offset,
+                        chain: stand.at.chain,
+                    })
+                    .collect(),
+            })
+        })
+        .collect())
+}
+
+/// A run as it is named on the wire.
+pub(super) fn run_ref(run: &Run) -> v1::RunRef {
+    v1::RunRef {
+        token: run.made.token.to_vec(),
+        experiment: run.made.id.experiment.0,
+        number: run.made.id.number,
+    }
+}
+
+/// Events that came together.
+#[derive(Default)]
+struct Gathered {
+    parts: Vec<OwnedPart>,
+    states: Vec<v1::RunState>,
+    events: usize,
+    bytes: usize,
+}
+
+impl Gathered {
+    fn take(&mut self, event: v1::FollowEvent) {
+        self.events += 1;
+        match event.event {
+            Some(Event::Part(part)) => {
+                self.bytes += part.data.len();
+                let known =
+                    RunToken::from_slice(&part.token).zip(SegmentId::from_slice(&part.segment));
+                if let Some((token, segment)) = known {
+                    self.parts.push(OwnedPart {
+                        token,
+                        incarnation: part.incarnation,
+                        segment,
+                        offset: part.offset,
+                        data: part.data.into(),
+                        chain: part.chain,
+                    });
+                }
+            }
+            Some(Event::State(state)) => self.states.push(state),
+            Some(Event::CaughtUp(_)) | None => {}
+        }
+    }
+
+    /// Folds; whether following has to begin again.
+    async fn fold(self, ledger: &Ledger) -> Result<bool, Failure> {
+        let mut again = false;
+        if !self.parts.is_empty() {
+            let outcome = ledger.parts(self.parts).await?;
+            again = outcome.gap || !outcome.anew.is_empty();
+        }
+        if !self.states.is_empty() {
+            let states = self.states;
+            ledger
+                .note(false, move |state, now_ms| said(state, &states, now_ms))
+                .await?;
+        }
+        Ok(again)
+    }
+}
+
+/// What neromum's words change.
+fn said(state: &State, states: &[v1::RunState], now_ms: i64) -> Vec<Change> {
+    // A run may be spoken of twice in one message; the last word counts on top
+    // of the ones before.
+    let mut desks: HashMap<RunId, Desk> = HashMap::new();
+    for word in states {
+        let Some(id) = RunToken::from_slice(&word.token).and_then(|token| state.by_token(&token))
+        else {
+            continue;
+        };
+        let Some(run) = state.run(id).filter(|run| !run.desk.closed) else {
+            continue;
+        };
+        let desk = desks.entry(id).or_insert_with(|| run.desk.clone());
+        hear(run, desk, word, now_ms);
+    }
+    desks
+        .into_iter()
+        .filter(|(id, desk)| state.run(*id).is_some_and(|run| run.desk != *desk))
+        .map(|(run, desk)| Change::Desk {
+            run,
+            desk: Box::new(desk),
+            rules: None,
+        })
+        .collect()
+}
+
+fn hear(run: &Run, desk: &mut Desk, word: &v1::RunState, now_ms: i64) {
+    desk.unsupervised = word.unsupervised;
+    match word.stage() {
+        Stage::Waiting | Stage::Starting => {
+            desk.handing = Handing::Pending;
+            desk.why = bounded(&word.why);
+        }
+        Stage::Running => {
+            desk.handing = Handing::Pending;
+            desk.why.clear();
+        }
+        Stage::Ended => desk.ended_told = true,
+        Stage::Settled => {
+            desk.ended_told = true;
+            desk.settled = true;
+            desk.handing = Handing::Pending;
+        }
+        Stage::UnknownRun => {
+            if run.phase().is_live() && run.journal.incarnations.is_empty() {
+                desk.handing = Handing::Queued;
+                desk.rules_delivered = 0;
+            } else {
+                tracing::warn!(run = %run.made.id, "the node does not know a run that it ran");
+            }
+        }
+        Stage::TakenAway => {
+            desk.word = Some(Word::TakenAway {
+                who: desk.who(),
+                at_ms: now_ms,
+            });
+        }
+        Stage::Refused => {
+            desk.word = Some(Word::Refused {
+                why: bounded(&word.why),
+                at_ms: now_ms,
+            });
+        }
+        Stage::Unspecified => {}
+    }
+}
+
+/// A node's words, short enough to keep.
+pub(super) fn bounded(text: &str) -> String {
+    const BYTES_MAX: usize = 1000;
+    text[..text.floor_char_boundary(BYTES_MAX)].to_owned()
+}

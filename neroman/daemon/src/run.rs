@@ -1,0 +1,283 @@
+//! The order in which the daemon starts and stops.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use nero_model::{Home, paths};
+use nero_wire::listen::OwnerOnly;
+use nero_wire::v1::man_server::ManServer;
+use rustix::fs::{FlockOperation, flock};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinHandle;
+use tonic::transport::Server;
+
+use crate::clock::Clock;
+use crate::config::LOCAL;
+use crate::keep::{Keep, LoadError};
+use crate::ledger::{Ledger, LedgerThread, Listener};
+use crate::log;
+use crate::node::{Inbox, Node, Settings};
+use crate::outside::{Freezer, LocalAgent};
+use crate::service::Man;
+
+/// A connection without anything to do is given up after this long.
+const NODE_IDLE: Duration = Duration::from_secs(300);
+/// How long calls in flight may take once the daemon is to stop.
+const STOP_PATIENCE: Duration = Duration::from_secs(3);
+/// Calls of one connection at a time; more wait.
+const CALLS_MAX: usize = 64;
+/// What a client may send in one message: a selector of thousands of ids and
+/// an environment fit many times.
+const REQUEST_BYTES_MAX: usize = nero_model::MESSAGE_BYTES_MAX;
+/// What may be answered in one message: a list of 100 000 experiments.
+const ANSWER_BYTES_MAX: usize = 1024 * 1024 * 1024;
+
+/// Why the daemon could not run.
+#[derive(Debug, thiserror::Error)]
+pub enum DaemonError {
+    /// A folder or file of ours cannot be used.
+    #[error("cannot {what} {path}")]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// The system's word.
+        #[source]
+        source: io::Error,
+    },
+    /// The databases refuse; nothing was changed.
+    #[error("cannot start over what is stored in {path}")]
+    Stored {
+        /// The folder of the databases.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The runtime could not be made.
+    #[error("cannot start the runtime")]
+    Runtime(#[source] io::Error),
+    /// A part of the daemon ended by itself: our mistake.
+    #[error("the daemon's {part} ended unexpectedly")]
+    Ended {
+        /// Which part.
+        part: &'static str,
+    },
+}
+
+/// Runs the daemon of this home until it is told to stop. Returns at once when
+/// another one runs.
+///
+/// # Errors
+/// When it cannot start, or a part of it failed; everything accepted before is
+/// in the database.
+pub fn run(home: &Home) -> Result<(), DaemonError> {
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
+    prepare(home)?;
+    let Some(_lock) = lock(&home.daemon_lock())? else {
+        return Ok(());
+    };
+    log::begin(&home.daemon_log()).map_err(io_error("open", &home.daemon_log()))?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(DaemonError::Runtime)?;
+    let outcome = runtime.block_on(serve(home));
+    if let Err(error) = &outcome {
+        let cause = std::error::Error::source(error).map(ToString::to_string);
+        tracing::error!(%error, cause = cause.unwrap_or_default(), "daemon failed");
+    }
+    // Whatever still reads files may be left behind: it writes nothing.
+    runtime.shutdown_timeout(Duration::from_millis(200));
+    outcome
+}
+
+fn io_error(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> DaemonError {
+    let path = path.to_path_buf();
+    move |source| DaemonError::Io { what, path, source }
+}
+
+fn prepare(home: &Home) -> Result<(), DaemonError> {
+    for folder in [&home.data, &home.state, &home.sockets, &home.store()] {
+        paths::make_private(folder).map_err(io_error("make", folder))?;
+    }
+    Ok(())
+}
+
+/// Takes the lock of the one daemon; none when another one has it.
+fn lock(path: &Path) -> Result<Option<File>, DaemonError> {
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(path)
+        .map_err(io_error("open", path))?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Some(file)),
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+        Err(error) => Err(io_error("lock", path)(error.into())),
+    }
+}
+
+/// Everything that runs, and how it is told to stop.
+struct Running {
+    man: Man,
+    ledger: Ledger,
+    thread: LedgerThread,
+    driver: JoinHandle<()>,
+    stop_driver: watch::Sender<bool>,
+}
+
+async fn serve(home: &Home) -> Result<(), DaemonError> {
+    let mut signals = Signals::new().map_err(DaemonError::Runtime)?;
+    let Running {
+        man,
+        ledger,
+        thread,
+        mut driver,
+        stop_driver,
+    } = start(home)?;
+    let socket = home.socket();
+    let incoming = OwnerOnly::bind(&socket).map_err(io_error("listen at", &socket))?;
+    let asked = Arc::clone(&man.stop);
+    let (stop_serving, stopped) = watch::channel(false);
+    let service = ManServer::new(man)
+        .max_decoding_message_size(REQUEST_BYTES_MAX)
+        .max_encoding_message_size(ANSWER_BYTES_MAX);
+    let mut leaving = stopped.clone();
+    let server = Server::builder()
+        .concurrency_limit_per_connection(CALLS_MAX)
+        .http2_keepalive_interval(Some(Duration::from_secs(60)))
+        .add_service(service)
+        .serve_with_incoming_shutdown(incoming, async move {
+            // The sender lives in this function, which awaits the server.
+            let _ = leaving.wait_for(|stop| *stop).await;
+        });
+    let mut server = tokio::spawn(server);
+    let mut ledger_gone = ledger.watch();
+    tracing::info!(version = nero_model::VERSION, "daemon ready");
+    let failed = loop {
+        tokio::select! {
+            biased;
+            () = signals.next() => break None,
+            () = asked.notified() => break None,
+            _ = &mut driver => break Some("node driver"),
+            _ = &mut server => break Some("server"),
+            changed = ledger_gone.changed() => if changed.is_err() {
+                break Some("ledger");
+            },
+        }
+    };
+    tracing::info!(failed, "daemon stops");
+    // A second signal leaves at once: what was accepted is in the database.
+    let orderly = async {
+        stop_serving.send_replace(true);
+        stop_driver.send_replace(true);
+        if failed != Some("server") {
+            let _ = tokio::time::timeout(STOP_PATIENCE, &mut server).await;
+        }
+        if failed != Some("node driver") {
+            let _ = tokio::time::timeout(STOP_PATIENCE, &mut driver).await;
+        }
+        ledger.stop().await;
+    };
+    tokio::select! {
+        () = orderly => {
+            // The last commit; it is short, and nothing else is left to do.
+            if thread.join().is_err() {
+                tracing::error!("the ledger panicked");
+            }
+        }
+        () = signals.next() => tracing::warn!("leaving at once"),
+    }
+    if let Err(error) = std::fs::remove_file(&socket) {
+        tracing::debug!(%error, "socket not removed");
+    }
+    tracing::info!("daemon ended");
+    match failed {
+        None => Ok(()),
+        Some(part) => Err(DaemonError::Ended { part }),
+    }
+}
+
+fn start(home: &Home) -> Result<Running, DaemonError> {
+    let clock = Clock::system();
+    let (keep, state) =
+        Keep::open(home, clock.now_ms()).map_err(|source: LoadError| DaemonError::Stored {
+            path: home.data.clone(),
+            source: Box::new(source),
+        })?;
+    let deployment = keep.deployment();
+    let inbox = Arc::new(Inbox::default());
+    let listener: Listener = {
+        let inbox = Arc::clone(&inbox);
+        Arc::new(move |_, run| inbox.changed(run))
+    };
+    let (ledger, thread) =
+        Ledger::start(keep, state, clock.clone(), listener).map_err(DaemonError::Runtime)?;
+    let (stop_driver, stop) = watch::channel(false);
+    let settings = Settings {
+        name: LOCAL.to_owned(),
+        store: home.store(),
+        results_fallback: home.data.join("results"),
+        idle: NODE_IDLE,
+        clock: clock.clone(),
+    };
+    let agent = Arc::new(LocalAgent {
+        home: home.clone(),
+        deployment,
+    });
+    let (node, driver) = Node::new(settings, inbox, ledger.clone(), agent, stop);
+    let man = Man {
+        ledger: ledger.clone(),
+        node,
+        home: home.clone(),
+        deployment,
+        started_ms: clock.now_ms(),
+        clock,
+        freezer: Freezer::new(&home.store()),
+        stop: Arc::new(Notify::new()),
+    };
+    Ok(Running {
+        man,
+        ledger,
+        thread,
+        driver: tokio::spawn(driver.run()),
+        stop_driver,
+    })
+}
+
+/// The signals that ask the daemon to leave. The end of a terminal does not.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hangup: Signal,
+}
+
+impl Signals {
+    fn new() -> io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hangup: signal(SignalKind::hangup())?,
+        })
+    }
+
+    async fn next(&mut self) {
+        loop {
+            tokio::select! {
+                _ = self.terminate.recv() => return,
+                _ = self.interrupt.recv() => return,
+                _ = self.hangup.recv() => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! `Add`: experiments from folders and files, all or nothing.
+
+use std::path::{Path, PathBuf};
+
+use nero_wire::v1;
+use nero_wire::v1::add_reply::One;
+use nero_wire::v1::add_reply::one::What as WireWhat;
+
+use super::sources;
+use super::{Man, blocking};
+use crate::core::add::{Merged, Read, Seen, What};
+use crate::failure::Failure;
+use crate::ledger::{self, Decided};
+
+impl Man {
+    /// Adds what is new and updates what changed.
+    pub(super) async fn add(&self, request: v1::AddRequest) -> Result<v1::AddReply, Failure> {
+        if let Some(answer) = self.ledger.answered(&request.request).await? {
+            return Ok(answer);
+        }
+        let paths = canonical(&request.paths)?;
+        if paths.is_empty() {
+            return Err(Failure::usage("nothing to add").hint("name a folder or a YAML file"));
+        }
+        let state = self.ledger.state();
+        let (reads, missing) = blocking(move || {
+            Ok::<_, Failure>((sources::read_paths(&paths)?, sources::missing(&state)))
+        })
+        .await??;
+        if request.dry_run {
+            let state = self.ledger.state();
+            let now_ms = self.clock.now_ms();
+            let merged = sources::merge(&state, &reads, &missing, now_ms)?;
+            return Ok(reply(&reads, &merged));
+        }
+        self.ledger
+            .ask(&request.request, move |state, now_ms| {
+                let merged = sources::merge(state, &reads, &missing, now_ms)?;
+                let answer = reply(&reads, &merged);
+                let mut changes = merged.changes.clone();
+                changes.push(ledger::last(merged.present()));
+                Ok(Decided { answer, changes })
+            })
+            .await
+    }
+}
+
+/// The paths as they are remembered.
+///
+/// # Errors
+/// When one does not exist.
+pub(super) fn canonical(paths: &[String]) -> Result<Vec<PathBuf>, Failure> {
+    paths
+        .iter()
+        .map(|given| {
+            let path = Path::new(given);
+            let found = path.canonicalize().map_err(|error| {
+                Failure::usage(format!("cannot read {given}")).caused_by(&error)
+            })?;
+            // The file of a folder is the folder, however it was named.
+            let of_folder = found
+                .file_name()
+                .is_some_and(|name| name == "neronet.yaml" || name == "config.yaml");
+            Ok(match found.parent() {
+                Some(folder) if of_folder && found.is_file() && first_of(folder) == found => {
+                    folder.to_path_buf()
+                }
+                _ => found,
+            })
+        })
+        .collect()
+}
+
+/// The file that a folder means.
+fn first_of(folder: &Path) -> PathBuf {
+    let native = folder.join("neronet.yaml");
+    if native.exists() {
+        native
+    } else {
+        folder.join("config.yaml")
+    }
+}
+
+fn reply(reads: &[Read], merged: &Merged) -> v1::AddReply {
+    let notes = reads
+        .iter()
+        .flat_map(|read| &read.loaded.notes)
+        .map(|note| match &note.place {
+            Some(place) => format!("{place}: {}", note.text),
+            None => note.text.clone(),
+        })
+        .collect();
+    v1::AddReply {
+        experiments: merged.seen.iter().map(one).collect(),
+        notes,
+        range: merged.range(),
+    }
+}
+
+fn one(seen: &Seen) -> One {
+    let what = match seen.what {
+        What::Added => WireWhat::Added,
+        What::Changed => WireWhat::Changed,
+        What::Same => WireWhat::Same,
+        What::Gone => WireWhat::Gone,
+    };
+    One {
+        experiment: seen.id.0,
+        name: seen.name.clone(),
+        collection: seen.collection.clone(),
+        what: what.into(),
+        changes: seen.changes.clone(),
+        notes: seen.notes.clone(),
+    }
+}

@@ -1,0 +1,86 @@
+//! `List`: what is picked, as it is now.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use nero_wire::v1;
+
+use super::select::{self, Chosen};
+use super::view::{self, Sight};
+use super::{Man, blocking};
+use crate::core::state::State;
+use crate::failure::Failure;
+
+/// How long a call waits at most for ended runs to be settled.
+const SETTLE: Duration = Duration::from_secs(5);
+
+impl Man {
+    /// What is picked.
+    pub(super) async fn list(&self, request: v1::ListRequest) -> Result<v1::ListReply, Failure> {
+        let zone = request
+            .selection
+            .as_ref()
+            .map_or(jiff::tz::TimeZone::UTC, |given| {
+                select::zone(&given.zone, given.utc_offset_s)
+            });
+        let now_ms = self.clock.now_ms();
+        let selection = select::read(request.selection, "all", now_ms)?;
+        let mut notes = Vec::new();
+        if selection.asks_tmod() {
+            notes = self.read_all_sources_again().await?;
+        }
+        if request.settle {
+            let first = selection.clone();
+            let state = self.ledger.state();
+            let chosen = blocking(move || first.choose(&state)).await??.0;
+            self.settle(&chosen).await;
+        }
+        let state = self.ledger.state();
+        let node = self.node.now();
+        blocking(move || {
+            let (chosen, picked) = selection.choose(&state)?;
+            let sight = Sight::new(&state, node, zone, now_ms);
+            let experiments = views(&chosen, &sight);
+            notes.extend(picked.notes);
+            Ok(v1::ListReply {
+                experiments,
+                notes,
+                nothing_set_up: state.experiments.len() == 0,
+            })
+        })
+        .await?
+    }
+
+    /// Waits until what ended of these is settled; not longer than is bearable.
+    pub(super) async fn settle(&self, chosen: &[Chosen]) {
+        let mut states = self.ledger.watch();
+        let settled = async {
+            loop {
+                let state = Arc::clone(&states.borrow_and_update());
+                if all_settled(&state, chosen) || states.changed().await.is_err() {
+                    return;
+                }
+            }
+        };
+        // Whatever is not settled by then is shown as it is.
+        let _ = tokio::time::timeout(SETTLE, settled).await;
+    }
+}
+
+fn all_settled(state: &State, chosen: &[Chosen]) -> bool {
+    chosen
+        .iter()
+        .filter_map(|chosen| chosen.of(state.experiment(chosen.id)?))
+        .all(view::settled)
+}
+
+/// The views of what was chosen.
+pub(super) fn views(chosen: &[Chosen], sight: &Sight<'_>) -> Vec<v1::ExperimentView> {
+    chosen
+        .iter()
+        .filter_map(|chosen| {
+            let experiment = sight.state.experiment(chosen.id)?;
+            Some(view::experiment(experiment, chosen.of(experiment), sight))
+        })
+        .collect()
+}

@@ -1,0 +1,274 @@
+//! `Logs`: what a run printed, by offset; from its node, else from the copy
+//! that came home.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nero_model::RunId;
+use nero_model::paths::run::{STDERR, STDOUT};
+use nero_wire::v1;
+use nero_wire::v1::mum_client::MumClient;
+use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
+
+use super::select;
+use super::{Man, Sink};
+use crate::core::run::Run;
+use crate::failure::Failure;
+
+/// How long the node may take to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Before the node is asked again, when it went away within a log.
+const BETWEEN: Duration = Duration::from_millis(300);
+/// Bytes of one message from a copy.
+const CHUNK: usize = 128 * 1024;
+
+/// Where a reader stands.
+struct Place {
+    request: v1::ReadLogRequest,
+    told: bool,
+}
+
+enum Read {
+    /// To its end.
+    Done,
+    /// The client left.
+    Left,
+    /// The node went away; what was read stays read.
+    Lost(tonic::Status),
+}
+
+impl Man {
+    /// Streams a log.
+    pub(super) async fn logs(
+        &self,
+        request: v1::LogsRequest,
+        sink: Sink<v1::LogChunk>,
+    ) -> Result<(), Failure> {
+        let state = self.ledger.state();
+        let chosen = select::one(&state, &request.what, self.clock.now_ms())?;
+        let run = state
+            .experiment(chosen.id)
+            .and_then(|experiment| chosen.of(experiment))
+            .ok_or_else(|| {
+                Failure::failed(format!("{} has never run", request.what))
+                    .hint(format!("neroman start {}", chosen.id))
+            })?;
+        let id = run.made.id;
+        if !self.await_start(id, request.follow).await? {
+            let notice = format!("{id} has printed nothing: it was not started");
+            let _ = sink.send(Ok(end(&notice))).await;
+            return Ok(());
+        }
+        let run_ref = v1::RunRef {
+            token: run.made.token.to_vec(),
+            experiment: id.experiment.0,
+            number: id.number,
+        };
+        let mut place = Place {
+            request: v1::ReadLogRequest {
+                run: Some(run_ref),
+                incarnation: 0,
+                stderr: request.stderr,
+                offset: if request.use_offset {
+                    request.offset
+                } else {
+                    0
+                },
+                max_bytes: 0,
+                follow: request.follow,
+                last_lines: if request.use_offset { 0 } else { request.lines },
+            },
+            told: false,
+        };
+        loop {
+            let read = match self.node.channel(PATIENCE).await {
+                Ok(channel) => from_node(MumClient::new(channel), &mut place, &sink).await,
+                Err(failure) => Read::Lost(failure.into()),
+            };
+            let status = match read {
+                Read::Done | Read::Left => return Ok(()),
+                Read::Lost(status) => status,
+            };
+            let live = self
+                .ledger
+                .state()
+                .run(id)
+                .is_some_and(|run| run.phase().is_live());
+            if live && request.follow && retry(&status) {
+                tokio::time::sleep(BETWEEN).await;
+                continue;
+            }
+            return self.from_copy(id, &place, &status, &sink).await;
+        }
+    }
+
+    /// Waits for the start of a run that is followed. Whether there is a log.
+    async fn await_start(&self, id: RunId, follow: bool) -> Result<bool, Failure> {
+        let mut states = self.ledger.watch();
+        loop {
+            let state = Arc::clone(&states.borrow_and_update());
+            let Some(run) = state.run(id) else {
+                return Ok(false);
+            };
+            if run.started_ms().is_some() {
+                return Ok(true);
+            }
+            if !follow || run.phase().is_end() {
+                return Ok(false);
+            }
+            states
+                .changed()
+                .await
+                .map_err(|_| Failure::daemon("the daemon is leaving"))?;
+        }
+    }
+
+    /// What came home of a log, from where the reader stands.
+    async fn from_copy(
+        &self,
+        id: RunId,
+        place: &Place,
+        status: &tonic::Status,
+        sink: &Sink<v1::LogChunk>,
+    ) -> Result<(), Failure> {
+        let state = self.ledger.state();
+        let away = || Failure::node("the log lies on node local").status(status);
+        let path = state
+            .run(id)
+            .and_then(|run| copy_of(run, place.request.stderr))
+            .ok_or_else(away)?;
+        let Ok(mut file) = tokio::fs::File::open(&path).await else {
+            return Err(away());
+        };
+        let notice = v1::LogChunk {
+            notice: "node local does not answer; this is what came home".to_owned(),
+            ..v1::LogChunk::default()
+        };
+        if sink.send(Ok(notice)).await.is_err() {
+            return Ok(());
+        }
+        let unreadable =
+            |error| Failure::failed(format!("cannot read {}", path.display())).caused_by(&error);
+        let length = file.metadata().await.map_err(unreadable)?.len();
+        let mut offset = match u64::try_from(place.request.offset) {
+            Ok(offset) => offset.min(length),
+            Err(_) => length.saturating_sub(place.request.offset.unsigned_abs()),
+        };
+        if place.request.last_lines > 0 && !place.told {
+            offset = last_lines(&mut file, length, place.request.last_lines)
+                .await
+                .map_err(unreadable)?;
+        }
+        file.seek(std::io::SeekFrom::Start(offset))
+            .await
+            .map_err(unreadable)?;
+        loop {
+            let mut data = vec![0; CHUNK];
+            let count = file.read(&mut data).await.map_err(unreadable)?;
+            if count == 0 {
+                let _ = sink.send(Ok(end(""))).await;
+                return Ok(());
+            }
+            data.truncate(count);
+            let chunk = v1::LogChunk {
+                offset,
+                data,
+                ..v1::LogChunk::default()
+            };
+            offset += count as u64;
+            if sink.send(Ok(chunk)).await.is_err() {
+                return Ok(());
+            }
+        }
+    }
+}
+
+fn end(notice: &str) -> v1::LogChunk {
+    v1::LogChunk {
+        notice: notice.to_owned(),
+        end: true,
+        ..v1::LogChunk::default()
+    }
+}
+
+/// Whether asking again may help.
+fn retry(status: &tonic::Status) -> bool {
+    !matches!(
+        status.code(),
+        tonic::Code::NotFound | tonic::Code::InvalidArgument | tonic::Code::Unimplemented
+    )
+}
+
+async fn from_node(
+    mut client: MumClient<tonic::transport::Channel>,
+    place: &mut Place,
+    sink: &Sink<v1::LogChunk>,
+) -> Read {
+    let mut parts = match client.read_log(place.request.clone()).await {
+        Ok(reply) => reply.into_inner(),
+        Err(status) => return Read::Lost(status),
+    };
+    loop {
+        let part = match parts.message().await {
+            Ok(Some(part)) => part,
+            // A stream that ends has said everything.
+            Ok(None) => {
+                let _ = sink.send(Ok(end(""))).await;
+                return Read::Done;
+            }
+            Err(status) => return Read::Lost(status),
+        };
+        let next = part.offset + part.data.len() as u64;
+        place.request.offset = i64::try_from(next).unwrap_or(i64::MAX);
+        place.request.last_lines = 0;
+        place.told = true;
+        let chunk = v1::LogChunk {
+            offset: part.offset,
+            data: part.data,
+            notice: if part.truncated {
+                "the job truncated its log".to_owned()
+            } else {
+                String::new()
+            },
+            end: part.end,
+        };
+        let over = chunk.end;
+        if sink.send(Ok(chunk)).await.is_err() {
+            return Read::Left;
+        }
+        if over {
+            return Read::Done;
+        }
+    }
+}
+
+/// The copy of a log in the results of a run.
+pub(super) fn copy_of(run: &Run, stderr: bool) -> Option<PathBuf> {
+    let folder = run.desk.results.folder();
+    let name = if stderr { STDERR } else { STDOUT };
+    (!folder.is_empty()).then(|| PathBuf::from(folder).join(name))
+}
+
+/// Offset of the last lines of a file.
+async fn last_lines(file: &mut tokio::fs::File, length: u64, wanted: u64) -> std::io::Result<u64> {
+    let (mut from, mut found) = (length, 0);
+    while from > 0 {
+        let size = from.min(CHUNK as u64);
+        from -= size;
+        let mut data = vec![0; size as usize];
+        file.seek(std::io::SeekFrom::Start(from)).await?;
+        file.read_exact(&mut data).await?;
+        for (index, byte) in data.iter().enumerate().rev() {
+            let at = from + index as u64;
+            // The line feed at the very end closes the last line.
+            if *byte == b'\n' && at + 1 != length {
+                found += 1;
+                if found == wanted {
+                    return Ok(at + 1);
+                }
+            }
+        }
+    }
+    Ok(0)
+}

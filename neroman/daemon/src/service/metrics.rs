@@ -1,0 +1,97 @@
+//! `Metrics`: the points of series.
+
+use nero_model::RunId;
+use nero_store::{RunKey, SeriesReader};
+use nero_wire::v1;
+use nero_wire::v1::metrics_reply::Series;
+
+use super::select;
+use super::{Man, blocking};
+use crate::failure::Failure;
+
+/// Points of one answer; more are asked for in parts.
+const POINTS_MAX: usize = 20_000_000;
+
+impl Man {
+    /// The series of what is picked.
+    pub(super) async fn metrics(
+        &self,
+        request: v1::MetricsRequest,
+    ) -> Result<v1::MetricsReply, Failure> {
+        let selection = select::read(request.selection, "", self.clock.now_ms())?;
+        let state = self.ledger.state();
+        let first = selection.clone();
+        let (chosen, picked) = blocking(move || first.choose(&state)).await??;
+        self.settle(&chosen).await;
+        let state = self.ledger.state();
+        let runs: Vec<RunId> = chosen
+            .iter()
+            .filter_map(|chosen| chosen.of(state.experiment(chosen.id)?))
+            .map(|run| run.made.id)
+            .collect();
+        let keys = self.ledger.keys(runs).await?;
+        let folded: Vec<(RunId, RunKey, u64)> = keys
+            .into_iter()
+            .map(|(id, key)| {
+                let folded = state.run(id).map_or(0, |run| run.journal.folded_points);
+                (id, key, folded)
+            })
+            .collect();
+        let (home, names) = (self.home.clone(), request.names);
+        let series = blocking(move || {
+            let reader = SeriesReader::open(&home).map_err(|error| unreadable(&error))?;
+            read(&reader, &folded, &names)
+        })
+        .await??;
+        let mut notes = picked.notes;
+        if series.is_empty() {
+            notes.push("no metric was printed".to_owned());
+        }
+        Ok(v1::MetricsReply { series, notes })
+    }
+}
+
+fn unreadable(error: &nero_store::StoreError) -> Failure {
+    let failure = Failure::failed("the metrics cannot be read").caused_by(error);
+    match error.hint() {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
+}
+
+fn read(
+    reader: &SeriesReader,
+    runs: &[(RunId, RunKey, u64)],
+    names: &[String],
+) -> Result<Vec<Series>, Failure> {
+    let mut found = Vec::new();
+    let mut count = 0;
+    for (id, key, folded) in runs {
+        let all = reader.read(*key).map_err(|error| unreadable(&error))?;
+        for (series, points) in all {
+            let wanted = names.is_empty()
+                || names.iter().any(|name| {
+                    *name == series.name || nero_expr::same_loosely(name, &series.name)
+                });
+            if !wanted {
+                continue;
+            }
+            count += points.len();
+            if count > POINTS_MAX {
+                return Err(Failure::usage("these are too many points for one answer")
+                    .hint("select fewer runs, or name the metrics"));
+            }
+            found.push(Series {
+                experiment: id.experiment.0,
+                run: id.number,
+                name: series.name,
+                steps: points.iter().map(|point| point.step).collect(),
+                values: points.iter().map(|point| point.value).collect(),
+                times_ms: points.iter().map(|point| point.time_ms).collect(),
+                generation: points.iter().map(|point| point.generation).collect(),
+                folded: *folded,
+            });
+        }
+    }
+    Ok(found)
+}

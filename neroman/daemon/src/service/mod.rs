@@ -1,0 +1,237 @@
+//! The gRPC edge: one file per call. Wire types end here.
+
+mod abort;
+mod add;
+mod admin;
+mod list;
+mod logs;
+mod metrics;
+mod nodes;
+mod paths;
+mod rules;
+mod select;
+mod show;
+mod sources;
+mod start;
+mod view;
+mod wait;
+mod watch;
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use nero_model::{DeploymentId, Home};
+use nero_wire::{hello, v1};
+use tokio::sync::{Notify, mpsc};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status};
+
+use crate::clock::Clock;
+use crate::failure::Failure;
+use crate::ledger::Ledger;
+use crate::node::Node;
+use crate::outside::Freezer;
+
+/// The service of the daemon. Cheap to clone: every call has its own.
+#[derive(Clone, Debug)]
+pub(crate) struct Man {
+    pub ledger: Ledger,
+    pub node: Node,
+    pub home: Home,
+    pub deployment: DeploymentId,
+    pub clock: Clock,
+    pub freezer: Freezer,
+    pub started_ms: i64,
+    /// Rung by `DaemonStop`.
+    pub stop: Arc<Notify>,
+}
+
+/// Messages of a stream that wait for a slow client; it then waits for itself
+/// alone.
+const STREAM_MAILBOX: usize = 8;
+
+type Streamed<T> = Pin<Box<dyn tokio_stream::Stream<Item = Result<T, Status>> + Send>>;
+/// Where a streaming call puts what it says.
+pub(crate) type Sink<T> = mpsc::Sender<Result<T, Status>>;
+
+/// Runs a streaming call in a task of its own; it ends when the client leaves.
+fn streamed<T, F>(make: impl FnOnce(Sink<T>) -> F) -> Response<Streamed<T>>
+where
+    T: Send + 'static,
+    F: Future<Output = Result<(), Failure>> + Send + 'static,
+{
+    let (tx, rx) = mpsc::channel(STREAM_MAILBOX);
+    let left = tx.clone();
+    let work = make(tx);
+    tokio::spawn(async move {
+        let failed = left.clone();
+        tokio::select! {
+            done = work => if let Err(failure) = done {
+                // A client that left does not hear why.
+                let _ = failed.send(Err(failure.into())).await;
+            },
+            () = left.closed() => {}
+        }
+    });
+    Response::new(Box::pin(ReceiverStream::new(rx)))
+}
+
+fn answer<T>(result: Result<T, Failure>) -> Result<Response<T>, Status> {
+    result.map(Response::new).map_err(Status::from)
+}
+
+#[tonic::async_trait]
+impl v1::man_server::Man for Man {
+    async fn greet(&self, request: Request<v1::Hello>) -> Result<Response<v1::Hello>, Status> {
+        let said = hello::check(request.get_ref(), v1::Role::Client, None);
+        answer(
+            said.map(|_| self.hello())
+                .map_err(|error| Failure::daemon("cannot speak to this client").caused_by(&error)),
+        )
+    }
+
+    async fn add(
+        &self,
+        request: Request<v1::AddRequest>,
+    ) -> Result<Response<v1::AddReply>, Status> {
+        answer(self.add(request.into_inner()).await)
+    }
+
+    async fn list(
+        &self,
+        request: Request<v1::ListRequest>,
+    ) -> Result<Response<v1::ListReply>, Status> {
+        answer(self.list(request.into_inner()).await)
+    }
+
+    async fn show(
+        &self,
+        request: Request<v1::ShowRequest>,
+    ) -> Result<Response<v1::ShowReply>, Status> {
+        answer(self.show(request.into_inner()).await)
+    }
+
+    async fn start(
+        &self,
+        request: Request<v1::StartRequest>,
+    ) -> Result<Response<v1::StartReply>, Status> {
+        answer(self.start(request.into_inner()).await)
+    }
+
+    async fn abort(
+        &self,
+        request: Request<v1::AbortRequest>,
+    ) -> Result<Response<v1::AbortReply>, Status> {
+        answer(self.abort(request.into_inner()).await)
+    }
+
+    type WaitStream = Streamed<v1::WaitEvent>;
+
+    async fn wait(
+        &self,
+        request: Request<v1::WaitRequest>,
+    ) -> Result<Response<Self::WaitStream>, Status> {
+        let man = self.clone();
+        Ok(streamed(|sink| async move {
+            man.wait(request.into_inner(), sink).await
+        }))
+    }
+
+    type WatchStream = Streamed<v1::WatchEvent>;
+
+    async fn watch(
+        &self,
+        request: Request<v1::WatchRequest>,
+    ) -> Result<Response<Self::WatchStream>, Status> {
+        let man = self.clone();
+        Ok(streamed(|sink| async move {
+            man.watch(request.into_inner(), sink).await
+        }))
+    }
+
+    type LogsStream = Streamed<v1::LogChunk>;
+
+    async fn logs(
+        &self,
+        request: Request<v1::LogsRequest>,
+    ) -> Result<Response<Self::LogsStream>, Status> {
+        let man = self.clone();
+        Ok(streamed(|sink| async move {
+            man.logs(request.into_inner(), sink).await
+        }))
+    }
+
+    async fn metrics(
+        &self,
+        request: Request<v1::MetricsRequest>,
+    ) -> Result<Response<v1::MetricsReply>, Status> {
+        answer(self.metrics(request.into_inner()).await)
+    }
+
+    async fn paths(
+        &self,
+        request: Request<v1::PathsRequest>,
+    ) -> Result<Response<v1::PathsReply>, Status> {
+        answer(self.paths(request.into_inner()).await)
+    }
+
+    async fn rule_list(
+        &self,
+        request: Request<v1::RuleListRequest>,
+    ) -> Result<Response<v1::RuleListReply>, Status> {
+        answer(self.rule_list(request.into_inner()).await)
+    }
+
+    async fn rule_add(
+        &self,
+        request: Request<v1::RuleAddRequest>,
+    ) -> Result<Response<v1::RuleChangeReply>, Status> {
+        answer(self.rule_add(request.into_inner()).await)
+    }
+
+    async fn rule_remove(
+        &self,
+        request: Request<v1::RuleRemoveRequest>,
+    ) -> Result<Response<v1::RuleChangeReply>, Status> {
+        answer(self.rule_remove(request.into_inner()).await)
+    }
+
+    async fn nodes(
+        &self,
+        _: Request<v1::NodesRequest>,
+    ) -> Result<Response<v1::NodesReply>, Status> {
+        let nodes = self.nodes();
+        Ok(Response::new(v1::NodesReply { nodes }))
+    }
+
+    async fn daemon_status(
+        &self,
+        _: Request<v1::DaemonStatusRequest>,
+    ) -> Result<Response<v1::DaemonStatusReply>, Status> {
+        Ok(Response::new(self.daemon_status()))
+    }
+
+    async fn daemon_stop(
+        &self,
+        _: Request<v1::DaemonStopRequest>,
+    ) -> Result<Response<v1::DaemonStopReply>, Status> {
+        self.stop.notify_one();
+        Ok(Response::new(v1::DaemonStopReply {}))
+    }
+}
+
+impl Man {
+    fn hello(&self) -> v1::Hello {
+        hello::own(v1::Role::Neroman, "", Some(self.deployment))
+    }
+}
+
+/// Work that takes a while and never waits: reading files, looking at many
+/// experiments.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Failure> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|error| Failure::bug("a step of this command ended early").caused_by(&error))
+}

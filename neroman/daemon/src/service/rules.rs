@@ -1,0 +1,210 @@
+//! `RuleList`, `RuleAdd`, `RuleRemove`.
+
+use nero_expr::{Expr, ParseContext};
+use nero_wire::v1;
+use nero_wire::v1::rule_change_reply::One;
+
+use super::select;
+use super::{Man, blocking};
+use crate::core::change::Rule;
+use crate::core::experiment::Experiment;
+use crate::core::rules::{self, Removed};
+use crate::core::run::Run;
+use crate::core::state::State;
+use crate::failure::Failure;
+use crate::ledger::Decided;
+use crate::spec;
+
+impl Man {
+    /// The rules of what is picked, and what they did.
+    pub(super) async fn rule_list(
+        &self,
+        request: v1::RuleListRequest,
+    ) -> Result<v1::RuleListReply, Failure> {
+        let selection = select::read(request.selection, "all", self.clock.now_ms())?;
+        let state = self.ledger.state();
+        blocking(move || {
+            let (chosen, picked) = selection.choose(&state)?;
+            let rules = chosen
+                .iter()
+                .filter_map(|chosen| {
+                    let experiment = state.experiment(chosen.id)?;
+                    Some(states(&state, experiment, chosen.of(experiment)))
+                })
+                .flatten()
+                .collect();
+            Ok(v1::RuleListReply {
+                rules,
+                notes: picked.notes,
+            })
+        })
+        .await?
+    }
+
+    /// Adds a rule to what is picked, live runs too.
+    pub(super) async fn rule_add(
+        &self,
+        request: v1::RuleAddRequest,
+    ) -> Result<v1::RuleChangeReply, Failure> {
+        if let Some(answer) = self.ledger.answered(&request.request).await? {
+            return Ok(answer);
+        }
+        let now_ms = self.clock.now_ms();
+        match request.action.as_str() {
+            "abort" | "warn" | "notify" => {}
+            other => {
+                return Err(
+                    Failure::usage(format!("not built yet: the action `{other}`"))
+                        .hint("abort, warn or notify"),
+                );
+            }
+        }
+        let given = request.selection.clone().unwrap_or_default();
+        let zone = select::zone(&given.zone, given.utc_offset_s);
+        let context = ParseContext::new(now_ms, zone).standing();
+        let text = Expr::parse(&request.text, &context)
+            .map_err(|error| {
+                Failure::usage(format!("`{}` is no rule: {error}", request.text))
+                    .report(error.render(&request.text))
+            })?
+            .canonical();
+        let selection = select::read(request.selection, "", now_ms)?;
+        let state = self.ledger.state();
+        let (ids, picked) = blocking(move || selection.experiments(&state)).await??;
+        let (action, author) = (request.action, request.author);
+        self.ledger
+            .ask(&request.request, move |state, _| {
+                let (rule, changes) = rules::add(state, &ids, &action, &text, &author);
+                let changed = ids
+                    .iter()
+                    .map(|id| One {
+                        experiment: id.0,
+                        rule,
+                        note: text.clone(),
+                    })
+                    .collect();
+                Ok(Decided {
+                    answer: v1::RuleChangeReply {
+                        changed,
+                        notes: picked.notes,
+                    },
+                    changes,
+                })
+            })
+            .await
+    }
+
+    /// Takes a rule away from what is picked, live runs too.
+    pub(super) async fn rule_remove(
+        &self,
+        request: v1::RuleRemoveRequest,
+    ) -> Result<v1::RuleChangeReply, Failure> {
+        if let Some(answer) = self.ledger.answered(&request.request).await? {
+            return Ok(answer);
+        }
+        let selection = select::read(request.selection, "all", self.clock.now_ms())?;
+        let state = self.ledger.state();
+        let (ids, picked) = blocking(move || selection.experiments(&state)).await??;
+        let rule = request.rule;
+        self.ledger
+            .ask(&request.request, move |state, _| {
+                if !state.rules.contains_key(&rule) {
+                    return Err(Failure::usage(format!("there is no rule {rule}"))
+                        .hint("`neroman rule list` shows their numbers"));
+                }
+                let mut changes = Vec::new();
+                let mut changed = Vec::new();
+                for experiment in ids.iter().filter_map(|id| state.experiment(*id)) {
+                    let (removed, more) = rules::remove(experiment, rule);
+                    changes.extend(more);
+                    let note = match removed {
+                        Removed::NotThere => continue,
+                        Removed::Gone => "",
+                        Removed::FromRunOnly => {
+                            "its definition still has it: later runs take it again"
+                        }
+                    };
+                    changed.push(One {
+                        experiment: experiment.id.0,
+                        rule,
+                        note: note.to_owned(),
+                    });
+                }
+                if changed.is_empty() {
+                    return Err(Failure::failed(format!(
+                        "no experiment that was picked has rule {rule}"
+                    )));
+                }
+                Ok(Decided {
+                    answer: v1::RuleChangeReply {
+                        changed,
+                        notes: picked.notes,
+                    },
+                    changes,
+                })
+            })
+            .await
+    }
+}
+
+/// The rules of one experiment: those in force in the run, or those that the
+/// next run will take.
+pub(super) fn states(
+    state: &State,
+    experiment: &Experiment,
+    run: Option<&Run>,
+) -> Vec<v1::RuleState> {
+    let Some(run) = run else {
+        let mut fresh: Vec<Rule> = Vec::new();
+        let ids = crate::core::start::rules(state, experiment, &mut fresh);
+        return ids
+            .iter()
+            .filter_map(|id| {
+                let known = state.rules.get(id).map(|rule| &**rule);
+                let new = fresh.iter().find(|rule| rule.id == *id);
+                // The number of a rule that no run has is not given yet.
+                known.map(spec::rule).or_else(|| {
+                    new.map(|rule| v1::Rule {
+                        id: 0,
+                        ..spec::rule(rule)
+                    })
+                })
+            })
+            .map(|rule| v1::RuleState {
+                rule: Some(rule),
+                experiment: experiment.id.0,
+                ..v1::RuleState::default()
+            })
+            .collect();
+    };
+    run.rules
+        .iter()
+        .filter_map(|id| state.rules.get(id))
+        .map(|rule| of_run(rule, experiment, run))
+        .collect()
+}
+
+fn of_run(rule: &Rule, experiment: &Experiment, run: &Run) -> v1::RuleState {
+    let mut shown = v1::RuleState {
+        rule: Some(spec::rule(rule)),
+        experiment: experiment.id.0,
+        ..v1::RuleState::default()
+    };
+    if let Some(facts) = run.journal.rules.get(&rule.id) {
+        shown.fired = facts.fired;
+        shown.last_values = facts.last_values.clone();
+        shown.last_fired_ms = facts.last_fired_ms;
+        shown.bound = facts
+            .bound
+            .iter()
+            .map(|(written, exact)| format!("{written} → {exact}"))
+            .collect();
+        shown.problem = facts.problem.clone();
+    }
+    if let Some((version, why)) = &run.journal.rules_refused {
+        if *version == run.desk.rules_version && shown.problem.is_empty() {
+            shown.problem = format!("the run refused these rules: {why}");
+        }
+    }
+    shown
+}

@@ -1,0 +1,160 @@
+//! From the text of a selection to what it picks.
+
+use jiff::tz::TimeZone;
+use nero_expr::{Fact, ParseContext};
+use nero_model::ExperimentId;
+use nero_selector::{Picked, Selector, SelectorError};
+use nero_wire::v1;
+
+use crate::core::experiment::Experiment;
+use crate::core::pick::Rows;
+use crate::core::run::Run;
+use crate::core::state::State;
+use crate::failure::Failure;
+
+/// A selection that was read and not looked up yet.
+#[derive(Clone, Debug)]
+pub(super) struct Selection {
+    text: String,
+    selector: Selector,
+    now_ms: i64,
+}
+
+/// One experiment that was picked, with the run that is meant.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Chosen {
+    pub id: ExperimentId,
+    /// The run that was named, else none: the newest.
+    pub run: Option<u32>,
+}
+
+impl Chosen {
+    /// The run that is meant.
+    pub(super) fn of<'a>(&self, experiment: &'a Experiment) -> Option<&'a Run> {
+        match self.run {
+            Some(number) => experiment.run(number),
+            None => experiment.newest(),
+        }
+    }
+}
+
+/// The zone of whoever types; UTC when it names none.
+pub(super) fn zone(name: &str, utc_offset_s: u32) -> TimeZone {
+    TimeZone::get(name).unwrap_or_else(|_| {
+        jiff::tz::Offset::from_seconds(i32::try_from(utc_offset_s).unwrap_or(0))
+            .map_or(TimeZone::UTC, TimeZone::fixed)
+    })
+}
+
+/// Reads a selection; an empty text is `empty`.
+///
+/// # Errors
+/// When it is no selector, with the place.
+pub(super) fn read(
+    selection: Option<v1::Selection>,
+    empty: &str,
+    now_ms: i64,
+) -> Result<Selection, Failure> {
+    let given = selection.unwrap_or_default();
+    let text = match given.text.trim() {
+        "" => empty.to_owned(),
+        text => text.to_owned(),
+    };
+    if text.is_empty() {
+        return Err(Failure::usage("nothing is selected")
+            .hint("name experiments, for example 1-3, crashed, or all"));
+    }
+    let context = ParseContext::new(now_ms, zone(&given.zone, given.utc_offset_s));
+    let selector = Selector::parse(&text, &context).map_err(|error| bad(&text, &error))?;
+    Ok(Selection {
+        text,
+        selector,
+        now_ms,
+    })
+}
+
+impl Selection {
+    /// Whether sources have to be read again before this is looked up.
+    pub(super) fn asks_tmod(&self) -> bool {
+        self.selector.uses_fact(Fact::Tmod)
+    }
+
+    /// Looks it up.
+    ///
+    /// # Errors
+    /// When an id, a range or a name picks nothing, or an expression is wrong.
+    pub(super) fn pick(&self, state: &State) -> Result<Picked, Failure> {
+        let rows = Rows::of(state, self.now_ms);
+        self.selector
+            .pick(&rows)
+            .map_err(|error| bad(&self.text, &error))
+    }
+
+    /// Looks it up where runs make sense.
+    ///
+    /// # Errors
+    /// See [`Selection::pick`].
+    pub(super) fn choose(&self, state: &State) -> Result<(Vec<Chosen>, Picked), Failure> {
+        let picked = self.pick(state)?;
+        let mut chosen: Vec<Chosen> = picked
+            .ids
+            .iter()
+            .map(|id| Chosen {
+                id: ExperimentId(*id),
+                run: None,
+            })
+            .collect();
+        chosen.extend(picked.runs.iter().map(|run| Chosen {
+            id: ExperimentId(run.id),
+            run: Some(run.attempt),
+        }));
+        chosen.sort_by_key(|chosen| (chosen.id, chosen.run));
+        Ok((chosen, picked))
+    }
+
+    /// Looks it up where only experiments make sense.
+    ///
+    /// # Errors
+    /// Also when a run was named.
+    pub(super) fn experiments(
+        &self,
+        state: &State,
+    ) -> Result<(Vec<ExperimentId>, Picked), Failure> {
+        let picked = self
+            .pick(state)?
+            .without_runs()
+            .map_err(|error| bad(&self.text, &error))?;
+        let ids = picked.ids.iter().map(|id| ExperimentId(*id)).collect();
+        Ok((ids, picked))
+    }
+}
+
+fn bad(text: &str, error: &SelectorError) -> Failure {
+    let failure = Failure::usage(format!("`{text}` cannot be selected: {}", error.message))
+        .report(error.render(text));
+    match &error.hint {
+        Some(hint) => failure.hint(hint.clone()),
+        None => failure,
+    }
+}
+
+/// One experiment or run that is named: `144`, `144.2`, or a name.
+///
+/// # Errors
+/// When it picks nothing, or several.
+pub(super) fn one(state: &State, what: &str, now_ms: i64) -> Result<Chosen, Failure> {
+    let selection = v1::Selection {
+        text: what.to_owned(),
+        ..v1::Selection::default()
+    };
+    let (chosen, _) = read(Some(selection), "", now_ms)?.choose(state)?;
+    match chosen.as_slice() {
+        [one] => Ok(one.clone()),
+        [] => Err(Failure::usage(format!("`{what}` picks nothing"))),
+        [first, ..] => Err(Failure::usage(format!(
+            "`{what}` picks {} experiments, and one is needed here",
+            chosen.len()
+        ))
+        .hint(format!("for example {}", first.id))),
+    }
+}

@@ -1,0 +1,257 @@
+//! `Show`: everything about one experiment or run.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use nero_wire::v1;
+use nero_wire::v1::mum_client::MumClient;
+use prost::Message as _;
+
+use super::Man;
+use super::logs::copy_of;
+use super::select;
+use super::view::{self, Sight};
+use crate::core::experiment::Experiment;
+use crate::core::run::{Results, Run};
+use crate::failure::Failure;
+use crate::spec;
+
+/// Bytes of the last lines that are shown.
+const TAIL_BYTES: u64 = 8 * 1024;
+/// How long the node may take for them; they are a convenience.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+impl Man {
+    /// Everything about one.
+    pub(super) async fn show(&self, request: v1::ShowRequest) -> Result<v1::ShowReply, Failure> {
+        let now_ms = self.clock.now_ms();
+        let zone = select::zone(&request.zone, 0);
+        let chosen = select::one(&self.ledger.state(), &request.what, now_ms)?;
+        self.settle(std::slice::from_ref(&chosen)).await;
+        let state = self.ledger.state();
+        let experiment = state
+            .experiment(chosen.id)
+            .ok_or_else(|| Failure::usage(format!("`{}` picks nothing", request.what)))?;
+        let run = chosen.of(experiment);
+        let definition = &experiment.definition;
+        let sight = Sight::new(&state, self.node.now(), zone.clone(), now_ms);
+        let mut reply = v1::ShowReply {
+            experiment: Some(view::experiment(experiment, run, &sight)),
+            run: run.map(|run| run_view(run, now_ms)),
+            runs: experiment
+                .runs
+                .iter()
+                .map(|run| run_view(run, now_ms))
+                .collect(),
+            argv: definition.argv.clone(),
+            resources: Some(v1::Resources {
+                cpus: definition.resources.cpus,
+                memory_bytes: definition.resources.memory_bytes.unwrap_or(0),
+                time_ms: definition.resources.time_ms.unwrap_or(0),
+            }),
+            rules: super::rules::states(&state, experiment, run),
+            notes: definition.notes.clone(),
+            ..v1::ShowReply::default()
+        };
+        reply.history = self.history(experiment, &zone).await?;
+        if experiment.changed() {
+            reply
+                .notes
+                .push("its definition is newer than its newest run".to_owned());
+        }
+        if let Some(run) = run {
+            self.show_run(run, &mut reply).await?;
+        }
+        Ok(reply)
+    }
+
+    async fn show_run(&self, run: &Run, reply: &mut v1::ShowReply) -> Result<(), Failure> {
+        for (_, encoded) in self.ledger.specs(vec![run.made.id]).await? {
+            let spec = v1::RunSpec::decode(encoded.as_slice()).map_err(|error| {
+                Failure::bug(format!("the spec of {} cannot be read", run.made.id))
+                    .caused_by(&error)
+            })?;
+            reply.argv = spec.argv;
+            reply.env = spec::masked(&spec.env);
+            reply.resources = spec.resources;
+            reply.outputs = spec.outputs;
+        }
+        reply.tree = run.made.tree.clone();
+        reply.git = run.made.git.clone();
+        reply.facts = facts(run);
+        reply.work = super::paths::work_folder(&self.node_paths(), run);
+        if let Some(exit) = run.exit() {
+            reply.user_cpu_s = exit.user_cpu_us as f64 / 1e6;
+            reply.system_cpu_s = exit.system_cpu_us as f64 / 1e6;
+            reply.peak_rss_bytes = exit.peak_rss_bytes;
+        } else if let Some(sample) = &run.journal.sample {
+            reply.user_cpu_s = sample.cpu_ms as f64 / 1e3;
+            reply.peak_rss_bytes = sample.peak_rss_bytes;
+        }
+        if let Results::Done { notes, .. } = &run.desk.results {
+            reply.notes.extend(notes.iter().cloned());
+        }
+        if run.started_ms().is_some() {
+            reply.stdout_tail = self.tail(run, false).await;
+            reply.stderr_tail = self.tail(run, true).await;
+        }
+        Ok(())
+    }
+
+    /// The end of a log; empty when nobody has it.
+    async fn tail(&self, run: &Run, stderr: bool) -> Vec<u8> {
+        if let Some(path) = copy_of(run, stderr).filter(|_| run.desk.results.settled()) {
+            let tail = super::blocking(move || file_tail(&path)).await;
+            return tail.ok().and_then(Result::ok).unwrap_or_default();
+        }
+        if run.phase().is_end() && !run.printed() {
+            return Vec::new();
+        }
+        let asked = tokio::time::timeout(PATIENCE, async {
+            let channel = self.node.channel(PATIENCE).await.ok()?;
+            let mut parts = MumClient::new(channel)
+                .read_log(v1::ReadLogRequest {
+                    run: Some(v1::RunRef {
+                        token: run.made.token.to_vec(),
+                        experiment: run.made.id.experiment.0,
+                        number: run.made.id.number,
+                    }),
+                    stderr,
+                    offset: -(TAIL_BYTES as i64),
+                    max_bytes: TAIL_BYTES,
+                    ..v1::ReadLogRequest::default()
+                })
+                .await
+                .ok()?
+                .into_inner();
+            let mut tail = Vec::new();
+            while let Ok(Some(part)) = parts.message().await {
+                tail.extend_from_slice(&part.data);
+                if part.end || tail.len() as u64 >= TAIL_BYTES {
+                    break;
+                }
+            }
+            Some(tail)
+        });
+        asked.await.ok().flatten().unwrap_or_default()
+    }
+
+    async fn history(
+        &self,
+        experiment: &Experiment,
+        zone: &TimeZone,
+    ) -> Result<Vec<String>, Failure> {
+        let mut lines: Vec<(i64, String)> = vec![(experiment.created_ms, "added".to_owned())];
+        for event in self.ledger.events(experiment.id).await? {
+            lines.push((event.at_ms, event.text));
+        }
+        for run in &experiment.runs {
+            let id = run.made.id;
+            lines.push((
+                run.made.created_ms,
+                format!("{id}: queued for {}", run.made.node),
+            ));
+            for (number, one) in &run.journal.incarnations {
+                if let Some(at) = one.started_ms {
+                    let which = match number {
+                        1 => String::new(),
+                        more => format!(" (start {more})"),
+                    };
+                    lines.push((at, format!("{id}: started{which}")));
+                }
+                if one.taken_over > 0 {
+                    let at = one
+                        .exit
+                        .as_ref()
+                        .map_or(run.made.created_ms, |exit| exit.at_ms);
+                    lines.push((at, format!("{id}: its supervisor died, another took over")));
+                }
+            }
+            if let Some(wish) = &run.desk.wish {
+                let who = match wish.author.as_str() {
+                    "" => String::new(),
+                    author => format!(" by {author}"),
+                };
+                lines.push((wish.asked_ms, format!("{id}: abort asked{who}")));
+            }
+            for rule in run.journal.rules.values().filter(|rule| rule.fired > 0) {
+                let text = format!("{id}: rule `{}` fired ({})", rule.text, rule.last_values);
+                lines.push((rule.last_fired_ms, text));
+            }
+            for remark in &run.journal.notices {
+                lines.push((remark.at_ms, format!("{id}: {}", remark.text)));
+            }
+            if let Some(at) = run.outcome.ended_ms {
+                let why = run.reason().map_or(String::new(), |why| format!(": {why}"));
+                lines.push((at, format!("{id}: {}{why}", run.phase())));
+            }
+        }
+        lines.sort_by_key(|(at, _)| *at);
+        Ok(lines
+            .into_iter()
+            .map(|(at, text)| format!("{} {text}", moment(at, zone)))
+            .collect())
+    }
+}
+
+fn moment(at_ms: i64, zone: &TimeZone) -> String {
+    Timestamp::from_millisecond(at_ms).map_or_else(
+        |_| at_ms.to_string(),
+        |at| {
+            at.to_zoned(zone.clone())
+                .strftime("%Y-%m-%d %H:%M:%S")
+                .to_string()
+        },
+    )
+}
+
+fn run_view(run: &Run, now_ms: i64) -> v1::RunView {
+    let (exit_code, signal) = view::exit(run);
+    v1::RunView {
+        number: run.made.id.number,
+        state: run.phase().word().to_owned(),
+        reason: run.reason().map(ToString::to_string).unwrap_or_default(),
+        node: run.made.node.clone(),
+        created_ms: run.made.created_ms,
+        started_ms: run.started_ms().unwrap_or(0),
+        ended_ms: run.outcome.ended_ms.unwrap_or(0),
+        exit_code,
+        signal,
+        runtime_s: run.runtime_s(now_ms),
+        incarnations: u32::try_from(run.journal.incarnations.len()).unwrap_or(u32::MAX),
+        results: run.desk.results.folder().to_owned(),
+        token: run.made.token.to_string(),
+    }
+}
+
+fn facts(run: &Run) -> Vec<String> {
+    let Some(host) = &run.journal.host else {
+        return Vec::new();
+    };
+    let mut lines = Vec::new();
+    let mut say = |name: &str, value: String| {
+        if !value.is_empty() && value != "0" {
+            lines.push(format!("{name}: {value}"));
+        }
+    };
+    say("host", host.host.clone());
+    say("kernel", host.kernel.clone());
+    say("cpus", host.cpus.to_string());
+    say("cpu", host.cpu_model.clone());
+    say("memory", nero_model::units::print_bytes(host.memory_bytes));
+    for gpu in &host.gpus {
+        say("gpu", gpu.clone());
+    }
+    lines
+}
+
+fn file_tail(path: &std::path::Path) -> std::io::Result<Vec<u8>> {
+    use std::io::{Read as _, Seek as _};
+    let mut file = std::fs::File::open(path)?;
+    let length = file.metadata()?.len();
+    file.seek(std::io::SeekFrom::Start(length.saturating_sub(TAIL_BYTES)))?;
+    let mut tail = Vec::new();
+    file.take(TAIL_BYTES).read_to_end(&mut tail)?;
+    Ok(tail)
+}

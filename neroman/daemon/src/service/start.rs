@@ -1,0 +1,365 @@
+//! `Start` and restart: runs of what is picked. Durable when it is answered;
+//! no node is waited for.
+
+use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use nero_format::Definition;
+use nero_model::{ExperimentId, RunId, RunToken, ids::hex};
+use nero_wire::v1;
+use nero_wire::v1::start_reply::One;
+use prost::Message as _;
+
+use super::add::canonical;
+use super::select::{self, Selection};
+use super::sources;
+use super::{Man, blocking};
+use crate::config::{Config, LOCAL};
+use crate::core::abort;
+use crate::core::add::Read;
+use crate::core::change::{Change, NewRun};
+use crate::core::experiment::Experiment;
+use crate::core::run::{Desk, Made};
+use crate::core::start::{self, Plan, Wanted};
+use crate::core::state::State;
+use crate::failure::Failure;
+use crate::ledger::{self, Decided};
+use crate::outside::{Freezer, Frozen, Wanted as WantedFiles};
+use crate::spec;
+
+/// A command whose definitions change under it is tried again this often.
+const TRIES: usize = 3;
+
+/// Everything that was read and frozen before the decision.
+struct Prepared {
+    reads: Vec<Read>,
+    missing: HashSet<u64>,
+    /// Highest number when the sources were compared: numbers picked below
+    /// mean the same as long as it stands.
+    highest: u64,
+    picked: Vec<ExperimentId>,
+    frozen: HashMap<WantedFiles, Frozen>,
+    notes: Vec<String>,
+}
+
+/// What a person asked for.
+struct Asked {
+    selection: Option<Selection>,
+    paths: Vec<PathBuf>,
+    wanted: Wanted,
+    as_added: bool,
+    big: bool,
+}
+
+impl Man {
+    /// Makes runs of what is picked.
+    pub(super) async fn start(&self, request: v1::StartRequest) -> Result<v1::StartReply, Failure> {
+        if let Some(answer) = self.ledger.answered(&request.request).await? {
+            return Ok(answer);
+        }
+        self.check_start(&request)?;
+        let now_ms = self.clock.now_ms();
+        let selection = match &request.selection {
+            None if !request.paths.is_empty() => None,
+            Some(given) if given.text.trim().is_empty() && !request.paths.is_empty() => None,
+            given => Some(select::read(given.clone(), "", now_ms)?),
+        };
+        let asked = Arc::new(Asked {
+            selection,
+            paths: canonical(&request.paths)?,
+            wanted: Wanted {
+                restart: request.restart,
+                abandon: request.abandon,
+            },
+            as_added: request.as_added,
+            big: request.big,
+        });
+        let shell = Arc::new(request.shell);
+        let mut outcome = Err(Failure::failed("what is to be started keeps changing"));
+        for _ in 0..TRIES {
+            let state = self.ledger.state();
+            let (asked_for, freezer) = (Arc::clone(&asked), self.freezer.clone());
+            let frozen_for_run = !request.dry_run;
+            let prepared =
+                blocking(move || prepare(&state, &asked_for, &freezer, now_ms, frozen_for_run))
+                    .await??;
+            if request.dry_run {
+                return dry(&self.ledger.state(), &prepared, asked.wanted, now_ms);
+            }
+            let (wanted, shell) = (asked.wanted, Arc::clone(&shell));
+            let deployment = self.deployment;
+            outcome = self
+                .ledger
+                .ask(&request.request, move |state, now_ms| {
+                    decide(
+                        state,
+                        &prepared,
+                        wanted,
+                        &shell,
+                        deployment.as_bytes(),
+                        now_ms,
+                    )
+                })
+                .await;
+            match &outcome {
+                Err(failure) if failure.try_again() => {}
+                Ok(_) | Err(_) => break,
+            }
+        }
+        outcome
+    }
+
+    fn check_start(&self, request: &v1::StartRequest) -> Result<(), Failure> {
+        if !request.node.is_empty() && request.node != LOCAL {
+            return Err(
+                Failure::usage(format!("not built yet: node `{}`", request.node))
+                    .hint("runs go to `local`"),
+            );
+        }
+        if request.at_most != 0 {
+            return Err(Failure::usage("not built yet: --at-most"));
+        }
+        Config::read(&self.home.config)
+            .map(drop)
+            .map_err(|error| Failure::usage("the configuration cannot be used").caused_by(&error))
+    }
+}
+
+/// Reads what has to be read, picks, and freezes. Blocks.
+fn prepare(
+    state: &State,
+    asked: &Asked,
+    freezer: &Freezer,
+    now_ms: i64,
+    freeze: bool,
+) -> Result<Prepared, Failure> {
+    let missing = sources::missing(state);
+    let mut reads = sources::read_paths(&asked.paths)?;
+    if let (Some(selection), false) = (&asked.selection, asked.as_added) {
+        let origins = if selection.asks_tmod() {
+            let all: Vec<_> = state.origins.values().cloned().collect();
+            all.into_iter()
+                .filter(|origin| !missing.contains(&origin.id))
+                .collect()
+        } else {
+            sources::origins_of(state, &selection.experiments(state)?.0)
+        };
+        reads.extend(sources::read_changed(&origins)?);
+    }
+    let merged = sources::merge(state, &reads, &missing, now_ms)?;
+    let mut prospect = state.clone();
+    for change in &merged.changes {
+        prospect.apply(change);
+    }
+    let mut notes = merged.lines();
+    let mut picked = Vec::new();
+    if !asked.paths.is_empty() {
+        picked.extend(of_paths(&prospect, &asked.paths));
+    }
+    if let Some(selection) = &asked.selection {
+        let (ids, found) = selection.experiments(&prospect)?;
+        picked.extend(ids);
+        notes.extend(found.notes);
+    }
+    picked.sort_unstable();
+    picked.dedup();
+    let mut frozen = HashMap::new();
+    if freeze {
+        for plan in start::plan(&prospect, &picked, asked.wanted) {
+            let Plan::Run { id, .. } = plan else { continue };
+            let Some(experiment) = prospect.experiment(id.experiment) else {
+                continue;
+            };
+            let wanted = files(&experiment.definition);
+            if !frozen.contains_key(&wanted) {
+                let one = freezer.freeze(&wanted, asked.big)?;
+                notes.extend(one.notes.iter().cloned());
+                frozen.insert(wanted, one);
+            }
+        }
+    }
+    Ok(Prepared {
+        highest: state.highest,
+        reads,
+        missing,
+        picked,
+        frozen,
+        notes,
+    })
+}
+
+/// The experiments that are in the sources of these paths now.
+fn of_paths(state: &State, paths: &[PathBuf]) -> Vec<ExperimentId> {
+    paths
+        .iter()
+        .filter_map(|path| {
+            state.origin_at(path).or_else(|| {
+                state
+                    .origins
+                    .values()
+                    .find(|origin| origin.source.file == *path)
+            })
+        })
+        .flat_map(|origin| state.of_origin(origin.id))
+        .filter(|experiment| !experiment.gone)
+        .map(|experiment| experiment.id)
+        .collect()
+}
+
+/// What of its folder travels with an experiment.
+fn files(definition: &Definition) -> WantedFiles {
+    let results = definition.results_dir.as_deref().unwrap_or("results");
+    WantedFiles {
+        folder: definition.folder.clone(),
+        files: definition.files.clone(),
+        required: definition.required_files.clone(),
+        main: definition.main_file.clone(),
+        left_out: vec![definition.folder.join(results)],
+    }
+}
+
+/// What would be done.
+fn dry(
+    state: &State,
+    prepared: &Prepared,
+    wanted: Wanted,
+    now_ms: i64,
+) -> Result<v1::StartReply, Failure> {
+    let merged = sources::merge(state, &prepared.reads, &prepared.missing, now_ms)?;
+    let mut prospect = state.clone();
+    for change in &merged.changes {
+        prospect.apply(change);
+    }
+    let experiments = start::plan(&prospect, &prepared.picked, wanted)
+        .iter()
+        .filter_map(|plan| one(&prospect, plan))
+        .collect();
+    Ok(v1::StartReply {
+        experiments,
+        notes: prepared.notes.clone(),
+    })
+}
+
+fn decide(
+    state: &State,
+    prepared: &Prepared,
+    wanted: Wanted,
+    shell: &[v1::EnvVar],
+    deployment: &[u8],
+    now_ms: i64,
+) -> Result<Decided<v1::StartReply>, Failure> {
+    if !prepared.reads.is_empty() && state.highest != prepared.highest {
+        return Err(Failure::moved());
+    }
+    let merged = sources::merge(state, &prepared.reads, &prepared.missing, now_ms)?;
+    let mut work = state.clone();
+    let mut changes = Vec::new();
+    let mut take = |work: &mut State, change: Change| {
+        work.apply(&change);
+        changes.push(change);
+    };
+    for change in merged.changes {
+        take(&mut work, change);
+    }
+    let plans = start::plan(&work, &prepared.picked, wanted);
+    let mut experiments = Vec::with_capacity(plans.len());
+    let mut touched = Vec::new();
+    for plan in &plans {
+        experiments.extend(one(&work, plan));
+        let Plan::Run { id, after } = plan else {
+            continue;
+        };
+        touched.push(id.experiment);
+        let Some(experiment) = work.experiment(id.experiment).cloned() else {
+            continue;
+        };
+        let frozen = prepared
+            .frozen
+            .get(&files(&experiment.definition))
+            .ok_or_else(Failure::moved)?;
+        if after.is_some() {
+            for change in abort::for_restart(&experiment, "restart", now_ms) {
+                take(&mut work, change);
+            }
+        }
+        let mut fresh = Vec::new();
+        let rules = start::rules(&work, &experiment, &mut fresh);
+        for rule in fresh {
+            take(&mut work, Change::Rule(Arc::new(rule)));
+        }
+        let made = made(&experiment, *id, frozen, now_ms);
+        let encoded = spec::build(
+            &experiment.definition,
+            &made,
+            &frozen.tree,
+            deployment,
+            shell,
+        )
+        .encode_to_vec();
+        let desk = Desk {
+            after: after.filter(|number| still_live(&work, *id, *number)),
+            rules_version: 1,
+            ..Desk::default()
+        };
+        let new = NewRun {
+            made: Arc::new(made),
+            desk,
+            rules: rules.into(),
+            spec: encoded.into(),
+        };
+        take(&mut work, Change::Run(Arc::new(new)));
+    }
+    if !touched.is_empty() {
+        take(&mut work, ledger::last(touched));
+    }
+    Ok(Decided {
+        answer: v1::StartReply {
+            experiments,
+            notes: prepared.notes.clone(),
+        },
+        changes,
+    })
+}
+
+/// A run that waited itself is over as soon as it is taken away; the one that
+/// it waited for is what the new run waits for.
+fn still_live(state: &State, id: RunId, number: u32) -> bool {
+    state.experiment(id.experiment).is_some_and(|experiment| {
+        experiment
+            .runs
+            .iter()
+            .any(|run| run.made.id.number <= number && run.phase().is_live())
+    })
+}
+
+fn made(experiment: &Experiment, id: RunId, frozen: &Frozen, now_ms: i64) -> Made {
+    let definition = &experiment.definition;
+    Made {
+        token: RunToken::random(),
+        id,
+        node: LOCAL.to_owned(),
+        created_ms: now_ms,
+        tree: hex(&frozen.tree),
+        git: frozen.git.clone(),
+        fingerprint: experiment.fingerprint.to_string(),
+        time_ms: definition.resources.time_ms.unwrap_or(0),
+        outputs: definition
+            .outputs
+            .iter()
+            .any(|output| output.stream.is_none()),
+    }
+}
+
+fn one(state: &State, plan: &Plan) -> Option<One> {
+    let (id, run, skipped) = match plan {
+        Plan::Run { id, .. } => (id.experiment, id.number, String::new()),
+        Plan::Skip { id, why } => (*id, 0, why.clone()),
+    };
+    Some(One {
+        experiment: id.0,
+        name: state.experiment(id)?.definition.name.clone(),
+        run,
+        skipped,
+    })
+}

@@ -1,0 +1,180 @@
+//! Experiments as they are shown.
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use nero_model::Phase;
+use nero_wire::v1;
+
+use crate::core::experiment::Experiment;
+use crate::core::journal::Journal;
+use crate::core::run::Run;
+use crate::core::state::State;
+use crate::node::NodeNow;
+use crate::spec;
+
+/// What views need besides the experiment.
+pub(super) struct Sight<'a> {
+    pub now_ms: i64,
+    pub zone: TimeZone,
+    pub node: NodeNow,
+    pub state: &'a State,
+}
+
+impl<'a> Sight<'a> {
+    pub(super) fn new(state: &'a State, node: NodeNow, zone: TimeZone, now_ms: i64) -> Self {
+        Self {
+            now_ms,
+            zone,
+            node,
+            state,
+        }
+    }
+
+    /// A time of day, `14:02`.
+    fn clock(&self, at_ms: i64) -> String {
+        Timestamp::from_millisecond(at_ms).map_or_else(
+            |_| "earlier".to_owned(),
+            |at| at.to_zoned(self.zone.clone()).strftime("%H:%M").to_string(),
+        )
+    }
+
+    fn connected(&self) -> bool {
+        self.node.channel.is_some()
+    }
+}
+
+/// An experiment with the run that is meant.
+pub(super) fn experiment(
+    experiment: &Experiment,
+    run: Option<&Run>,
+    sight: &Sight<'_>,
+) -> v1::ExperimentView {
+    let definition = &experiment.definition;
+    let mut view = v1::ExperimentView {
+        id: experiment.id.0,
+        name: definition.name.clone(),
+        collection: definition.collection().to_owned(),
+        state: "defined".to_owned(),
+        params: spec::params(definition),
+        created_ms: experiment.created_ms,
+        modified_ms: experiment.modified_ms,
+        path: definition.folder.display().to_string(),
+        not_built: definition
+            .not_built
+            .iter()
+            .map(|word| format!("{} ({})", word.word, word.place))
+            .collect(),
+        collections: definition.collections.clone(),
+        settled: true,
+        ..v1::ExperimentView::default()
+    };
+    if let Some(run) = run {
+        of_run(&mut view, run, sight);
+    }
+    if experiment.gone {
+        view.warnings.push("no longer in its source".to_owned());
+    }
+    view
+}
+
+fn of_run(view: &mut v1::ExperimentView, run: &Run, sight: &Sight<'_>) {
+    let phase = run.phase();
+    view.state = phase.word().to_owned();
+    view.phase = phase.word().to_owned();
+    view.node = run.made.node.clone();
+    view.run = run.made.id.number;
+    view.metrics = metrics(&run.journal);
+    view.runtime_s = run.runtime_s(sight.now_ms);
+    (view.exit_code, view.signal) = exit(run);
+    view.reason = run.reason().map(ToString::to_string).unwrap_or_default();
+    view.submitted_ms = run.made.created_ms;
+    view.started_ms = run.started_ms().unwrap_or(0);
+    view.ended_ms = run.outcome.ended_ms.unwrap_or(0);
+    view.warnings = run.journal.warnings();
+    view.results = run.desk.results.folder().to_owned();
+    view.settled = settled(run);
+    if phase.is_live() {
+        view.wish = wish(run, sight);
+        view.waiting_for = waiting_for(run);
+        view.contact = contact(run, sight);
+        if run.desk.unsupervised {
+            view.warnings
+                .push("unsupervised: its exit code cannot be known".to_owned());
+        }
+        if let Some(sample) = &run.journal.sample {
+            view.cpu_cores = Some(sample.cpu_cores);
+            view.rss_bytes = Some(sample.rss_bytes);
+        }
+        if let Some((version, why)) = &run.journal.rules_refused {
+            if *version > run.journal.rules_applied {
+                view.warnings.push(format!("rules refused: {why}"));
+            }
+        }
+    }
+    if let crate::core::run::Results::Failed { why, .. } = &run.desk.results {
+        view.warnings
+            .push(format!("results are not complete: {why}"));
+    }
+}
+
+/// Exit code and signal, whichever there is.
+pub(super) fn exit(run: &Run) -> (Option<i32>, Option<i32>) {
+    match run.exit() {
+        Some(exit) if exit.code_unknown => (None, None),
+        Some(exit) if exit.signal != 0 => (None, Some(exit.signal)),
+        Some(exit) => (Some(exit.code), None),
+        None => (None, None),
+    }
+}
+
+/// Whether nothing more of an ended run is to come.
+pub(super) fn settled(run: &Run) -> bool {
+    run.phase().is_live() || run.desk.settled || run.desk.word.is_some() || run.desk.closed
+}
+
+fn wish(run: &Run, sight: &Sight<'_>) -> String {
+    let Some(wish) = &run.desk.wish else {
+        return String::new();
+    };
+    let asked = format!("abort asked {}", sight.clock(wish.asked_ms));
+    if wish.delivered || sight.connected() {
+        asked
+    } else {
+        format!("{asked}, node unreachable")
+    }
+}
+
+fn waiting_for(run: &Run) -> String {
+    match (run.phase(), run.desk.after) {
+        (_, Some(number)) => format!("the end of run {}.{number}", run.made.id.experiment),
+        (Phase::Pending, None) => run.desk.why.clone(),
+        (_, None) => String::new(),
+    }
+}
+
+fn contact(run: &Run, sight: &Sight<'_>) -> String {
+    let handed = run.desk.handing >= crate::core::run::Handing::Submitted;
+    if sight.connected() || !handed {
+        return String::new();
+    }
+    match sight.node.contact_ms {
+        Some(since) => format!("unknown since {}", sight.clock(since)),
+        None => "not heard of since the daemon was started".to_owned(),
+    }
+}
+
+/// Every series in one line each.
+pub(super) fn metrics(journal: &Journal) -> Vec<v1::MetricSummary> {
+    journal
+        .metrics
+        .iter()
+        .map(|(name, metric)| v1::MetricSummary {
+            name: name.clone(),
+            last: metric.last,
+            step: metric.step,
+            min: metric.min,
+            max: metric.max,
+            count: metric.count,
+        })
+        .collect()
+}

@@ -1,0 +1,156 @@
+//! `Wait`: tells each end at once, and leaves when all have ended.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::tz::TimeZone;
+use nero_wire::v1;
+use tokio::time::Instant;
+
+use super::select::{self, Chosen};
+use super::view::{self, Sight};
+use super::{Man, Sink, blocking};
+use crate::core::run::Run;
+use crate::core::state::State;
+use crate::failure::Failure;
+
+/// How long an end waits at most for being settled.
+const SETTLE: Duration = Duration::from_secs(5);
+/// Ends told in one message, so that messages stay small.
+const TOLD_MAX: usize = 2000;
+
+/// A run that is waited for.
+struct Awaited {
+    chosen: Chosen,
+    /// The experiment's revision when it was looked at last.
+    seen: u64,
+    /// Told no later than this, settled or not.
+    until: Option<Instant>,
+}
+
+impl Man {
+    /// Waits for the ends of what is picked.
+    pub(super) async fn wait(
+        &self,
+        request: v1::WaitRequest,
+        sink: Sink<v1::WaitEvent>,
+    ) -> Result<(), Failure> {
+        let zone = zone_of(request.selection.as_ref());
+        let selection = select::read(request.selection, "", self.clock.now_ms())?;
+        let mut states = self.ledger.watch();
+        let state = Arc::clone(&states.borrow_and_update());
+        let first = Arc::clone(&state);
+        let (chosen, _) = blocking(move || selection.choose(&first)).await??;
+        let mut awaited: Vec<Awaited> = chosen
+            .into_iter()
+            .map(|chosen| fixed(chosen, &state))
+            .collect();
+        loop {
+            let state = Arc::clone(&states.borrow_and_update());
+            let now = Instant::now();
+            let ended = take_ended(&mut awaited, &state, request.settle, now);
+            let done = awaited.is_empty();
+            self.tell(&sink, &state, &zone, &ended, awaited.len(), done)
+                .await?;
+            if done {
+                return Ok(());
+            }
+            let soonest = awaited.iter().filter_map(|one| one.until).min();
+            let timer = async {
+                match soonest {
+                    Some(at) => tokio::time::sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                changed = states.changed() => if changed.is_err() {
+                    return Err(Failure::daemon("the daemon is leaving"));
+                },
+                () = timer => {}
+            }
+        }
+    }
+
+    async fn tell(
+        &self,
+        sink: &Sink<v1::WaitEvent>,
+        state: &State,
+        zone: &TimeZone,
+        ended: &[Chosen],
+        left: usize,
+        done: bool,
+    ) -> Result<(), Failure> {
+        if ended.is_empty() && !done {
+            return Ok(());
+        }
+        let sight = Sight::new(state, self.node.now(), zone.clone(), self.clock.now_ms());
+        let mut parts: Vec<&[Chosen]> = ended.chunks(TOLD_MAX).collect();
+        if parts.is_empty() {
+            parts.push(&[]);
+        }
+        let last = parts.len() - 1;
+        for (index, part) in parts.into_iter().enumerate() {
+            let event = v1::WaitEvent {
+                ended: super::list::views(part, &sight),
+                still_live: u32::try_from(left).unwrap_or(u32::MAX),
+                done: done && index == last,
+            };
+            if sink.send(Ok(event)).await.is_err() {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The zone of whoever types.
+pub(super) fn zone_of(selection: Option<&v1::Selection>) -> TimeZone {
+    selection.map_or(TimeZone::UTC, |given| {
+        select::zone(&given.zone, given.utc_offset_s)
+    })
+}
+
+/// The run that is the newest now is the one that is waited for.
+fn fixed(mut chosen: Chosen, state: &State) -> Awaited {
+    let newest = state
+        .experiment(chosen.id)
+        .and_then(|experiment| experiment.newest())
+        .map(|run| run.made.id.number);
+    chosen.run = chosen.run.or(newest);
+    Awaited {
+        chosen,
+        seen: 0,
+        until: None,
+    }
+}
+
+/// Takes out what has ended; experiments that never ran have nothing to end.
+fn take_ended(
+    awaited: &mut Vec<Awaited>,
+    state: &State,
+    settle: bool,
+    now: Instant,
+) -> Vec<Chosen> {
+    let mut ended = Vec::new();
+    awaited.retain_mut(|one| {
+        let Some(experiment) = state.experiment(one.chosen.id) else {
+            return false;
+        };
+        let late = one.until.is_some_and(|until| until <= now);
+        if experiment.revision == one.seen && !late {
+            return true;
+        }
+        one.seen = experiment.revision;
+        let run: Option<&Run> = one.chosen.of(experiment);
+        if run.is_some_and(|run| run.phase().is_live()) {
+            return true;
+        }
+        if settle && !late && !run.is_none_or(view::settled) {
+            one.until.get_or_insert(now + SETTLE);
+            return true;
+        }
+        ended.push(one.chosen.clone());
+        false
+    });
+    ended
+}

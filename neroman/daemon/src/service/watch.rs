@@ -1,0 +1,99 @@
+//! `Watch`: what is picked, and then what changes of it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nero_wire::v1;
+use tokio::time::Instant;
+
+use super::select::{self, Chosen};
+use super::view::Sight;
+use super::wait::zone_of;
+use super::{Man, Sink, blocking};
+use crate::failure::Failure;
+
+/// Changes come no closer together than this.
+const INTERVAL_LEAST: Duration = Duration::from_millis(50);
+/// Experiments of one message, so that messages stay small.
+const TOLD_MAX: usize = 2000;
+
+impl Man {
+    /// Streams what is picked and its changes until the client leaves.
+    pub(super) async fn watch(
+        &self,
+        request: v1::WatchRequest,
+        sink: Sink<v1::WatchEvent>,
+    ) -> Result<(), Failure> {
+        let zone = zone_of(request.selection.as_ref());
+        let interval = Duration::from_millis(u64::from(request.interval_ms)).max(INTERVAL_LEAST);
+        let mut states = self.ledger.watch();
+        let mut told: BTreeSet<Chosen> = BTreeSet::new();
+        let mut seen = 0;
+        let mut first = true;
+        loop {
+            let began = Instant::now();
+            let state = Arc::clone(&states.borrow_and_update());
+            let now_ms = self.clock.now_ms();
+            // Read anew each time: ages and states pick others as time goes by.
+            let selection = select::read(request.selection.clone(), "all", now_ms)?;
+            let (node, zone) = (self.node.now(), zone.clone());
+            let before = std::mem::take(&mut told);
+            let (events, known) = blocking(move || {
+                let (chosen, _) = selection.choose(&state)?;
+                let sight = Sight::new(&state, node, zone, now_ms);
+                // What is no longer picked is told once more: its state changed.
+                let mut known: BTreeSet<Chosen> = chosen.into_iter().collect();
+                known.extend(before.iter().cloned());
+                let changed: Vec<Chosen> = known
+                    .iter()
+                    .filter(|one| {
+                        let revision = state.experiment(one.id).map_or(0, |found| found.revision);
+                        revision > seen || !before.contains(*one)
+                    })
+                    .cloned()
+                    .collect();
+                let live = known
+                    .iter()
+                    .filter_map(|one| one.of(state.experiment(one.id)?))
+                    .filter(|run| run.phase().is_live())
+                    .count();
+                let views = super::list::views(&changed, &sight);
+                Ok::<_, Failure>((events(views, live, first), (known, state.revision)))
+            })
+            .await??;
+            (told, seen) = known;
+            for event in events {
+                if sink.send(Ok(event)).await.is_err() {
+                    return Ok(());
+                }
+            }
+            first = false;
+            if states.changed().await.is_err() {
+                return Err(Failure::daemon("the daemon is leaving"));
+            }
+            tokio::time::sleep_until(began + interval).await;
+        }
+    }
+}
+
+fn events(views: Vec<v1::ExperimentView>, live: usize, first: bool) -> Vec<v1::WatchEvent> {
+    if views.is_empty() && !first {
+        return Vec::new();
+    }
+    let live = u32::try_from(live).unwrap_or(u32::MAX);
+    let mut rest = views.into_iter().peekable();
+    let mut events = Vec::new();
+    let mut leading = first;
+    loop {
+        events.push(v1::WatchEvent {
+            experiments: rest.by_ref().take(TOLD_MAX).collect(),
+            first: leading,
+            live,
+        });
+        leading = false;
+        if rest.peek().is_none() {
+            return events;
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! From a definition to the run that a node gets.
+
+use nero_format::{Buffering, Definition, Fetch, Strays, Stream, Value};
+use nero_wire::v1;
+use serde_json::json;
+
+use crate::core::change::Rule;
+use crate::core::run::Made;
+
+/// Variables of the shell that typed a command which a job on `local` gets.
+const SHELL: [&str; 4] = ["PATH", "VIRTUAL_ENV", "PYTHONPATH", "LD_LIBRARY_PATH"];
+
+/// The spec of a run, without its rules: those may change before it is sent.
+pub(crate) fn build(
+    definition: &Definition,
+    made: &Made,
+    tree: &[u8],
+    deployment: &[u8],
+    shell: &[v1::EnvVar],
+) -> v1::RunSpec {
+    v1::RunSpec {
+        token: made.token.to_vec(),
+        experiment: made.id.experiment.0,
+        number: made.id.number,
+        deployment: deployment.to_vec(),
+        name: definition.name.clone(),
+        collection: definition.collection().to_owned(),
+        argv: definition.argv.clone(),
+        env: environment(definition, shell),
+        resources: Some(v1::Resources {
+            cpus: definition.resources.cpus,
+            memory_bytes: definition.resources.memory_bytes.unwrap_or(0),
+            time_ms: definition.resources.time_ms.unwrap_or(0),
+        }),
+        tree: tree.to_vec(),
+        outputs: outputs(definition),
+        metric_patterns: definition.metric_patterns.clone(),
+        rules: None,
+        monitor: Some(v1::Monitor {
+            interval_ms: definition.monitor.interval_ms,
+            grace_ms: definition.monitor.grace_ms,
+            wait_for_strays: definition.monitor.strays == Strays::Wait,
+        }),
+        params: params(definition),
+        attempt: made.id.number,
+        node: made.node.clone(),
+        buffered: definition.buffering == Buffering::Untouched,
+        line_buffered: definition.buffering == Buffering::Line,
+        collections: definition.collections.clone(),
+    }
+}
+
+/// What the shell may pass on, then what the definition says.
+fn environment(definition: &Definition, shell: &[v1::EnvVar]) -> Vec<v1::EnvVar> {
+    let passed = |name: &str| SHELL.contains(&name) || name.starts_with("CONDA_");
+    let mut env: Vec<v1::EnvVar> = shell
+        .iter()
+        .filter(|var| passed(&var.name) && !var.unset)
+        .map(|var| v1::EnvVar {
+            name: var.name.clone(),
+            value: var.value.clone(),
+            unset: false,
+            expand: false,
+        })
+        .collect();
+    env.extend(definition.env.iter().map(|(name, value)| v1::EnvVar {
+        name: name.clone(),
+        value: value.clone().unwrap_or_default(),
+        unset: value.is_none(),
+        expand: value.is_some(),
+    }));
+    env
+}
+
+/// The parameters as they travel and are shown.
+pub(crate) fn params(definition: &Definition) -> Vec<v1::Param> {
+    definition
+        .params
+        .iter()
+        .map(|param| v1::Param {
+            name: param.name.clone(),
+            text: param.text.clone(),
+            json: typed(&param.value),
+        })
+        .collect()
+}
+
+/// JSON text of a value; numbers that JSON has not become text.
+fn typed(value: &Value) -> String {
+    match value {
+        Value::Null => json!(null),
+        Value::Bool(truth) => json!(truth),
+        Value::Int(number) => json!(number),
+        Value::Float(number) if number.is_finite() => json!(number),
+        Value::Float(number) => json!(number.to_string()),
+        Value::Text(text) => json!(text),
+    }
+    .to_string()
+}
+
+/// The outputs as they travel.
+fn outputs(definition: &Definition) -> Vec<v1::Output> {
+    definition
+        .outputs
+        .iter()
+        .map(|output| v1::Output {
+            path: match output.stream {
+                Some(Stream::Stdout) => "stdout".to_owned(),
+                Some(Stream::Stderr) => "stderr".to_owned(),
+                None => output.path.clone(),
+            },
+            fetch: match output.fetch {
+                Fetch::Live => String::new(),
+                Fetch::End => "end".to_owned(),
+            },
+            max_bytes: output.max_bytes.unwrap_or(0),
+        })
+        .collect()
+}
+
+/// Rules as they travel.
+pub(crate) fn rule(rule: &Rule) -> v1::Rule {
+    v1::Rule {
+        id: rule.id,
+        action: rule.action.clone(),
+        text: rule.text.clone(),
+        author: rule.author.clone(),
+        origin: rule.origin.clone(),
+        repeat_ms: 0,
+    }
+}
+
+/// The environment as it is shown: values that look secret are masked.
+pub(crate) fn masked(env: &[v1::EnvVar]) -> Vec<v1::EnvVar> {
+    const SECRET: [&str; 3] = ["TOKEN", "KEY", "PASSWORD"];
+    env.iter()
+        .map(|var| {
+            let name = var.name.to_uppercase();
+            let secret = !var.unset && SECRET.iter().any(|word| name.contains(word));
+            v1::EnvVar {
+                value: if secret {
+                    "***".to_owned()
+                } else {
+                    var.value.clone()
+                },
+                ..var.clone()
+            }
+        })
+        .collect()
+}

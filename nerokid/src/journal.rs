@@ -56,6 +56,11 @@ impl Journal {
         self.unsent.data.clear();
     }
 
+    /// Whether neromum gets a copy.
+    pub fn is_sent(&self) -> bool {
+        self.neromum.is_some()
+    }
+
     /// Appends records in order, as far as the disk takes them.
     ///
     /// # Errors

@@ -7,6 +7,7 @@
 //! which the shim carries out.
 
 pub mod args;
+pub mod control;
 pub mod core;
 pub mod host;
 pub mod journal;

@@ -12,16 +12,8 @@ use nero_model::paths::run;
 use nero_model::process::Life as ProcessLife;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
+use crate::core::facts::Moment;
 use crate::segments;
-
-/// A moment, by both clocks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Moment {
-    /// In ms since the machine was started.
-    pub mono_ms: u64,
-    /// In ms since 1970.
-    pub wall_ms: i64,
-}
 
 /// Everything that the records of a run's life say.
 #[derive(Debug, Default)]
@@ -154,6 +146,11 @@ pub enum Contact {
     Silent,
     /// It is over.
     Over,
+}
+
+/// Whether this very process runs.
+pub fn is_alive(process: &ProcessId) -> bool {
+    matches!(process.life(), Ok(ProcessLife::Alive))
 }
 
 /// A descriptor that becomes readable when this very process ends. None when

@@ -34,8 +34,8 @@ pub enum LinkEvent {
     Up(mpsc::Sender<KidMessage>),
     /// It is down.
     Down,
-    /// neromum says that a rule set of this version lies on disk.
-    Rules(u64),
+    /// neromum says that a newer rule set lies on disk.
+    Rules,
 }
 
 /// Who calls.
@@ -174,7 +174,7 @@ async fn commands(
     while let Ok(Some(command)) = commands.message().await {
         if command.rules_version > 0 {
             // The watcher reads the disk anyway; a full queue loses nothing.
-            let _ = watcher.try_send(LinkEvent::Rules(command.rules_version));
+            let _ = watcher.try_send(LinkEvent::Rules);
         }
     }
     Ok(())

@@ -54,11 +54,11 @@ impl Measure for Procfs {
         let mut ticks = 0;
         self.todo.clear();
         self.seen.clear();
-        if let Some(pid) = supervisor {
-            if self.read(&format!("/proc/{pid}/stat")).is_ok() {
-                ticks += waited_ticks(&self.text);
-                self.children(pid, 1);
-            }
+        if let Some(pid) = supervisor
+            && self.read(&format!("/proc/{pid}/stat")).is_ok()
+        {
+            ticks += waited_ticks(&self.text);
+            self.children(pid, 1);
         }
         self.todo.extend(job);
         while let Some(pid) = self.todo.pop() {

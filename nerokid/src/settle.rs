@@ -3,6 +3,8 @@
 use std::io::{BufRead, Write};
 use std::path::Path;
 
+use nero_model::safe::Safe;
+
 use crate::place::Place;
 use crate::watch::{self, Watched};
 
@@ -10,7 +12,7 @@ use crate::watch::{self, Watched};
 const LINE_BYTES_MAX: u64 = 16 * 1024;
 
 /// Reads `RUN_DIR<tab>INCARNATION` lines and answers each with a line
-/// `ok<tab>RUN_DIR<tab>INCARNATION` or `failed<tab>…<tab>why`.
+/// `ok RUN_DIR<tab>INCARNATION` or `failed RUN_DIR<tab>INCARNATION<tab>why`.
 ///
 /// # Errors
 /// When a line cannot be read or an answer not written.
@@ -32,11 +34,13 @@ pub async fn settle(mut input: impl BufRead, mut output: impl Write) -> std::io:
         if line.is_empty() {
             continue;
         }
-        match one(&line).await {
-            Ok(()) => output.write_all(b"ok\t")?,
-            Err(_) => output.write_all(b"failed\t")?,
-        }
+        let settled = one(&line).await;
+        output.write_all(if settled.is_ok() { b"ok " } else { b"failed " })?;
         output.write_all(&line)?;
+        if let Err(why) = settled {
+            // The reason may hold any text; the answer is one line.
+            write!(output, "\t{}", Safe::line(&why))?;
+        }
         output.write_all(b"\n")?;
         output.flush()?;
     }

@@ -37,6 +37,7 @@ pub struct Waker {
     notify: Option<Notify>,
     /// Whether the kernel hears of every write to these files.
     local: bool,
+    control: bool,
     process: Option<(ProcessId, AsyncFd<OwnedFd>)>,
     /// Nobody's end can be waited for: look from time to time.
     blind: bool,
@@ -48,6 +49,7 @@ impl Waker {
         Self {
             notify: None,
             local: false,
+            control: false,
             process: None,
             blind: true,
         }
@@ -58,6 +60,7 @@ impl Waker {
         let mut waker = Self {
             notify: Notify::new().ok(),
             local: is_local(place),
+            control: false,
             process: None,
             blind: false,
         };
@@ -68,7 +71,7 @@ impl Waker {
             // Without these the kernel's word is incomplete.
             waker.local &= complete;
             // The folder may come later, with the first wish.
-            let _ = notify.watch(&place.control(), Watched::Control);
+            waker.control = notify.watch(&place.control(), Watched::Control).is_ok();
         }
         waker.follow(place, life);
         waker
@@ -89,7 +92,9 @@ impl Waker {
             }
         }
         let known = self.process.as_ref().map(|(process, _)| *process);
-        for process in [life.shim, life.job].into_iter().flatten() {
+        // One that has ended would be told again and again.
+        let alive = [life.shim, life.job].into_iter().flatten();
+        for process in alive.filter(life::is_alive) {
             if known == Some(process) {
                 self.blind = false;
                 return;
@@ -103,6 +108,11 @@ impl Waker {
         }
         self.process = None;
         self.blind = true;
+    }
+
+    /// Whether a new name in `control/` would be told.
+    pub fn hears_control(&self) -> bool {
+        self.local && self.notify.is_some() && self.control
     }
 
     /// Whether no process can be waited for.

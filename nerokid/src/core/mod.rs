@@ -2,6 +2,7 @@
 //! no socket; times are given in ms since the machine was started.
 
 pub mod batch;
+pub mod facts;
 pub mod finder;
 pub mod fold;
 pub mod found;
@@ -13,5 +14,6 @@ pub mod number;
 pub mod pairs;
 pub mod pattern;
 pub mod record;
+pub mod rules;
 pub mod series;
 pub mod step;

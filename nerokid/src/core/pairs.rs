@@ -162,9 +162,13 @@ fn is_name_byte(byte: u8) -> bool {
         || byte >= 0x80
 }
 
+/// Whether a name may hold this word.
 fn is_word(word: &[u8]) -> bool {
-    word.first()
-        .is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'_' || *byte >= 0x80)
+    let Some(first) = word.first() else {
+        return false;
+    };
+    let begins = first.is_ascii_alphabetic() || *first == b'_' || *first >= 0x80;
+    begins && (word.is_ascii() || std::str::from_utf8(word).is_ok())
 }
 
 /// What may stand right before a name.
@@ -213,7 +217,7 @@ fn headed(line: &[u8], found: &mut Found) {
 
 /// Names and numbers by turns, to the end of the line.
 fn turns(line: &[u8], found: &mut Found) -> bool {
-    if line.len() > TURNS_BYTES_MAX || !is_word(line) {
+    if line.len() > TURNS_BYTES_MAX || line.first().is_none_or(u8::is_ascii_digit) {
         return false;
     }
     let mark = found.len();

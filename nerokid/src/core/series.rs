@@ -76,6 +76,11 @@ impl AllSeries {
         self.by_name.get(name).and_then(|id| self.get(*id))
     }
 
+    /// The number of the series of exactly this name, if it was seen.
+    pub fn id_of(&self, name: &str) -> Option<SeriesId> {
+        self.by_name.get(name).copied()
+    }
+
     /// One series.
     pub fn get(&self, id: SeriesId) -> Option<&Series> {
         self.all.get(id as usize)

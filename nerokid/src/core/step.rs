@@ -9,9 +9,6 @@
 use super::found::Found;
 use super::number;
 
-/// Rank of a bare `[8/50]`, behind all words.
-const BRACKET_RANK: u8 = 5;
-
 /// The rank of a name that gives the step, 0 for the best.
 pub fn rank(name: &[u8]) -> Option<u8> {
     let is = |word: &[u8]| name.eq_ignore_ascii_case(word);
@@ -31,25 +28,35 @@ pub fn by_pairs(found: &mut Found) {
     found.step = best.map(|(_, step)| step);
 }
 
-/// Sets the step by the pairs and by phrases within the line, which become
-/// pairs, too, when their word is not one yet.
+/// Sets the step by the pairs and by phrases within the line. A phrase becomes
+/// a pair, too, unless one ends with it (`Train Epoch: 1`).
 pub fn by_line(line: &[u8], found: &mut Found) {
     let mut at = 0;
+    let mut best_phrase: Option<(u8, f64)> = None;
     while let Some(start) = next_word(line, at) {
-        match phrase(&line[start..]) {
-            Some(phrase) => {
-                let name = &line[start..start + phrase.name];
-                let known = found.pairs().any(|(other, _)| other.as_bytes() == name);
-                if !known {
-                    found.push(name, phrase.step);
-                }
-                at = start + phrase.length;
-            }
-            None => at = start + word_length(&line[start..]),
+        let Some(phrase) = phrase(&line[start..]) else {
+            at = start + word_length(&line[start..]);
+            continue;
+        };
+        let name = &line[start..start + phrase.name];
+        let known =
+            |(other, value): (&str, f64)| other.as_bytes().ends_with(name) && value == phrase.step;
+        if !found.pairs().any(known) {
+            found.push(name, phrase.step);
         }
+        if let Some(rank) = rank(name)
+            && best_phrase.is_none_or(|(best, _)| rank < best)
+        {
+            best_phrase = Some((rank, phrase.step));
+        }
+        at = start + phrase.length;
     }
-    let pair = best_pair(found);
-    found.step = pair
+    let candidates = [best_pair(found), best_phrase];
+    let best = candidates
+        .into_iter()
+        .flatten()
+        .min_by_key(|(rank, _)| *rank);
+    found.step = best
         .map(|(_, step)| step)
         .or_else(|| bracket(line).map(|(step, _)| step));
 }
@@ -59,7 +66,6 @@ fn best_pair(found: &Found) -> Option<(u8, f64)> {
         .pairs()
         .filter(|(_, value)| value.is_finite())
         .filter_map(|(name, value)| Some((rank(name.as_bytes())?, value)))
-        .filter(|(rank, _)| *rank < BRACKET_RANK)
         .min_by_key(|(rank, _)| *rank)
 }
 
@@ -147,7 +153,7 @@ fn ends_phrase(rest: &[u8]) -> bool {
             byte.is_ascii_whitespace()
                 || matches!(
                     byte,
-                    b':' | b'.' | b',' | b'-' | b';' | b'|' | b')' | b']' | b'}'
+                    b':' | b'.' | b',' | b'-' | b';' | b'|' | b')' | b'[' | b']' | b'}'
                 )
         }
     }

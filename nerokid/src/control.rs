@@ -1,0 +1,102 @@
+//! The run's `control/` folder: rule sets that come, wishes that go.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use nero_journal::frame::{self, FrameError, FrameKind};
+use nero_journal::v1::StopCause;
+use nero_model::ProcessId;
+use nero_wire::v1::{Cancel, RuleSet, RunSpec};
+use rustix::process::{Signal, pidfd_send_signal};
+
+use crate::core::rules::Abort;
+use crate::life;
+
+/// Numbers of the files `<prefix>.<number>`, highest first; none when there
+/// is no folder.
+fn numbers(folder: &Path, prefix: &str) -> io::Result<Vec<u64>> {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let mut found: Vec<u64> = Vec::new();
+    for entry in entries {
+        let name = entry?.file_name();
+        let number: Option<u64> = name
+            .to_str()
+            .and_then(|name| name.strip_prefix(prefix)?.strip_prefix('.')?.parse().ok());
+        found.extend(number);
+    }
+    found.sort_unstable_by(|left, right| right.cmp(left));
+    Ok(found)
+}
+
+/// A rule set of this version, or why it cannot be read.
+pub type Versioned = (u64, Result<RuleSet, FrameError>);
+
+/// The rule sets that are newer than `version`, the newest first.
+///
+/// # Errors
+/// When the folder cannot be read.
+pub fn newer_rules(folder: &Path, version: u64) -> io::Result<Vec<Versioned>> {
+    let numbers = numbers(folder, "rules")?;
+    Ok(numbers
+        .into_iter()
+        .take_while(|number| *number > version)
+        .map(|number| {
+            let path = folder.join(format!("rules.{number}"));
+            (number, frame::read(FrameKind::Rules, &path))
+        })
+        .collect())
+}
+
+/// Wishes in the folder that the run ends, because a rule held; unless that
+/// very rule's wish lies there already. True when it was made now.
+///
+/// # Errors
+/// When it cannot be made; it is to be tried again.
+pub fn cancel(folder: &Path, spec: &RunSpec, abort: &Abort, wall_ms: i64) -> io::Result<bool> {
+    let existing = numbers(folder, "cancel")?;
+    let made_by_rule = existing.iter().any(|number| {
+        let path = folder.join(format!("cancel.{number}"));
+        frame::read::<Cancel>(FrameKind::Cancel, &path)
+            .is_ok_and(|cancel| is_by_rule(&cancel, abort.rule))
+    });
+    if made_by_rule {
+        return Ok(false);
+    }
+    let grace_ms = spec.monitor.map_or(0, |monitor| monitor.grace_ms);
+    let wish = Cancel {
+        token: spec.token.clone(),
+        cause: StopCause::Rule as u32,
+        grace_ms: u32::try_from(grace_ms).unwrap_or(u32::MAX),
+        signal: 0,
+        rule: abort.rule,
+        author: abort.author.clone(),
+        asked_ms: wall_ms,
+    };
+    fs::create_dir_all(folder)?;
+    // They are read as 1, 2, 3 … up to the first gap.
+    let mut number = 1;
+    loop {
+        let path = folder.join(format!("cancel.{number}"));
+        match frame::create(FrameKind::Cancel, &path, &wish) {
+            Ok(()) => return Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn is_by_rule(cancel: &Cancel, rule: u64) -> bool {
+    cancel.cause == StopCause::Rule as u32 && cancel.rule == rule
+}
+
+/// Rings the shim, so that it looks into the folder; nobody else is ever
+/// rung. True when it was alive to hear it.
+pub fn ring(shim: Option<ProcessId>) -> bool {
+    let fd = shim.and_then(|shim| life::pidfd(&shim));
+    fd.is_some_and(|fd| pidfd_send_signal(fd, Signal::USR1).is_ok())
+}

@@ -1,0 +1,209 @@
+//! What a rule's expression sees of the run.
+
+use nero_expr::{Fact, NameKind, Scope, Value};
+use nero_journal::v1::{JobExited, Sample};
+
+use super::series::AllSeries;
+
+/// A moment, by both clocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moment {
+    /// In ms since the machine was started.
+    pub mono_ms: u64,
+    /// In ms since 1970.
+    pub wall_ms: i64,
+}
+
+impl Moment {
+    /// The moment so much later.
+    pub fn later(self, ms: u64) -> Self {
+        Self {
+            mono_ms: self.mono_ms + ms,
+            wall_ms: self.wall_ms.saturating_add_unsigned(ms),
+        }
+    }
+}
+
+/// A parameter's typed value.
+#[derive(Clone, Debug, PartialEq)]
+enum Typed {
+    Null,
+    Bool(bool),
+    Number(f64),
+    Text,
+}
+
+/// A parameter with the text in which it was written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Param {
+    name: String,
+    text: String,
+    typed: Typed,
+}
+
+impl Param {
+    /// From its name, its text and the JSON text of its value.
+    pub fn new(name: &str, text: &str, json: &str) -> Self {
+        let typed = match json.trim() {
+            "null" => Typed::Null,
+            "true" => Typed::Bool(true),
+            "false" => Typed::Bool(false),
+            json if json.starts_with('"') => Typed::Text,
+            json => json.parse().map_or(Typed::Text, Typed::Number),
+        };
+        Self {
+            name: name.to_owned(),
+            text: text.to_owned(),
+            typed,
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn value(&self) -> Value<'_> {
+        match self.typed {
+            Typed::Null => Value::Unknown,
+            Typed::Bool(truth) => Value::Bool(truth, Some(&self.text)),
+            Typed::Number(number) => Value::Number(number, Some(&self.text)),
+            Typed::Text => Value::Text(&self.text),
+        }
+    }
+}
+
+/// What is known of the run itself.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    /// Number of the experiment.
+    pub id: u64,
+    /// Its name.
+    pub name: String,
+    /// Its collection.
+    pub collection: String,
+    /// Where it runs.
+    pub node: String,
+    /// Which run of the experiment.
+    pub attempt: u32,
+    /// The command line.
+    pub command: String,
+    /// What follows the program.
+    pub params_text: String,
+    /// The parameters.
+    pub params: Vec<Param>,
+    /// The time limit; 0 when there is none.
+    pub time_limit_ms: u64,
+    /// When the job was started.
+    pub started: Option<Moment>,
+    /// When it ended, or was asked to.
+    pub ending: Option<Moment>,
+    /// How it ended.
+    pub exited: Option<JobExited>,
+    /// When it printed last, in ms since the machine's start.
+    pub output_ms: u64,
+    /// What was measured last.
+    pub sample: Option<Sample>,
+}
+
+/// The run at one moment, for expressions.
+#[derive(Clone, Copy, Debug)]
+pub struct Sight<'a> {
+    /// The run itself.
+    pub facts: &'a Facts,
+    /// Its metrics.
+    pub series: &'a AllSeries,
+    /// The moment.
+    pub now: Moment,
+}
+
+impl Sight<'_> {
+    fn runtime_ms(&self) -> Option<u64> {
+        let until = self.facts.ending.unwrap_or(self.now);
+        let started = self.facts.started?;
+        Some(until.mono_ms.saturating_sub(started.mono_ms))
+    }
+
+    fn exit(&self) -> Option<&JobExited> {
+        self.facts.exited.as_ref().filter(|exit| !exit.code_unknown)
+    }
+}
+
+fn seconds(ms: Option<u64>) -> Value<'static> {
+    Value::number_or_unknown(ms.map(|ms| ms as f64 / 1000.0))
+}
+
+impl Scope for Sight<'_> {
+    fn now_ms(&self) -> i64 {
+        self.now.wall_ms
+    }
+
+    fn fact(&self, fact: Fact) -> Value<'_> {
+        let facts = self.facts;
+        let sampled = |number: fn(&Sample) -> f64| {
+            Value::number_or_unknown(facts.sample.as_ref().map(number))
+        };
+        match fact {
+            Fact::Id => Value::number(facts.id as f64),
+            Fact::Name => Value::Text(&facts.name),
+            Fact::Collection => Value::Text(&facts.collection),
+            Fact::Node => Value::Text(&facts.node),
+            Fact::Attempt => Value::number(f64::from(facts.attempt)),
+            Fact::Command => Value::Text(&facts.command),
+            Fact::Params => Value::Text(&facts.params_text),
+            Fact::State => Value::Text(match (facts.started, facts.ending) {
+                (_, Some(_)) => "ending",
+                (Some(_), None) => "running",
+                (None, None) => "pending",
+            }),
+            Fact::Runtime => seconds(self.runtime_ms()),
+            Fact::Timeleft => match (facts.time_limit_ms, self.runtime_ms()) {
+                (limit @ 1.., Some(runtime)) => seconds(Some(limit.saturating_sub(runtime))),
+                _ => Value::Unknown,
+            },
+            Fact::Silent => {
+                let until = facts.ending.unwrap_or(self.now);
+                seconds(facts.started.map(|started| {
+                    let since = facts.output_ms.max(started.mono_ms);
+                    until.mono_ms.saturating_sub(since)
+                }))
+            }
+            Fact::Exit => Value::number_or_unknown(
+                self.exit()
+                    .filter(|exit| exit.signal == 0)
+                    .map(|exit| f64::from(exit.code)),
+            ),
+            Fact::Signal => Value::number_or_unknown(
+                self.exit()
+                    .filter(|exit| exit.signal != 0)
+                    .map(|exit| f64::from(exit.signal)),
+            ),
+            Fact::Tstart => Value::time_or_unknown(facts.started.map(|moment| moment.wall_ms)),
+            Fact::Cpu => sampled(|sample| sample.cpu_cores),
+            Fact::Mem => sampled(|sample| sample.rss_bytes as f64),
+            Fact::Disk => sampled(|sample| sample.written_bytes as f64),
+            // Known to neroman only, or not before the run is over.
+            Fact::Path | Fact::Waittime | Fact::Reason | Fact::Tmod | Fact::Tsub | Fact::Tend => {
+                Value::Unknown
+            }
+        }
+    }
+
+    fn param(&self, name: &str) -> Value<'_> {
+        let found = self.facts.params.iter().find(|param| param.name == name);
+        found.map_or(Value::Unknown, Param::value)
+    }
+
+    fn metric(&self, name: &str) -> Option<f64> {
+        self.series.named(name)?.latest
+    }
+
+    fn visit_names(&self, visit: &mut dyn FnMut(NameKind, &str)) {
+        for param in &self.facts.params {
+            visit(NameKind::Param, &param.name);
+        }
+        for series in self.series.iter() {
+            visit(NameKind::Metric, &series.name);
+        }
+    }
+}

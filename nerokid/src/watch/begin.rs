@@ -1,0 +1,176 @@
+//! A watcher's beginning: the lock, the past, the segment, the rules.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use nero_journal::v1::WatchStarted;
+use nero_model::paths::run;
+use nero_model::{DeploymentId, ProcessId};
+use nero_wire::v1::RunSpec;
+
+use super::{Watch, WatchError, Watched, now};
+use crate::core::facts::{Facts, Moment, Param};
+use crate::core::finder::Finder;
+use crate::core::history::History;
+use crate::core::intake::{Begin, Intake, Log};
+use crate::core::record::Record;
+use crate::core::rules::Rules;
+use crate::journal::Journal;
+use crate::life::{Contact, Life};
+use crate::link::{Caller, Link};
+use crate::pace::Pace;
+use crate::place::Place;
+use crate::sample::{Procfs, Sampler};
+use crate::tail::Tail;
+use crate::wake::Waker;
+use crate::{host, segments};
+
+/// Bytes read from a log at once.
+pub(super) const BLOCK_BYTES: usize = 64 * 1024;
+/// The first sample comes soon, so that short runs have one.
+const FIRST_SAMPLE_MS: u64 = 1_000;
+
+impl Watch {
+    /// Takes the lock, reads the past, begins the segment. The inner error is
+    /// the answer when there is nothing to do.
+    pub(super) fn begin(place: Place, settling: bool) -> Result<Result<Self, Watched>, WatchError> {
+        let Some(lock) = place.lock()? else {
+            return Ok(Err(Watched::ByAnother));
+        };
+        let read = |source| WatchError::Read {
+            folder: place.folder.clone(),
+            source,
+        };
+        let life = Life::read(&place.folder).map_err(read)?;
+        if settling && life.contact() == Contact::Alive {
+            return Err(WatchError::Alive {
+                folder: place.folder,
+            });
+        }
+        let history = history(&place).map_err(read)?;
+        if history.complete {
+            return Ok(Err(Watched::Already));
+        }
+        let segment = place
+            .begin_segment()
+            .map_err(|source| WatchError::Segment {
+                folder: place.folder.clone(),
+                source,
+            })?;
+        let now = now();
+        let (finder, pattern_errors) = Finder::new(&place.spec.metric_patterns);
+        let mut out = vec![Record::Started(WatchStarted {
+            watcher: ProcessId::own().ok().map(Into::into),
+            build: nero_model::VERSION.to_owned(),
+            environment: Some(host::environment(&place.folder)),
+            settling,
+        })];
+        let notices = pattern_errors.iter().map(|error| error.to_string());
+        out.extend(notices.map(Record::notice));
+        let tails = [(Log::Stdout, run::STDOUT), (Log::Stderr, run::STDERR)].map(|(log, name)| {
+            let offset = history.positions[log.index()].offset;
+            Tail::new(log, place.folder.join(name), offset)
+        });
+        let begin = Begin {
+            positions: history.positions,
+            series: history.series,
+            kept: history.kept,
+        };
+        let mut watch = Self {
+            facts: facts(&place.spec),
+            intake: Intake::new(begin, finder, life.run_ms(now), now.mono_ms),
+            rules: Rules::new(history.bound, history.fired),
+            aborts: Vec::new(),
+            rules_refused: history.rules_refused,
+            sampler: Sampler::new(history.sample),
+            journal: Journal::new(segment),
+            procfs: Procfs::default(),
+            waker: if settling {
+                Waker::blind()
+            } else {
+                Waker::new(&place, &life)
+            },
+            pace: Pace::new(now.mono_ms),
+            link: None,
+            tails,
+            life,
+            place,
+            out,
+            block: vec![0; BLOCK_BYTES],
+            now,
+            sample_due_ms: now.mono_ms + FIRST_SAMPLE_MS,
+            silent_since_ms: None,
+            look_at_life: true,
+            look_at_rules: false,
+            _lock: lock,
+        };
+        watch.facts_of_life();
+        watch.facts.sample = watch.sampler.last().copied();
+        watch.facts.output_ms = last_output_ms(&watch.tails, now);
+        watch.begin_rules(history.rules_applied);
+        Ok(Ok(watch))
+    }
+
+    /// Begins to dial neromum.
+    pub(super) fn dial(&mut self, socket: Option<PathBuf>) {
+        self.link = socket.map(|socket| {
+            Link::start(Caller {
+                socket,
+                deployment: DeploymentId::from_slice(&self.place.spec.deployment),
+                token: self.place.spec.token.clone(),
+                incarnation: self.place.incarnation,
+                segment: self.journal.id().0.to_vec(),
+            })
+        });
+    }
+}
+
+/// What the spec says of the run.
+fn facts(spec: &RunSpec) -> Facts {
+    let params = spec.params.iter();
+    Facts {
+        id: spec.experiment,
+        name: spec.name.clone(),
+        collection: spec.collection.clone(),
+        node: spec.node.clone(),
+        attempt: spec.number,
+        command: spec.argv.join(" "),
+        params_text: spec.argv.get(1..).unwrap_or_default().join(" "),
+        params: params
+            .map(|param| Param::new(&param.name, &param.text, &param.json))
+            .collect(),
+        time_limit_ms: spec.resources.as_ref().map_or(0, |wanted| wanted.time_ms),
+        ..Facts::default()
+    }
+}
+
+/// When the job printed last, as far as its files tell; 0 when it never did.
+fn last_output_ms(tails: &[Tail], now: Moment) -> u64 {
+    let age_ms = |path: &Path| {
+        let found = std::fs::metadata(path)
+            .ok()
+            .filter(|found| found.len() > 0)?;
+        let age = found.modified().ok()?.elapsed().unwrap_or_default();
+        u64::try_from(age.as_millis()).ok()
+    };
+    let ages = tails.iter().filter_map(|tail| age_ms(tail.path()));
+    ages.min().map_or(0, |age| now.mono_ms.saturating_sub(age))
+}
+
+/// What earlier watchers of the run wrote. Of earlier incarnations only what
+/// rules did counts.
+fn history(place: &Place) -> io::Result<History> {
+    let mut history = History::default();
+    for incarnation in 1..=place.incarnation {
+        let earlier = incarnation < place.incarnation;
+        let folder = place.run.join(incarnation.to_string());
+        if earlier && !folder.is_dir() {
+            continue;
+        }
+        for path in segments::list(&folder, "watch-")? {
+            history.begin_segment(earlier);
+            segments::for_each(&path, |record| history.fold(record))?;
+        }
+    }
+    Ok(history)
+}

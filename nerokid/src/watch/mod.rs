@@ -1,0 +1,284 @@
+//! One watcher at work: looks, lets `core` decide, writes, sends, waits.
+//!
+//! Everything happens in turns. A turn is synchronous and bounded; between two
+//! turns the watcher sleeps until a file changed, the shim ended, neromum said
+//! something, or a time has come.
+
+mod begin;
+mod end;
+mod turn;
+
+use std::fs::File;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use nero_journal::{Clocks, WriteError};
+
+use crate::core::facts::{Facts, Moment, Sight};
+use crate::core::intake::Intake;
+use crate::core::record::Record;
+use crate::core::rules::{Abort, Rules};
+use crate::journal::Journal;
+use crate::life::{Contact, Life};
+use crate::link::{Link, LinkEvent};
+use crate::pace::Pace;
+use crate::place::{Place, PlaceError};
+use crate::sample::{Procfs, Sampler};
+use crate::tail::Tail;
+use crate::wake::{Wake, Waker};
+
+/// Between two tries to write what the disk refused.
+const RETRY_MS: u64 = 250;
+/// How long a run without shim and job may stay without a word of its end.
+const SILENT_MAX_MS: u64 = 5_000;
+/// Between two looks at such a run.
+const SILENT_LOOK_MS: u64 = 250;
+
+/// Why a run was not watched to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum WatchError {
+    /// Its folder cannot be used.
+    #[error(transparent)]
+    Place(#[from] PlaceError),
+    /// Its claim cannot be read.
+    #[error("cannot read what was written of the run in {folder}")]
+    Read {
+        /// The incarnation's folder.
+        folder: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The watcher's segment cannot be begun.
+    #[error("cannot begin a segment in {folder}")]
+    Segment {
+        /// The incarnation's folder.
+        folder: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// A log cannot be read.
+    #[error("cannot read {path}")]
+    Log {
+        /// The log.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// A record cannot be written, ever.
+    #[error("cannot write a record")]
+    Write(#[from] WriteError),
+    /// The disk took no record for a minute after the run's end.
+    #[error("the disk of {folder} takes no records")]
+    Stuck {
+        /// The incarnation's folder.
+        folder: PathBuf,
+    },
+    /// Asked to settle a run that goes on.
+    #[error("the run in {folder} has not ended")]
+    Alive {
+        /// The incarnation's folder.
+        folder: PathBuf,
+    },
+}
+
+/// How a watcher ended well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Watched {
+    /// Every byte of output was evaluated.
+    Complete,
+    /// That was so before.
+    Already,
+    /// Another process watches.
+    ByAnother,
+}
+
+/// One watcher.
+#[derive(Debug)]
+pub struct Watch {
+    place: Place,
+    life: Life,
+    facts: Facts,
+    intake: Intake,
+    rules: Rules,
+    /// Aborts that are recorded and not yet wished.
+    aborts: Vec<Abort>,
+    /// Highest version of rules that was refused.
+    rules_refused: u64,
+    tails: [Tail; 2],
+    journal: Journal,
+    sampler: Sampler,
+    procfs: Procfs,
+    waker: Waker,
+    pace: Pace,
+    link: Option<Link>,
+    /// Decided and not yet written.
+    out: Vec<Record>,
+    block: Vec<u8>,
+    now: Moment,
+    sample_due_ms: u64,
+    silent_since_ms: Option<u64>,
+    look_at_life: bool,
+    look_at_rules: bool,
+    /// Keeps others away for as long as it is open.
+    _lock: File,
+}
+
+/// Both clocks, in ms.
+fn now() -> Moment {
+    let clocks = Clocks::now();
+    Moment {
+        mono_ms: clocks.mono_ns / 1_000_000,
+        wall_ms: clocks.wall_ns / 1_000_000,
+    }
+}
+
+/// Watches a live run until it is over.
+///
+/// # Errors
+/// See [`WatchError`]; the launcher tries again.
+pub async fn watch(place: Place, socket: Option<PathBuf>) -> Result<Watched, WatchError> {
+    match Watch::begin(place, false)? {
+        Ok(mut watch) => {
+            watch.dial(socket);
+            watch.live().await
+        }
+        Err(done) => Ok(done),
+    }
+}
+
+/// Does for a run that has ended what a watcher would have done.
+///
+/// # Errors
+/// See [`WatchError`].
+pub async fn settle(place: Place) -> Result<Watched, WatchError> {
+    match Watch::begin(place, true)? {
+        Ok(watch) => watch.end().await,
+        Err(done) => Ok(done),
+    }
+}
+
+impl Watch {
+    /// Turns until the run is over.
+    async fn live(mut self) -> Result<Watched, WatchError> {
+        loop {
+            self.now = now();
+            if self.look_at_life && self.is_over()? {
+                return self.end().await;
+            }
+            if self.turn()? {
+                tokio::task::yield_now().await;
+                continue;
+            }
+            let wake = self.wait().await;
+            self.note(wake);
+        }
+    }
+
+    /// Whether the run is over, or has been without a word for too long.
+    fn is_over(&mut self) -> Result<bool, WatchError> {
+        let life = Life::read(&self.place.folder);
+        self.life = life.map_err(|source| WatchError::Read {
+            folder: self.place.folder.clone(),
+            source,
+        })?;
+        self.look_at_life = false;
+        self.facts_of_life();
+        self.waker.follow(&self.place, &self.life);
+        match self.life.contact() {
+            Contact::Over => return Ok(true),
+            Contact::Alive => self.silent_since_ms = None,
+            Contact::Silent => {
+                let since = *self.silent_since_ms.get_or_insert(self.now.mono_ms);
+                return Ok(self.now.mono_ms >= since + SILENT_MAX_MS);
+            }
+        }
+        Ok(false)
+    }
+
+    fn facts_of_life(&mut self) {
+        self.facts.started = self.life.started;
+        self.facts.ending = self.life.ending;
+        self.facts.exited = self.life.exited;
+        if self.life.time_limit_ms > 0 {
+            self.facts.time_limit_ms = self.life.time_limit_ms;
+        }
+    }
+
+    /// When to turn again though nothing happened.
+    fn due_ms(&self) -> u64 {
+        let now_ms = self.now.mono_ms;
+        if self.journal.is_stuck() || !self.aborts.is_empty() {
+            return now_ms + RETRY_MS;
+        }
+        let sight = Sight {
+            facts: &self.facts,
+            series: self.intake.series(),
+            now: self.now,
+        };
+        let horizon_ms = self.sample_due_ms.saturating_sub(now_ms);
+        let others = [
+            self.intake.window_due_ms(),
+            self.waker.look_due_ms(now_ms),
+            self.silent_since_ms.map(|_| now_ms + SILENT_LOOK_MS),
+            self.rules.due_ms(&sight, horizon_ms),
+        ];
+        let first = others.into_iter().flatten().min();
+        first.map_or(self.sample_due_ms, |due| due.min(self.sample_due_ms))
+    }
+
+    /// Sleeps until something is to be done.
+    async fn wait(&mut self) -> Wake {
+        let due_ms = self.due_ms();
+        let pause_ms = self.pace.pause_ms(self.now.mono_ms);
+        let link = async {
+            match &mut self.link {
+                Some(link) => link.event().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            event = link => Wake::Link(event),
+            wake = self.waker.wake(pause_ms, self.journal.is_stuck()) => wake,
+            () = until(due_ms) => Wake::Time,
+        }
+    }
+
+    fn note(&mut self, wake: Wake) {
+        match wake {
+            Wake::Changed(changes) => {
+                self.pace.spend(now().mono_ms);
+                self.look_at_life |= changes.life || changes.folder;
+                self.look_at_rules |= changes.control;
+                if changes.folder {
+                    self.check_names();
+                }
+            }
+            Wake::Ended => self.look_at_life = true,
+            Wake::Time => {
+                self.look_at_life |= self.silent_since_ms.is_some() || self.waker.is_blind();
+            }
+            Wake::Link(Some(LinkEvent::Up(sender))) => self.journal.send_to(Some(sender)),
+            Wake::Link(Some(LinkEvent::Down)) => self.journal.send_to(None),
+            Wake::Link(Some(LinkEvent::Rules)) => self.look_at_rules = true,
+            Wake::Link(None) => self.link = None,
+        }
+    }
+
+    fn check_names(&mut self) {
+        for tail in &mut self.tails {
+            tail.check_name();
+        }
+    }
+}
+
+/// Sleeps until a moment of the machine's clock.
+async fn until(due_ms: u64) {
+    let now_ms = now().mono_ms;
+    if due_ms > now_ms {
+        tokio::time::sleep(Duration::from_millis(due_ms - now_ms)).await;
+    }
+}

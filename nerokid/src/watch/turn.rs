@@ -1,0 +1,245 @@
+//! One turn: new rules, new output, a sample, what rules say to all of it;
+//! then records to the disk, and only then what follows from them.
+
+use nero_journal::v1::{RulesApplied, RulesRefused};
+use nero_model::ProcessId;
+use nero_wire::v1::RuleSet;
+
+use super::begin::BLOCK_BYTES;
+use super::{Watch, WatchError};
+use crate::control;
+use crate::core::facts::Sight;
+use crate::core::intake::Intake;
+use crate::core::record::Record;
+use crate::core::rules::Given;
+use crate::life;
+use crate::sample::Measure as _;
+use crate::tail::Look;
+
+/// Blocks of each log in one turn, so that other things get theirs.
+const BLOCKS_PER_TURN: usize = 32;
+/// Between samples, unless the spec says otherwise.
+const INTERVAL_MS: u64 = 10_000;
+/// Shortest time between samples.
+const INTERVAL_MIN_MS: u64 = 100;
+
+impl Watch {
+    /// One turn. True when there is more to read.
+    pub(super) fn turn(&mut self) -> Result<bool, WatchError> {
+        let mut more = false;
+        // What the disk refuses is not added to.
+        if !self.journal.is_stuck() {
+            if std::mem::take(&mut self.look_at_rules) {
+                let since = self.rules.version().max(self.rules_refused);
+                self.newer_rules(since, 0);
+            }
+            more = self.read_logs()?;
+            self.intake.tick(self.now.mono_ms, &mut self.out);
+            if self.sample_due_ms <= self.now.mono_ms {
+                self.sample();
+            }
+            self.evaluate();
+            self.intake.flush(&mut self.out);
+        }
+        self.write()?;
+        Ok(more && !self.journal.is_stuck())
+    }
+
+    /// Writes what is decided; then does what follows, and sends it.
+    pub(super) fn write(&mut self) -> Result<(), WatchError> {
+        self.journal.write(self.out.drain(..))?;
+        if !self.journal.is_stuck() {
+            self.aborts.extend(self.rules.take_aborts());
+            self.carry_out_aborts();
+        }
+        self.journal.send();
+        Ok(())
+    }
+
+    /// Reads both logs, a bounded piece; true when there is more.
+    pub(super) fn read_logs(&mut self) -> Result<bool, WatchError> {
+        let mut more = false;
+        for index in 0..self.tails.len() {
+            more |= self.read_log(index)?;
+        }
+        Ok(more)
+    }
+
+    fn read_log(&mut self, index: usize) -> Result<bool, WatchError> {
+        let tail = &mut self.tails[index];
+        for _ in 0..BLOCKS_PER_TURN {
+            let look = tail
+                .look(&mut self.block)
+                .map_err(|source| WatchError::Log {
+                    path: tail.path().to_path_buf(),
+                    source,
+                })?;
+            match look {
+                Look::Bytes(count) => {
+                    self.facts.output_ms = self.now.mono_ms;
+                    let (rules, facts, now) = (&mut self.rules, &self.facts, self.now);
+                    let each_line = |intake: &mut Intake, out: &mut Vec<Record>| {
+                        if rules.is_empty() {
+                            return;
+                        }
+                        let mut news = Vec::new();
+                        let sight = Sight {
+                            facts,
+                            series: intake.series(),
+                            now,
+                        };
+                        rules.touched(intake.touched(), &sight, &mut news);
+                        if !news.is_empty() {
+                            // The points that made it so come first.
+                            intake.flush(out);
+                            out.append(&mut news);
+                        }
+                    };
+                    let bytes = &self.block[..count];
+                    self.intake
+                        .feed(tail.log, bytes, now.mono_ms, &mut self.out, each_line);
+                    if count < BLOCK_BYTES {
+                        return Ok(false);
+                    }
+                }
+                Look::NewPart => self.intake.truncated(tail.log, &mut self.out),
+                Look::Nothing => {
+                    if tail.was_deleted() {
+                        let path = tail.path().display();
+                        let text = format!("{path} was deleted; what is printed is still read");
+                        self.out.push(Record::notice(text));
+                    }
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    fn sample(&mut self) {
+        let given = self.place.spec.monitor.map_or(0, |one| one.interval_ms);
+        let interval_ms = match given {
+            0 => INTERVAL_MS,
+            given => given.max(INTERVAL_MIN_MS),
+        };
+        let now_ms = self.now.mono_ms;
+        self.sample_due_ms = (self.sample_due_ms + interval_ms).max(now_ms + interval_ms / 2);
+        // A number may belong to another by now.
+        let pid = |process: Option<ProcessId>| process.filter(life::is_alive).map(|one| one.pid);
+        let usage = self.procfs.measure(pid(self.life.shim), pid(self.life.job));
+        let since_ms = self.life.started.map_or(now_ms, |started| started.mono_ms);
+        let mut sample = self.sampler.sample(usage, now_ms, since_ms);
+        sample.stdout_bytes = self.tails[0].bytes();
+        sample.stderr_bytes = self.tails[1].bytes();
+        sample.silent_ms = now_ms.saturating_sub(self.facts.output_ms.max(since_ms));
+        self.facts.sample = Some(sample);
+        self.out.push(Record::Sample(sample));
+        self.intake.mark(&mut self.out);
+        // What nobody may have told us about is looked at with every sample.
+        self.check_names();
+        self.look_at_rules |= !self.waker.hears_control();
+    }
+
+    /// Evaluates all rules.
+    pub(super) fn evaluate(&mut self) {
+        if self.rules.is_empty() {
+            return;
+        }
+        let mut news = Vec::new();
+        let sight = Sight {
+            facts: &self.facts,
+            series: self.intake.series(),
+            now: self.now,
+        };
+        self.rules.all(&sight, &mut news);
+        if !news.is_empty() {
+            self.intake.flush(&mut self.out);
+            self.out.append(&mut news);
+        }
+    }
+
+    /// The spec's rules, then those that came since; and the aborts that an
+    /// earlier watcher may not have lived to carry out.
+    pub(super) fn begin_rules(&mut self, applied: u64) {
+        if let Some(set) = self.place.spec.rules.clone() {
+            self.apply(set.version, Ok(set), applied);
+        }
+        self.newer_rules(self.rules.version(), applied);
+        self.aborts = self.rules.inherited_aborts();
+    }
+
+    /// Takes the newest rule set above `since` that can stand. Up to the
+    /// version `told` a set's taking is recorded already.
+    fn newer_rules(&mut self, since: u64, told: u64) {
+        // What cannot be listed now is looked at again with the next sample.
+        let sets = control::newer_rules(&self.place.control(), since).unwrap_or_default();
+        for (version, set) in sets {
+            let set = set.map_err(|error| crate::chain(&error));
+            if self.apply(version, set, told) {
+                return;
+            }
+        }
+    }
+
+    /// Puts a set in force, or says why not.
+    fn apply(&mut self, version: u64, set: Result<RuleSet, String>, told: u64) -> bool {
+        let given = set.map(|set| set.rules.into_iter().map(given).collect());
+        let sight = Sight {
+            facts: &self.facts,
+            series: self.intake.series(),
+            now: self.now,
+        };
+        let applied = given.and_then(|given| {
+            let applied = self.rules.apply(version, given, &sight, &mut self.out);
+            applied.map_err(|error| crate::chain(&error))
+        });
+        match applied {
+            Ok(()) if version > told || (version == 0 && !self.rules.is_empty()) => {
+                self.out
+                    .push(Record::RulesApplied(RulesApplied { version }));
+                true
+            }
+            Ok(()) => true,
+            Err(why) => {
+                if version > self.rules_refused || version == 0 {
+                    self.rules_refused = version;
+                    let refused = RulesRefused { version, why };
+                    self.out.push(Record::RulesRefused(refused));
+                }
+                false
+            }
+        }
+    }
+
+    /// Makes the wishes of rules that fired. What cannot be made stays and is
+    /// tried again: its record is on disk, so it happens in the end.
+    fn carry_out_aborts(&mut self) {
+        if self.life.over {
+            self.aborts.clear();
+        }
+        let folder = self.place.control();
+        let (spec, wall_ms) = (&self.place.spec, self.now.wall_ms);
+        let shim = self.life.shim;
+        self.aborts.retain(|abort| {
+            match control::cancel(&folder, spec, abort, wall_ms) {
+                Ok(_) => {
+                    // Also when it lay there: whoever made it may have died
+                    // before ringing.
+                    control::ring(shim);
+                    false
+                }
+                Err(_) => true,
+            }
+        });
+    }
+}
+
+fn given(rule: nero_wire::v1::Rule) -> Given {
+    Given {
+        id: rule.id,
+        action: rule.action,
+        text: rule.text,
+        author: rule.author,
+        repeat_ms: rule.repeat_ms,
+    }
+}

@@ -1,0 +1,313 @@
+//! Which numbers a line gives, and which it does not.
+
+use nerokid::core::finder::Finder;
+use proptest::prelude::*;
+
+/// Names and values of a line, and its step, as one text.
+fn found(line: &str) -> String {
+    let (mut finder, errors) = Finder::new(&[]);
+    assert!(errors.is_empty());
+    show(finder.find(line.as_bytes()))
+}
+
+fn show(found: &nerokid::core::found::Found) -> String {
+    let pairs: Vec<String> = found
+        .pairs()
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
+    let step = found.step.map(|step| format!(" @{step}"));
+    pairs.join(" | ") + &step.unwrap_or_default()
+}
+
+#[track_caller]
+fn table(lines: &[(&str, &str)]) {
+    for (line, want) in lines {
+        assert_eq!(found(line), *want, "{line:?}");
+    }
+}
+
+#[test]
+fn pairs_with_signs() {
+    table(&[
+        ("loss=0.3", "loss=0.3"),
+        ("loss = 0.3", "loss=0.3"),
+        ("loss: 0.3", "loss=0.3"),
+        ("loss : 0.3", "loss=0.3"),
+        ("loss:0.3", "loss=0.3"),
+        ("  loss  =  0.3  ", "loss=0.3"),
+        ("\tloss:\t0.3", "loss=0.3"),
+        (
+            "train loss = 0.3, test acc = 0.9",
+            "train loss=0.3 | test acc=0.9",
+        ),
+        ("loss=0.3 acc=0.9", "loss=0.3 | acc=0.9"),
+        ("loss=0.3,acc=0.9;lr=1e-3", "loss=0.3 | acc=0.9 | lr=0.001"),
+        ("loss: 0.3 acc: 0.9", "loss=0.3 | acc=0.9"),
+        ("loss = 0.3 test acc = 0.9", "loss=0.3 | test acc=0.9"),
+        ("loss: 0.3 | acc: 0.9", "loss=0.3 | acc=0.9"),
+        ("val/loss: 0.3", "val/loss=0.3"),
+        ("f1-score = 0.9", "f1-score=0.9"),
+        ("top5@acc: 91%", "top5@acc=0.91"),
+        ("größe = 5", "größe=5"),
+        ("🔥 loss: 0.3", "🔥 loss=0.3"),
+        ("loss: 0.3.", "loss=0.3"),
+        ("(loss=0.3)", "loss=0.3"),
+        ("n = -0", "n=-0"),
+        ("Namespace(k='v', lr=0.1, n=5)", "lr=0.1 | n=5"),
+    ]);
+}
+
+#[test]
+fn what_frameworks_print() {
+    table(&[
+        (
+            "100/100 [==============================] - 3s 30ms/step - loss: 0.3 - accuracy: 0.9",
+            "loss=0.3 | accuracy=0.9",
+        ),
+        (
+            "{'loss': 0.3451, 'learning_rate': 5e-05, 'epoch': 0.5}",
+            "loss=0.3451 | learning_rate=0.00005 | epoch=0.5 @0.5",
+        ),
+        (
+            "{'loss': np.float64(0.5), 'n': tensor(2., device='cuda:0')}",
+            "loss=0.5 | n=2",
+        ),
+        (
+            " 45%|████▌     | 45/100 [00:12<00:15,  3.67it/s, loss=0.345]",
+            "loss=0.345",
+        ),
+        (
+            "2024-01-01 12:30:45,123 INFO train loss = 0.3, step = 7",
+            "train loss=0.3 | step=7 @7",
+        ),
+        ("INFO:root:loss=0.3", "loss=0.3"),
+        (
+            "[2024-01-01 12:30:45] INFO - epoch 3: loss=0.5",
+            "loss=0.5 | epoch=3 @3",
+        ),
+        (
+            "I0101 12:30:45.123456 1234 solver.cpp:228] Iteration 100, loss = 0.5",
+            "loss=0.5 | Iteration=100 @100",
+        ),
+        (
+            "Train Epoch: 1 [640/60000 (1%)]\tLoss: 0.3",
+            "Train Epoch=1 | Loss=0.3 @1",
+        ),
+        ("\x1b[32mloss\x1b[0m: \x1b[1m0.3\x1b[0m", "loss=0.3"),
+        ("\x1b]0;title\x07loss: 0.3", "loss=0.3"),
+        (" E =  -0.12345678D+03 Ry", "E=-123.45678"),
+    ]);
+}
+
+#[test]
+fn names_and_numbers_by_turns() {
+    table(&[
+        ("loss 0.3", "loss=0.3"),
+        ("  loss\t3  ", "loss=3"),
+        ("loss inf", "loss=inf"),
+        ("loss nan", "loss=NaN"),
+        ("loss 0.3 acc 0.9", "loss=0.3 | acc=0.9"),
+        ("loss 0.3, acc 0.9", "loss=0.3 | acc=0.9"),
+        ("epoch 3 loss 0.5", "epoch=3 | loss=0.5 @3"),
+        ("total 48", "total=48"),
+        ("loss 3 x", ""),
+        ("loss3", ""),
+        ("train loss 3", ""),
+        ("Downloaded 35 files in 3 s", ""),
+        ("0.3 loss", ""),
+        ("loss 0.3 acc", ""),
+        ("12:30:45 loss 0.3", ""),
+        ("Using device cuda 0 now", ""),
+    ]);
+}
+
+#[test]
+fn steps() {
+    table(&[
+        ("step=5 loss=0.3", "step=5 | loss=0.3 @5"),
+        ("Step: 100, Loss: 0.3", "Step=100 | Loss=0.3 @100"),
+        (
+            "epoch=1 iter=20 loss=0.3",
+            "epoch=1 | iter=20 | loss=0.3 @20",
+        ),
+        (
+            "epoch=1 iteration=7 iter=20",
+            "epoch=1 | iteration=7 | iter=20 @7",
+        ),
+        (
+            "global_step=9 iteration=7",
+            "global_step=9 | iteration=7 @9",
+        ),
+        ("global step = 9, epoch = 1", "global step=9 | epoch=1 @9"),
+        (
+            "epoch=1 step=3 global_step=9",
+            "epoch=1 | step=3 | global_step=9 @3",
+        ),
+        ("epoch 8: loss = 0.3", "loss=0.3 | epoch=8 @8"),
+        ("Epoch 8/50 loss: 0.3", "loss=0.3 | Epoch=8 @8"),
+        ("Epoch [8/50], loss: 0.3", "loss=0.3 | Epoch=8 @8"),
+        ("Epoch: [8][100/500] loss: 0.3", "loss=0.3 | Epoch=8 @8"),
+        ("[8/50] loss: 0.3", "loss=0.3 @8"),
+        ("[8/50] loss 0.3", "loss=0.3 @8"),
+        (
+            "epoch 8: train_loss 0.3 val_loss 0.4",
+            "epoch=8 | train_loss=0.3 | val_loss=0.4 @8",
+        ),
+        ("Epoch 8/50", "Epoch=8 @8"),
+        ("Epoch 8:", "Epoch=8 @8"),
+        ("epoch:8 loss:0.5", "epoch=8 | loss=0.5 @8"),
+        ("step=nan loss=0.3", "step=NaN | loss=0.3"),
+        ("epoch=-1 loss=0.3", "epoch=-1 | loss=0.3 @-1"),
+        ("steps = 5 loss = 0.3", "steps=5 | loss=0.3"),
+    ]);
+}
+
+#[test]
+fn json_lines() {
+    table(&[
+        (r#"{"loss": 0.3, "step": 5}"#, "loss=0.3 | step=5 @5"),
+        (r#"{"loss":0.3,"acc":1}"#, "loss=0.3 | acc=1"),
+        (
+            r#"{"train": {"loss": 0.3, "top": {"1": 0.5}}, "n": 2}"#,
+            "train/loss=0.3 | train/top/1=0.5 | n=2",
+        ),
+        (
+            r#"{"a": NaN, "b": -Infinity, "c": 1e400}"#,
+            "a=NaN | b=-inf | c=inf",
+        ),
+        (r#"{"a": [1, 2, {"b": 3}], "c": 4}"#, "c=4"),
+        (r#"{"a": true, "b": null, "c": "5", "d": 1}"#, "d=1"),
+        (r#"{"a": 1, "a": 2}"#, "a=1 | a=2"),
+        (
+            r#"{"val loss": 1, "größe": 2, "\u00e9": 3}"#,
+            "val loss=1 | größe=2 | é=3",
+        ),
+        (r#"{}"#, ""),
+        (r#"{"a": {}}"#, ""),
+        (r#"{"a": 1"#, "a=1"),
+        (r#"INFO {"loss": 0.3, "step": 5}"#, "loss=0.3 | step=5 @5"),
+        (r#"{"a\nb": 1}"#, ""),
+        (r#"{"": 1}"#, ""),
+    ]);
+    let deep = format!("{}1{}", r#"{"a":"#.repeat(10_000), "}".repeat(10_000));
+    assert_eq!(found(&deep), "a=1");
+}
+
+#[test]
+fn special_values_are_kept() {
+    table(&[
+        ("loss: nan", "loss=NaN"),
+        ("loss = -NaN", "loss=NaN"),
+        ("loss=inf acc=-Infinity", "loss=inf | acc=-inf"),
+        ("loss: 1e309", "loss=inf"),
+    ]);
+    let (mut finder, _) = Finder::new(&[]);
+    let smallest = finder.find(b"loss: 5e-324").pairs().next();
+    assert_eq!(smallest, Some(("loss", f64::from_bits(1))));
+    let digits = "1".repeat(400);
+    assert_eq!(found(&format!("loss: {digits}")), "loss=inf");
+}
+
+#[test]
+fn what_only_looks_like_a_metric_is_none() {
+    for line in [
+        "",
+        "   ",
+        "hello world",
+        "12:30:45 message",
+        "12:30:45",
+        "message at 12:30:45",
+        "time: 12:30:45",
+        "date: 2024-01-01",
+        "2024-01-01T12:30:45Z started",
+        "see http://localhost:8080/?a=1&b=2",
+        "listening on localhost:8080",
+        "listening on 127.0.0.1:8080",
+        "Using device: cuda:0",
+        "file.py:123: warning",
+        "  File \"x.py\", line 3, in f",
+        "python train.py --lr=0.1 --n=5",
+        "if x == 3:",
+        "x += 3",
+        "x <= 3",
+        "x >= 3.5",
+        "a != 4",
+        "std::vector:5",
+        "torch==2.1.0",
+        "version: 1.2.3",
+        "time: 3.2s",
+        "memory: 12GB",
+        "loss: 1,234.5",
+        "loss: 0x1p3",
+        "loss = 3x4",
+        "ratio: 3/4",
+        "loss: ",
+        "loss =",
+        "= 0.3",
+        ": 0.3",
+        "ERROR: 5",
+        "$x=3",
+        "1:0.5 2:0.7",
+        "the loss that we got in the end was: 0.3",
+        "50% [=====>   ] 1,234  --.-K/s",
+        "loss: -",
+        "loss: nano",
+        "loss=0.3e",
+    ] {
+        assert_eq!(found(line), "", "{line:?}");
+    }
+}
+
+#[test]
+fn names_that_cannot_be_are_none() {
+    assert_eq!(found(&format!("{}=1", "x".repeat(200))).len(), 202);
+    assert_eq!(found(&format!("{}=1", "x".repeat(201))), "");
+    let (mut finder, _) = Finder::new(&[]);
+    assert!(finder.find(b"lo\xffss=1").is_empty());
+    assert!(finder.find(b"'a\x01b': 1").is_empty());
+    assert!(finder.find(b"a\0b=1").is_empty());
+    assert_eq!(
+        finder.find(b"\xff\xfe loss=1").pairs().next(),
+        Some(("loss", 1.0))
+    );
+}
+
+#[test]
+fn patterns_come_first_and_alone() {
+    let patterns = [
+        r"epoch\s+(?<step>\d+): train loss = (?<train_loss>\S+)".to_owned(),
+        "broken(".to_owned(),
+    ];
+    let (mut finder, errors) = Finder::new(&patterns);
+    assert_eq!(errors.len(), 1);
+    let line = b"epoch 3: train loss = 0.5, acc = 0.9";
+    assert_eq!(show(finder.find(line)), "train_loss=0.5 @3");
+    assert_eq!(show(finder.find(b"acc = 0.9")), "acc=0.9");
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_survived(line in proptest::collection::vec(any::<u8>(), 0..300)) {
+        let (mut finder, _) = Finder::new(&[]);
+        for (name, _) in finder.find(&line).pairs() {
+            prop_assert!(!name.is_empty() && name.len() <= 200);
+            prop_assert!(!name.chars().any(char::is_control));
+        }
+    }
+
+    #[test]
+    fn texts_full_of_signs_are_survived(
+        line in "([a-c=:\\[\\]{}\"'/, 0-9.eE%+-]|step|epoch|nan|tensor\\(|\x1b\\[){0,60}"
+    ) {
+        let (mut finder, _) = Finder::new(&[]);
+        finder.find(line.as_bytes());
+    }
+
+    #[test]
+    fn any_number_printed_is_read_back(value in proptest::num::f64::ANY, exponent: bool) {
+        let text = if exponent { format!("x={value:e}") } else { format!("x={value}") };
+        let (mut finder, _) = Finder::new(&[]);
+        let read = finder.find(text.as_bytes()).pairs().next().unwrap().1;
+        prop_assert!(read == value || (read.is_nan() && value.is_nan()), "{text} gave {read}");
+    }
+}

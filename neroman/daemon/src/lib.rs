@@ -18,6 +18,7 @@ mod outside;
 mod results;
 mod run;
 mod service;
+mod snapshot;
 mod spec;
 
 pub use run::{DaemonError, run};

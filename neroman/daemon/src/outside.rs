@@ -1,7 +1,6 @@
 //! What lies outside of the daemon's own state: starting a node's agent, and
 //! freezing folders. The rest of the daemon knows them by these names alone.
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,6 +12,7 @@ use tonic::transport::Channel;
 use crate::config::{Config, LOCAL};
 use crate::failure::Failure;
 use crate::node::Connect;
+use crate::snapshot;
 
 /// Connects to neromum on this machine; starts it where none answers.
 pub(crate) struct LocalAgent {
@@ -43,29 +43,25 @@ pub(crate) struct Frozen {
     pub notes: Vec<String>,
 }
 
-/// What of a folder travels.
+/// What of which folder travels.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Wanted {
     pub folder: PathBuf,
-    pub files: Option<Vec<String>>,
-    pub required: Vec<String>,
-    pub main: Option<String>,
-    /// Folders that results go to: never part of it.
-    pub left_out: Vec<PathBuf>,
+    pub what: snapshot::Wanted,
 }
 
 /// Freezes folders into the store.
 #[derive(Clone, Debug)]
 pub(crate) struct Freezer {
     store: PathBuf,
-    held: Arc<Mutex<HashMap<PathBuf, ()>>>,
+    cache: Arc<Mutex<snapshot::Cache>>,
 }
 
 impl Freezer {
     pub(crate) fn new(store: &Path) -> Self {
         Self {
             store: store.to_path_buf(),
-            held: Arc::default(),
+            cache: Arc::default(),
         }
     }
 
@@ -73,9 +69,22 @@ impl Freezer {
     ///
     /// # Errors
     /// When something cannot be read, or is too much to be taken by guess.
-    pub(crate) fn freeze(&self, _wanted: &Wanted, _big: bool) -> Result<Frozen, Failure> {
-        let _held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        let _ = &self.store;
-        Ok(Frozen::default())
+    pub(crate) fn freeze(&self, wanted: &Wanted, big: bool) -> Result<Frozen, Failure> {
+        // What a freeze that panicked remembered is still true of the files.
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        let frozen = snapshot::freeze(&wanted.folder, &wanted.what, &self.store, &mut cache, big)
+            .map_err(|error| {
+            let what = format!("cannot freeze {}", wanted.folder.display());
+            let failure = Failure::usage(what).caused_by(&error);
+            match error.hint() {
+                Some(hint) => failure.hint(hint),
+                None => failure,
+            }
+        })?;
+        Ok(Frozen {
+            tree: frozen.tree_hash.to_vec(),
+            git: frozen.git.unwrap_or_default(),
+            notes: frozen.notes,
+        })
     }
 }

@@ -26,6 +26,7 @@ use crate::core::state::State;
 use crate::failure::Failure;
 use crate::ledger::{self, Decided};
 use crate::outside::{Freezer, Frozen, Wanted as WantedFiles};
+use crate::snapshot;
 use crate::spec;
 
 /// A command whose definitions change under it is tried again this often.
@@ -212,10 +213,12 @@ fn files(definition: &Definition) -> WantedFiles {
     let results = definition.results_dir.as_deref().unwrap_or("results");
     WantedFiles {
         folder: definition.folder.clone(),
-        files: definition.files.clone(),
-        required: definition.required_files.clone(),
-        main: definition.main_file.clone(),
-        left_out: vec![definition.folder.join(results)],
+        what: snapshot::Wanted {
+            files: definition.files.clone(),
+            required: definition.required_files.clone(),
+            main: definition.main_file.clone(),
+            left_out: vec![PathBuf::from(results)],
+        },
     }
 }
 

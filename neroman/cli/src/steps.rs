@@ -96,7 +96,8 @@ fn begins_step(step: &Step, word: &str, verb_wins: bool) -> bool {
     let Some((name, _)) = flag(word) else {
         return false;
     };
-    if names::read(name) == Word::Unknown {
+    // `start --help` asks for the help of `start`.
+    if names::read(name) == Word::Unknown || ["help", "version"].contains(&name) {
         return false;
     }
     let has_operand = step.words.iter().any(|word| !word.starts_with('-'));
@@ -256,6 +257,7 @@ mod tests {
             ("--version", "version"),
             ("-h", "help"),
             ("help start", "help start"),
+            ("--start --help", "start --help"),
             ("--status -- --start", "status -- --start"),
             ("", ""),
         ];

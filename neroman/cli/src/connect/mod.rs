@@ -41,11 +41,8 @@ pub struct Client {
     hello: Hello,
 }
 
-/// Whether a daemon answers at the socket.
-enum Found {
-    Greeted(ManClient<Channel>, Hello),
-    Nobody,
-}
+/// A daemon that answered, and what it said of itself.
+type Greeted = (ManClient<Channel>, Hello);
 
 impl Client {
     /// Connects; starts the daemon when nobody answers.
@@ -70,15 +67,12 @@ impl Client {
     /// # Errors
     /// When something answers that cannot be spoken to.
     pub async fn connect_only(home: &Home, program: &Program) -> Result<Option<Self>, Fault> {
-        Ok(match find(home).await? {
-            Found::Greeted(man, hello) => Some(Self {
-                home: home.clone(),
-                program: program.clone(),
-                man,
-                hello,
-            }),
-            Found::Nobody => None,
-        })
+        Ok(find(home).await?.map(|(man, hello)| Self {
+            home: home.clone(),
+            program: program.clone(),
+            man,
+            hello,
+        }))
     }
 
     /// What the daemon said of itself.
@@ -182,14 +176,14 @@ pub enum Next<P> {
     Lost,
 }
 
-/// Dials and greets, without starting anything.
-async fn find(home: &Home) -> Result<Found, Fault> {
+/// Dials and greets, without starting anything; none when nobody answers.
+async fn find(home: &Home) -> Result<Option<Greeted>, Fault> {
     let path = home.socket();
     let channel = match dial(&path).await {
         Ok(channel) => channel,
-        Err(DialError::Nobody { source, .. }) if is_nobody(&source) => return Ok(Found::Nobody),
+        Err(DialError::Nobody { source, .. }) if is_nobody(&source) => return Ok(None),
         // It died between accepting and speaking.
-        Err(DialError::Transport { .. }) => return Ok(Found::Nobody),
+        Err(DialError::Transport { .. }) => return Ok(None),
         Err(error @ DialError::NotOurs { .. }) => {
             return Err(Fault::no_daemon(error.to_string())
                 .hint("set NERONET_HOME to a folder of your own"));
@@ -202,7 +196,7 @@ async fn find(home: &Home) -> Result<Found, Fault> {
     let greeted = man.greet(hello::own(Role::Client, "", None));
     let hello = match tokio::time::timeout(HELLO_DEADLINE, greeted).await {
         Ok(Ok(reply)) => reply.into_inner(),
-        Ok(Err(status)) if lost(&status) => return Ok(Found::Nobody),
+        Ok(Err(status)) if lost(&status) => return Ok(None),
         Ok(Err(status)) => return Err(Fault::from_status(&status)),
         Err(_) => {
             return Err(
@@ -216,7 +210,7 @@ async fn find(home: &Home) -> Result<Found, Fault> {
             .because(&error)
             .hint("end it with the neroman that started it: `neroman daemon stop`")
     })?;
-    Ok(Found::Greeted(man, hello))
+    Ok(Some((man, hello)))
 }
 
 /// Nobody listens at the socket, or a dead process left it.
@@ -228,9 +222,10 @@ fn is_nobody(error: &io::Error) -> bool {
 }
 
 /// Whether the connection broke, as opposed to an answer of the daemon: only
-/// a status made on our side has a source.
+/// a status made on our side has a source, and only one of the daemon details.
 fn lost(status: &Status) -> bool {
-    std::error::Error::source(status).is_some() || status.code() == tonic::Code::Unavailable
+    let made_here = std::error::Error::source(status).is_some();
+    status.details().is_empty() && (made_here || status.code() == tonic::Code::Unavailable)
 }
 
 fn lost_twice(status: &Status) -> Fault {

@@ -13,14 +13,11 @@ use std::time::Duration;
 use nero_model::Home;
 use nero_model::paths::make_private;
 use nero_model::safe::Safe;
-use nero_wire::v1::Hello;
-use nero_wire::v1::man_client::ManClient;
 use rustix::fs::{FlockOperation, flock};
 use tokio::process::{Child, Command};
 use tokio::time::Instant;
-use tonic::transport::Channel;
 
-use super::{Found, environment, find};
+use super::{Greeted, environment, find};
 use crate::fault::Fault;
 
 /// How long a new daemon may take until it answers.
@@ -61,11 +58,11 @@ impl Program {
 }
 
 /// Starts the daemon, or waits for who is starting it.
-pub async fn start(home: &Home, program: &Program) -> Result<(ManClient<Channel>, Hello), Fault> {
+pub async fn start(home: &Home, program: &Program) -> Result<Greeted, Fault> {
     prepare(home)?;
     let _lock = lock(&home.start_lock()).await?;
-    if let Found::Greeted(man, hello) = find(home).await? {
-        return Ok((man, hello));
+    if let Some(greeted) = find(home).await? {
+        return Ok(greeted);
     }
     let (log, log_from) = open_log(home)?;
     let mut child = spawn(program, &log).map_err(|error| {
@@ -73,8 +70,8 @@ pub async fn start(home: &Home, program: &Program) -> Result<(ManClient<Channel>
     })?;
     let deadline = Instant::now() + START_DEADLINE;
     loop {
-        if let Found::Greeted(man, hello) = find(home).await? {
-            return Ok((man, hello));
+        if let Some(greeted) = find(home).await? {
+            return Ok(greeted);
         }
         let ended = tokio::time::timeout(LOOK, child.wait()).await;
         let why = match ended {

@@ -83,7 +83,7 @@ impl Out {
     /// Says several things beside the data.
     pub fn notes(&self, notes: &[String]) {
         for note in notes {
-            self.note(&format!("note: {note}"));
+            self.note(&format!("note: {}", Safe::line(note)));
         }
     }
 

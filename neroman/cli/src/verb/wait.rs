@@ -43,7 +43,7 @@ pub async fn until_ended(
 async fn ended(
     session: &mut Session,
     picked: Selection,
-) -> Result<BTreeMap<u64, ExperimentView>, Stop> {
+) -> Result<BTreeMap<(u64, u32), ExperimentView>, Stop> {
     let asked = WaitRequest {
         selection: Some(picked),
         settle: false,
@@ -61,7 +61,7 @@ async fn ended(
             match client.next(&mut events).await? {
                 Next::Message(event) => {
                     for view in event.ended {
-                        ended.insert(view.id, view);
+                        ended.insert((view.id, view.run), view);
                     }
                     if progress && event.still_live > 0 {
                         super::watch::progress(ended.len(), event.still_live);

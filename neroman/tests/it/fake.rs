@@ -1,0 +1,407 @@
+//! A daemon that answers as it was told and writes down what it was asked.
+
+use std::fs;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::pin::Pin;
+use std::process::{Command, Output, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+use nero_model::Home;
+use nero_model::paths::make_private;
+use nero_wire::hello;
+use nero_wire::listen::OwnerOnly;
+use nero_wire::v1::man_server::{Man, ManServer};
+use nero_wire::v1::*;
+use tokio::sync::oneshot;
+use tokio_stream::{Stream, StreamExt as _};
+use tonic::transport::Server;
+use tonic::{Request, Response, Status};
+
+/// What it answers. A stream is said message by message.
+#[derive(Clone, Debug, Default)]
+pub struct Answers {
+    pub hello: Option<Hello>,
+    /// Every call but `Greet` fails with this.
+    pub fails: Option<Status>,
+    /// Streams go on without end after their last message.
+    pub hangs: bool,
+    /// So many calls lose the connection instead of being answered.
+    pub loses: u32,
+    pub add: AddReply,
+    pub list: ListReply,
+    pub show: ShowReply,
+    pub start: StartReply,
+    pub abort: AbortReply,
+    pub wait: Vec<WaitEvent>,
+    pub watch: Vec<WatchEvent>,
+    pub logs: Vec<LogChunk>,
+    pub metrics: MetricsReply,
+    pub paths: PathsReply,
+    pub rules: RuleListReply,
+    pub changed: RuleChangeReply,
+    pub nodes: NodesReply,
+    pub status: DaemonStatusReply,
+}
+
+/// The daemon with its home; it ends with the test.
+pub struct Fake {
+    folder: tempfile::TempDir,
+    seen: Arc<Mutex<Seen>>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Seen {
+    requests: Vec<String>,
+    ids: Vec<Vec<u8>>,
+    connections: Vec<OwnedFd>,
+    lost: u32,
+}
+
+/// What the program did.
+#[derive(Debug)]
+pub struct Ran {
+    pub code: Option<i32>,
+    pub out: String,
+    pub err: String,
+}
+
+impl Fake {
+    pub fn new(answers: Answers) -> Self {
+        let folder = tempfile::Builder::new()
+            .prefix("nc")
+            .tempdir()
+            .expect("a folder");
+        let home = Home::below(&folder.path().join("home"));
+        for part in [&home.data, &home.state, &home.sockets] {
+            make_private(part).expect("a folder");
+        }
+        let seen = Arc::new(Mutex::new(Seen::default()));
+        let service = Service {
+            answers,
+            seen: Arc::clone(&seen),
+        };
+        let (stop, stopped) = oneshot::channel();
+        let (ready, listens) = std::sync::mpsc::channel();
+        let connections = Arc::clone(&seen);
+        let thread = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .expect("a runtime");
+            runtime.block_on(async {
+                let socket = OwnerOnly::bind(&home.socket()).expect("a socket");
+                ready.send(()).expect("the test waits");
+                let incoming = socket.map(move |connection| {
+                    let connection = connection?;
+                    let twin = connection.as_fd().try_clone_to_owned()?;
+                    connections.lock().expect("a lock").connections.push(twin);
+                    Ok::<_, std::io::Error>(connection)
+                });
+                let served = Server::builder()
+                    .add_service(ManServer::new(service))
+                    .serve_with_incoming(incoming);
+                tokio::select! {
+                    served = served => served.expect("it serves"),
+                    _ = stopped => {}
+                }
+            });
+        });
+        listens.recv().expect("it listens");
+        Self {
+            folder,
+            seen,
+            stop: Some(stop),
+            thread: Some(thread),
+        }
+    }
+
+    /// The program, ready to be run in this home.
+    pub fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_neroman"));
+        command
+            .args(words)
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin")
+            .env("HOME", self.folder.path())
+            .env("NERONET_HOME", self.folder.path().join("home"))
+            .env("TZ", "Pacific/Chatham")
+            .env("TERM", "xterm")
+            .env("USER", "ada")
+            .env("CONDA_TOKEN", "hush")
+            .env("CONDA_PREFIX", "/conda")
+            .current_dir(self.folder.path())
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Runs the program.
+    pub fn run(&self, words: &[&str]) -> Ran {
+        Ran::of(self.command(words).output().expect("the program is built"))
+    }
+
+    /// Standard output of a run that must exit 0.
+    #[track_caller]
+    pub fn ok(&self, words: &[&str]) -> String {
+        let ran = self.run(words);
+        assert_eq!(ran.code, Some(0), "{words:?}: {ran:#?}");
+        ran.out
+    }
+
+    /// What it was asked, in words, without request ids.
+    pub fn requests(&self) -> Vec<String> {
+        self.seen.lock().expect("a lock").requests.clone()
+    }
+
+    /// The request ids that came.
+    pub fn request_ids(&self) -> Vec<Vec<u8>> {
+        self.seen.lock().expect("a lock").ids.clone()
+    }
+
+    /// The folder in which the program runs.
+    pub fn path(&self) -> &std::path::Path {
+        self.folder.path()
+    }
+
+    /// Text of a file that the program wrote.
+    pub fn file(&self, name: &str) -> String {
+        fs::read_to_string(self.folder.path().join(name)).expect(name)
+    }
+}
+
+impl Drop for Fake {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.stop.take().map(|stop| stop.send(()));
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Ran {
+    pub fn of(output: Output) -> Self {
+        Self {
+            code: output.status.code(),
+            out: String::from_utf8(output.stdout).expect("text"),
+            err: String::from_utf8(output.stderr).expect("text"),
+        }
+    }
+}
+
+struct Service {
+    answers: Answers,
+    seen: Arc<Mutex<Seen>>,
+}
+
+impl Service {
+    fn take(&self, call: &str, what: String, id: &[u8]) -> Result<(), Status> {
+        let mut seen = self.seen.lock().expect("a lock");
+        seen.requests.push(format!("{call} {what}"));
+        if !id.is_empty() {
+            seen.ids.push(id.to_vec());
+        }
+        if seen.lost < self.answers.loses {
+            seen.lost += 1;
+            for connection in std::mem::take(&mut seen.connections) {
+                // It may be closed already.
+                let _ = rustix::net::shutdown(connection, rustix::net::Shutdown::Both);
+            }
+        }
+        self.answers.fails.clone().map_or(Ok(()), Err)
+    }
+}
+
+type Said<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
+impl Service {
+    fn said<T: Clone + Send + 'static>(&self, messages: &[T]) -> Response<Said<T>> {
+        let messages: Vec<Result<T, Status>> = messages.iter().cloned().map(Ok).collect();
+        let messages = tokio_stream::iter(messages);
+        Response::new(if self.answers.hangs {
+            Box::pin(messages.chain(tokio_stream::pending()))
+        } else {
+            Box::pin(messages)
+        })
+    }
+}
+
+fn picked(selection: Option<Selection>) -> String {
+    selection.map_or_else(
+        || "nothing".into(),
+        |picked| format!("`{}` {}", picked.text, picked.zone),
+    )
+}
+
+#[tonic::async_trait]
+impl Man for Service {
+    async fn greet(&self, _: Request<Hello>) -> Result<Response<Hello>, Status> {
+        let own = hello::own(Role::Neroman, "", None);
+        Ok(Response::new(self.answers.hello.clone().unwrap_or(own)))
+    }
+
+    async fn add(&self, request: Request<AddRequest>) -> Result<Response<AddReply>, Status> {
+        let request = request.into_inner();
+        let shell: Vec<String> = request
+            .shell
+            .iter()
+            .map(|var| format!("{}={}", var.name, var.value))
+            .collect();
+        let what = format!("{:?} {shell:?} dry {}", request.paths, request.dry_run);
+        self.take("add", what, &request.request)?;
+        Ok(Response::new(self.answers.add.clone()))
+    }
+
+    async fn list(&self, request: Request<ListRequest>) -> Result<Response<ListReply>, Status> {
+        let request = request.into_inner();
+        let what = format!("{} settle {}", picked(request.selection), request.settle);
+        self.take("list", what, &[])?;
+        Ok(Response::new(self.answers.list.clone()))
+    }
+
+    async fn show(&self, request: Request<ShowRequest>) -> Result<Response<ShowReply>, Status> {
+        self.take("show", request.into_inner().what, &[])?;
+        Ok(Response::new(self.answers.show.clone()))
+    }
+
+    async fn start(&self, request: Request<StartRequest>) -> Result<Response<StartReply>, Status> {
+        let request = request.into_inner();
+        let what = format!(
+            "{} {:?} node {:?} restart {} dry {} as added {} abandon {} at most {}",
+            picked(request.selection),
+            request.paths,
+            request.node,
+            request.restart,
+            request.dry_run,
+            request.as_added,
+            request.abandon,
+            request.at_most
+        );
+        self.take("start", what, &request.request)?;
+        Ok(Response::new(self.answers.start.clone()))
+    }
+
+    async fn abort(&self, request: Request<AbortRequest>) -> Result<Response<AbortReply>, Status> {
+        let request = request.into_inner();
+        let what = format!(
+            "{} grace {} signal {} dry {} by {}",
+            picked(request.selection),
+            request.grace_ms,
+            request.signal,
+            request.dry_run,
+            request.author
+        );
+        self.take("abort", what, &request.request)?;
+        Ok(Response::new(self.answers.abort.clone()))
+    }
+
+    type WaitStream = Said<WaitEvent>;
+    async fn wait(
+        &self,
+        request: Request<WaitRequest>,
+    ) -> Result<Response<Self::WaitStream>, Status> {
+        self.take("wait", picked(request.into_inner().selection), &[])?;
+        Ok(self.said(&self.answers.wait))
+    }
+
+    type WatchStream = Said<WatchEvent>;
+    async fn watch(
+        &self,
+        request: Request<WatchRequest>,
+    ) -> Result<Response<Self::WatchStream>, Status> {
+        self.take("watch", picked(request.into_inner().selection), &[])?;
+        Ok(self.said(&self.answers.watch))
+    }
+
+    type LogsStream = Said<LogChunk>;
+    async fn logs(
+        &self,
+        request: Request<LogsRequest>,
+    ) -> Result<Response<Self::LogsStream>, Status> {
+        let request = request.into_inner();
+        self.take("logs", format!("{request:?}"), &[])?;
+        let from = u64::try_from(request.offset).unwrap_or(0);
+        let rest: Vec<LogChunk> = self
+            .answers
+            .logs
+            .iter()
+            .filter(|chunk| !request.use_offset || chunk.offset >= from || chunk.end)
+            .cloned()
+            .collect();
+        Ok(self.said(&rest))
+    }
+
+    async fn metrics(
+        &self,
+        request: Request<MetricsRequest>,
+    ) -> Result<Response<MetricsReply>, Status> {
+        let request = request.into_inner();
+        let what = format!("{} {:?}", picked(request.selection), request.names);
+        self.take("metrics", what, &[])?;
+        Ok(Response::new(self.answers.metrics.clone()))
+    }
+
+    async fn paths(&self, request: Request<PathsRequest>) -> Result<Response<PathsReply>, Status> {
+        let request = request.into_inner();
+        let what = format!("{} work {}", picked(request.selection), request.work);
+        self.take("paths", what, &[])?;
+        Ok(Response::new(self.answers.paths.clone()))
+    }
+
+    async fn rule_list(
+        &self,
+        request: Request<RuleListRequest>,
+    ) -> Result<Response<RuleListReply>, Status> {
+        self.take("rule list", picked(request.into_inner().selection), &[])?;
+        Ok(Response::new(self.answers.rules.clone()))
+    }
+
+    async fn rule_add(
+        &self,
+        request: Request<RuleAddRequest>,
+    ) -> Result<Response<RuleChangeReply>, Status> {
+        let request = request.into_inner();
+        let what = format!(
+            "{} {} | {} by {}",
+            picked(request.selection),
+            request.action,
+            request.text,
+            request.author
+        );
+        self.take("rule add", what, &request.request)?;
+        Ok(Response::new(self.answers.changed.clone()))
+    }
+
+    async fn rule_remove(
+        &self,
+        request: Request<RuleRemoveRequest>,
+    ) -> Result<Response<RuleChangeReply>, Status> {
+        let request = request.into_inner();
+        let what = format!("{} {}", picked(request.selection), request.rule);
+        self.take("rule remove", what, &request.request)?;
+        Ok(Response::new(self.answers.changed.clone()))
+    }
+
+    async fn nodes(&self, _: Request<NodesRequest>) -> Result<Response<NodesReply>, Status> {
+        self.take("nodes", String::new(), &[])?;
+        Ok(Response::new(self.answers.nodes.clone()))
+    }
+
+    async fn daemon_status(
+        &self,
+        _: Request<DaemonStatusRequest>,
+    ) -> Result<Response<DaemonStatusReply>, Status> {
+        self.take("daemon status", String::new(), &[])?;
+        Ok(Response::new(self.answers.status.clone()))
+    }
+
+    async fn daemon_stop(
+        &self,
+        _: Request<DaemonStopRequest>,
+    ) -> Result<Response<DaemonStopReply>, Status> {
+        self.take("daemon stop", String::new(), &[])?;
+        Ok(Response::new(DaemonStopReply {}))
+    }
+}

@@ -1,0 +1,9 @@
+//! The real program against a daemon that says what a test wants: exit codes,
+//! JSON, tables, faults. What real daemons do is tested by the rig.
+
+mod fake;
+mod faults;
+mod json;
+mod pty;
+mod samples;
+mod tables;

@@ -1,0 +1,393 @@
+//! What people see, and what is asked of the daemon for it.
+
+use nero_wire::v1::*;
+
+use crate::fake::{Answers, Fake};
+use crate::samples::{self, HOSTILE};
+
+fn with_list(experiments: Vec<ExperimentView>) -> Fake {
+    Fake::new(Answers {
+        list: ListReply {
+            experiments,
+            ..ListReply::default()
+        },
+        ..Answers::default()
+    })
+}
+
+#[test]
+fn status_shows_columns_where_values_differ() {
+    let fake = with_list(samples::four());
+    insta::assert_snapshot!("status", fake.ok(&["status"]));
+    insta::assert_snapshot!(
+        "status_sorted",
+        fake.ok(&["status", "--sort", "-lr", "--columns", "id,lr,loss,started"])
+    );
+    assert_eq!(
+        fake.requests(),
+        [
+            "list `` Pacific/Chatham settle false",
+            "list `` Pacific/Chatham settle false"
+        ]
+    );
+}
+
+#[test]
+fn a_column_that_is_not_there_is_said() {
+    let fake = with_list(samples::four());
+    let ran = fake.run(&["status", "--columns", "los"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(ran.err.contains("did you mean `loss`?"), "{}", ran.err);
+}
+
+#[test]
+fn nothing_set_up_prints_three_commands() {
+    let fake = Fake::new(Answers {
+        list: ListReply {
+            nothing_set_up: true,
+            ..ListReply::default()
+        },
+        ..Answers::default()
+    });
+    insta::assert_snapshot!("nothing", fake.ok(&["status"]));
+}
+
+#[test]
+fn show_says_everything() {
+    let fake = Fake::new(Answers {
+        show: samples::show(),
+        ..Answers::default()
+    });
+    let shown = fake.ok(&["show", "146"]);
+    assert!(!shown.contains("should have been masked"), "{shown}");
+    insta::assert_snapshot!("show", shown);
+}
+
+#[test]
+fn start_ends_with_counts() {
+    let fake = Fake::new(Answers {
+        start: samples::started(),
+        ..Answers::default()
+    });
+    let ran = fake.run(&["--start", "1-6", "--node", "local"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(ran.err, "note: 2: lr 0.01 → 0.003\n");
+    insta::assert_snapshot!("start", ran.out);
+    assert_eq!(
+        fake.requests(),
+        [
+            "start `1-6` Pacific/Chatham [] node \"local\" restart false dry false as added false \
+             abandon false at most 0"
+        ]
+    );
+}
+
+#[test]
+fn start_takes_paths_and_selectors() {
+    let fake = Fake::new(Answers {
+        start: samples::started(),
+        ..Answers::default()
+    });
+    let folder = fake.path().join("exp");
+    std::fs::create_dir(&folder).expect("a folder");
+    std::fs::write(folder.join("neronet.yaml"), "").expect("a file");
+    let ran = fake.run(&["start", "exp", "crashed", "exp/*"]);
+    assert!(
+        ran.err.contains("`exp` is read as the file or folder"),
+        "{ran:?}"
+    );
+    let asked = fake.requests().remove(0);
+    assert!(
+        asked.starts_with("start `crashed,exp/*`") && asked.contains("/exp\"] node"),
+        "{asked}"
+    );
+}
+
+#[test]
+fn add_sends_the_listed_variables_alone() {
+    let fake = Fake::new(Answers::default());
+    fake.ok(&["add", "x", "--dry-run"]);
+    assert_eq!(
+        fake.requests(),
+        [format!(
+            "add [\"{}/x\"] [\"CONDA_PREFIX=/conda\", \"PATH=/usr/bin:/bin\"] dry true",
+            fake.path().display()
+        )]
+    );
+}
+
+#[test]
+fn abort_of_everything_needs_a_yes() {
+    let fake = Fake::new(Answers {
+        abort: samples::aborted(false),
+        ..Answers::default()
+    });
+    let ran = fake.run(&["abort", "all"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(ran.err.contains("--yes"), "{}", ran.err);
+    let ran = fake.run(&[
+        "--yes", "--abort", "all", "--grace", "1m", "--signal", "int",
+    ]);
+    assert_eq!(ran.out, "aborted 2 · taken away 1 · skipped 1 finished\n");
+    assert_eq!(
+        fake.requests(),
+        [
+            "abort `all` Pacific/Chatham grace 0 signal 0 dry true by ada",
+            "abort `all` Pacific/Chatham grace 60000 signal 2 dry false by ada"
+        ]
+    );
+}
+
+#[test]
+fn abort_of_what_is_named_needs_none() {
+    let fake = Fake::new(Answers {
+        abort: samples::aborted(true),
+        ..Answers::default()
+    });
+    let ran = fake.run(&["--abort", "runtime>7200&&errorrate>0.40"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(fake.requests().len(), 2);
+}
+
+#[test]
+fn restart_asks_what_it_would_stop() {
+    let fake = Fake::new(Answers {
+        abort: samples::aborted(false),
+        start: samples::started(),
+        ..Answers::default()
+    });
+    assert_eq!(fake.run(&["restart", "all"]).code, Some(2));
+    let ran = fake.run(&["restart", "all", "-y", "--abandon", "--at-most", "2"]);
+    assert!(
+        ran.out
+            .ends_with("restarted 2 · skipped 2 running, 1 finished, 1 not built yet\n")
+    );
+    let asked = fake.requests();
+    assert!(
+        asked[1].contains("restart true") && asked[1].contains("abandon true at most 2"),
+        "{asked:?}"
+    );
+}
+
+#[test]
+fn wait_counts_and_groups() {
+    let crashed = |id| ExperimentView {
+        id,
+        reason: "exit code 3".into(),
+        ..samples::experiment(id, "e", "crashed")
+    };
+    let fake = Fake::new(Answers {
+        wait: vec![
+            WaitEvent {
+                ended: vec![samples::experiment(1, "a", "finished"), crashed(2)],
+                still_live: 1,
+                done: false,
+            },
+            WaitEvent {
+                ended: vec![crashed(3), crashed(4)],
+                still_live: 0,
+                done: true,
+            },
+        ],
+        ..Answers::default()
+    });
+    let ran = fake.run(&["wait", "1-4"]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert_eq!(
+        ran.out,
+        "2-4  crashed: exit code 3\nfinished 1 · crashed 3\n"
+    );
+    assert_eq!(ran.err, "");
+}
+
+#[test]
+fn watch_into_a_pipe_is_a_line_per_change() {
+    let event = |state: &str, live| WatchEvent {
+        experiments: vec![samples::experiment(1, "a", state)],
+        first: live == 1,
+        live,
+    };
+    let fake = Fake::new(Answers {
+        watch: vec![
+            event("queued", 1),
+            event("running", 1),
+            event("running", 1),
+            event("finished", 0),
+        ],
+        ..Answers::default()
+    });
+    assert_eq!(
+        fake.ok(&["status", "--watch"]),
+        "1  sweep/a  queued\n1  sweep/a  running\n1  sweep/a  finished\n1 finished\n"
+    );
+}
+
+#[test]
+fn a_line_of_steps_runs_in_its_order_and_stops_at_a_failure() {
+    let fake = Fake::new(Answers {
+        add: AddReply {
+            range: "1-6".into(),
+            ..AddReply::default()
+        },
+        start: samples::started(),
+        wait: vec![WaitEvent {
+            ended: vec![samples::experiment(1, "a", "crashed")],
+            still_live: 0,
+            done: true,
+        }],
+        ..Answers::default()
+    });
+    let words = ["--add", ".", "--start", "all", "--wait", "all", "--status"];
+    let ran = fake.run(&words);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    let calls: Vec<String> = fake
+        .requests()
+        .iter()
+        .map(|call| call.split(' ').next().unwrap_or_default().to_owned())
+        .collect();
+    assert_eq!(calls, ["add", "start", "wait"]);
+    assert!(
+        ran.err.contains("not done: 1 step after this one"),
+        "{}",
+        ran.err
+    );
+}
+
+#[test]
+fn logs_into_a_pipe_are_the_bytes() {
+    let chunk = |offset: u64, data: &[u8], end| LogChunk {
+        offset,
+        data: data.to_vec(),
+        notice: String::new(),
+        end,
+    };
+    let fake = Fake::new(Answers {
+        logs: vec![
+            chunk(0, b"a\x1b[31m\r\xff", false),
+            chunk(8, b"b\n", false),
+            chunk(10, b"", true),
+        ],
+        ..Answers::default()
+    });
+    let output = fake.command(&["logs", "3"]).output().expect("it runs");
+    assert_eq!(output.stdout, b"a\x1b[31m\r\xffb\n");
+    assert_eq!(output.status.code(), Some(0));
+}
+
+#[test]
+fn tables_of_rules_nodes_results_and_the_daemon() {
+    let fake = Fake::new(Answers {
+        list: ListReply {
+            experiments: samples::four(),
+            ..ListReply::default()
+        },
+        rules: RuleListReply {
+            rules: vec![samples::rule(144), samples::rule(145)],
+            notes: Vec::new(),
+        },
+        nodes: samples::nodes(),
+        metrics: samples::series(),
+        ..Answers::default()
+    });
+    insta::assert_snapshot!("rules", fake.ok(&["rule", "list"]));
+    insta::assert_snapshot!("nodes", fake.ok(&["status", "nodes"]));
+    insta::assert_snapshot!("metrics", fake.ok(&["metrics", "144"]));
+    insta::assert_snapshot!("results", fake.ok(&["results", "all", "--best", "acc"]));
+    insta::assert_snapshot!("groups", fake.ok(&["results", "all", "--by", "opt"]));
+}
+
+#[test]
+fn help_lists_what_is_there() {
+    let fake = Fake::new(Answers::default());
+    insta::assert_snapshot!("help", fake.ok(&["help"]));
+    assert!(fake.ok(&["start", "--help"]).contains("--at-most"));
+    assert!(fake.ok(&["--version"]).starts_with("neroman 0."));
+    assert!(fake.ok(&["completions", "bash"]).contains("_neroman"));
+    assert_eq!(fake.run(&[]).code, Some(2));
+    assert!(fake.requests().is_empty());
+}
+
+#[test]
+fn nothing_of_others_reaches_the_screen_raw() {
+    let fake = Fake::new(Answers {
+        list: ListReply {
+            experiments: vec![samples::hostile(), samples::four().remove(1)],
+            notes: vec![HOSTILE.into()],
+            nothing_set_up: false,
+        },
+        show: ShowReply {
+            experiment: Some(samples::hostile()),
+            argv: vec![HOSTILE.into()],
+            facts: vec![HOSTILE.into()],
+            history: vec![HOSTILE.into()],
+            git: HOSTILE.into(),
+            stdout_tail: HOSTILE.as_bytes().to_vec(),
+            env: vec![EnvVar {
+                name: HOSTILE.into(),
+                value: HOSTILE.into(),
+                unset: false,
+                expand: false,
+            }],
+            notes: vec![HOSTILE.into()],
+            ..samples::show()
+        },
+        start: StartReply {
+            experiments: vec![
+                start_reply::One {
+                    experiment: 1,
+                    name: HOSTILE.into(),
+                    run: 1,
+                    skipped: String::new(),
+                },
+                start_reply::One {
+                    experiment: 2,
+                    name: HOSTILE.into(),
+                    run: 0,
+                    skipped: HOSTILE.into(),
+                },
+            ],
+            notes: vec![HOSTILE.into()],
+        },
+        wait: vec![WaitEvent {
+            ended: vec![samples::hostile()],
+            still_live: 0,
+            done: true,
+        }],
+        watch: vec![WatchEvent {
+            experiments: vec![samples::hostile()],
+            first: true,
+            live: 0,
+        }],
+        metrics: MetricsReply {
+            series: vec![metrics_reply::Series {
+                name: HOSTILE.into(),
+                ..samples::series().series.remove(0)
+            }],
+            notes: vec![HOSTILE.into()],
+        },
+        ..Answers::default()
+    });
+    let lines: &[&[&str]] = &[
+        &["status"],
+        &["status", "--json"],
+        &["status", "--watch"],
+        &["status", "--watch", "--json"],
+        &["show", "1"],
+        &["show", "1", "--json"],
+        &["start", "1"],
+        &["start", "1", "--json"],
+        &["wait", "1"],
+        &["metrics", "1"],
+        &["metrics", "1", "--json"],
+        &["results", "all"],
+        &["results", "all", "--by", "opt"],
+        &["results", "all", "--json"],
+    ];
+    for words in lines {
+        let ran = fake.run(words);
+        for text in [&ran.out, &ran.err] {
+            let acts = |c: char| c != '\n' && (c.is_control() || c == '\u{202e}');
+            assert!(!text.chars().any(acts), "{words:?}: {text:?}");
+        }
+    }
+}

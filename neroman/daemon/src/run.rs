@@ -77,7 +77,8 @@ pub enum DaemonError {
 /// # Errors
 /// When it cannot start, or a part of it failed; everything accepted before is
 /// in the database.
-pub fn run(home: &Home) -> Result<(), DaemonError> {
+pub fn run(home: Home) -> Result<(), DaemonError> {
+    let home = &home;
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     prepare(home)?;
     let Some(_lock) = lock(&home.daemon_lock())? else {

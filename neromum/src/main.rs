@@ -1,1 +1,61 @@
-fn main() {}
+//! The program `neromum`: the agent of one node for one user and deployment.
+//! See `ARCHITECTURE.md`, "A run on a bare node".
+
+mod agent;
+mod args;
+mod build_id;
+mod config;
+mod core;
+mod dial;
+mod files;
+mod ledger;
+mod run;
+mod service;
+mod staging;
+mod warden;
+
+use std::process::ExitCode;
+
+use args::Command;
+
+fn main() -> ExitCode {
+    let command = match args::parse(std::env::args_os().skip(1)) {
+        Ok(command) => command,
+        Err(error) => {
+            eprintln!("neromum: {error}\nhint: neromum --help");
+            return ExitCode::from(2);
+        }
+    };
+    let done: Result<(), Box<dyn std::error::Error>> = match command {
+        Command::Serve(options) => run::serve(&options).map_err(Into::into),
+        Command::Dial(options) => dial::dial(&options).map_err(Into::into),
+        Command::Version => {
+            println!("neromum {}", nero_model::VERSION);
+            Ok(())
+        }
+        Command::Help => {
+            print!("{}", args::HELP);
+            Ok(())
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tell(&*error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Says what failed, and why, on stderr and in the log.
+fn tell(error: &dyn std::error::Error) {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(source) = cause {
+        text.push_str(": ");
+        text.push_str(&source.to_string());
+        cause = source.source();
+    }
+    tracing::error!(error = text, "ended");
+    eprintln!("neromum: {text}");
+}

@@ -1,0 +1,237 @@
+//! Wishes for a run that was started: cancels and rule sets, as files in its
+//! control folder, complete or absent, before anybody is rung.
+
+use std::io;
+
+use nero_journal::frame::{self, FrameKind};
+use nero_journal::v1::{Doorbell, StopCause, to_launcher};
+use nero_model::paths::run as names;
+use nero_model::process::Life;
+use nero_model::{ExperimentId, ProcessId, RequestId, RunId, RunToken};
+use nero_wire::v1::cancel_reply::{One, Outcome};
+use nero_wire::v1::{
+    Cancel, CancelReply, CancelRequest, KidCommand, RunRef, SetRulesReply, SetRulesRequest,
+};
+use prost::Message as _;
+use tokio::sync::oneshot;
+
+use super::{Agent, Refused};
+use crate::core::Cancelled;
+
+/// How a run is to end.
+#[derive(Clone, Debug, Default)]
+pub struct Wish {
+    pub grace_ms: u32,
+    pub signal: i32,
+    pub author: String,
+    pub request: Vec<u8>,
+}
+
+impl Agent {
+    pub(super) fn cancel(
+        &mut self,
+        request: CancelRequest,
+        answer: oneshot::Sender<Result<CancelReply, Refused>>,
+    ) {
+        let id = RequestId::from_slice(&request.request);
+        if let Some(known) = id.and_then(|id| self.answer_to(id)) {
+            self.answer_when_synced(answer, known);
+            return;
+        }
+        let wish = Wish {
+            grace_ms: request.grace_ms,
+            signal: request.signal,
+            author: request.author,
+            request: request.request,
+        };
+        let mut reply = CancelReply::default();
+        for run in &request.runs {
+            let outcome = match self.cancel_one(run, &wish) {
+                Ok(outcome) => outcome,
+                Err(error) => {
+                    let refused = Refused::Disk(error.to_string());
+                    // An asker that left asks again.
+                    let _ = answer.send(Err(refused));
+                    return;
+                }
+            };
+            reply.runs.push(One {
+                token: run.token.clone(),
+                outcome: outcome.into(),
+            });
+        }
+        if let Some(id) = id {
+            self.remember(id, reply.encode_to_vec());
+        }
+        self.answer_when_synced(answer, reply);
+    }
+
+    fn answer_to(&self, id: RequestId) -> Option<CancelReply> {
+        let (_, answer) = self.answers.iter().find(|(known, _)| *known == id)?;
+        CancelReply::decode(answer.as_slice()).ok()
+    }
+
+    fn remember(&mut self, id: RequestId, answer: Vec<u8>) {
+        if let Err(error) = self.ledger.answered(id.as_bytes(), &answer) {
+            // Asked again, it is done again, which changes nothing.
+            tracing::warn!(?error, "the ledger does not take an answer");
+        }
+        if self.answers.len() >= crate::config::ANSWERS_MAX {
+            self.answers.pop_front();
+        }
+        self.answers.push_back((id, answer));
+    }
+
+    fn cancel_one(&mut self, run: &RunRef, wish: &Wish) -> io::Result<Outcome> {
+        let Some(token) = RunToken::from_slice(&run.token) else {
+            return Ok(Outcome::UnknownRun);
+        };
+        if self.core.run(&token).is_none() {
+            let id = RunId {
+                experiment: ExperimentId(run.experiment),
+                number: run.number,
+            };
+            // A run that neroman has closed may still lie here.
+            let here = super::effects::read_spec(&self.setup, id, token).is_ok();
+            return Ok(if here {
+                Outcome::Ended
+            } else {
+                Outcome::UnknownRun
+            });
+        }
+        Ok(match self.core.cancel(token) {
+            None => Outcome::UnknownRun,
+            Some(Cancelled::NeverStarts) => Outcome::NeverStarted,
+            Some(Cancelled::Ended) => Outcome::Ended,
+            Some(Cancelled::Ask) => {
+                self.ask_for_the_end(token, wish)?;
+                Outcome::Asked
+            }
+        })
+    }
+
+    /// File first, then the doorbell: a shim that links its claim after the
+    /// file was made looks before it starts the job.
+    fn ask_for_the_end(&mut self, token: RunToken, wish: &Wish) -> io::Result<()> {
+        self.write_cancel(token, wish)
+            .ok_or_else(|| io::Error::other("the run's control folder takes no wish"))?;
+        let Some(entry) = self.entries.get(&token) else {
+            return Ok(());
+        };
+        if entry.facts.shim.is_none() {
+            let incarnation = entry.incarnation.max(1);
+            self.look(token, incarnation);
+        }
+        let shim = self.entries.get(&token).and_then(|entry| entry.facts.shim);
+        let rung = shim.is_some_and(|shim| ring(shim).unwrap_or(false));
+        if !rung {
+            let doorbell = Doorbell {
+                token: token.to_vec(),
+            };
+            self.launchers
+                .send_all(&to_launcher::Message::Doorbell(doorbell));
+        }
+        Ok(())
+    }
+
+    /// Makes `control/cancel.<n>`, durably noted; none when the disk refuses.
+    pub(super) fn write_cancel(&mut self, token: RunToken, wish: &Wish) -> Option<u32> {
+        let entry = self.entries.get_mut(&token)?;
+        let control = self.setup.paths.run(entry.id).join(names::CONTROL);
+        let content = Cancel {
+            token: token.to_vec(),
+            cause: StopCause::Person as u32,
+            grace_ms: wish.grace_ms,
+            signal: wish.signal,
+            rule: 0,
+            author: wish.author.clone(),
+            asked_ms: now_ms(),
+        };
+        loop {
+            let number = entry.cancels + 1;
+            let noted = self.ledger.cancel_asked(token, number, &wish.request);
+            if let Err(error) = noted {
+                tracing::error!(run = %entry.id, ?error, "the ledger does not take a cancel");
+                return None;
+            }
+            entry.cancels = number;
+            let path = control.join(format!("cancel.{number}"));
+            match frame::create(FrameKind::Cancel, &path, &content) {
+                Ok(()) => return Some(number),
+                // The watcher made a wish of its own by that name.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => {
+                    tracing::error!(path = %path.display(), %error, "cannot make a wish");
+                    return None;
+                }
+            }
+        }
+    }
+
+    pub(super) fn set_rules(
+        &mut self,
+        request: SetRulesRequest,
+        answer: oneshot::Sender<Result<SetRulesReply, Refused>>,
+    ) {
+        // An asker that left asks again: the same version is the same file.
+        let _ = answer.send(self.write_rules(request));
+    }
+
+    fn write_rules(&mut self, request: SetRulesRequest) -> Result<SetRulesReply, Refused> {
+        let token = request
+            .run
+            .as_ref()
+            .and_then(|run| RunToken::from_slice(&run.token));
+        let rules = request
+            .rules
+            .ok_or(Refused::Invalid("there is no rule set in the request"))?;
+        if rules.version == 0 {
+            return Err(Refused::Invalid("versions of rule sets count from 1"));
+        }
+        let entry = token
+            .and_then(|token| self.entries.get_mut(&token))
+            .ok_or(Refused::UnknownRun)?;
+        let control = self.setup.paths.run(entry.id).join(names::CONTROL);
+        let path = control.join(format!("rules.{}", rules.version));
+        match frame::create(FrameKind::Rules, &path, &rules) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(Refused::Disk(error.to_string()));
+            }
+            _ => {}
+        }
+        entry.rules |= !rules.rules.is_empty();
+        if let Some(kid) = &entry.kid {
+            let command = KidCommand {
+                rules_version: rules.version,
+            };
+            // A full queue holds a command already, and any makes it look.
+            let _ = kid.commands.try_send(command);
+        }
+        Ok(SetRulesReply {
+            version: rules.version,
+        })
+    }
+}
+
+/// Rings a shim. False when it is dead or cannot be signalled safely.
+fn ring(shim: ProcessId) -> io::Result<bool> {
+    use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+    let Some(pid) = Pid::from_raw(shim.pid) else {
+        return Ok(false);
+    };
+    let Ok(pidfd) = pidfd_open(pid, PidfdFlags::empty()) else {
+        // Gone, or a kernel without pidfds: the launcher rings.
+        return Ok(false);
+    };
+    // The descriptor names whoever had the number when it was opened; that it
+    // was the shim is certain only if it still is.
+    if shim.life()? != Life::Alive {
+        return Ok(false);
+    }
+    pidfd_send_signal(&pidfd, Signal::USR1)?;
+    Ok(true)
+}
+
+fn now_ms() -> i64 {
+    nero_journal::Clocks::now().wall_ns / 1_000_000
+}

@@ -1,0 +1,378 @@
+//! Carries out what the core decided, in its order.
+
+use std::sync::Arc;
+
+use nero_journal::frame::{self, FrameKind};
+use nero_journal::v1::{
+    Guard, JobNotStarted, Launch, Lost, RecordKind, job_not_started, lost, to_launcher,
+};
+use nero_journal::{Clocks, Segment, Writer};
+use nero_model::paths::run as names;
+use nero_model::{RunId, RunToken};
+use nero_wire::v1::RunSpec;
+
+use super::{Agent, Done, Message, Setup, segments};
+use crate::config;
+use crate::core::{Effect, Stage};
+use crate::staging::{self, PrepareError};
+
+/// A launch that is ready to be sent.
+#[derive(Debug)]
+pub struct Start {
+    launch: Launch,
+    rules: bool,
+}
+
+impl Agent {
+    /// Starts what fits, unless the reserve of free disk is touched.
+    pub(super) fn start_what_fits(&mut self) {
+        if !self.launchers.ready() || self.core.held().is_some() || !self.core.wants_to_start() {
+            return;
+        }
+        if let Some(why) = self.disk_full() {
+            self.core.hold(&why);
+            self.timers.starts = Some(tokio::time::Instant::now() + config::HOLD_RETRY);
+            return;
+        }
+        self.core.schedule();
+    }
+
+    fn disk_full(&self) -> Option<String> {
+        let found = rustix::fs::statvfs(self.setup.paths.deployment()).ok()?;
+        let free = found.f_bavail.saturating_mul(found.f_frsize);
+        (free < self.setup.min_free).then(|| {
+            format!(
+                "disk full: {} MB are free, {} MB are kept back",
+                free / 1_000_000,
+                self.setup.min_free / 1_000_000
+            )
+        })
+    }
+
+    /// Why nothing starts, the launcher's silence included.
+    pub(super) fn hold_shown(&self) -> String {
+        match self.core.held() {
+            Some(why) => why.to_owned(),
+            None => self.launchers.trouble().to_owned(),
+        }
+    }
+
+    /// Carries out effects until none is left; one may bring further ones.
+    pub(super) fn carry_out(&mut self) {
+        loop {
+            let effects = self.core.take_effects();
+            if effects.is_empty() {
+                return;
+            }
+            for effect in effects {
+                self.effect(effect);
+            }
+            self.start_what_fits();
+        }
+    }
+
+    fn effect(&mut self, effect: Effect) {
+        match effect {
+            Effect::Prepare { token, incarnation } => self.prepare(token, incarnation),
+            // The launch itself was built with the folder, see `prepared`.
+            Effect::Launch { .. } => {}
+            Effect::Guard { token, incarnation } => self.guard(token, incarnation),
+            Effect::SayGateClosed { token, incarnation } => {
+                let record = JobNotStarted {
+                    stage: job_not_started::Stage::Gate.into(),
+                    errno: 0,
+                };
+                self.say(token, incarnation, RecordKind::JobNotStarted, &record);
+            }
+            Effect::SayLost {
+                token,
+                incarnation,
+                rebooted,
+            } => self.say_lost(token, incarnation, rebooted),
+            Effect::KeepEnd { token, .. } => self.ended(token),
+            Effect::TakeAway { token } => self.take_away(token),
+            Effect::Report { token } => {
+                self.wake_waiters(token);
+                self.report(token);
+            }
+            Effect::HoldStarts { why } => self.hold_starts(&why),
+        }
+    }
+
+    fn hold_starts(&mut self, why: &str) {
+        let pause = self
+            .timers
+            .vain_pause
+            .map_or(config::VAIN_RETRY, |pause| pause * 2)
+            .min(config::HOLD_RETRY);
+        self.timers.vain_pause = Some(pause);
+        self.timers.starts = Some(tokio::time::Instant::now() + pause);
+        self.core.hold(why);
+    }
+
+    /// Builds a run's folder: at once when that is little, else off the reactor.
+    fn prepare(&mut self, token: RunToken, incarnation: u32) {
+        let Some(entry) = self.entries.get(&token) else {
+            return;
+        };
+        let id = entry.id;
+        let setup = self.setup.clone();
+        let spec = match read_spec(&setup, id, token) {
+            Ok(spec) => spec,
+            Err(why) => {
+                self.core.not_prepared(token, &why, false);
+                return;
+            }
+        };
+        if spec.tree.is_empty() {
+            let start = build(&setup, id, token, &spec, incarnation);
+            self.prepared(token, incarnation, start);
+            return;
+        }
+        let done = self.done.clone();
+        tokio::task::spawn_blocking(move || {
+            let start = build(&setup, id, token, &spec, incarnation);
+            // Sending fails only when the agent is gone.
+            let _ = done.send(Message::Done(Done::Prepared(token, incarnation, start)));
+        });
+    }
+
+    pub(super) fn prepared(
+        &mut self,
+        token: RunToken,
+        incarnation: u32,
+        start: Result<Box<Start>, PrepareError>,
+    ) {
+        let mut start = match start {
+            Ok(start) => start,
+            Err(error) => {
+                let (why, again) = (error.in_full(), error.may_pass());
+                tracing::warn!(token = %token, why, again, "a run's folder cannot be built");
+                self.core.not_prepared(token, &why, again);
+                return;
+            }
+        };
+        if !self.launchers.ready() {
+            self.core
+                .not_launched(token, "the launcher does not answer");
+            return;
+        }
+        self.core.prepared(token, incarnation);
+        let launched = Stage::Starting {
+            incarnation,
+            launched: true,
+        };
+        if self
+            .core
+            .run(&token)
+            .is_none_or(|run| run.stage != launched)
+        {
+            return;
+        }
+        let Some(entry) = self.entries.get_mut(&token) else {
+            return;
+        };
+        entry.incarnation = incarnation;
+        entry.launched = Some(tokio::time::Instant::now());
+        entry.rules |= start.rules;
+        entry.tracked = self.launchers.own_link();
+        start.launch.watcher = watcher(&self.setup);
+        self.launchers
+            .send_own(to_launcher::Message::Launch(start.launch));
+    }
+
+    fn guard(&mut self, token: RunToken, incarnation: u32) {
+        let Some(entry) = self.entries.get_mut(&token) else {
+            return;
+        };
+        if !self.launchers.ready() {
+            // Asked again as soon as the launcher answers.
+            return;
+        }
+        let spec = read_spec(&self.setup, entry.id, token).unwrap_or_default();
+        let guard = Guard {
+            token: token.to_vec(),
+            run_dir: self.setup.paths.run(entry.id).display().to_string(),
+            incarnation,
+            shim: entry.facts.shim.map(Into::into),
+            job: entry.facts.job.map(Into::into),
+            grace_ms: grace_ms(&spec),
+            watcher: watcher(&self.setup),
+            time_limit_ms: spec.resources.map_or(0, |resources| resources.time_ms),
+        };
+        entry.tracked = self.launchers.own_link();
+        tracing::info!(run = %entry.id, incarnation, "guarding a run that goes on");
+        self.launchers.send_own(to_launcher::Message::Guard(guard));
+    }
+
+    fn say_lost(&mut self, token: RunToken, incarnation: u32, rebooted: bool) {
+        let unreadable = self
+            .entries
+            .get(&token)
+            .is_some_and(|entry| entry.facts.unreadable);
+        let reason = if rebooted {
+            lost::Reason::Rebooted
+        } else {
+            lost::Reason::CodeUnknown
+        };
+        let record = Lost {
+            reason: reason.into(),
+            detail: if unreadable {
+                "the claim cannot be read".to_owned()
+            } else {
+                String::new()
+            },
+        };
+        self.say(token, incarnation, RecordKind::Lost, &record);
+    }
+
+    /// Appends a record to a segment of our own, then looks at the run anew.
+    fn say(
+        &mut self,
+        token: RunToken,
+        incarnation: u32,
+        kind: RecordKind,
+        record: &impl prost::Message,
+    ) {
+        let Some(entry) = self.entries.get(&token) else {
+            return;
+        };
+        let run_dir = self.run_dir(entry.id);
+        let written = write_own(&run_dir, token, incarnation, |segment| {
+            segment
+                .append(kind, Clocks::now(), record)
+                .map(|_| ())
+                .map_err(std::io::Error::other)
+        });
+        match written {
+            Ok(()) => {
+                tracing::info!(run = %entry.id, incarnation, kind = kind.as_str_name(), "said what nobody else could");
+                self.look_and_decide(token, incarnation);
+            }
+            Err(error) => {
+                // Looked at again with the other live runs.
+                tracing::error!(run = %entry.id, %error, "cannot write a segment of our own");
+            }
+        }
+    }
+
+    /// The run will not start: the ledger says so; a shim that could still be
+    /// on its way from a former life of ours finds a wish.
+    fn take_away(&mut self, token: RunToken) {
+        if let Err(error) = self.ledger.taken_away(token, "") {
+            tracing::error!(?error, "the ledger does not take a cancel");
+        }
+        let Some(entry) = self.entries.get(&token) else {
+            return;
+        };
+        let run_dir = self.run_dir(entry.id);
+        if segments::folder(&run_dir, 1).exists() {
+            self.write_cancel(token, &super::control::Wish::default());
+        }
+    }
+
+    /// Answers whoever waited for what the run has come to.
+    pub(super) fn wake_waiters(&mut self, token: RunToken) {
+        let (Some(entry), Some(run)) = (self.entries.get_mut(&token), self.core.run(&token)) else {
+            return;
+        };
+        for (until, waiter) in std::mem::take(&mut entry.waiters) {
+            if until.is_reached(&run.stage) {
+                // Whoever waited may have left.
+                let _ = waiter.send(());
+            } else {
+                entry.waiters.push((until, waiter));
+            }
+        }
+    }
+
+    /// The run ended: its slot is free; the ledger gets its end.
+    fn ended(&mut self, token: RunToken) {
+        self.timers.vain_pause = None;
+        if let Some(entry) = self.entries.get_mut(&token) {
+            entry.tracked = None;
+        }
+        self.keep_end(token);
+        self.see_to_output(token);
+    }
+}
+
+/// Appends to a new segment `mum-<hex>.seg` of ours in an incarnation's folder.
+pub(super) fn write_own(
+    run_dir: &std::path::Path,
+    token: RunToken,
+    incarnation: u32,
+    append: impl FnOnce(&mut Segment) -> std::io::Result<()>,
+) -> std::io::Result<()> {
+    let folder = segments::folder(run_dir, incarnation);
+    nero_model::paths::make_private(&folder)?;
+    let name = format!(
+        "mum-{}{}",
+        nero_model::ids::hex(&nero_model::ids::random::<8>()),
+        names::SEGMENT_SUFFIX
+    );
+    let path = folder.join(name);
+    let mut segment = Segment::create(&path, Writer::Mum, token.as_bytes(), incarnation)?;
+    append(&mut segment)
+}
+
+fn watcher(setup: &Setup) -> Vec<String> {
+    vec![
+        setup.watcher.display().to_string(),
+        "--socket".to_owned(),
+        setup.socket.display().to_string(),
+    ]
+}
+
+/// Reads a run's spec and checks that it is this run's.
+pub(super) fn read_spec(setup: &Setup, id: RunId, token: RunToken) -> Result<RunSpec, String> {
+    let path = setup.paths.run(id).join(names::SPEC);
+    let spec: RunSpec = frame::read(FrameKind::Spec, &path).map_err(|error| {
+        let why = std::error::Error::source(&error)
+            .map_or_else(|| error.to_string(), |source| format!("{error}: {source}"));
+        format!("cannot use {}: {why}", path.display())
+    })?;
+    if spec.token != token.as_bytes() {
+        return Err(format!("{} is another run's", path.display()));
+    }
+    Ok(spec)
+}
+
+/// From the polite signal to the final one; 0 in a spec means the default.
+fn grace_ms(spec: &RunSpec) -> u32 {
+    match spec.monitor.as_ref().map_or(0, |monitor| monitor.grace_ms) {
+        0 => config::GRACE_MS,
+        given => u32::try_from(given).unwrap_or(u32::MAX),
+    }
+}
+
+fn build(
+    setup: &Arc<Setup>,
+    id: RunId,
+    token: RunToken,
+    spec: &RunSpec,
+    incarnation: u32,
+) -> Result<Box<Start>, PrepareError> {
+    let prepared = staging::prepare(&setup.paths, &setup.base, id, spec, incarnation)?;
+    let rules = spec.rules.as_ref().map(|set| set.rules.as_slice());
+    let rules = rules.unwrap_or_default();
+    let launch = Launch {
+        token: token.to_vec(),
+        run_dir: setup.paths.run(id).display().to_string(),
+        incarnation,
+        argv: prepared.argv,
+        env: prepared.env,
+        work_dir: prepared.work.display().to_string(),
+        time_limit_ms: spec.resources.map_or(0, |resources| resources.time_ms),
+        grace_ms: grace_ms(spec),
+        wait_for_strays: spec
+            .monitor
+            .as_ref()
+            .is_some_and(|monitor| monitor.wait_for_strays),
+        watcher: Vec::new(),
+        watch_at_once: rules.iter().any(|rule| rule.action == "abort"),
+        argv0: prepared.argv0,
+    };
+    let rules = !rules.is_empty();
+    Ok(Box::new(Start { launch, rules }))
+}

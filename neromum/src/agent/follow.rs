@@ -1,0 +1,525 @@
+//! Replication upward: every follower is sent what it lacks of every segment,
+//! in order per segment, and then the run's state. What waits for a slow
+//! follower is a set of runs, never their bytes: these are read from disk when
+//! there is room again.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+
+use nero_journal::HEADER_BYTES;
+use nero_model::{ExperimentId, RunId, RunToken};
+use nero_wire::v1::follow_event::Event;
+use nero_wire::v1::run_state::Stage as WireStage;
+use nero_wire::v1::{CaughtUp, FollowEvent, FollowRequest, RunPosition, RunState, SegmentPart};
+use prost::Message as _;
+use tokio::sync::{mpsc, oneshot};
+use tokio_stream::Stream;
+
+use super::segments::{self, Fresh, Seg};
+use super::{Agent, AgentHandle, Entry, Message, effects};
+use crate::config;
+use crate::core::{Run, Stage};
+use crate::ledger::Kept;
+
+/// Everybody who follows.
+#[derive(Debug, Default)]
+pub struct Followers {
+    pub(super) handle: Option<AgentHandle>,
+    list: Vec<Follower>,
+    next: u64,
+    /// Runs whose bytes in memory can go after this turn.
+    fresh: Vec<RunToken>,
+}
+
+#[derive(Debug)]
+struct Follower {
+    id: u64,
+    events: mpsc::UnboundedSender<FollowEvent>,
+    flow: Arc<Flow>,
+    told: HashMap<RunToken, Told>,
+    dirty: VecDeque<RunToken>,
+    marked: HashSet<RunToken>,
+    caught_up: bool,
+}
+
+/// What a follower has of one run.
+#[derive(Debug, Default)]
+struct Told {
+    segments: Vec<Position>,
+    /// The entry's version whose state was sent; none yet.
+    version: Option<u32>,
+    ended: bool,
+}
+
+#[derive(Debug)]
+struct Position {
+    incarnation: u32,
+    id: [u8; 8],
+    offset: u64,
+    /// As the follower said; to be compared before anything is sent.
+    claimed_chain: Option<u32>,
+}
+
+/// What is on its way to one follower.
+#[derive(Debug, Default)]
+struct Flow {
+    bytes: AtomicUsize,
+    events: AtomicUsize,
+    starved: AtomicBool,
+}
+
+impl Flow {
+    fn open(&self) -> bool {
+        self.bytes.load(Ordering::Acquire) < config::FOLLOWER_BYTES_MAX
+            && self.events.load(Ordering::Acquire) < config::FOLLOWER_EVENTS_MAX
+    }
+
+    fn half_empty(&self) -> bool {
+        self.bytes.load(Ordering::Acquire) < config::FOLLOWER_BYTES_MAX / 2
+            && self.events.load(Ordering::Acquire) < config::FOLLOWER_EVENTS_MAX / 2
+    }
+}
+
+/// Events for one follower, as the service sends them.
+#[derive(Debug)]
+pub struct FollowStream {
+    /// Names the follower.
+    pub id: u64,
+    events: mpsc::UnboundedReceiver<FollowEvent>,
+    flow: Arc<Flow>,
+    handle: AgentHandle,
+}
+
+impl Stream for FollowStream {
+    type Item = Result<FollowEvent, tonic::Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let next = std::task::ready!(self.events.poll_recv(cx));
+        if let Some(event) = &next {
+            self.flow
+                .bytes
+                .fetch_sub(event.encoded_len(), Ordering::AcqRel);
+            self.flow.events.fetch_sub(1, Ordering::AcqRel);
+            if self.flow.half_empty() && self.flow.starved.swap(false, Ordering::AcqRel) {
+                self.handle.tell_now(Message::FollowRoom(self.id));
+            }
+        }
+        Poll::Ready(next.map(Ok))
+    }
+}
+
+impl Drop for FollowStream {
+    fn drop(&mut self) {
+        self.handle.tell_now(Message::FollowGone(self.id));
+    }
+}
+
+impl Followers {
+    /// Whether nobody follows.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// A follower has room again; the pump at the end of the turn fills it.
+    pub fn room(&mut self, id: u64) {
+        if let Some(follower) = self.list.iter().find(|follower| follower.id == id) {
+            follower.flow.starved.store(false, Ordering::Release);
+        }
+    }
+
+    /// A follower left.
+    pub fn gone(&mut self, id: u64) {
+        self.list.retain(|follower| follower.id != id);
+    }
+
+    fn mark(&mut self, token: RunToken) {
+        for follower in &mut self.list {
+            follower.mark(token);
+        }
+    }
+}
+
+impl Follower {
+    fn mark(&mut self, token: RunToken) {
+        if self.marked.insert(token) {
+            self.dirty.push_back(token);
+        }
+    }
+
+    fn send(&self, event: Event) {
+        let event = FollowEvent { event: Some(event) };
+        self.flow
+            .bytes
+            .fetch_add(event.encoded_len(), Ordering::AcqRel);
+        self.flow.events.fetch_add(1, Ordering::AcqRel);
+        // A follower that left is told by `FollowGone`.
+        let _ = self.events.send(event);
+    }
+
+    fn send_state(&self, token: RunToken, stage: WireStage, run: Option<&Run>) {
+        let unsupervised = run.is_some_and(|run| {
+            matches!(
+                run.stage,
+                Stage::Running {
+                    unsupervised: true,
+                    ..
+                }
+            )
+        });
+        self.send(Event::State(RunState {
+            token: token.to_vec(),
+            stage: stage.into(),
+            why: run.map(|run| run.why.clone()).unwrap_or_default(),
+            unsupervised,
+        }));
+    }
+
+    /// Sends what the follower lacks of one run; false when there was no room
+    /// for all of it.
+    fn send_run(
+        &mut self,
+        run_dir: &std::path::Path,
+        token: RunToken,
+        entry: &Entry,
+        run: &Run,
+    ) -> bool {
+        let mut told = self.told.remove(&token).unwrap_or_default();
+        let mut all = true;
+        for seg in &entry.segments {
+            all &= self.send_segment(run_dir, token, seg, &mut told);
+        }
+        // A state that says more than the segments sent so far comes later.
+        if all && !entry.unsynced && told.version != Some(entry.version) {
+            let stage = wire_stage(&run.stage);
+            if stage == WireStage::Settled && !told.ended {
+                self.send_state(token, WireStage::Ended, Some(run));
+            }
+            told.ended |= matches!(stage, WireStage::Ended | WireStage::Settled);
+            told.version = Some(entry.version);
+            self.send_state(token, stage, Some(run));
+        }
+        self.told.insert(token, told);
+        all
+    }
+
+    fn send_segment(
+        &self,
+        run_dir: &std::path::Path,
+        token: RunToken,
+        seg: &Seg,
+        told: &mut Told,
+    ) -> bool {
+        let place = told
+            .segments
+            .iter()
+            .position(|position| position.id == seg.id && position.incarnation == seg.incarnation);
+        let place = place.unwrap_or_else(|| {
+            told.segments.push(Position {
+                incarnation: seg.incarnation,
+                id: seg.id,
+                offset: 0,
+                claimed_chain: None,
+            });
+            told.segments.len() - 1
+        });
+        let position = &mut told.segments[place];
+        let path = segments::folder(run_dir, seg.incarnation).join(&*seg.name);
+        if let Some(chain) = position.claimed_chain.take()
+            && !position_holds(seg, &path, position.offset, chain)
+        {
+            tracing::warn!(token = %token, segment = %seg.name, offset = position.offset, "a follower's position does not match: sending the segment anew");
+            position.offset = 0;
+        }
+        while position.offset < seg.visible {
+            if !self.flow.open() {
+                return false;
+            }
+            let (chain, data) = match in_memory(seg, position.offset) {
+                Some(found) => found,
+                None => match segments::read_part(
+                    &path,
+                    position.offset,
+                    seg.visible,
+                    config::PART_BYTES_MAX,
+                    None,
+                ) {
+                    Ok((chain, data)) => (chain, data.into()),
+                    Err(error) => {
+                        tracing::warn!(path = %path.display(), %error, "a segment cannot be read now");
+                        return true;
+                    }
+                },
+            };
+            if data.is_empty() {
+                // A torn end, or damage: nothing whole follows for now.
+                return true;
+            }
+            let length = data.len() as u64;
+            self.send(Event::Part(SegmentPart {
+                token: token.to_vec(),
+                incarnation: seg.incarnation,
+                segment: seg.id.to_vec(),
+                offset: position.offset,
+                data: data.to_vec(),
+                chain,
+            }));
+            position.offset += length;
+        }
+        true
+    }
+}
+
+/// What is in memory of a segment from an offset on, with the chain before.
+fn in_memory(seg: &Seg, offset: u64) -> Option<(u32, bytes::Bytes)> {
+    let Fresh {
+        offset: first,
+        chain,
+        data,
+    } = seg.fresh.as_ref()?;
+    let whole = seg.visible == first + data.len() as u64 && data.len() <= config::PART_BYTES_MAX;
+    let from = usize::try_from(offset.checked_sub(*first)?).ok()?;
+    if !whole || from >= data.len() {
+        return None;
+    }
+    let chain = match from {
+        0 => *chain,
+        from => u32::from_le_bytes(*data[..from].last_chunk::<4>()?),
+    };
+    Some((chain, data.slice(from..)))
+}
+
+/// Whether a follower's position lies in this very segment: the chain value is
+/// the four bytes before the offset.
+fn position_holds(seg: &Seg, path: &std::path::Path, offset: u64, chain: u32) -> bool {
+    if offset == 0 {
+        return true;
+    }
+    if offset < HEADER_BYTES as u64 || offset > seg.len {
+        return false;
+    }
+    if offset == seg.len {
+        return chain == seg.chain;
+    }
+    segments::read_part(path, offset, seg.len, config::PART_BYTES_MAX, Some(chain))
+        .is_ok_and(|(_, data)| !data.is_empty())
+}
+
+fn wire_stage(stage: &Stage) -> WireStage {
+    match stage {
+        Stage::Waiting => WireStage::Waiting,
+        Stage::Starting { .. } => WireStage::Starting,
+        Stage::Running { .. } => WireStage::Running,
+        Stage::Ended { .. } => WireStage::Ended,
+        Stage::Settled { .. } => WireStage::Settled,
+        Stage::TakenAway => WireStage::TakenAway,
+        Stage::Refused => WireStage::Refused,
+    }
+}
+
+impl Agent {
+    /// A run's state changed.
+    pub(super) fn report(&mut self, token: RunToken) {
+        if let Some(entry) = self.entries.get_mut(&token) {
+            entry.version = entry.version.wrapping_add(1);
+        }
+        self.mark(token);
+    }
+
+    /// Something of a run may have to be sent.
+    pub(super) fn mark(&mut self, token: RunToken) {
+        self.followers.mark(token);
+        self.followers.fresh.push(token);
+    }
+
+    pub(super) fn follow(&mut self, request: FollowRequest, answer: oneshot::Sender<FollowStream>) {
+        let Some(handle) = self.followers.handle.clone() else {
+            return;
+        };
+        self.followers.next += 1;
+        let id = self.followers.next;
+        let (events, receiver) = mpsc::unbounded_channel();
+        let flow = Arc::new(Flow::default());
+        let stream = FollowStream {
+            id,
+            events: receiver,
+            flow: flow.clone(),
+            handle,
+        };
+        if answer.send(stream).is_err() {
+            return;
+        }
+        self.followers.list.push(Follower {
+            id,
+            events,
+            flow,
+            told: HashMap::new(),
+            dirty: VecDeque::new(),
+            marked: HashSet::new(),
+            caught_up: false,
+        });
+        self.follow_more(id, request);
+        let mut known: Vec<(u64, RunToken)> = self
+            .core
+            .runs()
+            .map(|(token, run)| (run.order, *token))
+            .collect();
+        known.sort_unstable();
+        if let Some(follower) = self.followers.list.iter_mut().find(|one| one.id == id) {
+            for (_, token) in known {
+                follower.mark(token);
+            }
+        }
+    }
+
+    pub(super) fn follow_more(&mut self, id: u64, request: FollowRequest) {
+        self.close(&request.closed);
+        for position in request.positions {
+            self.position(id, position);
+        }
+    }
+
+    fn position(&mut self, id: u64, position: RunPosition) {
+        let Some(run) = position.run else { return };
+        let Some(token) = RunToken::from_slice(&run.token) else {
+            return;
+        };
+        if !self.entries.contains_key(&token) {
+            let run = RunId {
+                experiment: ExperimentId(run.experiment),
+                number: run.number,
+            };
+            self.adopt(token, run);
+        }
+        let Some(follower) = self.followers.list.iter_mut().find(|one| one.id == id) else {
+            return;
+        };
+        if !self.entries.contains_key(&token) {
+            follower.send_state(token, WireStage::UnknownRun, None);
+            return;
+        }
+        let segments = position
+            .segments
+            .into_iter()
+            .filter_map(|segment| {
+                Some(Position {
+                    incarnation: segment.incarnation,
+                    id: segment.segment.try_into().ok()?,
+                    offset: segment.offset,
+                    claimed_chain: (segment.offset > 0).then_some(segment.chain),
+                })
+            })
+            .collect();
+        let told = Told {
+            segments,
+            ..Told::default()
+        };
+        follower.told.insert(token, told);
+        follower.mark(token);
+    }
+
+    /// Takes up a run whose folder is here and that the ledger does not know
+    /// (any more): it was closed, or a power cut took the ledger's record.
+    pub(super) fn adopt(&mut self, token: RunToken, id: RunId) -> bool {
+        if id.experiment.0 == 0 || effects::read_spec(&self.setup, id, token).is_err() {
+            return false;
+        }
+        let order = self.next_order;
+        if let Err(error) = self.ledger.accepted(token, id, order) {
+            tracing::error!(?error, "the ledger does not take a run");
+            return false;
+        }
+        self.next_order += 1;
+        let kept = Kept {
+            id,
+            order,
+            taken_away: None,
+            cancel: 0,
+            exited: None,
+        };
+        self.restore_run(token, kept);
+        if self.launchers.ready()
+            && let Some(entry) = self.entries.get(&token)
+            && entry.incarnation > 0
+        {
+            let incarnation = entry.incarnation;
+            self.look_and_decide(token, incarnation);
+        }
+        self.report(token);
+        true
+    }
+
+    fn close(&mut self, closed: &[Vec<u8>]) {
+        let mut gone = Vec::new();
+        for token in closed
+            .iter()
+            .filter_map(|token| RunToken::from_slice(token))
+        {
+            if self.core.closed(token) {
+                self.entries.remove(&token);
+                gone.push(token);
+                for follower in &mut self.followers.list {
+                    follower.told.remove(&token);
+                }
+            }
+        }
+        for tokens in gone.chunks(config::HAND_OVER_MAX) {
+            // Not kept, it is said again: neroman closes what it is told anew.
+            if let Err(error) = self.ledger.closed(tokens) {
+                tracing::error!(?error, "the ledger does not take that runs are closed");
+            }
+        }
+        self.compact_when_worth();
+    }
+
+    /// Sends followers what they lack, as far as there is room.
+    pub(super) fn pump(&mut self) {
+        let mut again = false;
+        for follower in &mut self.followers.list {
+            let mut budget = config::PUMP_RUNS_MAX;
+            while budget > 0 && !follower.dirty.is_empty() {
+                if !follower.flow.open() {
+                    follower.flow.starved.store(true, Ordering::Release);
+                    // Whoever took events before that did not see the mark.
+                    if !follower.flow.half_empty() {
+                        break;
+                    }
+                    follower.flow.starved.store(false, Ordering::Release);
+                }
+                budget -= 1;
+                let Some(token) = follower.dirty.pop_front() else {
+                    break;
+                };
+                follower.marked.remove(&token);
+                let (Some(entry), Some(run)) = (self.entries.get(&token), self.core.run(&token))
+                else {
+                    continue;
+                };
+                let run_dir = self.setup.paths.run(entry.id);
+                if !follower.send_run(&run_dir, token, entry, run) {
+                    follower.marked.insert(token);
+                    follower.dirty.push_front(token);
+                }
+            }
+            again |= budget == 0 && !follower.dirty.is_empty();
+            if follower.dirty.is_empty() && !follower.caught_up {
+                follower.caught_up = true;
+                follower.send(Event::CaughtUp(CaughtUp {}));
+            }
+        }
+        if again {
+            // The next turn goes on; others get their turn in between.
+            let _ = self.done.send(Message::FollowRoom(0));
+        }
+        for token in std::mem::take(&mut self.followers.fresh) {
+            let Some(entry) = self.entries.get_mut(&token) else {
+                continue;
+            };
+            if !entry.unsynced {
+                entry.segments.iter_mut().for_each(|seg| seg.fresh = None);
+            }
+        }
+    }
+}

@@ -1,0 +1,328 @@
+//! Runs are taken over: their folders are made off the reactor when they are
+//! many, then the agent accepts them in order. The same token handed twice is
+//! one run.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::Path;
+
+use nero_journal::frame::{self, FrameKind};
+use nero_model::paths::{make_private, run as names};
+use nero_model::{DeploymentId, ExperimentId, RunId, RunToken};
+use nero_wire::v1::hand_over_reply::Refusal;
+use nero_wire::v1::{HandOverReply, RunSpec};
+use tokio::sync::oneshot;
+
+use super::Agent;
+use crate::config;
+use crate::core::capacity::{Capacity, Needs};
+use crate::staging::store::Store;
+use crate::staging::tree;
+
+/// What came of making the folders of one request's runs.
+#[derive(Debug, Default)]
+pub struct Placing {
+    placed: Vec<Placed>,
+    refused: Vec<Refusal>,
+}
+
+/// A run whose folder and spec are there.
+#[derive(Debug)]
+pub struct Placed {
+    token: RunToken,
+    id: RunId,
+    needs: Needs,
+    rules: bool,
+    /// The folder is new: nothing of the run can have been started.
+    fresh: bool,
+}
+
+/// Makes folders for runs; called by the service, beside the agent.
+#[derive(Clone, Debug)]
+pub struct Placer {
+    /// Where things lie.
+    pub paths: nero_model::paths::NodePaths,
+    /// Whose runs these must be.
+    pub deployment: DeploymentId,
+    /// What could ever be met.
+    pub capacity: Capacity,
+}
+
+struct No {
+    why: String,
+    hint: &'static str,
+}
+
+fn no(why: impl Into<String>, hint: &'static str) -> No {
+    No {
+        why: why.into(),
+        hint,
+    }
+}
+
+impl Placer {
+    /// Checks every run and makes its folder.
+    pub fn place(&self, runs: Vec<RunSpec>) -> Placing {
+        let mut placing = Placing::default();
+        let mut trees = HashMap::new();
+        let mut experiment_made = None;
+        for spec in runs {
+            let token = spec.token.clone();
+            match self.place_one(spec, &mut trees, &mut experiment_made) {
+                Ok(placed) => placing.placed.push(placed),
+                Err(No { why, hint }) => placing.refused.push(Refusal {
+                    token,
+                    why,
+                    hint: hint.to_owned(),
+                }),
+            }
+        }
+        placing
+    }
+
+    fn place_one(
+        &self,
+        spec: RunSpec,
+        trees: &mut HashMap<Vec<u8>, Result<(), String>>,
+        experiment_made: &mut Option<u64>,
+    ) -> Result<Placed, No> {
+        let (token, id) = self.check(&spec)?;
+        let resources = spec.resources.unwrap_or_default();
+        let needs = Needs::of(resources.cpus, resources.memory_bytes);
+        self.capacity
+            .could_ever(needs)
+            .map_err(|never| no(never.to_string(), never.hint()))?;
+        if !spec.tree.is_empty() {
+            let checked = trees
+                .entry(spec.tree.clone())
+                .or_insert_with(|| self.check_tree(&spec.tree));
+            checked.as_ref().map_err(|why| {
+                no(
+                    why.clone(),
+                    "send the missing files, then hand it over again",
+                )
+            })?;
+        }
+        let run_dir = self.paths.run(id);
+        let fresh = self
+            .make_folder(&run_dir, id, &spec, experiment_made)
+            .map_err(|error| {
+                let why = format!("cannot make {}: {error}", run_dir.display());
+                no(why, "see to the node's disk, then try again")
+            })??;
+        Ok(Placed {
+            token,
+            id,
+            needs,
+            rules: spec.rules.is_some_and(|rules| !rules.rules.is_empty()),
+            fresh,
+        })
+    }
+
+    fn check(&self, spec: &RunSpec) -> Result<(RunToken, RunId), No> {
+        const OURS: &str = "this is a mistake in neroman; please report it";
+        let token = RunToken::from_slice(&spec.token)
+            .ok_or_else(|| no("its token is not 16 bytes", OURS))?;
+        if spec.deployment != self.deployment.as_bytes() {
+            return Err(no("it belongs to another deployment", OURS));
+        }
+        if spec.experiment == 0 || spec.number == 0 {
+            return Err(no("experiments and runs count from 1", OURS));
+        }
+        let id = RunId {
+            experiment: ExperimentId(spec.experiment),
+            number: spec.number,
+        };
+        check_command(spec)?;
+        let cpus = spec.resources.map_or(0.0, |resources| resources.cpus);
+        if !(0.0..=1e6).contains(&cpus) {
+            return Err(no(
+                format!("it asks for {cpus} CPUs"),
+                "give resources.cpus as a positive number",
+            ));
+        }
+        if spec.encoded() > nero_journal::PAYLOAD_BYTES_MAX * 3 {
+            return Err(no(
+                "its description is too large",
+                "put large texts into files",
+            ));
+        }
+        Ok((token, id))
+    }
+
+    fn check_tree(&self, hash: &[u8]) -> Result<(), String> {
+        let store = Store::new(&self.paths);
+        tree::load(&store, hash)
+            .and_then(|tree| tree::complete(&store, &tree))
+            .map_err(|error| match std::error::Error::source(&error) {
+                Some(source) => format!("{error}: {source}"),
+                None => error.to_string(),
+            })
+    }
+
+    /// Makes the run's folder and its spec; true when it is new.
+    fn make_folder(
+        &self,
+        run_dir: &Path,
+        id: RunId,
+        spec: &RunSpec,
+        experiment_made: &mut Option<u64>,
+    ) -> io::Result<Result<bool, No>> {
+        if *experiment_made != Some(id.experiment.0) {
+            make_private(run_dir.parent().unwrap_or(run_dir))?;
+            *experiment_made = Some(id.experiment.0);
+        }
+        for folder in [run_dir, &run_dir.join(names::CONTROL)] {
+            match crate::staging::private_folder(folder) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+                _ => {}
+            }
+        }
+        let path = run_dir.join(names::SPEC);
+        match frame::create(FrameKind::Spec, &path, spec) {
+            Ok(()) => return Ok(Ok(true)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+        match frame::read::<RunSpec>(FrameKind::Spec, &path) {
+            Ok(found) if found.token == spec.token => Ok(Ok(false)),
+            Ok(_) => Ok(Err(no(
+                format!("another run lies at {}", run_dir.display()),
+                "the node holds runs of another database with this id; remove its folder there, or choose another root",
+            ))),
+            Err(frame::FrameError::Io(error)) => Err(error),
+            Err(error) => self.replace_torn(&path, run_dir, spec, &error),
+        }
+    }
+
+    /// A power cut can leave a spec without content: it is written anew, unless
+    /// something was started from it.
+    fn replace_torn(
+        &self,
+        path: &Path,
+        run_dir: &Path,
+        spec: &RunSpec,
+        error: &frame::FrameError,
+    ) -> io::Result<Result<bool, No>> {
+        if super::segments::newest(run_dir)? > 0 {
+            let why = format!("cannot use {}: {error}", path.display());
+            return Ok(Err(no(why, "a run was started there; look at its folder")));
+        }
+        std::fs::remove_file(path)?;
+        frame::create(FrameKind::Spec, path, spec)?;
+        Ok(Ok(false))
+    }
+}
+
+fn check_command(spec: &RunSpec) -> Result<(), No> {
+    const HINT: &str = "correct the command or its variables";
+    if spec.argv.first().is_none_or(String::is_empty) {
+        return Err(no("it has no command", HINT));
+    }
+    let mut total = 0;
+    let texts = spec.argv.iter().map(String::as_str);
+    let variables = spec.env.iter().flat_map(|var| [&*var.name, &*var.value]);
+    let params = spec
+        .params
+        .iter()
+        .flat_map(|param| [&*param.name, &*param.text]);
+    let ours = [&*spec.name, &*spec.collection, &*spec.node];
+    for text in texts.chain(variables).chain(params).chain(ours) {
+        if text.contains('\0') {
+            return Err(no("a text of it holds a zero byte", HINT));
+        }
+        if text.len() >= config::ARGUMENT_BYTES_MAX - 64 {
+            let why = format!(
+                "an argument or variable of it has {} bytes; the kernel takes {}",
+                text.len(),
+                config::ARGUMENT_BYTES_MAX
+            );
+            return Err(no(why, "put large texts into files"));
+        }
+        total += text.len() + 16;
+    }
+    if total > config::ARGUMENTS_BYTES_MAX {
+        let why = format!("its arguments and variables have {total} bytes together");
+        return Err(no(why, "put large texts into files"));
+    }
+    for var in &spec.env {
+        if var.name.is_empty() || var.name.contains('=') {
+            return Err(no(
+                format!("`{}` cannot name a variable", var.name.escape_debug()),
+                HINT,
+            ));
+        }
+    }
+    Ok(())
+}
+
+trait Encoded {
+    fn encoded(&self) -> usize;
+}
+
+impl Encoded for RunSpec {
+    fn encoded(&self) -> usize {
+        prost::Message::encoded_len(self)
+    }
+}
+
+impl Agent {
+    pub(super) fn hand_over(&mut self, placing: Placing, answer: oneshot::Sender<HandOverReply>) {
+        let mut reply = HandOverReply {
+            accepted: Vec::with_capacity(placing.placed.len()),
+            refused: placing.refused,
+        };
+        for placed in placing.placed {
+            let token = placed.token.to_vec();
+            match self.accept(placed) {
+                Ok(()) => reply.accepted.push(token),
+                Err(No { why, hint }) => reply.refused.push(Refusal {
+                    token,
+                    why,
+                    hint: hint.to_owned(),
+                }),
+            }
+        }
+        // An asker that left asks again, and gets the same.
+        let _ = answer.send(reply);
+    }
+
+    fn accept(&mut self, placed: Placed) -> Result<(), No> {
+        const DISK: &str = "see to the node's disk, then try again";
+        let Placed {
+            token,
+            id,
+            needs,
+            rules,
+            fresh,
+        } = placed;
+        if let Some(known) = self.entries.get(&token) {
+            return if known.id == id {
+                Ok(())
+            } else {
+                let why = format!("its token is that of run {}", known.id);
+                Err(no(why, "this is a mistake in neroman; please report it"))
+            };
+        }
+        if !fresh {
+            return if self.adopt(token, id) {
+                Ok(())
+            } else {
+                Err(no("the ledger does not take it", DISK))
+            };
+        }
+        let order = self.next_order;
+        self.ledger.accepted(token, id, order).map_err(|error| {
+            let why = std::error::Error::source(&error)
+                .map_or_else(|| error.to_string(), |source| format!("{error}: {source}"));
+            no(why, DISK)
+        })?;
+        self.next_order += 1;
+        let mut entry = super::Entry::new(id);
+        entry.rules = rules;
+        self.entries.insert(token, entry);
+        self.core
+            .accept(token, id, order, needs)
+            .map_err(|error| no(error.to_string(), "hand it over again"))
+    }
+}

@@ -1,0 +1,140 @@
+//! Watchers that talk to us: what they append is passed on without reading the
+//! disk, where it continues what is known.
+
+use bytes::Bytes;
+use nero_model::RunToken;
+use nero_wire::v1::KidCommand;
+use tokio::sync::{mpsc, oneshot};
+
+use super::{Agent, segments};
+
+/// What a watcher's connection tells the agent.
+#[derive(Debug)]
+pub enum KidNews {
+    /// It began; answered with whether its run is known.
+    Attached {
+        /// Names the connection.
+        id: u64,
+        /// Its run.
+        token: RunToken,
+        /// Which start of it.
+        incarnation: u32,
+        /// Takes commands for it.
+        commands: mpsc::Sender<KidCommand>,
+        /// Whether the run is known.
+        answer: oneshot::Sender<bool>,
+    },
+    /// It appended to its segment.
+    Appended {
+        /// Names the connection.
+        id: u64,
+        /// Its run.
+        token: RunToken,
+        /// Which start of it.
+        incarnation: u32,
+        /// Its segment's id.
+        segment: [u8; 8],
+        /// Of the first byte in the segment.
+        offset: u64,
+        /// Whole records.
+        data: Bytes,
+    },
+    /// The connection ended.
+    Gone {
+        /// Names the connection.
+        id: u64,
+        /// Its run.
+        token: RunToken,
+    },
+}
+
+/// An attached watcher.
+#[derive(Debug)]
+pub struct Kid {
+    pub(super) id: u64,
+    pub(super) commands: mpsc::Sender<KidCommand>,
+}
+
+impl Agent {
+    pub(super) fn kid(&mut self, news: KidNews) {
+        match news {
+            KidNews::Attached {
+                id,
+                token,
+                incarnation,
+                commands,
+                answer,
+            } => {
+                let known = match self.entries.get_mut(&token) {
+                    Some(entry) if incarnation >= entry.incarnation => {
+                        entry.kid = Some(Kid { id, commands });
+                        true
+                    }
+                    _ => false,
+                };
+                // A watcher that left meanwhile is told by `Gone`.
+                let _ = answer.send(known);
+                if known {
+                    self.look(token, incarnation);
+                }
+            }
+            KidNews::Appended {
+                id,
+                token,
+                incarnation,
+                segment,
+                offset,
+                data,
+            } => self.appended(id, token, incarnation, segment, offset, data),
+            KidNews::Gone { id, token } => self.kid_gone(id, token),
+        }
+    }
+
+    fn appended(
+        &mut self,
+        id: u64,
+        token: RunToken,
+        incarnation: u32,
+        segment: [u8; 8],
+        offset: u64,
+        data: Bytes,
+    ) {
+        let Some(entry) = self.entries.get_mut(&token) else {
+            return;
+        };
+        if entry.kid.as_ref().is_none_or(|kid| kid.id != id) || incarnation != entry.incarnation {
+            return;
+        }
+        let known = entry
+            .segments
+            .iter_mut()
+            .find(|seg| seg.id == segment && seg.incarnation == incarnation);
+        let taken = known.is_some_and(|seg| {
+            let taken = segments::received(seg, offset, data, &mut entry.facts);
+            if taken {
+                seg.visible = seg.len;
+            }
+            taken
+        });
+        if taken {
+            self.mark(token);
+        } else {
+            self.look(token, incarnation);
+        }
+        if self.entries[&token].facts.watch_complete {
+            self.see_to_output(token);
+        }
+    }
+
+    fn kid_gone(&mut self, id: u64, token: RunToken) {
+        let Some(entry) = self.entries.get_mut(&token) else {
+            return;
+        };
+        if entry.kid.as_ref().is_some_and(|kid| kid.id == id) {
+            entry.kid = None;
+            let incarnation = entry.incarnation;
+            self.look(token, incarnation);
+            self.see_to_output(token);
+        }
+    }
+}

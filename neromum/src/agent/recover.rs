@@ -1,0 +1,202 @@
+//! What a start of neromum finds: the ledger says which runs are open, their
+//! folders say how far each has come. Nothing is decided here that needs a
+//! launcher's word; that follows when the launchers have answered.
+
+use nero_journal::Clocks;
+use nero_journal::v1::{LedgerExited, Lost, RecordKind, lost};
+use nero_model::RunToken;
+use nero_model::paths::run as names;
+
+use super::{Agent, Entry, effects, segments};
+use crate::core::capacity::Needs;
+use crate::core::decide::Decision;
+use crate::ledger::{Kept, State};
+
+impl Agent {
+    /// Takes in everything that the ledger has open, in its order.
+    pub(super) fn recover(&mut self, state: State) {
+        self.answers = state
+            .answers
+            .into_iter()
+            .filter_map(|(request, answer)| {
+                Some((nero_model::RequestId::from_slice(&request)?, answer))
+            })
+            .collect();
+        let mut runs: Vec<_> = state.runs.into_iter().collect();
+        runs.sort_by_key(|(_, kept)| kept.order);
+        let count = runs.len();
+        for (token, kept) in runs {
+            self.restore_run(token, kept);
+        }
+        if count > 0 {
+            let (live, waiting) = (self.core.live(), self.core.waiting());
+            tracing::info!(runs = count, live, waiting, "read ledger and run folders");
+        }
+    }
+
+    /// Takes one run in as ledger and folder tell it.
+    pub(super) fn restore_run(&mut self, token: RunToken, kept: Kept) {
+        let mut entry = Entry::new(kept.id);
+        entry.cancels = kept.cancel;
+        if kept.taken_away.is_some() {
+            self.entries.insert(token, entry);
+            self.core.restore_taken_away(token, kept.id, kept.order);
+            return;
+        }
+        let spec = effects::read_spec(&self.setup, kept.id, token);
+        let run_dir = self.run_dir(kept.id);
+        let newest = segments::newest(&run_dir).unwrap_or(0);
+        let needs = match &spec {
+            Ok(spec) => {
+                entry.rules = has_rules(spec, &run_dir);
+                let resources = spec.resources.unwrap_or_default();
+                Needs::of(resources.cpus, resources.memory_bytes)
+            }
+            Err(why) => {
+                tracing::error!(run = %kept.id, why, "a run's spec cannot be used");
+                Needs::default()
+            }
+        };
+        self.entries.insert(token, entry);
+        for incarnation in 1..=newest {
+            self.look(token, incarnation);
+        }
+        let facts = self.entries[&token].facts;
+        let started = newest > 1 || facts.claimed || spec.is_err();
+        let incarnation = if started { newest.max(1) } else { 0 };
+        self.core
+            .restore(token, kept.id, kept.order, needs, incarnation);
+        if kept.cancel > 0 {
+            self.core.restore_cancelled(token);
+        }
+        self.restore_end(token, kept.exited, incarnation);
+        if spec.is_err() && newest == 0 {
+            self.folder_gone(token);
+        }
+    }
+
+    /// The ledger's copy of an end is as good as the folder's, and outlives a
+    /// power cut that the folder may not have.
+    fn restore_end(&mut self, token: RunToken, exited: Option<LedgerExited>, incarnation: u32) {
+        let Some(entry) = self.entries.get_mut(&token) else {
+            return;
+        };
+        let last = [
+            RecordKind::TreeGone,
+            RecordKind::JobNotStarted,
+            RecordKind::Lost,
+        ];
+        let ended = exited
+            .filter(|exited| exited.incarnation >= incarnation)
+            .filter(|exited| {
+                let of =
+                    |kind: &RecordKind| exited.records.iter().any(|copy| copy.kind == *kind as u32);
+                last.iter().any(of)
+            });
+        let Some(exited) = ended else {
+            if entry.facts.ended() {
+                self.core.found(token, incarnation.max(1), Decision::Ended);
+            }
+            return;
+        };
+        entry.kept = true;
+        entry.unsynced = false;
+        for seg in &mut entry.segments {
+            seg.visible = seg.len;
+        }
+        if !entry.facts.ended() {
+            self.write_copies(token, &exited);
+        }
+        self.core
+            .found(token, exited.incarnation.max(1), Decision::Ended);
+    }
+
+    /// A power cut took the end from the folder and left it in the ledger.
+    fn write_copies(&mut self, token: RunToken, exited: &LedgerExited) {
+        let run_dir = self.run_dir(self.entries[&token].id);
+        let written = effects::write_own(&run_dir, token, exited.incarnation, |segment| {
+            for copy in &exited.records {
+                let kind = i32::try_from(copy.kind)
+                    .ok()
+                    .and_then(|kind| RecordKind::try_from(kind).ok())
+                    .unwrap_or_default();
+                segment
+                    .append(kind, Clocks::now(), &Raw(&copy.payload))
+                    .map_err(std::io::Error::other)?;
+            }
+            Ok(())
+        });
+        match written {
+            Ok(()) => self.look(token, exited.incarnation),
+            Err(error) => tracing::error!(%error, "cannot write the copy of a run's end"),
+        }
+    }
+
+    /// A run was accepted and its folder is gone: whether it ran, nobody knows.
+    fn folder_gone(&mut self, token: RunToken) {
+        let entry = &self.entries[&token];
+        if entry.facts.ended() {
+            return;
+        }
+        let record = Lost {
+            reason: lost::Reason::FolderGone.into(),
+            detail: String::new(),
+        };
+        let run_dir = self.run_dir(entry.id);
+        let written = effects::write_own(&run_dir, token, 1, |segment| {
+            segment
+                .append(RecordKind::Lost, Clocks::now(), &record)
+                .map(|_| ())
+                .map_err(std::io::Error::other)
+        });
+        match written {
+            Ok(()) => {
+                self.look(token, 1);
+                self.core.found(token, 1, Decision::Ended);
+            }
+            Err(error) => tracing::error!(%error, "cannot say that a run's folder is gone"),
+        }
+    }
+}
+
+/// Whether a watcher must see the run even when it printed nothing.
+pub(super) fn has_rules(spec: &nero_wire::v1::RunSpec, run_dir: &std::path::Path) -> bool {
+    let given = spec
+        .rules
+        .as_ref()
+        .is_some_and(|rules| !rules.rules.is_empty());
+    given
+        || std::fs::read_dir(run_dir.join(names::CONTROL)).is_ok_and(|entries| {
+            entries
+                .flatten()
+                .any(|entry| entry.file_name().as_encoded_bytes().starts_with(b"rules."))
+        })
+}
+
+/// A payload that is written as it was read.
+#[derive(Debug)]
+struct Raw<'a>(&'a [u8]);
+
+impl prost::Message for Raw<'_> {
+    fn encode_raw(&self, out: &mut impl bytes::BufMut) {
+        out.put_slice(self.0);
+    }
+
+    fn merge_field(
+        &mut self,
+        tag: u32,
+        wire_type: prost::encoding::WireType,
+        input: &mut impl bytes::Buf,
+        context: prost::encoding::DecodeContext,
+    ) -> Result<(), prost::DecodeError> {
+        prost::encoding::skip_field(wire_type, tag, input, context)
+    }
+
+    fn encoded_len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn clear(&mut self) {
+        self.0 = &[];
+    }
+}

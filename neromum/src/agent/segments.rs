@@ -1,0 +1,564 @@
+//! Reads a run's segments from disk: where each stands, what it says. The disk
+//! is the truth; everything that rings only tells when to look.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use nero_journal::v1::{
+    Claimed, JobNotStarted, JobStarted, RecordKind, TakenOver, TreeGone, WatchEnded, WatchStarted,
+    job_not_started, ledger_exited,
+};
+use nero_journal::{HEADER_BYTES, Header, HeaderError, Reader, Record, Writer};
+use nero_model::paths::run as names;
+
+use crate::core::facts::{Fact, Facts};
+
+/// One segment of a run, as far as it was read.
+#[derive(Clone, Debug)]
+pub struct Seg {
+    /// Which start of the job it belongs to.
+    pub incarnation: u32,
+    /// Its random id.
+    pub id: [u8; 8],
+    /// Name in the incarnation's folder.
+    pub name: Box<str>,
+    /// Who writes it.
+    pub writer: Writer,
+    /// Bytes known to be there, header included.
+    pub len: u64,
+    /// Chain value there.
+    pub chain: u32,
+    /// How much of it may be passed on: an end only once the ledger has it.
+    pub visible: u64,
+    /// What was read or received last, kept until it is passed on.
+    pub fresh: Option<Fresh>,
+}
+
+/// Bytes of a segment in memory.
+#[derive(Clone, Debug)]
+pub struct Fresh {
+    /// Of its first byte.
+    pub offset: u64,
+    /// Chain value before it.
+    pub chain: u32,
+    /// Whole records; the header too at offset 0.
+    pub data: Bytes,
+}
+
+/// What a look brought.
+#[derive(Debug, Default)]
+pub struct Look {
+    /// Something was appended, or a segment is new.
+    pub grew: bool,
+    /// The records with which the run (or its main process) ended.
+    pub ends: Vec<ledger_exited::Copy>,
+}
+
+/// Segments up to this size are read whole; of a longer one that is new to us,
+/// only its first and last records matter here.
+const WHOLE_BYTES_MAX: u64 = 1024 * 1024;
+/// The record that ends a watcher's segment is found within these last bytes.
+const TAIL_BYTES: u64 = 4096;
+/// More than this is not kept in memory for passing on.
+const FRESH_BYTES_MAX: usize = 64 * 1024;
+
+/// The folder of one incarnation.
+pub fn folder(run_dir: &Path, incarnation: u32) -> PathBuf {
+    run_dir.join(incarnation.to_string())
+}
+
+/// The newest incarnation that has a folder; 0 when there is none.
+///
+/// # Errors
+/// When the run's folder cannot be read.
+pub fn newest(run_dir: &Path) -> io::Result<u32> {
+    let mut newest = 0;
+    for entry in std::fs::read_dir(run_dir)? {
+        let number = entry?
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse::<u32>().ok());
+        newest = newest.max(number.unwrap_or(0));
+    }
+    Ok(newest)
+}
+
+/// Looks at every segment of an incarnation.
+///
+/// # Errors
+/// When a folder or file cannot be read; a folder that is not there has no
+/// segments.
+pub fn look(
+    run_dir: &Path,
+    incarnation: u32,
+    segments: &mut Vec<Seg>,
+    facts: &mut Facts,
+) -> io::Result<Look> {
+    let folder = folder(run_dir, incarnation);
+    let mut look = Look::default();
+    let entries = match std::fs::read_dir(&folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(look),
+        Err(error) => return Err(error),
+    };
+    for entry in entries {
+        let name = entry?.file_name();
+        let Some(name) = name.to_str() else { continue };
+        let is_segment = name == names::CLAIM || name.ends_with(names::SEGMENT_SUFFIX);
+        if is_segment && !name.starts_with('.') {
+            look_at(&folder, incarnation, name, segments, facts, &mut look)?;
+        }
+    }
+    Ok(look)
+}
+
+/// Looks at the claim alone: enough for a run so short that nothing but its
+/// shim wrote.
+///
+/// # Errors
+/// As [`look`].
+pub fn look_at_claim(
+    run_dir: &Path,
+    incarnation: u32,
+    segments: &mut Vec<Seg>,
+    facts: &mut Facts,
+) -> io::Result<Look> {
+    let folder = folder(run_dir, incarnation);
+    let mut look = Look::default();
+    match look_at(
+        &folder,
+        incarnation,
+        names::CLAIM,
+        segments,
+        facts,
+        &mut look,
+    ) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(look),
+        Err(error) => Err(error),
+        Ok(()) => Ok(look),
+    }
+}
+
+fn look_at(
+    folder: &Path,
+    incarnation: u32,
+    name: &str,
+    segments: &mut Vec<Seg>,
+    facts: &mut Facts,
+    look: &mut Look,
+) -> io::Result<()> {
+    let file = File::open(folder.join(name))?;
+    let known = segments
+        .iter()
+        .position(|seg| seg.incarnation == incarnation && *seg.name == *name);
+    let is_claim = name == names::CLAIM;
+    facts.claimed |= is_claim;
+    let index = match known {
+        Some(index) => index,
+        None => match begin(&file, incarnation, name)? {
+            Ok(seg) => {
+                if is_claim {
+                    facts.boot_id = Some(seg.1);
+                }
+                segments.push(seg.0);
+                look.grew = true;
+                segments.len() - 1
+            }
+            // A segment whose header is not written yet says nothing so far;
+            // a claim has its name only after its header.
+            Err(_) => {
+                facts.unreadable |= is_claim;
+                return Ok(());
+            }
+        },
+    };
+    go_on(&file, &mut segments[index], facts, look)
+}
+
+type Begun = Result<(Seg, [u8; 16]), HeaderError>;
+
+fn begin(file: &File, incarnation: u32, name: &str) -> io::Result<Begun> {
+    let mut head = [0; HEADER_BYTES];
+    let length = read_at_most(file, &mut head, 0)?;
+    Ok(Header::parse(&head[..length]).map(|header| {
+        let seg = Seg {
+            incarnation,
+            id: header.segment.0,
+            name: name.into(),
+            writer: header.writer,
+            len: 0,
+            chain: header.chain,
+            visible: 0,
+            fresh: None,
+        };
+        (seg, header.boot_id)
+    }))
+}
+
+fn go_on(file: &File, seg: &mut Seg, facts: &mut Facts, look: &mut Look) -> io::Result<()> {
+    let from = seg.len;
+    // One read is enough nearly always: segments grow by a record or a few.
+    let mut data = vec![0; 8 * 1024];
+    let mut length = read_at_most(file, &mut data, from)?;
+    if length == data.len() {
+        let size = file.metadata()?.len();
+        if size - from > WHOLE_BYTES_MAX && seg.writer == Writer::Watcher {
+            return skip_to_end(file, seg, size, facts, look);
+        }
+        data.resize(usize::try_from(size - from).unwrap_or(usize::MAX), 0);
+        length = read_at_most(file, &mut data, from)?;
+    }
+    data.truncate(length);
+    let header = if from == 0 { HEADER_BYTES } else { 0 };
+    if length < header.max(1) {
+        return Ok(());
+    }
+    let mut reader = Reader::new(&data[header..], from + header as u64, seg.chain);
+    for record in reader.by_ref() {
+        take(&record, facts, look);
+    }
+    let end = reader.offset();
+    let before = if from == 0 { 0 } else { seg.chain };
+    seg.chain = Reader::chain(&reader);
+    if end > from {
+        look.grew = true;
+        seg.len = end;
+        data.truncate((end - from) as usize);
+        keep(seg, from, before, data.into());
+    }
+    Ok(())
+}
+
+/// Keeps bytes for passing on, when nothing older waits and they are few.
+fn keep(seg: &mut Seg, offset: u64, chain: u32, data: Bytes) {
+    let behind = seg.visible < offset;
+    seg.fresh = (!behind && data.len() <= FRESH_BYTES_MAX).then_some(Fresh {
+        offset,
+        chain,
+        data,
+    });
+}
+
+/// Takes what a watcher sent of its segment; false when it does not continue
+/// what is known, or holds no whole good records: then the disk says.
+pub fn received(seg: &mut Seg, offset: u64, data: Bytes, facts: &mut Facts) -> bool {
+    if seg.len != offset || offset < HEADER_BYTES as u64 {
+        return false;
+    }
+    let mut look = Look::default();
+    let mut reader = Reader::new(&data, offset, seg.chain);
+    for record in reader.by_ref() {
+        take(&record, facts, &mut look);
+    }
+    if reader.offset() != offset + data.len() as u64 {
+        return false;
+    }
+    let before = seg.chain;
+    seg.chain = Reader::chain(&reader);
+    seg.len = reader.offset();
+    keep(seg, offset, before, data);
+    true
+}
+
+/// A long watcher's segment: who wrote it, and whether it is complete.
+fn skip_to_end(
+    file: &File,
+    seg: &mut Seg,
+    size: u64,
+    facts: &mut Facts,
+    look: &mut Look,
+) -> io::Result<()> {
+    if seg.len == 0 {
+        let mut first = vec![0; 64 * 1024];
+        let length = read_at_most(file, &mut first, HEADER_BYTES as u64)?;
+        let reader = Reader::new(&first[..length], HEADER_BYTES as u64, seg.chain);
+        for record in reader.take_while(|record| record.is(RecordKind::WatchStarted)) {
+            take(&record, facts, look);
+        }
+    }
+    let from = size - TAIL_BYTES;
+    let mut tail = vec![0; TAIL_BYTES as usize];
+    let length = read_at_most(file, &mut tail, from)?;
+    tail.truncate(length);
+    look.grew = true;
+    seg.len = from + length as u64;
+    seg.chain = last_four(&tail);
+    seg.fresh = None;
+    // A record's chain begins with the four bytes before it.
+    for at in 4..tail.len() {
+        let before = last_four(&tail[..at]);
+        let mut reader = Reader::new(&tail[at..], from + at as u64, before);
+        if let Some(record) = reader.next() {
+            take(&record, facts, look);
+            for record in reader {
+                take(&record, facts, look);
+            }
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// The chain value behind whole records: the last one's checksum.
+fn last_four(bytes: &[u8]) -> u32 {
+    bytes
+        .last_chunk::<4>()
+        .map_or(0, |chain| u32::from_le_bytes(*chain))
+}
+
+fn take(record: &Record<'_>, facts: &mut Facts, look: &mut Look) {
+    let Some(kind) = RecordKind::try_from(i32::from(record.kind)).ok() else {
+        return;
+    };
+    if let Some(fact) = fact_of(kind, record) {
+        facts.fold(fact);
+    }
+    let ends = match kind {
+        RecordKind::JobExited | RecordKind::TreeGone | RecordKind::Lost => true,
+        RecordKind::JobNotStarted => facts.not_started,
+        _ => false,
+    };
+    if ends {
+        look.ends.push(ledger_exited::Copy {
+            kind: record.kind.into(),
+            payload: record.payload.to_vec(),
+        });
+    }
+}
+
+/// What a record means here. A payload that cannot be decoded counts as an
+/// empty one: its checksum is right, so its writer is of another mind, and its
+/// kind still says what happened.
+fn fact_of(kind: RecordKind, record: &Record<'_>) -> Option<Fact> {
+    Some(match kind {
+        RecordKind::Claimed => Fact::Claimed {
+            shim: decoded::<Claimed>(record).shim.and_then(|p| p.identity()),
+        },
+        RecordKind::JobStarted => Fact::JobStarted {
+            job: decoded::<JobStarted>(record).job.and_then(|p| p.identity()),
+        },
+        RecordKind::JobNotStarted => match decoded::<JobNotStarted>(record).stage() {
+            job_not_started::Stage::Gate => Fact::GateClosed,
+            _ => Fact::NotStarted,
+        },
+        RecordKind::JobExited => Fact::LeaderEnded,
+        RecordKind::TreeGone => {
+            let gone: TreeGone = decoded(record);
+            Fact::Gone {
+                output_bytes: gone.stdout_bytes.saturating_add(gone.stderr_bytes),
+            }
+        }
+        RecordKind::TakenOver => {
+            let taken: TakenOver = decoded(record);
+            Fact::TakenOver {
+                is_parent: taken.is_parent,
+                job: taken.job.and_then(|p| p.identity()),
+            }
+        }
+        RecordKind::WatchStarted => Fact::WatchStarted {
+            watcher: decoded::<WatchStarted>(record)
+                .watcher
+                .and_then(|p| p.identity()),
+        },
+        RecordKind::WatchEnded => Fact::WatchEnded {
+            complete: decoded::<WatchEnded>(record).complete,
+        },
+        RecordKind::Lost => Fact::Lost,
+        _ => return None,
+    })
+}
+
+fn decoded<M: prost::Message + Default>(record: &Record<'_>) -> M {
+    record.decode().unwrap_or_default()
+}
+
+/// Whole good records of a segment file from `offset` on, about `max` bytes,
+/// and the chain value before them. Empty when nothing whole is there, or
+/// `expected` is given and another chain value lies there.
+///
+/// # Errors
+/// When the file cannot be read.
+pub fn read_part(
+    path: &Path,
+    offset: u64,
+    end: u64,
+    max: usize,
+    expected: Option<u32>,
+) -> io::Result<(u32, Vec<u8>)> {
+    let file = File::open(path)?;
+    let lead = if offset == 0 { 0 } else { 4 };
+    let wanted = end.saturating_sub(offset);
+    let mut take = wanted.min(max as u64) as usize;
+    loop {
+        let mut data = vec![0; lead + take];
+        let length = read_at_most(&file, &mut data, offset - lead as u64)?;
+        data.truncate(length);
+        if length <= lead {
+            return Ok((0, Vec::new()));
+        }
+        let chain = if lead == 0 { 0 } else { last_four(&data[..4]) };
+        if expected.is_some_and(|expected| expected != chain) {
+            return Ok((chain, Vec::new()));
+        }
+        let whole = whole_records(&data[lead..], offset, chain);
+        // A record larger than a part goes alone.
+        if whole == 0 && take as u64 != wanted && length == lead + take {
+            take = wanted.min((nero_journal::PAYLOAD_BYTES_MAX + 4096) as u64) as usize;
+            if data.len() == lead + take {
+                return Ok((chain, Vec::new()));
+            }
+            continue;
+        }
+        data.truncate(lead + whole);
+        data.drain(..lead);
+        return Ok((chain, data));
+    }
+}
+
+/// How many of the bytes are header (at offset 0) and whole good records.
+fn whole_records(data: &[u8], offset: u64, chain: u32) -> usize {
+    let (header, chain) = if offset == 0 {
+        match Header::parse(data) {
+            Ok(header) => (HEADER_BYTES, header.chain),
+            Err(_) => return 0,
+        }
+    } else {
+        (0, chain)
+    };
+    let mut reader = Reader::new(&data[header..], offset + header as u64, chain);
+    reader.by_ref().for_each(drop);
+    (reader.offset() - offset) as usize
+}
+
+fn read_at_most(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match file.read_at(&mut buffer[filled..], offset + filled as u64) {
+            Ok(0) => break,
+            Ok(more) => filled += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nero_journal::v1::{JobExited, Metrics};
+    use nero_journal::{Clocks, Segment};
+
+    fn claim(folder: &Path) -> Segment {
+        std::fs::create_dir_all(folder.join("1")).unwrap();
+        Segment::create(&folder.join("1/claim"), Writer::Shim, &[1; 16], 1).unwrap()
+    }
+
+    #[test]
+    fn records_are_folded_once_however_often_one_looks() {
+        let run = tempfile::tempdir().unwrap();
+        let mut segment = claim(run.path());
+        let (mut segments, mut facts) = (Vec::new(), Facts::default());
+        let first = look(run.path(), 1, &mut segments, &mut facts).unwrap();
+        assert!(first.grew && facts.claimed && !facts.started);
+        let now = Clocks::now();
+        segment
+            .append(RecordKind::JobStarted, now, &JobStarted::default())
+            .unwrap();
+        segment
+            .append(RecordKind::JobExited, now, &JobExited::default())
+            .unwrap();
+        let second = look(run.path(), 1, &mut segments, &mut facts).unwrap();
+        assert!(facts.started && facts.leader_ended && !facts.ended());
+        assert_eq!(second.ends.len(), 1);
+        let third = look(run.path(), 1, &mut segments, &mut facts).unwrap();
+        assert!(!third.grew && third.ends.is_empty());
+        assert_eq!(
+            (segments[0].len, segments[0].chain),
+            (segment.offset(), segment.chain())
+        );
+    }
+
+    #[test]
+    fn a_torn_record_is_not_there_yet_and_a_claim_of_zeros_is_unreadable() {
+        let run = tempfile::tempdir().unwrap();
+        let mut segment = claim(run.path());
+        let now = Clocks::now();
+        segment
+            .append(RecordKind::JobStarted, now, &JobStarted::default())
+            .unwrap();
+        let whole = std::fs::read(run.path().join("1/claim")).unwrap();
+        for length in HEADER_BYTES..whole.len() {
+            std::fs::write(run.path().join("1/claim"), &whole[..length]).unwrap();
+            let (mut segments, mut facts) = (Vec::new(), Facts::default());
+            look(run.path(), 1, &mut segments, &mut facts).unwrap();
+            assert!(facts.claimed && !facts.started && !facts.unreadable);
+            assert_eq!(segments[0].len, HEADER_BYTES as u64);
+        }
+        std::fs::write(run.path().join("1/claim"), [0; 200]).unwrap();
+        let (mut segments, mut facts) = (Vec::new(), Facts::default());
+        look(run.path(), 1, &mut segments, &mut facts).unwrap();
+        assert!(facts.claimed && facts.unreadable && segments.is_empty());
+    }
+
+    #[test]
+    fn the_end_of_a_long_segment_is_found_without_reading_it() {
+        let run = tempfile::tempdir().unwrap();
+        std::fs::create_dir(run.path().join("1")).unwrap();
+        let path = run.path().join("1/watch-1.seg");
+        let mut segment = Segment::create(&path, Writer::Watcher, &[1; 16], 1).unwrap();
+        let now = Clocks::now();
+        segment
+            .append(RecordKind::WatchStarted, now, &WatchStarted::default())
+            .unwrap();
+        let metrics = Metrics {
+            values: vec![1.5; 50_000],
+            ..Metrics::default()
+        };
+        for _ in 0..4 {
+            segment.append(RecordKind::Metrics, now, &metrics).unwrap();
+        }
+        let ended = WatchEnded {
+            complete: true,
+            ..WatchEnded::default()
+        };
+        segment.append(RecordKind::WatchEnded, now, &ended).unwrap();
+        let (mut segments, mut facts) = (Vec::new(), Facts::default());
+        look(run.path(), 1, &mut segments, &mut facts).unwrap();
+        assert!(facts.watched && facts.watch_complete);
+        assert_eq!(
+            (segments[0].len, segments[0].chain),
+            (segment.offset(), segment.chain())
+        );
+    }
+
+    #[test]
+    fn parts_are_whole_records_and_join_to_the_file() {
+        let run = tempfile::tempdir().unwrap();
+        let mut segment = claim(run.path());
+        let path = run.path().join("1/claim");
+        let now = Clocks::now();
+        for values in [10, 60_000, 3, 3, 3] {
+            let metrics = Metrics {
+                values: vec![0.5; values],
+                ..Metrics::default()
+            };
+            segment.append(RecordKind::Metrics, now, &metrics).unwrap();
+        }
+        let end = segment.offset();
+        let (mut at, mut joined) = (0u64, Vec::new());
+        while at < end {
+            let (chain, data) = read_part(&path, at, end, 1000, None).unwrap();
+            assert!(!data.is_empty(), "stuck at {at}");
+            assert_eq!(chain, if at == 0 { 0 } else { last_four(&joined) });
+            let (wrong, none) = read_part(&path, at, end, 1000, Some(chain ^ 1)).unwrap();
+            assert!(none.is_empty() && wrong == chain);
+            at += data.len() as u64;
+            joined.extend_from_slice(&data);
+        }
+        assert_eq!(joined, std::fs::read(&path).unwrap());
+    }
+}

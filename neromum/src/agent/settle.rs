@@ -1,0 +1,242 @@
+//! Sees to the output of runs that have ended: whoever's watcher read it to
+//! the end, or printed nothing, is settled; the rest is given to `nerokid
+//! settle`, many at a time, one process at a time.
+
+use std::collections::{HashMap, VecDeque};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use nero_model::RunToken;
+use nero_model::paths::run as names;
+use nero_model::process::Life;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::{Agent, Done, Entry, Message, segments};
+use crate::config;
+use crate::core::Stage;
+
+/// Ended runs whose output was not read to the end.
+#[derive(Debug, Default)]
+pub struct Settling {
+    queue: VecDeque<RunToken>,
+    /// Runs that wait for their watcher, or for another try.
+    patience: Vec<(Instant, RunToken)>,
+    /// What the settling process that runs was given.
+    given: HashMap<PathBuf, RunToken>,
+    running: bool,
+}
+
+impl Settling {
+    /// When somebody's patience ends.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.patience.iter().map(|(at, _)| *at).min()
+    }
+}
+
+/// What is to become of an ended run's output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Output {
+    Settled,
+    Wait(std::time::Duration),
+    Settle,
+}
+
+impl Agent {
+    /// Decides about the output of a run; nothing while it has not ended.
+    pub(super) fn see_to_output(&mut self, token: RunToken) {
+        let ended = self
+            .core
+            .run(&token)
+            .is_some_and(|run| matches!(run.stage, Stage::Ended { .. }));
+        let Some(entry) = self.entries.get(&token) else {
+            return;
+        };
+        let busy = self.settling.queue.contains(&token)
+            || self.settling.given.values().any(|given| *given == token);
+        if !ended || busy {
+            return;
+        }
+        self.settling.patience.retain(|(_, of)| *of != token);
+        match output(entry, &self.run_dir(entry.id)) {
+            Output::Settled => self.core.settled(token),
+            Output::Wait(patience) => {
+                let at = Instant::now() + patience;
+                self.settling.patience.push((at, token));
+            }
+            Output::Settle => self.settling.queue.push_back(token),
+        }
+    }
+
+    pub(super) fn settling_due(&mut self, now: Instant) {
+        let (due, waiting) = std::mem::take(&mut self.settling.patience)
+            .into_iter()
+            .partition(|(at, _)| *at <= now);
+        self.settling.patience = waiting;
+        for (_, token) in due {
+            let Some(entry) = self.entries.get_mut(&token) else {
+                continue;
+            };
+            // A watcher that was only expected did not come.
+            entry.launched = None;
+            let incarnation = entry.incarnation;
+            self.look(token, incarnation);
+            self.see_to_output(token);
+        }
+    }
+
+    /// Starts one process for everything that gathered.
+    pub(super) fn start_settling(&mut self) {
+        if self.settling.running || self.settling.queue.is_empty() {
+            return;
+        }
+        let mut lines = Vec::new();
+        let count = self.settling.queue.len().min(config::SETTLE_BATCH);
+        for token in self.settling.queue.drain(..count) {
+            let Some(entry) = self.entries.get(&token) else {
+                continue;
+            };
+            let run_dir = self.setup.paths.run(entry.id);
+            lines.extend_from_slice(run_dir.as_os_str().as_encoded_bytes());
+            lines.extend_from_slice(format!("\t{}\n", entry.incarnation).as_bytes());
+            self.settling.given.insert(run_dir, token);
+        }
+        self.settling.running = true;
+        let (program, socket) = (self.setup.watcher.clone(), self.setup.socket.clone());
+        let done = self.done.clone();
+        tokio::spawn(async move {
+            if let Err(error) = settle(&program, &socket, &lines, &done).await {
+                tracing::error!(%error, program = %program.display(), "settling failed");
+            }
+            // Sending fails only when the agent is gone.
+            let _ = done.send(Message::Done(Done::SettlerGone));
+        });
+    }
+
+    pub(super) fn settled_one(&mut self, run_dir: &Path, well: bool) {
+        let Some(token) = self.settling.given.remove(run_dir) else {
+            return;
+        };
+        let Some(entry) = self.entries.get_mut(&token) else {
+            return;
+        };
+        entry.settle_tries += 1;
+        let (tries, incarnation) = (entry.settle_tries, entry.incarnation);
+        self.look(token, incarnation);
+        let complete = self.entries[&token].facts.watch_complete;
+        if complete || well || tries >= config::SETTLE_TRIES {
+            if !complete && !well {
+                tracing::error!(token = %token, "a run's output could not be read; its log is on the node");
+            }
+            self.core.settled(token);
+            return;
+        }
+        let at = Instant::now() + config::SETTLE_RETRY * u32::from(tries);
+        self.settling.patience.push((at, token));
+    }
+
+    pub(super) fn settler_gone(&mut self) {
+        self.settling.running = false;
+        let unanswered: Vec<PathBuf> = self.settling.given.keys().cloned().collect();
+        for run_dir in unanswered {
+            self.settled_one(&run_dir, false);
+        }
+    }
+}
+
+fn output(entry: &Entry, run_dir: &Path) -> Output {
+    let facts = &entry.facts;
+    if facts.watch_complete {
+        return Output::Settled;
+    }
+    let printed = if facts.gone {
+        facts.output_bytes > 0
+    } else {
+        let folder = segments::folder(run_dir, entry.incarnation);
+        [names::STDOUT, names::STDERR].iter().any(|name| {
+            std::fs::symlink_metadata(folder.join(name)).is_ok_and(|found| found.len() > 0)
+        })
+    };
+    let started = facts.started || facts.watched;
+    if !printed && !facts.watched && !(entry.rules && started) {
+        return Output::Settled;
+    }
+    let watcher_lives = facts
+        .watcher
+        .is_some_and(|watcher| matches!(watcher.life(), Ok(Life::Alive)));
+    if entry.kid.is_some() || watcher_lives {
+        return Output::Wait(config::WATCHER_PATIENCE);
+    }
+    let due = entry
+        .launched
+        .is_some_and(|at| at.elapsed() >= config::WATCHER_DUE);
+    if due && !facts.watched {
+        return Output::Wait(config::WATCHER_COMES);
+    }
+    Output::Settle
+}
+
+/// Runs one `nerokid settle` and passes its answers on as they come.
+async fn settle(
+    program: &Path,
+    socket: &Path,
+    lines: &[u8],
+    done: &mpsc::UnboundedSender<Message>,
+) -> std::io::Result<()> {
+    let mut child = tokio::process::Command::new(program)
+        .arg("settle")
+        .arg("--socket")
+        .arg(socket)
+        .current_dir("/")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()?;
+    let stdin = child.stdin.take();
+    let stdout = child.stdout.take();
+    let feed = async {
+        match stdin {
+            // A process that ends early is told by its silence.
+            Some(mut stdin) => drop(stdin.write_all(lines).await),
+            None => {}
+        }
+    };
+    let read = async {
+        let Some(stdout) = stdout else { return Ok(()) };
+        let mut answers = BufReader::new(stdout).split(b'\n');
+        loop {
+            let next = tokio::time::timeout(config::SETTLE_SILENCE, answers.next_segment()).await;
+            let Some(line) =
+                next.map_err(|_| std::io::Error::from(std::io::ErrorKind::TimedOut))??
+            else {
+                return Ok(());
+            };
+            if let Some((run_dir, well)) = answer(&line) {
+                // Sending fails only when the agent is gone.
+                let _ = done.send(Message::Done(Done::Settled(run_dir, well)));
+            }
+        }
+    };
+    let ((), read): ((), std::io::Result<()>) = tokio::join!(feed, read);
+    if read.is_err() {
+        child.start_kill()?;
+    }
+    child.wait().await?;
+    read
+}
+
+/// `ok` or `failed`, a blank or tab, the folder, and after a tab whatever else.
+fn answer(line: &[u8]) -> Option<(PathBuf, bool)> {
+    use std::os::unix::ffi::OsStrExt;
+    let (well, rest) = match line.strip_prefix(b"ok") {
+        Some(rest) => (true, rest),
+        None => (false, line.strip_prefix(b"failed")?),
+    };
+    let rest = rest
+        .strip_prefix(b" ")
+        .or_else(|| rest.strip_prefix(b"\t"))?;
+    let run_dir = rest.split(|byte| *byte == b'\t').next()?;
+    Some((PathBuf::from(std::ffi::OsStr::from_bytes(run_dir)), well))
+}

@@ -1,0 +1,158 @@
+//! Ends are made durable in groups before anybody above hears of them: at once
+//! when no sync is in flight, else together with all that gathered meanwhile.
+
+use nero_journal::v1::LedgerExited;
+use nero_model::RunToken;
+use nero_wire::v1::CancelReply;
+use tokio::sync::oneshot;
+
+use super::{Agent, Done, Message, Refused};
+use crate::config;
+use crate::core::Stage;
+use crate::ledger::{Kept, State};
+
+/// What waits for the next sync, and for the one in flight.
+#[derive(Debug, Default)]
+pub struct Syncs {
+    in_flight: bool,
+    next: Group,
+    current: Group,
+    /// Runs whose end the ledger would not take (a full disk).
+    unwritten: Vec<RunToken>,
+}
+
+#[derive(Debug, Default)]
+struct Group {
+    ends: Vec<RunToken>,
+    cancels: Vec<(oneshot::Sender<Result<CancelReply, Refused>>, CancelReply)>,
+}
+
+impl Group {
+    fn is_empty(&self) -> bool {
+        self.ends.is_empty() && self.cancels.is_empty()
+    }
+}
+
+impl Agent {
+    /// Copies a run's end into the ledger; it is told after the next sync.
+    pub(super) fn keep_end(&mut self, token: RunToken) {
+        let Some(entry) = self.entries.get_mut(&token) else {
+            return;
+        };
+        if entry.kept {
+            self.show_end(token);
+            return;
+        }
+        entry.unsynced = true;
+        let record = LedgerExited {
+            token: token.to_vec(),
+            incarnation: entry.incarnation,
+            records: entry.ends.clone(),
+        };
+        match self.ledger.exited(&record) {
+            Ok(()) => self.sync.next.ends.push(token),
+            Err(error) => {
+                tracing::error!(run = %entry.id, ?error, "the ledger does not take an end; trying again");
+                self.sync.unwritten.push(token);
+                let again = tokio::time::Instant::now() + config::HOLD_RETRY;
+                self.timers.ledger.get_or_insert(again);
+            }
+        }
+    }
+
+    pub(super) fn keep_pending_ends(&mut self) {
+        for token in std::mem::take(&mut self.sync.unwritten) {
+            self.keep_end(token);
+        }
+    }
+
+    /// Answers a cancel once it cannot be forgotten.
+    pub(super) fn answer_when_synced(
+        &mut self,
+        answer: oneshot::Sender<Result<CancelReply, Refused>>,
+        reply: CancelReply,
+    ) {
+        self.sync.next.cancels.push((answer, reply));
+    }
+
+    pub(super) fn start_sync(&mut self) {
+        if self.sync.in_flight || self.sync.next.is_empty() {
+            return;
+        }
+        self.sync.in_flight = true;
+        self.sync.current = std::mem::take(&mut self.sync.next);
+        let file = self.ledger.syncer();
+        let done = self.done.clone();
+        tokio::task::spawn_blocking(move || {
+            // Sending fails only when the agent is gone.
+            let _ = done.send(Message::Done(Done::Synced(file.sync_data())));
+        });
+    }
+
+    pub(super) fn synced(&mut self, result: std::io::Result<()>) {
+        self.sync.in_flight = false;
+        let group = std::mem::take(&mut self.sync.current);
+        if let Err(error) = result {
+            // What a failed sync left is unknown, and asking again would lie.
+            tracing::error!(%error, "the ledger cannot be synced: leaving");
+            self.broken = Some(error);
+            return;
+        }
+        for token in group.ends {
+            self.show_end(token);
+        }
+        for (answer, reply) in group.cancels {
+            // An asker that left asks again with the same request.
+            let _ = answer.send(Ok(reply));
+        }
+    }
+
+    /// A neromum that runs for long does not let its ledger grow for ever.
+    pub(super) fn compact_when_worth(&mut self) {
+        let live = config::LEDGER_BYTES_PER_RUN * self.core.runs().count() as u64;
+        if self.ledger.bytes() < config::LEDGER_COMPACT_LIVE_BYTES.max(4 * live) {
+            return;
+        }
+        let runs = self.core.runs().filter_map(|(token, run)| {
+            let entry = self.entries.get(token)?;
+            let exited = (!entry.ends.is_empty()).then(|| LedgerExited {
+                token: token.to_vec(),
+                incarnation: entry.incarnation,
+                records: entry.ends.clone(),
+            });
+            let kept = Kept {
+                id: run.id,
+                order: run.order,
+                taken_away: (run.stage == Stage::TakenAway).then(String::new),
+                cancel: entry.cancels,
+                exited,
+            };
+            Some((*token, kept))
+        });
+        let mut state = State::of(runs);
+        for (request, answer) in &self.answers {
+            state.remember(request.to_vec(), answer.clone());
+        }
+        match self.ledger.compact(&state) {
+            Ok(()) => tracing::info!(runs = state.runs.len(), "ledger compacted"),
+            // The old segments are still there, and still written.
+            Err(error) => tracing::error!(%error, "the ledger cannot be compacted"),
+        }
+    }
+
+    /// The ledger has a run's end: followers may see it.
+    fn show_end(&mut self, token: RunToken) {
+        let still_waiting = self.sync.next.ends.contains(&token);
+        let Some(entry) = self.entries.get_mut(&token) else {
+            return;
+        };
+        if still_waiting {
+            return;
+        }
+        entry.unsynced = false;
+        for seg in &mut entry.segments {
+            seg.visible = seg.len;
+        }
+        self.report(token);
+    }
+}

@@ -1,0 +1,234 @@
+//! The command line of `neromum`. Programs call it, not people: three words
+//! and a few options, read without a library.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use nero_model::DeploymentId;
+
+use crate::config;
+
+/// What `--help` prints.
+pub const HELP: &str = "\
+The agent of one node: takes runs over, starts them, replicates what they record.
+
+Usage:
+  neromum serve --root DIR --deployment ID --node NAME [options]
+  neromum dial  --root DIR --deployment ID --node NAME [options]
+  neromum --version
+
+serve  serves in the foreground; ends at once when another one serves there
+dial   joins stdin and stdout to its socket; starts one when nobody answers
+
+Options:
+  --cpus N          CPUs to give to runs (all)
+  --memory BYTES    memory to give to runs (not counted)
+  --min-free BYTES  free disk to keep (67108864)
+  --leave-after S   leave after so many seconds with nothing to do (60)
+";
+
+/// What to do.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Command {
+    /// Serve a node.
+    Serve(Options),
+    /// Join stdin and stdout to the socket.
+    Dial(Options),
+    /// Print the version.
+    Version,
+    /// Print the help.
+    Help,
+}
+
+/// Which node, and what it gives.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    /// The node's root.
+    pub root: PathBuf,
+    /// Whose runs.
+    pub deployment: DeploymentId,
+    /// The node's name.
+    pub node: String,
+    /// CPUs to give.
+    pub cpus: Option<f64>,
+    /// Memory to give.
+    pub memory: Option<u64>,
+    /// Free disk to keep.
+    pub min_free: u64,
+    /// When to leave.
+    pub leave_after: Duration,
+    /// Begin a session of its own: started by `dial`.
+    pub own_session: bool,
+}
+
+/// Why a command line cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ArgsError {
+    /// No or another first word.
+    #[error("say what to do: serve, dial or --version")]
+    Command,
+    /// An option that does not exist.
+    #[error("there is no option {0}")]
+    Unknown(String),
+    /// An option without its value, or with one that cannot be used.
+    #[error("{option} needs {needs}")]
+    Value {
+        /// Which.
+        option: &'static str,
+        /// What it takes.
+        needs: &'static str,
+    },
+}
+
+/// Reads the command line, without the program's name.
+///
+/// # Errors
+/// When it cannot be used.
+pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, ArgsError> {
+    let mut args = args.into_iter();
+    let first = args.next();
+    match first.as_ref().and_then(|word| word.to_str()) {
+        Some("serve") => options(args).map(Command::Serve),
+        Some("dial") => options(args).map(Command::Dial),
+        Some("--version" | "-V") => Ok(Command::Version),
+        Some("--help" | "-h" | "help") => Ok(Command::Help),
+        _ => Err(ArgsError::Command),
+    }
+}
+
+fn options(mut args: impl Iterator<Item = OsString>) -> Result<Options, ArgsError> {
+    let (mut root, mut deployment, mut node) = (None, None, None);
+    let (mut cpus, mut memory) = (None, None);
+    let mut min_free = config::MIN_FREE_BYTES;
+    let mut leave_after = config::LEAVE_AFTER;
+    let mut own_session = false;
+    while let Some(option) = args.next() {
+        let option = option.to_string_lossy().into_owned();
+        if option == "--own-session" {
+            own_session = true;
+            continue;
+        }
+        let value = args.next();
+        let text = value.as_ref().and_then(|value| value.to_str());
+        match option.as_str() {
+            "--root" => root = value.map(PathBuf::from).filter(|path| path.is_absolute()),
+            "--deployment" => deployment = text.and_then(deployment_id),
+            "--node" => node = text.filter(|name| !name.is_empty()).map(str::to_owned),
+            "--cpus" => cpus = Some(number(text, "--cpus", positive)?),
+            "--memory" => memory = Some(number(text, "--memory", whole)?),
+            "--min-free" => min_free = number(text, "--min-free", whole)?,
+            "--leave-after" => {
+                leave_after = Duration::from_secs_f64(number(text, "--leave-after", positive)?);
+            }
+            _ => return Err(ArgsError::Unknown(option)),
+        }
+    }
+    let missing = |option, needs| ArgsError::Value { option, needs };
+    Ok(Options {
+        root: root.ok_or(missing("--root", "an absolute path"))?,
+        deployment: deployment.ok_or(missing("--deployment", "26 characters or 32 hex digits"))?,
+        node: node.ok_or(missing("--node", "a name"))?,
+        cpus,
+        memory,
+        min_free,
+        leave_after,
+        own_session,
+    })
+}
+
+fn number<T>(
+    text: Option<&str>,
+    option: &'static str,
+    read: impl Fn(&str) -> Option<T>,
+) -> Result<T, ArgsError> {
+    text.and_then(read).ok_or(ArgsError::Value {
+        option,
+        needs: "a positive number",
+    })
+}
+
+fn positive(text: &str) -> Option<f64> {
+    let number: f64 = text.parse().ok()?;
+    (number > 0.0 && number <= 1e6).then_some(number)
+}
+
+fn whole(text: &str) -> Option<u64> {
+    text.parse().ok()
+}
+
+/// 26 characters as ids print, or 32 hexadecimal digits.
+fn deployment_id(text: &str) -> Option<DeploymentId> {
+    let bits_each = match text.len() {
+        26 => 5,
+        32 => 4,
+        _ => return None,
+    };
+    let (mut bytes, mut held, mut bits) = (Vec::with_capacity(16), 0u32, 0u32);
+    for digit in text.bytes() {
+        let value = match (bits_each, digit) {
+            (5, b'a'..=b'z') => digit - b'a',
+            (5, b'2'..=b'7') => digit - b'2' + 26,
+            (4, _) => char::from(digit).to_digit(16)? as u8,
+            _ => return None,
+        };
+        held = (held << bits_each) | u32::from(value);
+        bits += bits_each;
+        if bits >= 8 {
+            bits -= 8;
+            bytes.push((held >> bits) as u8);
+            held &= (1 << bits) - 1;
+        }
+    }
+    let id = DeploymentId::from_slice(&bytes)?;
+    // The last character of 26 has bits to spare; they must say nothing.
+    (held == 0).then_some(id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(line: &str) -> Result<Command, ArgsError> {
+        parse(line.split_whitespace().map(OsString::from))
+    }
+
+    #[test]
+    fn a_deployment_reads_back_in_both_spellings() {
+        for _ in 0..100 {
+            let id = DeploymentId::random();
+            assert_eq!(deployment_id(&id.to_string()), Some(id));
+            assert_eq!(
+                deployment_id(&nero_model::ids::hex(id.as_bytes())),
+                Some(id)
+            );
+        }
+        for wrong in [
+            "",
+            "abc",
+            "!aaaaaaaaaaaaaaaaaaaaaaaaa",
+            "aaaaaaaaaaaaaaaaaaaaaaaaab",
+        ] {
+            assert_eq!(deployment_id(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn command_lines_are_read_or_refused_by_name() {
+        let id = DeploymentId::random();
+        let line = format!("serve --root /r --deployment {id} --node local --cpus 2.5");
+        let Command::Serve(options) = read(&line).unwrap() else {
+            panic!("not read as serve");
+        };
+        assert_eq!((options.cpus, options.deployment), (Some(2.5), id));
+        assert_eq!(options.min_free, config::MIN_FREE_BYTES);
+        assert_eq!(read("--version"), Ok(Command::Version));
+        assert_eq!(read(""), Err(ArgsError::Command));
+        let error = read("serve --root relative").unwrap_err();
+        assert!(error.to_string().contains("--root"));
+        let error = read("serve --what x").unwrap_err();
+        assert_eq!(error, ArgsError::Unknown("--what".to_owned()));
+        let error = read(&format!("{line} --cpus -1")).unwrap_err();
+        assert!(error.to_string().contains("--cpus"));
+    }
+}

@@ -1,0 +1,98 @@
+//! Numbers that somebody might want to change, each with its reason.
+
+use std::time::Duration;
+
+/// neromum leaves when it had nothing to do for this long.
+pub const LEAVE_AFTER: Duration = Duration::from_secs(60);
+
+/// Below this much free disk nothing new starts.
+pub const MIN_FREE_BYTES: u64 = 64 * 1024 * 1024;
+
+/// How often free disk (or whatever held starts) is looked at while held.
+pub const HOLD_RETRY: Duration = Duration::from_secs(5);
+
+/// First pause after starts that came to nothing; doubled up to `HOLD_RETRY`.
+pub const VAIN_RETRY: Duration = Duration::from_millis(250);
+
+/// How often the segments of live runs without a watcher that talks to us are
+/// looked at. Only while such runs and somebody who follows exist.
+pub const LOOK_EVERY: Duration = Duration::from_secs(2);
+
+/// Largest part of a segment in one message.
+pub const PART_BYTES_MAX: usize = 256 * 1024;
+
+/// What may wait in memory for one follower; more stays on disk.
+pub const FOLLOWER_BYTES_MAX: usize = 1024 * 1024;
+/// The same, in messages: a thousand tiny runs' worth.
+pub const FOLLOWER_EVENTS_MAX: usize = 4096;
+
+/// Messages that may wait for the agent; a sender waits when it is full.
+pub const MAILBOX: usize = 1024;
+/// Messages handled before effects are carried out together.
+pub const BATCH: usize = 256;
+
+/// Runs whose changes are sent to a follower in one turn, so that a follower
+/// who begins anew with many runs does not stop everything else.
+pub const PUMP_RUNS_MAX: usize = 256;
+
+/// Runs settled by one `nerokid settle`.
+pub const SETTLE_BATCH: usize = 1000;
+/// Tries before a run is told as settled without its watcher's records.
+pub const SETTLE_TRIES: u8 = 3;
+/// How long one `nerokid settle` may say nothing.
+pub const SETTLE_SILENCE: Duration = Duration::from_secs(300);
+/// How often it is looked whether an ended run's watcher, which lives, is done.
+pub const WATCHER_PATIENCE: Duration = Duration::from_secs(10);
+/// A job that lived this long has (or is about to have) a watcher.
+pub const WATCHER_DUE: Duration = Duration::from_millis(150);
+/// How long a watcher that is only expected is waited for.
+pub const WATCHER_COMES: Duration = Duration::from_millis(400);
+/// Pause before a failed settling is tried again, times the tries so far.
+pub const SETTLE_RETRY: Duration = Duration::from_millis(500);
+
+/// How long a new launcher may take to answer.
+pub const LAUNCHER_PATIENCE: Duration = Duration::from_secs(10);
+/// Pause before the next try to start a launcher.
+pub const LAUNCHER_RETRY: Duration = Duration::from_millis(500);
+
+/// Answers kept for repeated requests.
+pub const ANSWERS_MAX: usize = 10_000;
+
+/// Space taken for the ledger beforehand, so that ends can be kept on a full
+/// disk.
+pub const LEDGER_RESERVE_BYTES: u64 = 1024 * 1024;
+/// A ledger smaller than this is not worth compacting.
+pub const LEDGER_COMPACT_BYTES: u64 = 256 * 1024;
+
+/// A ledger that grows beyond this while neromum runs is compacted, and what
+/// one open run takes of it at most, nearly always.
+pub const LEDGER_COMPACT_LIVE_BYTES: u64 = 16 * 1024 * 1024;
+/// See [`LEDGER_COMPACT_LIVE_BYTES`].
+pub const LEDGER_BYTES_PER_RUN: u64 = 1024;
+
+/// The log is begun anew at the next start when it is larger.
+pub const LOG_BYTES_MAX: u64 = 8 * 1024 * 1024;
+
+/// Files in a tree from which on it is shared by links, and the size from
+/// which on one file is.
+pub const TREE_FILES_COPIED_MAX: usize = 2000;
+/// See [`TREE_FILES_COPIED_MAX`].
+pub const FILE_BYTES_COPIED_MAX: u64 = 16 * 1024 * 1024;
+
+/// Entries looked at by `ListFiles`, and entries listed or named as left out.
+pub const LIST_ENTRIES_MAX: usize = 100_000;
+/// See [`LIST_ENTRIES_MAX`].
+pub const LIST_LEFT_OUT_MAX: usize = 1000;
+
+/// Longest single argument or variable that the kernel takes, with its zero.
+pub const ARGUMENT_BYTES_MAX: usize = 128 * 1024;
+/// All arguments and variables together (a quarter of the usual stack).
+pub const ARGUMENTS_BYTES_MAX: usize = 2 * 1024 * 1024 - 64 * 1024;
+/// Runs in one `HandOver`; the message is bounded as well.
+pub const HAND_OVER_MAX: usize = 10_000;
+
+/// How long a call may wait for the agent.
+pub const CALL_DEADLINE: Duration = Duration::from_secs(30);
+
+/// From the polite signal to the final one, where a run says nothing.
+pub const GRACE_MS: u32 = 30_000;

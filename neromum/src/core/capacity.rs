@@ -1,0 +1,170 @@
+//! What a node has and what a run needs, in whole numbers: a sum of fractions
+//! that were taken and given back is exactly zero again.
+
+/// Millionths of a CPU.
+const MICRO: f64 = 1_000_000.0;
+
+/// What a node gives to runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capacity {
+    /// CPUs, in millionths.
+    pub micro_cpus: u64,
+    /// Memory, when it is stated.
+    pub memory_bytes: Option<u64>,
+}
+
+/// What a run asks for, or what is taken of a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// CPUs, in millionths.
+    pub micro_cpus: u64,
+    /// Memory; 0 when it is not stated.
+    pub memory_bytes: u64,
+}
+
+/// Why a run can never start on a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NeverFits {
+    /// More CPUs than there are.
+    #[error("it asks for {} CPUs, the node has {}", cpus(*.asked), cpus(*.has))]
+    Cpus {
+        /// What the run asks for, in millionths.
+        asked: u64,
+        /// What the node has.
+        has: u64,
+    },
+    /// More memory than there is.
+    #[error("it asks for {asked} bytes of memory, the node gives {has}")]
+    Memory {
+        /// What the run asks for.
+        asked: u64,
+        /// What the node has.
+        has: u64,
+    },
+}
+
+impl NeverFits {
+    /// What the user can do about it.
+    pub fn hint(self) -> &'static str {
+        match self {
+            Self::Cpus { .. } => "lower resources.cpus, or choose a node with more CPUs",
+            Self::Memory { .. } => "lower resources.memory, or choose a node with more memory",
+        }
+    }
+}
+
+impl Needs {
+    /// From what a spec states; 0 CPUs mean one.
+    pub fn of(cpus: f64, memory_bytes: u64) -> Self {
+        let cpus = if cpus > 0.0 { cpus } else { 1.0 };
+        Self {
+            micro_cpus: micro(cpus).max(1),
+            memory_bytes,
+        }
+    }
+
+    /// Both together.
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            micro_cpus: self.micro_cpus + other.micro_cpus,
+            memory_bytes: self.memory_bytes + other.memory_bytes,
+        }
+    }
+
+    /// What is left when `other` is given back.
+    pub fn minus(self, other: Self) -> Self {
+        Self {
+            micro_cpus: self.micro_cpus - other.micro_cpus,
+            memory_bytes: self.memory_bytes - other.memory_bytes,
+        }
+    }
+}
+
+impl Capacity {
+    /// From what the command line states.
+    pub fn new(cpus: f64, memory_bytes: Option<u64>) -> Self {
+        Self {
+            micro_cpus: micro(cpus),
+            memory_bytes,
+        }
+    }
+
+    /// Whether all of `needs` is there at once.
+    ///
+    /// # Errors
+    /// When the node lacks it even while nothing runs.
+    pub fn could_ever(self, needs: Needs) -> Result<(), NeverFits> {
+        if needs.micro_cpus > self.micro_cpus {
+            return Err(NeverFits::Cpus {
+                asked: needs.micro_cpus,
+                has: self.micro_cpus,
+            });
+        }
+        match self.memory_bytes {
+            Some(has) if needs.memory_bytes > has => Err(NeverFits::Memory {
+                asked: needs.memory_bytes,
+                has,
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// What is missing for `needs` beside `used`; nothing when it fits.
+    pub fn lacks(self, used: Needs, needs: Needs) -> Option<&'static str> {
+        if used.micro_cpus + needs.micro_cpus > self.micro_cpus {
+            return Some("waits for CPUs");
+        }
+        match self.memory_bytes {
+            Some(has) if used.memory_bytes + needs.memory_bytes > has => Some("waits for memory"),
+            _ => None,
+        }
+    }
+}
+
+/// CPUs for showing.
+pub fn cpus(micro_cpus: u64) -> f64 {
+    micro_cpus as f64 / MICRO
+}
+
+fn micro(cpus: f64) -> u64 {
+    // A cast from a float saturates; limits are checked at the door.
+    (cpus * MICRO).round() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_thirds_and_ten_tenths_fit_into_one() {
+        let node = Capacity::new(1.0, None);
+        for parts in [3u64, 10, 7] {
+            let part = Needs::of(1.0 / parts as f64, 0);
+            let mut used = Needs::default();
+            for taken in 0..parts {
+                // Rounding up by a millionth may cost the last part of seven.
+                if node.lacks(used, part).is_some() {
+                    assert!(parts == 7 && taken == 6);
+                    continue;
+                }
+                used = used.plus(part);
+            }
+            assert!(used.micro_cpus <= node.micro_cpus);
+        }
+    }
+
+    #[test]
+    fn memory_counts_only_where_it_is_stated() {
+        let needs = Needs::of(1.0, 1 << 40);
+        assert_eq!(Capacity::new(1.0, None).could_ever(needs), Ok(()));
+        let small = Capacity::new(1.0, Some(1 << 30));
+        assert!(matches!(
+            small.could_ever(needs),
+            Err(NeverFits::Memory { .. })
+        ));
+        assert!(matches!(
+            small.could_ever(Needs::of(1.5, 0)),
+            Err(NeverFits::Cpus { .. })
+        ));
+    }
+}

@@ -1,0 +1,192 @@
+//! What is to be done with a run, given what lies on disk and who lives. A
+//! total, pure table: it is asked after a restart, when a launcher came or
+//! went, and whenever the launcher says that something changed.
+
+use nero_model::process::Life;
+
+use super::facts::Facts;
+
+/// Who of a run's processes lives, read *before* its segments: a process that
+/// was dead then cannot have written a record that the reading missed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lives {
+    /// The shim; none when its identity is not known.
+    pub shim: Option<Life>,
+    /// The job's main process.
+    pub job: Option<Life>,
+}
+
+/// What the launchers say of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tracking {
+    /// One that answers looks after it and will say when it ends.
+    Tracked,
+    /// One said that no further record can come.
+    Over,
+    /// None of those that answer knows it.
+    Nobody,
+}
+
+/// What to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// It was never claimed: launch this incarnation (again). A shim that is
+    /// still on its way loses or wins the same claim; both are right.
+    Launch,
+    /// The gate closed before user code ran: launch the next incarnation.
+    LaunchNext,
+    /// Nobody wrote that the gate closed: write it, then launch the next.
+    SayGateClosed,
+    /// It goes on and is looked after.
+    Follow,
+    /// It goes on and nobody looks after it: ask a launcher to.
+    Guard,
+    /// It ended and the records say how.
+    Ended,
+    /// It is over and no record says how: write so.
+    SayCodeUnknown,
+    /// The machine was started anew since: write so.
+    SayRebooted,
+    /// Its processes count in another pid name space: nothing can be said.
+    CannotSee,
+}
+
+/// Decides; see the table in `ARCHITECTURE.md`, "Who dies, what happens".
+pub fn decide(facts: &Facts, lives: Lives, tracking: Tracking, boot_id: &[u8; 16]) -> Decision {
+    if facts.ended() {
+        return Decision::Ended;
+    }
+    if !facts.claimed {
+        return match tracking {
+            Tracking::Tracked => Decision::Follow,
+            Tracking::Over | Tracking::Nobody => Decision::Launch,
+        };
+    }
+    if facts.gate_closed {
+        return Decision::LaunchNext;
+    }
+    if facts.unreadable {
+        // Only a power cut or a broken disk does this: the claim is linked
+        // under its name after its content was written.
+        return match tracking {
+            Tracking::Tracked => Decision::Follow,
+            Tracking::Over | Tracking::Nobody => Decision::SayCodeUnknown,
+        };
+    }
+    if facts.boot_id.is_some_and(|of_claim| of_claim != *boot_id) {
+        return Decision::SayRebooted;
+    }
+    match tracking {
+        Tracking::Tracked => Decision::Follow,
+        Tracking::Over => without_end(facts),
+        Tracking::Nobody => match (lives.shim, lives.job) {
+            (Some(Life::Elsewhere), _) | (_, Some(Life::Elsewhere)) => Decision::CannotSee,
+            (Some(Life::Alive), _) | (_, Some(Life::Alive | Life::Zombie)) => Decision::Guard,
+            (None | Some(Life::Zombie | Life::Dead | Life::Rebooted), _) => without_end(facts),
+        },
+    }
+}
+
+/// Everybody is dead and the records do not say how it ended.
+fn without_end(facts: &Facts) -> Decision {
+    if facts.started {
+        Decision::SayCodeUnknown
+    } else {
+        // The claim was made and the job was not: no user code ran.
+        Decision::SayGateClosed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOOT: [u8; 16] = [1; 16];
+    const LIVES: [Option<Life>; 6] = [
+        None,
+        Some(Life::Alive),
+        Some(Life::Zombie),
+        Some(Life::Dead),
+        Some(Life::Rebooted),
+        Some(Life::Elsewhere),
+    ];
+    const TRACKING: [Tracking; 3] = [Tracking::Tracked, Tracking::Over, Tracking::Nobody];
+
+    fn every_case(mut check: impl FnMut(Facts, Lives, Tracking, Decision)) {
+        for bits in 0u32..512 {
+            let bit = |n: u32| bits & (1 << n) != 0;
+            let facts = Facts {
+                claimed: bit(0),
+                unreadable: bit(1),
+                boot_id: Some(if bit(2) { BOOT } else { [2; 16] }),
+                started: bit(3),
+                gate_closed: bit(4),
+                not_started: bit(5),
+                leader_ended: bit(6),
+                gone: bit(7),
+                lost: bit(8),
+                ..Facts::default()
+            };
+            for shim in LIVES {
+                for job in LIVES {
+                    for tracking in TRACKING {
+                        let lives = Lives { shim, job };
+                        check(
+                            facts,
+                            lives,
+                            tracking,
+                            decide(&facts, lives, tracking, &BOOT),
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_is_ever_launched_where_user_code_may_have_run() {
+        every_case(|facts, lives, tracking, decision| {
+            let launches = matches!(
+                decision,
+                Decision::Launch | Decision::LaunchNext | Decision::SayGateClosed
+            );
+            let may_have_run = facts.claimed
+                && !facts.gate_closed
+                && (facts.started || facts.unreadable || lives.shim == Some(Life::Alive));
+            let tracked = tracking == Tracking::Tracked && !facts.gate_closed;
+            let over = tracking == Tracking::Over;
+            if launches && !over {
+                assert!(
+                    !may_have_run && !tracked,
+                    "{facts:?} {lives:?} {tracking:?}"
+                );
+            }
+            if launches {
+                assert!(
+                    !(facts.started && !facts.gate_closed && facts.claimed),
+                    "{facts:?}"
+                );
+            }
+        });
+    }
+
+    #[test]
+    fn what_the_records_say_comes_before_any_guess() {
+        every_case(|facts, lives, tracking, decision| {
+            if facts.ended() {
+                assert_eq!(decision, Decision::Ended);
+            }
+            let guess = matches!(decision, Decision::SayCodeUnknown | Decision::SayRebooted);
+            if guess {
+                assert!(
+                    !facts.ended() && tracking != Tracking::Tracked
+                        || decision == Decision::SayRebooted
+                );
+            }
+            let alive = lives.shim == Some(Life::Alive) || lives.job == Some(Life::Alive);
+            if decision == Decision::SayCodeUnknown && !facts.unreadable {
+                assert!(!alive || tracking == Tracking::Over, "{facts:?} {lives:?}");
+            }
+        });
+    }
+}

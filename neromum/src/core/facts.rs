@@ -1,0 +1,124 @@
+//! What the segments of one incarnation say, folded record by record. Only
+//! what neromum decides by is kept; everything else passes through to neroman.
+
+use nero_model::ProcessId;
+
+/// One record that matters here, as its own type: `core` knows no wire types.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fact {
+    /// A shim holds the claim.
+    Claimed {
+        /// Who it is; none when the record names no process.
+        shim: Option<ProcessId>,
+    },
+    /// The job exists.
+    JobStarted {
+        /// Who it is.
+        job: Option<ProcessId>,
+    },
+    /// The gate closed before any user code ran: it is to be started again.
+    GateClosed,
+    /// The job could not be executed, or a cancel came first.
+    NotStarted,
+    /// The job's main process ended.
+    LeaderEnded,
+    /// Nothing of it is alive.
+    Gone {
+        /// What it printed, in bytes of both streams.
+        output_bytes: u64,
+    },
+    /// The launcher took over.
+    TakenOver {
+        /// Whether the exit code can still be known.
+        is_parent: bool,
+        /// The job as the launcher knows it.
+        job: Option<ProcessId>,
+    },
+    /// A watcher began.
+    WatchStarted {
+        /// Who it is.
+        watcher: Option<ProcessId>,
+    },
+    /// A watcher left; `complete` when it read everything.
+    WatchEnded {
+        /// Whether the run was over and every byte was read.
+        complete: bool,
+    },
+    /// neromum said what nobody else could.
+    Lost,
+}
+
+/// Everything known of one incarnation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// The claim exists, readable or not.
+    pub claimed: bool,
+    /// The claim exists and cannot be read: a power cut took it.
+    pub unreadable: bool,
+    /// Boot id in the claim's header.
+    pub boot_id: Option<[u8; 16]>,
+    /// The shim.
+    pub shim: Option<ProcessId>,
+    /// The job's main process.
+    pub job: Option<ProcessId>,
+    /// The job exists (or existed), named or not.
+    pub started: bool,
+    /// See [`Fact::GateClosed`].
+    pub gate_closed: bool,
+    /// See [`Fact::NotStarted`].
+    pub not_started: bool,
+    /// See [`Fact::LeaderEnded`].
+    pub leader_ended: bool,
+    /// See [`Fact::Gone`].
+    pub gone: bool,
+    /// Bytes printed, once known.
+    pub output_bytes: u64,
+    /// A launcher looks after the job, and whether as its parent.
+    pub taken_over: Option<bool>,
+    /// The last watcher that began.
+    pub watcher: Option<ProcessId>,
+    /// A watcher began at least once.
+    pub watched: bool,
+    /// A watcher read everything.
+    pub watch_complete: bool,
+    /// See [`Fact::Lost`].
+    pub lost: bool,
+}
+
+impl Facts {
+    /// Takes one record in.
+    pub fn fold(&mut self, fact: Fact) {
+        match fact {
+            Fact::Claimed { shim } => self.shim = shim,
+            Fact::JobStarted { job } => {
+                self.started = true;
+                self.job = job;
+            }
+            Fact::GateClosed => self.gate_closed = true,
+            Fact::NotStarted => self.not_started = true,
+            Fact::LeaderEnded => self.leader_ended = true,
+            Fact::Gone { output_bytes } => {
+                self.gone = true;
+                self.output_bytes = output_bytes;
+            }
+            Fact::TakenOver { is_parent, job } => {
+                self.taken_over = Some(is_parent);
+                self.job = self.job.or(job);
+            }
+            Fact::WatchStarted { watcher } => {
+                self.watched = true;
+                self.watcher = watcher;
+            }
+            Fact::WatchEnded { complete } => {
+                self.watch_complete |= complete;
+                self.watcher = None;
+            }
+            Fact::Lost => self.lost = true,
+        }
+    }
+
+    /// Whether no record of the run's life can follow, and it stays so.
+    pub fn ended(&self) -> bool {
+        !self.gate_closed && (self.gone || self.not_started || self.lost)
+    }
+}

@@ -1,0 +1,665 @@
+//! Decides: which run starts when, what a finding on disk means, what a cancel
+//! does. Takes state and input, returns effects; no clock, file, wire type or
+//! await. The agent carries the effects out, in order.
+
+pub mod capacity;
+pub mod decide;
+pub mod facts;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, HashMap};
+
+use nero_model::{RunId, RunToken};
+
+use capacity::{Capacity, Needs, NeverFits};
+use decide::Decision;
+
+/// How far a run has come here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// For its turn, CPUs, memory or disk.
+    Waiting,
+    /// Its folder is being built, or its shim is on the way.
+    Starting {
+        /// Which start this is.
+        incarnation: u32,
+        /// Whether the launcher was told; from then on only the disk knows.
+        launched: bool,
+    },
+    /// Its claim exists.
+    Running {
+        /// Which start this is.
+        incarnation: u32,
+        /// It goes on without a parent of ours.
+        unsupervised: bool,
+    },
+    /// No record of its life can follow; a watcher's may.
+    Ended {
+        /// Its last start.
+        incarnation: u32,
+    },
+    /// Nothing more comes.
+    Settled {
+        /// Its last start.
+        incarnation: u32,
+    },
+    /// Cancelled before it was started.
+    TakenAway,
+    /// It can never start here.
+    Refused,
+}
+
+impl Stage {
+    /// Whether the run holds CPUs and memory.
+    pub fn holds_slot(&self) -> bool {
+        match self {
+            Self::Starting { .. } | Self::Running { .. } => true,
+            Self::Waiting
+            | Self::Ended { .. }
+            | Self::Settled { .. }
+            | Self::TakenAway
+            | Self::Refused => false,
+        }
+    }
+
+    /// Whether nothing of the run can change any more.
+    pub fn is_final(&self) -> bool {
+        match self {
+            Self::Settled { .. } | Self::TakenAway | Self::Refused => true,
+            Self::Waiting | Self::Starting { .. } | Self::Running { .. } | Self::Ended { .. } => {
+                false
+            }
+        }
+    }
+
+    /// The start that this stage is about; 0 when there was none.
+    pub fn incarnation(&self) -> u32 {
+        match self {
+            Self::Starting { incarnation, .. }
+            | Self::Running { incarnation, .. }
+            | Self::Ended { incarnation }
+            | Self::Settled { incarnation } => *incarnation,
+            Self::Waiting | Self::TakenAway | Self::Refused => 0,
+        }
+    }
+}
+
+/// One run, as far as deciding needs it.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// As people write it.
+    pub id: RunId,
+    /// Place in the queue: first come, first served.
+    pub order: u64,
+    /// What it takes while it holds a slot.
+    pub needs: Needs,
+    /// How far it has come.
+    pub stage: Stage,
+    /// Somebody asked for its end.
+    pub cancelled: bool,
+    /// Starts that came to nothing in a row.
+    pub vain: u32,
+    /// What a reader should know: why it waits or was refused.
+    pub why: String,
+}
+
+/// What the agent is to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Build the work folder and environment, then say [`Core::prepared`].
+    Prepare { token: RunToken, incarnation: u32 },
+    /// Tell the launcher.
+    Launch { token: RunToken, incarnation: u32 },
+    /// Ask the launcher to look after a run that goes on.
+    Guard { token: RunToken, incarnation: u32 },
+    /// Append `JobNotStarted{GATE}` for a dead shim.
+    SayGateClosed { token: RunToken, incarnation: u32 },
+    /// Append `Lost`.
+    SayLost {
+        token: RunToken,
+        incarnation: u32,
+        rebooted: bool,
+    },
+    /// The run ended: copy its end into the ledger, see to its output.
+    KeepEnd { token: RunToken, incarnation: u32 },
+    /// The run will not start: write so into the ledger.
+    TakeAway { token: RunToken },
+    /// Its stage changed: tell whoever follows.
+    Report { token: RunToken },
+    /// Starts fail one after the other: hold the node for a while.
+    HoldStarts { why: String },
+}
+
+/// What a cancel comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cancelled {
+    /// It was waiting; it is taken away.
+    NeverStarts,
+    /// It was started: `control/cancel.<n>` is to be made and its shim rung.
+    Ask,
+    /// It had ended.
+    Ended,
+}
+
+/// Why a run is not taken into the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AcceptError {
+    /// The token is known already.
+    #[error("the run is known already")]
+    Known,
+    /// It can never start.
+    #[error(transparent)]
+    NeverFits(#[from] NeverFits),
+}
+
+/// Vain starts in a row after which the node rests for a while.
+const VAIN_STARTS_MAX: u32 = 3;
+
+/// All runs that neroman has not closed.
+#[derive(Debug)]
+pub struct Core {
+    capacity: Capacity,
+    used: Needs,
+    runs: HashMap<RunToken, Run>,
+    queue: BTreeMap<u64, RunToken>,
+    hold: Option<String>,
+    live: usize,
+    effects: Vec<Effect>,
+}
+
+impl Core {
+    /// For a node that gives `capacity`.
+    pub fn new(capacity: Capacity) -> Self {
+        Self {
+            capacity,
+            used: Needs::default(),
+            runs: HashMap::new(),
+            queue: BTreeMap::new(),
+            hold: None,
+            live: 0,
+            effects: Vec::new(),
+        }
+    }
+
+    /// One run.
+    pub fn run(&self, token: &RunToken) -> Option<&Run> {
+        self.runs.get(token)
+    }
+
+    /// All runs.
+    pub fn runs(&self) -> impl Iterator<Item = (&RunToken, &Run)> {
+        self.runs.iter()
+    }
+
+    /// Runs that hold a slot.
+    pub fn live(&self) -> usize {
+        self.live
+    }
+
+    /// Runs that wait.
+    pub fn waiting(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Whether no run is known.
+    pub fn is_empty(&self) -> bool {
+        self.runs.is_empty()
+    }
+
+    /// What the node gives.
+    pub fn capacity(&self) -> Capacity {
+        self.capacity
+    }
+
+    /// What is taken.
+    pub fn used(&self) -> Needs {
+        self.used
+    }
+
+    /// Why nothing new starts.
+    pub fn held(&self) -> Option<&str> {
+        self.hold.as_deref()
+    }
+
+    /// The effects since the last call.
+    pub fn take_effects(&mut self) -> Vec<Effect> {
+        std::mem::take(&mut self.effects)
+    }
+
+    /// Takes a run into the queue.
+    ///
+    /// # Errors
+    /// When it is known, or can never start.
+    pub fn accept(
+        &mut self,
+        token: RunToken,
+        id: RunId,
+        order: u64,
+        needs: Needs,
+    ) -> Result<(), AcceptError> {
+        if self.runs.contains_key(&token) {
+            return Err(AcceptError::Known);
+        }
+        self.capacity.could_ever(needs)?;
+        self.insert(token, id, order, needs, Stage::Waiting);
+        self.queue.insert(order, token);
+        self.effects.push(Effect::Report { token });
+        Ok(())
+    }
+
+    /// Takes a run in as it was found after a restart: waiting when it was
+    /// never claimed, else at `incarnation` until [`Core::found`] says more.
+    pub fn restore(
+        &mut self,
+        token: RunToken,
+        id: RunId,
+        order: u64,
+        needs: Needs,
+        incarnation: u32,
+    ) {
+        if incarnation > 0 {
+            let stage = Stage::Running {
+                incarnation,
+                unsupervised: false,
+            };
+            self.insert(token, id, order, needs, stage);
+            return;
+        }
+        self.insert(token, id, order, needs, Stage::Waiting);
+        self.queue.insert(order, token);
+        if let Err(never) = self.capacity.could_ever(needs) {
+            self.refuse(token, &format!("{never}; {}", never.hint()));
+        }
+    }
+
+    /// Takes a run in that was taken away before the restart.
+    pub fn restore_taken_away(&mut self, token: RunToken, id: RunId, order: u64) {
+        self.insert(token, id, order, Needs::default(), Stage::TakenAway);
+    }
+
+    fn insert(&mut self, token: RunToken, id: RunId, order: u64, needs: Needs, stage: Stage) {
+        if stage.holds_slot() {
+            self.used = self.used.plus(needs);
+            self.live += 1;
+        }
+        let run = Run {
+            id,
+            order,
+            needs,
+            stage,
+            cancelled: false,
+            vain: 0,
+            why: String::new(),
+        };
+        self.runs.insert(token, run);
+    }
+
+    /// Starts what fits, in order: the first that does not fit stops the rest.
+    pub fn schedule(&mut self) {
+        while self.hold.is_none() {
+            let Some((&order, &token)) = self.queue.first_key_value() else {
+                return;
+            };
+            let needs = self.runs[&token].needs;
+            if let Some(lack) = self.capacity.lacks(self.used, needs) {
+                self.set_why(token, lack);
+                return;
+            }
+            self.queue.remove(&order);
+            self.set_stage(
+                token,
+                Stage::Starting {
+                    incarnation: 1,
+                    launched: false,
+                },
+            );
+            self.effects.push(Effect::Prepare {
+                token,
+                incarnation: 1,
+            });
+        }
+    }
+
+    /// Whether a start would be tried now, were there no hold.
+    pub fn wants_to_start(&self) -> bool {
+        self.queue.first_key_value().is_some_and(|(_, token)| {
+            self.capacity
+                .lacks(self.used, self.runs[token].needs)
+                .is_none()
+        })
+    }
+
+    /// Nothing new starts until [`Core::release`].
+    pub fn hold(&mut self, why: &str) {
+        if self.hold.as_deref() == Some(why) {
+            return;
+        }
+        self.hold = Some(why.to_owned());
+        self.tell_waiting(why);
+    }
+
+    /// Starts go on.
+    pub fn release(&mut self) {
+        if self.hold.take().is_some() {
+            self.tell_waiting("");
+        }
+    }
+
+    fn tell_waiting(&mut self, why: &str) {
+        let waiting: Vec<_> = self.queue.values().copied().collect();
+        for token in waiting {
+            self.set_why(token, why);
+        }
+    }
+
+    /// A run's folder is ready: launches it, unless it was cancelled meanwhile.
+    pub fn prepared(&mut self, token: RunToken, incarnation: u32) {
+        let Some(run) = self.runs.get_mut(&token) else {
+            return;
+        };
+        let expected = Stage::Starting {
+            incarnation,
+            launched: false,
+        };
+        if run.stage != expected {
+            return;
+        }
+        if run.cancelled && incarnation == 1 {
+            self.take_away(token);
+            return;
+        }
+        run.stage = Stage::Starting {
+            incarnation,
+            launched: true,
+        };
+        self.effects.push(Effect::Launch { token, incarnation });
+    }
+
+    /// A run's folder cannot be built. `again`: for want of something that may
+    /// come back; the run waits at the head of the queue.
+    pub fn not_prepared(&mut self, token: RunToken, why: &str, again: bool) {
+        if !self.runs.get(&token).is_some_and(|run| {
+            matches!(
+                run.stage,
+                Stage::Starting {
+                    launched: false,
+                    ..
+                }
+            )
+        }) {
+            return;
+        }
+        if again {
+            self.back_to_queue(token);
+            self.effects.push(Effect::HoldStarts {
+                why: why.to_owned(),
+            });
+        } else {
+            self.refuse(token, why);
+        }
+    }
+
+    /// The launcher is gone before it was told of these runs, or said that it
+    /// could not start one: it waits again, first in the queue.
+    pub fn not_launched(&mut self, token: RunToken, why: &str) {
+        self.back_to_queue(token);
+        self.effects.push(Effect::HoldStarts {
+            why: why.to_owned(),
+        });
+    }
+
+    /// The launcher said that it can never start this run.
+    pub fn cannot_launch(&mut self, token: RunToken, why: &str) {
+        if self
+            .runs
+            .get(&token)
+            .is_some_and(|run| matches!(run.stage, Stage::Starting { .. }))
+        {
+            self.refuse(token, why);
+        }
+    }
+
+    fn back_to_queue(&mut self, token: RunToken) {
+        let Some(run) = self.runs.get(&token) else {
+            return;
+        };
+        if !matches!(run.stage, Stage::Starting { .. }) {
+            return;
+        }
+        let order = run.order;
+        if run.cancelled {
+            self.take_away(token);
+            return;
+        }
+        self.set_stage(token, Stage::Waiting);
+        self.queue.insert(order, token);
+    }
+
+    /// What was found on disk, decided by [`decide::decide`]. `incarnation` is
+    /// the newest that has a folder, at least 1.
+    pub fn found(&mut self, token: RunToken, incarnation: u32, decision: Decision) {
+        let Some(run) = self.runs.get(&token) else {
+            return;
+        };
+        if run.stage.is_final() || matches!(run.stage, Stage::Ended { .. }) {
+            return;
+        }
+        let waiting = matches!(run.stage, Stage::Waiting);
+        match decision {
+            Decision::Follow => self.goes_on(token, incarnation, false),
+            Decision::Guard => {
+                self.goes_on(token, incarnation, false);
+                self.effects.push(Effect::Guard { token, incarnation });
+            }
+            Decision::CannotSee => self.goes_on(token, incarnation, true),
+            Decision::Ended => {
+                self.leave_queue(token);
+                self.set_stage(token, Stage::Ended { incarnation });
+                self.effects.push(Effect::KeepEnd { token, incarnation });
+            }
+            Decision::SayCodeUnknown | Decision::SayRebooted => {
+                self.effects.push(Effect::SayLost {
+                    token,
+                    incarnation,
+                    rebooted: decision == Decision::SayRebooted,
+                });
+            }
+            Decision::SayGateClosed => {
+                self.effects
+                    .push(Effect::SayGateClosed { token, incarnation });
+            }
+            // What waits is started by `schedule`.
+            Decision::Launch if waiting => {}
+            Decision::Launch => self.start_again(token, incarnation),
+            Decision::LaunchNext => self.start_again(token, incarnation + 1),
+        }
+    }
+
+    /// A run whose processes no launcher of ours is the parent of.
+    pub fn set_unsupervised(&mut self, token: RunToken, unsupervised: bool) {
+        let Some(run) = self.runs.get_mut(&token) else {
+            return;
+        };
+        if let Stage::Running {
+            unsupervised: known,
+            ..
+        } = &mut run.stage
+            && *known != unsupervised
+        {
+            *known = unsupervised;
+            self.effects.push(Effect::Report { token });
+        }
+    }
+
+    fn goes_on(&mut self, token: RunToken, incarnation: u32, unsupervised: bool) {
+        self.leave_queue(token);
+        let run = &self.runs[&token];
+        if let Stage::Running {
+            incarnation: known, ..
+        } = run.stage
+            && known == incarnation
+            && !unsupervised
+        {
+            return;
+        }
+        if let Some(run) = self.runs.get_mut(&token) {
+            run.vain = 0;
+        }
+        self.set_stage(
+            token,
+            Stage::Running {
+                incarnation,
+                unsupervised,
+            },
+        );
+    }
+
+    fn start_again(&mut self, token: RunToken, incarnation: u32) {
+        let Some(run) = self.runs.get_mut(&token) else {
+            return;
+        };
+        run.vain += 1;
+        if run.vain.is_multiple_of(VAIN_STARTS_MAX) {
+            self.effects.push(Effect::HoldStarts {
+                why: "its shim dies before it can start the job".to_owned(),
+            });
+        }
+        if self.runs[&token].cancelled && incarnation == 1 {
+            self.take_away(token);
+            return;
+        }
+        self.leave_queue(token);
+        self.set_stage(
+            token,
+            Stage::Starting {
+                incarnation,
+                launched: false,
+            },
+        );
+        self.effects.push(Effect::Prepare { token, incarnation });
+    }
+
+    /// Somebody asks for a run's end; none when it is not known.
+    pub fn cancel(&mut self, token: RunToken) -> Option<Cancelled> {
+        let run = self.runs.get_mut(&token)?;
+        run.cancelled = true;
+        Some(match run.stage {
+            Stage::Waiting => {
+                self.take_away(token);
+                Cancelled::NeverStarts
+            }
+            // Taken away as soon as its preparation reports.
+            Stage::Starting {
+                launched: false,
+                incarnation: 1,
+            } => Cancelled::NeverStarts,
+            Stage::Starting { .. } | Stage::Running { .. } => Cancelled::Ask,
+            Stage::TakenAway => Cancelled::NeverStarts,
+            Stage::Ended { .. } | Stage::Settled { .. } | Stage::Refused => Cancelled::Ended,
+        })
+    }
+
+    /// Notes after a restart that a started run was cancelled before.
+    pub fn restore_cancelled(&mut self, token: RunToken) {
+        if let Some(run) = self.runs.get_mut(&token) {
+            run.cancelled = true;
+        }
+    }
+
+    /// Every record of an ended run is there, or none can be had.
+    pub fn settled(&mut self, token: RunToken) {
+        if let Some(Stage::Ended { incarnation }) =
+            self.runs.get(&token).map(|run| run.stage.clone())
+        {
+            self.set_stage(token, Stage::Settled { incarnation });
+        }
+    }
+
+    /// neroman has everything: forgets the run. False when it is not that far.
+    pub fn closed(&mut self, token: RunToken) -> bool {
+        if !self
+            .runs
+            .get(&token)
+            .is_some_and(|run| run.stage.is_final())
+        {
+            return false;
+        }
+        self.runs.remove(&token);
+        true
+    }
+
+    fn take_away(&mut self, token: RunToken) {
+        self.leave_queue(token);
+        self.set_stage(token, Stage::TakenAway);
+        self.effects.push(Effect::TakeAway { token });
+    }
+
+    fn refuse(&mut self, token: RunToken, why: &str) {
+        self.leave_queue(token);
+        if let Some(run) = self.runs.get_mut(&token) {
+            why.clone_into(&mut run.why);
+        }
+        self.set_stage(token, Stage::Refused);
+    }
+
+    fn leave_queue(&mut self, token: RunToken) {
+        if let Some(run) = self.runs.get(&token) {
+            self.queue.remove(&run.order);
+        }
+    }
+
+    fn set_why(&mut self, token: RunToken, why: &str) {
+        let Some(run) = self.runs.get_mut(&token) else {
+            return;
+        };
+        if run.why != why {
+            why.clone_into(&mut run.why);
+            self.effects.push(Effect::Report { token });
+        }
+    }
+
+    fn set_stage(&mut self, token: RunToken, stage: Stage) {
+        let Some(run) = self.runs.get_mut(&token) else {
+            return;
+        };
+        if run.stage == stage {
+            return;
+        }
+        match (run.stage.holds_slot(), stage.holds_slot()) {
+            (false, true) => {
+                self.used = self.used.plus(run.needs);
+                self.live += 1;
+            }
+            (true, false) => {
+                self.used = self.used.minus(run.needs);
+                self.live -= 1;
+            }
+            (true, true) | (false, false) => {}
+        }
+        if stage != Stage::Refused {
+            run.why.clear();
+        }
+        run.stage = stage;
+        self.effects.push(Effect::Report { token });
+    }
+
+    /// Checks what must always hold; for tests.
+    #[cfg(test)]
+    pub fn check_invariants(&self) {
+        let holding = || self.runs.values().filter(|run| run.stage.holds_slot());
+        let used = holding().fold(Needs::default(), |sum, run| sum.plus(run.needs));
+        assert_eq!(used, self.used, "what is taken is what holds slots");
+        assert_eq!(holding().count(), self.live);
+        let waiting = self
+            .runs
+            .values()
+            .filter(|run| run.stage == Stage::Waiting)
+            .count();
+        assert_eq!(waiting, self.queue.len(), "the queue holds what waits");
+        for (order, token) in &self.queue {
+            assert_eq!(self.runs[token].order, *order);
+            assert_eq!(self.runs[token].stage, Stage::Waiting);
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! The core under scripted and random inputs; invariants after every step.
+
+use nero_model::{ExperimentId, RunId, RunToken};
+use proptest::prelude::*;
+
+use super::capacity::{Capacity, Needs};
+use super::decide::Decision;
+use super::{Cancelled, Core, Effect, Stage};
+
+fn id(number: u32) -> RunId {
+    RunId {
+        experiment: ExperimentId(1),
+        number,
+    }
+}
+
+fn token(number: u8) -> RunToken {
+    RunToken::from_bytes([number; 16])
+}
+
+fn core(cpus: f64) -> Core {
+    Core::new(Capacity::new(cpus, None))
+}
+
+fn accept(core: &mut Core, number: u8, cpus: f64) {
+    core.accept(
+        token(number),
+        id(number.into()),
+        number.into(),
+        Needs::of(cpus, 0),
+    )
+    .unwrap();
+    core.schedule();
+    core.check_invariants();
+}
+
+fn prepared(effects: &[Effect]) -> Vec<RunToken> {
+    effects
+        .iter()
+        .filter_map(|effect| match effect {
+            Effect::Prepare { token, .. } => Some(*token),
+            _ => None,
+        })
+        .collect()
+}
+
+#[test]
+fn runs_start_in_order_and_the_first_that_does_not_fit_stops_the_rest() {
+    let mut core = core(2.0);
+    accept(&mut core, 1, 1.0);
+    accept(&mut core, 2, 2.0);
+    accept(&mut core, 3, 0.5);
+    assert_eq!(prepared(&core.take_effects()), [token(1)]);
+    assert_eq!(core.run(&token(2)).unwrap().why, "waits for CPUs");
+    core.prepared(token(1), 1);
+    core.found(token(1), 1, Decision::Ended);
+    core.schedule();
+    core.check_invariants();
+    assert_eq!(prepared(&core.take_effects()), [token(2)]);
+    core.prepared(token(2), 1);
+    core.found(token(2), 1, Decision::Ended);
+    core.schedule();
+    assert_eq!(prepared(&core.take_effects()), [token(3)]);
+}
+
+#[test]
+fn what_can_never_fit_is_not_accepted() {
+    let mut core = core(2.0);
+    let refused = core.accept(token(1), id(1), 1, Needs::of(2.5, 0));
+    assert!(refused.unwrap_err().to_string().contains("2.5 CPUs"));
+    assert!(core.is_empty());
+}
+
+#[test]
+fn a_cancel_takes_away_what_was_not_launched_and_asks_for_the_end_of_the_rest() {
+    let mut core = core(1.0);
+    accept(&mut core, 1, 1.0);
+    accept(&mut core, 2, 1.0);
+    assert_eq!(core.cancel(token(2)), Some(Cancelled::NeverStarts));
+    assert_eq!(core.run(&token(2)).unwrap().stage, Stage::TakenAway);
+    assert_eq!(core.cancel(token(1)), Some(Cancelled::NeverStarts));
+    core.prepared(token(1), 1);
+    assert_eq!(core.run(&token(1)).unwrap().stage, Stage::TakenAway);
+    core.check_invariants();
+    accept(&mut core, 3, 1.0);
+    core.prepared(token(3), 1);
+    assert_eq!(core.cancel(token(3)), Some(Cancelled::Ask));
+    core.found(token(3), 1, Decision::Ended);
+    assert_eq!(core.cancel(token(3)), Some(Cancelled::Ended));
+    assert_eq!(core.cancel(token(9)), None);
+}
+
+#[test]
+fn a_closed_gate_starts_the_next_incarnation_in_the_same_slot() {
+    let mut core = core(1.0);
+    accept(&mut core, 1, 1.0);
+    core.prepared(token(1), 1);
+    core.take_effects();
+    core.found(token(1), 1, Decision::LaunchNext);
+    core.check_invariants();
+    let effects = core.take_effects();
+    assert!(effects.contains(&Effect::Prepare {
+        token: token(1),
+        incarnation: 2
+    }));
+    core.prepared(token(1), 2);
+    assert!(core.take_effects().contains(&Effect::Launch {
+        token: token(1),
+        incarnation: 2
+    }));
+}
+
+#[test]
+fn a_hold_is_shown_and_lifted() {
+    let mut core = core(1.0);
+    core.hold("disk full");
+    accept(&mut core, 1, 1.0);
+    assert!(prepared(&core.take_effects()).is_empty());
+    core.hold("disk fuller");
+    assert_eq!(core.run(&token(1)).unwrap().why, "disk fuller");
+    core.release();
+    core.schedule();
+    assert_eq!(prepared(&core.take_effects()), [token(1)]);
+}
+
+#[test]
+fn only_what_is_final_can_be_closed() {
+    let mut core = core(1.0);
+    accept(&mut core, 1, 1.0);
+    assert!(!core.closed(token(1)));
+    core.prepared(token(1), 1);
+    core.found(token(1), 1, Decision::Ended);
+    assert!(!core.closed(token(1)));
+    core.settled(token(1));
+    assert!(core.closed(token(1)));
+    assert!(core.is_empty());
+    core.check_invariants();
+}
+
+#[derive(Clone, Debug)]
+enum Input {
+    Accept(u8, f64),
+    Prepared(u8, u32),
+    NotPrepared(u8, bool),
+    NotLaunched(u8),
+    Found(u8, u32, Decision),
+    Cancel(u8),
+    Settled(u8),
+    Closed(u8),
+    Hold,
+    Release,
+}
+
+fn input() -> impl Strategy<Value = Input> {
+    let run = 0u8..6;
+    let decision = prop_oneof![
+        Just(Decision::Launch),
+        Just(Decision::LaunchNext),
+        Just(Decision::SayGateClosed),
+        Just(Decision::Follow),
+        Just(Decision::Guard),
+        Just(Decision::Ended),
+        Just(Decision::SayCodeUnknown),
+        Just(Decision::SayRebooted),
+        Just(Decision::CannotSee),
+    ];
+    prop_oneof![
+        3 => (run.clone(), 0.1f64..3.0).prop_map(|(run, cpus)| Input::Accept(run, cpus)),
+        4 => (run.clone(), 1u32..3).prop_map(|(run, n)| Input::Prepared(run, n)),
+        1 => (run.clone(), any::<bool>()).prop_map(|(run, again)| Input::NotPrepared(run, again)),
+        1 => run.clone().prop_map(Input::NotLaunched),
+        6 => (run.clone(), 1u32..3, decision).prop_map(|(run, n, d)| Input::Found(run, n, d)),
+        1 => run.clone().prop_map(Input::Cancel),
+        2 => run.clone().prop_map(Input::Settled),
+        2 => run.prop_map(Input::Closed),
+        1 => Just(Input::Hold),
+        2 => Just(Input::Release),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn any_order_of_inputs_keeps_the_invariants(inputs in prop::collection::vec(input(), 0..120)) {
+        let mut core = core(2.0);
+        let mut order = 0;
+        for input in inputs {
+            match input {
+                Input::Accept(run, cpus) => {
+                    order += 1;
+                    // Refusals (known, too large) are part of the play.
+                    let _ = core.accept(token(run), id(run.into()), order, Needs::of(cpus, 0));
+                }
+                Input::Prepared(run, n) => core.prepared(token(run), n),
+                Input::NotPrepared(run, again) => core.not_prepared(token(run), "why", again),
+                Input::NotLaunched(run) => core.not_launched(token(run), "why"),
+                Input::Found(run, n, decision) => core.found(token(run), n, decision),
+                Input::Cancel(run) => { core.cancel(token(run)); }
+                Input::Settled(run) => core.settled(token(run)),
+                Input::Closed(run) => { core.closed(token(run)); }
+                Input::Hold => core.hold("held"),
+                Input::Release => core.release(),
+            }
+            core.check_invariants();
+            core.schedule();
+            core.check_invariants();
+            for effect in core.take_effects() {
+                if let Effect::Launch { token, .. } = effect {
+                    let run = core.run(&token).unwrap();
+                    prop_assert!(!run.cancelled || run.stage.incarnation() > 1, "a cancelled run is never launched first");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! Lists a job's files by patterns: regular ones, with bounds on how many
+//! entries are looked at and told; everything else that matches is named with
+//! why it is left out.
+
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use nero_model::safe::Safe;
+use nero_wire::v1::{FileEntry, ListFilesReply};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, openat, statat};
+
+use super::glob::{Glob, State};
+use super::{is_dots, open_folder};
+use crate::config;
+
+/// Deepest folder that is entered.
+const DEPTH_MAX: usize = 64;
+/// Bytes of names in one answer, well below a message's limit.
+const REPLY_BYTES_MAX: usize = 3 * 1024 * 1024;
+
+struct Walk<'a> {
+    globs: &'a [Glob],
+    reply: ListFilesReply,
+    seen: usize,
+    bytes: usize,
+    full: bool,
+}
+
+/// Lists what matches below `work`.
+///
+/// # Errors
+/// When the folder itself cannot be opened.
+pub fn list(work: &Path, patterns: &[String]) -> io::Result<ListFilesReply> {
+    let folder = open_folder(work)?;
+    let mut reply = ListFilesReply {
+        work: work.display().to_string(),
+        ..ListFilesReply::default()
+    };
+    let mut globs = Vec::new();
+    for pattern in patterns {
+        match Glob::new(pattern) {
+            Some(glob) => globs.push(glob),
+            None => reply.left_out.push(format!(
+                "{} (not a pattern within the folder)",
+                Safe::line(pattern)
+            )),
+        }
+    }
+    let states: Vec<State> = globs.iter().map(Glob::start).collect();
+    let mut walk = Walk {
+        globs: &globs,
+        reply,
+        seen: 0,
+        bytes: 0,
+        full: false,
+    };
+    walk.folder(folder, "", &states, 0);
+    let mut reply = walk.reply;
+    reply.files.sort_by(|one, other| one.path.cmp(&other.path));
+    Ok(reply)
+}
+
+impl Walk<'_> {
+    fn folder(&mut self, folder: OwnedFd, prefix: &str, states: &[State], depth: usize) {
+        let mut entries = match Dir::read_from(&folder) {
+            Ok(entries) => entries,
+            Err(error) => return self.leave_out(prefix, &io::Error::from(error).to_string()),
+        };
+        while let Some(entry) = entries.read() {
+            if self.full {
+                return;
+            }
+            let Ok(entry) = entry else { continue };
+            let name = entry.file_name();
+            if is_dots(name) {
+                continue;
+            }
+            self.seen += 1;
+            if self.seen > config::LIST_ENTRIES_MAX {
+                self.full = true;
+                self.leave_out(prefix, "too many entries: the rest is not listed");
+                return;
+            }
+            self.entry(&folder, name, prefix, states, depth);
+        }
+    }
+
+    fn entry(
+        &mut self,
+        folder: &OwnedFd,
+        name: &CStr,
+        prefix: &str,
+        states: &[State],
+        depth: usize,
+    ) {
+        let bytes = name.to_bytes();
+        let after: Vec<State> = self
+            .globs
+            .iter()
+            .zip(states)
+            .map(|(glob, state)| glob.step(*state, bytes))
+            .collect();
+        let both = || self.globs.iter().zip(states.iter().zip(&after));
+        let matched = both().any(|(glob, (before, after))| glob.is_file_match(*before, *after));
+        let alive = both().any(|(glob, (_, after))| glob.is_alive(*after));
+        if !matched && !alive {
+            return;
+        }
+        let path = match name.to_str() {
+            Ok(name) => format!("{prefix}{name}"),
+            Err(_) => {
+                let shown = format!("{prefix}{}", Safe::line(bytes));
+                return self.leave_out(&shown, "its name is not UTF-8");
+            }
+        };
+        // Gone between the listing and now: as if it had never been there.
+        let Ok(found) = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) else {
+            return;
+        };
+        match FileType::from_raw_mode(found.st_mode) {
+            FileType::Directory if !alive => {}
+            FileType::Directory if depth >= DEPTH_MAX => {
+                self.leave_out(&path, "too deep");
+            }
+            FileType::Directory => {
+                let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                match openat(folder, name, flags, Mode::empty()) {
+                    Ok(below) => self.folder(below, &format!("{path}/"), &after, depth + 1),
+                    Err(error) => {
+                        self.leave_out(&path, &io::Error::from(error).to_string());
+                    }
+                }
+            }
+            FileType::RegularFile if matched => self.file(path, &found),
+            kind if matched => self.leave_out(&path, what(kind)),
+            _ => {}
+        }
+    }
+
+    fn file(&mut self, path: String, found: &Stat) {
+        self.bytes += path.len() + 40;
+        if self.bytes > REPLY_BYTES_MAX {
+            self.full = true;
+            self.leave_out(&path, "too many files: the rest is not listed");
+            return;
+        }
+        self.reply.files.push(FileEntry {
+            path,
+            size: u64::try_from(found.st_size).unwrap_or(0),
+            modified_ms: found.st_mtime.saturating_mul(1000)
+                + i64::try_from(found.st_mtime_nsec).unwrap_or(0) / 1_000_000,
+            inode: found.st_ino,
+        });
+    }
+
+    fn leave_out(&mut self, path: &str, why: &str) {
+        let path = path.strip_suffix('/').unwrap_or(path);
+        if self.reply.left_out.len() < config::LIST_LEFT_OUT_MAX {
+            self.reply
+                .left_out
+                .push(format!("{} ({why})", Safe::line(path)));
+        }
+    }
+}
+
+fn what(kind: FileType) -> &'static str {
+    match kind {
+        FileType::Symlink => "a link",
+        FileType::Fifo => "a pipe",
+        FileType::Socket => "a socket",
+        FileType::CharacterDevice | FileType::BlockDevice => "a device",
+        _ => "not a regular file",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::ffi::OsStrExt;
+    use std::os::unix::fs::symlink;
+
+    fn patterns(patterns: &[&str]) -> Vec<String> {
+        patterns.iter().map(|&text| text.to_owned()).collect()
+    }
+
+    #[test]
+    fn a_hostile_folder_gives_its_regular_files_and_names_the_rest() {
+        let folder = tempfile::tempdir().unwrap();
+        let work = folder.path();
+        fs::create_dir_all(work.join("a/b")).unwrap();
+        fs::write(work.join("a/b/x.pt"), "12345").unwrap();
+        fs::write(work.join("a/line\nfeed.pt"), "").unwrap();
+        fs::write(work.join("y.txt"), "").unwrap();
+        symlink("/etc/passwd", work.join("passwd.pt")).unwrap();
+        symlink(".", work.join("a/loop")).unwrap();
+        symlink("/", work.join("a/root")).unwrap();
+        let made = std::process::Command::new("mkfifo")
+            .arg(work.join("pipe.pt"))
+            .status()
+            .unwrap();
+        assert!(made.success());
+        let _socket = std::os::unix::net::UnixListener::bind(work.join("s.pt")).unwrap();
+        fs::write(work.join(std::ffi::OsStr::from_bytes(b"bad\xff.pt")), "").unwrap();
+        let reply = list(work, &patterns(&["**/*.pt", "../*", "/etc/*"])).unwrap();
+        let paths: Vec<&str> = reply.files.iter().map(|file| &*file.path).collect();
+        assert_eq!(paths, ["a/b/x.pt", "a/line\nfeed.pt"]);
+        assert_eq!(reply.files[0].size, 5);
+        let mut left_out = reply.left_out;
+        left_out.sort();
+        assert_eq!(
+            left_out,
+            [
+                "../* (not a pattern within the folder)",
+                "/etc/* (not a pattern within the folder)",
+                "bad\\xff.pt (its name is not UTF-8)",
+                "passwd.pt (a link)",
+                "pipe.pt (a pipe)",
+                "s.pt (a socket)",
+            ]
+        );
+    }
+
+    #[test]
+    fn depth_is_bounded() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir_all(folder.path().join("d/".repeat(100))).unwrap();
+        fs::write(folder.path().join("top"), "").unwrap();
+        let reply = list(folder.path(), &patterns(&["**"])).unwrap();
+        assert_eq!(reply.files.len(), 1);
+        assert!(reply.left_out[0].ends_with("(too deep)"));
+    }
+}

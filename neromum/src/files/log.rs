@@ -1,0 +1,254 @@
+//! Reads one of a run's logs: from an offset, the last lines, or on and on
+//! until the run has ended. Growth is told by inotify; a log that its job cut
+//! is read again from its new beginning, and that is said.
+
+use std::fs::File;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::time::Duration;
+
+use nero_wire::v1::LogPart;
+use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
+use tokio::io::unix::AsyncFd;
+use tokio::sync::oneshot;
+
+use crate::config;
+
+/// How far back the beginning of the last lines is looked for.
+const LAST_LINES_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// Where inotify cannot be had: how often a followed log is looked at.
+const LOOK_WITHOUT_INOTIFY: Duration = Duration::from_secs(1);
+
+/// Where reading begins.
+#[derive(Clone, Copy, Debug)]
+pub enum From {
+    /// At an offset; a negative one counts from the end.
+    Offset(i64),
+    /// At the last so many lines.
+    LastLines(u64),
+}
+
+/// A log, read on.
+#[derive(Debug)]
+pub struct Log {
+    file: File,
+    offset: u64,
+    left: u64,
+    truncated: bool,
+}
+
+impl Log {
+    /// Opens a log; `max_bytes` 0 means no limit.
+    ///
+    /// # Errors
+    /// When it is not there or no regular file.
+    pub fn open(path: &Path, from: From, max_bytes: u64) -> io::Result<Self> {
+        let (folder, name) = match (path.parent(), path.file_name()) {
+            (Some(folder), Some(name)) => (folder, Path::new(name)),
+            _ => return Err(io::Error::from(io::ErrorKind::InvalidInput)),
+        };
+        let file = super::open_below(super::open_folder(folder)?, name)?;
+        let size = file.metadata()?.len();
+        let offset = match from {
+            From::Offset(at) => match u64::try_from(at) {
+                Ok(at) => at.min(size),
+                Err(_) => size.saturating_sub(at.unsigned_abs()),
+            },
+            From::LastLines(lines) => last_lines(&file, size, lines)?,
+        };
+        Ok(Self {
+            file,
+            offset,
+            left: if max_bytes == 0 { u64::MAX } else { max_bytes },
+            truncated: false,
+        })
+    }
+
+    /// The next part; none at the end of what is there.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn next(&mut self) -> io::Result<Option<LogPart>> {
+        if self.left == 0 {
+            return Ok(None);
+        }
+        let mut data = vec![0; self.left.min(64 * 1024) as usize];
+        let mut length = self.file.read_at(&mut data, self.offset)?;
+        if length == 0 && self.file.metadata()?.len() < self.offset {
+            self.offset = 0;
+            self.truncated = true;
+            length = self.file.read_at(&mut data, 0)?;
+        }
+        if length == 0 {
+            return Ok(None);
+        }
+        data.truncate(length);
+        let part = LogPart {
+            offset: self.offset,
+            data,
+            truncated: std::mem::take(&mut self.truncated),
+            end: false,
+        };
+        self.offset += length as u64;
+        self.left = self.left.saturating_sub(length as u64);
+        Ok(Some(part))
+    }
+
+    /// Whether the asked-for bytes have all been given.
+    pub fn is_full(&self) -> bool {
+        self.left == 0
+    }
+
+    /// The part that says that nothing follows.
+    pub fn end(&self) -> LogPart {
+        LogPart {
+            offset: self.offset,
+            data: Vec::new(),
+            truncated: false,
+            end: true,
+        }
+    }
+}
+
+fn last_lines(file: &File, size: u64, lines: u64) -> io::Result<u64> {
+    let lowest = size.saturating_sub(LAST_LINES_BYTES_MAX);
+    let mut buffer = vec![0; 64 * 1024];
+    let mut at = size;
+    // The line feed at the very end ends the last line, it begins none.
+    let mut left = lines + 1;
+    let mut last = true;
+    while at > lowest {
+        let length = (at - lowest).min(buffer.len() as u64);
+        at -= length;
+        let block = &mut buffer[..length as usize];
+        file.read_exact_at(block, at)?;
+        if std::mem::take(&mut last) && block.last() != Some(&b'\n') {
+            left -= 1;
+        }
+        for (index, byte) in block.iter().enumerate().rev() {
+            if *byte == b'\n' {
+                left -= 1;
+                if left == 0 {
+                    return Ok(at + index as u64 + 1);
+                }
+            }
+        }
+    }
+    Ok(lowest)
+}
+
+/// Tells when a log has grown (or been cut).
+#[derive(Debug)]
+pub struct Growth {
+    watch: Option<AsyncFd<OwnedFd>>,
+}
+
+impl Growth {
+    /// Watches a log; where the kernel gives no watch, time does.
+    pub fn of(path: &Path) -> Self {
+        let watch = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)
+            .and_then(|fd| {
+                inotify::add_watch(&fd, path, WatchFlags::MODIFY)?;
+                Ok(fd)
+            })
+            .ok()
+            .and_then(|fd| readable(fd).ok());
+        Self { watch }
+    }
+
+    /// Waits for the next change, or until `ended` says that none will come;
+    /// then true.
+    pub async fn changed_or(&mut self, ended: &mut oneshot::Receiver<()>) -> bool {
+        tokio::select! {
+            biased;
+            () = self.changed() => false,
+            _ = ended => true,
+        }
+    }
+
+    async fn changed(&mut self) {
+        let Some(watch) = &self.watch else {
+            return tokio::time::sleep(LOOK_WITHOUT_INOTIFY).await;
+        };
+        if let Ok(mut ready) = watch.readable().await {
+            let mut buffer = [MaybeUninit::uninit(); 1024];
+            let mut events = inotify::Reader::new(watch.get_ref(), &mut buffer);
+            while events.next().is_ok() {}
+            ready.clear_ready();
+        } else {
+            tokio::time::sleep(LOOK_WITHOUT_INOTIFY).await;
+        }
+    }
+}
+
+/// Lets the reactor wait for a descriptor.
+#[expect(
+    deprecated,
+    reason = "its replacement is unsafe for the sake of types that may close their descriptor; an OwnedFd does not"
+)]
+fn readable(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    AsyncFd::with_interest(fd, tokio::io::Interest::READABLE)
+}
+
+/// Parts in flight to one reader.
+pub const PARTS_IN_FLIGHT: usize = 4;
+const _: () = assert!(PARTS_IN_FLIGHT * 64 * 1024 <= config::FOLLOWER_BYTES_MAX);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn all(log: &mut Log) -> Vec<u8> {
+        let mut data = Vec::new();
+        while let Some(part) = log.next().unwrap() {
+            data.extend_from_slice(&part.data);
+        }
+        data
+    }
+
+    #[test]
+    fn offsets_count_from_either_end_and_lines_from_the_last() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("stdout.log");
+        fs::write(&path, "one\ntwo\nthree\n").unwrap();
+        let from = |from| all(&mut Log::open(&path, from, 0).unwrap());
+        assert_eq!(from(From::Offset(4)), b"two\nthree\n");
+        assert_eq!(from(From::Offset(-6)), b"three\n");
+        assert_eq!(from(From::Offset(-600)), b"one\ntwo\nthree\n");
+        assert_eq!(from(From::Offset(99)), b"");
+        assert_eq!(from(From::LastLines(1)), b"three\n");
+        assert_eq!(from(From::LastLines(2)), b"two\nthree\n");
+        assert_eq!(from(From::LastLines(9)), b"one\ntwo\nthree\n");
+        fs::write(&path, "one\ntwo\nthr").unwrap();
+        assert_eq!(from(From::LastLines(1)), b"thr");
+        let mut limited = Log::open(&path, From::Offset(0), 5).unwrap();
+        assert_eq!(all(&mut limited), b"one\nt");
+        assert!(limited.is_full());
+    }
+
+    #[test]
+    fn lines_longer_than_a_block_are_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("stdout.log");
+        let long = "x".repeat(200_000);
+        fs::write(&path, format!("a\n{long}\nb\n")).unwrap();
+        let mut log = Log::open(&path, From::LastLines(2), 0).unwrap();
+        assert_eq!(all(&mut log).len(), 200_003);
+    }
+
+    #[test]
+    fn a_log_that_was_cut_is_read_from_its_new_beginning() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("stdout.log");
+        fs::write(&path, "long old content").unwrap();
+        let mut log = Log::open(&path, From::Offset(0), 0).unwrap();
+        assert_eq!(all(&mut log), b"long old content");
+        fs::write(&path, "new").unwrap();
+        let part = log.next().unwrap().unwrap();
+        assert!(part.truncated && part.offset == 0 && part.data == b"new");
+    }
+}

@@ -1,0 +1,78 @@
+//! Reading what jobs made: their logs and files. A job's folder is hostile: it
+//! may hold links that lead out, pipes that block, a million files, and it may
+//! change while it is read. Only regular files below it are ever opened.
+
+pub mod glob;
+pub mod list;
+pub mod log;
+pub mod read;
+
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Component, Path};
+
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
+use rustix::io::Errno;
+
+/// Opens a folder that is ours to look into.
+///
+/// # Errors
+/// When it is not there, or a link.
+pub fn open_folder(path: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(openat(CWD, path, flags, Mode::empty())?)
+}
+
+/// Opens a regular file below a folder for reading: through no link, out of
+/// nothing, without waiting for anybody.
+///
+/// # Errors
+/// When there is no such regular file below it.
+pub fn open_below(folder: impl AsFd, path: &Path) -> io::Result<std::fs::File> {
+    let plain = path
+        .components()
+        .all(|part| matches!(part, Component::Normal(_)));
+    if !plain || path.as_os_str().is_empty() {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "the path must lead into the run's folder",
+        ));
+    }
+    let flags =
+        OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let within = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    let opened = match openat2(&folder, path, flags, Mode::empty(), within) {
+        // Kernels before 5.6, and sandboxes that do not know it.
+        Err(Errno::NOSYS | Errno::PERM) => open_step_by_step(&folder, path, flags)?,
+        other => other?,
+    };
+    let file = std::fs::File::from(opened);
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "not a regular file",
+        ));
+    }
+    Ok(file)
+}
+
+fn open_step_by_step(folder: impl AsFd, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+    let through = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut at = folder.as_fd().try_clone_to_owned()?;
+    let mut parts = path.components().peekable();
+    while let Some(part) = parts.next() {
+        let flags = if parts.peek().is_some() {
+            through
+        } else {
+            flags
+        };
+        at = openat(&at, part.as_os_str(), flags, Mode::empty())?;
+    }
+    Ok(at)
+}
+
+/// Whether a directory entry is the folder itself or its parent.
+fn is_dots(name: &CStr) -> bool {
+    matches!(name.to_bytes(), b"." | b"..")
+}

@@ -1,0 +1,471 @@
+//! The one writer of neromum's state: what it took over, what was asked, how
+//! runs ended, what neroman has. Segments of `nero_journal`, a new one for
+//! every start; replaying any of them twice changes nothing, so that compaction
+//! may die at any step. A torn end is fine; damage before good records is not:
+//! then the start stops, the file is named and left.
+
+use std::collections::{HashMap, VecDeque};
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use nero_journal::v1::{
+    LedgerAccepted, LedgerAnswered, LedgerCancelAsked, LedgerClosed, LedgerExited, LedgerTakenAway,
+    RecordKind,
+};
+use nero_journal::{Clocks, HeaderError, Record, Segment, Stop, WriteError, Writer, scan};
+use nero_model::{DeploymentId, ExperimentId, RunId, RunToken};
+
+use crate::config;
+
+/// Why the ledger cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum LedgerError {
+    /// The folder or a file cannot be read or made.
+    #[error("cannot use the ledger {path}")]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// The kernel's word.
+        #[source]
+        source: io::Error,
+    },
+    /// A file has no good beginning.
+    #[error("cannot read the ledger {path}; it is left untouched")]
+    Header {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong.
+        #[source]
+        source: HeaderError,
+    },
+    /// A bad record lies before a good one, or a record cannot be decoded.
+    #[error("the ledger {path} is damaged at byte {offset}; it is left untouched")]
+    Damaged {
+        /// Which.
+        path: PathBuf,
+        /// Where.
+        offset: u64,
+    },
+    /// Another deployment's.
+    #[error("the ledger {path} belongs to another deployment")]
+    Foreign {
+        /// Which.
+        path: PathBuf,
+    },
+    /// A new segment cannot be written.
+    #[error("cannot write the ledger {path}")]
+    Write {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: WriteError,
+    },
+}
+
+/// One run that neroman has not closed, as the ledger tells it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Kept {
+    /// The run.
+    pub id: RunId,
+    /// Its place in the queue.
+    pub order: u64,
+    /// It was cancelled before it was started, by whom.
+    pub taken_away: Option<String>,
+    /// The highest cancel that was asked for.
+    pub cancel: u32,
+    /// How it ended.
+    pub exited: Option<LedgerExited>,
+}
+
+/// Everything that the ledger says.
+#[derive(Debug, Default)]
+pub struct State {
+    /// Runs not closed.
+    pub runs: HashMap<RunToken, Kept>,
+    /// Place of the next run in the queue.
+    pub next_order: u64,
+    /// Answers to mutating calls, oldest first.
+    pub answers: VecDeque<(Vec<u8>, Vec<u8>)>,
+    records: usize,
+    bytes: u64,
+}
+
+/// The ledger, open for writing.
+#[derive(Debug)]
+pub struct Ledger {
+    folder: PathBuf,
+    deployment: DeploymentId,
+    path: PathBuf,
+    number: u64,
+    segment: Segment,
+    /// For syncing off the reactor.
+    file: std::sync::Arc<File>,
+    /// End of the space taken beforehand.
+    reserved: u64,
+    /// Bytes of all segments together.
+    bytes: u64,
+}
+
+impl Ledger {
+    /// Reads what is there and begins a new segment.
+    ///
+    /// # Errors
+    /// When something cannot be read; nothing is changed then.
+    pub fn open(folder: &Path, deployment: DeploymentId) -> Result<(Self, State), LedgerError> {
+        let io_error = |path: &Path| {
+            let path = path.to_path_buf();
+            move |source| LedgerError::Io { path, source }
+        };
+        nero_model::paths::make_private(folder).map_err(io_error(folder))?;
+        let segments = list(folder).map_err(io_error(folder))?;
+        let mut state = State::default();
+        for (_, path) in &segments {
+            let bytes = fs::read(path).map_err(io_error(path))?;
+            state.replay(path, &bytes, deployment)?;
+        }
+        let number = segments.last().map_or(1, |(number, _)| number + 1);
+        let mut ledger = Self::begin(folder, deployment, number)?;
+        ledger.bytes = state.bytes;
+        if state.worth_compacting() {
+            ledger.write_state(&state)?;
+            ledger.remove_before(number)?;
+        }
+        Ok((ledger, state))
+    }
+
+    fn begin(folder: &Path, deployment: DeploymentId, number: u64) -> Result<Self, LedgerError> {
+        let path = folder.join(format!("{number:08}.seg"));
+        let io_error = |source| LedgerError::Io {
+            path: path.clone(),
+            source,
+        };
+        let segment =
+            Segment::create(&path, Writer::Ledger, deployment.as_bytes(), 0).map_err(io_error)?;
+        // A full disk must not keep neromum from starting: what runs must be seen.
+        let reserved = match segment.reserve(config::LEDGER_RESERVE_BYTES) {
+            Ok(()) => segment.offset() + config::LEDGER_RESERVE_BYTES,
+            Err(_) => 0,
+        };
+        let file = File::options().write(true).open(&path).map_err(io_error)?;
+        Ok(Self {
+            folder: folder.to_path_buf(),
+            deployment,
+            number,
+            segment,
+            file: std::sync::Arc::new(file),
+            reserved,
+            bytes: 0,
+            path,
+        })
+    }
+
+    /// Bytes of all segments together.
+    pub fn bytes(&self) -> u64 {
+        self.bytes + self.segment.offset()
+    }
+
+    /// A handle whose `sync_data` makes everything appended so far durable.
+    pub fn syncer(&self) -> std::sync::Arc<File> {
+        self.file.clone()
+    }
+
+    /// neromum took a run over.
+    ///
+    /// # Errors
+    /// When the disk refuses; nothing is changed then. So for all below.
+    pub fn accepted(&mut self, token: RunToken, id: RunId, order: u64) -> Result<(), WriteError> {
+        self.append(RecordKind::LedgerAccepted, &accepted(token, id, order))
+    }
+
+    /// A waiting run was cancelled.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub fn taken_away(&mut self, token: RunToken, author: &str) -> Result<(), WriteError> {
+        let record = LedgerTakenAway {
+            token: token.to_vec(),
+            author: author.to_owned(),
+        };
+        self.append(RecordKind::LedgerTakenAway, &record)
+    }
+
+    /// `control/cancel.<n>` is about to be made.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub fn cancel_asked(
+        &mut self,
+        token: RunToken,
+        cancel: u32,
+        request: &[u8],
+    ) -> Result<(), WriteError> {
+        let record = LedgerCancelAsked {
+            token: token.to_vec(),
+            cancel,
+            request: request.to_vec(),
+        };
+        self.append(RecordKind::LedgerCancelAsked, &record)
+    }
+
+    /// A run ended (or its main process did); to be synced before it is told.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub fn exited(&mut self, record: &LedgerExited) -> Result<(), WriteError> {
+        self.append(RecordKind::LedgerExited, record)
+    }
+
+    /// neroman has everything of these runs.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub fn closed(&mut self, tokens: &[RunToken]) -> Result<(), WriteError> {
+        let record = LedgerClosed {
+            tokens: tokens.iter().map(|token| token.to_vec()).collect(),
+        };
+        self.append(RecordKind::LedgerClosed, &record)
+    }
+
+    /// A mutating call was answered.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub fn answered(&mut self, request: &[u8], answer: &[u8]) -> Result<(), WriteError> {
+        let record = LedgerAnswered {
+            request: request.to_vec(),
+            answer: answer.to_vec(),
+        };
+        self.append(RecordKind::LedgerAnswered, &record)
+    }
+
+    fn append(
+        &mut self,
+        kind: RecordKind,
+        payload: &impl prost::Message,
+    ) -> Result<(), WriteError> {
+        self.segment.append(kind, Clocks::now(), payload)?;
+        if self.reserved != 0
+            && self.segment.offset() + config::LEDGER_RESERVE_BYTES / 2 > self.reserved
+        {
+            self.reserved = match self.segment.reserve(config::LEDGER_RESERVE_BYTES) {
+                Ok(()) => self.segment.offset() + config::LEDGER_RESERVE_BYTES,
+                // What is left of the old space still serves.
+                Err(_) => self.reserved,
+            };
+        }
+        Ok(())
+    }
+
+    /// Writes `state` into a new segment, syncs it, and removes the old ones:
+    /// for a neromum that runs for long.
+    ///
+    /// # Errors
+    /// When the disk refuses; the old segments are still there then and the
+    /// ledger goes on with whichever it has.
+    pub fn compact(&mut self, state: &State) -> Result<(), LedgerError> {
+        let number = self.number + 1;
+        let mut fresh = Self::begin(&self.folder, self.deployment, number)?;
+        fresh.write_state(state)?;
+        fresh.remove_before(number)?;
+        *self = fresh;
+        Ok(())
+    }
+
+    fn write_state(&mut self, state: &State) -> Result<(), LedgerError> {
+        let write_error = |path: &Path| {
+            let path = path.to_path_buf();
+            move |source| LedgerError::Write { path, source }
+        };
+        let path = self.path.clone();
+        for (token, kept) in &state.runs {
+            self.write_run(*token, kept).map_err(write_error(&path))?;
+        }
+        for (request, answer) in &state.answers {
+            self.answered(request, answer).map_err(write_error(&path))?;
+        }
+        let sync = |source| LedgerError::Io {
+            path: path.clone(),
+            source,
+        };
+        self.segment.sync().map_err(sync)?;
+        let folder = File::open(&self.folder).map_err(sync)?;
+        folder.sync_all().map_err(sync)
+    }
+
+    fn write_run(&mut self, token: RunToken, kept: &Kept) -> Result<(), WriteError> {
+        self.accepted(token, kept.id, kept.order)?;
+        if let Some(author) = &kept.taken_away {
+            self.taken_away(token, author)?;
+        }
+        if kept.cancel > 0 {
+            self.cancel_asked(token, kept.cancel, &[])?;
+        }
+        match &kept.exited {
+            Some(record) => self.exited(record),
+            None => Ok(()),
+        }
+    }
+
+    fn remove_before(&mut self, number: u64) -> Result<(), LedgerError> {
+        let segments = list(&self.folder).map_err(|source| LedgerError::Io {
+            path: self.folder.clone(),
+            source,
+        })?;
+        for (_, path) in segments.into_iter().filter(|(other, _)| *other < number) {
+            fs::remove_file(&path).map_err(|source| LedgerError::Io { path, source })?;
+        }
+        self.bytes = 0;
+        Ok(())
+    }
+}
+
+impl State {
+    /// What a compacted ledger is to hold.
+    pub fn of(runs: impl Iterator<Item = (RunToken, Kept)>) -> Self {
+        Self {
+            runs: runs.collect(),
+            ..Self::default()
+        }
+    }
+
+    fn replay(
+        &mut self,
+        path: &Path,
+        bytes: &[u8],
+        deployment: DeploymentId,
+    ) -> Result<(), LedgerError> {
+        let (header, mut reader) = match scan(bytes) {
+            Ok(found) => found,
+            // Killed between the making of the file and its header.
+            Err(HeaderError::Short) if bytes.len() < nero_journal::HEADER_BYTES => return Ok(()),
+            Err(source) => {
+                return Err(LedgerError::Header {
+                    path: path.to_path_buf(),
+                    source,
+                });
+            }
+        };
+        if header.token != *deployment.as_bytes() {
+            return Err(LedgerError::Foreign {
+                path: path.to_path_buf(),
+            });
+        }
+        for record in reader.by_ref() {
+            self.records += 1;
+            self.apply(&record).map_err(|_| LedgerError::Damaged {
+                path: path.to_path_buf(),
+                offset: record.offset,
+            })?;
+        }
+        self.bytes += bytes.len() as u64;
+        match reader.stop() {
+            Stop::End | Stop::Unfinished => Ok(()),
+            Stop::Damaged(damage) => Err(LedgerError::Damaged {
+                path: path.to_path_buf(),
+                offset: damage.offset,
+            }),
+        }
+    }
+
+    fn apply(&mut self, record: &Record<'_>) -> Result<(), prost::DecodeError> {
+        match RecordKind::try_from(i32::from(record.kind)) {
+            Ok(RecordKind::LedgerAccepted) => {
+                let accepted: LedgerAccepted = record.decode()?;
+                let id = RunId {
+                    experiment: ExperimentId(accepted.experiment),
+                    number: accepted.number,
+                };
+                self.next_order = self.next_order.max(accepted.order + 1);
+                if let Some(token) = RunToken::from_slice(&accepted.token) {
+                    self.runs.entry(token).or_insert(Kept {
+                        id,
+                        order: accepted.order,
+                        taken_away: None,
+                        cancel: 0,
+                        exited: None,
+                    });
+                }
+            }
+            Ok(RecordKind::LedgerTakenAway) => {
+                let taken: LedgerTakenAway = record.decode()?;
+                if let Some(kept) = self.kept(&taken.token) {
+                    kept.taken_away = Some(taken.author);
+                }
+            }
+            Ok(RecordKind::LedgerCancelAsked) => {
+                let asked: LedgerCancelAsked = record.decode()?;
+                if let Some(kept) = self.kept(&asked.token) {
+                    kept.cancel = kept.cancel.max(asked.cancel);
+                }
+            }
+            Ok(RecordKind::LedgerExited) => {
+                let exited: LedgerExited = record.decode()?;
+                if let Some(kept) = self.kept(&exited.token) {
+                    kept.exited = Some(exited);
+                }
+            }
+            Ok(RecordKind::LedgerClosed) => {
+                let closed: LedgerClosed = record.decode()?;
+                for token in &closed.tokens {
+                    if let Some(token) = RunToken::from_slice(token) {
+                        self.runs.remove(&token);
+                    }
+                }
+            }
+            Ok(RecordKind::LedgerAnswered) => {
+                let answered: LedgerAnswered = record.decode()?;
+                self.remember(answered.request, answered.answer);
+            }
+            // A record of a newer build: kept on disk, skipped here.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn kept(&mut self, token: &[u8]) -> Option<&mut Kept> {
+        self.runs.get_mut(&RunToken::from_slice(token)?)
+    }
+
+    /// Keeps an answer; the oldest goes when there are too many.
+    pub fn remember(&mut self, request: Vec<u8>, answer: Vec<u8>) {
+        if self.answers.len() >= config::ANSWERS_MAX {
+            self.answers.pop_front();
+        }
+        self.answers.push_back((request, answer));
+    }
+
+    fn worth_compacting(&self) -> bool {
+        let live = self.runs.len() * 3 + self.answers.len();
+        self.bytes > config::LEDGER_COMPACT_BYTES && self.records > 2 * live
+    }
+}
+
+fn accepted(token: RunToken, id: RunId, order: u64) -> LedgerAccepted {
+    LedgerAccepted {
+        token: token.to_vec(),
+        experiment: id.experiment.0,
+        number: id.number,
+        order,
+    }
+}
+
+/// The segments by number.
+fn list(folder: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let number = path
+            .file_name()
+            .and_then(|name| name.to_str()?.strip_suffix(".seg")?.parse().ok());
+        if let Some(number) = number {
+            found.push((number, path));
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,127 @@
+//! The ledger over restarts, tears, flips and compaction cut at every step.
+
+use super::*;
+use nero_journal::v1::{JobExited, ledger_exited::Copy};
+use prost::Message as _;
+
+fn id(number: u32) -> RunId {
+    RunId {
+        experiment: ExperimentId(7),
+        number,
+    }
+}
+
+fn token(number: u32) -> RunToken {
+    let mut bytes = [0; 16];
+    bytes[..4].copy_from_slice(&number.to_le_bytes());
+    RunToken::from_bytes(bytes)
+}
+
+fn exited(number: u32) -> LedgerExited {
+    LedgerExited {
+        token: token(number).to_vec(),
+        incarnation: 1,
+        records: vec![Copy {
+            kind: RecordKind::JobExited as u32,
+            payload: JobExited::default().encode_to_vec(),
+        }],
+    }
+}
+
+#[test]
+fn what_was_written_is_read_by_the_next_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let deployment = DeploymentId::random();
+    let (mut ledger, state) = Ledger::open(folder.path(), deployment).unwrap();
+    assert!(state.runs.is_empty());
+    for number in 1..=4 {
+        ledger
+            .accepted(token(number), id(number), number.into())
+            .unwrap();
+    }
+    ledger.taken_away(token(1), "me").unwrap();
+    ledger.cancel_asked(token(2), 3, b"request").unwrap();
+    ledger.exited(&exited(3)).unwrap();
+    ledger.closed(&[token(4)]).unwrap();
+    ledger.answered(b"request", b"answer").unwrap();
+    drop(ledger);
+    let (_, state) = Ledger::open(folder.path(), deployment).unwrap();
+    assert_eq!(state.runs.len(), 3);
+    assert_eq!(state.next_order, 5);
+    assert_eq!(state.runs[&token(1)].taken_away.as_deref(), Some("me"));
+    assert_eq!(state.runs[&token(2)].cancel, 3);
+    assert_eq!(state.runs[&token(3)].exited, Some(exited(3)));
+    assert_eq!(state.answers, [(b"request".to_vec(), b"answer".to_vec())]);
+}
+
+#[test]
+fn a_torn_end_is_fine_and_damage_stops_the_start_and_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let deployment = DeploymentId::random();
+    let (mut ledger, _) = Ledger::open(folder.path(), deployment).unwrap();
+    for number in 1..=3 {
+        ledger
+            .accepted(token(number), id(number), number.into())
+            .unwrap();
+    }
+    drop(ledger);
+    let path = folder.path().join("00000001.seg");
+    let whole = fs::read(&path).unwrap();
+    for length in (0..whole.len()).step_by(7) {
+        fs::write(&path, &whole[..length]).unwrap();
+        let mut state = State::default();
+        state.replay(&path, &whole[..length], deployment).unwrap();
+        assert!(state.runs.len() <= 3);
+    }
+    let mut flipped = whole.clone();
+    flipped[100] ^= 1;
+    fs::write(&path, &flipped).unwrap();
+    let error = Ledger::open(folder.path(), deployment).unwrap_err();
+    assert!(
+        matches!(error, LedgerError::Damaged { offset: 80, .. }),
+        "{error}"
+    );
+    assert!(error.to_string().contains("00000001.seg"));
+    assert_eq!(fs::read(&path).unwrap(), flipped, "it is left untouched");
+    assert!(!folder.path().join("00000002.seg").exists());
+    fs::write(&path, &whole).unwrap();
+    let error = Ledger::open(folder.path(), DeploymentId::random()).unwrap_err();
+    assert!(matches!(error, LedgerError::Foreign { .. }));
+}
+
+#[test]
+fn compaction_keeps_what_is_open_wherever_it_dies() {
+    let folder = tempfile::tempdir().unwrap();
+    let deployment = DeploymentId::random();
+    let (mut ledger, _) = Ledger::open(folder.path(), deployment).unwrap();
+    for number in 1..=4000 {
+        ledger
+            .accepted(token(number), id(number), number.into())
+            .unwrap();
+        ledger.exited(&exited(number)).unwrap();
+        if number > 10 {
+            ledger.closed(&[token(number)]).unwrap();
+        }
+    }
+    drop(ledger);
+    let old = folder.path().join("00000001.seg");
+    let kept = fs::read(&old).unwrap();
+    let (_, first) = Ledger::open(folder.path(), deployment).unwrap();
+    assert!(!old.exists(), "it was compacted");
+    let new = folder.path().join("00000002.seg");
+    let size = fs::metadata(&new).unwrap().len();
+    assert!(size < kept.len() as u64 / 50);
+    // Dead before the old one was removed, with any part of the new one there.
+    let whole = fs::read(&new).unwrap();
+    for length in [0, 40, 80, 81, 300, whole.len()] {
+        fs::write(&new, &whole[..length]).unwrap();
+        fs::write(&old, &kept).unwrap();
+        let mut state = State::default();
+        for (_, path) in list(folder.path()).unwrap() {
+            state
+                .replay(&path, &fs::read(&path).unwrap(), deployment)
+                .unwrap();
+        }
+        assert_eq!(state.runs, first.runs, "{length} bytes");
+    }
+}

@@ -1,0 +1,113 @@
+//! What watchers say.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use nero_model::RunToken;
+use nero_wire::hello;
+use nero_wire::v1::kid_message::Message as KidSays;
+use nero_wire::v1::kids_server::Kids;
+use nero_wire::v1::{KidCommand, KidHello, KidMessage, Role};
+use tokio::sync::mpsc;
+use tokio_stream::StreamExt as _;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status, Streaming};
+
+use super::Service;
+use super::mum::Answers;
+use crate::agent::{AgentHandle, KidNews, Message};
+
+/// Commands that may wait for one watcher; one is enough to make it look.
+const COMMANDS: usize = 8;
+
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
+struct Attached {
+    id: u64,
+    token: RunToken,
+    incarnation: u32,
+    segment: [u8; 8],
+}
+
+#[tonic::async_trait]
+impl Kids for Service {
+    type AttachStream = Answers<KidCommand>;
+
+    async fn attach(
+        &self,
+        request: Request<Streaming<KidMessage>>,
+    ) -> Result<Response<Self::AttachStream>, Status> {
+        let mut messages = request.into_inner();
+        let kid = match messages.message().await?.and_then(|first| first.message) {
+            Some(KidSays::Hello(hello)) => self.checked(hello)?,
+            _ => return Err(Status::invalid_argument("a hello comes first")),
+        };
+        let agent = self.inner.agent.clone();
+        let (commands, queue) = mpsc::channel(COMMANDS);
+        let attached = |answer| {
+            Message::Kid(KidNews::Attached {
+                id: kid.id,
+                token: kid.token,
+                incarnation: kid.incarnation,
+                commands,
+                answer,
+            })
+        };
+        if !agent.ask(attached).await? {
+            return Err(Status::not_found("the run is not known here"));
+        }
+        tokio::spawn(listen(agent, kid, messages));
+        Ok(Response::new(Box::pin(ReceiverStream::new(queue).map(Ok))))
+    }
+}
+
+impl Service {
+    #[expect(
+        clippy::result_large_err,
+        reason = "tonic's own error, returned to tonic"
+    )]
+    fn checked(&self, kid: KidHello) -> Result<Attached, Status> {
+        let hello = kid.hello.unwrap_or_default();
+        hello::check(&hello, Role::Nerokid, Some(self.inner.deployment))
+            .map_err(|error| Status::permission_denied(error.to_string()))?;
+        let token = RunToken::from_slice(&kid.token);
+        let segment = kid.segment.as_slice().try_into().ok();
+        let (Some(token), Some(segment)) = (token, segment) else {
+            return Err(Status::invalid_argument(
+                "a token has 16 bytes, a segment's id 8",
+            ));
+        };
+        Ok(Attached {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            token,
+            incarnation: kid.incarnation,
+            segment,
+        })
+    }
+}
+
+/// Passes on what a watcher says until it leaves.
+async fn listen(agent: AgentHandle, kid: Attached, mut messages: Streaming<KidMessage>) {
+    while let Ok(Some(message)) = messages.message().await {
+        // Output is read from the log itself; its growth is told by inotify.
+        let Some(KidSays::Appended(appended)) = message.message else {
+            continue;
+        };
+        let news = KidNews::Appended {
+            id: kid.id,
+            token: kid.token,
+            incarnation: kid.incarnation,
+            segment: kid.segment,
+            offset: appended.offset,
+            data: appended.data.into(),
+        };
+        if agent.tell(Message::Kid(news)).await.is_err() {
+            return;
+        }
+    }
+    let gone = KidNews::Gone {
+        id: kid.id,
+        token: kid.token,
+    };
+    // The agent that left knows no watchers any more.
+    let _ = agent.tell(Message::Kid(gone)).await;
+}

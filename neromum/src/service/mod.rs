@@ -1,0 +1,172 @@
+//! The gRPC edge: wire types in, questions to the agent, answers out. Nothing
+//! is decided here but who may ask and how much.
+
+mod blobs;
+mod describe;
+mod kids;
+mod link;
+mod logs;
+mod mum;
+
+use std::future::Future;
+use std::sync::Arc;
+
+use nero_model::{DeploymentId, MESSAGE_BYTES_MAX, RunId, RunToken};
+use nero_wire::listen::OwnerOnly;
+use nero_wire::v1::RunRef;
+use nero_wire::v1::kids_server::KidsServer;
+use nero_wire::v1::mum_server::MumServer;
+use tokio_stream::StreamExt as _;
+use tonic::{Request, Status};
+
+use crate::agent::{AgentHandle, Leaving, Placer, Refused};
+use crate::config;
+use crate::staging::store::Store;
+use link::{Link, LinkInfo};
+
+/// What every call may need.
+#[derive(Clone, Debug)]
+pub struct Service {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    agent: AgentHandle,
+    placer: Placer,
+    store: Store,
+    build: String,
+    deployment: DeploymentId,
+    memory_bytes: Option<u64>,
+    cpus: f64,
+}
+
+impl Service {
+    /// For one node.
+    pub fn new(
+        agent: AgentHandle,
+        placer: Placer,
+        build: String,
+        memory_bytes: Option<u64>,
+    ) -> Self {
+        let inner = Inner {
+            store: Store::new(&placer.paths),
+            deployment: placer.deployment,
+            cpus: crate::core::capacity::cpus(placer.capacity.micro_cpus),
+            agent,
+            placer,
+            build,
+            memory_bytes,
+        };
+        Self {
+            inner: Arc::new(inner),
+        }
+    }
+
+    /// Serves until `stop` comes; calls in flight are let go then.
+    ///
+    /// # Errors
+    /// When the transport fails as a whole.
+    pub async fn serve(
+        self,
+        listener: OwnerOnly,
+        stop: impl Future<Output = ()>,
+    ) -> Result<(), tonic::transport::Error> {
+        let agent = self.inner.agent.clone();
+        let links = listener.map(move |stream| stream.map(|stream| Link::new(stream, &agent)));
+        tonic::transport::Server::builder()
+            .concurrency_limit_per_connection(32)
+            .max_concurrent_streams(64)
+            .initial_stream_window_size(256 * 1024)
+            .initial_connection_window_size(1024 * 1024)
+            .max_frame_size(16 * 1024)
+            .http2_max_header_list_size(16 * 1024)
+            .http2_max_pending_accept_reset_streams(Some(20))
+            .http2_max_local_error_reset_streams(Some(1024))
+            .timeout(config::CALL_DEADLINE)
+            .add_service(
+                MumServer::new(self.clone())
+                    .max_decoding_message_size(MESSAGE_BYTES_MAX)
+                    .max_encoding_message_size(MESSAGE_BYTES_MAX),
+            )
+            .add_service(
+                KidsServer::new(self)
+                    .max_decoding_message_size(MESSAGE_BYTES_MAX)
+                    .max_encoding_message_size(MESSAGE_BYTES_MAX),
+            )
+            .serve_with_incoming_shutdown(links, stop)
+            .await
+    }
+
+    /// Refuses whoever did not say hello on this connection.
+    #[expect(
+        clippy::result_large_err,
+        reason = "tonic's own error, returned to tonic"
+    )]
+    fn greeted<T>(&self, request: &Request<T>) -> Result<(), Status> {
+        match request.extensions().get::<LinkInfo>() {
+            Some(link) if link.is_greeted() => Ok(()),
+            _ => Err(Status::failed_precondition("say hello first (Greet)")),
+        }
+    }
+
+    /// The folder of a run, once its spec says that it is this run's.
+    async fn run_dir(&self, run: Option<RunRef>) -> Result<(RunToken, std::path::PathBuf), Status> {
+        let run = run.ok_or_else(|| Status::invalid_argument("no run is named"))?;
+        let token = RunToken::from_slice(&run.token)
+            .ok_or_else(|| Status::invalid_argument("a token has 16 bytes"))?;
+        let id = RunId {
+            experiment: nero_model::ExperimentId(run.experiment),
+            number: run.number,
+        };
+        let run_dir = self.inner.placer.paths.run(id);
+        let path = run_dir.join(nero_model::paths::run::SPEC);
+        let spec: Result<nero_wire::v1::RunSpec, _> =
+            nero_journal::frame::read(nero_journal::frame::FrameKind::Spec, &path);
+        match spec {
+            Ok(spec) if spec.token == token.as_bytes() => Ok((token, run_dir)),
+            Ok(_) => Err(Status::not_found("another run lies in that folder")),
+            Err(error) => Err(Status::not_found(format!(
+                "run {id} is not on this node: {error}"
+            ))),
+        }
+    }
+}
+
+impl From<Leaving> for Status {
+    fn from(leaving: Leaving) -> Self {
+        Self::unavailable(leaving.to_string())
+    }
+}
+
+impl From<Refused> for Status {
+    fn from(refused: Refused) -> Self {
+        let text = refused.to_string();
+        match refused {
+            Refused::Disk(_) => Self::resource_exhausted(text),
+            Refused::UnknownRun => Self::not_found(text),
+            Refused::Invalid(_) => Self::invalid_argument(text),
+        }
+    }
+}
+
+/// The status that says what the kernel said.
+fn io_status(what: &str, error: &std::io::Error) -> Status {
+    use std::io::ErrorKind;
+    let text = format!("{what}: {error}");
+    match error.kind() {
+        ErrorKind::NotFound => Status::not_found(text),
+        ErrorKind::InvalidInput | ErrorKind::InvalidData => Status::invalid_argument(text),
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Status::resource_exhausted(text),
+        _ => Status::internal(text),
+    }
+}
+
+/// Runs file work off the reactor.
+async fn off_reactor<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Status> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|_| Status::internal("reading files failed"))
+}

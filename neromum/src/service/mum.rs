@@ -1,0 +1,219 @@
+//! What neroman asks: one short function per call.
+
+use std::pin::Pin;
+
+use nero_model::paths::run as names;
+use nero_wire::hello;
+use nero_wire::v1::mum_server::Mum;
+use nero_wire::v1::{
+    BlobList, BlobPart, CancelReply, CancelRequest, DescribeRequest, FilePart, FollowRequest,
+    HandOverReply, HandOverRequest, Hello, ListFilesReply, ListFilesRequest, LogPart,
+    NodeDescription, PutBlobsReply, ReadFileRequest, ReadLogRequest, Role, SetRulesReply,
+    SetRulesRequest, StopReply, StopRequest,
+};
+use tokio::sync::mpsc;
+use tokio_stream::Stream;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status, Streaming};
+
+use super::link::LinkInfo;
+use super::{Service, io_status, off_reactor};
+use crate::agent::{FollowStream, Message};
+use crate::{config, files, staging};
+
+/// A stream of answers.
+pub type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
+/// Runs whose folders are made at once; more are made off the reactor.
+const PLACED_AT_ONCE: usize = 8;
+
+#[tonic::async_trait]
+impl Mum for Service {
+    async fn greet(&self, request: Request<Hello>) -> Result<Response<Hello>, Status> {
+        let link = request.extensions().get::<LinkInfo>().cloned();
+        let theirs = request.into_inner();
+        let deployment = Some(self.inner.deployment);
+        let as_kid = theirs.role() == Role::Nerokid;
+        let role = if as_kid { Role::Nerokid } else { Role::Neroman };
+        hello::check(&theirs, role, deployment)
+            .map_err(|error| Status::permission_denied(error.to_string()))?;
+        if let Some(link) = link {
+            link.greet();
+        }
+        let own = hello::own(Role::Neromum, &self.inner.build, deployment);
+        Ok(Response::new(own))
+    }
+
+    async fn describe(
+        &self,
+        request: Request<DescribeRequest>,
+    ) -> Result<Response<NodeDescription>, Status> {
+        self.greeted(&request)?;
+        let busy = self.inner.agent.ask(Message::Describe).await?;
+        Ok(Response::new(super::describe::describe(&self.inner, busy)))
+    }
+
+    async fn missing_blobs(
+        &self,
+        request: Request<BlobList>,
+    ) -> Result<Response<BlobList>, Status> {
+        self.greeted(&request)?;
+        let store = self.inner.store.clone();
+        let hashes = request.into_inner().hashes;
+        let missing = off_reactor(move || super::blobs::missing(&store, hashes)).await??;
+        Ok(Response::new(missing))
+    }
+
+    async fn put_blobs(
+        &self,
+        request: Request<Streaming<BlobPart>>,
+    ) -> Result<Response<PutBlobsReply>, Status> {
+        self.greeted(&request)?;
+        let reply = super::blobs::put(&self.inner.store, request.into_inner()).await?;
+        Ok(Response::new(reply))
+    }
+
+    async fn hand_over(
+        &self,
+        request: Request<HandOverRequest>,
+    ) -> Result<Response<HandOverReply>, Status> {
+        self.greeted(&request)?;
+        let runs = request.into_inner().runs;
+        if runs.len() > config::HAND_OVER_MAX {
+            return Err(Status::invalid_argument("too many runs in one call"));
+        }
+        let placing = if runs.len() <= PLACED_AT_ONCE {
+            self.inner.placer.place(runs)
+        } else {
+            let placer = self.inner.placer.clone();
+            off_reactor(move || placer.place(runs)).await?
+        };
+        let ask = |answer| Message::HandOver(placing, answer);
+        Ok(Response::new(self.inner.agent.ask(ask).await?))
+    }
+
+    async fn cancel(
+        &self,
+        request: Request<CancelRequest>,
+    ) -> Result<Response<CancelReply>, Status> {
+        self.greeted(&request)?;
+        let request = request.into_inner();
+        let ask = |answer| Message::Cancel(request, answer);
+        Ok(Response::new(self.inner.agent.ask(ask).await??))
+    }
+
+    async fn set_rules(
+        &self,
+        request: Request<SetRulesRequest>,
+    ) -> Result<Response<SetRulesReply>, Status> {
+        self.greeted(&request)?;
+        let request = request.into_inner();
+        let ask = |answer| Message::SetRules(request, answer);
+        Ok(Response::new(self.inner.agent.ask(ask).await??))
+    }
+
+    type FollowStream = FollowStream;
+
+    async fn follow(
+        &self,
+        request: Request<Streaming<FollowRequest>>,
+    ) -> Result<Response<FollowStream>, Status> {
+        self.greeted(&request)?;
+        let mut requests = request.into_inner();
+        let first = requests
+            .message()
+            .await?
+            .ok_or_else(|| Status::invalid_argument("positions come first"))?;
+        let agent = self.inner.agent.clone();
+        let ask = |answer| Message::Follow(first, answer);
+        let stream = agent.ask(ask).await?;
+        let id = stream.id;
+        tokio::spawn(async move {
+            // Ends with the connection; the stream's own end tells the agent.
+            while let Ok(Some(more)) = requests.message().await {
+                if agent.tell(Message::FollowMore(id, more)).await.is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(Response::new(stream))
+    }
+
+    type ReadLogStream = Answers<LogPart>;
+
+    async fn read_log(
+        &self,
+        request: Request<ReadLogRequest>,
+    ) -> Result<Response<Self::ReadLogStream>, Status> {
+        self.greeted(&request)?;
+        let request = request.into_inner();
+        let (token, run_dir) = self.run_dir(request.run.clone()).await?;
+        let (parts, answers) = mpsc::channel(files::log::PARTS_IN_FLIGHT);
+        let agent = self.inner.agent.clone();
+        tokio::spawn(super::logs::read(agent, token, run_dir, request, parts));
+        Ok(Response::new(Box::pin(ReceiverStream::new(answers))))
+    }
+
+    async fn list_files(
+        &self,
+        request: Request<ListFilesRequest>,
+    ) -> Result<Response<ListFilesReply>, Status> {
+        self.greeted(&request)?;
+        let request = request.into_inner();
+        let (_, run_dir) = self.run_dir(request.run).await?;
+        let work = work_of(&run_dir, request.incarnation);
+        let listed = off_reactor(move || files::list::list(&work, &request.globs)).await?;
+        listed
+            .map(Response::new)
+            .map_err(|error| io_status("cannot list the run's files", &error))
+    }
+
+    type ReadFileStream = Answers<FilePart>;
+
+    async fn read_file(
+        &self,
+        request: Request<ReadFileRequest>,
+    ) -> Result<Response<Self::ReadFileStream>, Status> {
+        self.greeted(&request)?;
+        let request = request.into_inner();
+        let (_, run_dir) = self.run_dir(request.run).await?;
+        let work = work_of(&run_dir, request.incarnation);
+        let (parts, answers) = mpsc::channel(4);
+        tokio::task::spawn_blocking(move || {
+            let give = |part| parts.blocking_send(Ok(part)).is_ok();
+            let (offset, max) = (request.offset, request.max_bytes);
+            if let Err(error) = files::read::read(&work, &request.path, offset, max, give) {
+                // A reader that left needs no error.
+                let _ = parts.blocking_send(Err(io_status("cannot read the file", &error)));
+            }
+        });
+        Ok(Response::new(Box::pin(ReceiverStream::new(answers))))
+    }
+
+    async fn stop(&self, request: Request<StopRequest>) -> Result<Response<StopReply>, Status> {
+        self.greeted(&request)?;
+        tracing::info!("told to stop");
+        self.inner.agent.tell(Message::Stop).await?;
+        Ok(Response::new(StopReply {}))
+    }
+}
+
+/// The work folder of an incarnation; 0 means the newest that was built.
+fn work_of(run_dir: &std::path::Path, incarnation: u32) -> std::path::PathBuf {
+    if incarnation > 0 {
+        return staging::work_folder(run_dir, incarnation);
+    }
+    let later = std::fs::read_dir(run_dir)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| {
+            let name = entry.file_name();
+            let number = name
+                .to_str()?
+                .strip_prefix(names::WORK)?
+                .strip_prefix('.')?;
+            number.parse::<u32>().ok()
+        });
+    staging::work_folder(run_dir, later.max().unwrap_or(1))
+}

@@ -1,0 +1,338 @@
+//! The environment of a job: clean, then the run's own variables in their
+//! order, then ours. `$NAME` is expanded here and never by a shell.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use nero_model::RunId;
+use nero_wire::v1::RunSpec;
+
+/// Names that a job gets from the node.
+const FROM_NODE: [&str; 7] = ["HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ", "TMPDIR"];
+/// Where programs are looked for when the node's login says nothing.
+const PATH_DEFAULT: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin";
+
+/// A variable: name and value.
+pub type Var = (Vec<u8>, Vec<u8>);
+
+/// What every job on this node begins with.
+#[derive(Clone)]
+pub struct Base {
+    vars: Vec<Var>,
+}
+
+impl std::fmt::Debug for Base {
+    // An environment may hold secrets.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Base({} variables)", self.vars.len())
+    }
+}
+
+impl Base {
+    /// From this process's own environment, filled up from `/etc/passwd`.
+    pub fn of_node() -> Self {
+        let own = |name: &str| {
+            std::env::var_os(name)
+                .map(|value| value.as_bytes().to_vec())
+                .filter(|value| !value.is_empty())
+        };
+        let passwd = std::fs::read("/etc/passwd").unwrap_or_default();
+        Self::new(own, &passwd, rustix::process::geteuid().as_raw())
+    }
+
+    fn new(own: impl Fn(&str) -> Option<Vec<u8>>, passwd: &[u8], uid: u32) -> Self {
+        let entry = passwd_entry(passwd, uid);
+        let fallback = |name: &str| match name {
+            "HOME" => entry.map(|entry| entry.home.to_vec()),
+            "USER" | "LOGNAME" => entry.map(|entry| entry.name.to_vec()),
+            "SHELL" => Some(entry.map_or(b"/bin/sh".to_vec(), |entry| entry.shell.to_vec())),
+            "LANG" => Some(b"C.UTF-8".to_vec()),
+            "PATH" => Some(PATH_DEFAULT.into()),
+            _ => None,
+        };
+        let vars = FROM_NODE
+            .iter()
+            .chain(&["PATH"])
+            .filter_map(|name| {
+                let value = own(name).or_else(|| fallback(name))?;
+                Some((name.as_bytes().to_vec(), value))
+            })
+            .collect();
+        Self { vars }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Passwd<'a> {
+    name: &'a [u8],
+    home: &'a [u8],
+    shell: &'a [u8],
+}
+
+fn passwd_entry(passwd: &[u8], uid: u32) -> Option<Passwd<'_>> {
+    passwd.split(|byte| *byte == b'\n').find_map(|line| {
+        let fields: Vec<&[u8]> = line.split(|byte| *byte == b':').collect();
+        let [name, _, of, _, _, home, shell] = fields[..] else {
+            return None;
+        };
+        let found: u32 = std::str::from_utf8(of).ok()?.parse().ok()?;
+        (found == uid).then_some(Passwd { name, home, shell })
+    })
+}
+
+/// What of the node a job is told.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'a> {
+    /// The run.
+    pub id: RunId,
+    /// The node's name.
+    pub node: &'a str,
+    /// The folder it starts in.
+    pub work: &'a Path,
+    /// The JSON file of its parameters.
+    pub params: &'a Path,
+}
+
+/// The whole environment, later entries of a name having replaced earlier.
+pub fn build(base: &Base, spec: &RunSpec, place: &Place<'_>) -> Vec<Var> {
+    let mut vars = base.vars.clone();
+    for var in &spec.env {
+        if var.unset {
+            vars.retain(|(name, _)| name != var.name.as_bytes());
+            continue;
+        }
+        let value = if var.expand {
+            expand(var.value.as_bytes(), &vars)
+        } else {
+            var.value.clone().into_bytes()
+        };
+        set(&mut vars, &var.name, value);
+    }
+    set_ours(&mut vars, spec, place);
+    vars
+}
+
+fn set_ours(vars: &mut Vec<Var>, spec: &RunSpec, place: &Place<'_>) {
+    let cpus = spec
+        .resources
+        .as_ref()
+        .map_or(1.0, |resources| resources.cpus);
+    let cpus = if cpus > 0.0 { cpus } else { 1.0 };
+    let work = place.work.as_os_str().as_bytes();
+    set(vars, "NERO_RUN", place.id.to_string());
+    set(vars, "NERO_ID", place.id.experiment.to_string());
+    set(vars, "NERO_NAME", &*spec.name);
+    set(vars, "NERO_COLLECTION", &*spec.collection);
+    set(vars, "NERO_ATTEMPT", spec.attempt.max(1).to_string());
+    set(vars, "NERO_NODE", place.node);
+    set(vars, "NERO_DIR", work);
+    set(vars, "NERO_OUT", work);
+    set(vars, "NERO_PARAMS", place.params.as_os_str().as_bytes());
+    for param in &spec.params {
+        set(vars, &param_name(&param.name), &*param.text);
+    }
+    set(vars, "NERO_CPUS", cpus.to_string());
+    if value(vars, b"NERO_RESUME").is_some_and(<[u8]>::is_empty) {
+        vars.retain(|(name, _)| name != b"NERO_RESUME");
+    }
+    set_unless(vars, "OMP_NUM_THREADS", &(cpus as u64).max(1).to_string());
+    if !spec.buffered {
+        set_unless(vars, "PYTHONUNBUFFERED", "1");
+        set_unless(vars, "GFORTRAN_UNBUFFERED_PRECONNECTED", "1");
+    }
+}
+
+/// `NERO_PARAM_<NAME>`: upper case, and `_` for whatever a shell would not take.
+fn param_name(name: &str) -> String {
+    let mut var = "NERO_PARAM_".to_owned();
+    var.extend(name.chars().map(|c| {
+        if c.is_ascii_alphanumeric() {
+            c.to_ascii_uppercase()
+        } else {
+            '_'
+        }
+    }));
+    var
+}
+
+/// The value of a variable.
+pub fn value<'a>(vars: &'a [Var], name: &[u8]) -> Option<&'a [u8]> {
+    vars.iter()
+        .find(|(known, _)| known == name)
+        .map(|(_, value)| value.as_slice())
+}
+
+fn set(vars: &mut Vec<Var>, name: &str, value: impl Into<Vec<u8>>) {
+    let value = value.into();
+    match vars.iter_mut().find(|(known, _)| known == name.as_bytes()) {
+        Some((_, old)) => *old = value,
+        None => vars.push((name.as_bytes().to_vec(), value)),
+    }
+}
+
+fn set_unless(vars: &mut Vec<Var>, name: &str, to: &str) {
+    if value(vars, name.as_bytes()).is_none() {
+        vars.push((name.as_bytes().to_vec(), to.as_bytes().to_vec()));
+    }
+}
+
+/// Replaces `$NAME` and `${NAME}`; a name that is not set becomes nothing, and
+/// a `$` before anything else stays.
+fn expand(text: &[u8], vars: &[Var]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.iter().position(|byte| *byte == b'$') {
+        out.extend_from_slice(&rest[..at]);
+        let after = &rest[at + 1..];
+        let braced = after.first() == Some(&b'{');
+        let name_from = &after[usize::from(braced)..];
+        let length = name_length(name_from);
+        let closed = !braced || name_from.get(length) == Some(&b'}');
+        if length == 0 || !closed {
+            out.push(b'$');
+            rest = after;
+            continue;
+        }
+        out.extend_from_slice(value(vars, &name_from[..length]).unwrap_or_default());
+        rest = &name_from[length + usize::from(braced)..];
+    }
+    out.extend_from_slice(rest);
+    out
+}
+
+fn name_length(text: &[u8]) -> usize {
+    let starts = |byte: &u8| byte.is_ascii_alphabetic() || *byte == b'_';
+    if !text.first().is_some_and(starts) {
+        return 0;
+    }
+    text.iter()
+        .take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_')
+        .count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nero_model::ExperimentId;
+    use nero_wire::v1::{EnvVar, Param, Resources};
+
+    fn var(name: &str, value: &str) -> EnvVar {
+        EnvVar {
+            name: name.to_owned(),
+            value: value.to_owned(),
+            unset: false,
+            expand: true,
+        }
+    }
+
+    fn text(vars: &[Var], name: &str) -> Option<String> {
+        value(vars, name.as_bytes()).map(|value| String::from_utf8(value.to_vec()).unwrap())
+    }
+
+    fn built(base: &Base, spec: &RunSpec) -> Vec<Var> {
+        let place = Place {
+            id: RunId {
+                experiment: ExperimentId(144),
+                number: 2,
+            },
+            node: "local",
+            work: Path::new("/r/work"),
+            params: Path::new("/r/params.json"),
+        };
+        build(base, spec, &place)
+    }
+
+    #[test]
+    fn an_empty_node_is_filled_up_from_passwd_and_a_full_one_is_kept() {
+        let passwd = b"root:x:0:0::/root:/bin/bash\nme:x:7:7:Me:/home/me:/bin/zsh\n";
+        let base = Base::new(|_| None, passwd, 7);
+        let vars = built(&base, &RunSpec::default());
+        assert_eq!(text(&vars, "HOME").as_deref(), Some("/home/me"));
+        assert_eq!(text(&vars, "USER").as_deref(), Some("me"));
+        assert_eq!(text(&vars, "SHELL").as_deref(), Some("/bin/zsh"));
+        assert_eq!(text(&vars, "PATH").as_deref(), Some(PATH_DEFAULT));
+        assert_eq!(text(&vars, "TZ"), None);
+        let own = |name: &str| (name == "TZ" || name == "PATH").then(|| b"/x".to_vec());
+        let vars = built(&Base::new(own, b"", 7), &RunSpec::default());
+        assert_eq!(text(&vars, "TZ").as_deref(), Some("/x"));
+        assert_eq!(text(&vars, "PATH").as_deref(), Some("/x"));
+        assert_eq!(text(&vars, "HOME"), None);
+    }
+
+    #[test]
+    fn values_are_expanded_in_order_without_a_shell() {
+        let base = Base::new(|_| None, b"me:x:7:7:Me:/home/me:/bin/zsh", 7);
+        let mut literal = var("LITERAL", "$HOME");
+        literal.expand = false;
+        let mut gone = var("LANG", "");
+        gone.unset = true;
+        let spec = RunSpec {
+            env: vec![
+                var("A", "$HOME/a:${HOME}b$NOPE."),
+                var("B", "$A;$(id)`id`$1${A$ ${}"),
+                var("PATH", "/mine:$PATH"),
+                literal,
+                gone,
+                var("OMP_NUM_THREADS", "9"),
+                var("NERO_RESUME", ""),
+            ],
+            ..RunSpec::default()
+        };
+        let vars = built(&base, &spec);
+        assert_eq!(text(&vars, "A").unwrap(), "/home/me/a:/home/meb.");
+        assert_eq!(
+            text(&vars, "B").unwrap(),
+            "/home/me/a:/home/meb.;$(id)`id`$1${A$ ${}"
+        );
+        assert!(text(&vars, "PATH").unwrap().starts_with("/mine:/usr"));
+        assert_eq!(text(&vars, "LITERAL").unwrap(), "$HOME");
+        assert_eq!(text(&vars, "LANG"), None);
+        assert_eq!(text(&vars, "OMP_NUM_THREADS").unwrap(), "9");
+        assert_eq!(text(&vars, "NERO_RESUME"), None);
+    }
+
+    #[test]
+    fn ours_come_last_and_name_the_run() {
+        let base = Base::new(|_| None, b"", 7);
+        let spec = RunSpec {
+            name: "fib".to_owned(),
+            collection: "lang".to_owned(),
+            env: vec![var("NERO_RUN", "forged")],
+            params: vec![Param {
+                name: "learning.rate".to_owned(),
+                text: "0.10".to_owned(),
+                json: "0.1".to_owned(),
+            }],
+            resources: Some(Resources {
+                cpus: 2.5,
+                ..Resources::default()
+            }),
+            attempt: 3,
+            ..RunSpec::default()
+        };
+        let vars = built(&base, &spec);
+        for (name, expected) in [
+            ("NERO_RUN", "144.2"),
+            ("NERO_ID", "144"),
+            ("NERO_NAME", "fib"),
+            ("NERO_COLLECTION", "lang"),
+            ("NERO_ATTEMPT", "3"),
+            ("NERO_NODE", "local"),
+            ("NERO_DIR", "/r/work"),
+            ("NERO_OUT", "/r/work"),
+            ("NERO_PARAMS", "/r/params.json"),
+            ("NERO_PARAM_LEARNING_RATE", "0.10"),
+            ("NERO_CPUS", "2.5"),
+            ("OMP_NUM_THREADS", "2"),
+            ("PYTHONUNBUFFERED", "1"),
+            ("GFORTRAN_UNBUFFERED_PRECONNECTED", "1"),
+        ] {
+            assert_eq!(text(&vars, name).as_deref(), Some(expected), "{name}");
+        }
+        let buffered = RunSpec {
+            buffered: true,
+            ..spec
+        };
+        assert_eq!(text(&built(&base, &buffered), "PYTHONUNBUFFERED"), None);
+    }
+}

@@ -1,0 +1,196 @@
+//! Work folders from trees, hostile ones included.
+
+use super::*;
+use nero_model::{DeploymentId, ExperimentId};
+use nero_wire::v1::{Param, Tree, TreeEntry};
+use prost::Message as _;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
+struct Place {
+    _folder: tempfile::TempDir,
+    paths: NodePaths,
+}
+
+fn place() -> Place {
+    let folder = tempfile::tempdir().unwrap();
+    let paths = NodePaths::new(folder.path(), &DeploymentId::random(), "n");
+    nero_model::paths::make_private(&paths.mum()).unwrap();
+    nero_model::paths::make_private(&paths.run(run())).unwrap();
+    Place {
+        _folder: folder,
+        paths,
+    }
+}
+
+fn run() -> RunId {
+    RunId {
+        experiment: ExperimentId(1),
+        number: 1,
+    }
+}
+
+fn put(paths: &NodePaths, content: &[u8]) -> Vec<u8> {
+    let store = Store::new(paths);
+    let hash = *blake3::hash(content).as_bytes();
+    let mut incoming = store.begin(hash).unwrap();
+    incoming.write(content).unwrap();
+    store.finish(incoming).unwrap();
+    hash.to_vec()
+}
+
+fn file(paths: &NodePaths, path: &str, content: &[u8], executable: bool) -> TreeEntry {
+    TreeEntry {
+        path: path.to_owned(),
+        hash: put(paths, content),
+        size: content.len() as u64,
+        executable,
+        link: String::new(),
+    }
+}
+
+fn link(path: &str, to: &str) -> TreeEntry {
+    TreeEntry {
+        path: path.to_owned(),
+        link: to.to_owned(),
+        ..TreeEntry::default()
+    }
+}
+
+fn prepare_tree(place: &Place, entries: Vec<TreeEntry>) -> Result<Prepared, PrepareError> {
+    let tree = put(&place.paths, &Tree { entries }.encode_to_vec());
+    let spec = RunSpec {
+        argv: vec!["sh".to_owned()],
+        tree,
+        ..RunSpec::default()
+    };
+    prepare(&place.paths, &Base::of_node(), run(), &spec, 1)
+}
+
+#[test]
+fn a_tree_is_copied_privately_with_its_modes_and_links() {
+    let place = place();
+    let paths = &place.paths;
+    let entries = vec![
+        file(paths, "main.py", b"print(1)", false),
+        file(paths, "bin/go", b"#!/bin/sh\n", true),
+        file(paths, "a/b/c.txt", b"", false),
+        link("a/back", "../main.py"),
+        link("out", "/somewhere"),
+    ];
+    let prepared = prepare_tree(&place, entries).unwrap();
+    let work = prepared.work;
+    assert_eq!(fs::read(work.join("main.py")).unwrap(), b"print(1)");
+    let mode = |name: &str| fs::metadata(work.join(name)).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode("main.py"), mode("bin/go")), (0o600, 0o700));
+    assert_eq!(fs::metadata(work.join("main.py")).unwrap().nlink(), 1);
+    assert_eq!(
+        fs::read_link(work.join("a/back")).unwrap(),
+        Path::new("../main.py")
+    );
+    // Writing to the copy leaves the store as it is.
+    fs::write(work.join("main.py"), "changed").unwrap();
+    let hash = *blake3::hash(b"print(1)").as_bytes();
+    assert_eq!(Store::new(paths).read(&hash).unwrap(), b"print(1)");
+}
+
+#[test]
+fn a_large_file_is_shared_and_cannot_be_written() {
+    let place = place();
+    let mut big = file(&place.paths, "data/big", b"pretended", false);
+    big.size = config_limit() + 1;
+    let work = prepare_tree(&place, vec![big]).unwrap().work;
+    let path = work.join("data/big");
+    assert_eq!(fs::read(&path).unwrap(), b"pretended");
+    let found = fs::symlink_metadata(&path).unwrap();
+    if found.is_symlink() {
+        let target = fs::read_link(&path).unwrap();
+        assert!(target.starts_with(place.paths.trees()));
+        assert_eq!(fs::metadata(&target).unwrap().mode() & 0o777, 0o400);
+    }
+}
+
+fn config_limit() -> u64 {
+    crate::config::FILE_BYTES_COPIED_MAX
+}
+
+#[test]
+fn paths_that_lead_out_are_refused_before_anything_is_made() {
+    let place = place();
+    let paths = &place.paths;
+    let hostile = |path: &str| vec![file(paths, path, b"x", false)];
+    for path in [
+        "../x",
+        "/etc/x",
+        "a/../../x",
+        "a//b",
+        ".",
+        "",
+        "a\0b",
+        "a/.",
+    ] {
+        let error = prepare_tree(&place, hostile(path)).unwrap_err();
+        assert!(
+            matches!(error, PrepareError::Tree(tree::TreeError::Path { .. })),
+            "{path:?}: {error}"
+        );
+    }
+    let through = vec![link("a", "/tmp"), file(paths, "a/escaped", b"x", false)];
+    assert!(prepare_tree(&place, through).is_err());
+    let twice = vec![file(paths, "a", b"x", false), file(paths, "a", b"y", false)];
+    assert!(prepare_tree(&place, twice).is_err());
+    assert!(!paths.run(run()).join("work").exists());
+}
+
+#[test]
+fn missing_content_is_counted() {
+    let place = place();
+    let mut lost = file(&place.paths, "lost", b"x", false);
+    lost.hash = vec![9; 32];
+    let tree = Tree {
+        entries: vec![file(&place.paths, "here", b"y", false), lost],
+    };
+    let error = tree::complete(&Store::new(&place.paths), &tree).unwrap_err();
+    assert_eq!(error.to_string(), "1 of 2 files are not on the node yet");
+}
+
+#[test]
+fn a_wrong_hash_never_gets_a_name() {
+    let place = place();
+    let store = Store::new(&place.paths);
+    let mut incoming = store.begin([3; 32]).unwrap();
+    incoming.write(b"other").unwrap();
+    assert!(store.finish(incoming).is_err());
+    assert!(!store.has(&[3; 32]));
+    assert_eq!(fs::read_dir(place.paths.store()).unwrap().count(), 0);
+}
+
+#[test]
+fn parameters_keep_their_types_and_order_in_the_file() {
+    let place = place();
+    let param = |name: &str, text: &str, json: &str| Param {
+        name: name.to_owned(),
+        text: text.to_owned(),
+        json: json.to_owned(),
+    };
+    let spec = RunSpec {
+        argv: vec!["sh".to_owned()],
+        params: vec![
+            param("z", "0.10", "0.1"),
+            param("a", "no", "false"),
+            param("odd", "x", "not json"),
+        ],
+        ..RunSpec::default()
+    };
+    let prepared = prepare(&place.paths, &Base::of_node(), run(), &spec, 1).unwrap();
+    let path = place.paths.run(run()).join("params.json");
+    assert_eq!(
+        fs::read_to_string(&path).unwrap(),
+        "{\"z\":0.1,\"a\":false,\"odd\":\"x\"}\n"
+    );
+    assert_eq!(
+        fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+        0o600
+    );
+    let expected = format!("NERO_PARAMS={}", path.display()).into_bytes();
+    assert!(prepared.env.contains(&expected));
+}

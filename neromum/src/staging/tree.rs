@@ -1,0 +1,217 @@
+//! A frozen tree becomes a work folder: private copies of its files, large or
+//! very many ones as links into one read-only tree per code version, never hard
+//! links into the work folder. What a tree names is checked before anything is
+//! made: relative, within itself, through no link of its own.
+
+use std::collections::HashSet;
+use std::fs;
+use std::io;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use nero_model::ids::hex;
+use nero_wire::v1::{Tree, TreeEntry};
+use prost::Message as _;
+
+use super::store::{self, Store};
+use crate::config;
+
+/// Why a tree cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum TreeError {
+    /// Its list is not in the store, or damaged.
+    #[error("the list of the run's files cannot be read")]
+    List(#[source] io::Error),
+    /// The list cannot be decoded.
+    #[error("the list of the run's files cannot be decoded")]
+    Decode(#[source] prost::DecodeError),
+    /// A name leads out of the tree, or two names are in each other's way.
+    #[error("the run's files hold a path that cannot be used: {path:?} ({why})")]
+    Path {
+        /// As given.
+        path: String,
+        /// What is wrong.
+        why: &'static str,
+    },
+    /// The content of files is not here.
+    #[error("{missing} of {files} files are not on the node yet")]
+    Missing {
+        /// How many lack.
+        missing: usize,
+        /// How many there are.
+        files: usize,
+    },
+    /// A file cannot be made.
+    #[error("cannot make {path}")]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// The kernel's word.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// Reads and checks the list of a tree.
+///
+/// # Errors
+/// When it is not there, damaged, or names what it must not.
+pub fn load(store: &Store, hash: &[u8]) -> Result<Tree, TreeError> {
+    let hash: &[u8; 32] = hash.try_into().map_err(|_| {
+        let why = "the hash of the list is not 32 bytes";
+        TreeError::List(io::Error::new(io::ErrorKind::InvalidInput, why))
+    })?;
+    let bytes = store.read(hash).map_err(TreeError::List)?;
+    let tree = Tree::decode(&*bytes).map_err(TreeError::Decode)?;
+    check(&tree)?;
+    Ok(tree)
+}
+
+/// Whether every file's content is here.
+///
+/// # Errors
+/// When some are missing.
+pub fn complete(store: &Store, tree: &Tree) -> Result<(), TreeError> {
+    let files = tree.entries.iter().filter(|entry| entry.link.is_empty());
+    let missing = files
+        .clone()
+        .filter(|entry| {
+            !entry
+                .hash
+                .as_slice()
+                .try_into()
+                .is_ok_and(|hash| store.has(hash))
+        })
+        .count();
+    match missing {
+        0 => Ok(()),
+        missing => Err(TreeError::Missing {
+            missing,
+            files: files.count(),
+        }),
+    }
+}
+
+fn check(tree: &Tree) -> Result<(), TreeError> {
+    let mut leaves = HashSet::with_capacity(tree.entries.len());
+    let refuse = |entry: &TreeEntry, why| TreeError::Path {
+        path: entry.path.clone(),
+        why,
+    };
+    for entry in &tree.entries {
+        let plain = |part: &str| !matches!(part, "" | "." | "..");
+        if entry.path.contains('\0') || entry.link.contains('\0') {
+            return Err(refuse(entry, "it holds a zero byte"));
+        }
+        if !entry.path.split('/').all(plain) {
+            return Err(refuse(entry, "it is not plainly relative"));
+        }
+        if entry.path.len() > 4000 {
+            return Err(refuse(entry, "it is too long"));
+        }
+        if entry.link.is_empty() && entry.hash.len() != 32 {
+            return Err(refuse(entry, "it has no content"));
+        }
+        if !leaves.insert(entry.path.as_str()) {
+            return Err(refuse(entry, "it is named twice"));
+        }
+    }
+    for entry in &tree.entries {
+        let through = entry
+            .path
+            .match_indices('/')
+            .any(|(at, _)| leaves.contains(&entry.path[..at]));
+        if through {
+            return Err(refuse(entry, "it lies below a file or link"));
+        }
+    }
+    Ok(())
+}
+
+/// Builds the tree at `target`, which must not exist.
+///
+/// # Errors
+/// When a file cannot be made, or its content is missing.
+pub fn build(
+    store: &Store,
+    trees: &Path,
+    hash: &[u8],
+    tree: &Tree,
+    target: &Path,
+) -> Result<(), TreeError> {
+    let shared = trees.join(hex(hash));
+    let many = tree.entries.len() > config::TREE_FILES_COPIED_MAX;
+    make_folders(target, tree)?;
+    for entry in tree.entries.iter().filter(|entry| entry.link.is_empty()) {
+        let to = target.join(&entry.path);
+        let from = blob(store, entry)?;
+        let mode = if entry.executable { 0o700 } else { 0o600 };
+        let large = entry.size > config::FILE_BYTES_COPIED_MAX;
+        if (many || large) && !store::clone(&from, &to, mode).map_err(at(&to))? {
+            let source = share(&shared, entry, &from)?;
+            symlink(&source, &to).map_err(at(&to))?;
+        } else if !(many || large) {
+            store::copy(&from, &to, mode).map_err(at(&to))?;
+        }
+    }
+    // Links come last, so that nothing is ever made through one.
+    for entry in tree.entries.iter().filter(|entry| !entry.link.is_empty()) {
+        let to = target.join(&entry.path);
+        symlink(&entry.link, &to).map_err(at(&to))?;
+    }
+    Ok(())
+}
+
+fn blob(store: &Store, entry: &TreeEntry) -> Result<PathBuf, TreeError> {
+    let hash = entry
+        .hash
+        .as_slice()
+        .try_into()
+        .map_err(|_| TreeError::Path {
+            path: entry.path.clone(),
+            why: "it has no content",
+        })?;
+    Ok(store.path(hash))
+}
+
+fn make_folders(target: &Path, tree: &Tree) -> Result<(), TreeError> {
+    super::private_folder(target).map_err(at(target))?;
+    let mut made = HashSet::new();
+    for entry in &tree.entries {
+        for (at_slash, _) in entry.path.match_indices('/') {
+            let folder = &entry.path[..at_slash];
+            if made.insert(folder) {
+                let path = target.join(folder);
+                super::private_folder(&path).map_err(at(&path))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The read-only copy of one file in the tree that all runs of this code
+/// version share.
+fn share(shared: &Path, entry: &TreeEntry, from: &Path) -> Result<PathBuf, TreeError> {
+    let place = shared.join(&entry.path);
+    if place.symlink_metadata().is_ok() {
+        return Ok(place);
+    }
+    let folder = place.parent().unwrap_or(shared);
+    nero_model::paths::make_private(folder).map_err(at(folder))?;
+    let private = folder.join(format!(".{}", hex(&nero_model::ids::random::<8>())));
+    let mode = if entry.executable { 0o500 } else { 0o400 };
+    let made = store::copy(from, &private, mode)
+        .and_then(|_| fs::set_permissions(&private, fs::Permissions::from_mode(mode)))
+        .and_then(|()| fs::rename(&private, &place));
+    if made.is_err() {
+        // The private name is ours; a leftover takes space only.
+        let _ = fs::remove_file(&private);
+    }
+    made.map_err(at(&place))?;
+    Ok(place)
+}
+
+fn at(path: &Path) -> impl FnOnce(io::Error) -> TreeError {
+    let path = path.to_path_buf();
+    move |source| TreeError::Io { path, source }
+}

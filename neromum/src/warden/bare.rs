@@ -1,0 +1,319 @@
+//! The link to a launcher: frames over a Unix socket. One reading and one
+//! writing task per launcher, so that neither side's full buffer can hold up
+//! the other. The launcher of this build is started when nobody answers;
+//! launchers of older builds are only listened to and asked to leave.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use nero_journal::v1::{FromLauncher, LauncherHello, ToLauncher, from_launcher, to_launcher};
+use nero_model::{PROTOCOL_HIGHEST, PROTOCOL_LOWEST, ProcessId};
+use prost::Message as _;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::mpsc;
+
+use crate::config;
+
+/// Names one connection to a launcher; a later one to the same launcher has
+/// another number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LinkId(pub u64);
+
+/// What a launcher's link tells the agent.
+#[derive(Debug)]
+pub enum News {
+    /// It answers, and speaks our protocol.
+    Up {
+        /// The connection.
+        link: LinkId,
+        /// The launcher of this very build.
+        own: bool,
+        /// Takes frames for it. Not bounded: the agent sends at most a few
+        /// messages for each run that holds a slot.
+        orders: mpsc::UnboundedSender<Vec<u8>>,
+    },
+    /// Messages that came together.
+    Messages {
+        /// The connection.
+        link: LinkId,
+        /// In their order.
+        messages: Vec<FromLauncher>,
+    },
+    /// The connection ended, or could not be made.
+    Down {
+        /// The connection.
+        link: LinkId,
+        /// The launcher of this very build.
+        own: bool,
+        /// What happened.
+        why: String,
+    },
+}
+
+/// Where a launcher answers and how it is started.
+#[derive(Clone, Debug)]
+pub struct Launcher {
+    /// Its socket.
+    pub socket: PathBuf,
+    /// The program; none for a launcher that is only listened to.
+    pub program: Option<PathBuf>,
+    /// Its log.
+    pub log: PathBuf,
+    /// What this build is called.
+    pub build: String,
+}
+
+/// Largest frame that is read.
+const FRAME_BYTES_MAX: usize = nero_model::MESSAGE_BYTES_MAX;
+
+/// Connects to the launcher, starts it when nobody answers, and passes on what
+/// it says until the connection ends. `tell` delivers news to the agent.
+pub async fn serve<F, T>(launcher: Launcher, link: LinkId, tell: F)
+where
+    F: Fn(News) -> T,
+    T: Future<Output = ()>,
+{
+    let own = launcher.program.is_some();
+    let why = match open(&launcher).await {
+        Ok(stream) => talk(stream, &launcher, link, own, &tell).await,
+        Err(error) => error,
+    };
+    let why = why.to_string();
+    tell(News::Down { link, own, why }).await;
+}
+
+async fn open(launcher: &Launcher) -> Result<UnixStream, io::Error> {
+    let first = match connect(&launcher.socket).await {
+        Ok(stream) => return Ok(stream),
+        Err(error) => error,
+    };
+    let Some(program) = &launcher.program else {
+        return Err(first);
+    };
+    start(launcher, program)?;
+    let deadline = tokio::time::Instant::now() + config::LAUNCHER_PATIENCE;
+    // Nothing tells when a socket appears that would be cheaper than asking a
+    // few times; this happens once per launcher.
+    let mut pause = std::time::Duration::from_millis(1);
+    loop {
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(std::time::Duration::from_millis(50));
+        match connect(&launcher.socket).await {
+            Ok(stream) => return Ok(stream),
+            Err(error) if tokio::time::Instant::now() > deadline => return Err(error),
+            Err(_) => {}
+        }
+    }
+}
+
+async fn connect(socket: &Path) -> io::Result<UnixStream> {
+    let stream = UnixStream::connect(socket).await?;
+    if stream.peer_cred()?.uid() != rustix::process::geteuid().as_raw() {
+        return Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            "the launcher's socket belongs to another user",
+        ));
+    }
+    Ok(stream)
+}
+
+/// Starts the program so that it outlives us: own group, nothing inherited.
+fn start(launcher: &Launcher, program: &Path) -> io::Result<()> {
+    let mut command = tokio::process::Command::new(program);
+    command
+        .arg("launcher")
+        .arg("--socket")
+        .arg(&launcher.socket)
+        .arg("--log")
+        .arg(&launcher.log)
+        .env_clear()
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .kill_on_drop(false);
+    for name in [
+        "PATH",
+        "HOME",
+        "USER",
+        "LANG",
+        "TZ",
+        "TMPDIR",
+        "XDG_RUNTIME_DIR",
+    ] {
+        if let Some(value) = std::env::var_os(name) {
+            command.env(name, value);
+        }
+    }
+    let mut child = command
+        .spawn()
+        .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", program.display())))?;
+    tracing::info!(pid = child.id(), "launcher started");
+    // Asks for its status when it ends, so that no zombie stays.
+    tokio::spawn(async move {
+        let ended = child.wait().await;
+        tracing::info!(?ended, "launcher ended");
+    });
+    Ok(())
+}
+
+async fn talk<F, T>(
+    stream: UnixStream,
+    launcher: &Launcher,
+    link: LinkId,
+    own: bool,
+    tell: &F,
+) -> io::Error
+where
+    F: Fn(News) -> T,
+    T: Future<Output = ()>,
+{
+    let (mut reader, writer) = stream.into_split();
+    let (orders, queue) = mpsc::unbounded_channel();
+    if let Err(error) = say_hello(&launcher.build, &orders) {
+        return error;
+    }
+    let writing = tokio::spawn(write(writer, queue));
+    let mut frames = Frames::default();
+    let why = match read_hello(&mut reader, &mut frames).await {
+        Ok(()) => {
+            tell(News::Up { link, own, orders }).await;
+            read(&mut reader, &mut frames, link, tell).await
+        }
+        Err(error) => error,
+    };
+    // The agent drops its end of the orders when it hears `Down`.
+    writing.abort();
+    why
+}
+
+fn say_hello(build: &str, orders: &mpsc::UnboundedSender<Vec<u8>>) -> io::Result<()> {
+    let hello = LauncherHello {
+        build: build.to_owned(),
+        protocol_lowest: PROTOCOL_LOWEST,
+        protocol_highest: PROTOCOL_HIGHEST,
+        process: Some(ProcessId::own()?.into()),
+    };
+    let mut frame = Vec::new();
+    encode(&mut frame, to_launcher::Message::Hello(hello));
+    orders
+        .send(frame)
+        .map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))
+}
+
+async fn read_hello(reader: &mut OwnedReadHalf, frames: &mut Frames) -> io::Result<()> {
+    let first = async {
+        loop {
+            if let Some(message) = frames.next()? {
+                return Ok::<_, io::Error>(message);
+            }
+            frames.fill(reader).await?;
+        }
+    };
+    let first = tokio::time::timeout(config::LAUNCHER_PATIENCE, first)
+        .await
+        .map_err(|_| io::Error::new(io::ErrorKind::TimedOut, "the launcher says nothing"))??;
+    match first.message {
+        Some(from_launcher::Message::Hello(hello))
+            if hello.protocol_lowest <= PROTOCOL_HIGHEST
+                && hello.protocol_highest >= PROTOCOL_LOWEST =>
+        {
+            Ok(())
+        }
+        Some(from_launcher::Message::Hello(hello)) => Err(invalid(&format!(
+            "the launcher {} speaks another protocol",
+            hello.build
+        ))),
+        _ => Err(invalid("the launcher did not say hello first")),
+    }
+}
+
+async fn read<F, T>(
+    reader: &mut OwnedReadHalf,
+    frames: &mut Frames,
+    link: LinkId,
+    tell: &F,
+) -> io::Error
+where
+    F: Fn(News) -> T,
+    T: Future<Output = ()>,
+{
+    loop {
+        let mut messages = Vec::new();
+        loop {
+            match frames.next() {
+                Ok(Some(message)) => messages.push(message),
+                Ok(None) => break,
+                Err(error) => return error,
+            }
+        }
+        if !messages.is_empty() {
+            tell(News::Messages { link, messages }).await;
+        }
+        if let Err(error) = frames.fill(reader).await {
+            return error;
+        }
+    }
+}
+
+async fn write(mut writer: OwnedWriteHalf, mut queue: mpsc::UnboundedReceiver<Vec<u8>>) {
+    while let Some(bytes) = queue.recv().await {
+        // A broken connection is noticed by the reading task.
+        if writer.write_all(&bytes).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Appends one message as a frame.
+pub fn encode(out: &mut Vec<u8>, message: to_launcher::Message) {
+    let message = ToLauncher {
+        message: Some(message),
+    };
+    out.extend_from_slice(&(message.encoded_len() as u32).to_le_bytes());
+    message.encode(out).expect("a vector grows");
+}
+
+/// Bytes read and not yet taken as messages.
+#[derive(Debug, Default)]
+struct Frames {
+    bytes: bytes::BytesMut,
+}
+
+impl Frames {
+    async fn fill(&mut self, reader: &mut OwnedReadHalf) -> io::Result<()> {
+        self.bytes.reserve(16 * 1024);
+        match reader.read_buf(&mut self.bytes).await? {
+            0 => Err(io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                "the launcher closed the connection",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    fn next(&mut self) -> io::Result<Option<FromLauncher>> {
+        let Some(head) = self.bytes.first_chunk::<4>() else {
+            return Ok(None);
+        };
+        let length = u32::from_le_bytes(*head) as usize;
+        if length > FRAME_BYTES_MAX {
+            return Err(invalid("the launcher sent a frame that is too long"));
+        }
+        if self.bytes.len() < 4 + length {
+            return Ok(None);
+        }
+        let frame = self.bytes.split_to(4 + length);
+        FromLauncher::decode(&frame[4..])
+            .map(Some)
+            .map_err(|_| invalid("the launcher sent a frame that is no message"))
+    }
+}
+
+fn invalid(why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why)
+}

@@ -1,0 +1,4 @@
+//! What starts jobs on a node. Beside the bare node's launcher, batch systems
+//! find their place here: each tells the agent news and takes its orders.
+
+pub mod bare;

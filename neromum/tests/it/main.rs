@@ -1,0 +1,4 @@
+//! neromum with real launchers, shims and watchers.
+
+mod rig;
+mod runs;

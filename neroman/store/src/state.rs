@@ -204,6 +204,17 @@ pub(crate) fn get_meta(db: &Db, key: &str) -> Result<Option<Vec<u8>>, StoreError
     })
 }
 
+/// The next number of a kind.
+pub(crate) fn counter(db: &Db, key: &str) -> Result<u64, StoreError> {
+    get_meta(db, key)?
+        .and_then(|bytes| Some(u64::from_le_bytes(bytes.try_into().ok()?)))
+        .ok_or_else(|| StoreError::DamagedRow {
+            path: db.path.clone(),
+            table: META.name,
+            row: key.to_owned(),
+        })
+}
+
 /// Writes a row of `meta`.
 pub(crate) fn put_meta(db: &Db, key: &str, value: &[u8]) -> Result<(), StoreError> {
     META.upsert(db, &[cell::text(key), cell::bytes(value)])

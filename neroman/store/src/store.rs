@@ -91,6 +91,7 @@ impl Store {
             });
         }
         write_mark(&mark)?;
+        pass_keys(&state, &series)?;
         let Found {
             migrated_from,
             check_owed,
@@ -352,6 +353,29 @@ fn make_series(home: &Home, deployment: DeploymentId) -> Result<bool, StoreError
         state::put_meta(db, meta::DEPLOYMENT, deployment.as_bytes())
     })?;
     Ok(true)
+}
+
+/// Moves the next run's key beyond those that `series.db` has metrics of: after
+/// an older copy of `state.db` was put in place, they belong to runs unknown now.
+fn pass_keys(state: &Db, series: &Db) -> Result<(), StoreError> {
+    let highest: i64 = series
+        .conn
+        .query_row(
+            "SELECT max(coalesce((SELECT max(run) FROM series), 0),
+                        coalesce((SELECT max(run) FROM segment), 0),
+                        coalesce((SELECT max(run) FROM sample), 0))",
+            [],
+            |row| row.get(0),
+        )
+        .map_err(|error| series.failed(error))?;
+    let next = state::counter(state, meta::NEXT_RUN)?;
+    let wanted = highest.cast_unsigned() + 1;
+    if next >= wanted {
+        return Ok(());
+    }
+    let open = state.begin(true)?;
+    state::put_meta(state, meta::NEXT_RUN, &wanted.to_le_bytes())?;
+    open.commit().map_err(|error| state.failed(error))
 }
 
 fn deployment(db: &Db) -> Result<DeploymentId, StoreError> {

@@ -48,13 +48,7 @@ impl Tx<'_> {
 
     /// Takes the next number of a kind, never given again.
     fn next(&self, key: &str) -> Result<u64, StoreError> {
-        let damaged = || StoreError::DamagedRow {
-            path: self.db.path.clone(),
-            table: "meta",
-            row: key.to_owned(),
-        };
-        let bytes = state::get_meta(self.db, key)?.ok_or_else(damaged)?;
-        let number = u64::from_le_bytes(bytes.try_into().map_err(|_| damaged())?);
+        let number = state::counter(self.db, key)?;
         state::put_meta(self.db, key, &(number + 1).to_le_bytes())?;
         Ok(number)
     }

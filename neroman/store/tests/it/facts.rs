@@ -196,3 +196,22 @@ fn seven_copies_are_kept_and_can_be_opened() {
     assert!(copy.opened().series_new);
     assert_eq!(read(&copy), read(&store));
 }
+
+#[test]
+fn an_older_copy_gives_no_run_the_metrics_of_another() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = home(folder.path());
+    let mut store = filled(&home, 1);
+    let copy = nero_store::backup(&home, 0).unwrap();
+    let lost = store
+        .write(Durability::Synced, |tx| one(tx, "lost"))
+        .unwrap();
+    store
+        .fold_series(&[crate::rig::fold(lost, at(0), at(9), 4)])
+        .unwrap();
+    drop(store);
+    std::fs::copy(copy, home.state_db()).unwrap();
+    let mut store = Store::open(&home).unwrap();
+    let next = store.write(Durability::Synced, |tx| one(tx, "next"));
+    assert_eq!(next.unwrap(), RunKey(lost.0 + 1));
+}

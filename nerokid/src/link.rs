@@ -78,7 +78,6 @@ impl Link {
     /// Waits until neromum has taken what was sent, at most `patience`. The
     /// sending end must be dropped before.
     pub async fn finish(mut self, patience: Duration) {
-        self.events.close();
         // Down means that neromum answered the end of the stream with its own.
         let down = async {
             while let Some(event) = self.events.recv().await {

@@ -3,7 +3,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -53,6 +53,19 @@ impl Process {
     }
 }
 
+impl Process {
+    /// The most memory that it ever had.
+    pub fn peak_rss_bytes(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.0.id())).unwrap();
+        let line = status
+            .lines()
+            .find(|line| line.starts_with("VmHWM:"))
+            .unwrap();
+        let kilobytes: u64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
+        kilobytes * 1024
+    }
+}
+
 impl Drop for Process {
     fn drop(&mut self) {
         self.kill();
@@ -66,6 +79,61 @@ pub fn idle() -> Process {
     Process(command.spawn().unwrap())
 }
 
+/// A process that makes a file when it gets SIGUSR1, and goes on.
+pub struct Doorbell {
+    pub process: Process,
+    pub rung: PathBuf,
+    _folder: tempfile::TempDir,
+}
+
+/// A doorbell that can be rung by now.
+pub fn doorbell() -> Doorbell {
+    let folder = tempfile::tempdir().unwrap();
+    let (ready, rung) = (folder.path().join("ready"), folder.path().join("rung"));
+    let mut command = Command::new("/bin/sh");
+    command
+        .args([
+            "-c",
+            "trap ': > \"$2\"' USR1; : > \"$1\"; while read -r _; do :; done",
+            "sh",
+        ])
+        .args([&ready, &rung])
+        .env_clear()
+        .stdin(Stdio::piped());
+    let process = Process(command.spawn().unwrap());
+    until("a doorbell", || {
+        ready
+            .exists()
+            .then_some(())
+            .ok_or_else(|| "none".to_owned())
+    });
+    Doorbell {
+        process,
+        rung,
+        _folder: folder,
+    }
+}
+
+/// The claim of a run whose job is started.
+fn claim(folder: &Path, token: &RunToken, shim: ProcessId, job: ProcessId) -> Segment {
+    let path = folder.join("claim");
+    let mut claim = Segment::create(&path, Writer::Shim, token.as_bytes(), 1).unwrap();
+    let claimed = v1::Claimed {
+        shim: Some(shim.into()),
+        launcher: None,
+        time_limit_ms: 0,
+    };
+    let clocks = Clocks::now();
+    claim.append(RecordKind::Claimed, clocks, &claimed).unwrap();
+    let started = v1::JobStarted {
+        job: Some(job.into()),
+    };
+    claim
+        .append(RecordKind::JobStarted, clocks, &started)
+        .unwrap();
+    claim
+}
+
 /// A run that is live as long as its shim is.
 pub struct Rig {
     pub folder: tempfile::TempDir,
@@ -74,7 +142,6 @@ pub struct Rig {
     pub job: Process,
     pub claim: Segment,
     pub stdout: File,
-    pub stderr: File,
 }
 
 impl Rig {
@@ -105,24 +172,10 @@ impl Rig {
                 .open(inc.join(name))
                 .unwrap()
         };
-        let (stdout, stderr) = (open("stdout.log"), open("stderr.log"));
-        let mut claim =
-            Segment::create(&inc.join("claim"), Writer::Shim, token.as_bytes(), 1).unwrap();
+        let stdout = open("stdout.log");
+        open("stderr.log");
         let shim = idle();
-        let claimed = v1::Claimed {
-            shim: Some(shim.id().into()),
-            launcher: None,
-            time_limit_ms: 0,
-        };
-        claim
-            .append(RecordKind::Claimed, Clocks::now(), &claimed)
-            .unwrap();
-        let started = v1::JobStarted {
-            job: Some(job.id().into()),
-        };
-        claim
-            .append(RecordKind::JobStarted, Clocks::now(), &started)
-            .unwrap();
+        let claim = claim(&inc, &token, shim.id(), job.id());
         Self {
             folder,
             spec,
@@ -130,8 +183,19 @@ impl Rig {
             job,
             claim,
             stdout,
-            stderr,
         }
+    }
+
+    /// Writes the claim again, for another shim.
+    pub fn claim_anew(&mut self) {
+        fs::remove_file(self.inc().join("claim")).unwrap();
+        let token = RunToken::from_slice(&self.spec.token).unwrap();
+        self.claim = claim(&self.inc(), &token, self.shim.id(), self.job.id());
+    }
+
+    /// A name in `control/`.
+    pub fn control(&self, name: &str) -> PathBuf {
+        self.folder.path().join("control").join(name)
     }
 
     pub fn inc(&self) -> PathBuf {
@@ -156,6 +220,23 @@ impl Rig {
             .append(RecordKind::TreeGone, clocks, &gone)
             .unwrap();
         self.shim.kill();
+    }
+
+    /// A watcher that another program starts.
+    pub fn watcher_by(&self, words: &[&str]) -> Process {
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).arg(env!("CARGO_BIN_EXE_nerokid"));
+        command.arg("watch").arg(self.folder.path()).arg("1");
+        Process(command.env_clear().spawn().unwrap())
+    }
+
+    /// Bytes of the watchers' segments.
+    pub fn segment_bytes(&self) -> u64 {
+        let paths = segments::list(&self.inc(), "watch-").unwrap();
+        paths
+            .iter()
+            .map(|path| fs::metadata(path).unwrap().len())
+            .sum()
     }
 
     /// A watcher, with an empty environment.

@@ -1,9 +1,41 @@
-//! A live run is followed to its end.
+//! A live run is followed, whatever happens to the watcher or the files.
 
-use nero_journal::v1::{RecordKind, WatchEnded, WatchStarted};
-use nero_wire::v1::RunSpec;
+use std::fs;
+use std::process::{Command, Stdio};
 
-use crate::rig::Rig;
+use nero_journal::frame::{self, FrameKind};
+use nero_journal::v1::{
+    LogTruncated, Notice, RecordKind, RuleFired, RulesApplied, RulesRefused, Sample, StopCause,
+    WatchEnded, WatchStarted,
+};
+use nero_wire::v1::{Cancel, Monitor, Rule, RuleSet, RunSpec};
+
+use crate::rig::{Process, Rig, doorbell, until};
+
+fn with_rule(action: &str, text: &str) -> RunSpec {
+    RunSpec {
+        rules: Some(set(1, action, text)),
+        monitor: Some(Monitor {
+            interval_ms: 100,
+            grace_ms: 3000,
+            ..Monitor::default()
+        }),
+        ..RunSpec::default()
+    }
+}
+
+fn set(version: u64, action: &str, text: &str) -> RuleSet {
+    RuleSet {
+        version,
+        rules: vec![Rule {
+            id: 7,
+            action: action.to_owned(),
+            text: text.to_owned(),
+            author: "ada".to_owned(),
+            ..Rule::default()
+        }],
+    }
+}
 
 #[test]
 fn printed_numbers_become_points_and_the_end_is_told() {
@@ -29,8 +61,302 @@ fn printed_numbers_become_points_and_the_end_is_told() {
     assert!(!environment.host.is_empty() && !environment.kernel.is_empty());
     let ended = rig.all::<WatchEnded>(RecordKind::WatchEnded);
     assert!(ended[0].complete);
-    let size = std::fs::metadata(rig.inc().join("stdout.log"))
-        .unwrap()
-        .len();
+    let size = fs::metadata(rig.inc().join("stdout.log")).unwrap().len();
     assert_eq!(ended[0].read_to[0].offset, size);
+}
+
+#[test]
+fn every_point_is_there_once_though_watchers_are_killed_all_the_time() {
+    const LINES: usize = 40_000;
+    let mut rig = Rig::new(RunSpec::default());
+    let log = |name: &str| {
+        let mut options = fs::OpenOptions::new();
+        options.append(true).open(rig.inc().join(name)).unwrap()
+    };
+    let script = format!(
+        "i=0; while [ $i -lt {LINES} ]; do i=$((i+1)); echo \"epoch $i: n=$i\"; echo \"m $i\" >&2; done"
+    );
+    let job = Command::new("/bin/sh")
+        .args(["-c", &script])
+        .env_clear()
+        .stdin(Stdio::null())
+        .stdout(log("stdout.log"))
+        .stderr(log("stderr.log"))
+        .spawn();
+    let mut job = Process(job.unwrap());
+    let mut kills = 0;
+    let mut seen = 0;
+    while job.0.try_wait().unwrap().is_none() || kills < 8 {
+        let mut watcher = rig.watcher(None);
+        until("further points", || {
+            let points = rig.points().len();
+            let all = points == 3 * LINES;
+            let more = points > seen || all;
+            seen = points;
+            more.then_some(()).ok_or_else(|| format!("{seen} points"))
+        });
+        watcher.kill();
+        kills += 1;
+    }
+    let mut last = rig.watcher(None);
+    rig.end();
+    assert!(last.ended().success());
+    let points = rig.points();
+    for (name, first) in [("n", 1.0), ("epoch", 1.0), ("m", 1.0)] {
+        let values: Vec<(f64, f64, u32)> = points
+            .iter()
+            .filter(|(other, ..)| other == name)
+            .map(|(_, step, generation, value)| (*value, *step, *generation))
+            .collect();
+        let want: Vec<(f64, f64, u32)> = (0..LINES)
+            .map(|line| (line as f64 + first, line as f64 + 1.0, 0))
+            .collect();
+        assert!(
+            values == want,
+            "{name}: {} of {LINES}, {kills} kills",
+            values.len()
+        );
+    }
+}
+
+#[test]
+fn a_second_watcher_leaves_quietly() {
+    let mut rig = Rig::new(RunSpec::default());
+    rig.print("loss=1\n");
+    let _first = rig.watcher(None);
+    rig.points_are(1);
+    assert!(rig.watcher(None).ended().success());
+    assert_eq!(rig.records().len(), 1);
+}
+
+#[test]
+fn a_watcher_of_a_finished_run_has_nothing_to_do() {
+    let mut rig = Rig::new(RunSpec::default());
+    let mut watcher = rig.watcher(None);
+    rig.end();
+    assert!(watcher.ended().success());
+    assert!(rig.watcher(None).ended().success());
+    assert_eq!(rig.records().len(), 1);
+}
+
+#[test]
+fn a_run_without_spec_is_an_error() {
+    let rig = Rig::new(RunSpec::default());
+    fs::write(rig.folder.path().join("spec"), b"rubbish").unwrap();
+    assert!(!rig.watcher(None).ended().success());
+}
+
+#[test]
+fn cut_and_replaced_logs_are_read_again() {
+    let mut rig = Rig::new(RunSpec::default());
+    rig.print("loss=1\n");
+    let mut watcher = rig.watcher(None);
+    rig.points_are(1);
+    rig.stdout.set_len(0).unwrap();
+    rig.wait_for::<LogTruncated>(RecordKind::LogTruncated, |one| one.part == 1);
+    rig.print("loss=2\n");
+    rig.points_are(2);
+    fs::rename(rig.inc().join("stdout.log"), rig.inc().join("away")).unwrap();
+    fs::write(rig.inc().join("stdout.log"), "loss=3\n").unwrap();
+    rig.wait_for::<LogTruncated>(RecordKind::LogTruncated, |one| one.part == 2);
+    rig.points_are(3);
+    fs::remove_file(rig.inc().join("stdout.log")).unwrap();
+    rig.wait_for::<Notice>(RecordKind::Notice, |one| one.text.contains("was deleted"));
+    rig.end();
+    assert!(watcher.ended().success());
+    let ended = rig.all::<WatchEnded>(RecordKind::WatchEnded);
+    assert_eq!(ended[0].read_to[0].part, 2);
+}
+
+#[test]
+fn a_rule_that_holds_is_recorded_wished_and_rung_once() {
+    let mut rig = Rig::new(with_rule("abort", "loss > 5"));
+    let bell = doorbell();
+    rig.shim = bell.process;
+    rig.claim_anew();
+    let mut watcher = rig.watcher(None);
+    rig.print("loss=1\n");
+    rig.points_are(1);
+    assert!(!rig.control("cancel.1").exists());
+    rig.print("loss=7.31\nloss=1\n");
+    until("a wish", || {
+        let path = rig.control("cancel.1");
+        path.exists().then_some(()).ok_or_else(|| "none".to_owned())
+    });
+    let wish: Cancel = frame::read(FrameKind::Cancel, &rig.control("cancel.1")).unwrap();
+    assert_eq!(wish.cause, StopCause::Rule as u32);
+    assert_eq!(
+        (wish.rule, wish.author.as_str(), wish.grace_ms),
+        (7, "ada", 3000)
+    );
+    assert_eq!(wish.token, rig.spec.token);
+    until("the bell", || {
+        bell.rung
+            .exists()
+            .then_some(())
+            .ok_or_else(|| "silence".to_owned())
+    });
+    let fired = rig.all::<RuleFired>(RecordKind::RuleFired);
+    assert_eq!((fired.len(), fired[0].values.as_str()), (1, "loss = 7.31"));
+    watcher.kill();
+
+    // Another watcher neither fires nor wishes again.
+    let mut watcher = rig.watcher(None);
+    rig.print("loss=9\n");
+    rig.points_are(4);
+    rig.end();
+    assert!(watcher.ended().success());
+    assert_eq!(rig.all::<RuleFired>(RecordKind::RuleFired).len(), 1);
+    assert!(!rig.control("cancel.2").exists());
+}
+
+#[test]
+fn a_watcher_killed_between_record_and_wish_is_made_good() {
+    let mut rig = Rig::new(with_rule("abort", "loss > 5"));
+    rig.print("loss=7\n");
+    let mut watcher = rig.watcher(None);
+    rig.wait_for::<RuleFired>(RecordKind::RuleFired, |_| true);
+    until("a wish", || {
+        let gone = fs::remove_file(rig.control("cancel.1"));
+        gone.map_err(|error| error.to_string())
+    });
+    watcher.kill();
+    let mut watcher = rig.watcher(None);
+    until("the wish again", || {
+        let path = rig.control("cancel.1");
+        path.exists().then_some(()).ok_or_else(|| "none".to_owned())
+    });
+    rig.end();
+    assert!(watcher.ended().success());
+    assert_eq!(rig.all::<RuleFired>(RecordKind::RuleFired).len(), 1);
+}
+
+#[test]
+fn a_wish_of_somebody_else_does_not_stand_in_the_way() {
+    let mut rig = Rig::new(with_rule("abort", "loss > 5"));
+    frame::create(
+        FrameKind::Cancel,
+        &rig.control("cancel.1"),
+        &Cancel::default(),
+    )
+    .unwrap();
+    let _watcher = rig.watcher(None);
+    rig.print("loss=7\n");
+    until("a second wish", || {
+        let path = rig.control("cancel.2");
+        path.exists().then_some(()).ok_or_else(|| "none".to_owned())
+    });
+}
+
+#[test]
+fn time_alone_makes_a_rule_hold() {
+    let mut rig = Rig::new(with_rule("notify", "runtime > 0.5s"));
+    let _watcher = rig.watcher(None);
+    let fired = rig.wait_for::<RuleFired>(RecordKind::RuleFired, |_| true);
+    assert!(
+        fired.values.starts_with("runtime = 0.5"),
+        "{}",
+        fired.values
+    );
+    rig.end();
+}
+
+#[test]
+fn a_newer_rule_set_replaces_the_older_and_a_bad_one_does_not() {
+    let mut rig = Rig::new(with_rule("warn", "loss > 100"));
+    let mut watcher = rig.watcher(None);
+    rig.wait_for::<RulesApplied>(RecordKind::RulesApplied, |one| one.version == 1);
+    let newer = set(2, "warn", "loss > 5");
+    frame::create(FrameKind::Rules, &rig.control("rules.2"), &newer).unwrap();
+    rig.wait_for::<RulesApplied>(RecordKind::RulesApplied, |one| one.version == 2);
+    let bad = set(3, "warn", "loss > > 5");
+    frame::create(FrameKind::Rules, &rig.control("rules.3"), &bad).unwrap();
+    let refused = rig.wait_for::<RulesRefused>(RecordKind::RulesRefused, |one| one.version == 3);
+    assert!(refused.why.contains("loss > > 5"), "{}", refused.why);
+    rig.print("loss=7\n");
+    let fired = rig.wait_for::<RuleFired>(RecordKind::RuleFired, |_| true);
+    assert_eq!((fired.version, fired.rule), (2, 7));
+    watcher.kill();
+
+    // The next watcher stands by the second set and says nothing twice.
+    let mut watcher = rig.watcher(None);
+    rig.print("loss=8\n");
+    rig.points_are(2);
+    rig.end();
+    assert!(watcher.ended().success());
+    assert_eq!(rig.all::<RulesApplied>(RecordKind::RulesApplied).len(), 2);
+    assert_eq!(rig.all::<RulesRefused>(RecordKind::RulesRefused).len(), 1);
+    assert_eq!(rig.all::<RuleFired>(RecordKind::RuleFired).len(), 1);
+}
+
+#[test]
+fn the_tree_is_sampled() {
+    let busy = Command::new("/bin/sh")
+        .args(["-c", "while :; do :; done"])
+        .env_clear()
+        .spawn();
+    let mut rig = Rig::with_job(with_rule("warn", "cpu > 1000"), Process(busy.unwrap()));
+    rig.print("hello\n");
+    let mut watcher = rig.watcher(None);
+    let sample = rig.wait_for::<Sample>(RecordKind::Sample, |one| one.cpu_ms >= 100);
+    assert_eq!((sample.processes, sample.threads), (1, 1));
+    assert!(sample.rss_bytes > 100_000 && sample.peak_rss_bytes >= sample.rss_bytes);
+    assert_eq!(sample.stdout_bytes, 6);
+    rig.wait_for::<Sample>(RecordKind::Sample, |one| one.cpu_cores > 0.0);
+    rig.end();
+    assert!(watcher.ended().success());
+}
+
+#[test]
+fn a_full_disk_delays_and_loses_nothing() {
+    const LINES: usize = 2000;
+    let mut rig = Rig::new(RunSpec::default());
+    // Too large a file is refused like a full disk; the limit can be lifted.
+    let mut watcher = rig.watcher_by(&[
+        "/bin/sh",
+        "-c",
+        "trap '' XFSZ; ulimit -S -f 4; exec \"$@\"",
+        "sh",
+    ]);
+    let text: String = (1..=LINES).map(|line| format!("loss={line}\n")).collect();
+    rig.print(&text);
+    let pid = rustix::process::Pid::from_raw(watcher.0.id() as i32);
+    until("a full segment", || {
+        let size = rig.segment_bytes();
+        if size > 1000 {
+            Ok(())
+        } else {
+            Err(format!("{size} bytes"))
+        }
+    });
+    rig.print("loss=0\n");
+    assert!(rig.points().len() < LINES);
+    let free = rustix::process::Rlimit {
+        current: None,
+        maximum: None,
+    };
+    rustix::process::prlimit(pid, rustix::process::Resource::Fsize, free).unwrap();
+    rig.points_are(LINES + 1);
+    rig.end();
+    assert!(watcher.ended().success());
+    let values: Vec<f64> = rig.points().iter().map(|point| point.3).collect();
+    let want: Vec<f64> = (1..=LINES).map(|line| line as f64).chain([0.0]).collect();
+    assert_eq!(values, want);
+}
+
+#[test]
+fn an_endless_line_takes_little_memory() {
+    const MEGABYTES: usize = 64;
+    let mut rig = Rig::new(RunSpec::default());
+    let mut watcher = rig.watcher(None);
+    let block = "x".repeat(1024 * 1024);
+    for _ in 0..MEGABYTES {
+        rig.print(&block);
+    }
+    rig.print("\nloss=1\n");
+    rig.points_are(1);
+    let peak = watcher.peak_rss_bytes();
+    assert!(peak < 48 * 1024 * 1024, "{peak} bytes at most");
+    rig.end();
+    assert!(watcher.ended().success());
 }

@@ -1,0 +1,326 @@
+//! Rules: when they hold, how often they fire, what their names mean.
+
+use nero_journal::v1::{JobExited, Sample};
+use nerokid::core::facts::{Facts, Moment, Param, Sight};
+use nerokid::core::record::Record;
+use nerokid::core::rules::{Given, Rules};
+use nerokid::core::series::AllSeries;
+
+struct Bench {
+    rules: Rules,
+    facts: Facts,
+    series: AllSeries,
+    now: Moment,
+    out: Vec<Record>,
+}
+
+impl Bench {
+    fn new(rules: &[(&str, &str)]) -> Self {
+        let mut bench = Self {
+            rules: Rules::default(),
+            facts: Facts {
+                id: 144,
+                name: "fit".to_owned(),
+                node: "box".to_owned(),
+                params: vec![
+                    Param::new("lr", "0.10", "0.1"),
+                    Param::new("opt", "adam", "\"adam\""),
+                    Param::new("Big Model", "yes", "true"),
+                ],
+                params_text: "--lr 0.10".to_owned(),
+                started: Some(Moment {
+                    mono_ms: 1000,
+                    wall_ms: 1_700_000_000_000,
+                }),
+                ..Facts::default()
+            },
+            series: AllSeries::default(),
+            now: Moment {
+                mono_ms: 1000,
+                wall_ms: 1_700_000_000_000,
+            },
+            out: Vec::new(),
+        };
+        bench.apply(1, rules).unwrap();
+        bench
+    }
+
+    fn apply(&mut self, version: u64, rules: &[(&str, &str)]) -> Result<(), String> {
+        let given = rules.iter().zip(1..).map(|((action, text), id)| Given {
+            id,
+            action: (*action).to_owned(),
+            text: (*text).to_owned(),
+            author: "ada".to_owned(),
+            repeat_ms: 0,
+        });
+        let sight = Sight {
+            facts: &self.facts,
+            series: &self.series,
+            now: self.now,
+        };
+        self.rules
+            .apply(version, given.collect(), &sight, &mut self.out)
+            .map_err(|error| error.to_string())
+    }
+
+    fn later(&mut self, ms: u64) {
+        self.now = self.now.later(ms);
+    }
+
+    /// A point arrives; what fired.
+    fn point(&mut self, name: &str, value: f64) -> Vec<String> {
+        let series = self.series.of(name).unwrap();
+        self.series.add(series, None, value, 0);
+        let sight = Sight {
+            facts: &self.facts,
+            series: &self.series,
+            now: self.now,
+        };
+        self.rules.touched(&[series], &sight, &mut self.out);
+        self.fired()
+    }
+
+    /// Everything is evaluated; what fired.
+    fn all(&mut self) -> Vec<String> {
+        let sight = Sight {
+            facts: &self.facts,
+            series: &self.series,
+            now: self.now,
+        };
+        self.rules.all(&sight, &mut self.out);
+        self.fired()
+    }
+
+    fn fired(&mut self) -> Vec<String> {
+        let fired = self.out.iter().filter_map(|record| match record {
+            Record::RuleFired(fired) => Some(format!(
+                "{} {} {}: {}",
+                fired.rule, fired.action, fired.times, fired.values
+            )),
+            _ => None,
+        });
+        let fired = fired.collect();
+        self.out
+            .retain(|record| !matches!(record, Record::RuleFired(_)));
+        fired
+    }
+
+    fn due_in(&self, horizon_ms: u64) -> Option<u64> {
+        let sight = Sight {
+            facts: &self.facts,
+            series: &self.series,
+            now: self.now,
+        };
+        let due = self.rules.due_ms(&sight, horizon_ms);
+        due.map(|due| due - self.now.mono_ms)
+    }
+}
+
+#[test]
+fn an_abort_fires_once_with_its_values() {
+    let mut bench = Bench::new(&[("abort", "loss > 5")]);
+    assert_eq!(bench.all(), [""; 0]);
+    assert_eq!(bench.point("loss", 1.0), [""; 0]);
+    assert_eq!(bench.point("loss", 7.31), ["1 abort 1: loss = 7.31"]);
+    let aborts = bench.rules.take_aborts();
+    assert_eq!(
+        (aborts.len(), aborts[0].rule, aborts[0].author.as_str()),
+        (1, 1, "ada")
+    );
+    assert_eq!(bench.point("loss", 9.0), [""; 0]);
+    bench.later(3_600_000);
+    assert_eq!(bench.all(), [""; 0]);
+    assert!(bench.rules.take_aborts().is_empty());
+}
+
+#[test]
+fn a_spike_between_two_looks_is_seen() {
+    let mut bench = Bench::new(&[("warn", "loss > 5")]);
+    assert_eq!(bench.point("loss", 7.0).len(), 1);
+    assert_eq!(bench.point("loss", 1.0).len(), 0);
+}
+
+#[test]
+fn warnings_come_again_after_their_pause_while_they_hold() {
+    let mut bench = Bench::new(&[("warn", "loss > 5")]);
+    assert_eq!(bench.point("loss", 7.0).len(), 1);
+    bench.later(599_999);
+    assert_eq!(bench.all().len(), 0);
+    bench.later(1);
+    assert_eq!(bench.all(), ["1 warn 2: loss = 7"]);
+    bench.point("loss", 1.0);
+    bench.later(3_600_000);
+    assert_eq!(bench.all().len(), 0);
+}
+
+#[test]
+fn nan_and_missing_fire_nothing_but_can_be_asked_for() {
+    let mut bench = Bench::new(&[("abort", "loss > 5"), ("warn", "loss != loss")]);
+    assert_eq!(bench.point("loss", f64::NAN), ["2 warn 1: loss = NaN"]);
+}
+
+#[test]
+fn facts_and_parameters_can_be_asked_for() {
+    let mut bench = Bench::new(&[
+        ("warn", "id == 144 && node == 'box'"),
+        ("warn", "lr == 0.1 && opt == 'adam' && state == running"),
+        ("warn", "bigmodel"),
+        ("warn", "params = *lr*"),
+        ("warn", "exit == 3"),
+        ("warn", "mem > 1G || cpu > 1"),
+    ]);
+    assert_eq!(bench.all().len(), 4);
+    bench.facts.exited = Some(JobExited {
+        code: 3,
+        ..JobExited::default()
+    });
+    assert_eq!(bench.all(), ["5 warn 1: exit = 3"]);
+    bench.facts.sample = Some(Sample {
+        rss_bytes: 2 << 30,
+        ..Sample::default()
+    });
+    assert_eq!(bench.all(), ["6 warn 1: mem = 2G, cpu = 0"]);
+}
+
+#[test]
+fn time_alone_is_foreseen() {
+    let mut bench = Bench::new(&[("abort", "runtime > 7s && lr < 1")]);
+    assert_eq!(bench.due_in(5_000), None);
+    assert_eq!(bench.due_in(10_000), Some(7_001));
+    bench.later(7_000);
+    assert_eq!(bench.all().len(), 0);
+    bench.later(1);
+    assert_eq!(bench.all(), ["1 abort 1: runtime = 7.001s, lr = 0.10"]);
+    assert_eq!(bench.due_in(10_000), None);
+}
+
+#[test]
+fn silence_counts_from_the_last_output() {
+    let mut bench = Bench::new(&[("notify", "silent > 20m")]);
+    bench.facts.output_ms = 61_000;
+    bench.later(1_000_000);
+    assert_eq!(bench.due_in(10_000), None);
+    bench.later(259_000);
+    assert_eq!(bench.due_in(10_000), Some(1_001));
+}
+
+#[test]
+fn a_loose_name_is_bound_once_and_a_second_fit_makes_it_unknown() {
+    let mut bench = Bench::new(&[("warn", "errorrate > 0.4")]);
+    assert_eq!(bench.point("error_rate", 0.1).len(), 0);
+    let Some(Record::RuleBound(bound)) = bench.out.first() else {
+        panic!("not recorded: {:?}", bench.out);
+    };
+    assert_eq!(
+        (
+            bound.written.as_str(),
+            bound.exact.as_str(),
+            bound.kind.as_str()
+        ),
+        ("errorrate", "error_rate", "metric")
+    );
+    assert_eq!(bench.point("error_rate", 0.5).len(), 1);
+    bench.out.clear();
+    bench.later(3_600_000);
+    assert_eq!(bench.point("Error rate", 0.9).len(), 0);
+    assert_eq!(bench.point("error_rate", 0.9).len(), 0);
+    let told: Vec<&Record> = bench.out.iter().collect();
+    assert!(matches!(told[0], Record::Notice(_)), "{told:?}");
+    let Record::RuleBound(bound) = told[1] else {
+        panic!("{told:?}");
+    };
+    assert_eq!(bound.also, ["metric Error rate"]);
+}
+
+#[test]
+fn a_set_that_cannot_stand_leaves_the_old_one() {
+    let mut bench = Bench::new(&[("warn", "loss > 5")]);
+    for (action, text, why) in [
+        ("warn", "loss >", "rule 1 `loss >`"),
+        ("explode", "loss > 5", "no action `explode`"),
+        ("warn", "loss > 5 for 10m", "rule 1"),
+        ("warn", "param.nope > 5", "rule 1"),
+    ] {
+        let error = bench.apply(2, &[(action, text)]).unwrap_err();
+        assert!(error.contains(why), "{error}");
+    }
+    assert_eq!(bench.rules.version(), 1);
+    assert_eq!(bench.point("loss", 7.0).len(), 1);
+}
+
+#[test]
+fn a_new_set_keeps_what_was_fired_and_bound() {
+    let mut bench = Bench::new(&[("abort", "errorrate > 0.4")]);
+    bench.point("error_rate", 0.5);
+    bench.rules.take_aborts();
+    bench.out.clear();
+    bench
+        .apply(
+            2,
+            &[("abort", "errorrate > 0.3"), ("abort", "error_rate > 0.2")],
+        )
+        .unwrap();
+    assert_eq!(
+        bench.point("error_rate", 0.6).len(),
+        0,
+        "a run is aborted once"
+    );
+    let bound = bench
+        .out
+        .iter()
+        .filter(|record| matches!(record, Record::RuleBound(_)));
+    assert_eq!(bound.count(), 1, "only the new rule's name is news");
+}
+
+#[test]
+fn when_the_run_is_over_nothing_is_aborted() {
+    let mut bench = Bench::new(&[("abort", "loss > 5"), ("notify", "loss > 5")]);
+    bench.rules.run_is_over();
+    assert_eq!(bench.point("loss", 7.0), ["2 notify 1: loss = 7"]);
+    assert!(bench.rules.take_aborts().is_empty());
+}
+
+#[test]
+fn what_an_earlier_watcher_recorded_counts() {
+    let mut first = Bench::new(&[("abort", "loss > 5"), ("warn", "loss > 5")]);
+    let series = first.series.of("loss").unwrap();
+    first.series.add(series, None, 7.0, 0);
+    let sight = Sight {
+        facts: &first.facts,
+        series: &first.series,
+        now: first.now,
+    };
+    first.rules.all(&sight, &mut first.out);
+
+    let mut history = nerokid::core::history::History::default();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("watch-1.seg");
+    let writer = nero_journal::Writer::Watcher;
+    let mut segment = nero_journal::Segment::create(&path, writer, &[7; 16], 1).unwrap();
+    for record in &first.out {
+        let clocks = nero_journal::Clocks {
+            wall_ns: 0,
+            mono_ns: first.now.mono_ms * 1_000_000,
+        };
+        record.append(&mut segment, clocks).unwrap();
+    }
+    history.begin_segment(false);
+    nerokid::segments::for_each(&path, |record| history.fold(record)).unwrap();
+
+    let mut second = Bench::new(&[]);
+    second.rules = Rules::new(history.bound, history.fired);
+    second
+        .apply(1, &[("abort", "loss > 5"), ("warn", "loss > 5")])
+        .unwrap();
+    assert_eq!(second.point("loss", 8.0).len(), 0);
+    let inherited = second.rules.inherited_aborts();
+    assert_eq!((inherited.len(), inherited[0].rule), (1, 1));
+    assert_eq!(inherited[0].author, "ada");
+    second.later(600_000);
+    assert_eq!(second.all(), ["2 warn 2: loss = 8"]);
+    let news = second
+        .out
+        .iter()
+        .any(|record| matches!(record, Record::RuleBound(_)));
+    assert!(!news, "the binding is recorded already");
+}

@@ -3,6 +3,9 @@
 //! Read by the shim, or by the launcher that took over. Files there are
 //! complete or absent, so there is nothing to wait for. Nothing is allocated.
 
+use std::ffi::CStr;
+use std::os::fd::OwnedFd;
+
 use nero_journal::frame::{self, FrameKind};
 use rustix::fd::BorrowedFd;
 use rustix::fs::{Mode, OFlags, openat};
@@ -30,12 +33,21 @@ const BYTES_MAX: usize = 4096;
 /// not there. A damaged file is a wish whose particulars are unknown: somebody
 /// wished an end, and nothing else is ever put under this name.
 pub fn wish(incarnation: BorrowedFd<'_>, number: u32) -> Option<Wish> {
-    let path = StackPath::new(format_args!("../control/cancel.{number}"));
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    let file = openat(incarnation, path.as_c_str(), flags, Mode::empty()).ok()?;
+    let open = |path: &CStr| openat(incarnation, path, flags, Mode::empty()).ok();
+    // The first is looked for by every shim, and is hardly ever there.
+    let file = match number {
+        1 => open(c"../control/cancel.1"),
+        _ => open(StackPath::new(format_args!("../control/cancel.{number}")).as_c_str()),
+    };
+    Some(read(&file?, number))
+}
+
+#[inline(never)]
+fn read(file: &OwnedFd, number: u32) -> Wish {
     let mut bytes = [0; BYTES_MAX];
     let mut length = 0;
-    while let Ok(more @ 1..) = rustix::io::read(&file, &mut bytes[length..]) {
+    while let Ok(more @ 1..) = rustix::io::read(file, &mut bytes[length..]) {
         length += more;
     }
     let cancel = frame::decode::<Cancel>(FrameKind::Cancel, &bytes[..length]).unwrap_or(Cancel {
@@ -44,11 +56,11 @@ pub fn wish(incarnation: BorrowedFd<'_>, number: u32) -> Option<Wish> {
         signal: 0,
         rule: 0,
     });
-    Some(Wish {
+    Wish {
         number,
         cause: i32::try_from(cancel.cause).unwrap_or(0),
         grace_ms: cancel.grace_ms,
         signal: cancel.signal,
         rule: cancel.rule,
-    })
+    }
 }

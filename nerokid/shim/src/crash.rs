@@ -1,14 +1,15 @@
 //! Points at which a test can have a process killed, exactly there.
 //!
-//! `NERO_CRASH_AT=<point>` in the launcher's environment holds for its first
-//! launch; `<point>+launcher` kills the launcher first. A build without debug
-//! assertions knows nothing of this.
+//! `NERO_CRASH_AT=<point>[,<victim>…]` in the launcher's environment holds for
+//! its first launch. Victims, one after the other: `parent`, `self` (the one
+//! that reaches the point, also when none is named), `stop` (it stands still).
+//! A build without debug assertions knows nothing of this.
 
 /// Where to die; nowhere in a release build.
 #[derive(Clone, Debug, Default)]
 pub struct CrashAt {
     #[cfg(debug_assertions)]
-    point: Option<(String, bool)>,
+    plan: Option<String>,
 }
 
 impl CrashAt {
@@ -16,10 +17,7 @@ impl CrashAt {
     pub fn from_environment() -> Self {
         Self {
             #[cfg(debug_assertions)]
-            point: std::env::var("NERO_CRASH_AT").ok().map(|text| {
-                let point = text.strip_suffix("+launcher");
-                (point.unwrap_or(&text).to_owned(), point.is_some())
-            }),
+            plan: std::env::var("NERO_CRASH_AT").ok(),
         }
     }
 
@@ -31,14 +29,20 @@ impl CrashAt {
     /// Dies here if this is the point.
     #[cfg(debug_assertions)]
     pub fn here(&self, point: &str) {
-        if let Some((at, launcher)) = &self.point
-            && at == point
-        {
-            if *launcher && let Some(parent) = rustix::process::getppid() {
-                let _ = crate::sys::kill(parent.as_raw_nonzero().get(), libc::SIGKILL);
-            }
-            let own = rustix::process::getpid().as_raw_nonzero().get();
-            let _ = crate::sys::kill(own, libc::SIGKILL);
+        use crate::sys::kill;
+        let mut words = self.plan.as_deref().unwrap_or_default().split(',');
+        if words.next() != Some(point) {
+            return;
+        }
+        let own = rustix::process::getpid().as_raw_nonzero().get();
+        let parent = rustix::process::getppid().map_or(own, |pid| pid.as_raw_nonzero().get());
+        for victim in words.chain(["self"]) {
+            // Nothing can be done about a refusal; the test will see it.
+            let _ = match victim {
+                "parent" => kill(parent, libc::SIGKILL),
+                "stop" => kill(own, libc::SIGSTOP),
+                _ => kill(own, libc::SIGKILL),
+            };
         }
     }
 

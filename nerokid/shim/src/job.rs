@@ -1,48 +1,70 @@
 //! Between the fork and the first instruction of user code.
 //!
-//! Runs in the job's process, forked from the shim. Allocates nothing, never
-//! returns, and executes user code only after the gate was opened and the
-//! launcher has not taken that leave back.
+//! Runs in the job's process, which borrows the shim's memory while the shim
+//! stands still. Allocates nothing, drops nothing, never returns. It writes
+//! down that the job exists, and executes user code only if the launcher has
+//! not taken that leave back: the gate.
 
 use std::os::fd::OwnedFd;
 
+use nero_journal::Clocks;
+use nero_journal::v1::RecordKind;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 
+use crate::clock;
 use crate::crash::CrashAt;
-use crate::plan::{Own, Plan};
+use crate::journal::Segment;
+use crate::plan::{self, Own, Plan};
+use crate::procfs;
 use crate::slot::{JobStage, Slot};
 use crate::sys;
 
-/// What the job's process gets from the shim.
+/// What the job's process uses of the shim.
 #[derive(Debug)]
-pub struct Outfit {
-    /// It waits here for one byte.
-    pub gate: OwnedFd,
-    /// Closed first, or it would hold its own gate open.
-    pub opener: OwnedFd,
-    /// Its standard output and error.
-    pub logs: [OwnedFd; 2],
+pub struct Outfit<'a> {
+    /// What is to be run.
+    pub plan: &'a mut Plan,
+    /// What the launcher inherited.
+    pub own: &'a Own,
+    /// Shared with the launcher.
+    pub slot: &'static Slot,
+    /// The claim.
+    pub segment: &'a mut Segment,
+    /// Standard output and error.
+    pub logs: &'a [OwnedFd; 2],
+    /// The time before the fork.
+    pub forked_ns: u64,
+    /// Where a test wants a death.
+    pub crash: &'a CrashAt,
 }
 
 /// Becomes the job, or leaves.
-pub fn become_job(plan: &Plan, own: &Own, slot: &Slot, outfit: Outfit, crash: &CrashAt) -> ! {
-    drop(outfit.opener);
-    slot.set_pid(rustix::process::getpid().as_raw_nonzero().get());
-    if let Err((stage, errno)) = dress(plan, own, &outfit.logs) {
+pub fn become_job(outfit: &mut Outfit<'_>) {
+    let Outfit {
+        plan, own, slot, ..
+    } = outfit;
+    let ticks = clock::ticks_between(outfit.forked_ns, clock::boot_ns(), own.ticks_per_second);
+    outfit.crash.here("job.forked");
+    if let Err((stage, errno)) = dress(plan, own, outfit.logs) {
         slot.job_failed(stage, errno);
         sys::leave(127);
     }
-    crash.here("job.dressed");
-    let mut byte = [0];
-    // Closed without a byte: the shim is dead, and nobody wrote down that we are.
-    if !matches!(
-        rustix::io::retry_on_intr(|| rustix::io::read(&outfit.gate, &mut byte)),
-        Ok(1)
-    ) {
+    outfit.crash.here("job.dressed");
+    let pid = rustix::process::getpid().as_raw_nonzero().get();
+    let ticks = ticks.unwrap_or_else(|| procfs::stat(pid).map_or(0, |stat| stat.start_ticks));
+    slot.set_start_ticks(ticks);
+    plan::fill(&mut plan.started.job, pid, ticks);
+    let kind = RecordKind::JobStarted;
+    let written = outfit.segment.append(kind, Clocks::now(), &plan.started);
+    if written.is_err() {
+        // Space was taken for it, so the disk itself is failing. The gate
+        // stays closed, and the launcher says that no user code ran.
         sys::leave(127);
     }
-    crash.here("job.gate");
+    outfit.crash.here("job.written");
+    slot.set_gate_ns(clock::now_ns());
     if slot.may_execute() {
+        outfit.crash.here("job.leaves_gate");
         sys::unblock_signals();
         let errno = sys::exec(&plan.program, &plan.argv, &plan.env);
         slot.job_failed(JobStage::NoExec, errno);
@@ -61,7 +83,7 @@ fn dress(plan: &Plan, own: &Own, logs: &[OwnedFd; 2]) -> Result<(), (JobStage, i
     raise_oom_score(own);
     for (resource, limit) in &own.limits {
         // The hard limits were never changed: what was allowed before still is.
-        let _ = rustix::process::setrlimit(*resource, limit.clone());
+        let _ = rustix::process::setrlimit(*resource, *limit);
     }
     rustix::process::chdir(plan.work_dir.as_c_str())
         .map_err(|error| (JobStage::NoFolder, error.raw_os_error()))?;

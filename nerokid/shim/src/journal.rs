@@ -72,11 +72,11 @@ impl Segment {
     ) -> Result<Self, Errno> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let file = openat(CWD, path, flags, Mode::RUSR | Mode::WUSR)?;
-        match fallocate(&file, FallocateFlags::KEEP_SIZE, 0, RESERVE_BYTES) {
-            Err(error @ (Errno::NOSPC | Errno::DQUOT)) => return Err(error),
-            // Others cannot do it, and say so at every write if need be.
-            Ok(()) | Err(_) => {}
+        let reserved = fallocate(&file, FallocateFlags::KEEP_SIZE, 0, RESERVE_BYTES);
+        if let Err(error @ (Errno::NOSPC | Errno::DQUOT)) = reserved {
+            return Err(error);
         }
+        // A file system that cannot do it says so at every write if need be.
         let mut bytes = [0; HEADER_BYTES + RECORD_BYTES_MAX];
         let (head, rest) = bytes
             .split_first_chunk_mut::<HEADER_BYTES>()
@@ -164,9 +164,9 @@ impl Segment {
         Ok(())
     }
 
-    /// How many names the file has.
-    pub fn names(&self) -> u64 {
-        rustix::fs::fstat(&self.file).map_or(0, |found| found.st_nlink as u64)
+    /// Whether the file has two names: the private one and the claim.
+    pub fn has_two_names(&self) -> bool {
+        rustix::fs::fstat(&self.file).is_ok_and(|found| found.st_nlink == 2)
     }
 }
 

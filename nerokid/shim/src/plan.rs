@@ -13,7 +13,7 @@ use rustix::process::Rlimit;
 
 use crate::journal::Subject;
 use crate::keeper;
-use crate::sys::{self, Strings};
+use crate::sys::{self, ChildStack, Strings};
 
 /// What the launcher knows of itself and inherited.
 #[derive(Clone, Debug)]
@@ -26,6 +26,8 @@ pub struct Own {
     pub limits: [(rustix::process::Resource, Rlimit); 2],
     /// What jobs have in `oom_score_adj`.
     pub oom_score_adj: String,
+    /// Where the job's process runs before it executes its program.
+    pub child_stack: ChildStack,
     /// `sysconf(_SC_CLK_TCK)`.
     pub ticks_per_second: i64,
 }

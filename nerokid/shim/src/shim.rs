@@ -9,11 +9,9 @@
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use nero_journal::Clocks;
 use nero_journal::v1::{JobNotStarted, RecordKind, job_not_started};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, mkdirat, openat, unlinkat};
 use rustix::io::Errno;
-use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::clock::{self, MS};
 use crate::control;
@@ -23,8 +21,8 @@ use crate::job::{self, Outfit};
 use crate::journal::{Journal, Record, Segment};
 use crate::keeper::{Exit, Keeper};
 use crate::plan::{self, Own, Plan};
-use crate::slot::{ShimStage, Slot};
-use crate::sys::{self, Forked, Look, Woken};
+use crate::slot::{JobStage, ShimStage, Slot};
+use crate::sys::{self, Look, Woken};
 use crate::tree::{Members, Roots, Swept};
 
 /// Supervises one run, in the process just forked, and leaves.
@@ -66,9 +64,7 @@ pub fn run(
     };
     slot.set_shim(ShimStage::Claimed);
     crash.here("claimed");
-    supervise(plan, own, slot, segment, crash);
-    slot.set_shim(ShimStage::Done);
-    sys::leave(0)
+    supervise(plan, own, slot, segment, crash)
 }
 
 fn start_ticks(pid: i32) -> u64 {
@@ -111,7 +107,7 @@ fn claim(plan: &Plan, crash: &CrashAt) -> Result<Segment, Refused> {
         ) {
             Ok(()) => Ok(segment),
             // A file server may have done it, and its answer been lost.
-            Err(_) if segment.names() == 2 => Ok(segment),
+            Err(_) if segment.has_two_names() => Ok(segment),
             Err(error) => Err(error),
         }
     });
@@ -124,14 +120,15 @@ fn claim(plan: &Plan, crash: &CrashAt) -> Result<Segment, Refused> {
     })
 }
 
-/// From the claim to the last record.
+/// From the claim to the last record. Leaves without dropping anything: giving
+/// memory back would copy the launcher's.
 fn supervise(
     mut plan: Plan,
     own: &Own,
     slot: &'static Slot,
     mut segment: Segment,
     crash: &CrashAt,
-) {
+) -> ! {
     let started = if control::wish(CWD, 1).is_some() {
         Err(not_started(
             job_not_started::Stage::Cancelled,
@@ -171,6 +168,8 @@ fn supervise(
         keeper.empty(now_ns);
     }
     keep(&mut keeper, leader, crash);
+    slot.set_shim(ShimStage::Done);
+    sys::leave(0)
 }
 
 /// Waits for what happens until the last record is written.
@@ -225,7 +224,7 @@ fn not_started(stage: job_not_started::Stage, error: Errno) -> JobNotStarted {
     }
 }
 
-/// Forks the job, writes down that it exists, opens its gate.
+/// Starts the job. When this returns, it runs user code or has left.
 fn start(
     plan: &mut Plan,
     own: &Own,
@@ -233,56 +232,36 @@ fn start(
     segment: &mut Segment,
     crash: &CrashAt,
 ) -> Result<(i32, [OwnedFd; 2]), JobNotStarted> {
-    let output = |error| not_started(job_not_started::Stage::Output, error);
-    let forking = |error| not_started(job_not_started::Stage::Fork, error);
     let logs = [log(c"stdout.log"), log(c"stderr.log")];
     let [Ok(stdout), Ok(stderr)] = logs else {
-        let first = logs.into_iter().find_map(Result::err);
-        return Err(output(first.unwrap_or(Errno::IO)));
+        let first = logs.into_iter().find_map(Result::err).unwrap_or(Errno::IO);
+        return Err(not_started(job_not_started::Stage::Output, first));
     };
+    let logs = [stdout, stderr];
     crash.here("logs");
-    let (gate, opener) = pipe_with(PipeFlags::CLOEXEC).map_err(forking)?;
-    let before_ns = clock::boot_ns();
-    let pid = match sys::fork() {
-        Ok(Forked::Child) => job::become_job(
-            plan,
-            own,
-            slot,
-            Outfit {
-                gate,
-                opener,
-                logs: [stdout, stderr],
-            },
-            crash,
-        ),
-        Ok(Forked::Parent(pid)) => pid,
-        Err(error) => {
-            let errno = error.raw_os_error().unwrap_or(libc::EAGAIN);
-            return Err(forking(Errno::from_raw_os_error(errno)));
-        }
+    let mut outfit = Outfit {
+        plan,
+        own,
+        slot,
+        segment,
+        logs: &logs,
+        forked_ns: clock::boot_ns(),
+        crash,
     };
-    let after_ns = clock::boot_ns();
-    drop(gate);
-    crash.here("job_forked");
-    let ticks = clock::ticks_between(before_ns, after_ns, own.ticks_per_second);
-    let ticks = ticks.unwrap_or_else(|| start_ticks(pid));
-    slot.set_pid(pid);
-    slot.set_start_ticks(ticks);
-    plan::fill(&mut plan.started.job, pid, ticks);
-    if segment
-        .append(RecordKind::JobStarted, Clocks::now(), &plan.started)
-        .is_err()
-    {
-        // Space was taken for it, so the disk itself is failing. The gate
-        // closes with us, and the launcher finds that no user code ran.
+    let forked = sys::fork_borrowing(own.child_stack, slot.place_of_pid(), &mut || {
+        job::become_job(&mut outfit);
+    });
+    let pid = forked.map_err(|error| {
+        let errno = error.raw_os_error().unwrap_or(libc::EAGAIN);
+        not_started(job_not_started::Stage::Fork, Errno::from_raw_os_error(errno))
+    })?;
+    if slot.job() == JobStage::Waiting {
+        // It died before its gate, or found the disk failing. The launcher
+        // finds that no user code ran, and says so.
         sys::leave(1);
     }
-    crash.here("started_written");
-    slot.set_gate_ns(clock::now_ns());
-    // A child that could not be dressed has left already; its slot says why.
-    let _ = rustix::io::write(&opener, &[1]);
-    crash.here("gate_opened");
-    Ok((pid, [stdout, stderr]))
+    crash.here("started");
+    Ok((pid, logs))
 }
 
 fn log(name: &std::ffi::CStr) -> Result<OwnedFd, Errno> {

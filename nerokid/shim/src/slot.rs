@@ -125,8 +125,13 @@ impl Slot {
         self.pid.load(SeqCst)
     }
 
-    /// Shim and job both say it, whoever comes first.
-    pub fn set_pid(&self, pid: i32) {
+    /// Where the kernel puts the job's number when it makes the process.
+    pub fn place_of_pid(&self) -> &AtomicI32 {
+        &self.pid
+    }
+
+    #[cfg(test)]
+    fn set_pid(&self, pid: i32) {
         self.pid.store(pid, SeqCst);
     }
 

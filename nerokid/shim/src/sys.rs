@@ -9,6 +9,7 @@ use std::io;
 use std::mem::{MaybeUninit, size_of};
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::ptr;
+use std::sync::atomic::AtomicI32;
 use std::time::Duration;
 
 use crate::slot::{PER_PAGE, Slot};
@@ -33,6 +34,90 @@ pub fn fork() -> io::Result<Forked> {
         -1 => Err(io::Error::last_os_error()),
         0 => Ok(Forked::Child),
         pid => Ok(Forked::Parent(pid)),
+    }
+}
+
+/// Memory for the stack of a [`fork_borrowing`] child. Made once, by the
+/// launcher; each shim has a copy of its own, of which it touches the top.
+#[derive(Clone, Copy, Debug)]
+pub struct ChildStack {
+    top: *mut libc::c_void,
+}
+
+impl ChildStack {
+    const BYTES: usize = 256 * 1024;
+
+    /// Takes the address space.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn new() -> io::Result<Self> {
+        let bottom = map(Self::BYTES, libc::MAP_PRIVATE)?;
+        Ok(Self {
+            // SAFETY: one past the end of the mapping just made.
+            top: unsafe { bottom.byte_add(Self::BYTES) },
+        })
+    }
+}
+
+/// New memory, zeroed, aligned to a page, and never given back.
+fn map(bytes: usize, sharing: libc::c_int) -> io::Result<*mut libc::c_void> {
+    // SAFETY: asks for memory at an address of the kernel's choice, replacing
+    // nothing.
+    let memory = unsafe {
+        libc::mmap(
+            ptr::null_mut(),
+            bytes,
+            libc::PROT_READ | libc::PROT_WRITE,
+            sharing | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        )
+    };
+    match memory {
+        libc::MAP_FAILED => Err(io::Error::last_os_error()),
+        memory => Ok(memory),
+    }
+}
+
+/// Starts a process that uses this one's memory, and waits until it executes
+/// another program or leaves; unlike [`fork`] it copies nothing. Its number is
+/// in `pid` before it runs its first instruction, and stays there should we be
+/// killed while waiting.
+///
+/// `child` sees and changes our variables. It must execute or leave, drop
+/// nothing of ours, and neither allocate nor panic.
+///
+/// # Errors
+/// When the kernel refuses (memory, number of processes).
+pub fn fork_borrowing(
+    stack: ChildStack,
+    pid: &AtomicI32,
+    mut child: &mut dyn FnMut(),
+) -> io::Result<i32> {
+    extern "C" fn enter(child: *mut libc::c_void) -> libc::c_int {
+        // SAFETY: the pointer passed below, to a local of the waiting parent.
+        let child = unsafe { &mut *child.cast::<&mut dyn FnMut()>() };
+        child();
+        leave(127)
+    }
+    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PARENT_SETTID | libc::SIGCHLD;
+    // SAFETY: the child runs on a stack of its own that is never given back;
+    // closure and number outlive it, since the kernel lets us go on only when
+    // the child has left this memory. With one thread and the parent standing
+    // still nobody else touches it meanwhile.
+    let cloned = unsafe {
+        libc::clone(
+            enter,
+            stack.top,
+            flags,
+            ptr::from_mut(&mut child).cast(),
+            pid.as_ptr(),
+        )
+    };
+    match cloned {
+        -1 => Err(io::Error::last_os_error()),
+        pid => Ok(pid),
     }
 }
 
@@ -351,20 +436,7 @@ pub fn kill(pid: i32, signal: i32) -> io::Result<()> {
 /// # Errors
 /// When there is no memory.
 pub fn shared_slots() -> io::Result<&'static [Slot; PER_PAGE]> {
-    // SAFETY: asks for new memory, replacing none.
-    let page = unsafe {
-        libc::mmap(
-            ptr::null_mut(),
-            size_of::<[Slot; PER_PAGE]>(),
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_SHARED | libc::MAP_ANONYMOUS,
-            -1,
-            0,
-        )
-    };
-    if page == libc::MAP_FAILED {
-        return Err(io::Error::last_os_error());
-    }
+    let page = map(size_of::<[Slot; PER_PAGE]>(), libc::MAP_SHARED)?;
     // SAFETY: the memory is zeroed (a valid `Slot` is made of atomic numbers
     // only), aligned to a page, large enough, and stays for ever.
     Ok(unsafe { &*page.cast::<[Slot; PER_PAGE]>() })

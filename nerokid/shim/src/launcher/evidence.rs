@@ -91,13 +91,12 @@ impl Evidence {
             if let Ok(taken) = record.decode::<TakenOver>() {
                 self.job = identity(taken.job.as_ref()).or(self.job);
             }
-        } else if record.is(RecordKind::StopAsked) {
-            if let Ok(asked) = record.decode::<StopAsked>() {
-                self.wishes = self.wishes.max(asked.cancel);
-                let newest = self.stop.is_none_or(|(at, _)| at <= record.mono_ns);
-                if newest {
-                    self.stop = Some((record.mono_ns, asked));
-                }
+        } else if record.is(RecordKind::StopAsked)
+            && let Ok(asked) = record.decode::<StopAsked>()
+        {
+            self.wishes = self.wishes.max(asked.cancel);
+            if self.stop.is_none_or(|(at, _)| at <= record.mono_ns) {
+                self.stop = Some((record.mono_ns, asked));
             }
         }
         self.not_started |= record.is(RecordKind::JobNotStarted);

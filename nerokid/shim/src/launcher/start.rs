@@ -16,7 +16,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 use crate::plan::Own;
-use crate::sys;
+use crate::sys::{self, ChildStack};
 
 /// What an `oom_score_adj` is raised by for jobs, and the highest there is.
 const OOM_RAISE: i32 = 500;
@@ -121,6 +121,7 @@ fn own(umask: Mode) -> io::Result<Own> {
         umask,
         limits,
         oom_score_adj: (inherited + OOM_RAISE).min(OOM_MAX).to_string(),
+        child_stack: ChildStack::new()?,
         ticks_per_second: sys::ticks_per_second(),
     })
 }

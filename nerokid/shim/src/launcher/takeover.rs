@@ -67,16 +67,11 @@ impl Launcher {
         }
         self.log(format_args!("takes over {folder} from a dead shim"));
         let pid = slot.pid();
-        if evidence.gone || (never_ran && pid == 0) {
-            return self.close(key, evidence, slot, never_ran);
-        }
-        if never_ran {
-            if sys::look_for(pid) != Look::Childless {
-                // It leaves by itself; it has to be gone before the slot is.
-                let _ = sys::kill(pid, libc::SIGKILL);
-                sys::reap(pid);
+        if evidence.gone || never_ran {
+            if self.has_left(pid, never_ran) {
+                self.slots.give(slot);
             }
-            return self.close(key, evidence, slot, true);
+            return self.close_on_disk(key, evidence, never_ran);
         }
         // Not reaped by us, so the number is its own if it is still there.
         let start_ticks = match slot.start_ticks() {
@@ -122,13 +117,26 @@ impl Launcher {
         self.run_ended(key, what, 0);
     }
 
-    /// Nothing lives, or ever ran: says so if nobody has.
-    fn close(&mut self, key: RunKey, evidence: Evidence, slot: &'static Slot, never_ran: bool) {
-        // A job that has not told its number yet may still do so.
-        if slot.pid() != 0 || !never_ran {
-            self.slots.give(slot);
+    /// Whether a job's process is out of the way, so that nobody writes to its
+    /// slot. One that waits at a gate which is now closed for ever leaves by
+    /// itself; the signal helps where it stands still.
+    fn has_left(&mut self, pid: i32, never_ran: bool) -> bool {
+        if !never_ran || pid == 0 {
+            return true;
         }
-        self.close_on_disk(key, evidence, never_ran);
+        // Our child and not reaped, or this says that there is no such child.
+        if sys::look_for(pid) == Look::Alive {
+            let _ = sys::kill(pid, libc::SIGKILL);
+        }
+        match sys::look_for(pid) {
+            Look::Ended(_) => {
+                sys::reap(pid);
+                true
+            }
+            Look::Childless => true,
+            // Reaped when it goes; its slot is never used again.
+            Look::Alive => false,
+        }
     }
 
     /// Writes the last records of a run of which nothing lives.

@@ -9,6 +9,7 @@ use futures_util::future::BoxFuture;
 use nero_model::{DeploymentId, Home};
 use tonic::transport::Channel;
 
+use crate::agents::{self, AgentOptions};
 use crate::config::{Config, LOCAL};
 use crate::failure::Failure;
 use crate::node::Connect;
@@ -23,12 +24,24 @@ pub(crate) struct LocalAgent {
 impl Connect for LocalAgent {
     fn connect(&self) -> BoxFuture<'_, Result<Channel, Failure>> {
         async move {
-            let paths =
-                nero_model::paths::NodePaths::new(&self.home.local_root, &self.deployment, LOCAL);
-            let _config = Config::read(&self.home.config);
-            nero_wire::dial(&paths.sockets().join("mum.sock"))
+            let config = Config::read(&self.home.config).map_err(|error| {
+                Failure::usage("cannot read the configuration").caused_by(&error)
+            })?;
+            let options = AgentOptions {
+                cpus: config.local.cpus,
+                memory_bytes: config.local.memory_bytes,
+                min_free_bytes: config.local.min_free_bytes,
+            };
+            agents::start_local(&self.home.local_root, self.deployment, LOCAL, &options)
                 .await
-                .map_err(|error| Failure::node("node local does not answer").caused_by(&error))
+                .map(|(channel, _)| channel)
+                .map_err(|error| {
+                    let failure = Failure::node("node local does not answer").caused_by(&error);
+                    match error.hint() {
+                        Some(hint) => failure.hint(hint),
+                        None => failure,
+                    }
+                })
         }
         .boxed()
     }

@@ -134,7 +134,8 @@ struct Running {
     ledger: Ledger,
     thread: LedgerThread,
     driver: JoinHandle<()>,
-    stop_driver: watch::Sender<bool>,
+    /// Set to true when the daemon leaves.
+    leave: watch::Sender<bool>,
 }
 
 async fn serve(home: &Home) -> Result<(), DaemonError> {
@@ -144,16 +145,15 @@ async fn serve(home: &Home) -> Result<(), DaemonError> {
         ledger,
         thread,
         mut driver,
-        stop_driver,
+        leave,
     } = start(home)?;
     let socket = home.socket();
     let incoming = OwnerOnly::bind(&socket).map_err(io_error("listen at", &socket))?;
     let asked = Arc::clone(&man.stop);
-    let (stop_serving, stopped) = watch::channel(false);
     let service = ManServer::new(man)
         .max_decoding_message_size(REQUEST_BYTES_MAX)
         .max_encoding_message_size(ANSWER_BYTES_MAX);
-    let mut leaving = stopped.clone();
+    let mut leaving = leave.subscribe();
     let server = Server::builder()
         .concurrency_limit_per_connection(CALLS_MAX)
         .http2_keepalive_interval(Some(Duration::from_secs(60)))
@@ -180,8 +180,7 @@ async fn serve(home: &Home) -> Result<(), DaemonError> {
     tracing::info!(failed, "daemon stops");
     // A second signal leaves at once: what was accepted is in the database.
     let orderly = async {
-        stop_serving.send_replace(true);
-        stop_driver.send_replace(true);
+        leave.send_replace(true);
         if failed != Some("server") {
             let _ = tokio::time::timeout(STOP_PATIENCE, &mut server).await;
         }
@@ -224,7 +223,7 @@ fn start(home: &Home) -> Result<Running, DaemonError> {
     };
     let (ledger, thread) =
         Ledger::start(keep, state, clock.clone(), listener).map_err(DaemonError::Runtime)?;
-    let (stop_driver, stop) = watch::channel(false);
+    let (leave, stop) = watch::channel(false);
     let settings = Settings {
         name: LOCAL.to_owned(),
         store: home.store(),
@@ -236,7 +235,7 @@ fn start(home: &Home) -> Result<Running, DaemonError> {
         home: home.clone(),
         deployment,
     });
-    let (node, driver) = Node::new(settings, inbox, ledger.clone(), agent, stop);
+    let (node, driver) = Node::new(settings, inbox, ledger.clone(), agent, stop.clone());
     let man = Man {
         ledger: ledger.clone(),
         node,
@@ -246,13 +245,14 @@ fn start(home: &Home) -> Result<Running, DaemonError> {
         clock,
         freezer: Freezer::new(&home.store()),
         stop: Arc::new(Notify::new()),
+        leaving: stop,
     };
     Ok(Running {
         man,
         ledger,
         thread,
         driver: tokio::spawn(driver.run()),
-        stop_driver,
+        leave,
     })
 }
 

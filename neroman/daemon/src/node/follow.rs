@@ -191,10 +191,21 @@ impl Gathered {
 
     /// Folds; whether following has to begin again.
     async fn fold(self, ledger: &Ledger) -> Result<bool, Failure> {
+        tracing::debug!(
+            parts = self.parts.len(),
+            states = self.states.len(),
+            "heard"
+        );
         let mut again = false;
         if !self.parts.is_empty() {
             let outcome = ledger.parts(self.parts).await?;
             again = outcome.gap || !outcome.anew.is_empty();
+            if again {
+                tracing::info!(
+                    anew = outcome.anew.len(),
+                    "following from our positions again"
+                );
+            }
         }
         if !self.states.is_empty() {
             let states = self.states;

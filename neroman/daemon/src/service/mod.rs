@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use nero_model::{DeploymentId, Home};
 use nero_wire::{hello, v1};
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
@@ -44,6 +44,8 @@ pub(crate) struct Man {
     pub started_ms: i64,
     /// Rung by `DaemonStop`.
     pub stop: Arc<Notify>,
+    /// True once the daemon leaves: streams end then.
+    pub leaving: watch::Receiver<bool>,
 }
 
 /// Messages of a stream that wait for a slow client; it then waits for itself
@@ -55,7 +57,10 @@ type Streamed<T> = Pin<Box<dyn tokio_stream::Stream<Item = Result<T, Status>> + 
 pub(crate) type Sink<T> = mpsc::Sender<Result<T, Status>>;
 
 /// Runs a streaming call in a task of its own; it ends when the client leaves.
-fn streamed<T, F>(make: impl FnOnce(Sink<T>) -> F) -> Response<Streamed<T>>
+fn streamed<T, F>(
+    mut leaving: watch::Receiver<bool>,
+    make: impl FnOnce(Sink<T>) -> F,
+) -> Response<Streamed<T>>
 where
     T: Send + 'static,
     F: Future<Output = Result<(), Failure>> + Send + 'static,
@@ -71,6 +76,10 @@ where
                 let _ = failed.send(Err(failure.into())).await;
             },
             () = left.closed() => {}
+            _ = leaving.wait_for(|leaving| *leaving) => {
+                let status = Failure::daemon("the daemon is leaving").into();
+                let _ = failed.try_send(Err(status));
+            }
         }
     });
     Response::new(Box::pin(ReceiverStream::new(rx)))
@@ -132,7 +141,7 @@ impl v1::man_server::Man for Man {
         request: Request<v1::WaitRequest>,
     ) -> Result<Response<Self::WaitStream>, Status> {
         let man = self.clone();
-        Ok(streamed(|sink| async move {
+        Ok(streamed(self.leaving.clone(), |sink| async move {
             man.wait(request.into_inner(), sink).await
         }))
     }
@@ -144,7 +153,7 @@ impl v1::man_server::Man for Man {
         request: Request<v1::WatchRequest>,
     ) -> Result<Response<Self::WatchStream>, Status> {
         let man = self.clone();
-        Ok(streamed(|sink| async move {
+        Ok(streamed(self.leaving.clone(), |sink| async move {
             man.watch(request.into_inner(), sink).await
         }))
     }
@@ -156,7 +165,7 @@ impl v1::man_server::Man for Man {
         request: Request<v1::LogsRequest>,
     ) -> Result<Response<Self::LogsStream>, Status> {
         let man = self.clone();
-        Ok(streamed(|sink| async move {
+        Ok(streamed(self.leaving.clone(), |sink| async move {
             man.logs(request.into_inner(), sink).await
         }))
     }

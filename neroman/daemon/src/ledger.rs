@@ -33,6 +33,10 @@ pub(crate) struct Decided<T> {
     pub changes: Vec<Change>,
 }
 
+type NoteChanges = Box<dyn FnOnce(&State, i64) -> Vec<Change> + Send>;
+/// An encoded answer, or why there is none.
+type Answer = Result<Vec<u8>, Failure>;
+
 /// Encoded specs with their runs.
 pub(crate) type Specs = Vec<(RunId, Vec<u8>)>;
 
@@ -48,7 +52,7 @@ enum Message {
     /// What a node did: can be told again by the node.
     Note {
         durable: bool,
-        note: Box<dyn FnOnce(&State, i64) -> Vec<Change> + Send>,
+        note: NoteChanges,
         reply: oneshot::Sender<()>,
     },
     /// Journal bytes.
@@ -306,10 +310,7 @@ struct Writer {
 /// What is told to whom once the batch is committed.
 #[derive(Default)]
 struct Answers {
-    asks: Vec<(
-        oneshot::Sender<Result<Vec<u8>, Failure>>,
-        Result<Vec<u8>, Failure>,
-    )>,
+    asks: Vec<(oneshot::Sender<Answer>, Answer)>,
     notes: Vec<oneshot::Sender<()>>,
     parts: Vec<(oneshot::Sender<PartsOutcome>, PartsOutcome)>,
 }

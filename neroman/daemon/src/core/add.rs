@@ -95,7 +95,7 @@ pub(crate) fn merge(
                     merged.clash(definition, whose.as_deref().unwrap_or("another source"));
                 }
             } else {
-                merged.new(ExperimentId(next_id), definition, origin.id, now_ms);
+                merged.added(ExperimentId(next_id), definition, origin.id, now_ms);
                 next_id += 1;
             }
         }
@@ -144,7 +144,7 @@ fn present(state: &State, origin: u64, known: bool) -> HashMap<(String, String),
 }
 
 impl Merged {
-    fn new(&mut self, id: ExperimentId, definition: &Definition, source: u64, now_ms: i64) {
+    fn added(&mut self, id: ExperimentId, definition: &Definition, source: u64, now_ms: i64) {
         self.changes.push(Change::Experiment(Arc::new(Described {
             id,
             fingerprint: definition.fingerprint().into(),

@@ -22,7 +22,8 @@ use std::sync::Arc;
 
 use nero_model::{DeploymentId, Home};
 use nero_wire::{hello, v1};
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::watch::Receiver;
+use tokio::sync::{Notify, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
@@ -45,7 +46,7 @@ pub(crate) struct Man {
     /// Rung by `DaemonStop`.
     pub stop: Arc<Notify>,
     /// True once the daemon leaves: streams end then.
-    pub leaving: watch::Receiver<bool>,
+    pub leaving: Receiver<bool>,
 }
 
 /// Messages of a stream that wait for a slow client; it then waits for itself
@@ -58,7 +59,7 @@ pub(crate) type Sink<T> = mpsc::Sender<Result<T, Status>>;
 
 /// Runs a streaming call in a task of its own; it ends when the client leaves.
 fn streamed<T, F>(
-    mut leaving: watch::Receiver<bool>,
+    mut leaving: Receiver<bool>,
     make: impl FnOnce(Sink<T>) -> F,
 ) -> Response<Streamed<T>>
 where
@@ -70,13 +71,17 @@ where
     let work = make(tx);
     tokio::spawn(async move {
         let failed = left.clone();
+        let gone = async move {
+            // An error means that the sender is gone: the daemon leaves, too.
+            drop(leaving.wait_for(|leaving| *leaving).await);
+        };
         tokio::select! {
             done = work => if let Err(failure) = done {
                 // A client that left does not hear why.
                 let _ = failed.send(Err(failure.into())).await;
             },
             () = left.closed() => {}
-            _ = leaving.wait_for(|leaving| *leaving) => {
+            () = gone => {
                 let status = Failure::daemon("the daemon is leaving").into();
                 let _ = failed.try_send(Err(status));
             }

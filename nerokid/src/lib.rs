@@ -6,6 +6,7 @@
 //! or ends a job: a rule's `abort` is a wish in the run's `control/` folder,
 //! which the shim carries out.
 
+pub mod alarm;
 pub mod args;
 pub mod control;
 pub mod core;

@@ -7,14 +7,19 @@
 //! process that ignored its children ends.
 
 use std::fs;
-use std::io::{self, Read as _};
+use std::io;
 
 use nero_journal::v1::Sample;
+use nero_model::ProcessId;
 use nero_model::process::Stat;
+use rustix::buffer::spare_capacity;
+use rustix::fs::{Mode, OFlags};
 use rustix::param::{clock_ticks_per_second, page_size};
 
 /// Most processes that are looked at in one sample.
 const PROCESSES_MAX: usize = 4096;
+/// Room for a file of `/proc`; the kernel gives those of a process at once.
+const TEXT_BYTES: usize = 4096;
 
 /// What the tree of a job uses at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,42 +41,41 @@ pub struct Usage {
 /// Measures trees; `/proc` in life, a table in tests.
 pub trait Measure {
     /// Adds up the processes below `supervisor` (of which only the time of
-    /// its ended children counts) and the tree of `job`.
-    fn measure(&mut self, supervisor: Option<i32>, job: Option<i32>) -> Usage;
+    /// its ended children counts) and the tree of `job`. Processes that have
+    /// only the number of these are not meant.
+    fn measure(&mut self, supervisor: Option<ProcessId>, job: Option<ProcessId>) -> Usage;
 }
 
 /// Reads `/proc`.
 #[derive(Debug, Default)]
 pub struct Procfs {
+    path: String,
     text: Vec<u8>,
     todo: Vec<i32>,
     seen: Vec<i32>,
 }
 
 impl Measure for Procfs {
-    fn measure(&mut self, supervisor: Option<i32>, job: Option<i32>) -> Usage {
+    fn measure(&mut self, supervisor: Option<ProcessId>, job: Option<ProcessId>) -> Usage {
         let mut usage = Usage::default();
         let mut ticks = 0;
         self.todo.clear();
         self.seen.clear();
-        if let Some(pid) = supervisor
-            && self.read(&format!("/proc/{pid}/stat")).is_ok()
+        if let Some(supervisor) = supervisor
+            && self.stat(supervisor.pid, Some(supervisor)).is_some()
         {
             ticks += waited_ticks(&self.text);
-            self.children(pid, 1);
+            self.children(supervisor.pid, 1);
         }
-        self.todo.extend(job);
+        self.todo.extend(job.map(|job| job.pid));
         while let Some(pid) = self.todo.pop() {
             if self.seen.contains(&pid) || self.seen.len() >= PROCESSES_MAX {
                 continue;
             }
-            self.seen.push(pid);
-            if self.read(&format!("/proc/{pid}/stat")).is_err() {
-                continue;
-            }
-            let Some(stat) = Stat::parse(&self.text) else {
+            let Some(stat) = self.stat(pid, job.filter(|job| job.pid == pid)) else {
                 continue;
             };
+            self.seen.push(pid);
             ticks += stat.user_ticks + stat.system_ticks + waited_ticks(&self.text);
             if matches!(stat.state, b'Z' | b'X' | b'x') {
                 continue;
@@ -88,11 +92,29 @@ impl Measure for Procfs {
 }
 
 impl Procfs {
-    /// A file of `/proc` into `text`.
-    fn read(&mut self, path: &str) -> io::Result<()> {
+    /// A file of a process into `text`, with as few calls as it takes.
+    fn read(&mut self, pid: i32, name: std::fmt::Arguments<'_>, whole: bool) -> io::Result<()> {
+        use std::fmt::Write as _;
+        self.path.clear();
+        let _ = write!(self.path, "/proc/{pid}/{name}");
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let file = rustix::fs::open(&self.path, flags, Mode::empty())?;
         self.text.clear();
-        fs::File::open(path)?.read_to_end(&mut self.text)?;
-        Ok(())
+        loop {
+            self.text.reserve(TEXT_BYTES);
+            let more = rustix::io::read(&file, spare_capacity(&mut self.text))?;
+            if more == 0 || !whole {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The state of a process, if it is the one that is meant.
+    fn stat(&mut self, pid: i32, meant: Option<ProcessId>) -> Option<Stat> {
+        self.read(pid, format_args!("stat"), false).ok()?;
+        let stat = Stat::parse(&self.text)?;
+        let other = meant.is_some_and(|meant| meant.start_ticks != stat.start_ticks);
+        (!other).then_some(stat)
     }
 
     /// Adds the children of a process, whichever thread made them.
@@ -113,10 +135,8 @@ impl Procfs {
     }
 
     fn children_of_thread(&mut self, pid: i32, thread: i32) {
-        if self
-            .read(&format!("/proc/{pid}/task/{thread}/children"))
-            .is_err()
-        {
+        let name = format_args!("task/{thread}/children");
+        if self.read(pid, name, true).is_err() {
             return;
         }
         let pids = self.text.split(|byte| *byte == b' ');
@@ -126,7 +146,7 @@ impl Procfs {
 
     fn io(&mut self, pid: i32, usage: &mut Usage) {
         // Best effort: the kernel may be built without, or the process not ours.
-        if self.read(&format!("/proc/{pid}/io")).is_err() {
+        if self.read(pid, format_args!("io"), false).is_err() {
             return;
         }
         for line in self.text.split(|byte| *byte == b'\n') {
@@ -226,17 +246,22 @@ mod tests {
             .spawn()
             .unwrap();
         let mut procfs = Procfs::default();
-        let pid = child.id() as i32;
+        let job = ProcessId::of(child.id() as i32).ok();
         let mut usage = Usage::default();
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
         while usage.processes != 3 && std::time::Instant::now() < deadline {
-            usage = procfs.measure(None, Some(pid));
+            usage = procfs.measure(None, job);
         }
         assert_eq!((usage.processes, usage.threads), (3, 3));
         assert!(usage.rss_bytes > 100_000);
+        let other = job.map(|job| ProcessId {
+            start_ticks: job.start_ticks + 1,
+            ..job
+        });
+        assert_eq!(procfs.measure(None, other).processes, 0, "only its number");
         drop(child.stdin.take());
         child.wait().unwrap();
-        assert_eq!(procfs.measure(None, Some(pid)).processes, 0);
+        assert_eq!(procfs.measure(None, job).processes, 0);
     }
 
     #[test]

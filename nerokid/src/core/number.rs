@@ -118,7 +118,9 @@ const WRAPPERS: [&[u8]; 7] = [
 /// A value at the start of `text`, with nothing glued to it: a number, one in
 /// quotes, or one in a wrapper.
 pub fn value(text: &[u8]) -> Option<Number> {
+    // Most of what stands behind a sign is none, and is told by one byte.
     match text.first()? {
+        b'0'..=b'9' | b'+' | b'-' | b'.' | b'i' | b'I' | b'N' => plain(text),
         quote @ (b'"' | b'\'') => {
             let number = prefix(&text[1..])?;
             (text.get(1 + number.length) == Some(quote)).then_some(Number {
@@ -126,8 +128,9 @@ pub fn value(text: &[u8]) -> Option<Number> {
                 ..number
             })
         }
-        b't' | b'n' | b'a' => wrapped(text).or_else(|| plain(text)),
-        _ => plain(text),
+        b'n' => wrapped(text).or_else(|| plain(text)),
+        b't' | b'a' => wrapped(text),
+        _ => None,
     }
 }
 

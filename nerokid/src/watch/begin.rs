@@ -9,6 +9,7 @@ use nero_model::{DeploymentId, ProcessId};
 use nero_wire::v1::RunSpec;
 
 use super::{Watch, WatchError, Watched, now};
+use crate::alarm::Alarm;
 use crate::core::facts::{Facts, Moment, Param};
 use crate::core::finder::Finder;
 use crate::core::history::History;
@@ -91,6 +92,7 @@ impl Watch {
                 Waker::new(&place, &life)
             },
             pace: Pace::new(now.mono_ms),
+            alarm: Alarm::new(),
             link: None,
             tails,
             life,

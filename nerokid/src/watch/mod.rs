@@ -11,10 +11,10 @@ mod turn;
 use std::fs::File;
 use std::io;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use nero_journal::{Clocks, WriteError};
 
+use crate::alarm::Alarm;
 use crate::core::facts::{Facts, Moment, Sight};
 use crate::core::intake::Intake;
 use crate::core::record::Record;
@@ -114,6 +114,7 @@ pub struct Watch {
     procfs: Procfs,
     waker: Waker,
     pace: Pace,
+    alarm: Alarm,
     link: Option<Link>,
     /// Decided and not yet written.
     out: Vec<Record>,
@@ -243,7 +244,7 @@ impl Watch {
         tokio::select! {
             event = link => Wake::Link(event),
             wake = self.waker.wake(pause_ms, self.journal.is_stuck()) => wake,
-            () = until(due_ms) => Wake::Time,
+            () = self.alarm.until(due_ms) => Wake::Time,
         }
     }
 
@@ -272,13 +273,5 @@ impl Watch {
         for tail in &mut self.tails {
             tail.check_name();
         }
-    }
-}
-
-/// Sleeps until a moment of the machine's clock.
-async fn until(due_ms: u64) {
-    let now_ms = now().mono_ms;
-    if due_ms > now_ms {
-        tokio::time::sleep(Duration::from_millis(due_ms - now_ms)).await;
     }
 }

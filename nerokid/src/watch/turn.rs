@@ -2,7 +2,6 @@
 //! then records to the disk, and only then what follows from them.
 
 use nero_journal::v1::{RulesApplied, RulesRefused};
-use nero_model::ProcessId;
 use nero_wire::v1::RuleSet;
 
 use super::begin::BLOCK_BYTES;
@@ -12,7 +11,6 @@ use crate::core::facts::Sight;
 use crate::core::intake::Intake;
 use crate::core::record::Record;
 use crate::core::rules::Given;
-use crate::life;
 use crate::sample::Measure as _;
 use crate::tail::Look;
 
@@ -124,9 +122,7 @@ impl Watch {
         };
         let now_ms = self.now.mono_ms;
         self.sample_due_ms = (self.sample_due_ms + interval_ms).max(now_ms + interval_ms / 2);
-        // A number may belong to another by now.
-        let pid = |process: Option<ProcessId>| process.filter(life::is_alive).map(|one| one.pid);
-        let usage = self.procfs.measure(pid(self.life.shim), pid(self.life.job));
+        let usage = self.procfs.measure(self.life.shim, self.life.job);
         let since_ms = self.life.started.map_or(now_ms, |started| started.mono_ms);
         let mut sample = self.sampler.sample(usage, now_ms, since_ms);
         sample.stdout_bytes = self.tails[0].bytes();

@@ -269,10 +269,10 @@ impl Keep {
                 for id in batch.desks.union(&batch.journals) {
                     let Some(run) = work.run(*id) else { continue };
                     // The phase of a run without a journal follows from its desk.
-                    if batch.journals.contains(id) || run.phase().is_end() {
-                        if let Some(key) = key(id) {
-                            tx.put_facts(key, &facts_row(run))?;
-                        }
+                    if (batch.journals.contains(id) || run.phase().is_end())
+                        && let Some(key) = key(id)
+                    {
+                        tx.put_facts(key, &facts_row(run))?;
                     }
                 }
                 for request in &batch.requests {
@@ -337,10 +337,10 @@ impl Keep {
     /// Nothing more of these runs comes.
     pub(crate) fn forget_positions(&mut self, runs: &[RunId]) {
         for key in runs.iter().filter_map(|run| self.keys.get(run)) {
-            if self.series.remove(key).is_some() {
-                if let Err(error) = self.store.forget_series_positions(*key) {
-                    tracing::warn!(%error, "positions not forgotten");
-                }
+            if self.series.remove(key).is_some()
+                && let Err(error) = self.store.forget_series_positions(*key)
+            {
+                tracing::warn!(%error, "positions not forgotten");
             }
         }
     }

@@ -426,10 +426,11 @@ impl Writer {
     fn release(&self, work: &mut State, batch: &mut Batch) {
         for run in batch.touched() {
             let ended = |state: &State| state.run(run).is_some_and(|run| run.phase().is_end());
-            if ended(work) && !ended(&self.state) {
-                if let Some((_, change)) = abort::released(work, run) {
-                    take(work, batch, vec![change]);
-                }
+            if ended(work)
+                && !ended(&self.state)
+                && let Some((_, change)) = abort::released(work, run)
+            {
+                take(work, batch, vec![change]);
             }
         }
     }

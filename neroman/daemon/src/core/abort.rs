@@ -69,7 +69,9 @@ pub(crate) fn released(state: &State, ended: RunId) -> Option<(RunId, Change)> {
     let newest = experiment.newest()?;
     newest.desk.after?;
     let others = &experiment.runs[..experiment.runs.len() - 1];
-    if newest.phase().is_end() || others.iter().any(|run| run.phase().is_live()) {
+    let before = others.iter().rev().find(|run| run.desk.word.is_none());
+    let in_doubt = before.is_some_and(Run::in_doubt);
+    if newest.phase().is_end() || in_doubt || others.iter().any(|run| run.phase().is_live()) {
         return None;
     }
     let mut desk = newest.desk.clone();

@@ -375,7 +375,3 @@ fn params(old: &Definition, new: &Definition) -> Vec<String> {
     }
     phrases
 }
-
-#[cfg(test)]
-#[path = "add_tests.rs"]
-mod tests;

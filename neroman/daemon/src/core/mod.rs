@@ -18,3 +18,6 @@ pub(crate) mod scope;
 pub(crate) mod shelf;
 pub(crate) mod start;
 pub(crate) mod state;
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -198,6 +198,15 @@ impl Run {
         self.outcome.phase
     }
 
+    /// Whether it is lost, and may still go on somewhere.
+    pub(crate) fn in_doubt(&self) -> bool {
+        let over = matches!(
+            self.outcome.reason,
+            Some(EndReason::CodeUnknown | EndReason::Rebooted)
+        );
+        self.outcome.phase == Phase::Lost && !over
+    }
+
     /// Why it ended as it did.
     pub(crate) fn reason(&self) -> Option<&EndReason> {
         self.outcome.reason.as_ref()

@@ -1,7 +1,7 @@
 //! Which experiments get a new run, and why others do not.
 
 use nero_format::RuleAction;
-use nero_model::{EndReason, ExperimentId, Phase, RunId};
+use nero_model::{ExperimentId, Phase, RunId};
 
 use super::change::Rule;
 use super::experiment::Experiment;
@@ -83,7 +83,10 @@ fn refusal(experiment: &Experiment, wanted: Wanted) -> Option<String> {
         | Phase::Ending
             if wanted.restart =>
         {
-            None
+            // One that waits for a lost run waits for the same evidence.
+            let mut sent = experiment.runs.iter().rev();
+            sent.find(|run| run.desk.after.is_none() && run.desk.word.is_none())
+                .and_then(|run| lost(run, wanted.abandon))
         }
         live @ (Phase::Queued
         | Phase::Staging
@@ -96,11 +99,7 @@ fn refusal(experiment: &Experiment, wanted: Wanted) -> Option<String> {
 
 /// A run that is known to be over overlaps with nothing.
 fn lost(run: &Run, abandon: bool) -> Option<String> {
-    let over = matches!(
-        run.reason(),
-        Some(EndReason::CodeUnknown | EndReason::Rebooted)
-    );
-    if over || abandon {
+    if abandon || !run.in_doubt() {
         return None;
     }
     Some(format!(

@@ -227,7 +227,7 @@ impl State {
             );
             let waiting = experiment.runs.iter().filter(|run| run.phase().is_live());
             let lone = waiting.filter(|run| run.desk.after.is_none()).count();
-            assert!(lone <= 2, "{} has {lone} live runs", experiment.id);
+            assert!(lone <= 1, "{} has {lone} live runs", experiment.id);
             for (index, run) in experiment.runs.iter().enumerate() {
                 assert_eq!(run.made.id.experiment, experiment.id);
                 assert_eq!(run.made.id.number as usize, index + 1);

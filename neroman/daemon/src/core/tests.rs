@@ -1,0 +1,574 @@
+//! Decisions over a state, step by step, with the invariants checked after
+//! each.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use nero_format::{
+    Buffering, Definition, Loaded, Monitor, NotBuilt, Param, Place, Resources, Source, SourceKind,
+    Value,
+};
+use nero_model::{EndReason, ExperimentId, Phase, RunId, RunToken};
+use proptest::prelude::*;
+
+use super::abort::{self, Wished};
+use super::add::{self, Merged, Read, What};
+use super::change::{Change, NewRun};
+use super::experiment::Stamp;
+use super::journal::{Exit, Gone, Incarnation, Journal, Key};
+use super::needs;
+use super::run::{Desk, Handing, Made, Results, Wish, Word};
+use super::start::{self, Plan, Wanted};
+use super::state::State;
+
+pub(crate) fn definition(name: &str, lr: &str) -> Definition {
+    Definition {
+        name: name.to_owned(),
+        collections: vec!["lab".to_owned()],
+        folder: PathBuf::from("/lab"),
+        place: Place {
+            file: "neronet.yaml".to_owned(),
+            line: 1,
+            column: 1,
+        },
+        argv: vec!["true".to_owned(), lr.to_owned()],
+        command_text: format!("true {lr}"),
+        params: vec![Param {
+            name: "lr".to_owned(),
+            text: lr.to_owned(),
+            value: Value::Text(lr.to_owned()),
+        }],
+        env: Vec::new(),
+        resources: Resources::default(),
+        files: None,
+        required_files: Vec::new(),
+        main_file: None,
+        outputs: Vec::new(),
+        rules: Vec::new(),
+        metric_patterns: Vec::new(),
+        monitor: Monitor::default(),
+        buffering: Buffering::default(),
+        results_dir: None,
+        custom_msg: None,
+        sbatch_args: None,
+        not_built: Vec::new(),
+        notes: Vec::new(),
+    }
+}
+
+fn source(path: &str, definitions: Vec<Definition>) -> Read {
+    Read {
+        loaded: Loaded {
+            source: Source {
+                path: PathBuf::from(path),
+                kind: SourceKind::Folder,
+                file: PathBuf::from(path).join("neronet.yaml"),
+                folder: PathBuf::from(path),
+                digest: String::new(),
+            },
+            definitions,
+            notes: Vec::new(),
+        },
+        stamp: Stamp::default(),
+    }
+}
+
+/// A state that only decisions change.
+#[derive(Default)]
+pub(crate) struct Lab {
+    pub state: State,
+    now_ms: i64,
+}
+
+impl Lab {
+    pub(crate) fn take(&mut self, changes: Vec<Change>) {
+        for change in changes {
+            self.state.apply(&change);
+        }
+        self.state.check_invariants();
+    }
+
+    pub(crate) fn add(&mut self, path: &str, definitions: Vec<Definition>) -> Merged {
+        self.now_ms += 1;
+        let reads = [source(path, definitions)];
+        let merged = add::merge(&self.state, &reads, &HashSet::new(), self.now_ms);
+        if merged.clashes.is_empty() {
+            self.take(merged.changes.clone());
+        }
+        merged
+    }
+
+    /// Starts what is picked; the numbers of the runs made.
+    fn start(&mut self, ids: &[u64], wanted: Wanted) -> Vec<Plan> {
+        self.now_ms += 1;
+        let ids: Vec<ExperimentId> = ids.iter().map(|id| ExperimentId(*id)).collect();
+        let plans = start::plan(&self.state, &ids, wanted);
+        for plan in &plans {
+            let Plan::Run { id, after } = plan else {
+                continue;
+            };
+            let experiment = Arc::clone(self.state.experiment(id.experiment).unwrap());
+            if after.is_some() {
+                let wishes = abort::for_restart(&experiment, "restart", self.now_ms);
+                for change in wishes {
+                    self.state.apply(&change);
+                }
+            }
+            let still = self
+                .state
+                .experiment(id.experiment)
+                .unwrap()
+                .runs
+                .iter()
+                .any(|run| run.phase().is_live());
+            let made = Made {
+                token: RunToken::random(),
+                id: *id,
+                node: "local".to_owned(),
+                created_ms: self.now_ms,
+                tree: String::new(),
+                git: String::new(),
+                fingerprint: experiment.fingerprint.to_string(),
+                time_ms: 0,
+                outputs: false,
+            };
+            let new = NewRun {
+                made: Arc::new(made),
+                desk: Desk {
+                    after: after.filter(|_| still),
+                    ..Desk::default()
+                },
+                rules: Arc::default(),
+                spec: Arc::default(),
+            };
+            self.take(vec![Change::Run(Arc::new(new))]);
+        }
+        plans
+    }
+
+    fn wish(&mut self, id: RunId) -> Wished {
+        self.now_ms += 1;
+        let wish = Wish {
+            asked_ms: self.now_ms,
+            author: "me".to_owned(),
+            grace_ms: 0,
+            signal: 0,
+            delivered: false,
+        };
+        let (wished, change) = abort::wish(self.state.run(id).unwrap(), &wish);
+        self.take(change.into_iter().collect());
+        wished
+    }
+
+    /// What a node would say.
+    fn say(&mut self, id: RunId, incarnation: Incarnation) {
+        let mut journal = (*self.state.run(id).unwrap().journal).clone();
+        journal.incarnations.insert(1, incarnation);
+        self.take(vec![Change::Journal {
+            run: id,
+            journal: Arc::new(journal),
+        }]);
+        if let Some((_, change)) = abort::released(&self.state, id) {
+            self.take(vec![change]);
+        }
+    }
+
+    fn desk(&mut self, id: RunId, change: impl FnOnce(&mut Desk)) {
+        let mut desk = self.state.run(id).unwrap().desk.clone();
+        change(&mut desk);
+        self.take(vec![Change::Desk {
+            run: id,
+            desk: Box::new(desk),
+            rules: None,
+        }]);
+        if let Some((_, change)) = abort::released(&self.state, id) {
+            self.take(vec![change]);
+        }
+    }
+
+    fn phase(&self, id: RunId) -> Phase {
+        self.state.run(id).unwrap().phase()
+    }
+}
+
+fn run(experiment: u64, number: u32) -> RunId {
+    RunId {
+        experiment: ExperimentId(experiment),
+        number,
+    }
+}
+
+fn running() -> Incarnation {
+    Incarnation {
+        started_ms: Some(5),
+        ..Incarnation::default()
+    }
+}
+
+fn ended(code: i32) -> Incarnation {
+    let key = |offset| Key {
+        rank: 0,
+        made_ns: 0,
+        offset,
+    };
+    Incarnation {
+        started_ms: Some(5),
+        exit: Some(Exit {
+            key: key(5),
+            code,
+            signal: 0,
+            core_dumped: false,
+            code_unknown: false,
+            user_cpu_us: 0,
+            system_cpu_us: 0,
+            peak_rss_bytes: 0,
+            disk_free_bytes: 0,
+            run_ms: 1,
+            at_ms: 6,
+        }),
+        gone: Some(Gone {
+            key: key(6),
+            strays_killed: 0,
+            stdout_bytes: 0,
+            stderr_bytes: 0,
+            left_alive: 0,
+            at_ms: 6,
+        }),
+        ..Incarnation::default()
+    }
+}
+
+fn skipped(plans: &[Plan]) -> Vec<&str> {
+    plans
+        .iter()
+        .filter_map(|plan| match plan {
+            Plan::Skip { why, .. } => Some(why.as_str()),
+            Plan::Run { .. } => None,
+        })
+        .collect()
+}
+
+const RESTART: Wanted = Wanted {
+    restart: true,
+    abandon: false,
+};
+
+#[test]
+fn adding_again_keeps_numbers_and_says_what_changed() {
+    let mut lab = Lab::default();
+    let first = lab.add("/lab", vec![definition("a", "0.1"), definition("b", "0.2")]);
+    assert_eq!(first.range(), "1-2");
+    let again = lab.add("/lab", vec![definition("a", "0.1"), definition("b", "0.2")]);
+    assert!(again.seen.iter().all(|seen| seen.what == What::Same));
+    let changed = lab.add(
+        "/lab",
+        vec![
+            definition("b", "0.003"),
+            definition("c", "1"),
+            definition("a", "0.1"),
+        ],
+    );
+    let said: Vec<_> = changed
+        .seen
+        .iter()
+        .map(|seen| (seen.id.0, seen.what, seen.changes.join(";")))
+        .collect();
+    assert_eq!(
+        said,
+        [
+            (2, What::Changed, "lr 0.2 → 0.003".to_owned()),
+            (3, What::Added, String::new()),
+            (1, What::Same, String::new()),
+        ]
+    );
+    let fewer = lab.add("/lab", vec![definition("a", "0.1")]);
+    assert_eq!(fewer.range(), "1");
+    assert_eq!(
+        fewer.lines(),
+        [
+            "2: no longer in its source; kept",
+            "3: no longer in its source; kept"
+        ]
+    );
+    let back = lab.add(
+        "/lab",
+        vec![definition("a", "0.1"), definition("b", "0.003")],
+    );
+    assert_eq!(back.lines(), ["2: is in its source again"]);
+    assert_eq!(lab.state.experiments.len(), 3);
+}
+
+#[test]
+fn names_of_another_source_are_refused_unless_it_is_gone() {
+    let mut lab = Lab::default();
+    lab.add("/lab", vec![definition("a", "1")]);
+    let clash = lab.add("/copy", vec![definition("a", "1")]);
+    assert_eq!(clash.clashes.len(), 1);
+    assert!(
+        clash.clashes[0].contains("/lab/neronet.yaml"),
+        "{:?}",
+        clash.clashes
+    );
+    let missing = HashSet::from([1]);
+    let reads = [source("/moved", vec![definition("a", "1")])];
+    let moved = add::merge(&lab.state, &reads, &missing, 9);
+    assert!(moved.clashes.is_empty());
+    lab.take(moved.changes.clone());
+    assert_eq!(lab.state.experiments.len(), 1);
+}
+
+#[test]
+fn odd_names_and_words_not_built_are_pointed_out() {
+    let mut lab = Lab::default();
+    let mut odd = definition("12", "1");
+    odd.not_built = vec![NotBuilt {
+        word: "resources.gpus".to_owned(),
+        place: odd.place.clone(),
+    }];
+    let seen = lab.add("/lab", vec![odd]).seen;
+    assert_eq!(
+        seen[0].notes,
+        [
+            "not built yet: resources.gpus (neronet.yaml:1:1)",
+            "the name `12` reads like an id: select it in backticks",
+        ]
+    );
+    let plans = lab.start(&[1], Wanted::default());
+    assert_eq!(
+        skipped(&plans),
+        ["not built yet: resources.gpus (neronet.yaml:1:1)"]
+    );
+}
+
+#[test]
+fn numbers_are_ranges_again() {
+    let text = |ids: &[u64]| add::ranges(ids.iter().map(|id| ExperimentId(*id)));
+    assert_eq!(text(&[]), "");
+    assert_eq!(text(&[3, 1, 2, 7, 9, 8, 20]), "1-3,7-9,20");
+}
+
+#[test]
+fn live_and_finished_ones_are_skipped_with_the_reason() {
+    let mut lab = Lab::default();
+    let all: Vec<Definition> = ["a", "b", "c", "d"]
+        .iter()
+        .map(|n| definition(n, "1"))
+        .collect();
+    lab.add("/lab", all);
+    lab.start(&[1, 2, 3], Wanted::default());
+    lab.say(run(1, 1), running());
+    lab.say(run(2, 1), ended(0));
+    lab.say(run(3, 1), ended(1));
+    let plans = lab.start(&[1, 2, 3, 4], Wanted::default());
+    assert_eq!(skipped(&plans), ["running", "finished"]);
+    assert_eq!(lab.phase(run(3, 2)), Phase::Queued);
+    assert_eq!(lab.phase(run(4, 1)), Phase::Queued);
+    let plans = lab.start(&[2], RESTART);
+    assert_eq!(skipped(&plans), Vec::<&str>::new());
+}
+
+#[test]
+fn restarting_a_live_run_ends_it_first() {
+    let mut lab = Lab::default();
+    lab.add("/lab", vec![definition("a", "1")]);
+    lab.start(&[1], Wanted::default());
+    lab.desk(run(1, 1), |desk| desk.handing = Handing::Submitted);
+    lab.say(run(1, 1), running());
+    lab.start(&[1], RESTART);
+    assert_eq!(lab.state.run(run(1, 2)).unwrap().desk.after, Some(1));
+    assert!(needs::of(lab.state.run(run(1, 1)).unwrap()).cancel);
+    assert!(needs::of(lab.state.run(run(1, 2)).unwrap()).nothing());
+    // Restarting once more takes away what waits, and waits for the same end.
+    lab.start(&[1], RESTART);
+    assert_eq!(lab.phase(run(1, 2)), Phase::Aborted);
+    assert!(lab.state.run(run(1, 3)).unwrap().desk.after.is_some());
+    lab.say(run(1, 1), ended(0));
+    assert!(needs::of(lab.state.run(run(1, 3)).unwrap()).hand_over);
+}
+
+#[test]
+fn lost_runs_are_gone_beside_only_when_told_so() {
+    let mut lab = Lab::default();
+    lab.add("/lab", vec![definition("a", "1")]);
+    lab.start(&[1], Wanted::default());
+    let lost = |reason| Incarnation {
+        started_ms: Some(1),
+        lost: Some(super::journal::Lost {
+            key: Key::default(),
+            reason,
+            detail: String::new(),
+            at_ms: 2,
+        }),
+        ..Incarnation::default()
+    };
+    lab.say(run(1, 1), lost(3));
+    assert_eq!(lab.phase(run(1, 1)), Phase::Lost);
+    let plans = lab.start(&[1], Wanted::default());
+    assert_eq!(skipped(&plans), ["lost"]);
+    let plans = lab.start(&[1], RESTART);
+    assert!(skipped(&plans)[0].contains("1.1 may still run on local"));
+    let plans = lab.start(
+        &[1],
+        Wanted {
+            restart: true,
+            abandon: true,
+        },
+    );
+    assert!(skipped(&plans).is_empty());
+    // The evidence of its end still counts.
+    lab.say(run(1, 1), ended(0));
+    assert_eq!(lab.phase(run(1, 1)), Phase::Finished);
+}
+
+#[test]
+fn a_wish_reaches_what_was_sent_and_takes_away_what_waits() {
+    let mut lab = Lab::default();
+    lab.add("/lab", vec![definition("a", "1")]);
+    lab.start(&[1], Wanted::default());
+    assert_eq!(lab.wish(run(1, 1)), Wished::Asked);
+    let needs_now = needs::of(lab.state.run(run(1, 1)).unwrap());
+    assert!(needs_now.cancel && !needs_now.hand_over);
+    lab.start(&[1], RESTART);
+    assert_eq!(lab.wish(run(1, 2)), Wished::TakenAway);
+    assert_eq!(lab.wish(run(1, 2)), Wished::Skipped("aborted".to_owned()));
+    lab.desk(run(1, 1), |desk| {
+        desk.word = Some(Word::TakenAway {
+            who: "me".to_owned(),
+            at_ms: 3,
+        });
+    });
+    assert_eq!(lab.phase(run(1, 1)), Phase::Aborted);
+    let reason = lab.state.run(run(1, 1)).unwrap().reason().cloned();
+    assert_eq!(
+        reason,
+        Some(EndReason::TakenAway {
+            who: "me".to_owned()
+        })
+    );
+}
+
+#[test]
+fn a_run_is_closed_once_it_is_settled_and_its_results_are_home() {
+    let mut lab = Lab::default();
+    lab.add("/lab", vec![definition("a", "1")]);
+    lab.start(&[1], Wanted::default());
+    let mut printed = ended(0);
+    printed.gone.as_mut().unwrap().stdout_bytes = 5;
+    lab.say(run(1, 1), printed);
+    let now = |lab: &Lab| needs::of(lab.state.run(run(1, 1)).unwrap());
+    assert!(now(&lab).results && !now(&lab).close);
+    lab.desk(run(1, 1), |desk| desk.settled = true);
+    assert!(now(&lab).results && !now(&lab).close);
+    lab.desk(run(1, 1), |desk| {
+        desk.results = Results::Done {
+            folder: "/r".to_owned(),
+            notes: Vec::new(),
+        };
+    });
+    assert!(!now(&lab).results && now(&lab).close);
+    assert_eq!(lab.state.open, 1);
+    lab.desk(run(1, 1), |desk| desk.closed = true);
+    assert!(now(&lab).nothing());
+    assert_eq!(lab.state.open, 0);
+}
+
+#[test]
+fn what_is_said_after_an_end_does_not_change_it() {
+    let mut lab = Lab::default();
+    lab.add("/lab", vec![definition("a", "1")]);
+    lab.start(&[1], Wanted::default());
+    lab.say(run(1, 1), ended(0));
+    let mut journal: Journal = (*lab.state.run(run(1, 1)).unwrap().journal).clone();
+    journal.incarnations.insert(2, running());
+    lab.take(vec![Change::Journal {
+        run: run(1, 1),
+        journal: Arc::new(journal),
+    }]);
+    assert_eq!(lab.phase(run(1, 1)), Phase::Finished);
+}
+
+#[test]
+fn a_clone_is_what_readers_keep() {
+    let mut lab = Lab::default();
+    lab.add("/lab", vec![definition("a", "1")]);
+    let before = lab.state.clone();
+    lab.start(&[1], Wanted::default());
+    assert!(before.experiment(ExperimentId(1)).unwrap().runs.is_empty());
+    assert_eq!((before.runs, lab.state.runs), (0, 1));
+    before.check_invariants();
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Start(u64),
+    Restart(u64),
+    Abandon(u64),
+    Wish(u64),
+    Hand(u64),
+    Run(u64),
+    End(u64, i32),
+    TakeAway(u64),
+    Add(usize),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let id = 1..4u64;
+    prop_oneof![
+        id.clone().prop_map(Step::Start),
+        id.clone().prop_map(Step::Restart),
+        id.clone().prop_map(Step::Abandon),
+        id.clone().prop_map(Step::Wish),
+        id.clone().prop_map(Step::Hand),
+        id.clone().prop_map(Step::Run),
+        (id.clone(), 0..2i32).prop_map(|(id, code)| Step::End(id, code)),
+        id.prop_map(Step::TakeAway),
+        (1..5usize).prop_map(Step::Add),
+    ]
+}
+
+proptest! {
+    /// Whatever people and nodes do, an experiment has one live run that was
+    /// sent anywhere, ends stay ends, and the counts are right.
+    #[test]
+    fn no_order_of_steps_breaks_the_state(steps in proptest::collection::vec(step(), 1..60)) {
+        let mut lab = Lab::default();
+        let names = ["a", "b", "c", "d", "e"];
+        let all = |count: usize| names[..count].iter().map(|n| definition(n, "1")).collect();
+        lab.add("/lab", all(4));
+        for step in steps {
+            // The oldest live run is the one that a node has.
+            let sent = |lab: &Lab, id: u64| {
+                let experiment = lab.state.experiment(ExperimentId(id)).unwrap();
+                let live = experiment.runs.iter().find(|run| run.phase().is_live());
+                live.filter(|run| run.desk.after.is_none()).map(|run| run.made.id)
+            };
+            let ends: Vec<(RunId, Phase)> = lab.state.experiments.iter()
+                .flat_map(|experiment| experiment.runs.iter())
+                .filter(|run| run.phase().is_end() && run.phase() != Phase::Lost)
+                .map(|run| (run.made.id, run.phase()))
+                .collect();
+            match step {
+                Step::Start(id) => { lab.start(&[id], Wanted::default()); }
+                Step::Restart(id) => { lab.start(&[id], RESTART); }
+                Step::Abandon(id) => { lab.start(&[id], Wanted { restart: true, abandon: true }); }
+                Step::Wish(id) => if let Some(id) = sent(&lab, id) { lab.wish(id); },
+                Step::Hand(id) => if let Some(id) = sent(&lab, id) {
+                    lab.desk(id, |desk| desk.handing = Handing::Submitted);
+                },
+                Step::Run(id) => if let Some(id) = sent(&lab, id) { lab.say(id, running()); },
+                Step::End(id, code) => if let Some(id) = sent(&lab, id) { lab.say(id, ended(code)); },
+                Step::TakeAway(id) => if let Some(id) = sent(&lab, id) {
+                    lab.desk(id, |desk| desk.word = Some(Word::TakenAway {
+                        who: String::new(),
+                        at_ms: 1,
+                    }));
+                },
+                Step::Add(count) => { lab.add("/lab", all(count)); }
+            }
+            for (id, phase) in ends {
+                prop_assert_eq!(lab.phase(id), phase);
+            }
+        }
+    }
+}

@@ -13,6 +13,8 @@ pub const HOLD_RETRY: Duration = Duration::from_secs(5);
 
 /// First pause after starts that came to nothing; doubled up to `HOLD_RETRY`.
 pub const VAIN_RETRY: Duration = Duration::from_millis(250);
+/// Longest pause between starts of one run whose shims die.
+pub const VAIN_RETRY_MAX: Duration = Duration::from_secs(60);
 
 /// How often the segments of live runs without a watcher that talks to us are
 /// looked at. Only while such runs and somebody who follows exist.
@@ -52,6 +54,8 @@ pub const SETTLE_RETRY: Duration = Duration::from_millis(500);
 
 /// How long a new launcher may take to answer.
 pub const LAUNCHER_PATIENCE: Duration = Duration::from_secs(10);
+/// How long neromum, leaving, waits for the launcher to leave.
+pub const RETIRE_PATIENCE: Duration = Duration::from_millis(500);
 /// Pause before the next try to start a launcher.
 pub const LAUNCHER_RETRY: Duration = Duration::from_millis(500);
 

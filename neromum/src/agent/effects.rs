@@ -74,6 +74,24 @@ impl Agent {
     fn effect(&mut self, effect: Effect) {
         match effect {
             Effect::Prepare { token, incarnation } => self.prepare(token, incarnation),
+            Effect::PrepareLater {
+                token,
+                incarnation,
+                vain,
+            } => {
+                let doublings = vain.min(16);
+                let pause = config::VAIN_RETRY_MAX.min(config::VAIN_RETRY * 2u32.pow(doublings));
+                tracing::warn!(token = %token, vain, "a run's shims die before they start its job");
+                let at = tokio::time::Instant::now() + pause;
+                self.timers.prepare.push((at, token, incarnation));
+            }
+            Effect::SayCancelled { token, incarnation } => {
+                let record = JobNotStarted {
+                    stage: job_not_started::Stage::Cancelled.into(),
+                    errno: 0,
+                };
+                self.say(token, incarnation, RecordKind::JobNotStarted, &record);
+            }
             // The launch itself was built with the folder, see `prepared`.
             Effect::Launch { .. } => {}
             Effect::Guard { token, incarnation } => self.guard(token, incarnation),
@@ -111,7 +129,7 @@ impl Agent {
     }
 
     /// Builds a run's folder: at once when that is little, else off the reactor.
-    fn prepare(&mut self, token: RunToken, incarnation: u32) {
+    pub(super) fn prepare(&mut self, token: RunToken, incarnation: u32) {
         let Some(entry) = self.entries.get(&token) else {
             return;
         };

@@ -366,8 +366,10 @@ impl Agent {
         }
         let run_dir = self.setup.paths.run(entry.id);
         let mut look = Ok(segments::Look::default());
-        // Of a job that ended at once there is nothing but the claim.
+        // Of a job that ended at once there is nothing but the claim, until it
+        // is settled.
         let brief = entry.kid.is_none()
+            && !entry.facts.ended()
             && !entry.rules
             && !entry.facts.watched
             && entry

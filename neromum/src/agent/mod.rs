@@ -363,7 +363,7 @@ impl Agent {
             }
             self.turn_end();
         }
-        self.leave()
+        self.leave(boxes).await
     }
 
     fn handle(&mut self, message: Message) {
@@ -436,9 +436,24 @@ impl Agent {
     }
 
     /// Leaves: what is written is made durable, nothing of a job is touched.
-    fn leave(mut self) -> End {
-        if self.core.live() == 0 && self.core.waiting() == 0 {
+    async fn leave(mut self, mut boxes: Mailboxes) -> End {
+        self.followers = follow::Followers::default();
+        let retire = self.core.live() == 0 && self.core.waiting() == 0;
+        if retire && self.launchers.own_link().is_some() {
             self.launchers.retire_own();
+            self.launchers.flush();
+            let gone = async {
+                while let Some(message) = boxes.mailbox.recv().await {
+                    if matches!(
+                        message,
+                        Message::Launcher(bare::News::Down { own: true, .. })
+                    ) {
+                        return;
+                    }
+                }
+            };
+            // It leaves at once, unless something of a job is still its care.
+            let _ = tokio::time::timeout(config::RETIRE_PATIENCE, gone).await;
         }
         self.launchers.flush();
         match self.broken {

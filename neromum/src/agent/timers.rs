@@ -1,10 +1,12 @@
 //! The few things that wait for a time. One sleep to the earliest; none when
 //! nothing waits, so that an idle neromum never wakes.
 
+use nero_model::RunToken;
 use tokio::time::Instant;
 
 use super::Agent;
 use crate::config;
+use crate::core::decide::Decision;
 
 /// When what is due.
 #[derive(Debug, Default)]
@@ -21,6 +23,8 @@ pub struct Timers {
     pub leave: Option<Instant>,
     /// The ledger is written again.
     pub ledger: Option<Instant>,
+    /// Runs whose shims died are started again.
+    pub prepare: Vec<(Instant, RunToken, u32)>,
 }
 
 /// Sleeps until then; for ever when there is none.
@@ -40,6 +44,7 @@ impl Agent {
             self.timers.leave,
             self.timers.ledger,
             self.settling.next_deadline(),
+            self.timers.prepare.iter().map(|(at, ..)| *at).min(),
         ]
         .into_iter()
         .flatten()
@@ -64,11 +69,34 @@ impl Agent {
         if due(&mut self.timers.ledger) {
             self.keep_pending_ends();
         }
+        let (due_now, later) = std::mem::take(&mut self.timers.prepare)
+            .into_iter()
+            .partition(|(at, ..)| *at <= now);
+        self.timers.prepare = later;
+        for (_, token, incarnation) in due_now {
+            self.prepare_again(token, incarnation);
+        }
         if due(&mut self.timers.leave) {
             tracing::info!("nothing to do: leaving");
             self.stopping = true;
         }
         self.settling_due(now);
+    }
+
+    /// A cancel that came during the pause ends the run without a start.
+    fn prepare_again(&mut self, token: RunToken, incarnation: u32) {
+        let expected = crate::core::Stage::Starting {
+            incarnation,
+            launched: false,
+        };
+        match self.core.run(&token) {
+            Some(run) if run.stage == expected && run.cancelled && incarnation > 1 => {
+                self.core
+                    .found(token, incarnation - 1, Decision::LaunchNext);
+            }
+            Some(run) if run.stage == expected => self.prepare(token, incarnation),
+            _ => {}
+        }
     }
 
     /// Arms what depends on whether there is anything to do.

@@ -119,6 +119,6 @@ impl Facts {
 
     /// Whether no record of the run's life can follow, and it stays so.
     pub fn ended(&self) -> bool {
-        !self.gate_closed && (self.gone || self.not_started || self.lost)
+        self.not_started || self.lost || (self.gone && !self.gate_closed)
     }
 }

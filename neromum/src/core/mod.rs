@@ -109,6 +109,15 @@ pub struct Run {
 pub enum Effect {
     /// Build the work folder and environment, then say [`Core::prepared`].
     Prepare { token: RunToken, incarnation: u32 },
+    /// As `Prepare`, after a pause that grows with `vain`, the number of starts
+    /// that came to nothing.
+    PrepareLater {
+        token: RunToken,
+        incarnation: u32,
+        vain: u32,
+    },
+    /// Append `JobNotStarted{CANCELLED}`: no user code ran, and none shall.
+    SayCancelled { token: RunToken, incarnation: u32 },
     /// Tell the launcher.
     Launch { token: RunToken, incarnation: u32 },
     /// Ask the launcher to look after a run that goes on.
@@ -153,7 +162,7 @@ pub enum AcceptError {
     NeverFits(#[from] NeverFits),
 }
 
-/// Vain starts in a row after which the node rests for a while.
+/// Vain starts in a row from which on the run is given pauses.
 const VAIN_STARTS_MAX: u32 = 3;
 
 /// All runs that neroman has not closed.
@@ -472,6 +481,10 @@ impl Core {
             // What waits is started by `schedule`.
             Decision::Launch if waiting => {}
             Decision::Launch => self.start_again(token, incarnation),
+            Decision::LaunchNext if run.cancelled => {
+                self.effects
+                    .push(Effect::SayCancelled { token, incarnation });
+            }
             Decision::LaunchNext => self.start_again(token, incarnation + 1),
         }
     }
@@ -520,11 +533,7 @@ impl Core {
             return;
         };
         run.vain += 1;
-        if run.vain.is_multiple_of(VAIN_STARTS_MAX) {
-            self.effects.push(Effect::HoldStarts {
-                why: "its shim dies before it can start the job".to_owned(),
-            });
-        }
+        let vain = run.vain;
         if self.runs[&token].cancelled && incarnation == 1 {
             self.take_away(token);
             return;
@@ -537,7 +546,15 @@ impl Core {
                 launched: false,
             },
         );
-        self.effects.push(Effect::Prepare { token, incarnation });
+        self.effects.push(if vain < VAIN_STARTS_MAX {
+            Effect::Prepare { token, incarnation }
+        } else {
+            Effect::PrepareLater {
+                token,
+                incarnation,
+                vain,
+            }
+        });
     }
 
     /// Somebody asks for a run's end; none when it is not known.

@@ -1,4 +1,8 @@
 //! neromum with real launchers, shims and watchers.
 
+mod deaths;
+mod edge;
+mod files;
+mod ledger;
 mod rig;
 mod runs;

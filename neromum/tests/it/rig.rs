@@ -99,16 +99,20 @@ impl Node {
 
     /// Starts neromum and says hello.
     pub async fn start(&mut self) -> Mum {
-        let child = self.command().spawn().unwrap();
-        self.mum = Some(child);
-        self.connect().await
+        let command = self.command();
+        self.start_as(command).await
     }
 
     /// Starts neromum with this environment alone.
     pub async fn start_with_env(&mut self, env: &[(&str, &str)]) -> Mum {
         let mut command = self.command();
         command.env_clear().envs(env.iter().copied());
-        self.mum = Some(command.spawn().unwrap());
+        self.start_as(command).await
+    }
+
+    /// Starts neromum by a command of the test's own.
+    pub async fn start_as(&mut self, mut command: Command) -> Mum {
+        self.mum = Some(command.stdin(Stdio::null()).spawn().unwrap());
         self.connect().await
     }
 
@@ -355,6 +359,7 @@ impl Mum {
             events,
             requests,
             known,
+            parts: 0,
         }
     }
 }
@@ -442,6 +447,7 @@ pub struct Follower {
     events: Streaming<FollowEvent>,
     requests: mpsc::Sender<FollowRequest>,
     pub known: Known,
+    parts: usize,
 }
 
 impl Follower {
@@ -454,6 +460,7 @@ impl Follower {
         };
         match &event {
             Event::Part(part) => {
+                self.parts += 1;
                 let run = self.known.runs.entry(part.token.clone()).or_default();
                 let key = (part.incarnation, part.segment.clone());
                 let bytes = run.segments.entry(key).or_default();
@@ -498,6 +505,22 @@ impl Follower {
                 "the stream ended; known: {:?}",
                 self.shown()
             );
+        }
+    }
+
+    /// Events taken so far that brought bytes.
+    pub fn parts(&self) -> usize {
+        self.parts
+    }
+
+    /// Takes events until so many brought bytes, the condition holds, or the
+    /// stream ends.
+    pub async fn until_parts(&mut self, parts: usize, holds: &dyn Fn(&Known) -> bool) {
+        let deadline = Instant::now() + PATIENCE;
+        while self.parts < parts && !holds(&self.known) {
+            if self.next(deadline).await.is_none() {
+                return;
+            }
         }
     }
 
@@ -562,5 +585,18 @@ impl Known {
         for spec in specs {
             self.runs.entry(spec.token.clone()).or_default().experiment = spec.experiment;
         }
+    }
+}
+
+/// Waits until neromum knows no run: closed ones are told to nobody.
+pub async fn wait_until_forgotten(mum: &mut Mum) {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let mut follower = mum.follow(Known::default()).await;
+        follower.caught_up().await;
+        if follower.known.runs.is_empty() {
+            return;
+        }
+        assert!(Instant::now() < deadline, "never forgotten");
     }
 }

@@ -1,0 +1,326 @@
+//! `kill -9` of everything at every step: nothing runs twice, exit codes stay
+//! right, everything is replicated exactly once.
+
+use nero_journal::v1::{JobExited, Lost, RecordKind, lost};
+use nero_journal::{HEADER_BYTES, Header, Reader};
+use nero_model::process::Life;
+use nero_wire::v1::RunSpec;
+use nero_wire::v1::run_state::Stage;
+use rustix::process::Signal;
+
+use crate::rig::{Known, Node, kill, wait_for};
+
+/// A job that leaves a line per start and ends when told.
+const COUNTED: &str = "echo x >> ../starts; while [ ! -e ../go ]; do sleep 0.01; done; exit 5";
+
+fn starts(node: &Node, spec: &RunSpec) -> usize {
+    std::fs::read_to_string(node.run_dir(spec).join("starts"))
+        .map_or(0, |text| text.lines().count())
+}
+
+/// Ended; whether init has asked for its status is init's affair.
+fn is_gone(process: nero_model::ProcessId) -> bool {
+    matches!(process.life(), Ok(Life::Dead | Life::Zombie))
+}
+
+async fn started(node: &Node, spec: &RunSpec) {
+    wait_for("the job's first line", || {
+        (starts(node, spec) > 0).then_some(())
+    })
+    .await;
+}
+
+fn go(node: &Node, spec: &RunSpec) {
+    std::fs::write(node.run_dir(spec).join("go"), "").unwrap();
+}
+
+/// The processes that a run's claim names: shim and job.
+fn claim(node: &Node, spec: &RunSpec, incarnation: u32) -> (i32, i32) {
+    use nero_journal::v1::{Claimed, JobStarted};
+    let path = node.run_dir(spec).join(format!("{incarnation}/claim"));
+    let bytes = std::fs::read(path).unwrap();
+    let header = Header::parse(&bytes).unwrap();
+    let (mut shim, mut job) = (0, 0);
+    for record in Reader::new(&bytes[HEADER_BYTES..], HEADER_BYTES as u64, header.chain) {
+        if record.is(RecordKind::Claimed) {
+            shim = record.decode::<Claimed>().unwrap().shim.unwrap().pid;
+        } else if record.is(RecordKind::JobStarted) {
+            job = record.decode::<JobStarted>().unwrap().job.unwrap().pid;
+        }
+    }
+    (shim, job)
+}
+
+#[tokio::test]
+async fn neromum_dies_again_and_again_and_nothing_is_lost_or_done_twice() {
+    let mut node = Node::with(&["--cpus", "4"]);
+    let specs: Vec<RunSpec> = (1..=60)
+        .map(|number| {
+            let line = format!(
+                "echo x >> ../starts; echo out {number}; exit {}",
+                number % 7
+            );
+            node.sh(number, &line)
+        })
+        .collect();
+    let all: Vec<&RunSpec> = specs.iter().collect();
+    let mut known = Known::default();
+    known.name(&all);
+    let mut rounds = 0;
+    loop {
+        rounds += 1;
+        let mut mum = node.start().await;
+        mum.accept(&all).await;
+        let mut follower = mum.follow(std::mem::take(&mut known)).await;
+        // Each round dies a few events later than the last one.
+        let target = rounds * 12;
+        let begun = follower.parts();
+        let count = |known: &Known| {
+            known
+                .runs
+                .values()
+                .filter(|run| run.stage() == Stage::Settled)
+                .count()
+        };
+        if rounds > 12 {
+            follower.settled(&all).await;
+        } else {
+            follower
+                .until_parts(begun + target, &|known| count(known) == 60)
+                .await;
+        }
+        let done = count(&follower.known) == 60;
+        known = follower.known;
+        if done {
+            break;
+        }
+        node.kill_mum();
+        for run in known.runs.values_mut() {
+            run.stages.clear();
+        }
+    }
+    for spec in &specs {
+        let run = &known.runs[&spec.token];
+        assert_eq!(
+            starts(&node, spec),
+            1,
+            "run {} after {rounds} rounds",
+            spec.experiment
+        );
+        assert_eq!(run.anew, 0, "no byte was sent twice");
+        assert_eq!(run.count(RecordKind::JobExited), 1);
+        assert_eq!(run.count(RecordKind::TreeGone), 1);
+        let exited: JobExited = run.record(RecordKind::JobExited).unwrap();
+        assert_eq!(exited.code as u64, spec.experiment % 7);
+    }
+}
+
+#[tokio::test]
+async fn a_job_outlives_neromum_and_its_code_is_told_by_the_next() {
+    let mut node = Node::new();
+    let mut mum = node.start().await;
+    let (one, two) = (node.sh(1, COUNTED), node.sh(2, COUNTED));
+    let waiting = node.sh(3, COUNTED);
+    mum.accept(&[&one, &two, &waiting]).await;
+    started(&node, &one).await;
+    started(&node, &two).await;
+    node.kill_mum();
+    // One ends while nobody looks, the other later.
+    go(&node, &one);
+    let (shim, _) = claim(&node, &one, 1);
+    wait_for("the shim's end", || {
+        nero_model::ProcessId::of(shim)
+            .map_or(true, |id| !matches!(id.life(), Ok(Life::Alive)))
+            .then_some(())
+    })
+    .await;
+    let mut mum = node.start().await;
+    let mut follower = mum.follow(Known::default()).await;
+    follower.stage(&one, Stage::Ended).await;
+    follower.stage(&two, Stage::Running).await;
+    go(&node, &two);
+    go(&node, &waiting);
+    follower.settled(&[&one, &two, &waiting]).await;
+    for spec in [&one, &two, &waiting] {
+        let exited: JobExited = follower.of(spec).record(RecordKind::JobExited).unwrap();
+        assert_eq!((exited.code, starts(&node, spec)), (5, 1));
+    }
+}
+
+#[tokio::test]
+async fn the_launcher_dies_and_its_runs_go_on() {
+    let mut node = Node::new();
+    let mut mum = node.start().await;
+    let spec = node.sh(1, COUNTED);
+    mum.accept(&[&spec]).await;
+    let mut follower = mum.follow(Known::default()).await;
+    started(&node, &spec).await;
+    let first = node.launcher().await;
+    kill(first, Signal::KILL);
+    // A new one takes new runs, and hears when the old one's end.
+    let next = node.sh(2, "exit 0");
+    mum.accept(&[&next]).await;
+    follower.settled(&[&next]).await;
+    go(&node, &spec);
+    follower.settled(&[&spec]).await;
+    let exited: JobExited = follower.of(&spec).record(RecordKind::JobExited).unwrap();
+    assert_eq!((exited.code, starts(&node, &spec)), (5, 1));
+}
+
+#[tokio::test]
+async fn the_shim_dies_and_the_code_is_kept() {
+    let mut node = Node::new();
+    let mut mum = node.start().await;
+    let spec = node.sh(1, COUNTED);
+    mum.accept(&[&spec]).await;
+    let mut follower = mum.follow(Known::default()).await;
+    started(&node, &spec).await;
+    kill(claim(&node, &spec, 1).0, Signal::KILL);
+    let token = spec.token.clone();
+    follower
+        .until(|known| {
+            let run = known.runs.get(&token);
+            run.is_some_and(|run| run.count(RecordKind::TakenOver) == 1)
+        })
+        .await;
+    go(&node, &spec);
+    follower.settled(&[&spec]).await;
+    let exited: JobExited = follower.of(&spec).record(RecordKind::JobExited).unwrap();
+    assert_eq!((exited.code, exited.code_unknown), (5, false));
+    assert_eq!(starts(&node, &spec), 1);
+}
+
+#[tokio::test]
+async fn shim_and_launcher_die_and_the_job_goes_on_unsupervised() {
+    let mut node = Node::new();
+    let mut mum = node.start().await;
+    let spec = node.sh(1, COUNTED);
+    mum.accept(&[&spec]).await;
+    let mut follower = mum.follow(Known::default()).await;
+    started(&node, &spec).await;
+    follower.stage(&spec, Stage::Running).await;
+    let (shim, job) = claim(&node, &spec, 1);
+    // The launcher first, so that it cannot take over.
+    kill(node.launcher().await, Signal::KILL);
+    kill(shim, Signal::KILL);
+    let job = nero_model::ProcessId::of(job).unwrap();
+    go(&node, &spec);
+    follower.settled(&[&spec]).await;
+    assert!(is_gone(job));
+    let run = follower.of(&spec);
+    let unknown = run
+        .record::<JobExited>(RecordKind::JobExited)
+        .is_some_and(|exited| exited.code_unknown);
+    let lost = run.count(RecordKind::Lost) == 1;
+    assert!(unknown || lost, "no code is made up: {:?}", run.kinds());
+    assert_eq!(starts(&node, &spec), 1);
+}
+
+#[tokio::test]
+async fn everything_of_ours_dies_at_once_and_a_cancel_still_ends_the_job() {
+    let mut node = Node::new();
+    let mut mum = node.start().await;
+    let spec = node.sh(1, COUNTED);
+    mum.accept(&[&spec]).await;
+    started(&node, &spec).await;
+    let (shim, job) = claim(&node, &spec, 1);
+    let job = nero_model::ProcessId::of(job).unwrap();
+    kill(node.launcher().await, Signal::KILL);
+    node.kill_mum();
+    kill(shim, Signal::KILL);
+    let mut mum = node.start().await;
+    let mut follower = mum.follow(Known::default()).await;
+    follower.stage(&spec, Stage::Running).await;
+    assert_eq!(job.life().unwrap(), Life::Alive);
+    mum.cancel(&[&spec]).await;
+    follower.settled(&[&spec]).await;
+    assert!(is_gone(job));
+    assert_eq!(starts(&node, &spec), 1);
+}
+
+#[tokio::test]
+async fn a_machine_that_was_started_anew_is_seen_by_its_boot_id() {
+    let mut node = Node::new();
+    let mut mum = node.start().await;
+    let spec = node.sh(1, COUNTED);
+    mum.accept(&[&spec]).await;
+    started(&node, &spec).await;
+    let (shim, job) = claim(&node, &spec, 1);
+    kill(node.launcher().await, Signal::KILL);
+    node.kill_mum();
+    kill(shim, Signal::KILL);
+    kill(job, Signal::KILL);
+    wait_for("the job's end", || {
+        nero_model::ProcessId::of(job).is_err().then_some(())
+    })
+    .await;
+    // The claim as another start of the machine would have left it.
+    let path = node.run_dir(&spec).join("1/claim");
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[40] ^= 0xff;
+    let crc = crc32c::crc32c(&bytes[..76]);
+    bytes[76..80].copy_from_slice(&crc.to_le_bytes());
+    bytes.truncate(HEADER_BYTES);
+    std::fs::write(&path, bytes).unwrap();
+    let mut mum = node.start().await;
+    let mut follower = mum.follow(Known::default()).await;
+    follower.settled(&[&spec]).await;
+    let lost: Lost = follower.of(&spec).record(RecordKind::Lost).unwrap();
+    assert_eq!(lost.reason(), lost::Reason::Rebooted);
+    assert_eq!(starts(&node, &spec), 1);
+}
+
+#[tokio::test]
+async fn an_end_that_only_the_ledger_has_is_told_from_there() {
+    let mut node = Node::new();
+    let mut mum = node.start().await;
+    let spec = node.sh(1, "exit 6");
+    mum.accept(&[&spec]).await;
+    let mut follower = mum.follow(Known::default()).await;
+    follower.settled(&[&spec]).await;
+    node.kill_mum();
+    // A power cut after the ledger was synced and before the claim was.
+    let path = node.run_dir(&spec).join("1/claim");
+    std::fs::write(&path, vec![0; 400]).unwrap();
+    let mut mum = node.start().await;
+    let mut follower = mum.follow(Known::default()).await;
+    follower.settled(&[&spec]).await;
+    let exited: JobExited = follower.of(&spec).record(RecordKind::JobExited).unwrap();
+    assert_eq!(exited.code, 6);
+    assert_eq!(follower.of(&spec).count(RecordKind::Lost), 0);
+}
+
+#[tokio::test]
+async fn a_claim_of_zeros_is_lost_and_never_started_again() {
+    let mut node = Node::with(&["--cpus", "1", "--min-free", "1000000000000000"]);
+    let mut mum = node.start().await;
+    let spec = node.sh(1, COUNTED);
+    mum.accept(&[&spec]).await;
+    node.kill_mum();
+    std::fs::create_dir(node.run_dir(&spec).join("1")).unwrap();
+    std::fs::write(node.run_dir(&spec).join("1/claim"), vec![0; 300]).unwrap();
+    node.options.truncate(2);
+    let mut mum = node.start().await;
+    let mut follower = mum.follow(Known::default()).await;
+    follower.settled(&[&spec]).await;
+    let lost: Lost = follower.of(&spec).record(RecordKind::Lost).unwrap();
+    assert_eq!(lost.reason(), lost::Reason::CodeUnknown);
+    assert!(lost.detail.contains("cannot be read"));
+    assert_eq!(starts(&node, &spec), 0);
+}
+
+#[tokio::test]
+async fn a_folder_that_is_gone_is_lost_and_never_started_again() {
+    let mut node = Node::with(&["--cpus", "1", "--min-free", "1000000000000000"]);
+    let mut mum = node.start().await;
+    let spec = node.sh(1, COUNTED);
+    mum.accept(&[&spec]).await;
+    node.kill_mum();
+    std::fs::remove_dir_all(node.run_dir(&spec)).unwrap();
+    node.options.truncate(2);
+    let mut mum = node.start().await;
+    let mut follower = mum.follow(Known::default()).await;
+    follower.settled(&[&spec]).await;
+    let lost: Lost = follower.of(&spec).record(RecordKind::Lost).unwrap();
+    assert_eq!(lost.reason(), lost::Reason::FolderGone);
+}

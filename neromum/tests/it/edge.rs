@@ -1,0 +1,200 @@
+//! Who may ask what, who serves, who leaves when.
+
+use std::io::{Read as _, Write as _};
+use std::process::Stdio;
+
+use nero_journal::v1::{JobExited, RecordKind, RulesApplied};
+use nero_model::DeploymentId;
+use nero_wire::hello;
+use nero_wire::v1::mum_client::MumClient;
+use nero_wire::v1::run_state::Stage;
+use nero_wire::v1::{DescribeRequest, Role, Rule, RuleSet, SetRulesRequest, StopRequest};
+use rustix::process::Signal;
+
+use crate::rig::{Known, Node, kill, reference, wait_for, wait_until_forgotten};
+
+#[tokio::test]
+async fn nobody_is_answered_before_a_fitting_hello() {
+    let mut node = Node::new();
+    let _mum = node.start().await;
+    let channel = nero_wire::dial(&node.socket()).await.unwrap();
+    let mut client = MumClient::new(channel);
+    let refused = client.describe(DescribeRequest {}).await.unwrap_err();
+    assert_eq!(refused.code(), tonic::Code::FailedPrecondition);
+    let stranger = hello::own(Role::Neroman, "x", Some(DeploymentId::random()));
+    let refused = client.greet(stranger).await.unwrap_err();
+    assert!(refused.message().contains("another deployment"));
+    let mut future = hello::own(Role::Neroman, "x", Some(node.deployment));
+    future.protocol_lowest = 99;
+    future.protocol_highest = 99;
+    let refused = client.greet(future).await.unwrap_err();
+    assert!(refused.message().contains("protocol"));
+    assert!(client.describe(DescribeRequest {}).await.is_err());
+    let ours = hello::own(Role::Neroman, "x", Some(node.deployment));
+    client.greet(ours).await.unwrap();
+    let described = client
+        .describe(DescribeRequest {})
+        .await
+        .unwrap()
+        .into_inner();
+    assert_eq!(described.cpus, 2.0);
+    assert!(described.memory_bytes > 0 && described.disk_total_bytes > 0);
+    assert_eq!(described.boot_id.len(), 32);
+}
+
+#[tokio::test]
+async fn the_second_leaves_and_the_first_leaves_when_there_is_nothing_to_do() {
+    let mut node = Node::with(&["--cpus", "1", "--leave-after", "0.2"]);
+    let mut mum = node.start().await;
+    let second = node.command().output().unwrap();
+    assert!(second.status.success(), "{second:?}");
+    let spec = node.sh(1, "exit 0");
+    mum.accept(&[&spec]).await;
+    let mut follower = mum.follow(Known::default()).await;
+    follower.settled(&[&spec]).await;
+    follower.close(&[&spec]).await;
+    wait_until_forgotten(&mut mum).await;
+    drop((follower, mum));
+    assert_eq!(node.ended().await, Some(0));
+    assert!(!node.socket().exists(), "its socket went with it");
+    wait_for("the launcher to leave, too", || {
+        node.processes().is_empty().then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_is_not_closed_keeps_neromum_there() {
+    let mut node = Node::with(&["--cpus", "1", "--leave-after", "0.1"]);
+    let mut mum = node.start().await;
+    let spec = node.sh(1, "exit 0");
+    mum.accept(&[&spec]).await;
+    let mut follower = mum.follow(Known::default()).await;
+    follower.settled(&[&spec]).await;
+    drop((follower, mum));
+    // Asked several times over more than its patience, it still answers.
+    for _ in 0..3 {
+        let mut mum = node.connect().await;
+        let mut follower = mum.follow(Known::default()).await;
+        follower.caught_up().await;
+        assert_eq!(follower.of(&spec).stage(), Stage::Settled);
+        drop((follower, mum));
+        let asked = std::time::Instant::now();
+        wait_for("a little time", || {
+            (asked.elapsed().as_millis() > 150).then_some(())
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn sigterm_and_stop_end_neromum_and_no_job() {
+    let mut node = Node::new();
+    let mut mum = node.start().await;
+    let spec = node.sh(1, "while [ ! -e ../go ]; do sleep 0.01; done; exit 4");
+    mum.accept(&[&spec]).await;
+    let mut follower = mum.follow(Known::default()).await;
+    follower.stage(&spec, Stage::Running).await;
+    kill(node.mum_pid(), Signal::TERM);
+    assert_eq!(node.ended().await, Some(0));
+    let mut mum = node.start().await;
+    mum.client.stop(StopRequest {}).await.unwrap();
+    assert_eq!(node.ended().await, Some(0));
+    std::fs::write(node.run_dir(&spec).join("go"), "").unwrap();
+    let mut mum = node.start().await;
+    let mut follower = mum.follow(Known::default()).await;
+    follower.settled(&[&spec]).await;
+    let exited: JobExited = follower.of(&spec).record(RecordKind::JobExited).unwrap();
+    assert_eq!(exited.code, 4);
+}
+
+#[tokio::test]
+async fn a_watcher_is_attached_and_gets_rules() {
+    let mut node = Node::new();
+    let mut mum = node.start().await;
+    let spec = node.sh(
+        1,
+        "echo loss 1; while [ ! -e ../go ]; do sleep 0.01; done; echo loss 2",
+    );
+    mum.accept(&[&spec]).await;
+    let mut follower = mum.follow(Known::default()).await;
+    let token = spec.token.clone();
+    follower
+        .until(|known| {
+            known
+                .runs
+                .get(&token)
+                .is_some_and(|run| run.count(RecordKind::Metrics) > 0)
+        })
+        .await;
+    let request = SetRulesRequest {
+        request: vec![1; 16],
+        run: Some(reference(&spec)),
+        rules: Some(RuleSet {
+            version: 3,
+            rules: vec![Rule {
+                id: 1,
+                action: "warn".to_owned(),
+                text: "loss > 100".to_owned(),
+                ..Rule::default()
+            }],
+        }),
+    };
+    for _ in 0..2 {
+        let reply = mum.client.set_rules(request.clone()).await.unwrap();
+        assert_eq!(reply.into_inner().version, 3);
+    }
+    follower
+        .until(|known| {
+            known.runs[&token]
+                .record::<RulesApplied>(RecordKind::RulesApplied)
+                .is_some()
+        })
+        .await;
+    std::fs::write(node.run_dir(&spec).join("go"), "").unwrap();
+    follower.settled(&[&spec]).await;
+    let run = follower.of(&spec);
+    assert_eq!(run.count(RecordKind::WatchEnded), 1, "{:?}", run.kinds());
+    let unknown = SetRulesRequest {
+        run: Some(reference(&node.sh(9, "x"))),
+        ..request
+    };
+    let refused = mum.client.set_rules(unknown).await.unwrap_err();
+    assert_eq!(refused.code(), tonic::Code::NotFound);
+}
+
+#[tokio::test]
+async fn dial_starts_a_neromum_and_joins_its_socket() {
+    let node = Node::with(&["--cpus", "1", "--leave-after", "0.3"]);
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_neromum"));
+    let serve = node.command();
+    command
+        .arg("dial")
+        .args(serve.get_args().skip(1))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+    let mut dial = command.spawn().unwrap();
+    let mut stdin = dial.stdin.take().unwrap();
+    let mut stdout = dial.stdout.take().unwrap();
+    // The beginning of HTTP/2, and an empty SETTINGS frame.
+    stdin
+        .write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0")
+        .unwrap();
+    let answered = tokio::task::spawn_blocking(move || {
+        let mut frame = [0; 9];
+        stdout.read_exact(&mut frame).unwrap();
+        (frame, stdout)
+    });
+    let (frame, _stdout) = tokio::time::timeout(crate::rig::PATIENCE, answered)
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(frame[3], 4, "the server's own SETTINGS");
+    drop(stdin);
+    let ended = tokio::task::spawn_blocking(move || dial.wait().unwrap());
+    assert!(ended.await.unwrap().success());
+    wait_for("neromum to leave", || {
+        node.processes().is_empty().then_some(())
+    })
+    .await;
+}

@@ -64,23 +64,23 @@ fn part_of(pid: i32, base: &[u8]) -> Option<Part> {
         Some(b"neroman") if has(b"daemon") && has(b"run") => Part::Daemon,
         Some(b"neroman") => return None,
         Some(b"neromum") => Part::Mum,
-        Some(b"nerokid-shim") if parent_is_launcher(stat.ppid) => Part::Shim,
-        Some(b"nerokid-shim") => shim_or_launcher(pid),
+        Some(b"nerokid-shim") if listens(pid) => Part::Launcher,
+        Some(b"nerokid-shim") => Part::Shim,
         Some(b"nerokid") => Part::Watcher,
         _ => Part::Job,
     })
 }
 
-fn parent_is_launcher(parent: i32) -> bool {
-    fs::read(format!("/proc/{parent}/cmdline"))
-        .is_ok_and(|command| command.windows(12).any(|part| part == b"nerokid-shim"))
-}
-
-/// A shim whose launcher died has no sign of it but its claim: it holds no
-/// listening socket, and its session is not its own.
-fn shim_or_launcher(pid: i32) -> Part {
-    let leads = Stat::read(pid).is_ok_and(|stat| stat.session == pid);
-    if leads { Part::Launcher } else { Part::Shim }
+/// A shim is forked from the launcher and has the same command line; it has
+/// closed every socket.
+fn listens(pid: i32) -> bool {
+    fs::read_dir(format!("/proc/{pid}/fd"))
+        .into_iter()
+        .flatten()
+        .flatten()
+        .any(|entry| {
+            fs::read_link(entry.path()).is_ok_and(|to| to.to_string_lossy().starts_with("socket:"))
+        })
 }
 
 fn holds(text: &[u8], part: &[u8]) -> bool {

@@ -147,7 +147,8 @@ fn fill(path: &str) -> u8 {
     let block = vec![0x55u8; 1 << 16];
     loop {
         if let Err(error) = file.write_all(&block) {
-            eprintln!("cannot write: {error}");
+            // The log may lie on the same disk, so what is said here may be lost.
+            let _ = writeln!(io::stderr(), "cannot write: {error}");
             return if error.kind() == io::ErrorKind::StorageFull {
                 28
             } else {

@@ -7,18 +7,11 @@ use nero_tests::{Home, Part};
 #[test]
 fn twenty_clients_at_once_make_one_daemon() {
     let home = Home::new();
-    let clients: Vec<_> = (0..20)
-        .map(|_| home.spawn(&["daemon", "status", "--json"]))
-        .collect();
-    let mut pids = Vec::new();
+    let clients: Vec<_> = (0..20).map(|_| home.spawn(&["status", "--json"])).collect();
     for client in clients {
         let output = client.wait_with_output().unwrap();
         assert!(output.status.success(), "{output:?}\n{}", home.logs());
-        let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-        pids.push(value["pid"].as_i64().unwrap_or_else(|| panic!("{value}")));
     }
-    pids.dedup();
-    assert_eq!(pids.len(), 1, "all spoke to the same one");
     assert_eq!(home.alive(Part::Daemon).len(), 1);
 }
 

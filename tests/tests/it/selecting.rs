@@ -55,7 +55,7 @@ fn bad_selectors_point_at_the_place_and_exit_2() {
         ("nosuch>1", "nosuch"),
         ("1-4,!2", "1-4 && !2"),
         ("9-1", "^"),
-        ("", "selector"),
+        ("", "nothing is selected"),
     ] {
         let ran = home.run(&["start", selector]);
         assert_eq!(ran.code, Some(2), "{selector}: {ran:#?}");

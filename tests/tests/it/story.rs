@@ -24,7 +24,7 @@ fn a_folder_runs_from_start_to_results() {
     let yaml = "collection: story
 outputs: [stdout, 'model*.txt']
 +train:
-  command: sh -c 'echo \"epoch 1: loss = 0.5\"; echo \"epoch 2: loss = 0.25\"; echo oops >&2; echo w > model1.txt'
+  command: [sh, -c, 'echo \"epoch 1: loss = 0.5\"; echo \"epoch 2: loss = 0.25\"; echo oops >&2; echo w > model1.txt']
 ";
     let folder = added(&home, "story", yaml);
     assert!(home.ok(&["start", "1"]).contains("started 1"));

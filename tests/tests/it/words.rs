@@ -60,7 +60,7 @@ const FIELDS_LATER: &[(&str, &str)] = &[
     ("rules", "[{run: ./x.sh, on: crashed}]"),
     ("rules", "[{on: crashed, run_local: ./tell.sh}]"),
     ("rules", "[{abort: loss > 1 for 10m}]"),
-    ("rules", "[{notify: mean(loss, 10m) > 1}]"),
+    ("rules", "[{notify: 'mean(loss, 10m) > 1'}]"),
     ("parameters", "{x: {linspace: [0, 1, 3]}}"),
     ("parameters", "{x: {logspace: [0, 1, 3]}}"),
     ("parameters", "{x: {sample: [0, 1], n: 3}}"),

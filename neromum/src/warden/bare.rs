@@ -120,7 +120,8 @@ async fn connect(socket: &Path) -> io::Result<UnixStream> {
     Ok(stream)
 }
 
-/// Starts the program so that it outlives us: own group, nothing inherited.
+/// Starts the program so that it outlives us: its own session (which
+/// it makes itself, and could not as the leader of a group), nothing inherited.
 fn start(launcher: &Launcher, program: &Path) -> io::Result<()> {
     let mut command = tokio::process::Command::new(program);
     command
@@ -134,7 +135,6 @@ fn start(launcher: &Launcher, program: &Path) -> io::Result<()> {
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
-        .process_group(0)
         .kill_on_drop(false);
     for name in [
         "PATH",

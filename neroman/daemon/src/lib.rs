@@ -25,3 +25,6 @@ mod spec;
 pub use run::{DaemonError, run};
 
 use service::blocking as service_blocking;
+
+#[cfg(test)]
+mod tests;

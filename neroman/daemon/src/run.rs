@@ -222,14 +222,14 @@ fn start(home: &Home) -> Result<Running, DaemonError> {
         Arc::new(move |_, run| inbox.changed(run))
     };
     let (ledger, thread) =
-        Ledger::start(keep, state, clock.clone(), listener).map_err(DaemonError::Runtime)?;
+        Ledger::start(keep, state, clock, listener).map_err(DaemonError::Runtime)?;
     let (leave, stop) = watch::channel(false);
     let settings = Settings {
         name: LOCAL.to_owned(),
         store: home.store(),
         results_fallback: home.data.join("results"),
         idle: NODE_IDLE,
-        clock: clock.clone(),
+        clock,
     };
     let agent = Arc::new(LocalAgent {
         home: home.clone(),

@@ -241,8 +241,8 @@ impl Deliver {
 
     async fn cancel(&mut self, state: &State, runs: &[RunId]) -> Result<(), Failure> {
         // Runs with the same wish share a message.
-        let mut alike: BTreeMap<(u32, i32, String), Vec<(RunId, i64, v1::RunRef)>> =
-            BTreeMap::new();
+        type Alike = (u32, i32, String);
+        let mut alike: BTreeMap<Alike, Vec<(RunId, i64, v1::RunRef)>> = BTreeMap::new();
         for id in runs {
             let Some(run) = state.run(*id) else { continue };
             let Some(wish) = &run.desk.wish else { continue };

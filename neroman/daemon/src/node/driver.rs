@@ -116,7 +116,7 @@ impl Driver {
         let client = MumClient::new(channel.clone())
             .max_decoding_message_size(nero_model::MESSAGE_BYTES_MAX)
             .max_encoding_message_size(nero_model::MESSAGE_BYTES_MAX);
-        let clock = self.settings.clock.clone();
+        let clock = self.settings.clock;
         self.tell.send_modify(|now| {
             now.channel = Some(channel);
             now.why_not.clear();

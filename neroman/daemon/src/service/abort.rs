@@ -14,7 +14,7 @@ use crate::ledger::Decided;
 
 impl Man {
     /// Asks that what is picked ends.
-    pub(super) async fn abort(&self, request: v1::AbortRequest) -> Result<v1::AbortReply, Failure> {
+    pub(crate) async fn abort(&self, request: v1::AbortRequest) -> Result<v1::AbortReply, Failure> {
         if let Some(answer) = self.ledger.answered(&request.request).await? {
             return Ok(answer);
         }

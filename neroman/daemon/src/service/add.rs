@@ -14,7 +14,7 @@ use crate::ledger::{self, Decided};
 
 impl Man {
     /// Adds what is new and updates what changed.
-    pub(super) async fn add(&self, request: v1::AddRequest) -> Result<v1::AddReply, Failure> {
+    pub(crate) async fn add(&self, request: v1::AddRequest) -> Result<v1::AddReply, Failure> {
         if let Some(answer) = self.ledger.answered(&request.request).await? {
             return Ok(answer);
         }

@@ -16,7 +16,7 @@ const SETTLE: Duration = Duration::from_secs(5);
 
 impl Man {
     /// What is picked.
-    pub(super) async fn list(&self, request: v1::ListRequest) -> Result<v1::ListReply, Failure> {
+    pub(crate) async fn list(&self, request: v1::ListRequest) -> Result<v1::ListReply, Failure> {
         let zone = request
             .selection
             .as_ref()

@@ -99,7 +99,7 @@ impl Man {
                 tokio::time::sleep(BETWEEN).await;
                 continue;
             }
-            return self.from_copy(id, &place, &status, &sink).await;
+            return self.home_copy(id, &place, &status, &sink).await;
         }
     }
 
@@ -125,7 +125,7 @@ impl Man {
     }
 
     /// What came home of a log, from where the reader stands.
-    async fn from_copy(
+    async fn home_copy(
         &self,
         id: RunId,
         place: &Place,

@@ -14,7 +14,7 @@ const POINTS_MAX: usize = 20_000_000;
 
 impl Man {
     /// The series of what is picked.
-    pub(super) async fn metrics(
+    pub(crate) async fn metrics(
         &self,
         request: v1::MetricsRequest,
     ) -> Result<v1::MetricsReply, Failure> {

@@ -17,7 +17,7 @@ use crate::spec;
 
 impl Man {
     /// The rules of what is picked, and what they did.
-    pub(super) async fn rule_list(
+    pub(crate) async fn rule_list(
         &self,
         request: v1::RuleListRequest,
     ) -> Result<v1::RuleListReply, Failure> {
@@ -42,7 +42,7 @@ impl Man {
     }
 
     /// Adds a rule to what is picked, live runs too.
-    pub(super) async fn rule_add(
+    pub(crate) async fn rule_add(
         &self,
         request: v1::RuleAddRequest,
     ) -> Result<v1::RuleChangeReply, Failure> {
@@ -201,10 +201,11 @@ fn of_run(rule: &Rule, experiment: &Experiment, run: &Run) -> v1::RuleState {
             .collect();
         shown.problem = facts.problem.clone();
     }
-    if let Some((version, why)) = &run.journal.rules_refused {
-        if *version == run.desk.rules_version && shown.problem.is_empty() {
-            shown.problem = format!("the run refused these rules: {why}");
-        }
+    if let Some((version, why)) = &run.journal.rules_refused
+        && *version == run.desk.rules_version
+        && shown.problem.is_empty()
+    {
+        shown.problem = format!("the run refused these rules: {why}");
     }
     shown
 }

@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 impl Man {
     /// Everything about one.
-    pub(super) async fn show(&self, request: v1::ShowRequest) -> Result<v1::ShowReply, Failure> {
+    pub(crate) async fn show(&self, request: v1::ShowRequest) -> Result<v1::ShowReply, Failure> {
         let now_ms = self.clock.now_ms();
         let zone = select::zone(&request.zone, 0);
         let chosen = select::one(&self.ledger.state(), &request.what, now_ms)?;

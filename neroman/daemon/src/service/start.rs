@@ -1,6 +1,7 @@
 //! `Start` and restart: runs of what is picked. Durable when it is answered;
 //! no node is waited for.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -55,7 +56,7 @@ struct Asked {
 
 impl Man {
     /// Makes runs of what is picked.
-    pub(super) async fn start(&self, request: v1::StartRequest) -> Result<v1::StartReply, Failure> {
+    pub(crate) async fn start(&self, request: v1::StartRequest) -> Result<v1::StartReply, Failure> {
         if let Some(answer) = self.ledger.answered(&request.request).await? {
             return Ok(answer);
         }
@@ -173,10 +174,10 @@ fn prepare(
                 continue;
             };
             let wanted = files(&experiment.definition);
-            if !frozen.contains_key(&wanted) {
-                let one = freezer.freeze(&wanted, asked.big)?;
+            if let Entry::Vacant(place) = frozen.entry(wanted) {
+                let one = freezer.freeze(place.key(), asked.big)?;
                 notes.extend(one.notes.iter().cloned());
-                frozen.insert(wanted, one);
+                place.insert(one);
             }
         }
     }

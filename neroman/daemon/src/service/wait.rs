@@ -30,7 +30,7 @@ struct Awaited {
 
 impl Man {
     /// Waits for the ends of what is picked.
-    pub(super) async fn wait(
+    pub(crate) async fn wait(
         &self,
         request: v1::WaitRequest,
         sink: Sink<v1::WaitEvent>,

@@ -1,0 +1,213 @@
+//! The daemon in one process, with a node that does as it is told.
+
+mod mum;
+mod stories;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nero_model::Home;
+use nero_wire::v1;
+use tokio::sync::{Notify, mpsc, watch};
+
+use crate::clock::Clock;
+use crate::config::LOCAL;
+use crate::keep::Keep;
+use crate::ledger::{Ledger, LedgerThread, Listener};
+use crate::node::{Inbox, Node, Settings};
+use crate::outside::Freezer;
+use crate::service::Man;
+use mum::FakeMum;
+
+/// Longer than anything here takes; a test that waits this long has failed.
+const DEADLINE: Duration = Duration::from_secs(20);
+
+/// A daemon over a folder of its own.
+struct Rig {
+    man: Man,
+    mum: Arc<FakeMum>,
+    home: Home,
+    /// Holds the experiment's files.
+    folder: PathBuf,
+    leave: watch::Sender<bool>,
+    driver: tokio::task::JoinHandle<()>,
+    thread: LedgerThread,
+    base: tempfile::TempDir,
+}
+
+impl Rig {
+    fn new() -> Self {
+        let base = tempfile::tempdir().unwrap();
+        let folder = base.path().join("lab");
+        std::fs::create_dir_all(&folder).unwrap();
+        Self::over(base, Arc::new(FakeMum::default()))
+    }
+
+    fn over(base: tempfile::TempDir, mum: Arc<FakeMum>) -> Self {
+        let home = Home::below(&base.path().canonicalize().unwrap().join("home"));
+        nero_model::paths::make_private(&home.data).unwrap();
+        let clock = Clock::system();
+        let (keep, state) = Keep::open(&home, clock.now_ms()).unwrap();
+        state.check_invariants();
+        let deployment = keep.deployment();
+        let inbox = Arc::new(Inbox::default());
+        let listener: Listener = {
+            let inbox = Arc::clone(&inbox);
+            Arc::new(move |state, run| {
+                state.check_invariants();
+                inbox.changed(run);
+            })
+        };
+        let (ledger, thread) = Ledger::start(keep, state, clock, listener).unwrap();
+        let (leave, stop) = watch::channel(false);
+        let settings = Settings {
+            name: LOCAL.to_owned(),
+            store: home.store(),
+            results_fallback: home.data.join("results"),
+            idle: Duration::from_secs(300),
+            clock,
+        };
+        let (node, driver) = Node::new(
+            settings,
+            inbox,
+            ledger.clone(),
+            Arc::clone(&mum) as Arc<_>,
+            stop.clone(),
+        );
+        let man = Man {
+            ledger,
+            node,
+            deployment,
+            started_ms: clock.now_ms(),
+            clock,
+            freezer: Freezer::new(&home.store()),
+            stop: Arc::new(Notify::new()),
+            leaving: stop,
+            home: home.clone(),
+        };
+        Self {
+            man,
+            mum,
+            home,
+            folder: base.path().join("lab"),
+            leave,
+            driver: tokio::spawn(driver.run()),
+            thread,
+            base,
+        }
+    }
+
+    /// Ends the daemon and starts it again over what it left.
+    async fn restart(self) -> Self {
+        let (base, mum) = self.stop().await;
+        Self::over(base, mum)
+    }
+
+    async fn stop(self) -> (tempfile::TempDir, Arc<FakeMum>) {
+        self.leave.send_replace(true);
+        tokio::time::timeout(DEADLINE, self.driver)
+            .await
+            .expect("the driver leaves")
+            .unwrap();
+        self.man.ledger.stop().await;
+        drop(self.man);
+        tokio::task::spawn_blocking(|| self.thread.join())
+            .await
+            .unwrap()
+            .unwrap();
+        (self.base, self.mum)
+    }
+
+    fn write(&self, text: &str) {
+        std::fs::write(self.folder.join("neronet.yaml"), text).unwrap();
+    }
+
+    async fn add(&self) -> v1::AddReply {
+        let request = v1::AddRequest {
+            paths: vec![self.folder.display().to_string()],
+            ..v1::AddRequest::default()
+        };
+        self.man.add(request).await.unwrap()
+    }
+
+    async fn start(&self, text: &str) -> v1::StartReply {
+        let request = v1::StartRequest {
+            selection: select(text),
+            ..v1::StartRequest::default()
+        };
+        self.man.start(request).await.unwrap()
+    }
+
+    async fn restart_runs(&self, text: &str) -> v1::StartReply {
+        let request = v1::StartRequest {
+            selection: select(text),
+            restart: true,
+            ..v1::StartRequest::default()
+        };
+        self.man.start(request).await.unwrap()
+    }
+
+    async fn view(&self, id: u64) -> v1::ExperimentView {
+        let request = v1::ListRequest {
+            selection: select(&id.to_string()),
+            settle: false,
+        };
+        self.man.list(request).await.unwrap().experiments.remove(0)
+    }
+
+    /// Waits until an experiment looks as wanted.
+    async fn until(
+        &self,
+        id: u64,
+        what: &str,
+        wanted: impl Fn(&v1::ExperimentView) -> bool,
+    ) -> v1::ExperimentView {
+        let mut states = self.man.ledger.watch();
+        let mut last = None;
+        let seen = tokio::time::timeout(DEADLINE, async {
+            loop {
+                states.borrow_and_update();
+                let view = self.view(id).await;
+                if wanted(&view) {
+                    return view;
+                }
+                last = Some(view);
+                states.changed().await.unwrap();
+            }
+        })
+        .await;
+        seen.unwrap_or_else(|_| panic!("{id} never {what}; last: {last:?}"))
+    }
+
+    async fn state(&self, id: u64, state: &str) -> v1::ExperimentView {
+        self.until(id, state, |view| view.state == state).await
+    }
+
+    /// Everything that a wait says.
+    async fn wait(&self, text: &str, settle: bool) -> Vec<v1::WaitEvent> {
+        let (tx, mut rx) = mpsc::channel(8);
+        let request = v1::WaitRequest {
+            selection: select(text),
+            settle,
+        };
+        let man = self.man.clone();
+        let waiting = tokio::spawn(async move { man.wait(request, tx).await });
+        let mut events = Vec::new();
+        while let Some(event) = tokio::time::timeout(DEADLINE, rx.recv())
+            .await
+            .expect("a wait ends")
+        {
+            events.push(event.unwrap());
+        }
+        waiting.await.unwrap().unwrap();
+        events
+    }
+}
+
+fn select(text: &str) -> Option<v1::Selection> {
+    Some(v1::Selection {
+        text: text.to_owned(),
+        ..v1::Selection::default()
+    })
+}

@@ -1,0 +1,507 @@
+//! A node that accepts everything and lets the test decide what happens.
+
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::sync::Mutex;
+
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use nero_journal::v1::{self as journal, RecordKind};
+use nero_journal::{Encoder, HEADER_BYTES, SegmentId, Writer, encode_header};
+use nero_wire::v1;
+use nero_wire::v1::follow_event::Event;
+use nero_wire::v1::mum_server::{Mum, MumServer};
+use nero_wire::v1::run_state::Stage;
+use tokio::sync::{mpsc, watch};
+use tokio_stream::StreamExt as _;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::{Channel, Server};
+use tonic::{Request, Response, Status, Streaming};
+
+use crate::failure::Failure;
+use crate::node::Connect;
+
+/// What is known of a run, and everything said of it so far.
+struct Held {
+    spec: v1::RunSpec,
+    bytes: Vec<u8>,
+    encoder: Encoder,
+    segment: SegmentId,
+    stage: Stage,
+    log: Vec<u8>,
+}
+
+#[derive(Default)]
+struct Inner {
+    runs: BTreeMap<Vec<u8>, Held>,
+    followers: Vec<mpsc::Sender<Result<v1::FollowEvent, Status>>>,
+    hand_overs: usize,
+    cancelled: Vec<Vec<u8>>,
+    rules: Vec<v1::RuleSet>,
+    closed: Vec<Vec<u8>>,
+    positions: Vec<v1::RunPosition>,
+    files: BTreeMap<String, Vec<u8>>,
+    blobs: usize,
+    away: bool,
+}
+
+/// The node.
+#[derive(Default)]
+pub(super) struct FakeMum {
+    inner: std::sync::Arc<Mutex<Inner>>,
+    bell: std::sync::Arc<Bell>,
+}
+
+struct Bell(watch::Sender<u64>);
+
+impl Default for Bell {
+    fn default() -> Self {
+        Self(watch::channel(0).0)
+    }
+}
+
+#[derive(Clone)]
+struct Service {
+    inner: std::sync::Arc<Mutex<Inner>>,
+    bell: std::sync::Arc<Bell>,
+}
+
+impl Connect for FakeMum {
+    fn connect(&self) -> BoxFuture<'_, Result<Channel, Failure>> {
+        async move {
+            if self.inner.lock().unwrap().away {
+                return Err(Failure::node("away"));
+            }
+            let (near, far) = tokio::io::duplex(1 << 20);
+            let service = Service {
+                inner: self.inner.clone(),
+                bell: self.bell.clone(),
+            };
+            tokio::spawn(
+                Server::builder()
+                    .add_service(MumServer::new(service))
+                    .serve_with_incoming(tokio_stream::once(Ok::<_, std::io::Error>(far))),
+            );
+            nero_wire::dial_io(near)
+                .await
+                .map_err(|error| Failure::node("no link").caused_by(&error))
+        }
+        .boxed()
+    }
+}
+
+impl FakeMum {
+    /// Waits until something is so.
+    async fn until(&self, what: &str, so: impl Fn(&Inner) -> bool) {
+        let mut bell = self.bell.0.subscribe();
+        let done = tokio::time::timeout(super::DEADLINE, async {
+            while !so(&self.inner.lock().unwrap()) {
+                bell.changed().await.unwrap();
+            }
+        });
+        assert!(done.await.is_ok(), "the node never {what}");
+    }
+
+    /// The token of a run, once it was handed over.
+    pub(super) async fn token(&self, experiment: u64, number: u32) -> Vec<u8> {
+        let of =
+            move |held: &Held| held.spec.experiment == experiment && held.spec.number == number;
+        self.until("got the run", |inner| inner.runs.values().any(of))
+            .await;
+        let inner = self.inner.lock().unwrap();
+        let found = inner.runs.iter().find(|(_, held)| of(held));
+        found.unwrap().0.clone()
+    }
+
+    pub(super) fn spec(&self, token: &[u8]) -> v1::RunSpec {
+        self.inner.lock().unwrap().runs[token].spec.clone()
+    }
+
+    pub(super) fn hand_overs(&self) -> usize {
+        self.inner.lock().unwrap().hand_overs
+    }
+
+    pub(super) fn has(&self, experiment: u64, number: u32) -> bool {
+        self.inner
+            .lock()
+            .unwrap()
+            .runs
+            .values()
+            .any(|held| held.spec.experiment == experiment && held.spec.number == number)
+    }
+
+    pub(super) async fn cancelled(&self, token: &[u8]) {
+        let token = token.to_vec();
+        self.until("was told to end it", |inner| {
+            inner.cancelled.contains(&token)
+        })
+        .await;
+    }
+
+    pub(super) async fn closed(&self, token: &[u8]) {
+        let token = token.to_vec();
+        self.until("was told to forget it", |inner| {
+            inner.closed.contains(&token)
+        })
+        .await;
+    }
+
+    pub(super) async fn rules(&self, count: usize) -> v1::RuleSet {
+        self.until("got rules", |inner| inner.rules.len() >= count)
+            .await;
+        self.inner.lock().unwrap().rules[count - 1].clone()
+    }
+
+    pub(super) fn file(&self, path: &str, content: &[u8]) {
+        let mut inner = self.inner.lock().unwrap();
+        inner.files.insert(path.to_owned(), content.to_vec());
+    }
+
+    pub(super) fn positions(&self) -> Vec<v1::RunPosition> {
+        self.inner.lock().unwrap().positions.clone()
+    }
+
+    /// Drops every connection; with `away` none comes about any more.
+    pub(super) fn cut(&self, away: bool) {
+        let mut inner = self.inner.lock().unwrap();
+        inner.away = away;
+        for follower in inner.followers.drain(..) {
+            let _ = follower.try_send(Err(Status::unavailable("killed")));
+        }
+    }
+
+    /// Forgets a run, as a node that lost its disk would.
+    pub(super) fn forget(&self, token: &[u8]) {
+        self.inner.lock().unwrap().runs.remove(token);
+    }
+
+    /// Appends a record to a run's journal and tells it.
+    pub(super) fn record(&self, token: &[u8], kind: RecordKind, message: &impl prost::Message) {
+        let mut inner = self.inner.lock().unwrap();
+        let held = inner.runs.get_mut(token).unwrap();
+        let mut out = vec![0; message.encoded_len() + 64];
+        let (offset, chain) = (held.bytes.len(), held.encoder.chain);
+        let length = held
+            .encoder
+            .record(&mut out, kind as i32, 1_700_000_000_000_000_000, 5, message)
+            .unwrap();
+        held.bytes.extend_from_slice(&out[..length]);
+        let part = if offset == HEADER_BYTES {
+            held.part(0, 0)
+        } else {
+            held.part(offset, chain)
+        };
+        inner.tell(Event::Part(part));
+    }
+
+    /// Says how far a run has come.
+    pub(super) fn stage(&self, token: &[u8], stage: Stage) {
+        let mut inner = self.inner.lock().unwrap();
+        inner.runs.get_mut(token).unwrap().stage = stage;
+        inner.tell(Event::State(state(token, stage)));
+    }
+
+    pub(super) fn begin(&self, token: &[u8]) {
+        self.record(token, RecordKind::Claimed, &journal::Claimed::default());
+        self.record(
+            token,
+            RecordKind::JobStarted,
+            &journal::JobStarted::default(),
+        );
+        self.stage(token, Stage::Running);
+    }
+
+    pub(super) fn end(&self, token: &[u8], code: i32, log: &[u8]) {
+        let exited = journal::JobExited {
+            code,
+            run_ms: 7,
+            ..journal::JobExited::default()
+        };
+        let gone = journal::TreeGone {
+            stdout_bytes: log.len() as u64,
+            ..journal::TreeGone::default()
+        };
+        self.inner.lock().unwrap().runs.get_mut(token).unwrap().log = log.to_vec();
+        self.record(token, RecordKind::JobExited, &exited);
+        self.record(token, RecordKind::TreeGone, &gone);
+        self.stage(token, Stage::Ended);
+        self.stage(token, Stage::Settled);
+    }
+}
+
+impl Held {
+    fn new(spec: v1::RunSpec) -> Self {
+        let mut head = [0; HEADER_BYTES];
+        let segment = SegmentId::random();
+        let token = spec.token.as_slice().try_into().unwrap();
+        // A watcher's, so that it may hold metrics, too.
+        let encoder = encode_header(
+            &mut head,
+            Writer::Watcher,
+            segment,
+            &token,
+            1,
+            &[1; 16],
+            1_700_000_000_000_000_000,
+            1,
+        );
+        Self {
+            spec,
+            bytes: head.to_vec(),
+            encoder,
+            segment,
+            stage: Stage::Waiting,
+            log: Vec::new(),
+        }
+    }
+
+    fn part(&self, offset: usize, chain: u32) -> v1::SegmentPart {
+        v1::SegmentPart {
+            token: self.spec.token.clone(),
+            incarnation: 1,
+            segment: self.segment.0.to_vec(),
+            offset: offset as u64,
+            data: self.bytes[offset..].to_vec(),
+            chain,
+        }
+    }
+}
+
+fn state(token: &[u8], stage: Stage) -> v1::RunState {
+    v1::RunState {
+        token: token.to_vec(),
+        stage: stage.into(),
+        ..v1::RunState::default()
+    }
+}
+
+impl Inner {
+    fn tell(&mut self, event: Event) {
+        let event = v1::FollowEvent { event: Some(event) };
+        self.followers
+            .retain(|follower| follower.try_send(Ok(event.clone())).is_ok());
+    }
+}
+
+impl Service {
+    fn inner<T>(&self, change: impl FnOnce(&mut Inner) -> T) -> T {
+        let done = change(&mut self.inner.lock().unwrap());
+        self.bell.0.send_modify(|count| *count += 1);
+        done
+    }
+}
+
+type Streamed<T> = Pin<Box<dyn tokio_stream::Stream<Item = Result<T, Status>> + Send>>;
+
+#[tonic::async_trait]
+impl Mum for Service {
+    async fn greet(&self, request: Request<v1::Hello>) -> Result<Response<v1::Hello>, Status> {
+        Ok(Response::new(request.into_inner()))
+    }
+
+    async fn describe(
+        &self,
+        _: Request<v1::DescribeRequest>,
+    ) -> Result<Response<v1::NodeDescription>, Status> {
+        Ok(Response::new(v1::NodeDescription::default()))
+    }
+
+    async fn missing_blobs(
+        &self,
+        request: Request<v1::BlobList>,
+    ) -> Result<Response<v1::BlobList>, Status> {
+        let lacks = self.inner(|inner| inner.blobs == 0);
+        let mut list = request.into_inner();
+        if !lacks {
+            list.hashes.clear();
+        }
+        Ok(Response::new(list))
+    }
+
+    async fn put_blobs(
+        &self,
+        request: Request<Streaming<v1::BlobPart>>,
+    ) -> Result<Response<v1::PutBlobsReply>, Status> {
+        let mut parts = request.into_inner();
+        let mut content: Vec<u8> = Vec::new();
+        let mut hash = Vec::new();
+        while let Some(part) = parts.next().await {
+            let part = part?;
+            if !part.hash.is_empty() {
+                hash = part.hash;
+                content.clear();
+            }
+            content.extend_from_slice(&part.data);
+            if part.last {
+                assert_eq!(blake3::hash(&content).as_bytes().as_slice(), hash);
+                self.inner(|inner| inner.blobs += 1);
+            }
+        }
+        Ok(Response::new(v1::PutBlobsReply::default()))
+    }
+
+    async fn hand_over(
+        &self,
+        request: Request<v1::HandOverRequest>,
+    ) -> Result<Response<v1::HandOverReply>, Status> {
+        let mut reply = v1::HandOverReply::default();
+        self.inner(|inner| {
+            inner.hand_overs += 1;
+            for spec in request.into_inner().runs {
+                let token = spec.token.clone();
+                reply.accepted.push(token.clone());
+                inner.runs.entry(token).or_insert_with(|| Held::new(spec));
+            }
+        });
+        Ok(Response::new(reply))
+    }
+
+    async fn cancel(
+        &self,
+        request: Request<v1::CancelRequest>,
+    ) -> Result<Response<v1::CancelReply>, Status> {
+        use v1::cancel_reply::{One, Outcome};
+        let runs = self.inner(|inner| {
+            request
+                .into_inner()
+                .runs
+                .into_iter()
+                .map(|run| {
+                    let outcome = match inner.runs.get(&run.token).map(|held| held.stage) {
+                        None => Outcome::UnknownRun,
+                        Some(Stage::Waiting) => Outcome::NeverStarted,
+                        Some(_) => Outcome::Asked,
+                    };
+                    inner.cancelled.push(run.token.clone());
+                    One {
+                        token: run.token,
+                        outcome: outcome.into(),
+                    }
+                })
+                .collect()
+        });
+        Ok(Response::new(v1::CancelReply { runs }))
+    }
+
+    async fn set_rules(
+        &self,
+        request: Request<v1::SetRulesRequest>,
+    ) -> Result<Response<v1::SetRulesReply>, Status> {
+        let rules = request.into_inner().rules.unwrap_or_default();
+        let version = rules.version;
+        self.inner(|inner| inner.rules.push(rules));
+        Ok(Response::new(v1::SetRulesReply { version }))
+    }
+
+    type FollowStream = ReceiverStream<Result<v1::FollowEvent, Status>>;
+
+    async fn follow(
+        &self,
+        request: Request<Streaming<v1::FollowRequest>>,
+    ) -> Result<Response<Self::FollowStream>, Status> {
+        let mut requests = request.into_inner();
+        let (tx, rx) = mpsc::channel(1000);
+        let first = requests.message().await?.unwrap_or_default();
+        self.inner(|inner| {
+            for position in &first.positions {
+                let token = &position.run.as_ref().unwrap().token;
+                if !inner.runs.contains_key(token) {
+                    let event = Event::State(state(token, Stage::UnknownRun));
+                    let _ = tx.try_send(Ok(v1::FollowEvent { event: Some(event) }));
+                }
+            }
+            for (token, held) in &inner.runs {
+                if inner.closed.contains(token) {
+                    continue;
+                }
+                if held.bytes.len() > HEADER_BYTES {
+                    let event = Event::Part(held.part(0, 0));
+                    let _ = tx.try_send(Ok(v1::FollowEvent { event: Some(event) }));
+                }
+                let event = Event::State(state(token, held.stage));
+                let _ = tx.try_send(Ok(v1::FollowEvent { event: Some(event) }));
+            }
+            inner.positions = first.positions;
+            inner.followers.push(tx);
+        });
+        let service = self.clone();
+        tokio::spawn(async move {
+            while let Ok(Some(more)) = requests.message().await {
+                service.inner(|inner| inner.closed.extend(more.closed));
+            }
+        });
+        Ok(Response::new(ReceiverStream::new(rx)))
+    }
+
+    type ReadLogStream = Streamed<v1::LogPart>;
+
+    async fn read_log(
+        &self,
+        request: Request<v1::ReadLogRequest>,
+    ) -> Result<Response<Self::ReadLogStream>, Status> {
+        let request = request.into_inner();
+        let token = request.run.unwrap_or_default().token;
+        let log = self.inner(|inner| inner.runs.get(&token).map(|held| held.log.clone()));
+        let log = log.ok_or_else(|| Status::not_found("no such run"))?;
+        let from = match usize::try_from(request.offset) {
+            Ok(offset) => offset.min(log.len()),
+            Err(_) => log
+                .len()
+                .saturating_sub(request.offset.unsigned_abs() as usize),
+        };
+        let part = v1::LogPart {
+            offset: from as u64,
+            data: if request.stderr {
+                Vec::new()
+            } else {
+                log[from..].to_vec()
+            },
+            truncated: false,
+            end: true,
+        };
+        Ok(Response::new(Box::pin(tokio_stream::once(Ok(part)))))
+    }
+
+    async fn list_files(
+        &self,
+        _: Request<v1::ListFilesRequest>,
+    ) -> Result<Response<v1::ListFilesReply>, Status> {
+        let files = self.inner(|inner| {
+            inner
+                .files
+                .iter()
+                .map(|(path, content)| v1::FileEntry {
+                    path: path.clone(),
+                    size: content.len() as u64,
+                    modified_ms: 1_700_000_000_000,
+                    inode: 1,
+                })
+                .collect()
+        });
+        Ok(Response::new(v1::ListFilesReply {
+            files,
+            left_out: Vec::new(),
+            work: "/node/work".to_owned(),
+        }))
+    }
+
+    type ReadFileStream = Streamed<v1::FilePart>;
+
+    async fn read_file(
+        &self,
+        request: Request<v1::ReadFileRequest>,
+    ) -> Result<Response<Self::ReadFileStream>, Status> {
+        let path = request.into_inner().path;
+        let content = self.inner(|inner| inner.files.get(&path).cloned());
+        let part = v1::FilePart {
+            offset: 0,
+            data: content.ok_or_else(|| Status::not_found("no such file"))?,
+            changed: false,
+        };
+        Ok(Response::new(Box::pin(tokio_stream::once(Ok(part)))))
+    }
+
+    async fn stop(&self, _: Request<v1::StopRequest>) -> Result<Response<v1::StopReply>, Status> {
+        Ok(Response::new(v1::StopReply {}))
+    }
+}

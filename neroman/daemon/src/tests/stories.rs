@@ -1,0 +1,370 @@
+//! What happens between a command, the databases and a node.
+
+use nero_journal::v1::{self as journal, RecordKind};
+use nero_wire::v1;
+use nero_wire::v1::run_state::Stage;
+
+use super::{Rig, select};
+
+const TWO: &str = "collection: lab\ncommand: echo {x}\nparameters: {x: [1, 2]}\n";
+
+#[tokio::test]
+async fn a_run_goes_there_and_its_end_comes_back() {
+    let rig = Rig::new();
+    rig.write(TWO);
+    assert_eq!(rig.add().await.range, "1-2");
+    let reply = rig.start("1").await;
+    assert_eq!((reply.experiments.len(), reply.experiments[0].run), (1, 1));
+    let token = rig.mum.token(1, 1).await;
+    let spec = rig.mum.spec(&token);
+    assert_eq!(
+        (spec.argv, spec.number),
+        (vec!["echo".to_owned(), "1".to_owned()], 1)
+    );
+    rig.mum.begin(&token);
+    rig.state(1, "running").await;
+    let metrics = journal::Metrics {
+        names: vec!["loss".to_owned()],
+        series: vec![0, 0],
+        steps: vec![1.0, 2.0],
+        values: vec![0.5, 0.25],
+        mono_ms: vec![1, 2],
+        ..journal::Metrics::default()
+    };
+    rig.mum.record(&token, RecordKind::Metrics, &metrics);
+    rig.mum.end(&token, 0, b"1\n");
+    let events = rig.wait("1-2", true).await;
+    let last = events.last().unwrap();
+    assert!(last.done && last.still_live == 0);
+    let ended: Vec<_> = events
+        .iter()
+        .flat_map(|event| &event.ended)
+        .map(|view| (view.id, view.state.as_str()))
+        .collect();
+    assert_eq!(ended, [(2, "defined"), (1, "finished")]);
+    let view = rig
+        .until(1, "had results", |view| !view.results.is_empty())
+        .await;
+    assert_eq!((view.metrics[0].last, view.metrics[0].count), (0.25, 2));
+    assert_eq!((view.exit_code, view.runtime_s), (Some(0), Some(0.007)));
+    rig.mum.closed(&token).await;
+    let log = std::path::Path::new(&rig.view(1).await.results).join("stdout.log");
+    assert_eq!(std::fs::read(log).unwrap(), b"1\n");
+    let request = v1::MetricsRequest {
+        selection: select("1"),
+        names: vec!["Loss".to_owned()],
+    };
+    let series = rig.man.metrics(request).await.unwrap().series;
+    assert_eq!(series[0].values, [0.5, 0.25]);
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn what_was_accepted_is_there_after_a_restart_of_the_daemon() {
+    let rig = Rig::new();
+    rig.write(TWO);
+    rig.add().await;
+    rig.mum.cut(true);
+    rig.start("1-2").await;
+    let rig = rig.restart().await;
+    assert_eq!(rig.view(1).await.state, "queued");
+    assert_eq!(rig.mum.hand_overs(), 0);
+    rig.mum.cut(false);
+    let token = rig.mum.token(1, 1).await;
+    rig.mum.begin(&token);
+    rig.state(1, "running").await;
+    let rig = rig.restart().await;
+    assert_eq!(rig.view(1).await.state, "running");
+    rig.mum.end(&token, 3, b"");
+    let view = rig.state(1, "crashed").await;
+    assert_eq!(view.reason, "exit code 3");
+    rig.mum.closed(&token).await;
+    let rig = rig.restart().await;
+    assert_eq!(rig.view(1).await.state, "crashed");
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn a_node_that_was_cut_off_goes_on_from_our_positions() {
+    let rig = Rig::new();
+    rig.write(TWO);
+    rig.add().await;
+    rig.start("1").await;
+    let token = rig.mum.token(1, 1).await;
+    rig.mum.begin(&token);
+    rig.state(1, "running").await;
+    rig.mum.cut(false);
+    rig.mum.end(&token, 0, b"");
+    rig.state(1, "finished").await;
+    let position = &rig.mum.positions()[0];
+    assert_eq!(position.run.as_ref().unwrap().token, token);
+    assert!(position.segments[0].offset > 80);
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn a_run_that_the_node_never_got_is_handed_over_again() {
+    let rig = Rig::new();
+    rig.write(TWO);
+    rig.add().await;
+    rig.start("1").await;
+    let token = rig.mum.token(1, 1).await;
+    rig.until(1, "was pending", |view| {
+        view.state == "pending" || view.state == "submitted"
+    })
+    .await;
+    rig.mum.forget(&token);
+    rig.mum.cut(false);
+    assert_eq!(rig.mum.token(1, 1).await, token);
+    assert!(rig.mum.hand_overs() >= 2);
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn a_wish_is_shown_until_it_is_carried_out() {
+    let rig = Rig::new();
+    rig.write(TWO);
+    rig.add().await;
+    rig.start("1-2").await;
+    let token = rig.mum.token(1, 1).await;
+    rig.mum.begin(&token);
+    rig.state(1, "running").await;
+    rig.mum.cut(true);
+    let abort = |text: &str| v1::AbortRequest {
+        selection: select(text),
+        author: "me".to_owned(),
+        ..v1::AbortRequest::default()
+    };
+    let reply = rig.man.abort(abort("1")).await.unwrap();
+    assert_eq!(reply.experiments[0].outcome, "asked");
+    let view = rig
+        .until(1, "was unreachable", |view| {
+            view.wish.ends_with("node unreachable")
+        })
+        .await;
+    assert_eq!(view.state, "running");
+    rig.mum.cut(false);
+    rig.mum.cancelled(&token).await;
+    let stop = journal::StopAsked {
+        cause: journal::StopCause::Person.into(),
+        ..journal::StopAsked::default()
+    };
+    rig.mum.record(&token, RecordKind::StopAsked, &stop);
+    rig.mum.end(&token, 0, b"");
+    let view = rig.state(1, "aborted").await;
+    assert_eq!(view.reason, "aborted by me");
+    // The other one waits at the node and is taken away there.
+    rig.mum.token(2, 1).await;
+    rig.man.abort(abort("2")).await.unwrap();
+    let view = rig.state(2, "aborted").await;
+    assert_eq!(view.reason, "taken away before it was started");
+    let again = rig.man.abort(abort("2")).await.unwrap();
+    assert_eq!(again.experiments[0].outcome, "skipped");
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn a_restart_of_a_live_run_waits_for_its_end() {
+    let rig = Rig::new();
+    rig.write(TWO);
+    rig.add().await;
+    rig.start("1").await;
+    let token = rig.mum.token(1, 1).await;
+    rig.mum.begin(&token);
+    rig.state(1, "running").await;
+    rig.restart_runs("1").await;
+    rig.mum.cancelled(&token).await;
+    let view = rig.view(1).await;
+    assert_eq!((view.run, view.state.as_str()), (2, "queued"));
+    assert_eq!(view.waiting_for, "the end of run 1.1");
+    assert!(!rig.mum.has(1, 2));
+    rig.mum.end(&token, 0, b"");
+    rig.mum.token(1, 2).await;
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn asking_twice_is_asking_once() {
+    let rig = Rig::new();
+    rig.write(TWO);
+    rig.add().await;
+    let request = v1::StartRequest {
+        request: vec![5; 16],
+        selection: select("1"),
+        ..v1::StartRequest::default()
+    };
+    let first = rig.man.start(request.clone()).await.unwrap();
+    let second = rig.man.start(request.clone()).await.unwrap();
+    assert_eq!(first, second);
+    let rig = rig.restart().await;
+    let third = rig.man.start(request).await.unwrap();
+    assert_eq!(first, third);
+    assert_eq!(rig.view(1).await.run, 1);
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn sources_are_read_again_and_a_mistake_changes_nothing() {
+    let rig = Rig::new();
+    rig.write(TWO);
+    rig.add().await;
+    rig.write("collection: lab\ncommand: echo new {x}\nparameters: {x: [1, 2]}\n");
+    let reply = rig.start("1").await;
+    assert!(
+        reply.notes.iter().any(|note| note.starts_with("1: ")),
+        "{:?}",
+        reply.notes
+    );
+    let token = rig.mum.token(1, 1).await;
+    assert_eq!(rig.mum.spec(&token).argv, ["echo", "new", "1"]);
+    rig.write("collection: lab\ncommand: [\n");
+    let request = v1::StartRequest {
+        selection: select("2"),
+        ..v1::StartRequest::default()
+    };
+    let refused = rig.man.start(request.clone()).await.unwrap_err();
+    assert!(refused.to_string().contains("mistake"), "{refused}");
+    assert_eq!(rig.view(2).await.state, "defined");
+    let as_added = v1::StartRequest {
+        as_added: true,
+        ..request
+    };
+    let reply = rig.man.start(as_added).await.unwrap();
+    assert_eq!(reply.experiments[0].run, 1);
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn rules_reach_a_live_run_with_a_higher_version() {
+    let rig = Rig::new();
+    rig.write(TWO);
+    rig.add().await;
+    rig.start("1").await;
+    let token = rig.mum.token(1, 1).await;
+    rig.mum.begin(&token);
+    rig.state(1, "running").await;
+    let request = v1::RuleAddRequest {
+        selection: select("1"),
+        action: "abort".to_owned(),
+        text: "loss>7".to_owned(),
+        ..v1::RuleAddRequest::default()
+    };
+    let reply = rig.man.rule_add(request.clone()).await.unwrap();
+    let rule = reply.changed[0].rule;
+    let set = rig.mum.rules(1).await;
+    assert_eq!((set.version, set.rules[0].text.as_str()), (2, "loss > 7"));
+    let wrong = v1::RuleAddRequest {
+        text: "loss >".to_owned(),
+        ..request
+    };
+    assert!(rig.man.rule_add(wrong).await.is_err());
+    let fired = journal::RuleFired {
+        rule,
+        action: "abort".to_owned(),
+        text: "loss > 7".to_owned(),
+        values: "loss = 8".to_owned(),
+        times: 1,
+        ..journal::RuleFired::default()
+    };
+    rig.mum.record(&token, RecordKind::RuleFired, &fired);
+    let stop = journal::StopAsked {
+        cause: journal::StopCause::Rule.into(),
+        rule,
+        ..journal::StopAsked::default()
+    };
+    rig.mum.record(&token, RecordKind::StopAsked, &stop);
+    rig.mum.end(&token, 0, b"");
+    let view = rig.state(1, "aborted").await;
+    assert_eq!(view.reason, "rule `loss > 7` (loss = 8)");
+    let list = v1::RuleListRequest {
+        selection: select("1"),
+    };
+    let rules = rig.man.rule_list(list).await.unwrap().rules;
+    assert_eq!(
+        (rules[0].fired, rules[0].last_values.as_str()),
+        (1, "loss = 8")
+    );
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn outputs_come_home_under_safe_names_and_within_bounds() {
+    let rig = Rig::new();
+    rig.write("collection: lab\ncommand: echo\noutputs: ['*', {path: big, max: 1K}]\n");
+    rig.add().await;
+    rig.mum.file("sub/model.pt", b"weights");
+    rig.mum.file("../evil", b"x");
+    rig.mum.file("/etc/evil", b"x");
+    rig.mum.file("od\x1bd", b"odd");
+    rig.start("1").await;
+    let token = rig.mum.token(1, 1).await;
+    rig.mum.begin(&token);
+    rig.mum.end(&token, 0, b"hello\n");
+    let view = rig
+        .until(1, "had results", |view| !view.results.is_empty())
+        .await;
+    rig.mum.closed(&token).await;
+    let folder = std::path::PathBuf::from(&view.results);
+    assert!(folder.starts_with(rig.folder.canonicalize().unwrap()));
+    assert_eq!(
+        std::fs::read(folder.join("sub/model.pt")).unwrap(),
+        b"weights"
+    );
+    assert_eq!(
+        std::fs::read(folder.join("stdout.log")).unwrap(),
+        b"hello\n"
+    );
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 3);
+    assert!(!rig.base.path().join("evil").exists());
+    let show = v1::ShowRequest {
+        what: "1".to_owned(),
+        zone: String::new(),
+    };
+    let notes = rig.man.show(show).await.unwrap().notes;
+    assert_eq!(
+        notes
+            .iter()
+            .filter(|note| note.contains("no name that can be kept"))
+            .count(),
+        2
+    );
+    assert!(folder.parent().unwrap().join("latest").is_symlink());
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn a_node_that_refuses_ends_the_run_with_its_words() {
+    let rig = Rig::new();
+    rig.write(TWO);
+    rig.add().await;
+    rig.start("1").await;
+    let token = rig.mum.token(1, 1).await;
+    rig.mum.stage(&token, Stage::Refused);
+    let view = rig.state(1, "crashed").await;
+    assert_eq!(view.exit_code, None);
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn mistakes_in_a_selection_point_at_the_place() {
+    let rig = Rig::new();
+    rig.write(TWO);
+    rig.add().await;
+    for (text, word) in [("7", "7"), ("state ==", "state"), ("nosuch", "nosuch")] {
+        let request = v1::ListRequest {
+            selection: select(text),
+            settle: false,
+        };
+        let failure = rig.man.list(request).await.unwrap_err();
+        assert!(failure.to_string().contains(word), "{text}: {failure}");
+    }
+    let request = v1::StartRequest {
+        selection: select("1"),
+        node: "triton".to_owned(),
+        ..v1::StartRequest::default()
+    };
+    let failure = rig.man.start(request).await.unwrap_err();
+    assert!(failure.to_string().contains("not built yet"), "{failure}");
+    assert!(rig.home.data.exists());
+    rig.stop().await;
+}

@@ -77,7 +77,7 @@ fn follow(verbs: Vec<args::Read>) -> u8 {
         tokio::select! {
             biased;
             interrupted = tokio::signal::ctrl_c() => match interrupted {
-                Ok(()) => code::INTERRUPTED,
+                Ok(()) => interrupted_by_person(),
                 Err(error) => tell(Fault::new(code::FAILED, "cannot catch Ctrl-C").because(&error), false),
             },
             ended = all(&mut session, verbs) => ended,
@@ -86,6 +86,17 @@ fn follow(verbs: Vec<args::Read>) -> u8 {
     // A thread that waits for a lock or a terminal is not waited for.
     runtime.shutdown_background();
     ended
+}
+
+/// Ctrl-C ends this program and nothing else.
+fn interrupted_by_person() -> u8 {
+    use std::io::{IsTerminal as _, Write as _};
+    let mut stderr = std::io::stderr().lock();
+    if stderr.is_terminal() {
+        // A terminal that is gone leaves nobody to tell.
+        let _ = writeln!(stderr, "\ninterrupted; runs go on");
+    }
+    code::INTERRUPTED
 }
 
 async fn all(session: &mut Session, verbs: Vec<args::Read>) -> u8 {

@@ -1,9 +1,11 @@
 //! The real program against a daemon that says what a test wants: exit codes,
-//! JSON, tables, faults. What real daemons do is tested by the rig.
+//! JSON, tables, faults; and the real daemon being started and stopped. What
+//! real daemons do is tested by the rig.
 
 mod fake;
 mod faults;
 mod json;
 mod pty;
 mod samples;
+mod start;
 mod tables;

@@ -1,6 +1,6 @@
 //! On a terminal: colours, questions, drawing. `script` of util-linux lends one.
 
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::process::{Command, Stdio};
 
 use nero_wire::v1::*;
@@ -9,8 +9,18 @@ use crate::fake::{Answers, Fake, Ran};
 use crate::samples::{self, HOSTILE};
 
 /// Runs the words on a terminal of 80 columns and this many lines; types
-/// `typed`. Standard error goes to the terminal, too.
+/// `typed` when it is asked. Standard error goes to the terminal, too.
 fn on_terminal(fake: &Fake, lines: u16, words: &[&str], typed: &str) -> Ran {
+    on_terminal_with(fake, lines, words, typed, &[])
+}
+
+fn on_terminal_with(
+    fake: &Fake,
+    lines: u16,
+    words: &[&str],
+    typed: &str,
+    env: &[(&str, &str)],
+) -> Ran {
     let own = fake.command(words);
     let program = own.get_program().to_str().expect("text");
     let words: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
@@ -29,11 +39,22 @@ fn on_terminal(fake: &Fake, lines: u16, words: &[&str], typed: &str) -> Ran {
     for (name, value) in own.get_envs() {
         command.env(name, value.unwrap_or_default());
     }
+    command.envs(env.iter().copied());
     let mut child = command.spawn().expect("script of util-linux is installed");
     let mut stdin = child.stdin.take().expect("a pipe");
-    stdin.write_all(typed.as_bytes()).expect("it reads");
-    let output = child.wait_with_output().expect("it ends");
+    let mut before = Vec::new();
+    if !typed.is_empty() {
+        let stdout = child.stdout.as_mut().expect("a pipe");
+        let mut byte = [0];
+        while !before.ends_with(b"[y/N] ") {
+            stdout.read_exact(&mut byte).expect("a question");
+            before.extend(byte);
+        }
+        stdin.write_all(typed.as_bytes()).expect("it reads");
+    }
+    let mut output = child.wait_with_output().expect("it ends");
     drop(stdin);
+    output.stdout.splice(0..0, before);
     Ran::of(output)
 }
 
@@ -55,6 +76,28 @@ fn colour_is_on_a_terminal_and_says_what_the_words_say() {
     for word in ["running", "finished", "crashed", "defined"] {
         assert!(colored.contains(word), "{colored}");
     }
+}
+
+#[test]
+fn no_color_is_respected() {
+    let fake = with_list(samples::four());
+    let words = ["status"];
+    let plain = on_terminal_with(&fake, 24, &words, "", &[("NO_COLOR", "1")]).out;
+    assert!(!plain.contains('\u{1b}'), "{plain:?}");
+    let plain = on_terminal_with(&fake, 24, &words, "", &[("TERM", "dumb")]).out;
+    assert!(!plain.contains('\u{1b}'), "{plain:?}");
+}
+
+#[test]
+fn an_interrupt_ends_a_question_and_touches_nothing() {
+    let fake = Fake::new(Answers {
+        abort: samples::aborted(true),
+        ..Answers::default()
+    });
+    let ran = on_terminal(&fake, 24, &["abort", "all"], "\u{3}");
+    assert_eq!(ran.code, Some(130), "{ran:?}");
+    assert!(ran.out.contains("runs go on"), "{ran:?}");
+    assert_eq!(fake.requests().len(), 1, "only looked");
 }
 
 #[test]

@@ -3,6 +3,8 @@
 
 mod environment;
 mod spawn;
+#[cfg(test)]
+mod tests;
 
 use std::io;
 use std::time::Duration;

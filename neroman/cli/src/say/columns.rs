@@ -140,6 +140,7 @@ impl Column {
                 metric(view, name).map_or(csv::Cell::Empty, |m| csv::Cell::number(m.last))
             }
             Self::Fact(Fact::Id) => csv::Cell::whole(view.id),
+            Self::Fact(Fact::Reason) => csv::Cell::text(&view.reason),
             Self::Fact(Fact::Runtime) => view.runtime_s.map_or(csv::Cell::Empty, csv::Cell::number),
             Self::Fact(Fact::Cpu) => view.cpu_cores.map_or(csv::Cell::Empty, csv::Cell::number),
             Self::Fact(Fact::Mem) => view.rss_bytes.map_or(csv::Cell::Empty, csv::Cell::whole),
@@ -310,6 +311,8 @@ fn fact_text(fact: Fact, view: &ExperimentView) -> String {
             .signal
             .map(nero_model::state::signal_name)
             .unwrap_or_default(),
+        // That something finished says it all.
+        Fact::Reason if view.state == "finished" => String::new(),
         Fact::Reason => view.reason.clone(),
         Fact::Wish => view.wish.clone(),
         Fact::Waiting => view.waiting_for.clone(),

@@ -87,21 +87,34 @@ impl Out {
         }
     }
 
-    /// Asks for a yes on the terminal.
+    /// Asks for a yes on the terminal. The answer is read by a thread, so that
+    /// Ctrl-C ends the program while it waits.
     ///
     /// # Errors
     /// When the terminal cannot be read.
-    pub fn ask(&self, question: &str) -> Result<bool, Stop> {
+    pub async fn ask(&self, question: &str) -> Result<bool, Stop> {
         let mut stderr = io::stderr().lock();
         write!(stderr, "{} [y/N] ", Safe::line(question))
             .and_then(|()| stderr.flush())
             .map_err(|error| stopped(&error))?;
-        let mut answer = String::new();
-        io::stdin()
-            .lock()
-            .read_line(&mut answer)
-            .map_err(|error| Fault::usage("cannot read the answer").because(&error))?;
-        Ok(is_yes(&answer))
+        drop(stderr);
+        let read = tokio::task::spawn_blocking(|| {
+            let mut answer = String::new();
+            io::stdin()
+                .lock()
+                .read_line(&mut answer)
+                .map(|_| is_yes(&answer))
+        });
+        let cannot = |error: &dyn std::error::Error| {
+            Fault::usage("cannot read the answer")
+                .because(error)
+                .hint("--yes goes on without asking")
+        };
+        match read.await {
+            Ok(Ok(yes)) => Ok(yes),
+            Ok(Err(error)) => Err(cannot(&error).into()),
+            Err(error) => Err(cannot(&error).into()),
+        }
     }
 }
 

@@ -83,6 +83,7 @@ pub fn print(screen: &Screen, header: &[String], rows: &[Vec<Cell>]) -> (String,
     table.set_content_arrangement(ContentArrangement::Disabled);
     if screen.color {
         table.enforce_styling();
+        table.style_text_only();
     } else {
         table.force_no_tty();
     }

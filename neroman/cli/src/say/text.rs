@@ -26,10 +26,13 @@ pub fn iso_time(ms: i64) -> Option<String> {
         .map(|at| at.to_string())
 }
 
-/// `12.3s`, `4m05s`, `2h14m`, `3d04h`.
+/// `0.25s`, `12.3s`, `4m05s`, `2h14m`, `3d04h`.
 pub fn duration(seconds: f64) -> String {
     if !seconds.is_finite() || seconds < 0.0 {
         return "?".into();
+    }
+    if seconds < 9.995 {
+        return format!("{seconds:.2}s");
     }
     if seconds < 59.95 {
         return format!("{seconds:.1}s");
@@ -153,7 +156,8 @@ mod tests {
     #[test]
     fn durations_have_two_parts() {
         let table = [
-            (0.0, "0.0s"),
+            (0.0, "0.00s"),
+            (0.25, "0.25s"),
             (12.34, "12.3s"),
             (59.97, "1m00s"),
             (245.0, "4m05s"),

@@ -30,7 +30,7 @@ pub async fn run(session: &mut Session, args: &Abort) -> Result<u8, Stop> {
         };
         let reply = call(session, trial).await?;
         let touched = touched(&reply);
-        if !may_go_on(&session.out, "abort", &touched, reply.explicit)? {
+        if !may_go_on(&session.out, "abort", &touched, reply.explicit).await? {
             session.out.note("nothing was done");
             return Ok(code::FAILED);
         }
@@ -100,7 +100,7 @@ pub fn as_text(reply: &AbortReply, dry_run: bool) -> String {
     if !short.is_empty() {
         text.push_str(&format!(" · skipped {short}"));
     }
-    if reply.experiments.is_empty() {
+    if reply.experiments.is_empty() && reply.notes.is_empty() {
         text.push_str(" · the selector picks nothing");
     }
     text.push('\n');

@@ -34,8 +34,9 @@ pub fn serve(own_session: bool) -> Result<u8, Fault> {
         // Fails only for the leader of a group, which has a session already.
         let _ = rustix::process::setsid();
     }
-    let _ = home;
-    Err(Fault::new(code::FAILED, "the daemon is being written"))
+    nero_daemon::run(home)
+        .map(|()| code::OK)
+        .map_err(|error| Fault::new(code::FAILED, "the daemon cannot go on").because(&error))
 }
 
 async fn start(session: &mut Session, as_json: bool) -> Result<u8, Stop> {

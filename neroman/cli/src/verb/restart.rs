@@ -42,5 +42,5 @@ async fn may_stop_live_ones(session: &mut Session, args: &Restart) -> Result<boo
         })
         .await?;
     let touched = super::abort::touched(&reply);
-    start::may_go_on(&session.out, "stop and restart", &touched, reply.explicit)
+    start::may_go_on(&session.out, "stop and restart", &touched, reply.explicit).await
 }

@@ -199,6 +199,11 @@ fn row(those: &[&RuleState], with_experiments: bool) -> Vec<Cell> {
         .bound
         .iter()
         .map(String::as_str)
+        .filter(|bound| {
+            bound
+                .split_once(" → ")
+                .is_none_or(|(one, other)| one != other)
+        })
         .chain([state.problem.as_str(), rule.origin.as_str()])
         .filter(|text| !text.is_empty())
         .collect();

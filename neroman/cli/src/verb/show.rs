@@ -47,9 +47,9 @@ pub fn as_text(screen: &Screen, reply: &ShowReply) -> String {
     page.what(&view, reply);
     page.times(&view, reply.run.as_ref());
     page.used(&view, reply);
+    page.code(&view, reply);
     page.metrics(&view);
     page.rules(&reply.rules);
-    page.code(&view, reply);
     page.list("environment", reply.env.iter().map(variable));
     page.list("recorded", reply.facts.iter().cloned());
     page.runs(&reply.runs);

@@ -125,7 +125,7 @@ pub fn as_text(reply: &StartReply, dry_run: bool, verb: &str) -> String {
     if !short.is_empty() {
         text.push_str(&format!(" · skipped {short}"));
     }
-    if reply.experiments.is_empty() {
+    if reply.experiments.is_empty() && reply.notes.is_empty() {
         text.push_str(" · the selector picks nothing");
     }
     text.push('\n');
@@ -222,7 +222,7 @@ fn begins_as_path(word: &str) -> bool {
 ///
 /// # Errors
 /// When it must not go on without `--yes`.
-pub fn may_go_on(
+pub async fn may_go_on(
     out: &Out,
     what: &str,
     touched: &[(u64, String)],
@@ -238,10 +238,8 @@ pub fn may_go_on(
         if touched.len() > 20 {
             out.note(&format!("  … and {} more", touched.len() - 20));
         }
-        return out.ask(&format!(
-            "{what} {}?",
-            text::plural(touched.len(), "live run")
-        ));
+        let question = format!("{what} {}?", text::plural(touched.len(), "live run"));
+        return out.ask(&question).await;
     }
     if explicit {
         return Ok(true);

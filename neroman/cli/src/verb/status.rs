@@ -42,10 +42,11 @@ pub async fn run(session: &mut Session, args: &Status) -> Result<u8, Stop> {
         let (views, chosen) = arranged(&reply.experiments, args)?;
         session.out.raw(&as_csv(&views, chosen))?;
     } else {
-        session.out.notes(&reply.notes);
-        session
-            .out
-            .text(&as_text(&session.out.screen, &reply, args)?)?;
+        let text = as_text(&session.out.screen, &reply, args)?;
+        if !reply.nothing_set_up {
+            session.out.notes(&reply.notes);
+        }
+        session.out.text(&text)?;
     }
     Ok(code::OK)
 }
@@ -97,7 +98,13 @@ pub fn as_text(screen: &Screen, reply: &ListReply, args: &Status) -> Result<Stri
         return Ok(nothing_set_up());
     }
     if reply.experiments.is_empty() {
-        return Ok("the selector picks nothing\n".into());
+        let said = !reply.notes.is_empty();
+        return Ok(if said {
+            ""
+        } else {
+            "the selector picks nothing\n"
+        }
+        .into());
     }
     let (views, chosen) = arranged(&reply.experiments, args)?;
     let fits = views.len() + 4 <= usize::from(screen.height);

@@ -94,11 +94,13 @@ impl Shown {
         Ok(())
     }
 
+    /// Lines that are too long are cut by the terminal: wrapped ones could not
+    /// be gone back over.
     fn draw(&mut self) -> Result<(), Stop> {
+        self.out.screen = Screen::find();
         let views: Vec<ExperimentView> = self.views.values().cloned().collect();
         let drawn = frame(&self.out.screen, &views);
-        let mut text = erase(self.lines);
-        text.push_str(&drawn);
+        let text = format!("{}\x1b[?7l{drawn}\x1b[?7h", erase(self.lines));
         self.lines = drawn.lines().count();
         self.out.text(&text)
     }

@@ -1,0 +1,78 @@
+//! Daemons that do not come up.
+
+use std::path::Path;
+
+use super::*;
+use crate::fault::code;
+
+/// A line of shell that is run as the daemon.
+fn shell(line: &str) -> Program {
+    Program {
+        path: "/bin/sh".into(),
+        args: vec!["-c".into(), line.into()],
+    }
+}
+
+fn home(folder: &Path) -> Home {
+    Home::below(folder)
+}
+
+#[tokio::test]
+async fn a_daemon_that_refuses_is_quoted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let home = home(folder.path());
+    let program = shell("echo 'state.db is \u{1b}[31mdamaged' >&2; exit 9");
+    for _ in 0..2 {
+        let fault = Client::connect(&home, &program)
+            .await
+            .expect_err("it refuses");
+        assert_eq!(fault.exit_code, code::NO_DAEMON);
+        // Of this start alone, not of the one before.
+        assert_eq!(fault.report, "state.db is \\u{1b}[31mdamaged\n");
+        assert!(fault.text().contains("exit status: 9"), "{}", fault.text());
+    }
+}
+
+#[tokio::test]
+async fn a_daemon_gets_only_what_it_needs() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let home = home(folder.path());
+    let fault = Client::connect(&home, &shell("pwd; env | cut -d= -f1; exit 1"))
+        .await
+        .expect_err("it leaves");
+    let mut lines = fault.report.lines();
+    assert_eq!(lines.next(), Some("/"));
+    for name in lines.filter(|name| !["PWD", "SHLVL", "_", "OLDPWD"].contains(name)) {
+        assert!(
+            !name.starts_with("CARGO") && !name.starts_with("NEXTEST"),
+            "{name}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_program_that_is_not_there_is_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = Program {
+        path: "/nowhere/neroman".into(),
+        args: Vec::new(),
+    };
+    let fault = Client::connect(&home(folder.path()), &program)
+        .await
+        .expect_err("nothing");
+    assert_eq!(fault.exit_code, code::NO_DAEMON);
+    assert!(
+        fault.text().contains("/nowhere/neroman"),
+        "{}",
+        fault.text()
+    );
+}
+
+#[tokio::test]
+async fn looking_starts_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let home = home(&folder.path().join("home"));
+    let found = Client::connect_only(&home, &shell("exit 0")).await;
+    assert!(matches!(found, Ok(None)));
+    assert!(!home.data.exists());
+}

@@ -11,7 +11,7 @@ use nero_journal::v1::{
     Claimed, JobNotStarted, JobStarted, RecordKind, TakenOver, TreeGone, WatchEnded, WatchStarted,
     job_not_started, ledger_exited,
 };
-use nero_journal::{HEADER_BYTES, Header, HeaderError, Reader, Record, Writer};
+use nero_journal::{HEADER_BYTES, Header, HeaderError, PAYLOAD_BYTES_MAX, Reader, Record};
 use nero_model::paths::run as names;
 
 use crate::core::facts::{Fact, Facts};
@@ -25,8 +25,6 @@ pub struct Seg {
     pub id: [u8; 8],
     /// Name in the incarnation's folder.
     pub name: Box<str>,
-    /// Who writes it.
-    pub writer: Writer,
     /// Bytes known to be there, header included.
     pub len: u64,
     /// Chain value there.
@@ -57,11 +55,9 @@ pub struct Look {
     pub ends: Vec<ledger_exited::Copy>,
 }
 
-/// Segments up to this size are read whole; of a longer one that is new to us,
-/// only its first and last records matter here.
-const WHOLE_BYTES_MAX: u64 = 1024 * 1024;
-/// The record that ends a watcher's segment is found within these last bytes.
-const TAIL_BYTES: u64 = 4096;
+/// Bytes read at first, and of what is longer at a time; a whole record fits.
+const PIECE_BYTES_FIRST: usize = 8 * 1024;
+const PIECE_BYTES: usize = 2 * PAYLOAD_BYTES_MAX;
 /// More than this is not kept in memory for passing on.
 const FRESH_BYTES_MAX: usize = 64 * 1024;
 
@@ -188,7 +184,6 @@ fn begin(file: &File, incarnation: u32, name: &str) -> io::Result<Begun> {
             incarnation,
             id: header.segment.0,
             name: name.into(),
-            writer: header.writer,
             len: 0,
             chain: header.chain,
             visible: 0,
@@ -198,47 +193,54 @@ fn begin(file: &File, incarnation: u32, name: &str) -> io::Result<Begun> {
     }))
 }
 
+/// Reads what was appended, piece by piece.
 fn go_on(file: &File, seg: &mut Seg, facts: &mut Facts, look: &mut Look) -> io::Result<()> {
-    let from = seg.len;
-    // One read is enough nearly always: segments grow by a record or a few.
-    let mut data = vec![0; 8 * 1024];
-    let mut length = read_at_most(file, &mut data, from)?;
-    if length == data.len() {
-        let size = file.metadata()?.len();
-        if size - from > WHOLE_BYTES_MAX && seg.writer == Writer::Watcher {
-            return skip_to_end(file, seg, size, facts, look);
+    // One small piece is enough nearly always: segments grow by a record or a few.
+    let mut first = [0; PIECE_BYTES_FIRST];
+    let mut longer = Vec::new();
+    loop {
+        let from = seg.len;
+        let piece: &mut [u8] = if longer.is_empty() {
+            &mut first
+        } else {
+            &mut longer
+        };
+        let size = piece.len();
+        let length = read_at_most(file, piece, from)?;
+        let data = &piece[..length];
+        let more = length == size;
+        let header = if from == 0 { HEADER_BYTES } else { 0 };
+        if length < header.max(1) {
+            return Ok(());
         }
-        data.resize(usize::try_from(size - from).unwrap_or(usize::MAX), 0);
-        length = read_at_most(file, &mut data, from)?;
+        let mut reader = Reader::new(&data[header..], from + header as u64, seg.chain);
+        for record in reader.by_ref() {
+            take(&record, facts, look);
+        }
+        let end = reader.offset();
+        let before = if from == 0 { 0 } else { seg.chain };
+        seg.chain = Reader::chain(&reader);
+        if end > from {
+            look.grew = true;
+            seg.len = end;
+            keep(seg, from, before, &data[..(end - from) as usize]);
+        }
+        // A piece that begins no whole record is torn or not there yet, unless
+        // the record is longer than the piece.
+        if !more || (end == from && size >= PIECE_BYTES) {
+            return Ok(());
+        }
+        longer.resize(PIECE_BYTES, 0);
     }
-    data.truncate(length);
-    let header = if from == 0 { HEADER_BYTES } else { 0 };
-    if length < header.max(1) {
-        return Ok(());
-    }
-    let mut reader = Reader::new(&data[header..], from + header as u64, seg.chain);
-    for record in reader.by_ref() {
-        take(&record, facts, look);
-    }
-    let end = reader.offset();
-    let before = if from == 0 { 0 } else { seg.chain };
-    seg.chain = Reader::chain(&reader);
-    if end > from {
-        look.grew = true;
-        seg.len = end;
-        data.truncate((end - from) as usize);
-        keep(seg, from, before, data.into());
-    }
-    Ok(())
 }
 
 /// Keeps bytes for passing on, when nothing older waits and they are few.
-fn keep(seg: &mut Seg, offset: u64, chain: u32, data: Bytes) {
+fn keep(seg: &mut Seg, offset: u64, chain: u32, data: &[u8]) {
     let behind = seg.visible < offset;
-    seg.fresh = (!behind && data.len() <= FRESH_BYTES_MAX).then_some(Fresh {
+    seg.fresh = (!behind && data.len() <= FRESH_BYTES_MAX).then(|| Fresh {
         offset,
         chain,
-        data,
+        data: Bytes::copy_from_slice(data),
     });
 }
 
@@ -259,47 +261,8 @@ pub fn received(seg: &mut Seg, offset: u64, data: Bytes, facts: &mut Facts) -> b
     let before = seg.chain;
     seg.chain = Reader::chain(&reader);
     seg.len = reader.offset();
-    keep(seg, offset, before, data);
+    keep(seg, offset, before, &data);
     true
-}
-
-/// A long watcher's segment: who wrote it, and whether it is complete.
-fn skip_to_end(
-    file: &File,
-    seg: &mut Seg,
-    size: u64,
-    facts: &mut Facts,
-    look: &mut Look,
-) -> io::Result<()> {
-    if seg.len == 0 {
-        let mut first = vec![0; 64 * 1024];
-        let length = read_at_most(file, &mut first, HEADER_BYTES as u64)?;
-        let reader = Reader::new(&first[..length], HEADER_BYTES as u64, seg.chain);
-        for record in reader.take_while(|record| record.is(RecordKind::WatchStarted)) {
-            take(&record, facts, look);
-        }
-    }
-    let from = size - TAIL_BYTES;
-    let mut tail = vec![0; TAIL_BYTES as usize];
-    let length = read_at_most(file, &mut tail, from)?;
-    tail.truncate(length);
-    look.grew = true;
-    seg.len = from + length as u64;
-    seg.chain = last_four(&tail);
-    seg.fresh = None;
-    // A record's chain begins with the four bytes before it.
-    for at in 4..tail.len() {
-        let before = last_four(&tail[..at]);
-        let mut reader = Reader::new(&tail[at..], from + at as u64, before);
-        if let Some(record) = reader.next() {
-            take(&record, facts, look);
-            for record in reader {
-                take(&record, facts, look);
-            }
-            break;
-        }
-    }
-    Ok(())
 }
 
 /// The chain value behind whole records: the last one's checksum.

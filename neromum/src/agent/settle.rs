@@ -159,7 +159,8 @@ fn output(entry: &Entry, run_dir: &Path) -> Output {
         })
     };
     let started = facts.started || facts.watched;
-    if !printed && !facts.watched && !(entry.rules && started) {
+    let to_be_seen = printed || facts.watched || (entry.rules && started);
+    if !to_be_seen {
         return Output::Settled;
     }
     let watcher_lives = facts
@@ -197,10 +198,9 @@ async fn settle(
     let stdin = child.stdin.take();
     let stdout = child.stdout.take();
     let feed = async {
-        match stdin {
+        if let Some(mut stdin) = stdin {
             // A process that ends early is told by its silence.
-            Some(mut stdin) => drop(stdin.write_all(lines).await),
-            None => {}
+            let _ = stdin.write_all(lines).await;
         }
     };
     let read = async {

@@ -61,10 +61,6 @@ impl Kids for Service {
 }
 
 impl Service {
-    #[expect(
-        clippy::result_large_err,
-        reason = "tonic's own error, returned to tonic"
-    )]
     fn checked(&self, kid: KidHello) -> Result<Attached, Status> {
         let hello = kid.hello.unwrap_or_default();
         hello::check(&hello, Role::Nerokid, Some(self.inner.deployment))

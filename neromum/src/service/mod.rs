@@ -99,10 +99,6 @@ impl Service {
     }
 
     /// Refuses whoever did not say hello on this connection.
-    #[expect(
-        clippy::result_large_err,
-        reason = "tonic's own error, returned to tonic"
-    )]
     fn greeted<T>(&self, request: &Request<T>) -> Result<(), Status> {
         match request.extensions().get::<LinkInfo>() {
             Some(link) if link.is_greeted() => Ok(()),

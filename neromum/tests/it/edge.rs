@@ -166,7 +166,7 @@ async fn a_watcher_is_attached_and_gets_rules() {
 #[tokio::test]
 async fn dial_starts_a_neromum_and_joins_its_socket() {
     let node = Node::with(&["--cpus", "1", "--leave-after", "0.3"]);
-    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_neromum"));
+    let mut command = std::process::Command::new(crate::rig::mum());
     let serve = node.command();
     command
         .arg("dial")

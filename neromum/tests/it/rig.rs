@@ -38,11 +38,19 @@ pub struct Node {
     mum: Option<Child>,
 }
 
+/// neromum itself: of this build, or of `NERO_PROGRAMS` for measurements.
+pub fn mum() -> PathBuf {
+    match std::env::var_os("NERO_PROGRAMS") {
+        Some(folder) => PathBuf::from(folder).join("neromum"),
+        None => PathBuf::from(env!("CARGO_BIN_EXE_neromum")),
+    }
+}
+
 /// The programs beside neromum, built once for all tests.
 pub fn programs() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
-        let mum = PathBuf::from(env!("CARGO_BIN_EXE_neromum"));
+        let mum = mum();
         let folder = mum.parent().unwrap().to_path_buf();
         let all = ["nerokid", "nerokid-shim"]
             .iter()
@@ -84,7 +92,7 @@ impl Node {
 
     /// The command that serves this node.
     pub fn command(&self) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_neromum"));
+        let mut command = Command::new(mum());
         command
             .arg("serve")
             .arg("--root")

@@ -296,7 +296,7 @@ async fn neromum_works_in_an_empty_environment_and_under_any_umask() {
         let mut command = std::process::Command::new("/bin/sh");
         command
             .args(["-c", "umask $0; exec \"$@\"", umask])
-            .arg(env!("CARGO_BIN_EXE_neromum"))
+            .arg(crate::rig::mum())
             .args(node.command().get_args())
             .env_clear();
         let mut mum = node.start_as(command).await;

@@ -413,7 +413,7 @@ fn read_at_most(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize
 mod tests {
     use super::*;
     use nero_journal::v1::{JobExited, Metrics};
-    use nero_journal::{Clocks, Segment};
+    use nero_journal::{Clocks, Segment, Writer};
 
     fn claim(folder: &Path) -> Segment {
         std::fs::create_dir_all(folder.join("1")).unwrap();

@@ -7,10 +7,6 @@ use super::io_status;
 use crate::staging::store::{Incoming, Store};
 
 /// Those among the hashes that the store lacks.
-#[expect(
-    clippy::result_large_err,
-    reason = "tonic's own error, returned to tonic"
-)]
 pub fn missing(store: &Store, hashes: Vec<Vec<u8>>) -> Result<BlobList, Status> {
     let mut lacking = Vec::new();
     for hash in hashes {
@@ -50,10 +46,6 @@ pub async fn put(store: &Store, mut parts: Streaming<BlobPart>) -> Result<PutBlo
     }
 }
 
-#[expect(
-    clippy::result_large_err,
-    reason = "tonic's own error, returned to tonic"
-)]
 fn checked(hash: &[u8]) -> Result<&[u8; 32], Status> {
     hash.try_into()
         .map_err(|_| Status::invalid_argument("a hash has 32 bytes"))

@@ -25,7 +25,11 @@ mod read;
 mod write;
 
 /// Messages inside records, and those between neromum and the launcher.
-#[expect(clippy::all, reason = "generated code")]
+#[allow(
+    clippy::all,
+    clippy::allow_attributes_without_reason,
+    reason = "generated code; which of them it meets depends on the features"
+)]
 pub mod v1 {
     include!("gen/nero.journal.v1.rs");
 }

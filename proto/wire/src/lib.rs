@@ -10,7 +10,11 @@ pub mod hello;
 pub mod listen;
 
 /// Generated from `proto/nero/v1/{common,mum,man}.proto`.
-#[expect(clippy::all, reason = "generated code")]
+#[allow(
+    clippy::all,
+    clippy::allow_attributes_without_reason,
+    reason = "generated code; which of them it meets depends on the features"
+)]
 pub mod v1 {
     include!("gen/nero.v1.rs");
 }

@@ -471,6 +471,20 @@ fn fault(step: &Step, error: &clap::Error) -> Fault {
             return Fault::not_built(format!("`rule {word}`"));
         }
     }
+    if let Some(words) = words_after(step.verb)
+        && matches!(
+            error.kind(),
+            ErrorKind::InvalidSubcommand
+                | ErrorKind::MissingSubcommand
+                | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+        )
+    {
+        let what = match text_of(ContextKind::InvalidSubcommand) {
+            Some(word) => format!("`{} {word}` is nothing that neroman does", step.verb),
+            None => format!("`{}` says not what to do", step.verb),
+        };
+        return Fault::usage(what).hint(format!("neroman {} {words}", step.verb));
+    }
     let rendered = error.render().to_string();
     let text = rendered.strip_prefix("error: ").unwrap_or(&rendered);
     let what = text
@@ -490,6 +504,18 @@ fn fault(step: &Step, error: &clap::Error) -> Fault {
         (None, Some(usage)) => fault.hint(format!("usage: {usage}")),
         (None, None) => fault.hint(format!("neroman help {}", step.verb)),
     }
+}
+
+/// `list|add|rm`: what may follow a verb that has verbs of its own.
+fn words_after(verb: &str) -> Option<String> {
+    let line = Line::command();
+    let words: Vec<&str> = line
+        .find_subcommand(verb)?
+        .get_subcommands()
+        .filter(|word| !word.is_hide_set())
+        .map(clap::Command::get_name)
+        .collect();
+    (!words.is_empty()).then(|| words.join("|"))
 }
 
 fn grace(text: &str) -> Result<u32, String> {

@@ -26,6 +26,8 @@ pub struct Answers {
     pub fails: Option<Status>,
     /// Streams go on without end after their last message.
     pub hangs: bool,
+    /// The first stream of a log is cut after its first chunk.
+    pub cuts_log: bool,
     /// So many calls lose the connection instead of being answered.
     pub loses: u32,
     pub add: AddReply,
@@ -58,6 +60,15 @@ struct Seen {
     ids: Vec<Vec<u8>>,
     connections: Vec<OwnedFd>,
     lost: u32,
+}
+
+impl Seen {
+    fn hang_up(&mut self) {
+        for connection in std::mem::take(&mut self.connections) {
+            // It may be closed already.
+            let _ = rustix::net::shutdown(connection, rustix::net::Shutdown::Both);
+        }
+    }
 }
 
 /// What the program did.
@@ -197,6 +208,13 @@ struct Service {
 }
 
 impl Service {
+    /// Whether nothing was cut before.
+    fn first_cut(&self) -> bool {
+        let mut seen = self.seen.lock().expect("a lock");
+        seen.lost += 1;
+        seen.lost == 1
+    }
+
     fn take(&self, call: &str, what: String, id: &[u8]) -> Result<(), Status> {
         let mut seen = self.seen.lock().expect("a lock");
         seen.requests.push(format!("{call} {what}"));
@@ -205,10 +223,7 @@ impl Service {
         }
         if seen.lost < self.answers.loses {
             seen.lost += 1;
-            for connection in std::mem::take(&mut seen.connections) {
-                // It may be closed already.
-                let _ = rustix::net::shutdown(connection, rustix::net::Shutdown::Both);
-            }
+            seen.hang_up();
         }
         self.answers.fails.clone().map_or(Ok(()), Err)
     }
@@ -330,6 +345,23 @@ impl Man for Service {
             .filter(|chunk| !request.use_offset || chunk.offset >= from || chunk.end)
             .cloned()
             .collect();
+        if self.answers.cuts_log && self.first_cut() {
+            let seen = Arc::clone(&self.seen);
+            let first = tokio_stream::iter(rest.into_iter().take(1).map(Ok));
+            // The first chunk goes out while this yields; a client that has
+            // not got it asks for all of it again, which is right, too.
+            let cut = tokio_stream::once(()).then(async |()| {
+                for _ in 0..100 {
+                    tokio::task::yield_now().await;
+                }
+            });
+            let cut = cut.filter_map(move |()| {
+                seen.lock().expect("a lock").hang_up();
+                None
+            });
+            let cut = cut.chain(tokio_stream::pending());
+            return Ok(Response::new(Box::pin(first.chain(cut))));
+        }
         Ok(self.said(&rest))
     }
 

@@ -61,7 +61,7 @@ fn a_connection_that_is_lost_again_is_an_error() {
     });
     let ran = fake.run(&["start", "1-6"]);
     assert_eq!(ran.code, Some(3), "{ran:?}");
-    assert!(ran.err.contains("lost twice"), "{}", ran.err);
+    assert!(ran.err.contains("again and again"), "{}", ran.err);
     assert_eq!(fake.requests().len(), 2);
 }
 
@@ -78,6 +78,35 @@ fn a_lost_wait_is_asked_anew() {
     });
     let ran = fake.run(&["wait", "1"]);
     assert_eq!((ran.code, ran.out.as_str()), (Some(0), "finished 1\n"));
+}
+
+#[test]
+fn a_log_goes_on_where_it_was_cut() {
+    let chunk = |offset: u64, text: &str| LogChunk {
+        offset,
+        data: text.into(),
+        ..LogChunk::default()
+    };
+    let fake = Fake::new(Answers {
+        cuts_log: true,
+        logs: vec![
+            chunk(0, "one\n"),
+            chunk(4, "two\n"),
+            LogChunk {
+                offset: 8,
+                end: true,
+                ..LogChunk::default()
+            },
+        ],
+        ..Answers::default()
+    });
+    let ran = fake.run(&["logs", "1", "-f"]);
+    assert_eq!(
+        (ran.code, ran.out.as_str()),
+        (Some(0), "one\ntwo\n"),
+        "{ran:?}"
+    );
+    assert_eq!(fake.requests().len(), 2);
 }
 
 #[test]

@@ -30,6 +30,10 @@ pub const READ_DEADLINE: Duration = Duration::from_secs(60);
 /// How long it may take to answer what freezes code first.
 pub const CHANGE_DEADLINE: Duration = Duration::from_secs(600);
 
+/// A daemon that ends a stream so often before its first message is not
+/// started once more.
+const LOST_STREAMS_MAX: u32 = 5;
+
 /// Longest reply that is taken from our own daemon: a list of a hundred
 /// thousand experiments fits.
 const REPLY_BYTES_MAX: usize = 512 * 1024 * 1024;
@@ -41,6 +45,8 @@ pub struct Client {
     program: Program,
     man: ManClient<Channel>,
     hello: Hello,
+    /// Streams that were lost since the last message of one.
+    lost_streams: u32,
 }
 
 /// A daemon that answered, and what it said of itself.
@@ -61,6 +67,7 @@ impl Client {
             program: program.clone(),
             man,
             hello,
+            lost_streams: 0,
         })
     }
 
@@ -74,6 +81,7 @@ impl Client {
             program: program.clone(),
             man,
             hello,
+            lost_streams: 0,
         }))
     }
 
@@ -118,7 +126,7 @@ impl Client {
             match answer {
                 Ok(reply) => return Ok(reply.into_inner()),
                 Err(status) if lost(&status) && again => self.again().await?,
-                Err(status) if lost(&status) => return Err(lost_twice(&status)),
+                Err(status) if lost(&status) => return Err(lost_again(&status)),
                 Err(status) => return Err(Fault::from_status(&status)),
             }
         }
@@ -150,12 +158,18 @@ impl Client {
     /// What the daemon answered.
     pub async fn next<P>(&mut self, stream: &mut Streaming<P>) -> Result<Next<P>, Fault> {
         match stream.message().await {
-            Ok(Some(message)) => Ok(Next::Message(message)),
+            Ok(Some(message)) => {
+                self.lost_streams = 0;
+                Ok(Next::Message(message))
+            }
             Ok(None) => Ok(Next::End),
-            Err(status) if lost(&status) => {
+            Err(status) if lost(&status) && self.lost_streams < LOST_STREAMS_MAX => {
+                let lost_streams = self.lost_streams + 1;
                 self.again().await?;
+                self.lost_streams = lost_streams;
                 Ok(Next::Lost)
             }
+            Err(status) if lost(&status) => Err(lost_again(&status)),
             Err(status) => Err(Fault::from_status(&status)),
         }
     }
@@ -230,8 +244,11 @@ fn lost(status: &Status) -> bool {
     status.details().is_empty() && (made_here || status.code() == tonic::Code::Unavailable)
 }
 
-fn lost_twice(status: &Status) -> Fault {
-    Fault::no_daemon("the connection to the daemon was lost twice")
-        .because(status)
-        .hint("`neroman daemon logs` says why it ended")
+fn lost_again(status: &Status) -> Fault {
+    let fault = Fault::no_daemon("the connection to the daemon was lost again and again");
+    let fault = match std::error::Error::source(status) {
+        Some(cause) => fault.because(cause),
+        None => fault.cause(status.message()),
+    };
+    fault.hint("`neroman daemon logs` says why it ended")
 }

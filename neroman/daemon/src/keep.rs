@@ -98,7 +98,6 @@ struct KeptSource {
 /// What is stored of a run's desk.
 #[derive(Debug, Serialize, Deserialize)]
 struct KeptDesk {
-    #[serde(flatten)]
     desk: Desk,
     rules: Vec<u64>,
 }
@@ -146,8 +145,11 @@ impl Keep {
     pub(crate) fn open(home: &Home, now_ms: i64) -> Result<(Self, State), LoadError> {
         /// Answers are given again for this long.
         const REMEMBER_MS: i64 = 7 * 24 * 3600 * 1000;
+        let began = std::time::Instant::now();
         let mut store = Store::open(home)?;
+        tracing::debug!(elapsed = ?began.elapsed(), "opened");
         let loaded = store.read_all()?;
+        tracing::debug!(elapsed = ?began.elapsed(), "read");
         let mut series: HashMap<RunKey, HashMap<SegmentId, Position>> = HashMap::new();
         for position in store.series_positions()? {
             series.entry(position.run).or_default().insert(
@@ -169,6 +171,7 @@ impl Keep {
             given: Given::default(),
         };
         let state = keep.load(loaded)?;
+        tracing::debug!(elapsed = ?began.elapsed(), "loaded");
         Ok((keep, state))
     }
 
@@ -198,42 +201,17 @@ impl Keep {
                 origin: rule.origin,
             })));
         }
-        for row in loaded.experiments {
-            self.given.experiment = self.given.experiment.max(row.id.0);
-            let what = || format!("experiment {}", row.id);
-            let definition: Definition = read(row.definition.as_bytes(), what)?;
-            let kept: KeptExperiment = read(&row.kept, what)?;
-            state.apply(&Change::Experiment(Arc::new(Described {
-                id: row.id,
-                definition: Arc::new(definition),
-                fingerprint: row.fingerprint.into(),
-                source: row.source.map_or(0, |source| source.0),
-                gone: row.gone,
-                created_ms: row.created_ms,
-                modified_ms: row.modified_ms,
-                extra_rules: kept.extra_rules.into(),
-            })));
+        for described in in_parallel(&loaded.experiments, described)? {
+            self.given.experiment = self.given.experiment.max(described.id.0);
+            state.apply(&Change::Experiment(Arc::new(described)));
         }
         let mut rows = loaded.runs;
         rows.sort_by_key(|row| row.run.id);
-        for row in rows {
-            let id = row.run.id;
-            let what = || format!("run {id}");
-            let made: Made = read(&row.run.made, what)?;
-            let kept: KeptDesk = read(&row.desk.desk, what)?;
-            let journal = if row.facts.facts.is_empty() {
-                Arc::default()
-            } else {
-                Arc::new(read(&row.facts.facts, what)?)
-            };
-            self.keys.insert(id, row.run.key);
-            state.put_run(Run::judged(
-                Arc::new(made),
-                kept.desk,
-                journal,
-                kept.rules.into(),
-            ));
+        for run in in_parallel(&rows, stored_run)? {
+            state.put_run(run);
         }
+        self.keys
+            .extend(rows.iter().map(|row| (row.run.id, row.run.key)));
         state.apply(&Change::Last(loaded.last.into()));
         Ok(state)
     }
@@ -249,7 +227,7 @@ impl Keep {
         } else {
             Durability::Ordered
         };
-        let mut fresh = Vec::new();
+        let mut fresh = HashMap::new();
         let mut given = self.given;
         let keys = &self.keys;
         self.store
@@ -257,10 +235,7 @@ impl Keep {
                 for change in &batch.changes {
                     write_change(tx, change, &mut given, &mut fresh)?;
                 }
-                let key = |run: &RunId| {
-                    let new = fresh.iter().find(|(id, _)| id == run).map(|(_, key)| *key);
-                    new.or_else(|| keys.get(run).copied())
-                };
+                let key = |run: &RunId| fresh.get(run).or_else(|| keys.get(run)).copied();
                 for id in &batch.desks {
                     if let (Some(key), Some(run)) = (key(id), work.run(*id)) {
                         tx.put_desk(key, &desk_row(run))?;
@@ -394,6 +369,71 @@ fn read<T: serde::de::DeserializeOwned>(
     })
 }
 
+fn described(row: &nero_store::Experiment) -> Result<Described, LoadError> {
+    let what = || format!("experiment {}", row.id);
+    let definition: Definition = read(row.definition.as_bytes(), what)?;
+    let kept: KeptExperiment = read(&row.kept, what)?;
+    Ok(Described {
+        id: row.id,
+        definition: Arc::new(definition),
+        fingerprint: row.fingerprint.as_str().into(),
+        source: row.source.map_or(0, |source| source.0),
+        gone: row.gone,
+        created_ms: row.created_ms,
+        modified_ms: row.modified_ms,
+        extra_rules: kept.extra_rules.into(),
+    })
+}
+
+fn stored_run(row: &nero_store::RunRow) -> Result<Run, LoadError> {
+    let what = || format!("run {}", row.run.id);
+    let made: Made = read(&row.run.made, what)?;
+    let kept: KeptDesk = read(&row.desk.desk, what)?;
+    let journal = if row.facts.facts.is_empty() {
+        Arc::default()
+    } else {
+        Arc::new(read(&row.facts.facts, what)?)
+    };
+    Ok(Run::judged(
+        Arc::new(made),
+        kept.desk,
+        journal,
+        kept.rules.into(),
+    ))
+}
+
+/// Turns rows into what they mean, on every processor: a start with 100 000
+/// runs is to be short.
+fn in_parallel<R: Sync, T: Send>(
+    rows: &[R],
+    turn: impl Fn(&R) -> Result<T, LoadError> + Sync,
+) -> Result<Vec<T>, LoadError> {
+    /// Fewer are not worth a thread.
+    const ROWS_LEAST: usize = 1000;
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let part = rows.len().div_ceil(threads).max(ROWS_LEAST);
+    let turn = &turn;
+    let parts: Vec<Result<Vec<T>, LoadError>> = std::thread::scope(|scope| {
+        let working: Vec<_> = rows
+            .chunks(part)
+            .map(|rows| scope.spawn(move || rows.iter().map(turn).collect()))
+            .collect();
+        working
+            .into_iter()
+            .map(|thread| {
+                thread
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            })
+            .collect()
+    });
+    let mut all = Vec::with_capacity(rows.len());
+    for part in parts {
+        all.extend(part?);
+    }
+    Ok(all)
+}
+
 fn json(value: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(value).expect("what is kept has text keys and finite numbers only")
 }
@@ -402,7 +442,7 @@ fn write_change(
     tx: &mut Tx<'_>,
     change: &Change,
     given: &mut Given,
-    fresh: &mut Vec<(RunId, RunKey)>,
+    fresh: &mut HashMap<RunId, RunKey>,
 ) -> Result<(), StoreError> {
     match change {
         Change::Origin(origin) => {
@@ -436,7 +476,7 @@ fn write_change(
         }
         Change::Run(new) => {
             let key = tx.insert_run(&run_row(new), &new.spec)?;
-            fresh.push((new.made.id, key));
+            fresh.insert(new.made.id, key);
             Ok(())
         }
         Change::Event {

@@ -12,7 +12,7 @@ use super::backoff::Backoff;
 use super::deliver::Deliver;
 use super::follow::{self, FollowEnd};
 use super::inbox::Inbox;
-use super::{Connect, NodeNow, Settings};
+use super::{Connect, NodeNow, Settings, open_runs};
 use crate::failure::Failure;
 use crate::ledger::Ledger;
 use crate::results;
@@ -62,12 +62,32 @@ impl Driver {
     /// Works until the daemon stops.
     pub(crate) async fn run(mut self) {
         let mut stop = self.stop.clone();
-        tokio::select! {
-            () = self.drive() => {}
+        let stopped = tokio::select! {
+            () = self.drive() => false,
             // An error means that the sender is gone: the daemon leaves, too.
-            _ = stop.wait_for(|stop| *stop) => {}
+            stopped = async { stop.wait_for(|stop| *stop).await.is_ok() } => stopped,
+        };
+        if stopped {
+            self.send_home().await;
         }
         tracing::debug!(node = self.settings.name, "driver ended");
+    }
+
+    /// Lets the node's agent leave when no run needs it: it would leave by
+    /// itself, and nobody has to wait for that.
+    async fn send_home(&self) {
+        let state = self.ledger.state();
+        let live = |id: &nero_model::RunId| state.run(*id).is_some_and(|run| run.phase().is_live());
+        if open_runs(&state, &self.settings.name).iter().any(live) {
+            return;
+        }
+        let Some(channel) = self.tell.borrow().channel.clone() else {
+            return;
+        };
+        let mut client = MumClient::new(channel);
+        let asked = client.stop(nero_wire::v1::StopRequest {});
+        // It may be gone already, and leaves by itself if it did not hear.
+        let _ = tokio::time::timeout(Duration::from_secs(2), asked).await;
     }
 
     async fn drive(&mut self) {
@@ -150,9 +170,8 @@ impl Driver {
         end
     }
 
-    /// Asks now and then what the node has.
+    /// Asks what the node has, whenever somebody wants to know.
     async fn describe(&self, mut client: MumClient<Channel>) -> Failure {
-        const EVERY: Duration = Duration::from_secs(30);
         const PATIENCE: Duration = Duration::from_secs(20);
         loop {
             let mut request = tonic::Request::new(nero_wire::v1::DescribeRequest {});
@@ -169,7 +188,7 @@ impl Driver {
                     return Failure::node("the node does not say what it has").status(&status);
                 }
             }
-            tokio::time::sleep(EVERY).await;
+            self.inbox.description_wanted().await;
         }
     }
 

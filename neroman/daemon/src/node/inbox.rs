@@ -22,6 +22,7 @@ struct Held {
 pub(crate) struct Inbox {
     held: Mutex<Held>,
     news: Notify,
+    describe: Notify,
 }
 
 /// What the driver has to look at.
@@ -56,6 +57,16 @@ impl Inbox {
     pub(crate) fn want_link(&self) {
         self.held().link = true;
         self.news.notify_one();
+    }
+
+    /// Somebody wants to know what the node has now.
+    pub(crate) fn want_description(&self) {
+        self.describe.notify_one();
+    }
+
+    /// Waits for that.
+    pub(super) async fn description_wanted(&self) {
+        self.describe.notified().await;
     }
 
     /// Everything is to be looked at.

@@ -92,6 +92,24 @@ impl Node {
         self.now.borrow().clone()
     }
 
+    /// Tells when what is known changes.
+    pub(crate) fn watch(&self) -> watch::Receiver<NodeNow> {
+        self.now.clone()
+    }
+
+    /// What is known once the node was asked; as it is when it does not answer
+    /// at once or is not connected.
+    pub(crate) async fn described(&self, patience: Duration) -> NodeNow {
+        let mut now = self.now.clone();
+        if now.borrow_and_update().channel.is_some() {
+            self.inbox.want_description();
+            let asked = tokio::time::timeout(patience, now.changed());
+            // Late news are for the next one who asks.
+            let _ = asked.await;
+        }
+        self.now()
+    }
+
     /// A connection, made when there is none.
     ///
     /// # Errors

@@ -214,7 +214,7 @@ impl v1::man_server::Man for Man {
         &self,
         _: Request<v1::NodesRequest>,
     ) -> Result<Response<v1::NodesReply>, Status> {
-        let nodes = self.nodes();
+        let nodes = self.ask_nodes().await;
         Ok(Response::new(v1::NodesReply { nodes }))
     }
 

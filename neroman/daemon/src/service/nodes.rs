@@ -1,12 +1,23 @@
 //! `Nodes`: what is known of each.
 
+use std::time::Duration;
+
 use nero_wire::v1;
 
 use super::Man;
 use crate::config::LOCAL;
 
+/// How long a node may take to say what it has.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 impl Man {
-    /// Every node.
+    /// Every node, as it is now.
+    pub(super) async fn ask_nodes(&self) -> Vec<v1::NodeView> {
+        self.node.described(PATIENCE).await;
+        self.nodes()
+    }
+
+    /// Every node, as it was heard of last.
     pub(super) fn nodes(&self) -> Vec<v1::NodeView> {
         let now = self.node.now();
         let about = now.description.clone().unwrap_or_default();

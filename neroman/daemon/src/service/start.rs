@@ -20,7 +20,7 @@ use crate::config::{Config, LOCAL};
 use crate::core::abort;
 use crate::core::add::Read;
 use crate::core::change::{Change, NewRun};
-use crate::core::experiment::Experiment;
+use crate::core::experiment::{Experiment, Origin};
 use crate::core::run::{Desk, Made};
 use crate::core::start::{self, Plan, Wanted};
 use crate::core::state::State;
@@ -136,19 +136,22 @@ fn prepare(
     now_ms: i64,
     freeze: bool,
 ) -> Result<Prepared, Failure> {
-    let missing = sources::missing(state);
     let mut reads = sources::read_paths(&asked.paths)?;
     if let (Some(selection), false) = (&asked.selection, asked.as_added) {
         let origins = if selection.asks_tmod() {
-            let all: Vec<_> = state.origins.values().cloned().collect();
-            all.into_iter()
-                .filter(|origin| !missing.contains(&origin.id))
-                .collect()
+            let missing = sources::missing(state);
+            let there = |origin: &&Arc<Origin>| !missing.contains(&origin.id);
+            state.origins.values().filter(there).cloned().collect()
         } else {
             sources::origins_of(state, &selection.experiments(state)?.0)
         };
         reads.extend(sources::read_changed(&origins)?);
     }
+    let missing = if reads.is_empty() {
+        HashSet::new()
+    } else {
+        sources::missing(state)
+    };
     let merged = sources::merge(state, &reads, &missing, now_ms)?;
     let mut prospect = state.clone();
     for change in &merged.changes {

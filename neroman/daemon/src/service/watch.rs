@@ -28,6 +28,8 @@ impl Man {
         let zone = zone_of(request.selection.as_ref());
         let interval = Duration::from_millis(u64::from(request.interval_ms)).max(INTERVAL_LEAST);
         let mut states = self.ledger.watch();
+        let mut nodes = self.node.watch();
+        let mut connected = None;
         let mut told: BTreeSet<Chosen> = BTreeSet::new();
         let mut seen = 0;
         let mut first = true;
@@ -37,7 +39,10 @@ impl Man {
             let now_ms = self.clock.now_ms();
             // Read anew each time: ages and states pick others as time goes by.
             let selection = select::read(request.selection.clone(), "all", now_ms)?;
-            let (node, zone) = (self.node.now(), zone.clone());
+            let (node, zone) = (nodes.borrow_and_update().clone(), zone.clone());
+            // What is shown of live runs depends on whether their node answers.
+            let reached = connected.replace(node.channel.is_some());
+            let all_live = reached != connected;
             let before = std::mem::take(&mut told);
             let (events, known) = blocking(move || {
                 let (chosen, _) = selection.choose(&state)?;
@@ -48,8 +53,11 @@ impl Man {
                 let changed: Vec<Chosen> = known
                     .iter()
                     .filter(|one| {
-                        let revision = state.experiment(one.id).map_or(0, |found| found.revision);
-                        revision > seen || !before.contains(*one)
+                        let Some(found) = state.experiment(one.id) else {
+                            return false;
+                        };
+                        let live = one.of(found).is_some_and(|run| run.phase().is_live());
+                        found.revision > seen || (all_live && live) || !before.contains(*one)
                     })
                     .cloned()
                     .collect();
@@ -69,8 +77,13 @@ impl Man {
                 }
             }
             first = false;
-            if states.changed().await.is_err() {
-                return Err(Failure::daemon("the daemon is leaving"));
+            tokio::select! {
+                changed = states.changed() => if changed.is_err() {
+                    return Err(Failure::daemon("the daemon is leaving"));
+                },
+                changed = nodes.changed() => if changed.is_err() {
+                    return Err(Failure::daemon("the daemon is leaving"));
+                },
             }
             tokio::time::sleep_until(began + interval).await;
         }

@@ -164,16 +164,21 @@ impl Rig {
         wanted: impl Fn(&v1::ExperimentView) -> bool,
     ) -> v1::ExperimentView {
         let mut states = self.man.ledger.watch();
+        let mut nodes = self.man.node.watch();
         let mut last = None;
         let seen = tokio::time::timeout(DEADLINE, async {
             loop {
                 states.borrow_and_update();
+                nodes.borrow_and_update();
                 let view = self.view(id).await;
                 if wanted(&view) {
                     return view;
                 }
                 last = Some(view);
-                states.changed().await.unwrap();
+                tokio::select! {
+                    changed = states.changed() => changed.unwrap(),
+                    changed = nodes.changed() => changed.unwrap(),
+                }
             }
         })
         .await;

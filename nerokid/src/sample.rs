@@ -7,7 +7,7 @@
 //! process that ignored its children ends.
 
 use std::fs;
-use std::io;
+use std::os::fd::OwnedFd;
 
 use nero_journal::v1::Sample;
 use nero_model::ProcessId;
@@ -18,7 +18,9 @@ use rustix::param::{clock_ticks_per_second, page_size};
 
 /// Most processes that are looked at in one sample.
 const PROCESSES_MAX: usize = 4096;
-/// Room for a file of `/proc`; the kernel gives those of a process at once.
+/// Processes whose files are held open.
+const HELD_MAX: usize = 8;
+/// Room for a file of `/proc`; most are far smaller.
 const TEXT_BYTES: usize = 4096;
 
 /// What the tree of a job uses at one moment.
@@ -46,13 +48,38 @@ pub trait Measure {
     fn measure(&mut self, supervisor: Option<ProcessId>, job: Option<ProcessId>) -> Usage;
 }
 
-/// Reads `/proc`.
+/// Reads `/proc`. The files of a few processes are held open from sample to
+/// sample, since opening costs more than reading; they stay those of the very
+/// process that they were opened for, and cannot be read when it is gone.
 #[derive(Debug, Default)]
 pub struct Procfs {
-    path: String,
+    held: Vec<Held>,
     text: Vec<u8>,
     todo: Vec<i32>,
     seen: Vec<i32>,
+}
+
+/// A process's open files.
+#[derive(Debug)]
+struct Held {
+    pid: i32,
+    stat: OwnedFd,
+    children: OwnedFd,
+    /// Best effort: the kernel may be built without, or the process not ours.
+    io: Option<OwnedFd>,
+}
+
+impl Held {
+    fn open(pid: i32) -> rustix::io::Result<Self> {
+        let open =
+            |path: String| rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+        Ok(Self {
+            pid,
+            stat: open(format!("/proc/{pid}/stat"))?,
+            children: open(format!("/proc/{pid}/task/{pid}/children"))?,
+            io: open(format!("/proc/{pid}/io")).ok(),
+        })
+    }
 }
 
 impl Measure for Procfs {
@@ -62,81 +89,81 @@ impl Measure for Procfs {
         self.todo.clear();
         self.seen.clear();
         if let Some(supervisor) = supervisor
-            && self.stat(supervisor.pid, Some(supervisor)).is_some()
+            && let Some((held, _)) = self.stat(supervisor.pid, Some(supervisor))
         {
             ticks += waited_ticks(&self.text);
-            self.children(supervisor.pid, 1);
+            self.add_children(&held.children);
+            self.hold(held);
         }
         self.todo.extend(job.map(|job| job.pid));
         while let Some(pid) = self.todo.pop() {
             if self.seen.contains(&pid) || self.seen.len() >= PROCESSES_MAX {
                 continue;
             }
-            let Some(stat) = self.stat(pid, job.filter(|job| job.pid == pid)) else {
+            let meant = job.filter(|job| job.pid == pid);
+            let Some((held, stat)) = self.stat(pid, meant) else {
                 continue;
             };
-            self.seen.push(pid);
             ticks += stat.user_ticks + stat.system_ticks + waited_ticks(&self.text);
-            if matches!(stat.state, b'Z' | b'X' | b'x') {
-                continue;
+            if !matches!(stat.state, b'Z' | b'X' | b'x') {
+                usage.processes += 1;
+                usage.threads += stat.threads;
+                usage.rss_bytes += stat.rss_pages * page_size() as u64;
+                self.add_io(&held, &mut usage);
+                self.add_children(&held.children);
+                if stat.threads > 1 {
+                    self.add_children_of_threads(pid);
+                }
             }
-            usage.processes += 1;
-            usage.threads += stat.threads;
-            usage.rss_bytes += stat.rss_pages * page_size() as u64;
-            self.io(pid, &mut usage);
-            self.children(pid, stat.threads);
+            self.hold(held);
         }
+        let seen = &self.seen;
+        self.held.retain(|held| seen.contains(&held.pid));
         usage.cpu_ms = ticks * 1000 / clock_ticks_per_second().max(1);
         usage
     }
 }
 
 impl Procfs {
-    /// A file of a process into `text`, with as few calls as it takes.
-    fn read(&mut self, pid: i32, name: std::fmt::Arguments<'_>, whole: bool) -> io::Result<()> {
-        use std::fmt::Write as _;
-        self.path.clear();
-        let _ = write!(self.path, "/proc/{pid}/{name}");
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        let file = rustix::fs::open(&self.path, flags, Mode::empty())?;
+    /// The state of a process and its open files, if it is the one that is
+    /// meant; its line is in `text` then.
+    fn stat(&mut self, pid: i32, meant: Option<ProcessId>) -> Option<(Held, Stat)> {
+        let held = match self.held.iter().position(|held| held.pid == pid) {
+            Some(at) => self.held.swap_remove(at),
+            None => Held::open(pid).ok()?,
+        };
+        self.read(&held.stat, false).ok()?;
+        let stat = Stat::parse(&self.text)?;
+        if meant.is_some_and(|meant| meant.start_ticks != stat.start_ticks) {
+            return None;
+        }
+        self.seen.push(pid);
+        Some((held, stat))
+    }
+
+    /// Holds the files of a process for the next sample, if there is room.
+    fn hold(&mut self, held: Held) {
+        if self.held.len() < HELD_MAX {
+            self.held.push(held);
+        }
+    }
+
+    /// A file of `/proc` into `text`: its first block, which is all of most
+    /// files, or everything, which takes a call more.
+    fn read(&mut self, file: &OwnedFd, whole: bool) -> rustix::io::Result<()> {
         self.text.clear();
         loop {
             self.text.reserve(TEXT_BYTES);
-            let more = rustix::io::read(&file, spare_capacity(&mut self.text))?;
+            let offset = self.text.len() as u64;
+            let more = rustix::io::pread(file, spare_capacity(&mut self.text), offset)?;
             if more == 0 || !whole {
                 return Ok(());
             }
         }
     }
 
-    /// The state of a process, if it is the one that is meant.
-    fn stat(&mut self, pid: i32, meant: Option<ProcessId>) -> Option<Stat> {
-        self.read(pid, format_args!("stat"), false).ok()?;
-        let stat = Stat::parse(&self.text)?;
-        let other = meant.is_some_and(|meant| meant.start_ticks != stat.start_ticks);
-        (!other).then_some(stat)
-    }
-
-    /// Adds the children of a process, whichever thread made them.
-    fn children(&mut self, pid: i32, threads: u32) {
-        if threads <= 1 {
-            self.children_of_thread(pid, pid);
-            return;
-        }
-        let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else {
-            return;
-        };
-        for task in tasks.flatten() {
-            let thread = task.file_name().to_str().and_then(|name| name.parse().ok());
-            if let Some(thread) = thread {
-                self.children_of_thread(pid, thread);
-            }
-        }
-    }
-
-    fn children_of_thread(&mut self, pid: i32, thread: i32) {
-        let name = format_args!("task/{thread}/children");
-        if self.read(pid, name, true).is_err() {
+    fn add_children(&mut self, children: &OwnedFd) {
+        if self.read(children, true).is_err() {
             return;
         }
         let pids = self.text.split(|byte| *byte == b' ');
@@ -144,9 +171,25 @@ impl Procfs {
             .extend(pids.filter_map(|pid| std::str::from_utf8(pid).ok()?.parse::<i32>().ok()));
     }
 
-    fn io(&mut self, pid: i32, usage: &mut Usage) {
-        // Best effort: the kernel may be built without, or the process not ours.
-        if self.read(pid, format_args!("io"), false).is_err() {
+    /// Children that other threads than the first made.
+    fn add_children_of_threads(&mut self, pid: i32) {
+        let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else {
+            return;
+        };
+        for task in tasks.flatten() {
+            let path = task.path().join("children");
+            let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+            if let Ok(children) = rustix::fs::open(path, flags, Mode::empty()) {
+                self.add_children(&children);
+            }
+        }
+    }
+
+    fn add_io(&mut self, held: &Held, usage: &mut Usage) {
+        let Some(io) = &held.io else {
+            return;
+        };
+        if self.read(io, false).is_err() {
             return;
         }
         for line in self.text.split(|byte| *byte == b'\n') {

@@ -67,13 +67,23 @@ pub fn list(folder: &Path, prefix: &str) -> io::Result<Vec<PathBuf>> {
         let mut head = [0; HEADER_BYTES];
         let got = read_at(&File::open(&path)?, &mut head, 0)?;
         if let Ok(header) = Header::parse(&head[..got]) {
-            found.push((header.wall_ns, header.mono_ns, path));
+            found.push((header, path));
         }
     }
-    found.sort();
-    // Within one start of the machine the monotonic time decides.
-    found.sort_by_key(|(_, mono_ns, _)| *mono_ns);
-    Ok(found.into_iter().map(|(_, _, path)| path).collect())
+    // Within one start of the machine the monotonic time decides, which a
+    // person cannot set back; between two of them only the wall time is left.
+    let begun: Vec<([u8; 16], i64)> = found
+        .iter()
+        .map(|(header, _)| (header.boot_id, header.wall_ns))
+        .collect();
+    found.sort_by_key(|(header, _)| {
+        let same_boot = begun
+            .iter()
+            .filter(|(boot_id, _)| *boot_id == header.boot_id);
+        let first = same_boot.map(|(_, wall_ns)| *wall_ns).min();
+        (first, header.mono_ns)
+    });
+    Ok(found.into_iter().map(|(_, path)| path).collect())
 }
 
 /// Fills `buffer` from `offset` on, as far as the file goes.

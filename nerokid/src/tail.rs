@@ -32,7 +32,15 @@ pub struct Tail {
     file: Option<Open>,
     offset: u64,
     check_name: bool,
-    deleted: bool,
+    deleted: Deleted,
+}
+
+/// Whether the file has lost its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Deleted {
+    No,
+    Found,
+    Told,
 }
 
 #[derive(Debug)]
@@ -50,7 +58,7 @@ impl Tail {
             file: None,
             offset,
             check_name: false,
-            deleted: false,
+            deleted: Deleted::No,
         }
     }
 
@@ -80,7 +88,7 @@ impl Tail {
                 return Ok(Look::Bytes(got));
             }
         }
-        if std::mem::take(&mut self.check_name) && self.replaced()? {
+        if std::mem::take(&mut self.check_name) && self.name_means_another()? {
             self.file = None;
             self.offset = 0;
             return Ok(Look::NewPart);
@@ -93,14 +101,13 @@ impl Tail {
         self.check_name = true;
     }
 
-    /// Whether the file lost its name since this was asked last.
+    /// Whether the file lost its name; true once.
     pub fn was_deleted(&mut self) -> bool {
-        let Some(open) = self.file.as_ref().filter(|_| !self.deleted) else {
-            return false;
-        };
-        self.deleted =
-            open.file.metadata().is_ok_and(|found| found.nlink() == 0) && !self.path.exists();
-        self.deleted
+        let found = self.deleted == Deleted::Found;
+        if found {
+            self.deleted = Deleted::Told;
+        }
+        found
     }
 
     /// The file's path.
@@ -142,13 +149,19 @@ impl Tail {
         Ok(self.file.as_ref())
     }
 
-    fn replaced(&self) -> io::Result<bool> {
+    /// Whether another file lies under the name.
+    fn name_means_another(&mut self) -> io::Result<bool> {
         let Some(open) = &self.file else {
             return Ok(false);
         };
         match fs::metadata(&self.path) {
             Ok(found) => Ok(found.is_file() && (found.dev(), found.ino()) != open.identity),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                if self.deleted == Deleted::No {
+                    self.deleted = Deleted::Found;
+                }
+                Ok(false)
+            }
             Err(error) => Err(error),
         }
     }

@@ -110,9 +110,14 @@ impl Waker {
         self.blind = true;
     }
 
+    /// Whether every change of the run's files would be told.
+    pub fn hears_files(&self) -> bool {
+        self.local && self.notify.is_some()
+    }
+
     /// Whether a new name in `control/` would be told.
     pub fn hears_control(&self) -> bool {
-        self.local && self.notify.is_some() && self.control
+        self.hears_files() && self.control
     }
 
     /// Whether no process can be waited for.
@@ -122,7 +127,7 @@ impl Waker {
 
     /// When to look at files without being told.
     pub fn look_due_ms(&self, now_ms: u64) -> Option<u64> {
-        let trusted = self.notify.is_some() && self.local && !self.blind;
+        let trusted = self.hears_files() && !self.blind;
         (!trusted).then_some(now_ms + LOOK_MS)
     }
 

@@ -131,8 +131,10 @@ impl Watch {
         self.facts.sample = Some(sample);
         self.out.push(Record::Sample(sample));
         self.intake.mark(&mut self.out);
-        // What nobody may have told us about is looked at with every sample.
-        self.check_names();
+        // What nobody would tell us about is looked at with every sample.
+        if !self.waker.hears_files() {
+            self.check_names();
+        }
         self.look_at_rules |= !self.waker.hears_control();
     }
 

@@ -130,10 +130,7 @@ fn supervise(
     crash: &CrashAt,
 ) -> ! {
     let started = if control::wish(CWD, 1).is_some() {
-        Err(not_started(
-            job_not_started::Stage::Cancelled,
-            Errno::from_raw_os_error(0),
-        ))
+        Err(not_started(job_not_started::Stage::Cancelled, 0))
     } else {
         start(&mut plan, own, slot, &mut segment, crash)
     };
@@ -217,10 +214,10 @@ fn collect(keeper: &mut Keeper, leader: i32, crash: &CrashAt) {
     }
 }
 
-fn not_started(stage: job_not_started::Stage, error: Errno) -> JobNotStarted {
+fn not_started(stage: job_not_started::Stage, errno: i32) -> JobNotStarted {
     JobNotStarted {
         stage: stage as i32,
-        errno: error.raw_os_error(),
+        errno,
     }
 }
 
@@ -235,7 +232,10 @@ fn start(
     let logs = [log(c"stdout.log"), log(c"stderr.log")];
     let [Ok(stdout), Ok(stderr)] = logs else {
         let first = logs.into_iter().find_map(Result::err).unwrap_or(Errno::IO);
-        return Err(not_started(job_not_started::Stage::Output, first));
+        return Err(not_started(
+            job_not_started::Stage::Output,
+            first.raw_os_error(),
+        ));
     };
     let logs = [stdout, stderr];
     crash.here("logs");
@@ -253,7 +253,7 @@ fn start(
     });
     let pid = forked.map_err(|error| {
         let errno = error.raw_os_error().unwrap_or(libc::EAGAIN);
-        not_started(job_not_started::Stage::Fork, Errno::from_raw_os_error(errno))
+        not_started(job_not_started::Stage::Fork, errno)
     })?;
     if slot.job() == JobStage::Waiting {
         // It died before its gate, or found the disk failing. The launcher

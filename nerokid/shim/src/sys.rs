@@ -281,27 +281,46 @@ fn signals(some: &[i32]) -> libc::sigset_t {
 /// Blocks every signal. What is sent meanwhile is fetched with
 /// [`wait_for_signal`] or a signalfd, or never acts.
 pub fn block_signals() {
-    let mut set = MaybeUninit::uninit();
-    // SAFETY: sigfillset initialises the set.
-    unsafe {
-        libc::sigfillset(set.as_mut_ptr());
-        libc::sigprocmask(libc::SIG_SETMASK, set.as_ptr(), ptr::null_mut());
-    }
+    set_mask(u64::MAX);
 }
 
 /// Lets every signal through.
 pub fn unblock_signals() {
-    let set = signals(&[]);
-    // SAFETY: the set is initialised.
-    unsafe { libc::sigprocmask(libc::SIG_SETMASK, &raw const set, ptr::null_mut()) };
+    set_mask(0);
+}
+
+/// The kernel's own call: the C library keeps two signals to itself.
+fn set_mask(mask: u64) {
+    // SAFETY: the mask is as long as it says and lives until the call returns;
+    // the old one is not asked for.
+    unsafe {
+        libc::syscall(
+            libc::SYS_rt_sigprocmask,
+            libc::SIG_SETMASK,
+            &raw const mask,
+            ptr::null_mut::<u64>(),
+            size_of::<u64>(),
+        )
+    };
 }
 
 /// Gives every signal its default action, whatever was inherited or set by
-/// the language's start-up.
+/// the language's start-up. The kernel's own call, as above.
 pub fn default_signals() {
+    // Handler, flags, restorer, mask: zeros mean the default in any order.
+    let default = [0u64; 4];
     for signal in 1..=64 {
-        // SAFETY: SIG_DFL is no function of ours. SIGKILL and SIGSTOP refuse.
-        unsafe { libc::signal(signal, libc::SIG_DFL) };
+        // SAFETY: the structure is as long as any of the kernel's and lives
+        // until the call returns. SIGKILL and SIGSTOP refuse.
+        unsafe {
+            libc::syscall(
+                libc::SYS_rt_sigaction,
+                signal,
+                default.as_ptr(),
+                ptr::null_mut::<u64>(),
+                size_of::<u64>(),
+            )
+        };
     }
 }
 

@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn a_tree_is_listed_from_its_root_down() {
         let mut shell = Command::new("sh")
-            .args(["-c", "cat & wait"])
+            .args(["-c", "sleep 1000 & wait"])
             .stdin(Stdio::piped())
             .spawn()
             .unwrap();

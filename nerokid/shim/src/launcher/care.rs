@@ -67,8 +67,17 @@ impl Launcher {
             return;
         };
         if run.announce_at_ns.is_some_and(|at| at <= now_ns) {
-            run.announce_at_ns = None;
-            self.tell_of(key, What::Started, 0);
+            let claimed = match &run.care {
+                Care::Shim { slot, .. } => slot.shim() == ShimStage::Claimed,
+                Care::Elder { .. } | Care::Ours(_) | Care::Over => true,
+            };
+            if claimed {
+                run.announce_at_ns = None;
+                self.tell_of(key, What::Started, 0);
+            } else {
+                // On a busy machine it may take longer to get that far.
+                run.announce_at_ns = Some(now_ns + super::ANNOUNCE_NS);
+            }
         }
         self.start_watcher_if_due(key, now_ns);
         let Some(run) = self.runs.get(&key) else {

@@ -1,5 +1,12 @@
 //! Real launchers, shims and jobs: started as programs, spoken to over the
 //! socket, judged by the segments that they leave.
 
+mod deaths;
+mod disk;
+mod launcher;
+mod outfit;
 mod rig;
 mod runs;
+mod stops;
+mod trees;
+mod watchers;

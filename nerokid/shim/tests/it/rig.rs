@@ -53,6 +53,8 @@ pub struct Start<'a> {
     pub umask: &'a str,
     pub env: &'a [(&'a str, &'a str)],
     pub folder: Option<TempDir>,
+    /// Another user to be; needs root.
+    pub user: Option<u32>,
 }
 
 impl Rig {
@@ -76,9 +78,57 @@ impl Rig {
             inbox: Vec::new(),
             news: VecDeque::new(),
         };
-        rig.child = Some(rig.spawn(start.crash_at, start.umask, start.env));
-        rig.connect();
+        if let Some(user) = start.user {
+            rig.child = Some(rig.spawn_as(user));
+            // The launcher answers that user alone: what speaks to it is one.
+            rig.link = Some(rig.dial_as(user));
+            rig.greet();
+        } else {
+            rig.child = Some(rig.spawn(start.crash_at, start.umask, start.env));
+            rig.connect();
+        }
         rig
+    }
+
+    /// A launcher of another user, in a folder open to it.
+    pub fn as_user(user: u32, folder: TempDir) -> Self {
+        Self::start(Start {
+            user: Some(user),
+            folder: Some(folder),
+            ..Start::default()
+        })
+    }
+
+    fn spawn_as(&self, user: u32) -> Child {
+        use std::os::unix::process::CommandExt as _;
+        // Copied to where that user can reach it.
+        let program = self.path("nerokid-shim");
+        fs::copy(env!("CARGO_BIN_EXE_nerokid-shim"), &program).unwrap();
+        Command::new(program)
+            .env_clear()
+            .args(["launcher", "--socket"])
+            .arg(self.socket())
+            .arg("--log")
+            .arg(self.path("launcher.log"))
+            .uid(user)
+            .gid(user)
+            .spawn()
+            .unwrap()
+    }
+
+    /// A connection whose credentials are another user's: the kernel takes
+    /// those of whoever connects, so a thread becomes that user for it.
+    pub fn dial_as(&self, user: u32) -> UnixStream {
+        let socket = self.socket();
+        let connected = std::thread::spawn(move || {
+            let user = rustix::process::Uid::from_raw(user);
+            // This thread alone, by the system call itself.
+            rustix::thread::set_thread_res_uid(user, user, user).unwrap();
+            until("the socket", || UnixStream::connect(&socket).ok())
+        });
+        let stream = connected.join().unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream
     }
 
     fn spawn(&self, crash_at: &str, umask: &str, env: &[(&str, &str)]) -> Child {
@@ -127,6 +177,10 @@ impl Rig {
     /// Connects, and takes hello and the list.
     pub fn connect(&mut self) {
         self.link = Some(self.dial());
+        self.greet();
+    }
+
+    fn greet(&mut self) {
         self.inbox.clear();
         self.send(hello());
         self.hear(|message| matches!(message, from_launcher::Message::Hello(_)));

@@ -1,0 +1,437 @@
+//! Who dies, what happens: the shim at every step, the launcher, both.
+
+use std::fs;
+
+use nero_journal::v1::RecordKind;
+use nero_journal::v1::changed::What;
+use nero_journal::v1::job_not_started::Stage;
+
+use crate::rig::{Rig, Run, Wish, kill, lives, until};
+
+/// A job that tells that it ran, and ends when told to.
+fn patient(rig: &Rig) -> Run {
+    let run =
+        rig.script("echo $$ >> ran; while [ ! -e go ]; do sleep 0.02; done; echo out; exit 9");
+    assert!(!run.work("ran").exists());
+    run
+}
+
+fn let_go(run: &Run) {
+    fs::write(run.work("go"), "").unwrap();
+}
+
+fn ran(run: &Run) -> usize {
+    fs::read_to_string(run.work("ran")).map_or(0, |text| text.lines().count())
+}
+
+/// The next incarnation, as neromum would launch it.
+fn again(run: &Run) -> Run {
+    let mut next = run.clone();
+    next.launch.incarnation += 1;
+    next
+}
+
+#[test]
+fn before_its_claim_a_dead_shim_leaves_nothing() {
+    for point in ["forked", "folder", "private"] {
+        let mut rig = Rig::crashing(point);
+        let run = patient(&rig);
+        rig.launch(&run);
+        assert_eq!(rig.hear_of(&run, What::NoClaim).errno, 0, "{point}");
+        assert!(!run.folder().join("claim").exists());
+        if run.folder().exists() {
+            assert_eq!(fs::read_dir(run.folder()).unwrap().count(), 0, "{point}");
+        }
+        // The same incarnation again.
+        rig.launch(&run);
+        run.job();
+        let_go(&run);
+        rig.hear_of(&run, What::Ended);
+        assert_eq!((run.claim().exited.unwrap().code, ran(&run)), (9, 1));
+    }
+}
+
+#[test]
+fn after_its_claim_and_before_the_gate_no_user_code_runs() {
+    for point in [
+        "linked",
+        "claimed",
+        "logs",
+        "job.forked,parent",
+        "job.dressed,parent",
+        "job.written,parent",
+        "job.forked,parent,stop",
+        "job.dressed,parent,stop",
+        "job.written,parent,stop",
+        // The job's process itself, killed before its gate.
+        "job.dressed",
+        "job.written",
+    ] {
+        let mut rig = Rig::crashing(point);
+        let run = patient(&rig);
+        rig.launch(&run);
+        assert_eq!(rig.news_of(&run).last(), Some(&What::Ended), "{point}");
+        let taken = run.launchers();
+        assert_eq!(
+            taken.kinds,
+            [RecordKind::TakenOver, RecordKind::JobNotStarted],
+            "{point}"
+        );
+        assert_eq!(taken.not_started.unwrap().stage(), Stage::Gate, "{point}");
+        rig.nobody_else_is_left();
+        assert_eq!(ran(&run), 0, "{point}");
+        let next = again(&run);
+        rig.launch(&next);
+        next.job();
+        let_go(&next);
+        rig.hear_of(&next, What::Ended);
+        assert_eq!(
+            (next.claim().exited.unwrap().code, ran(&next)),
+            (9, 1),
+            "{point}"
+        );
+    }
+}
+
+#[test]
+fn after_the_gate_the_launcher_goes_on_and_keeps_the_code() {
+    for point in ["job.leaves_gate,parent,stop", "started"] {
+        let mut rig = Rig::crashing(point);
+        let run = patient(&rig);
+        rig.launch(&run);
+        rig.hear_of(&run, What::TakenOver);
+        if point.ends_with("stop") {
+            let job = run.claim().started.unwrap().job.unwrap().pid;
+            // Its parent stood still for it, and is dead.
+            crate::rig::signal(job, rustix::process::Signal::CONT);
+            // What follows in the process itself is its own death.
+            rig.hear_of(&run, What::Ended);
+            assert_eq!(run.launchers().exited.unwrap().signal, libc::SIGKILL);
+            continue;
+        }
+        let_go(&run);
+        rig.hear_of(&run, What::Ended);
+        let taken = run.launchers();
+        assert_eq!(
+            taken.kinds,
+            [
+                RecordKind::TakenOver,
+                RecordKind::JobExited,
+                RecordKind::TreeGone
+            ],
+            "{point}"
+        );
+        let exited = taken.exited.unwrap();
+        assert!(!exited.code_unknown && taken.taken.unwrap().is_parent);
+        assert_eq!((exited.code, ran(&run)), (9, 1));
+        assert_eq!(taken.gone.unwrap().stdout_bytes, 4);
+    }
+}
+
+#[test]
+fn at_the_end_no_code_is_lost_or_told_twice() {
+    for point in ["leader_seen", "exit_written", "reaped", "gone_written"] {
+        let mut rig = Rig::crashing(point);
+        let run = patient(&rig);
+        rig.launch(&run);
+        run.job();
+        let_go(&run);
+        assert_eq!(rig.news_of(&run).last(), Some(&What::Ended), "{point}");
+        let (claim, taken) = (run.claim(), run.launchers());
+        let exits: Vec<i32> = [claim.exited, taken.exited]
+            .into_iter()
+            .flatten()
+            .map(|exited| exited.code)
+            .collect();
+        assert_eq!(exits, [9], "{point}");
+        let ends = [claim.gone, taken.gone].into_iter().flatten().count();
+        assert_eq!(ends, 1, "{point}");
+        rig.nobody_else_is_left();
+    }
+}
+
+#[test]
+fn a_failure_to_start_survives_its_shim() {
+    for point in [
+        "started",
+        "leader_seen",
+        "exit_written",
+        "reaped",
+        "not_started",
+    ] {
+        let mut rig = Rig::crashing(point);
+        let run = rig.run(&["/no/such/program"]);
+        if point == "not_started" {
+            run.cancel(1, Wish::within(0));
+        }
+        rig.launch(&run);
+        assert_eq!(rig.news_of(&run).last(), Some(&What::Ended), "{point}");
+        let (claim, taken) = (run.claim(), run.launchers());
+        let failures: Vec<_> = [claim.not_started, taken.not_started]
+            .into_iter()
+            .flatten()
+            .collect();
+        assert_eq!(failures.len(), 1, "{point}");
+        match point {
+            "not_started" => assert_eq!(failures[0].stage(), Stage::Cancelled),
+            _ => assert_eq!(
+                (failures[0].stage(), failures[0].errno),
+                (Stage::Exec, libc::ENOENT)
+            ),
+        }
+        assert_eq!(
+            [claim.gone, taken.gone].into_iter().flatten().count(),
+            1,
+            "{point}"
+        );
+    }
+}
+
+#[test]
+fn a_run_taken_over_can_be_cancelled() {
+    let mut rig = Rig::new();
+    let run =
+        rig.script("trap '' TERM; sleep 1000 & echo ready > ready; while :; do sleep 1; done");
+    rig.launch(&run);
+    run.written("ready");
+    kill(run.shim());
+    rig.hear_of(&run, What::TakenOver);
+    rig.cancel(&run, 1, Wish::within(50));
+    rig.hear_of(&run, What::Ended);
+    let taken = run.launchers();
+    assert_eq!(taken.stops[0].cancel, 1);
+    assert_eq!(taken.exited.unwrap().signal, libc::SIGKILL);
+    assert!(taken.gone.is_some());
+    rig.nobody_else_is_left();
+}
+
+#[test]
+fn a_wish_that_the_dead_shim_did_not_see_is_seen() {
+    let mut rig = Rig::new();
+    let run = rig.run(&["/bin/sleep", "1000"]);
+    rig.launch(&run);
+    run.job();
+    // No doorbell: the shim died before it came.
+    run.cancel(1, Wish::within(1000));
+    kill(run.shim());
+    rig.hear_of(&run, What::Ended);
+    assert_eq!(run.launchers().exited.unwrap().signal, libc::SIGTERM);
+}
+
+#[test]
+fn a_stop_under_way_goes_on_without_its_shim() {
+    let mut rig = Rig::new();
+    let run = rig.script("trap '' TERM; echo ready > ready; while :; do sleep 1; done");
+    rig.launch(&run);
+    run.written("ready");
+    rig.cancel(&run, 1, Wish::within(200));
+    until("the stop", || (!run.claim().stops.is_empty()).then_some(()));
+    kill(run.shim());
+    rig.hear_of(&run, What::Ended);
+    let (claim, taken) = (run.claim(), run.launchers());
+    if taken.taken.is_some() {
+        assert_eq!((claim.stops.len(), taken.stops.len()), (1, 0));
+        assert_eq!(taken.exited.unwrap().signal, libc::SIGKILL);
+    }
+}
+
+#[test]
+fn the_time_limit_outlives_the_shim() {
+    let mut rig = Rig::new();
+    let mut run = rig.run(&["/bin/sleep", "1000"]);
+    run.launch.time_limit_ms = 400;
+    rig.launch(&run);
+    run.job();
+    kill(run.shim());
+    rig.hear_of(&run, What::Ended);
+    let taken = run.launchers();
+    assert_eq!(taken.exited.unwrap().signal, libc::SIGTERM);
+    assert_eq!(taken.stops.len(), 1);
+}
+
+#[test]
+fn orphans_of_a_dead_shim_are_swept_too() {
+    let mut rig = Rig::new();
+    // In the job's session; with the run's environment; a child of the main
+    // process without either.
+    let mut run = rig.script(
+        "(sleep 1000 & exit) ; (setsid sleep 1000 & exit); \
+         env -i setsid sh -c 'echo $$ > bare; while :; do sleep 0.1; done' & \
+         read bare < /dev/null; while [ ! -e go ]; do sleep 0.02; done; exit 9",
+    );
+    run.launch.wait_for_strays = true;
+    rig.launch(&run);
+    let bare = run.number("bare");
+    kill(run.shim());
+    rig.hear_of(&run, What::TakenOver);
+    let_go(&run);
+    until("the exit", || run.launchers().exited);
+    assert!(lives(bare) && run.launchers().gone.is_none());
+    rig.cancel(&run, 1, Wish::within(300));
+    rig.hear_of(&run, What::Ended);
+    assert!(!lives(bare));
+    assert_eq!(run.launchers().exited.unwrap().code, 9);
+    rig.nobody_else_is_left();
+}
+
+#[test]
+fn strangers_among_the_orphans_are_left_alone() {
+    let mut rig = Rig::new();
+    let mut other = rig.script("env -i setsid sleep 1000 & echo $! > stray; exit 0");
+    other.launch.wait_for_strays = true;
+    let mut run = patient(&rig);
+    run.launch.time_limit_ms = 0;
+    rig.launch(&other);
+    rig.launch(&run);
+    let stray = other.number("stray");
+    until("the exit", || other.claim().exited);
+    run.job();
+    kill(run.shim());
+    rig.hear_of(&run, What::TakenOver);
+    rig.cancel(&run, 1, Wish::within(50));
+    rig.hear_of(&run, What::Ended);
+    assert!(lives(stray));
+    kill(stray);
+    rig.hear_of(&other, What::Ended);
+}
+
+#[test]
+fn a_dead_launcher_ends_nothing() {
+    let mut rig = Rig::new();
+    let run = patient(&rig);
+    rig.launch(&run);
+    run.job();
+    rig.kill_launcher();
+    assert!(lives(run.job()) && lives(run.shim()));
+    rig.restart();
+    rig.guard(&run);
+    let_go(&run);
+    rig.hear_of(&run, What::Ended);
+    let claim = run.claim();
+    assert_eq!((claim.exited.unwrap().code, ran(&run)), (9, 1));
+    assert!(claim.gone.is_some() && run.launchers_segments().is_empty());
+}
+
+#[test]
+fn a_guarded_shim_hears_the_doorbell() {
+    let mut rig = Rig::new();
+    let run = rig.run(&["/bin/sleep", "1000"]);
+    rig.launch(&run);
+    run.job();
+    rig.kill_launcher();
+    rig.restart();
+    rig.guard(&run);
+    rig.cancel(&run, 1, Wish::within(5000));
+    rig.hear_of(&run, What::Ended);
+    assert_eq!(run.claim().exited.unwrap().signal, libc::SIGTERM);
+}
+
+#[test]
+fn with_both_dead_the_job_goes_on_and_its_code_is_unknown() {
+    let mut rig = Rig::new();
+    let run = patient(&rig);
+    rig.launch(&run);
+    let job = run.job();
+    run.written("ran");
+    rig.kill_launcher();
+    kill(run.shim());
+    until("the shim's end", || (!lives(run.shim())).then_some(()));
+    assert!(lives(job));
+    rig.restart();
+    rig.guard(&run);
+    rig.hear_of(&run, What::TakenOver);
+    let_go(&run);
+    rig.hear_of(&run, What::Ended);
+    let taken = run.launchers();
+    assert!(!taken.taken.unwrap().is_parent && taken.exited.unwrap().code_unknown);
+    assert!(taken.gone.is_some());
+    assert_eq!(ran(&run), 1);
+}
+
+#[test]
+fn a_guarded_shim_that_dies_leaves_its_job_to_the_launcher() {
+    let mut rig = Rig::new();
+    let run =
+        rig.script("trap '' TERM; sleep 1000 & echo ready > ready; while :; do sleep 1; done");
+    rig.launch(&run);
+    run.written("ready");
+    rig.kill_launcher();
+    rig.restart();
+    rig.guard(&run);
+    kill(run.shim());
+    rig.hear_of(&run, What::TakenOver);
+    rig.cancel(&run, 1, Wish::within(50));
+    rig.hear_of(&run, What::Ended);
+    let taken = run.launchers();
+    assert!(taken.exited.unwrap().code_unknown && taken.stops.len() == 1);
+    rig.nobody_else_is_left();
+}
+
+#[test]
+fn strays_of_a_guarded_job_are_swept() {
+    let mut rig = Rig::new();
+    let run = rig.script("sleep 1000 & setsid sleep 1000 & echo ready > ready; while [ ! -e go ]; do sleep 0.02; done");
+    rig.launch(&run);
+    run.written("ready");
+    rig.kill_launcher();
+    kill(run.shim());
+    rig.restart();
+    rig.guard(&run);
+    rig.hear_of(&run, What::TakenOver);
+    let_go(&run);
+    until("the exit", || run.launchers().exited);
+    rig.cancel(&run, 1, Wish::within(300));
+    rig.hear_of(&run, What::Ended);
+    rig.nobody_else_is_left();
+}
+
+#[test]
+fn what_was_over_before_the_guard_came_is_said() {
+    let mut rig = Rig::new();
+    let done = rig.run(&["/bin/true"]);
+    rig.complete(&done);
+    let unknown = patient(&rig);
+    rig.launch(&unknown);
+    let job = unknown.job();
+    let waiting = rig.run(&["/bin/true"]);
+    rig.kill_launcher();
+    kill(unknown.shim());
+    kill(job);
+    until("their end", || {
+        (!lives(job) && !lives(unknown.shim())).then_some(())
+    });
+    rig.restart();
+    rig.guard(&done);
+    assert_eq!(rig.news_of(&done), [What::Ended]);
+    assert!(done.launchers_segments().is_empty());
+    rig.guard(&waiting);
+    assert_eq!(rig.news_of(&waiting), [What::NoClaim]);
+    rig.guard(&unknown);
+    assert_eq!(rig.news_of(&unknown).last(), Some(&What::Ended));
+    assert!(unknown.launchers().exited.unwrap().code_unknown);
+    // Asked again, nothing is written twice.
+    rig.guard(&unknown);
+    assert_eq!(rig.news_of(&unknown), [What::Ended]);
+    assert_eq!(unknown.launchers_segments().len(), 1);
+}
+
+#[test]
+fn killed_together_before_the_gate_nothing_runs() {
+    for point in ["linked,parent", "logs,parent"] {
+        let mut rig = Rig::crashing(point);
+        let run = patient(&rig);
+        rig.launch(&run);
+        until("the launcher's death", || {
+            (!lives(rig.launcher_pid())).then_some(())
+        });
+        rig.kill_launcher();
+        until("the shim's death", || {
+            rig.processes().is_empty().then_some(())
+        });
+        rig.restart();
+        rig.guard(&run);
+        assert_eq!(rig.news_of(&run), [What::Ended], "{point}");
+        assert_eq!(run.launchers().not_started.unwrap().stage(), Stage::Gate);
+        assert_eq!(ran(&run), 0);
+    }
+}

@@ -1,0 +1,106 @@
+//! Jobs that leave processes behind.
+
+use nero_journal::v1::RecordKind;
+use nero_journal::v1::changed::What;
+
+use crate::rig::{Rig, Wish, kill, lives, until};
+
+#[test]
+fn the_exit_is_written_while_strays_live() {
+    let mut rig = Rig::new();
+    let mut run = rig.script("sleep 1000 & echo $! > stray; exit 4");
+    run.launch.wait_for_strays = true;
+    rig.launch(&run);
+    until("the exit", || run.claim().exited);
+    let stray = run.number("stray");
+    assert!(lives(stray) && run.claim().gone.is_none());
+    kill(stray);
+    rig.hear_of(&run, What::Ended);
+    let claim = run.claim();
+    assert_eq!(claim.exited.unwrap().code, 4);
+    assert_eq!(claim.gone.unwrap().strays_killed, 0);
+}
+
+#[test]
+fn strays_are_ended_after_ten_seconds() {
+    let mut rig = Rig::new();
+    // Five levels of daemons, without their environment, one of them deaf.
+    let run = rig.script(
+        "for level in 1 2 3; do env -i setsid sh -c 'sleep 1000 & sleep 1000 & exit' & done; \
+         env -i setsid sh -c 'trap \"\" TERM; (sleep 1000) & while :; do sleep 1; done' & \
+         (setsid sleep 1000 > /dev/null 2>&1 &); exit 0",
+    );
+    rig.launch(&run);
+    rig.hear_of(&run, What::Ended);
+    let claim = run.claim();
+    let signals: Vec<i32> = claim.signals.iter().map(|sent| sent.signal).collect();
+    assert_eq!(signals, [libc::SIGTERM, libc::SIGKILL]);
+    let gone = claim.gone.unwrap();
+    assert!(gone.strays_killed >= 8, "{gone:?}");
+    assert!(gone.left_alive.is_empty() && claim.stops.is_empty());
+    rig.nobody_else_is_left();
+}
+
+#[test]
+fn a_daemon_is_stopped_with_its_run() {
+    let mut rig = Rig::new();
+    let run = rig.script(
+        "env -i setsid sh -c 'echo $$ > daemon; while :; do sleep 0.05; done' & \
+         while :; do sleep 0.05; done",
+    );
+    rig.launch(&run);
+    let daemon = run.number("daemon");
+    rig.cancel(&run, 1, Wish::within(300));
+    rig.hear_of(&run, What::Ended);
+    assert!(!lives(daemon));
+    rig.nobody_else_is_left();
+}
+
+#[test]
+fn the_end_is_processes_not_pipes() {
+    let mut rig = Rig::new();
+    // One closes its streams and goes on; one leaves while another holds them.
+    let closes = rig.script("exec > /dev/null 2>&1 < /dev/null; exit 6");
+    rig.complete(&closes);
+    assert_eq!(closes.claim().exited.unwrap().code, 6);
+    let mut holds = rig.script("sleep 1000 & echo $! > stray; echo out; exit 0");
+    holds.launch.wait_for_strays = true;
+    rig.launch(&holds);
+    until("the exit", || holds.claim().exited);
+    kill(holds.number("stray"));
+    rig.hear_of(&holds, What::Ended);
+    let claim = holds.claim();
+    assert_eq!(claim.gone.unwrap().stdout_bytes, 4);
+    assert_eq!(
+        claim
+            .kinds
+            .iter()
+            .filter(|kind| **kind == RecordKind::TreeGone)
+            .count(),
+        1
+    );
+}
+
+#[test]
+fn one_whose_first_thread_left_is_still_alive() {
+    // A zombie leader with living threads: python, if there is one.
+    let python = ["/usr/bin/python3", "/usr/local/bin/python3"];
+    let Some(python) = python
+        .iter()
+        .find(|path| std::path::Path::new(path).exists())
+    else {
+        return;
+    };
+    let mut rig = Rig::new();
+    let script = "import threading,ctypes,time,signal,os\n\
+                  signal.signal(signal.SIGTERM, signal.SIG_IGN)\n\
+                  threading.Thread(target=lambda: (open('ready','w').write('1\\n'), time.sleep(1000))).start()\n\
+                  ctypes.CDLL(None).syscall(60, 0) if os.uname().machine == 'x86_64' else time.sleep(1000)\n";
+    let run = rig.run(&[python, "-c", script]);
+    rig.launch(&run);
+    run.written("ready");
+    rig.cancel(&run, 1, Wish::within(50));
+    rig.hear_of(&run, What::Ended);
+    assert_eq!(run.claim().exited.unwrap().signal, libc::SIGKILL);
+    rig.nobody_else_is_left();
+}

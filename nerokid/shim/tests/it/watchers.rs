@@ -1,0 +1,194 @@
+//! Watchers: when they are started, started again, and left to finish.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+use nero_journal::v1::changed::What;
+
+use crate::rig::{Rig, Run, Wish, kill, lives, signal, until};
+
+/// A watcher that notes each start, and then does what it is told.
+fn watcher(rig: &Rig, does: &str) -> Vec<String> {
+    let path = rig.path("watcher");
+    let note = rig.path("notes");
+    let text = format!("#!/bin/sh\necho \"$$ $*\" >> {}\n{does}\n", note.display());
+    fs::write(&path, text).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    vec![path.to_str().unwrap().to_owned(), "--fixed".to_owned()]
+}
+
+fn notes(rig: &Rig) -> Vec<String> {
+    let text = fs::read_to_string(rig.path("notes")).unwrap_or_default();
+    text.lines().map(str::to_owned).collect()
+}
+
+fn sleeper(rig: &Rig, watcher: Vec<String>) -> Run {
+    let mut run = rig.run(&["/bin/sleep", "1000"]);
+    run.launch.watcher = watcher;
+    run
+}
+
+fn pid(note: &str) -> i32 {
+    note.split(' ').next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_short_job_has_none() {
+    let mut rig = Rig::new();
+    let mut run = rig.run(&["/bin/true"]);
+    run.launch.watcher = watcher(&rig, "");
+    assert_eq!(rig.complete(&run).last(), Some(&What::Ended));
+    assert!(notes(&rig).is_empty());
+}
+
+#[test]
+fn a_longer_one_has_one_that_may_finish() {
+    let mut rig = Rig::new();
+    let run = sleeper(
+        &rig,
+        watcher(
+            &rig,
+            "cat /proc/self/status > \"$3/work/status\"
+             while [ ! -e \"$3/drained\" ]; do sleep 0.02; done; exit 3",
+        ),
+    );
+    rig.launch(&run);
+    let note = until("the watcher", || notes(&rig).pop());
+    assert!(
+        note.ends_with(&format!("--fixed watch {} 1", run.launch.run_dir)),
+        "{note}"
+    );
+    let watcher = pid(&note);
+    let stat = nero_model::process::Stat::read(watcher).unwrap();
+    assert_eq!((stat.session, stat.ppid), (watcher, rig.launcher_pid()));
+    let status = run.written("status");
+    for mask in ["SigBlk", "SigIgn"] {
+        assert!(
+            status.contains(&format!("{mask}:\t0000000000000000")),
+            "{status}"
+        );
+    }
+    let fds = fs::read_dir(format!("/proc/{watcher}/fd"))
+        .unwrap()
+        .flatten();
+    let targets: Vec<String> = fds
+        .filter_map(|fd| fs::read_link(fd.path()).ok())
+        .map(|path| path.display().to_string())
+        .collect();
+    assert!(
+        !targets
+            .iter()
+            .any(|one| one.contains("socket") || one.contains("lock")),
+        "{targets:?}"
+    );
+    rig.cancel(&run, 1, Wish::within(5000));
+    rig.hear_of(&run, What::Ended);
+    assert!(lives(watcher));
+    fs::write(run.dir.join("drained"), "").unwrap();
+    rig.hear_of(&run, What::WatcherEnded);
+    assert_eq!(notes(&rig).len(), 1);
+}
+
+#[test]
+fn at_once_means_before_the_job_is_old() {
+    let mut rig = Rig::new();
+    let mut run = rig.script("while [ ! -e ../../notes ]; do sleep 0.01; done");
+    run.launch.watcher = watcher(&rig, "");
+    run.launch.watch_at_once = true;
+    rig.launch(&run);
+    rig.hear_of(&run, What::Ended);
+    rig.hear_of(&run, What::WatcherEnded);
+}
+
+#[test]
+fn killed_it_is_started_again_done_it_is_not() {
+    let mut rig = Rig::new();
+    let program = watcher(&rig, "[ -e \"$3/done\" ] && exit 0; exec sleep 1000");
+    let run = sleeper(&rig, program);
+    rig.launch(&run);
+    for starts in 1..=3 {
+        let last = until("a watcher", || {
+            let notes = notes(&rig);
+            (notes.len() == starts).then(|| pid(notes.last().unwrap()))
+        });
+        if starts == 3 {
+            fs::write(run.dir.join("done"), "").unwrap();
+        }
+        kill(last);
+    }
+    until("the last one", || (notes(&rig).len() == 4).then_some(()));
+    // It left by itself: it is done, and its end is told after the run's.
+    rig.cancel(&run, 1, Wish::within(5000));
+    rig.hear_of(&run, What::Ended);
+    rig.hear_of(&run, What::WatcherEnded);
+    assert_eq!(notes(&rig).len(), 4);
+}
+
+#[test]
+fn one_that_is_no_program_ends_nothing() {
+    let mut rig = Rig::new();
+    let run = sleeper(&rig, vec!["/no/such/watcher".to_owned()]);
+    rig.launch(&run);
+    rig.hear_of(&run, What::Started);
+    rig.cancel(&run, 1, Wish::within(5000));
+    rig.hear_of(&run, What::Ended);
+}
+
+#[test]
+fn a_run_taken_over_keeps_its_watcher() {
+    let mut rig = Rig::new();
+    let run = sleeper(&rig, watcher(&rig, "exec sleep 1000"));
+    rig.launch(&run);
+    let watcher = pid(&until("the watcher", || notes(&rig).pop()));
+    kill(run.shim());
+    rig.hear_of(&run, What::TakenOver);
+    // Its stop is no business of the watcher.
+    rig.cancel(&run, 1, Wish::within(5000));
+    rig.hear_of(&run, What::Ended);
+    assert!(lives(watcher));
+    kill(watcher);
+    rig.hear_of(&run, What::WatcherEnded);
+}
+
+#[test]
+fn a_guarded_run_gets_one_unless_it_has_one() {
+    if std::process::Command::new("flock")
+        .arg("--version")
+        .output()
+        .is_err()
+    {
+        return;
+    }
+    let mut rig = Rig::new();
+    let run = sleeper(
+        &rig,
+        watcher(&rig, "exec flock -n \"$3/1/watch.lock\" sleep 1000"),
+    );
+    rig.launch(&run);
+    let elder = pid(&until("the watcher", || notes(&rig).pop()));
+    until("its lock", || {
+        run.folder().join("watch.lock").exists().then_some(())
+    });
+    until("it to sleep", || {
+        let children = fs::read_to_string(format!("/proc/{elder}/task/{elder}/children"));
+        (!children.ok()?.is_empty()).then_some(())
+    });
+    rig.kill_launcher();
+    rig.restart();
+    rig.guard(&run);
+    rig.ring(&run);
+    // Answered in order: the guard has been dealt with.
+    rig.connect();
+    assert_eq!(notes(&rig).len(), 1);
+    // Both hold the lock, as programs do that inherit it.
+    let children = fs::read_to_string(format!("/proc/{elder}/task/{elder}/children")).unwrap();
+    signal(
+        children.trim().parse().unwrap(),
+        rustix::process::Signal::KILL,
+    );
+    until("the next watcher", || {
+        (notes(&rig).len() == 2).then_some(())
+    });
+    rig.cancel(&run, 1, Wish::within(5000));
+    rig.hear_of(&run, What::Ended);
+}

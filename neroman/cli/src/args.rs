@@ -3,7 +3,7 @@
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 
 use crate::fault::Fault;
-use crate::names;
+use crate::mistakes;
 use crate::steps::Step;
 
 /// One step, read.
@@ -391,7 +391,7 @@ pub fn read(step: &Step) -> Result<Read, Fault> {
         Err(error) if error.kind() == clap::error::ErrorKind::DisplayHelp => {
             Ok(Read::Help(error.render().to_string()))
         }
-        Err(error) => Err(fault(step, &error)),
+        Err(error) => Err(mistakes::fault(step, &error)),
     }
 }
 
@@ -447,75 +447,6 @@ fn option(verb: &str, word: &str) -> Option<clap::Arg> {
             None => short.is_some() && arg.get_short() == short,
         })
         .cloned()
-}
-
-/// clap's message in our form.
-fn fault(step: &Step, error: &clap::Error) -> Fault {
-    use clap::error::{ContextKind, ContextValue, ErrorKind};
-
-    let text_of = |kind| match error.get(kind) {
-        Some(ContextValue::String(text)) => Some(text.clone()),
-        _ => None,
-    };
-    let odd = text_of(ContextKind::InvalidArg);
-    let odd_name = odd.as_deref().map(|word| word.trim_start_matches('-'));
-    let not_built = names::NOT_BUILT_OPTIONS
-        .iter()
-        .find(|(verb, option)| *verb == step.verb && odd_name == Some(*option));
-    if let Some((verb, option)) = not_built {
-        return Fault::not_built(format!("`--{option}` of `{verb}`"));
-    }
-    if step.verb == "rule" && error.kind() == ErrorKind::InvalidSubcommand {
-        let word = text_of(ContextKind::InvalidSubcommand).unwrap_or_default();
-        if ["why", "backtest"].contains(&word.as_str()) {
-            return Fault::not_built(format!("`rule {word}`"));
-        }
-    }
-    if let Some(words) = words_after(step.verb)
-        && matches!(
-            error.kind(),
-            ErrorKind::InvalidSubcommand
-                | ErrorKind::MissingSubcommand
-                | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
-        )
-    {
-        let what = match text_of(ContextKind::InvalidSubcommand) {
-            Some(word) => format!("`{} {word}` is nothing that neroman does", step.verb),
-            None => format!("`{}` says not what to do", step.verb),
-        };
-        return Fault::usage(what).hint(format!("neroman {} {words}", step.verb));
-    }
-    let rendered = error.render().to_string();
-    let text = rendered.strip_prefix("error: ").unwrap_or(&rendered);
-    let what = text
-        .split("\n\n")
-        .next()
-        .map(|part| part.split_whitespace().collect::<Vec<_>>().join(" "))
-        .unwrap_or_default();
-    let tip = text
-        .lines()
-        .find_map(|line| line.trim().strip_prefix("tip: "));
-    let usage = text
-        .lines()
-        .find_map(|line| line.trim().strip_prefix("Usage: "));
-    let fault = Fault::usage(what);
-    match (tip, usage) {
-        (Some(tip), _) => fault.hint(tip),
-        (None, Some(usage)) => fault.hint(format!("usage: {usage}")),
-        (None, None) => fault.hint(format!("neroman help {}", step.verb)),
-    }
-}
-
-/// `list|add|rm`: what may follow a verb that has verbs of its own.
-fn words_after(verb: &str) -> Option<String> {
-    let line = Line::command();
-    let words: Vec<&str> = line
-        .find_subcommand(verb)?
-        .get_subcommands()
-        .filter(|word| !word.is_hide_set())
-        .map(clap::Command::get_name)
-        .collect();
-    (!words.is_empty()).then(|| words.join("|"))
 }
 
 fn grace(text: &str) -> Result<u32, String> {

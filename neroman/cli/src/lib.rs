@@ -8,6 +8,7 @@ mod args;
 mod bug;
 mod connect;
 mod fault;
+mod mistakes;
 mod names;
 mod say;
 mod session;

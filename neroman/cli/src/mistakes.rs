@@ -1,0 +1,75 @@
+//! What is wrong with the words of a step, in our form.
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+use crate::args;
+use crate::fault::Fault;
+use crate::names;
+use crate::steps::Step;
+
+/// clap's message in our form.
+pub fn fault(step: &Step, error: &clap::Error) -> Fault {
+    let text_of = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.clone()),
+        _ => None,
+    };
+    let odd = text_of(ContextKind::InvalidArg);
+    let odd_name = odd.as_deref().map(|word| word.trim_start_matches('-'));
+    let not_built = names::NOT_BUILT_OPTIONS
+        .iter()
+        .find(|(verb, option)| *verb == step.verb && odd_name == Some(*option));
+    if let Some((verb, option)) = not_built {
+        return Fault::not_built(format!("`--{option}` of `{verb}`"));
+    }
+    if step.verb == "rule" && error.kind() == ErrorKind::InvalidSubcommand {
+        let word = text_of(ContextKind::InvalidSubcommand).unwrap_or_default();
+        if ["why", "backtest"].contains(&word.as_str()) {
+            return Fault::not_built(format!("`rule {word}`"));
+        }
+    }
+    if let Some(words) = words_after(step.verb)
+        && matches!(
+            error.kind(),
+            ErrorKind::InvalidSubcommand
+                | ErrorKind::MissingSubcommand
+                | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+        )
+    {
+        let what = match text_of(ContextKind::InvalidSubcommand) {
+            Some(word) => format!("`{} {word}` is nothing that neroman does", step.verb),
+            None => format!("`{}` says not what to do", step.verb),
+        };
+        return Fault::usage(what).hint(format!("neroman {} {words}", step.verb));
+    }
+    let rendered = error.render().to_string();
+    let text = rendered.strip_prefix("error: ").unwrap_or(&rendered);
+    let what = text
+        .split("\n\n")
+        .next()
+        .map(|part| part.split_whitespace().collect::<Vec<_>>().join(" "))
+        .unwrap_or_default();
+    let tip = text
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("tip: "));
+    let usage = text
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("Usage: "));
+    let fault = Fault::usage(what);
+    match (tip, usage) {
+        (Some(tip), _) => fault.hint(tip),
+        (None, Some(usage)) => fault.hint(format!("usage: {usage}")),
+        (None, None) => fault.hint(format!("neroman help {}", step.verb)),
+    }
+}
+
+/// `list|add|rm`: what may follow a verb that has verbs of its own.
+fn words_after(verb: &str) -> Option<String> {
+    let line = args::command();
+    let words: Vec<&str> = line
+        .find_subcommand(verb)?
+        .get_subcommands()
+        .filter(|word| !word.is_hide_set())
+        .map(clap::Command::get_name)
+        .collect();
+    (!words.is_empty()).then(|| words.join("|"))
+}

@@ -165,7 +165,7 @@ impl Keeper {
             user_cpu_us: ended.user_us,
             system_cpu_us: ended.system_us,
             peak_rss_bytes: ended.peak_rss_bytes,
-            disk_free_bytes: free.map_or(0, |found| found.f_bavail * found.f_frsize),
+            disk_free_bytes: free.ok().map(|found| found.f_bavail * found.f_frsize),
             run_ms: match self.gate_ns {
                 0 => 0,
                 gate => now_ns.saturating_sub(gate) / MS,

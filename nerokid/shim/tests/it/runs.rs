@@ -26,7 +26,9 @@ fn every_exit_code_is_recorded() {
         );
         let exited = claim.exited.unwrap();
         assert_eq!((exited.code, exited.signal), (code, 0));
-        assert!(!exited.code_unknown && exited.peak_rss_bytes > 0 && exited.disk_free_bytes > 0);
+        assert!(
+            !exited.code_unknown && exited.peak_rss_bytes > 0 && exited.disk_free_bytes > Some(0)
+        );
     }
     rig.nobody_else_is_left();
 }

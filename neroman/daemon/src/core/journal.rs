@@ -117,7 +117,7 @@ pub(crate) struct Exit {
     pub user_cpu_us: u64,
     pub system_cpu_us: u64,
     pub peak_rss_bytes: u64,
-    pub disk_free_bytes: u64,
+    pub disk_free_bytes: Option<u64>,
     pub run_ms: u64,
     pub at_ms: i64,
 }

@@ -139,7 +139,10 @@ fn ended(desk: &Desk, journal: &Journal, one: &Incarnation) -> Option<Outcome> {
         (Phase::Crashed, Some(reason))
     } else if exit.code == 0 {
         (Phase::Finished, None)
-    } else if (1..DISK_FULL_BYTES).contains(&exit.disk_free_bytes) {
+    } else if exit
+        .disk_free_bytes
+        .is_some_and(|free| free < DISK_FULL_BYTES)
+    {
         (
             Phase::Crashed,
             Some(EndReason::DiskFull { code: exit.code }),

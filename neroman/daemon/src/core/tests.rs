@@ -223,7 +223,7 @@ fn ended(code: i32) -> Incarnation {
             user_cpu_us: 0,
             system_cpu_us: 0,
             peak_rss_bytes: 0,
-            disk_free_bytes: 0,
+            disk_free_bytes: None,
             run_ms: 1,
             at_ms: 6,
         }),

@@ -143,9 +143,9 @@ pub struct JobExited {
     pub system_cpu_us: u64,
     #[prost(uint64, tag = "7")]
     pub peak_rss_bytes: u64,
-    /// where the work folder lies
-    #[prost(uint64, tag = "8")]
-    pub disk_free_bytes: u64,
+    /// where the work folder lies; absent: unknown
+    #[prost(uint64, optional, tag = "8")]
+    pub disk_free_bytes: ::core::option::Option<u64>,
     /// from the gate to the end, monotonic
     #[prost(uint64, tag = "9")]
     pub run_ms: u64,

@@ -39,11 +39,12 @@ fn a_job_that_fills_the_disk_ends_with_its_code_and_the_reason() {
         return;
     }
     let small = Small::mounted(400);
-    let mut home = Home::new();
-    let base = small.0.path().join("home");
-    std::fs::create_dir_all(&base).unwrap();
-    home.set_env("NERONET_HOME", &base.display().to_string());
-    std::fs::write(base.join("config.yaml"), "nodes: {local: {min_free: 1M}}\n").unwrap();
+    let folder = tempfile::Builder::new()
+        .prefix("n")
+        .tempdir_in(small.0.path())
+        .unwrap();
+    let home = Home::in_folder(folder);
+    home.configure("nodes: {local: {min_free: 1M}}\n");
     added(
         &home,
         "f",
@@ -60,8 +61,4 @@ fn a_job_that_fills_the_disk_ends_with_its_code_and_the_reason() {
         seen["reason"].as_str().unwrap().contains("disk full"),
         "{seen:#}"
     );
-    home.run(&["daemon", "stop"]);
-    for (_, id) in nero_tests::parts(&base) {
-        nero_tests::home::end(&[id]);
-    }
 }

@@ -3,9 +3,10 @@
 //! [`WINDOW_MS`] become at most three for each series: the lowest, the highest
 //! and the last, as they were printed.
 //!
-//! A credit grows with time and is spent by points. At the start it is what
-//! the run could have printed since it began, so that a log read late is kept
-//! as exactly as one read at once.
+//! A credit grows with time and is spent by points; ten seconds of it can be
+//! saved, and a run begins with these. A watcher that comes late has what the
+//! run earned since it began as well, so that a log read late is kept as
+//! exactly as one read at once.
 
 use std::collections::BTreeMap;
 
@@ -15,10 +16,8 @@ use super::series::{Point, SeriesId};
 pub const EXACT_PER_SECOND: f64 = 100_000.0;
 /// Time over which points are folded.
 pub const WINDOW_MS: u64 = 100;
-/// Credit that can be saved: ten seconds of it, for output in bursts.
+/// Credit that can be saved, for output in bursts.
 const CREDIT_MAX: f64 = 10.0 * EXACT_PER_SECOND;
-/// Credit of a run that has just begun.
-const CREDIT_MIN: f64 = EXACT_PER_SECOND;
 
 /// The points of a window of one series.
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +44,7 @@ impl Fold {
     pub fn new(age_ms: u64, kept: u64, now_ms: u64) -> Self {
         let earned = age_ms as f64 / 1000.0 * EXACT_PER_SECOND;
         Self {
-            credit: (earned - kept as f64).max(CREDIT_MIN),
+            credit: (CREDIT_MAX + earned - kept as f64).max(0.0),
             refilled_ms: now_ms,
             window_ends_ms: 0,
             folded: BTreeMap::new(),
@@ -144,7 +143,7 @@ mod tests {
 
     #[test]
     fn credit_is_spent_and_earned() {
-        let mut fold = Fold::new(0, 0, 0);
+        let mut fold = Fold::new(0, 900_000, 0);
         assert!(!fold.folds(0));
         fold.spend(100_000);
         assert!(fold.folds(0));
@@ -160,12 +159,12 @@ mod tests {
     #[test]
     fn a_log_read_late_has_the_credit_of_its_time() {
         let mut fold = Fold::new(60_000, 0, 0);
-        fold.spend(5_999_999);
+        fold.spend(6_999_999);
         assert!(!fold.folds(0));
         fold.spend(1);
         assert!(fold.folds(0));
-        let mut again = Fold::new(60_000, 5_999_000, 0);
-        again.spend(100_000);
+        let mut again = Fold::new(60_000, 6_999_000, 0);
+        again.spend(1_000);
         assert!(again.folds(0));
     }
 }

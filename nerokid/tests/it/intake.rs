@@ -12,13 +12,17 @@ use proptest::prelude::*;
 
 type Point = (String, f64, u32, u64);
 
-fn fresh(age_ms: u64, now_ms: u64) -> Intake {
+fn fresh() -> Intake {
+    with_credit(1_000_000)
+}
+
+fn with_credit(points: u64) -> Intake {
     let begin = Begin {
         positions: [Position::default(); 2],
         series: AllSeries::default(),
-        kept: 0,
+        kept: 1_000_000 - points,
     };
-    Intake::new(begin, Finder::new(&[]).0, age_ms, now_ms)
+    Intake::new(begin, Finder::new(&[]).0, 0, 0)
 }
 
 fn feed(intake: &mut Intake, log: Log, bytes: &[u8], now_ms: u64, out: &mut Vec<Record>) {
@@ -93,13 +97,13 @@ proptest! {
         sizes in proptest::collection::vec(1..50usize, 1..20),
     ) {
         let mut whole = Vec::new();
-        let mut one = fresh(0, 0);
+        let mut one = fresh();
         feed(&mut one, Log::Stdout, &bytes, 0, &mut whole);
         one.finish(Log::Stdout, 0, &mut whole, |_, _| {});
         one.flush(&mut whole);
 
         let mut pieces = Vec::new();
-        let mut many = fresh(0, 0);
+        let mut many = fresh();
         let mut rest = &bytes[..];
         for size in sizes.iter().cycle() {
             if rest.is_empty() {
@@ -123,7 +127,7 @@ proptest! {
         lives in proptest::collection::vec((1..200usize, 0..4usize), 0..12),
     ) {
         let mut whole = Vec::new();
-        let mut one = fresh(0, 0);
+        let mut one = fresh();
         feed(&mut one, Log::Stdout, &bytes, 0, &mut whole);
         one.flush(&mut whole);
 
@@ -161,7 +165,7 @@ fn live(segments: &[Vec<Record>], bytes: &[u8], reads: usize) -> Vec<Record> {
 
 #[test]
 fn a_record_claims_no_more_than_what_is_written() {
-    let mut intake = fresh(0, 0);
+    let mut intake = fresh();
     let mut out = Vec::new();
     feed(&mut intake, Log::Stdout, b"loss=1\nlo", 0, &mut out);
     feed(&mut intake, Log::Stderr, b"noise\nacc=2\n", 0, &mut out);
@@ -183,7 +187,7 @@ fn a_record_claims_no_more_than_what_is_written() {
 
 #[test]
 fn much_in_one_piece_becomes_several_records_that_fit() {
-    let mut intake = fresh(1_000_000, 0);
+    let mut intake = fresh();
     let mut out = Vec::new();
     let names: Vec<String> = (0..5000).map(|n| format!("{n:0>190}")).collect();
     let line: String = names.iter().map(|name| format!("_{name}=1 ")).collect();
@@ -204,7 +208,7 @@ fn much_in_one_piece_becomes_several_records_that_fit() {
 
 #[test]
 fn too_many_points_are_folded_and_the_position_waits_for_them() {
-    let mut intake = fresh(0, 0);
+    let mut intake = with_credit(100_000);
     let mut out = Vec::new();
     let mut expected = 0;
     for number in 0..150_000 {
@@ -242,7 +246,7 @@ fn too_many_points_are_folded_and_the_position_waits_for_them() {
 
 #[test]
 fn names_above_the_limit_are_counted() {
-    let mut intake = fresh(0, 0);
+    let mut intake = fresh();
     let mut out = Vec::new();
     for number in 0..4200 {
         feed(
@@ -272,7 +276,7 @@ fn names_above_the_limit_are_counted() {
 
 #[test]
 fn a_cut_log_is_a_new_part_and_its_last_half_line_is_dropped() {
-    let mut intake = fresh(0, 0);
+    let mut intake = fresh();
     let mut out = Vec::new();
     feed(&mut intake, Log::Stdout, b"loss=1\nloss=0.1", 0, &mut out);
     intake.truncated(Log::Stdout, &mut out);

@@ -1,5 +1,5 @@
 //! Files of earlier builds are read by this one. Add a pair with each version:
-//! `cargo nextest run -p nero-store --run-ignored only make_golden`.
+//! `cargo run -p nero-store --example make_golden`.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,16 +10,6 @@ use crate::rig::{filled, home};
 
 fn golden() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
-}
-
-#[test]
-#[ignore = "makes the sample of this version anew"]
-fn make_golden() {
-    let folder = tempfile::tempdir().unwrap();
-    let home = home(folder.path());
-    drop(filled(&home, 2));
-    fs::copy(home.state_db(), golden().join("state-v1.db")).unwrap();
-    fs::copy(home.series_db(), golden().join("series-v1.db")).unwrap();
 }
 
 #[test]

@@ -7,4 +7,3 @@ mod golden;
 mod killed;
 mod metrics;
 mod rig;
-mod speed;

@@ -1,13 +1,15 @@
-//! How fast it is; `cargo nextest run --release -p nero-store --run-ignored only speed --no-capture`.
+//! How fast the store is: `cargo run --release -p nero-store --example speed`.
+
+#[expect(dead_code, reason = "the tests use more of it")]
+#[path = "../tests/it/rig.rs"]
+mod rig;
 
 use std::time::Instant;
 
 use nero_store::{Durability, Point, RunFold, RunKey, Store, StoreError};
 
-use crate::rig::{at, bytes, experiment, fold, home, run};
+use rig::{at, bytes, experiment, fold, home, run};
 
-#[test]
-#[ignore = "a measurement for the release build"]
 fn speed_of_loading() {
     let folder = tempfile::tempdir().unwrap();
     let home = home(folder.path());
@@ -30,7 +32,7 @@ fn speed_of_loading() {
             Ok::<_, StoreError>(())
         })
         .unwrap();
-    eprintln!(
+    println!(
         "100 000 experiments with runs written: {:?}",
         clock.elapsed()
     );
@@ -40,18 +42,16 @@ fn speed_of_loading() {
     let opened = clock.elapsed();
     let clock = Instant::now();
     let loaded = store.read_all().unwrap();
-    eprintln!(
+    println!(
         "open {opened:?}, read_all of {} runs: {:?}",
         loaded.runs.len(),
         clock.elapsed()
     );
     let clock = Instant::now();
     nero_store::backup(&home, 0).unwrap();
-    eprintln!("backup: {:?}", clock.elapsed());
+    println!("backup: {:?}", clock.elapsed());
 }
 
-#[test]
-#[ignore = "a measurement for the release build"]
 fn speed_of_folding() {
     for (runs, batch) in [(1_u64, 10_000_u32), (50, 1000), (50, 100), (1000, 2)] {
         let folder = tempfile::tempdir().unwrap();
@@ -73,7 +73,7 @@ fn speed_of_folding() {
         let clock = Instant::now();
         let series = &store.series(RunKey(1)).unwrap()[0];
         let read = store.points(series).unwrap().len();
-        eprintln!(
+        println!(
             "{runs} runs × {batch} points a commit: {:.0} points/s; one series of {read} read in {:?}",
             points as f64 / took.as_secs_f64(),
             clock.elapsed(),
@@ -81,8 +81,6 @@ fn speed_of_folding() {
     }
 }
 
-#[test]
-#[ignore = "a measurement for the release build"]
 fn speed_of_commits() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(&home(folder.path())).unwrap();
@@ -97,7 +95,7 @@ fn speed_of_commits() {
                 })
                 .unwrap();
         }
-        eprintln!("{durability:?}: {:?} a commit", clock.elapsed() / 500);
+        println!("{durability:?}: {:?} a commit", clock.elapsed() / 500);
     }
     let point = Point {
         step: 1.0,
@@ -115,5 +113,11 @@ fn speed_of_commits() {
         };
         store.fold_series(&[fold]).unwrap();
     }
-    eprintln!("a fold of one point: {:?}", clock.elapsed() / 500);
+    println!("a fold of one point: {:?}", clock.elapsed() / 500);
+}
+
+fn main() {
+    speed_of_loading();
+    speed_of_folding();
+    speed_of_commits();
 }

@@ -1,6 +1,5 @@
 //! Makes the sample databases of this version anew, for the tests of later ones.
 
-#[expect(dead_code, reason = "the tests use more of it")]
 #[path = "../tests/it/rig.rs"]
 mod rig;
 

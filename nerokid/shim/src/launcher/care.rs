@@ -6,7 +6,7 @@ use super::{Child, Launcher};
 use crate::clock::{self, MS};
 use crate::launcher::run::{Care, RunKey};
 use crate::launcher::watch::{self, State};
-use crate::slot::ShimStage;
+use crate::slot::{JobStage, ShimStage};
 use crate::sys::{self, Ended};
 use crate::tree::{Member, signal_one};
 
@@ -177,6 +177,12 @@ impl Launcher {
         if !run.is_live() {
             run.watch.state = State::Done;
             return;
+        }
+        if let Care::Shim { slot, .. } = &run.care
+            && slot.job() == JobStage::Waiting
+        {
+            // There may be no folder yet, and nothing to watch.
+            return run.watch.too_early(now_ns);
         }
         let program = &run.watch.program;
         match watch::spawn(program, &run.run_dir, run.subject.incarnation) {

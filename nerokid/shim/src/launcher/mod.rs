@@ -41,6 +41,8 @@ use crate::sys::{self, Forked, Look};
 const ANNOUNCE_NS: u64 = 10 * MS;
 /// How long a launcher without runs and connections stays.
 const IDLE_NS: u64 = 60_000 * MS;
+/// Connections at once: neromum has one, and one more while it is replaced.
+const LINKS_MAX: usize = 32;
 /// Events taken at once.
 const EVENTS: usize = 64;
 
@@ -226,6 +228,9 @@ impl Launcher {
                 self.log(format_args!("another user was refused"));
                 continue;
             }
+            if self.links.len() >= LINKS_MAX {
+                continue;
+            }
             let key = self.key();
             let data = EventData::new_u64(key << ABOUT_BITS | LINK);
             if epoll::add(&self.epoll, &fd, data, EventFlags::IN).is_ok() {
@@ -352,7 +357,7 @@ impl Launcher {
     fn fork_shim(&mut self, launch: &Launch, plan: Plan) -> io::Result<()> {
         let slot = self.slots.take()?;
         let crash = self.crash.take();
-        let highest = (!self.can_close_range).then(highest_descriptor);
+        let highest = (!self.can_close_range).then(start::highest_descriptor);
         let (subject, segment, work_dir) = (plan.subject, plan.segment, plan.work_dir.clone());
         let forked_ns = clock::boot_ns();
         let pid = match sys::fork() {
@@ -436,11 +441,4 @@ fn changed(run: &Run, what: What, errno: i32) -> Changed {
         incarnation: run.subject.incarnation,
         errno,
     }
-}
-
-/// The highest descriptor in use, for kernels that cannot close a range.
-fn highest_descriptor() -> i32 {
-    let names = std::fs::read_dir("/proc/self/fd").into_iter().flatten();
-    let numbers = names.filter_map(|name| name.ok()?.file_name().to_str()?.parse().ok());
-    numbers.max().unwrap_or(1024)
 }

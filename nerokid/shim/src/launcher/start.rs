@@ -45,7 +45,9 @@ pub struct Place {
 pub fn take_place(socket: &Path, log: &Path) -> io::Result<Option<Place>> {
     let (socket, log) = (std::path::absolute(socket)?, std::path::absolute(log)?);
     let umask = rustix::process::umask(Mode::RWXG | Mode::RWXO);
-    sys::close_from(3);
+    if !sys::close_from(3) {
+        (3..=highest_descriptor()).for_each(sys::close);
+    }
     let Some(lock) = lock(&socket)? else {
         return Ok(None);
     };
@@ -124,6 +126,13 @@ fn own(umask: Mode) -> io::Result<Own> {
         child_stack: ChildStack::new()?,
         ticks_per_second: sys::ticks_per_second(),
     })
+}
+
+/// The highest descriptor in use, for kernels that cannot close a range.
+pub fn highest_descriptor() -> i32 {
+    let names = std::fs::read_dir("/proc/self/fd").into_iter().flatten();
+    let numbers = names.filter_map(|name| name.ok()?.file_name().to_str()?.parse().ok());
+    numbers.max().unwrap_or(1024)
 }
 
 /// A socket that only we can have made, closed to others by the umask.

@@ -176,7 +176,6 @@ impl Launcher {
         let Some(mut ours) = self.ours(key, legacy) else {
             return;
         };
-        self.crash.here("launcher.taken_over");
         self.tell_of(key, What::TakenOver, 0);
         if let Some(run) = self.runs.get(&key) {
             // While the chains of parents still hold.
@@ -198,7 +197,8 @@ impl Launcher {
             0 => now_ns.saturating_sub(clock::boot_ns().saturating_sub(evidence.started_ns)),
             gate_ns => gate_ns,
         };
-        let limit = Some(run.time_limit_ms).filter(|limit| *limit > 0);
+        let limit = [run.time_limit_ms, evidence.time_limit_ms];
+        let limit = limit.into_iter().find(|limit| *limit > 0);
         let plan = core::Plan {
             grace_ms: run.grace_ms,
             wait_for_strays: run.wait_for_strays,

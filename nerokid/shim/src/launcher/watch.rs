@@ -23,6 +23,7 @@ pub struct Watch {
     /// Whether one was ever started, so that its end is to be told.
     pub started: bool,
     backoff_ns: u64,
+    early_ns: u64,
 }
 
 /// Where a watcher stands.
@@ -56,6 +57,7 @@ impl Watch {
             state,
             started: false,
             backoff_ns: BACKOFF_MIN_NS,
+            early_ns: MS,
         }
     }
 
@@ -76,6 +78,12 @@ impl Watch {
     pub fn running(&mut self, now_ns: u64) {
         self.started = true;
         self.state = State::Running { since_ns: now_ns };
+    }
+
+    /// It would come before the job: to be looked at again soon.
+    pub fn too_early(&mut self, now_ns: u64) {
+        self.state = State::Due(now_ns + self.early_ns);
+        self.early_ns = (self.early_ns * 2).min(BACKOFF_MIN_NS);
     }
 
     /// It could not be started, or ended otherwise than by itself: another is

@@ -435,3 +435,79 @@ fn killed_together_before_the_gate_nothing_runs() {
         assert_eq!(ran(&run), 0);
     }
 }
+
+#[test]
+fn killed_at_any_instant_a_run_has_one_job_and_one_end() {
+    let mut rig = Rig::new();
+    let mut outcomes = std::collections::BTreeMap::new();
+    for round in 0..120u64 {
+        let run = rig.script("echo $$ >> ran; exit 9");
+        rig.launch(&run);
+        // Not to wait for anything: to hit another instant each time.
+        std::thread::park_timeout(std::time::Duration::from_micros(round * 40));
+        for pid in rig.shims() {
+            kill(pid);
+        }
+        let news = rig.news_of(&run);
+        let (claim, taken) = (run.claim(), run.launchers());
+        let end = match (claim.exited, taken.exited, taken.not_started) {
+            (Some(exited), None, None) | (None, Some(exited), None) => {
+                assert_eq!((exited.code, exited.signal, ran(&run)), (9, 0, 1));
+                assert_eq!([claim.gone, taken.gone].iter().flatten().count(), 1);
+                assert!(!exited.code_unknown);
+                "exited"
+            }
+            (None, None, Some(failure)) => {
+                assert_eq!((failure.stage(), ran(&run)), (Stage::Gate, 0));
+                "gate"
+            }
+            (None, None, None) => {
+                assert_eq!((news.last(), ran(&run)), (Some(&What::NoClaim), 0));
+                assert!(!run.folder().join("claim").exists());
+                "no claim"
+            }
+            other => panic!("{other:?} after {news:?}"),
+        };
+        *outcomes.entry(end).or_insert(0) += 1;
+    }
+    eprintln!("{outcomes:?}");
+    rig.nobody_else_is_left();
+}
+
+#[test]
+fn launcher_and_shim_killed_at_any_instant_leave_one_job_at_most() {
+    for round in 0..40u64 {
+        let mut rig = Rig::new();
+        let run = rig.script("echo $$ >> ran; exit 9");
+        rig.launch(&run);
+        std::thread::park_timeout(std::time::Duration::from_micros(round * 100));
+        let shims = rig.shims();
+        rig.kill_launcher();
+        for pid in shims {
+            kill(pid);
+        }
+        until("everybody to be gone", || {
+            rig.processes().is_empty().then_some(())
+        });
+        rig.restart();
+        rig.guard(&run);
+        let end = *rig.news_of(&run).last().unwrap();
+        let (claim, taken) = (run.claim(), run.launchers());
+        match end {
+            What::NoClaim => assert_eq!((claim.kinds.len(), ran(&run)), (0, 0)),
+            What::Ended => {
+                let exits = [claim.exited, taken.exited];
+                let exits: Vec<_> = exits.iter().flatten().collect();
+                if taken.not_started.is_some() {
+                    assert_eq!((exits.len(), ran(&run)), (0, 0));
+                } else {
+                    assert_eq!(exits.len(), 1, "{claim:?} {taken:?}");
+                    assert!(exits[0].code_unknown || exits[0].code == 9);
+                    assert_eq!([claim.gone, taken.gone].iter().flatten().count(), 1);
+                }
+            }
+            other => panic!("{other:?}"),
+        }
+        assert!(ran(&run) <= 1);
+    }
+}

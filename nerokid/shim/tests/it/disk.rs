@@ -65,7 +65,7 @@ fn on_a_full_disk_a_run_still_ends_with_its_record() {
     rig.hear_of(&run, What::Ended);
     let claim = run.claim();
     assert_eq!(claim.exited.unwrap().code, 5);
-    assert_eq!(claim.exited.unwrap().disk_free_bytes, 0);
+    assert_eq!(claim.exited.unwrap().disk_free_bytes, Some(0));
     assert!(claim.gone.is_some() && claim.stops.len() == 1);
 }
 

@@ -356,6 +356,19 @@ impl Rig {
             .collect()
     }
 
+    /// Shims and jobs that have not begun: they look like their launcher.
+    pub fn shims(&self) -> Vec<i32> {
+        let launcher = self.launcher_pid();
+        let path = format!("/proc/{launcher}/task/{launcher}/children");
+        let children = fs::read_to_string(path).unwrap_or_default();
+        let numbers = children.split_whitespace().flat_map(str::parse);
+        let is_ours = |pid: &i32| {
+            fs::read(format!("/proc/{pid}/cmdline"))
+                .is_ok_and(|bytes| bytes.windows(8).any(|part| part == b"launcher"))
+        };
+        numbers.filter(is_ours).collect()
+    }
+
     /// Waits until only the launcher is left.
     pub fn nobody_else_is_left(&self) {
         let launcher = self.child.as_ref().map_or(0, |child| child.id() as i32);
@@ -530,7 +543,7 @@ impl Run {
     }
 
     pub fn launchers_segments(&self) -> Vec<Story> {
-        let names = fs::read_dir(self.folder()).unwrap().flatten();
+        let names = fs::read_dir(self.folder()).into_iter().flatten().flatten();
         let mut paths: Vec<PathBuf> = names.map(|entry| entry.path()).collect();
         paths.retain(|path| {
             let name = path.file_name().unwrap().to_string_lossy();

@@ -95,6 +95,13 @@ pub const ARGUMENTS_BYTES_MAX: usize = 2 * 1024 * 1024 - 64 * 1024;
 /// Runs in one `HandOver`; the message is bounded as well.
 pub const HAND_OVER_MAX: usize = 10_000;
 
+/// After a group of at least so many ends, the next sync begins no sooner than
+/// `SYNC_GROUP` after the last: a burst of tiny runs shares its syncs, and one
+/// run alone never waits.
+pub const SYNC_BURST: usize = 3;
+/// See [`SYNC_BURST`].
+pub const SYNC_GROUP: Duration = Duration::from_millis(20);
+
 /// How long a call may wait for the agent.
 pub const CALL_DEADLINE: Duration = Duration::from_secs(30);
 

@@ -179,7 +179,7 @@ impl Placer {
             }
         }
         let path = run_dir.join(names::SPEC);
-        match frame::create(FrameKind::Spec, &path, spec) {
+        match write_spec(&path, spec) {
             Ok(()) => return Ok(Ok(true)),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
@@ -209,9 +209,26 @@ impl Placer {
             return Ok(Err(no(why, "a run was started there; look at its folder")));
         }
         std::fs::remove_file(path)?;
-        frame::create(FrameKind::Spec, path, spec)?;
+        write_spec(path, spec)?;
         Ok(Ok(false))
     }
+}
+
+/// Writes the spec under its own name. Cut short, it is known by its checksum,
+/// and replaced when the run is handed over again: nothing was started from it.
+fn write_spec(path: &Path, spec: &RunSpec) -> io::Result<()> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let mut file = std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)?;
+    let written = io::Write::write_all(&mut file, &frame::encode(FrameKind::Spec, spec));
+    if written.is_err() {
+        // Half a spec says nothing; left behind, it is replaced.
+        let _ = std::fs::remove_file(path);
+    }
+    written
 }
 
 fn check_command(spec: &RunSpec) -> Result<(), No> {

@@ -145,6 +145,8 @@ impl Agent {
         if own {
             self.launchers.own = Some(link);
             self.launchers.trouble.clear();
+            // Whatever else holds starts is found again at the next one.
+            self.core.release();
         } else if let Some(old) = self.launchers.links.get_mut(&link) {
             bare::encode(&mut old.out, to_launcher::Message::Retire(Retire {}));
         }
@@ -184,6 +186,10 @@ impl Agent {
                 Instant::now() + config::LAUNCHER_RETRY
             };
             self.timers.launcher = Some(again);
+            if !was_up {
+                let trouble = self.launchers.trouble.clone();
+                self.core.hold(&trouble);
+            }
         }
         self.examine_when_ready();
     }

@@ -1,5 +1,6 @@
 //! Ends are made durable in groups before anybody above hears of them: at once
-//! when no sync is in flight, else together with all that gathered meanwhile.
+//! when no sync is in flight, else together with all that gathered meanwhile; in
+//! a burst, after a pause too short to be noticed.
 
 use nero_journal::v1::LedgerExited;
 use nero_model::RunToken;
@@ -15,6 +16,8 @@ use crate::ledger::{Kept, State};
 #[derive(Debug, Default)]
 pub struct Syncs {
     in_flight: bool,
+    /// When the last sync began, if it had many ends.
+    burst: Option<tokio::time::Instant>,
     next: Group,
     current: Group,
     /// Runs whose end the ledger would not take (a full disk).
@@ -79,8 +82,18 @@ impl Agent {
         if self.sync.in_flight || self.sync.next.is_empty() {
             return;
         }
+        let now = tokio::time::Instant::now();
+        let next = self.sync.burst.map(|burst| burst + config::SYNC_GROUP);
+        if let Some(next) = next.filter(|next| *next > now)
+            && self.sync.next.cancels.is_empty()
+        {
+            self.timers.sync = Some(next);
+            return;
+        }
+        self.timers.sync = None;
         self.sync.in_flight = true;
         self.sync.current = std::mem::take(&mut self.sync.next);
+        self.sync.burst = (self.sync.current.ends.len() >= config::SYNC_BURST).then_some(now);
         let file = self.ledger.syncer();
         let done = self.done.clone();
         tokio::task::spawn_blocking(move || {

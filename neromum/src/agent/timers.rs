@@ -19,6 +19,8 @@ pub struct Timers {
     pub look: Option<Instant>,
     /// The launcher is started again.
     pub launcher: Option<Instant>,
+    /// The ledger is synced for a burst of ends, at the end of the turn.
+    pub sync: Option<Instant>,
     /// neromum leaves.
     pub leave: Option<Instant>,
     /// The ledger is written again.
@@ -43,6 +45,7 @@ impl Agent {
             self.timers.launcher,
             self.timers.leave,
             self.timers.ledger,
+            self.timers.sync,
             self.settling.next_deadline(),
             self.timers.prepare.iter().map(|(at, ..)| *at).min(),
         ]
@@ -66,6 +69,8 @@ impl Agent {
         if due(&mut self.timers.look) {
             self.look_at_live();
         }
+        // The turn that this wakes syncs at its end.
+        due(&mut self.timers.sync);
         if due(&mut self.timers.ledger) {
             self.keep_pending_ends();
         }

@@ -198,3 +198,34 @@ async fn dial_starts_a_neromum_and_joins_its_socket() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn without_a_launcher_runs_wait_and_say_why() {
+    let mut node = Node::new();
+    // neromum alone in a folder, as a push that was cut would leave it.
+    let alone = node.root.with_file_name("alone");
+    std::fs::create_dir(&alone).unwrap();
+    let program = alone.join("neromum");
+    std::fs::copy(crate::rig::mum(), &program).unwrap();
+    let mut command = std::process::Command::new(&program);
+    command.args(node.command().get_args());
+    let mut mum = node.start_as(command).await;
+    let spec = node.sh(1, "exit 0");
+    mum.accept(&[&spec]).await;
+    let mut follower = mum.follow(Known::default()).await;
+    let token = spec.token.clone();
+    follower
+        .until(|known| {
+            let run = known.runs.get(&token);
+            run.is_some_and(|run| run.why.contains("nerokid-shim"))
+        })
+        .await;
+    // It is looked for again and again.
+    for name in ["nerokid-shim", "nerokid"] {
+        let from = crate::rig::programs().join(name);
+        let private = alone.join(format!(".{name}"));
+        std::fs::copy(from, &private).unwrap();
+        std::fs::rename(private, alone.join(name)).unwrap();
+    }
+    follower.settled(&[&spec]).await;
+}

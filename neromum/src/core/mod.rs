@@ -252,7 +252,7 @@ impl Core {
         }
         self.capacity.could_ever(needs)?;
         self.insert(token, id, order, needs, Stage::Waiting);
-        self.queue.insert(order, token);
+        self.enqueue(order, token);
         self.effects.push(Effect::Report { token });
         Ok(())
     }
@@ -276,7 +276,7 @@ impl Core {
             return;
         }
         self.insert(token, id, order, needs, Stage::Waiting);
-        self.queue.insert(order, token);
+        self.enqueue(order, token);
         if let Err(never) = self.capacity.could_ever(needs) {
             self.refuse(token, &format!("{never}; {}", never.hint()));
         }
@@ -442,7 +442,7 @@ impl Core {
             return;
         }
         self.set_stage(token, Stage::Waiting);
-        self.queue.insert(order, token);
+        self.enqueue(order, token);
     }
 
     /// What was found on disk, decided by [`decide::decide`]. `incarnation` is
@@ -618,6 +618,14 @@ impl Core {
             why.clone_into(&mut run.why);
         }
         self.set_stage(token, Stage::Refused);
+    }
+
+    /// Puts a waiting run at its place; why nothing starts is why it waits.
+    fn enqueue(&mut self, order: u64, token: RunToken) {
+        self.queue.insert(order, token);
+        if let Some(why) = self.hold.clone() {
+            self.set_why(token, &why);
+        }
     }
 
     fn leave_queue(&mut self, token: RunToken) {

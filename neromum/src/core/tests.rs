@@ -116,6 +116,7 @@ fn a_hold_is_shown_and_lifted() {
     core.hold("disk full");
     accept(&mut core, 1, 1.0);
     assert!(prepared(&core.take_effects()).is_empty());
+    assert_eq!(core.run(&token(1)).unwrap().why, "disk full");
     core.hold("disk fuller");
     assert_eq!(core.run(&token(1)).unwrap().why, "disk fuller");
     core.release();

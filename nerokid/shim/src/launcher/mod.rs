@@ -9,7 +9,9 @@ mod care;
 mod evidence;
 mod guard;
 mod link;
+mod ours;
 mod run;
+mod service;
 mod start;
 mod takeover;
 mod watch;
@@ -22,15 +24,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nero_journal::v1::changed::What;
-use nero_journal::v1::{
-    Changed, Launch, LauncherHello, Listed, Process, from_launcher, to_launcher,
-};
+use nero_journal::v1::{Changed, Launch};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
-use rustix::net::SocketFlags;
 
 use crate::clock::{self, MS};
 use crate::crash::CrashAt;
-use crate::launcher::link::{Broken, Link};
+use crate::launcher::link::Link;
 use crate::launcher::run::{Care, Run, RunKey};
 use crate::launcher::watch::Watch;
 use crate::plan::{Own, Plan};
@@ -41,8 +40,6 @@ use crate::sys::{self, Forked, Look};
 const ANNOUNCE_NS: u64 = 10 * MS;
 /// How long a launcher without runs and connections stays.
 const IDLE_NS: u64 = 60_000 * MS;
-/// Connections at once: neromum has one, and one more while it is replaced.
-const LINKS_MAX: usize = 32;
 /// Events taken at once.
 const EVENTS: usize = 64;
 
@@ -219,126 +216,6 @@ impl Launcher {
         self.collect();
     }
 
-    fn accept(&mut self) {
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        while let Ok(fd) = rustix::net::accept_with(&self.listener, flags) {
-            let peer = rustix::net::sockopt::socket_peercred(&fd);
-            let ours = rustix::process::geteuid();
-            if !peer.is_ok_and(|peer| peer.uid == ours) {
-                self.log(format_args!("another user was refused"));
-                continue;
-            }
-            if self.links.len() >= LINKS_MAX {
-                continue;
-            }
-            let key = self.key();
-            let data = EventData::new_u64(key << ABOUT_BITS | LINK);
-            if epoll::add(&self.epoll, &fd, data, EventFlags::IN).is_ok() {
-                self.links.insert(key, Link::new(fd));
-            }
-        }
-    }
-
-    fn on_link(&mut self, key: u64, flags: EventFlags) {
-        let read = flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR);
-        if read && self.read_link(key).is_err() {
-            self.links.remove(&key);
-        }
-    }
-
-    fn read_link(&mut self, key: u64) -> Result<(), Broken> {
-        self.links.get_mut(&key).ok_or(Broken)?.receive()?;
-        while let Some(message) = self.links.get_mut(&key).ok_or(Broken)?.next()? {
-            self.on_message(key, message)?;
-        }
-        Ok(())
-    }
-
-    fn on_message(&mut self, key: u64, message: to_launcher::Message) -> Result<(), Broken> {
-        let greeted = self.links.get(&key).is_some_and(|link| link.greeted);
-        match message {
-            to_launcher::Message::Hello(hello) => self.greet(key, &hello),
-            _ if !greeted => Err(Broken),
-            to_launcher::Message::Launch(launch) => {
-                self.launch(&launch);
-                Ok(())
-            }
-            to_launcher::Message::Guard(guard) => {
-                self.guard(&guard);
-                Ok(())
-            }
-            to_launcher::Message::Doorbell(ring) => {
-                self.ring(&ring.token);
-                Ok(())
-            }
-            to_launcher::Message::Retire(_) => {
-                self.retiring = true;
-                Ok(())
-            }
-        }
-    }
-
-    /// Says who we are and lists what lives.
-    fn greet(&mut self, key: u64, hello: &LauncherHello) -> Result<(), Broken> {
-        let link = self.links.get_mut(&key).ok_or(Broken)?;
-        link.push(&from_launcher::Message::Hello(LauncherHello {
-            build: env!("CARGO_PKG_VERSION").to_owned(),
-            protocol_lowest: nero_model::PROTOCOL_LOWEST,
-            protocol_highest: nero_model::PROTOCOL_HIGHEST,
-            process: Some(Process::from(self.own.process)),
-        }));
-        let known = hello.protocol_lowest <= nero_model::PROTOCOL_HIGHEST
-            && hello.protocol_highest >= nero_model::PROTOCOL_LOWEST;
-        if !known {
-            // It reads from our hello why nothing follows.
-            let _ = link.send();
-            return Err(Broken);
-        }
-        for run in self.runs.values().filter(|run| run.is_live()) {
-            link.push(&from_launcher::Message::Changed(changed(
-                run,
-                What::Started,
-                0,
-            )));
-        }
-        link.push(&from_launcher::Message::Listed(Listed {}));
-        link.greeted = true;
-        Ok(())
-    }
-
-    fn tell(&mut self, message: Changed) {
-        let message = from_launcher::Message::Changed(message);
-        for link in self.links.values_mut().filter(|link| link.greeted) {
-            link.push(&message);
-        }
-    }
-
-    fn tell_of(&mut self, key: RunKey, what: What, errno: i32) {
-        if let Some(message) = self.runs.get(&key).map(|run| changed(run, what, errno)) {
-            self.tell(message);
-        }
-    }
-
-    /// Sends what has gathered; connections that break are forgotten.
-    fn flush(&mut self) {
-        let epoll = &self.epoll;
-        self.links.retain(|key, link| {
-            if !link.has_output() && !link.waits_for_room {
-                return true;
-            }
-            let sent = link.send();
-            let wants_room = link.has_output();
-            if sent.is_ok() && wants_room != link.waits_for_room {
-                link.waits_for_room = wants_room;
-                let mut flags = EventFlags::IN;
-                flags.set(EventFlags::OUT, wants_room);
-                let data = EventData::new_u64(*key << ABOUT_BITS | LINK);
-                return epoll::modify(epoll, &link.fd, data, flags).is_ok();
-            }
-            sent.is_ok()
-        });
-    }
-
     fn launch(&mut self, launch: &Launch) {
         let refuse = |errno| Changed {
             token: launch.token.clone(),
@@ -431,14 +308,4 @@ fn warm_up() {
     let mut head = [0; nero_journal::HEADER_BYTES];
     let (writer, id) = (Plan::WRITER, nero_journal::SegmentId([0; 8]));
     nero_journal::encode_header(&mut head, writer, id, &[0; 16], 0, &[0; 16], 0, 0);
-}
-
-/// News of one run.
-fn changed(run: &Run, what: What, errno: i32) -> Changed {
-    Changed {
-        token: run.subject.token.to_vec(),
-        what: what as i32,
-        incarnation: run.subject.incarnation,
-        errno,
-    }
 }

@@ -6,7 +6,8 @@ use nero_journal::v1::RecordKind;
 use nero_journal::v1::changed::What;
 use nero_journal::v1::job_not_started::Stage;
 
-use crate::rig::{Rig, Run, Wish, kill, lives, until};
+use crate::rig::{Rig, kill, lives, until};
+use crate::run::{Run, Wish};
 
 /// A job that tells that it ran, and ends when told to.
 fn patient(rig: &Rig) -> Run {

@@ -8,7 +8,8 @@ use std::process::Command;
 use nero_journal::v1::changed::What;
 use nero_journal::v1::job_not_started::Stage;
 
-use crate::rig::{Rig, Run, Wish, kill, until};
+use crate::rig::{Rig, kill, until};
+use crate::run::{Run, Wish};
 
 /// A file system of a few hundred blocks, gone with the value.
 struct Small(std::path::PathBuf);

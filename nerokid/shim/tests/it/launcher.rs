@@ -6,7 +6,8 @@ use std::process::{Command, Stdio};
 use nero_journal::v1::changed::What;
 use nero_journal::v1::{from_launcher, to_launcher};
 
-use crate::rig::{Rig, Start, Wish, framed, hello, lives, signal, until};
+use crate::rig::{Rig, Start, framed, hello, lives, signal, until};
+use crate::run::Wish;
 
 #[test]
 fn a_second_launcher_leaves_at_once() {

@@ -6,6 +6,7 @@ mod disk;
 mod launcher;
 mod outfit;
 mod rig;
+mod run;
 mod runs;
 mod stops;
 mod trees;

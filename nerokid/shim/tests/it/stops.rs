@@ -6,7 +6,8 @@ use nero_journal::v1::changed::What;
 use nero_journal::v1::job_not_started::Stage;
 use nero_journal::v1::{RecordKind, StopCause};
 
-use crate::rig::{Rig, Wish, lives, until};
+use crate::rig::{Rig, lives, until};
+use crate::run::Wish;
 
 #[test]
 fn a_polite_job_ends_by_the_polite_signal() {

@@ -3,7 +3,8 @@
 use nero_journal::v1::RecordKind;
 use nero_journal::v1::changed::What;
 
-use crate::rig::{Rig, Wish, kill, lives, until};
+use crate::rig::{Rig, kill, lives, until};
+use crate::run::Wish;
 
 #[test]
 fn the_exit_is_written_while_strays_live() {

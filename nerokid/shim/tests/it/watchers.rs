@@ -5,7 +5,8 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use nero_journal::v1::changed::What;
 
-use crate::rig::{Rig, Run, Wish, kill, lives, signal, until};
+use crate::rig::{Rig, kill, lives, signal, until};
+use crate::run::{Run, Wish};
 
 /// A watcher that notes each start, and then does what it is told.
 fn watcher(rig: &Rig, does: &str) -> Vec<String> {

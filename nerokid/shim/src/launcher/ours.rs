@@ -1,0 +1,259 @@
+//! Runs that the launcher looks after itself: what happens to them from the
+//! takeover to their last record.
+//!
+//! The same core and keeper as in a shim, but nothing here may wait, and the
+//! tree has to be found among the orphans that came to us, or among everybody.
+
+use std::collections::HashSet;
+
+use nero_journal::v1::changed::What;
+
+use super::Launcher;
+use crate::clock;
+use crate::keeper::{Exit, Keeper};
+use crate::launcher::run::{Care, Ours, Run, RunKey};
+use crate::procfs;
+use crate::sys::{self, Ended};
+use crate::tree::{Member, Members, Roots, Swept};
+
+impl Launcher {
+    /// Puts a run that we look after back into its place, or ends it.
+    pub(super) fn settle(&mut self, key: RunKey, ours: Box<Ours>) {
+        let done = ours.keeper.is_done();
+        let slot = ours.slot;
+        if let Some(run) = self.runs.get_mut(&key) {
+            run.care = Care::Ours(ours);
+        }
+        if done {
+            if let Some(slot) = slot {
+                self.slots.give(slot);
+            }
+            self.run_ended(key, What::Ended, 0);
+        }
+        self.reschedule(key);
+    }
+
+    /// Does something with the keeper of a run that we look after, and a way to
+    /// signal its tree.
+    pub(super) fn with_keeper(
+        &mut self,
+        key: RunKey,
+        act: impl FnOnce(&mut Keeper, u64, &mut dyn FnMut(i32) -> Swept),
+    ) {
+        let not_orphans = self.not_orphans();
+        let Some(run) = self.runs.get_mut(&key) else {
+            return;
+        };
+        let Care::Ours(mut ours) = std::mem::replace(&mut run.care, Care::Over) else {
+            return;
+        };
+        if ours.keeper.journal.lacks_segment()
+            && let Some(segment) = ours.segment.make()
+        {
+            ours.keeper.journal.give_segment(segment);
+        }
+        let run = &*run;
+        let Ours {
+            keeper,
+            leader,
+            is_parent,
+            known,
+            ..
+        } = &mut *ours;
+        let mut tree = |signal| -> Swept {
+            let roots = roots(run, *leader, *is_parent, known, &not_orphans);
+            let members = Members::list(Roots::These(&roots));
+            *known = members.as_slice().to_vec();
+            members.signal(signal)
+        };
+        act(keeper, clock::now_ns(), &mut tree);
+        self.settle(key, ours);
+    }
+
+    /// Time passed, or something ended that we wait for.
+    pub(super) fn tick(&mut self, key: RunKey) {
+        self.look_at_leader(key);
+        self.with_keeper(key, |keeper, now_ns, tree| keeper.tick(now_ns, tree));
+        self.check_empty(key);
+    }
+
+    /// The doorbell rang, or may have rung for the dead shim.
+    pub(super) fn look_for_wishes(&mut self, key: RunKey) {
+        self.with_keeper(key, |keeper, now_ns, tree| {
+            keeper.look_for_wishes(now_ns, tree);
+        });
+    }
+
+    /// The main process, our child, ended; it is reaped once that is written.
+    pub(super) fn leader_ended(&mut self, key: RunKey, ended: &Ended) {
+        self.with_keeper(key, |keeper, now_ns, _| {
+            keeper.leader_ended(Exit::Seen(*ended), now_ns);
+        });
+        self.reap(ended.pid);
+        self.check_empty(key);
+        self.reschedule(key);
+    }
+
+    /// A process ended that came to us when its parent died.
+    pub(super) fn orphan_ended(&mut self, ended: &Ended) {
+        let keys: Vec<RunKey> = self
+            .runs
+            .iter()
+            .filter(|(_, run)| matches!(&run.care, Care::Ours(ours) if ours.is_parent))
+            .map(|(key, _)| *key)
+            .collect();
+        for key in keys {
+            if let Some(Run {
+                care: Care::Ours(ours),
+                ..
+            }) = self.runs.get_mut(&key)
+                && ours.known.iter().any(|member| member.pid == ended.pid)
+            {
+                ours.keeper.other_ended(ended.signal);
+            }
+            self.check_empty(key);
+            self.reschedule(key);
+        }
+    }
+
+    /// A process ended whose handle we hold for a run.
+    pub(super) fn on_handle(&mut self, key: RunKey) {
+        match self.runs.get_mut(&key).map(|run| &mut run.care) {
+            Some(Care::Elder { .. }) => self.elder_ended(key),
+            Some(Care::Ours(ours)) => {
+                ours.handle = None;
+                self.tick(key);
+            }
+            Some(Care::Shim { .. } | Care::Over) | None => {}
+        }
+        self.reschedule(key);
+    }
+
+    /// Where the main process is not our child: has it ended?
+    fn look_at_leader(&mut self, key: RunKey) {
+        let Some(Care::Ours(ours)) = self.runs.get(&key).map(|run| &run.care) else {
+            return;
+        };
+        let waits = !ours.is_parent && !ours.keeper.core.leader_ended();
+        if waits && !super::care::is_alive(ours.leader) {
+            self.with_keeper(key, |keeper, now_ns, _| {
+                keeper.leader_ended(Exit::Unknown, now_ns);
+            });
+        }
+    }
+
+    /// Once the main process has ended: is anybody left? If so, and their end
+    /// is no signal to us, waits for one of them by its handle.
+    pub(super) fn check_empty(&mut self, key: RunKey) {
+        let not_orphans = self.not_orphans();
+        let Some(run) = self.runs.get(&key) else {
+            return;
+        };
+        let Care::Ours(ours) = &run.care else {
+            return;
+        };
+        let waits_for = match ours.keeper.core.leader_ended() {
+            false => ours.leader,
+            true => {
+                let known = tree_of(run, ours, &not_orphans);
+                let first = known.first().copied();
+                if let Some(Run {
+                    care: Care::Ours(ours),
+                    ..
+                }) = self.runs.get_mut(&key)
+                {
+                    ours.known = known;
+                }
+                let Some(first) = first else {
+                    return self.with_keeper(key, |keeper, now_ns, _| keeper.empty(now_ns));
+                };
+                first
+            }
+        };
+        self.wait_for(key, waits_for);
+    }
+
+    fn wait_for(&mut self, key: RunKey, member: Member) {
+        let Some(Care::Ours(ours)) = self.runs.get_mut(&key).map(|run| &mut run.care) else {
+            return;
+        };
+        if ours.is_parent || ours.handle.is_some() {
+            return;
+        }
+        let Ok(handle) = sys::pidfd_open(member.pid) else {
+            return;
+        };
+        // A stranger's end would only wake us once for nothing.
+        self.wait_for_handle(&handle, key, super::RUN);
+        if let Some(Care::Ours(ours)) = self.runs.get_mut(&key).map(|run| &mut run.care) {
+            ours.handle = Some(handle);
+        }
+    }
+
+    /// Children of ours that are no orphans.
+    pub(super) fn not_orphans(&self) -> HashSet<i32> {
+        self.children.keys().copied().collect()
+    }
+}
+
+/// The processes of a run that we look after.
+pub(super) fn tree_of(run: &Run, ours: &Ours, not_orphans: &HashSet<i32>) -> Vec<Member> {
+    let roots = roots(run, ours.leader, ours.is_parent, &ours.known, not_orphans);
+    let members = Members::list(Roots::These(&roots));
+    members.as_slice().to_vec()
+}
+
+/// Where the tree begins: the main process, those seen before, and orphans that
+/// say by their session or environment that they belong to it. Others are left
+/// alone, whosever they are.
+fn roots(
+    run: &Run,
+    leader: Member,
+    is_parent: bool,
+    known: &[Member],
+    not_orphans: &HashSet<i32>,
+) -> Vec<Member> {
+    let mut roots: Vec<Member> = [leader]
+        .into_iter()
+        .chain(known.iter().copied())
+        .filter(|member| super::care::is_alive(*member))
+        .collect();
+    // The number of a session is taken as long as somebody is in it, but a new
+    // one may bear it afterwards: then only those seen before count.
+    let session = (is_parent || super::care::is_alive(leader)).then_some(leader.pid);
+    let mut add = |pid: i32| {
+        let Ok(stat) = procfs::stat(pid) else { return };
+        let member = Member {
+            pid,
+            start_ticks: stat.start_ticks,
+        };
+        let belongs = stat.start_ticks >= leader.start_ticks
+            && (session == Some(stat.session) || has_marks(run, pid));
+        if belongs && procfs::runs(&stat) && !roots.contains(&member) {
+            roots.push(member);
+        }
+    };
+    if is_parent {
+        let own = rustix::process::getpid().as_raw_nonzero().get();
+        procfs::children(own, |pid| {
+            if !not_orphans.contains(&pid) {
+                add(pid);
+            }
+        });
+    } else {
+        procfs::everybody(&mut add);
+    }
+    roots
+}
+
+/// Whether a process's environment says that it is of this run.
+fn has_marks(run: &Run, pid: i32) -> bool {
+    if run.marks.is_empty() {
+        return false;
+    }
+    let Ok(environment) = std::fs::read(format!("/proc/{pid}/environ")) else {
+        return false;
+    };
+    let held = |mark: &Vec<u8>| environment.split(|byte| *byte == 0).any(|one| one == *mark);
+    run.marks.len() == 2 && run.marks.iter().all(held)
+}

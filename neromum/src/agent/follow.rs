@@ -3,26 +3,25 @@
 //! follower is a set of runs, never their bytes: these are read from disk when
 //! there is room again.
 
+mod stream;
+
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::task::{Context, Poll};
 
 use nero_journal::HEADER_BYTES;
 use nero_model::{ExperimentId, RunId, RunToken};
 use nero_wire::v1::follow_event::Event;
 use nero_wire::v1::run_state::Stage as WireStage;
 use nero_wire::v1::{CaughtUp, FollowEvent, FollowRequest, RunPosition, RunState, SegmentPart};
-use prost::Message as _;
 use tokio::sync::{mpsc, oneshot};
-use tokio_stream::Stream;
 
 use super::segments::{self, Fresh, Seg};
 use super::{Agent, AgentHandle, Entry, Message, effects};
 use crate::config;
 use crate::core::{Run, Stage};
 use crate::ledger::Kept;
+use stream::Flow;
+pub use stream::FollowStream;
 
 /// Everybody who follows.
 #[derive(Debug, Default)]
@@ -63,60 +62,6 @@ struct Position {
     claimed_chain: Option<u32>,
 }
 
-/// What is on its way to one follower.
-#[derive(Debug, Default)]
-struct Flow {
-    bytes: AtomicUsize,
-    events: AtomicUsize,
-    starved: AtomicBool,
-}
-
-impl Flow {
-    fn open(&self) -> bool {
-        self.bytes.load(Ordering::Acquire) < config::FOLLOWER_BYTES_MAX
-            && self.events.load(Ordering::Acquire) < config::FOLLOWER_EVENTS_MAX
-    }
-
-    fn half_empty(&self) -> bool {
-        self.bytes.load(Ordering::Acquire) < config::FOLLOWER_BYTES_MAX / 2
-            && self.events.load(Ordering::Acquire) < config::FOLLOWER_EVENTS_MAX / 2
-    }
-}
-
-/// Events for one follower, as the service sends them.
-#[derive(Debug)]
-pub struct FollowStream {
-    /// Names the follower.
-    pub id: u64,
-    events: mpsc::UnboundedReceiver<FollowEvent>,
-    flow: Arc<Flow>,
-    handle: AgentHandle,
-}
-
-impl Stream for FollowStream {
-    type Item = Result<FollowEvent, tonic::Status>;
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let next = std::task::ready!(self.events.poll_recv(cx));
-        if let Some(event) = &next {
-            self.flow
-                .bytes
-                .fetch_sub(event.encoded_len(), Ordering::AcqRel);
-            self.flow.events.fetch_sub(1, Ordering::AcqRel);
-            if self.flow.half_empty() && self.flow.starved.swap(false, Ordering::AcqRel) {
-                self.handle.tell_now(Message::FollowRoom(self.id));
-            }
-        }
-        Poll::Ready(next.map(Ok))
-    }
-}
-
-impl Drop for FollowStream {
-    fn drop(&mut self) {
-        self.handle.tell_now(Message::FollowGone(self.id));
-    }
-}
-
 impl Followers {
     /// Whether nobody follows.
     pub fn is_empty(&self) -> bool {
@@ -126,7 +71,7 @@ impl Followers {
     /// A follower has room again; the pump at the end of the turn fills it.
     pub fn room(&mut self, id: u64) {
         if let Some(follower) = self.list.iter().find(|follower| follower.id == id) {
-            follower.flow.starved.store(false, Ordering::Release);
+            follower.flow.set_starved(false);
         }
     }
 
@@ -151,10 +96,7 @@ impl Follower {
 
     fn send(&self, event: Event) {
         let event = FollowEvent { event: Some(event) };
-        self.flow
-            .bytes
-            .fetch_add(event.encoded_len(), Ordering::AcqRel);
-        self.flow.events.fetch_add(1, Ordering::AcqRel);
+        self.flow.begun(&event);
         // A follower that left is told by `FollowGone`.
         let _ = self.events.send(event);
     }
@@ -342,12 +284,7 @@ impl Agent {
         let id = self.followers.next;
         let (events, receiver) = mpsc::unbounded_channel();
         let flow = Arc::new(Flow::default());
-        let stream = FollowStream {
-            id,
-            events: receiver,
-            flow: flow.clone(),
-            handle,
-        };
+        let stream = FollowStream::new(id, receiver, flow.clone(), handle);
         if answer.send(stream).is_err() {
             return;
         }
@@ -481,12 +418,12 @@ impl Agent {
             let mut budget = config::PUMP_RUNS_MAX;
             while budget > 0 && !follower.dirty.is_empty() {
                 if !follower.flow.open() {
-                    follower.flow.starved.store(true, Ordering::Release);
+                    follower.flow.set_starved(true);
                     // Whoever took events before that did not see the mark.
                     if !follower.flow.half_empty() {
                         break;
                     }
-                    follower.flow.starved.store(false, Ordering::Release);
+                    follower.flow.set_starved(false);
                 }
                 budget -= 1;
                 let Some(token) = follower.dirty.pop_front() else {

@@ -11,7 +11,7 @@ use nero_wire::v1::{Cancel, RuleSet, RunSpec};
 use rustix::process::{Signal, pidfd_send_signal};
 
 use crate::core::rules::Abort;
-use crate::life;
+use crate::life::{self, Life};
 
 /// Numbers of the files `<prefix>.<number>`, highest first; none when there
 /// is no folder.
@@ -94,9 +94,17 @@ fn is_by_rule(cancel: &Cancel, rule: u64) -> bool {
     cancel.cause == StopCause::Rule as u32 && cancel.rule == rule
 }
 
-/// Rings the shim, so that it looks into the folder; nobody else is ever
-/// rung. True when it was alive to hear it.
-pub fn ring(shim: Option<ProcessId>) -> bool {
-    let fd = shim.and_then(|shim| life::pidfd(&shim));
-    fd.is_some_and(|fd| pidfd_send_signal(fd, Signal::USR1).is_ok())
+/// Rings whoever supervises the run, so that it looks into the folder: the
+/// shim, or the launcher that took over from it.
+pub fn ring(folder: &Path) {
+    // Read anew: who supervises may have changed since the last look, and one
+    // who takes over later looks by itself.
+    let Ok(life) = Life::read(folder) else { return };
+    let hears = |process: ProcessId| {
+        let fd = life::pidfd(&process);
+        fd.is_some_and(|fd| pidfd_send_signal(fd, Signal::USR1).is_ok())
+    };
+    if !life.shim.is_some_and(hears) {
+        life.taken_over_by.map(hears);
+    }
 }

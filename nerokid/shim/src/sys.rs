@@ -357,7 +357,13 @@ pub fn wait_for_signal(timeout: Option<Duration>) -> Woken {
 /// # Errors
 /// When there are no descriptors left.
 pub fn signal_fd() -> io::Result<OwnedFd> {
-    let set = signals(&[libc::SIGCHLD, libc::SIGTERM, libc::SIGINT, libc::SIGHUP]);
+    let set = signals(&[
+        libc::SIGCHLD,
+        libc::SIGUSR1,
+        libc::SIGTERM,
+        libc::SIGINT,
+        libc::SIGHUP,
+    ]);
     // SAFETY: the set is initialised; -1 asks for a new descriptor.
     let fd = unsafe { libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) };
     if fd < 0 {

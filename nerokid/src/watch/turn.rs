@@ -217,13 +217,13 @@ impl Watch {
         }
         let folder = self.place.control();
         let (spec, wall_ms) = (&self.place.spec, self.now.wall_ms);
-        let shim = self.life.shim;
+        let own = &self.place.folder;
         self.aborts.retain(|abort| {
             match control::cancel(&folder, spec, abort, wall_ms) {
                 Ok(_) => {
                     // Also when it lay there: whoever made it may have died
                     // before ringing.
-                    control::ring(shim);
+                    control::ring(own);
                     false
                 }
                 Err(_) => true,

@@ -25,11 +25,21 @@ fn a_rule_ends_the_run_and_says_why() {
 
 #[test]
 fn a_rule_works_while_everything_above_is_gone() {
+    rule_fires_after_killing(&[Part::Daemon, Part::Mum]);
+}
+
+#[test]
+fn a_rule_works_while_the_launcher_stands_in_for_the_shim() {
+    rule_fires_after_killing(&[Part::Daemon, Part::Mum, Part::Shim]);
+}
+
+/// The job prints a value that its rule forbids after these parts have died.
+fn rule_fires_after_killing(which: &[Part]) {
     let home = Home::new();
     let pipe = home.path().join("pipe");
     make_pipe(&pipe);
     let yaml = format!(
-        "collection: r\n+r:\n  command: {} print loss 1 -- hold {} -- print loss 5 -- hold {1}\n  rules:\n    - abort: loss > 2\n",
+        "collection: r\n+r:\n  command: {} print loss 1 -- hold {1} -- print loss 5 -- hold {1}\n  rules:\n    - abort: loss > 2\n",
         job(),
         pipe.display()
     );
@@ -43,7 +53,7 @@ fn a_rule_works_while_everything_above_is_gone() {
             Err(seen)
         }
     });
-    home.kill_all(&[Part::Daemon, Part::Mum]);
+    home.kill_all(which);
     fs::write(&pipe, "").unwrap();
     until("the job to be ended by its rule", || {
         let jobs = home.alive(Part::Job);

@@ -94,6 +94,20 @@ impl Launcher {
         }
     }
 
+    /// A watcher, which knows no run of ours by name, says that something new
+    /// lies in the control folder of one that we took over.
+    pub(super) fn ring_all(&mut self) {
+        let ours = self
+            .runs
+            .iter()
+            .filter(|(_, run)| matches!(run.care, Care::Ours(_)));
+        let keys: Vec<RunKey> = ours.map(|(key, _)| *key).collect();
+        for key in keys {
+            self.look_for_wishes(key);
+            self.reschedule(key);
+        }
+    }
+
     /// Something new lies in the control folder of these runs.
     pub(super) fn ring(&mut self, token: &[u8]) {
         let keys: Vec<RunKey> = self

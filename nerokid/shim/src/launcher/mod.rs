@@ -207,10 +207,15 @@ impl Launcher {
     }
 
     fn on_signals(&mut self) {
-        let mut asked_to_leave = false;
-        sys::drain_signals(&self.signals, |signal| {
-            asked_to_leave |= signal != libc::SIGCHLD
+        let (mut asked_to_leave, mut rung) = (false, false);
+        sys::drain_signals(&self.signals, |signal| match signal {
+            libc::SIGCHLD => {}
+            libc::SIGUSR1 => rung = true,
+            _ => asked_to_leave = true,
         });
+        if rung {
+            self.ring_all();
+        }
         // Politely asked, we go as soon as no run needs us, and not before.
         self.retiring |= asked_to_leave;
         self.collect();

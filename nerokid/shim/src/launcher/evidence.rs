@@ -113,3 +113,76 @@ fn is_launchers(name: &OsStr) -> bool {
     let name = name.as_bytes();
     name.starts_with(b"launcher-") && name.ends_with(SEGMENT_SUFFIX.as_bytes())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nero_journal::v1::{JobExited, StopCause};
+    use nero_journal::{Clocks, Segment, Writer};
+
+    fn process(pid: i32) -> Option<Process> {
+        Some(Process {
+            boot_id: vec![7; 16],
+            pid_namespace: 1,
+            pid,
+            start_ticks: 5,
+        })
+    }
+
+    fn asked(cancel: u32) -> StopAsked {
+        StopAsked {
+            cause: StopCause::Person as i32,
+            cancel,
+            ..StopAsked::default()
+        }
+    }
+
+    #[test]
+    fn a_folder_is_read_whole_and_a_torn_end_is_no_harm() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(Evidence::read(folder.path()).unwrap(), Evidence::default());
+        let make = |name: &str, writer| {
+            Segment::create(&folder.path().join(name), writer, &[3; 16], 1).unwrap()
+        };
+        let now = Clocks::now();
+        let mut claim = make(CLAIM, Writer::Shim);
+        let claimed = Claimed {
+            shim: process(10),
+            time_limit_ms: 99,
+            ..Claimed::default()
+        };
+        let job = process(11);
+        claim.append(RecordKind::Claimed, now, &claimed).unwrap();
+        claim
+            .append(RecordKind::JobStarted, now, &JobStarted { job })
+            .unwrap();
+        claim.append(RecordKind::StopAsked, now, &asked(1)).unwrap();
+        let mut taken = make("launcher-00.seg", Writer::Launcher);
+        taken
+            .append(RecordKind::TakenOver, now, &TakenOver::default())
+            .unwrap();
+        taken.append(RecordKind::StopAsked, now, &asked(2)).unwrap();
+        taken
+            .append(RecordKind::JobExited, now, &JobExited::default())
+            .unwrap();
+        std::fs::write(folder.path().join("launcher-01.seg"), "torn").unwrap();
+        std::fs::write(folder.path().join("watch-00.seg"), "not ours").unwrap();
+        let evidence = Evidence::read(folder.path()).unwrap();
+        assert_eq!(evidence.claim, Some(claim.id()));
+        assert_eq!((evidence.token, evidence.time_limit_ms), ([3; 16], 99));
+        assert_eq!(evidence.shim.unwrap().pid, 10);
+        assert_eq!(evidence.job.unwrap().pid, 11);
+        assert_eq!(
+            (evidence.wishes, evidence.stop),
+            (2, Some((now.mono_ns, asked(2))))
+        );
+        assert!(evidence.exited && !evidence.gone && !evidence.not_started);
+    }
+
+    #[test]
+    fn a_claim_that_is_none_is_an_error_not_an_absence() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join(CLAIM), "somebody's").unwrap();
+        assert!(Evidence::read(folder.path()).is_err());
+    }
+}

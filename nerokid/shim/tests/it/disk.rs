@@ -156,7 +156,7 @@ fn processes_out_of_reach_are_named() {
         .tempdir_in("/var/tmp")
         .unwrap();
     let program = folder.path().join("setpriv");
-    fs::copy(setpriv, &program).unwrap();
+    crate::rig::copy(setpriv, &program);
     fs::set_permissions(&program, fs::Permissions::from_mode(0o4755)).unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
     let mut rig = Rig::as_user(65534, folder);

@@ -6,7 +6,7 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -103,7 +103,7 @@ impl Rig {
         use std::os::unix::process::CommandExt as _;
         // Copied to where that user can reach it.
         let program = self.path("nerokid-shim");
-        fs::copy(env!("CARGO_BIN_EXE_nerokid-shim"), &program).unwrap();
+        copy(env!("CARGO_BIN_EXE_nerokid-shim").as_ref(), &program);
         Command::new(program)
             .env_clear()
             .args(["launcher", "--socket"])
@@ -400,6 +400,13 @@ impl Drop for Rig {
             left.into_iter().for_each(kill);
         }
     }
+}
+
+/// Copies a program. Not by ourselves: another test's child would hold our
+/// descriptor for an instant, and a file open for writing cannot be executed.
+pub fn copy(from: &Path, to: &Path) {
+    let copied = Command::new("cp").arg(from).arg(to).status().unwrap();
+    assert!(copied.success());
 }
 
 /// Whether a process runs (a zombie does not).

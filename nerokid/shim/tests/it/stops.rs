@@ -207,3 +207,33 @@ fn a_fork_bomb_is_outrun() {
     rig.hear_of(&run, What::Ended);
     rig.nobody_else_is_left();
 }
+
+#[test]
+fn a_fork_bomb_at_its_limit_is_ended() {
+    // The limit holds for ordinary users only, and only root can be another.
+    let prlimit = std::path::Path::new("/usr/bin/prlimit");
+    if !rustix::process::geteuid().is_root() || !prlimit.exists() {
+        return;
+    }
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::Builder::new()
+        .prefix("bomb")
+        .tempdir_in("/var/tmp")
+        .unwrap();
+    let open = fs::Permissions::from_mode(0o777);
+    fs::set_permissions(folder.path(), open.clone()).unwrap();
+    let mut rig = Rig::as_user(65531, folder);
+    let bomb = "trap '' TERM; echo ready > ready; bomb() { while :; do bomb & done; }; bomb";
+    let run = rig.run(&["/usr/bin/prlimit", "--nproc=200", "/bin/sh", "-c", bomb]);
+    for part in [".", "work", "control"] {
+        fs::set_permissions(run.dir.join(part), open.clone()).unwrap();
+    }
+    rig.launch(&run);
+    run.written("ready");
+    run.cancel(1, Wish::within(200));
+    fs::set_permissions(run.dir.join("control/cancel.1"), open).unwrap();
+    rig.ring(&run);
+    rig.hear_of(&run, What::Ended);
+    assert!(run.claim().gone.unwrap().left_alive.is_empty());
+    rig.nobody_else_is_left();
+}

@@ -96,7 +96,7 @@ pub struct Run {
 /// What the agent is to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Build the work folder and environment, then say [`Core::prepared`].
+    /// Build the work folder and environment, then say [`Core::prepared`](super::Core::prepared).
     Prepare { token: RunToken, incarnation: u32 },
     /// As `Prepare`, after a pause that grows with `vain`, the number of starts
     /// that came to nothing.

@@ -6,4 +6,3 @@ mod files;
 mod ledger;
 mod rig;
 mod runs;
-mod speed;

@@ -327,26 +327,3 @@ fn git_tells_the_commit_and_what_differs() {
     let second = place.git(&["rev-parse", "HEAD"]);
     assert_eq!(place.freeze(&Wanted::default()).git, Some(second));
 }
-
-#[test]
-#[ignore = "a measurement"]
-fn speed_of_an_unchanged_folder() {
-    let mut place = Place::new(&[]);
-    for number in 0..50 {
-        place.write(&format!("lib/{number}.py"), &"x".repeat(number * 100));
-    }
-    place.git(&["init", "-q"]);
-    place.git(&["add", "."]);
-    place.git(&["commit", "-qm", "first"]);
-    for round in 0..4 {
-        let clock = std::time::Instant::now();
-        let frozen = place.freeze(&Wanted::default());
-        eprintln!("{round}: {:?} for {} files", clock.elapsed(), frozen.files);
-        for entry in &frozen.tree.entries {
-            let path = place.folder.join(&entry.path);
-            let stamp = cache::Stamp::of(&path.metadata().unwrap());
-            let hash = entry.hash.as_slice().try_into().unwrap();
-            place.cache.believe(&path, stamp, hash);
-        }
-    }
-}

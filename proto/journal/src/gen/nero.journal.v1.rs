@@ -104,7 +104,7 @@ pub mod job_not_started {
 pub struct StopAsked {
     #[prost(enumeration = "StopCause", tag = "1")]
     pub cause: i32,
-    /// n of control/cancel.<n>; 0 for the time limit
+    /// n of `control/cancel.<n>`; 0 for the time limit
     #[prost(uint32, tag = "2")]
     pub cancel: u32,
     #[prost(uint32, tag = "3")]
@@ -418,7 +418,7 @@ pub struct LedgerTakenAway {
     #[prost(string, tag = "2")]
     pub author: ::prost::alloc::string::String,
 }
-/// control/cancel.<n> is about to be made for a started run.
+/// `control/cancel.<n>` is about to be made for a started run.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct LedgerCancelAsked {
     #[prost(bytes = "vec", tag = "1")]
@@ -570,7 +570,7 @@ impl RecordKind {
         }
     }
 }
-/// Why a run is to end. Also the content of control/cancel.<n>, see Cancel.
+/// Why a run is to end. Also the content of `control/cancel.<n>`, see Cancel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum StopCause {

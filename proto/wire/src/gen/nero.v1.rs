@@ -182,7 +182,7 @@ pub struct RunRef {
     #[prost(uint32, tag = "3")]
     pub number: u32,
 }
-/// Content of control/cancel.<n>: a wish that a run ends.
+/// Content of `control/cancel.<n>`: a wish that a run ends.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Cancel {
     #[prost(bytes = "vec", tag = "1")]
@@ -693,7 +693,7 @@ pub struct Appended {
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct KidCommand {
-    /// A newer rule set lies in control/rules.<v>.
+    /// A newer rule set lies in `control/rules.<v>`.
     #[prost(uint64, tag = "1")]
     pub rules_version: u64,
 }

@@ -1,6 +1,6 @@
 //! How long selectors take over 100 000 experiments: median of five, in ms.
 //!
-//! `cargo run --release -p nero-selector --example speed`
+//! `cargo run --release -p nero-selector --example selector_speed`
 
 #[path = "../tests/it/crowd.rs"]
 mod crowd;

@@ -1,4 +1,4 @@
-//! How fast the store is: `cargo run --release -p nero-store --example speed`.
+//! How fast the store is: `cargo run --release -p nero-store --example store_speed`.
 
 #[expect(dead_code, reason = "the tests use more of it")]
 #[path = "../tests/it/rig.rs"]

@@ -138,6 +138,12 @@ struct Given {
 }
 
 impl Keep {
+    /// Whether the databases were too large to be checked at once after an
+    /// unclean end.
+    pub(crate) fn check_owed(&self) -> bool {
+        self.store.opened().check_owed
+    }
+
     /// Opens the databases and reads them.
     ///
     /// # Errors

@@ -21,6 +21,7 @@ mod run;
 mod service;
 mod snapshot;
 mod spec;
+mod upkeep;
 
 pub use run::{DaemonError, run};
 

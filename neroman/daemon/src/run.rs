@@ -24,6 +24,7 @@ use crate::log;
 use crate::node::{Inbox, Node, Settings};
 use crate::outside::{Freezer, LocalAgent};
 use crate::service::Man;
+use crate::upkeep;
 
 /// A connection without anything to do is given up after this long.
 const NODE_IDLE: Duration = Duration::from_secs(300);
@@ -134,6 +135,7 @@ struct Running {
     ledger: Ledger,
     thread: LedgerThread,
     driver: JoinHandle<()>,
+    upkeep: JoinHandle<()>,
     /// Set to true when the daemon leaves.
     leave: watch::Sender<bool>,
 }
@@ -145,6 +147,7 @@ async fn serve(home: &Home) -> Result<(), DaemonError> {
         ledger,
         thread,
         mut driver,
+        mut upkeep,
         leave,
     } = start(home)?;
     let socket = home.socket();
@@ -171,6 +174,7 @@ async fn serve(home: &Home) -> Result<(), DaemonError> {
             () = signals.next() => break None,
             () = asked.notified() => break None,
             _ = &mut driver => break Some("node driver"),
+            _ = &mut upkeep => break Some("upkeep"),
             _ = &mut server => break Some("server"),
             changed = ledger_gone.changed() => if changed.is_err() {
                 break Some("ledger");
@@ -181,6 +185,7 @@ async fn serve(home: &Home) -> Result<(), DaemonError> {
     // A second signal leaves at once: what was accepted is in the database.
     let orderly = async {
         leave.send_replace(true);
+        upkeep.abort();
         if failed != Some("server") {
             let _ = tokio::time::timeout(STOP_PATIENCE, &mut server).await;
         }
@@ -216,6 +221,7 @@ fn start(home: &Home) -> Result<Running, DaemonError> {
             source: Box::new(source),
         })?;
     let deployment = keep.deployment();
+    let check_owed = keep.check_owed();
     let inbox = Arc::new(Inbox::default());
     let listener: Listener = {
         let inbox = Arc::clone(&inbox);
@@ -247,11 +253,13 @@ fn start(home: &Home) -> Result<Running, DaemonError> {
         stop: Arc::new(Notify::new()),
         leaving: stop,
     };
+    let upkeep = upkeep::run(home.clone(), clock, ledger.watch(), check_owed);
     Ok(Running {
         man,
         ledger,
         thread,
         driver: tokio::spawn(driver.run()),
+        upkeep: tokio::spawn(upkeep),
         leave,
     })
 }

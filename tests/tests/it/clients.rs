@@ -87,3 +87,47 @@ fn what_is_ours_is_closed_to_others() {
     }
     assert!(sockets >= 2, "the sockets were looked at");
 }
+
+#[test]
+fn another_user_gets_no_answer_even_from_a_socket_left_open_by_hand() {
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::process::CommandExt;
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: becoming another user needs root");
+        return;
+    }
+    let home = Home::new();
+    home.ok(&["status"]);
+    let socket = home.base().join("run/neroman.sock");
+    let ask = format!(
+        "import socket; s = socket.socket(socket.AF_UNIX); s.connect({:?}); s.sendall(b'PRI * HTTP/2.0\\r\\n\\r\\nSM\\r\\n\\r\\n' + bytes(9)); s.settimeout(60); print(len(s.recv(100)))",
+        socket.display().to_string()
+    );
+    let try_as = |user: u32| {
+        let output = std::process::Command::new("python3")
+            .args(["-c", &ask])
+            .uid(user)
+            .current_dir("/")
+            .output()
+            .unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+            + &String::from_utf8_lossy(&output.stderr)
+    };
+    let control = try_as(0);
+    assert_ne!(control.trim(), "0", "its owner gets an answer");
+    assert!(control.trim().parse::<u32>().is_ok(), "{control}");
+    assert!(try_as(65534).contains("Permission denied"));
+    for path in [
+        home.path().to_path_buf(),
+        home.base(),
+        home.base().join("run"),
+        socket.clone(),
+    ] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o777)).unwrap();
+    }
+    let answer = try_as(65534);
+    assert!(
+        answer.trim() == "0" || answer.contains("reset") || answer.contains("Broken pipe"),
+        "{answer}"
+    );
+}

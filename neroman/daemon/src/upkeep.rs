@@ -1,0 +1,60 @@
+//! Looks after what is stored: a check that the start owed, and a copy of the
+//! facts in every hour in which something changed.
+//!
+//! Started by [`crate::run`]; reads the databases on connections of its own
+//! and never writes to them. A failure is logged and ends nothing.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use nero_model::Home;
+use tokio::sync::watch;
+
+use crate::clock::Clock;
+use crate::core::state::State;
+
+/// Between two copies.
+const EVERY: Duration = Duration::from_secs(3600);
+/// After the first change: whoever is typing is not disturbed.
+const QUIET: Duration = Duration::from_secs(60);
+
+/// Works until the daemon stops, which drops it.
+pub(crate) async fn run(
+    home: Home,
+    clock: Clock,
+    mut states: watch::Receiver<Arc<State>>,
+    check_owed: bool,
+) {
+    if check_owed {
+        let home = home.clone();
+        match tokio::task::spawn_blocking(move || nero_store::scrub(&home)).await {
+            Ok(Ok(found)) => {
+                tracing::info!(rows = found.rows, points = found.points, "store checked");
+            }
+            Ok(Err(error)) => tracing::error!(%error, "the store is damaged"),
+            Err(error) => tracing::error!(%error, "the check of the store ended"),
+        }
+    }
+    states.mark_unchanged();
+    while states.changed().await.is_ok() {
+        let age = newest_copy(&nero_store::backup_folder(&home)).unwrap_or(EVERY);
+        tokio::time::sleep(EVERY.saturating_sub(age).max(QUIET)).await;
+        states.mark_unchanged();
+        let (from, now_ms) = (home.clone(), clock.now_ms());
+        match tokio::task::spawn_blocking(move || nero_store::backup(&from, now_ms)).await {
+            Ok(Ok(path)) => tracing::info!(path = %path.display(), "facts copied"),
+            Ok(Err(error)) => tracing::warn!(%error, "facts could not be copied"),
+            Err(error) => tracing::error!(%error, "the copying ended"),
+        }
+    }
+}
+
+/// How old the newest copy is; none when there is none, or it is of tomorrow.
+fn newest_copy(folder: &Path) -> Option<Duration> {
+    std::fs::read_dir(folder)
+        .ok()?
+        .filter_map(|entry| entry.ok()?.metadata().ok()?.modified().ok())
+        .max()
+        .and_then(|newest| SystemTime::now().duration_since(newest).ok())
+}

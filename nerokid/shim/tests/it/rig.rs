@@ -104,6 +104,8 @@ impl Rig {
         // Copied to where that user can reach it.
         let program = self.path("nerokid-shim");
         copy(env!("CARGO_BIN_EXE_nerokid-shim").as_ref(), &program);
+        use std::os::unix::fs::PermissionsExt as _;
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
         Command::new(program)
             .env_clear()
             .args(["launcher", "--socket"])

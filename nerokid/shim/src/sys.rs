@@ -339,7 +339,7 @@ pub enum Woken {
 pub fn wait_for_signal(timeout: Option<Duration>) -> Woken {
     let set = signals(&[libc::SIGCHLD, libc::SIGUSR1]);
     let time = timeout.map(|time| libc::timespec {
-        tv_sec: time.as_secs() as libc::time_t,
+        tv_sec: time.as_secs() as _,
         tv_nsec: libc::c_long::from(time.subsec_nanos() as i32),
     });
     let time = time.as_ref().map_or(ptr::null(), ptr::from_ref);

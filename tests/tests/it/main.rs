@@ -2,6 +2,7 @@
 
 mod clients;
 mod disk;
+mod golden;
 mod input;
 mod jobs;
 mod kill;

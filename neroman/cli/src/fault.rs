@@ -140,18 +140,21 @@ impl Fault {
         }
     }
 
-    /// Lines for standard error.
+    /// Lines for standard error. A report of mistakes comes first and is summed
+    /// up by the error; a place alone, all of it indented, stands below it.
     pub fn text(&self) -> String {
+        let report = Safe::lines(self.report.trim_end()).to_string();
+        let is_place = report.lines().all(|line| line.starts_with("  "));
         let mut text = String::new();
-        if !self.report.is_empty() {
-            text.push_str(&Safe::lines(&self.report).to_string());
-            if !text.ends_with('\n') {
-                text.push('\n');
-            }
+        if !report.is_empty() && !is_place {
+            text.push_str(&format!("{report}\n"));
         }
         text.push_str(&format!("error: {}\n", Safe::lines(&self.what)));
         for cause in &self.causes {
             text.push_str(&format!("caused by: {}\n", Safe::lines(cause)));
+        }
+        if !report.is_empty() && is_place {
+            text.push_str(&format!("{report}\n"));
         }
         if !self.hint.is_empty() {
             text.push_str(&format!("hint: {}\n", Safe::lines(&self.hint)));
@@ -211,10 +214,22 @@ mod tests {
         assert_eq!(fault.exit_code, 2);
         assert_eq!(
             fault.text(),
-            "  crashde\n  ^^^^^^^\nerror: cannot read the selector\n\
-             caused by: `crashde` is no state\nhint: did you mean crashed?\n"
+            "error: cannot read the selector\ncaused by: `crashde` is no state\n  \
+             crashde\n  ^^^^^^^\nhint: did you mean crashed?\n"
         );
         assert_eq!(fault.json()["error"]["exit_code"], 2);
+    }
+
+    #[test]
+    fn mistakes_come_before_what_sums_them_up() {
+        let fault = Fault {
+            report: "a.yaml:1:1: no\n  1 | x".into(),
+            ..Fault::usage("a.yaml has a mistake")
+        };
+        assert_eq!(
+            fault.text(),
+            "a.yaml:1:1: no\n  1 | x\nerror: a.yaml has a mistake\n"
+        );
     }
 
     #[test]

@@ -86,6 +86,12 @@ impl Failure {
         self
     }
 
+    /// The lines that are printed as they are.
+    #[cfg(test)]
+    pub(crate) fn place(&self) -> &str {
+        &self.report
+    }
+
     /// With a reason in words.
     #[must_use]
     pub(crate) fn because(mut self, why: impl Into<String>) -> Self {

@@ -26,8 +26,8 @@ fn a_failure_of_the_daemon_is_shown_with_its_exit_code() {
         assert_eq!(ran.code, i32::try_from(exit_code).ok(), "{ran:?}");
         assert_eq!(
             ran.err,
-            "  crashde\n  ^^^^^^^\nerror: cannot read the selector\n\
-             caused by: `crashde` is no state\nhint: did you mean `crashed`?\n"
+            "error: cannot read the selector\ncaused by: `crashde` is no state\n  \
+             crashde\n  ^^^^^^^\nhint: did you mean `crashed`?\n"
         );
         assert_eq!(ran.out, "");
         assert_eq!(fake.requests().len(), 1, "an answer is not asked for again");

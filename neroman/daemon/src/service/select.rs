@@ -130,8 +130,8 @@ impl Selection {
 }
 
 fn bad(text: &str, error: &SelectorError) -> Failure {
-    let failure = Failure::usage(format!("`{text}` cannot be selected: {}", error.message))
-        .report(error.render(text));
+    let failure =
+        Failure::usage(error.message.clone()).report(nero_expr::point_at(text, error.span));
     match &error.hint {
         Some(hint) => failure.hint(hint.clone()),
         None => failure,

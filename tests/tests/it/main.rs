@@ -6,6 +6,7 @@ mod golden;
 mod input;
 mod jobs;
 mod kill;
+mod review;
 mod rules;
 mod selecting;
 mod story;

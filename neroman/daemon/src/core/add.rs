@@ -246,16 +246,27 @@ impl Merged {
         )
     }
 
-    /// One line for each change, as said before `start`: `147: lr 0.01 → 0.003`.
+    /// One line for each change, as said before `start`: `147: lr 0.01 → 0.003`;
+    /// what changed alike in several is one line.
     pub(crate) fn lines(&self) -> Vec<String> {
-        self.seen
+        let mut order: Vec<String> = Vec::new();
+        let mut alike: HashMap<String, Vec<ExperimentId>> = HashMap::new();
+        for seen in &self.seen {
+            let what = match seen.what {
+                What::Same => continue,
+                What::Added => format!("new in its source: {}", seen.name),
+                What::Gone => "no longer in its source; kept".to_owned(),
+                What::Changed => seen.changes.join(", "),
+            };
+            let those = alike.entry(what.clone()).or_default();
+            if those.is_empty() {
+                order.push(what);
+            }
+            those.push(seen.id);
+        }
+        order
             .iter()
-            .filter_map(|seen| match seen.what {
-                What::Same => None,
-                What::Added => Some(format!("{}: new in its source: {}", seen.id, seen.name)),
-                What::Gone => Some(format!("{}: no longer in its source; kept", seen.id)),
-                What::Changed => Some(format!("{}: {}", seen.id, seen.changes.join(", "))),
-            })
+            .map(|what| format!("{}: {what}", ranges(alike[what].iter().copied())))
             .collect()
     }
 

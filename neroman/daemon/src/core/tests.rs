@@ -284,13 +284,7 @@ fn adding_again_keeps_numbers_and_says_what_changed() {
     );
     let fewer = lab.add("/lab", vec![definition("a", "0.1")]);
     assert_eq!(fewer.range(), "1");
-    assert_eq!(
-        fewer.lines(),
-        [
-            "2: no longer in its source; kept",
-            "3: no longer in its source; kept"
-        ]
-    );
+    assert_eq!(fewer.lines(), ["2-3: no longer in its source; kept"]);
     let back = lab.add(
         "/lab",
         vec![definition("a", "0.1"), definition("b", "0.003")],

@@ -1,5 +1,7 @@
 //! `Metrics`: the points of series.
 
+use std::collections::BTreeSet;
+
 use nero_model::RunId;
 use nero_store::{RunKey, SeriesReader};
 use nero_wire::v1;
@@ -7,6 +9,7 @@ use nero_wire::v1::metrics_reply::Series;
 
 use super::select;
 use super::{Man, blocking};
+use crate::core::state::State;
 use crate::failure::Failure;
 
 /// Points of one answer; more are asked for in parts.
@@ -38,17 +41,42 @@ impl Man {
             })
             .collect();
         let (home, names) = (self.home.clone(), request.names);
+        let unknown = unknown(&state, &folded, &names);
         let series = blocking(move || {
             let reader = SeriesReader::open(&home).map_err(|error| unreadable(&error))?;
             read(&reader, &folded, &names)
         })
         .await??;
         let mut notes = picked.notes;
-        if series.is_empty() {
+        notes.extend(unknown);
+        if series.is_empty() && notes.is_empty() {
             notes.push("no metric was printed".to_owned());
         }
         Ok(v1::MetricsReply { series, notes })
     }
+}
+
+/// A line for each name that none of these runs printed, and what they did.
+fn unknown(state: &State, runs: &[(RunId, RunKey, u64)], names: &[String]) -> Vec<String> {
+    let printed: BTreeSet<&str> = runs
+        .iter()
+        .filter_map(|(id, ..)| state.run(*id))
+        .flat_map(|run| run.journal.metrics.keys())
+        .map(String::as_str)
+        .collect();
+    if printed.is_empty() {
+        return Vec::new();
+    }
+    let there = printed.iter().copied().collect::<Vec<_>>().join(", ");
+    names
+        .iter()
+        .filter(|name| {
+            !printed
+                .iter()
+                .any(|exact| *exact == name.as_str() || nero_expr::same_loosely(name, exact))
+        })
+        .map(|name| format!("no metric `{name}` was printed; there are: {there}"))
+        .collect()
 }
 
 fn unreadable(error: &nero_store::StoreError) -> Failure {

@@ -1,6 +1,6 @@
 //! `RuleList`, `RuleAdd`, `RuleRemove`.
 
-use nero_expr::{Expr, ParseContext};
+use nero_expr::{Expr, Fact, NameKind, NameRef, ParseContext, same_loosely};
 use nero_wire::v1;
 use nero_wire::v1::rule_change_reply::One;
 
@@ -14,6 +14,9 @@ use crate::core::state::State;
 use crate::failure::Failure;
 use crate::ledger::Decided;
 use crate::spec;
+
+/// More metrics of a run than this are only counted.
+const NAMED_MAX: usize = 8;
 
 impl Man {
     /// The rules of what is picked, and what they did.
@@ -64,8 +67,12 @@ impl Man {
         let context = ParseContext::new(now_ms, zone).standing();
         let text = Expr::parse(&request.text, &context)
             .map_err(|error| {
-                Failure::usage(format!("`{}` is no rule: {error}", request.text))
-                    .report(error.render(&request.text))
+                let failure = Failure::usage(format!("this is no rule: {error}"))
+                    .report(nero_expr::point_at(&request.text, error.span));
+                match &error.hint {
+                    Some(hint) => failure.hint(hint.clone()),
+                    None => failure,
+                }
             })?
             .canonical();
         let selection = select::read(request.selection, "", now_ms)?;
@@ -147,40 +154,62 @@ impl Man {
     }
 }
 
-/// The rules of one experiment: those in force in the run, or those that the
-/// next run will take.
+/// The rules of one experiment: those in force in the run, then those that
+/// only the next run will take.
 pub(super) fn states(
     state: &State,
     experiment: &Experiment,
     run: Option<&Run>,
 ) -> Vec<v1::RuleState> {
+    let next = || of_next(state, experiment);
     let Some(run) = run else {
-        let mut fresh: Vec<Rule> = Vec::new();
-        let ids = crate::core::start::rules(state, experiment, &mut fresh);
-        return ids
-            .iter()
-            .filter_map(|id| {
-                let known = state.rules.get(id).map(|rule| &**rule);
-                let new = fresh.iter().find(|rule| rule.id == *id);
-                // The number of a rule that no run has is not given yet.
-                known.map(spec::rule).or_else(|| {
-                    new.map(|rule| v1::Rule {
-                        id: 0,
-                        ..spec::rule(rule)
-                    })
-                })
-            })
-            .map(|rule| v1::RuleState {
-                rule: Some(rule),
-                experiment: experiment.id.0,
-                ..v1::RuleState::default()
-            })
-            .collect();
+        return next();
     };
-    run.rules
+    let mut shown: Vec<v1::RuleState> = run
+        .rules
         .iter()
         .filter_map(|id| state.rules.get(id))
         .map(|rule| of_run(rule, experiment, run))
+        .collect();
+    let is_newest = experiment
+        .newest()
+        .is_some_and(|newest| newest.made.id == run.made.id);
+    if is_newest {
+        let has = |one: &v1::RuleState, wanted: &v1::RuleState| match (&one.rule, &wanted.rule) {
+            (Some(one), Some(wanted)) => one.action == wanted.action && one.text == wanted.text,
+            _ => false,
+        };
+        for mut one in next() {
+            if !shown.iter().any(|known| has(known, &one)) {
+                one.problem = format!("not in {}: the next run takes it", run.made.id);
+                shown.push(one);
+            }
+        }
+    }
+    shown
+}
+
+/// The rules that the next run will take.
+fn of_next(state: &State, experiment: &Experiment) -> Vec<v1::RuleState> {
+    let mut fresh: Vec<Rule> = Vec::new();
+    let ids = crate::core::start::rules(state, experiment, &mut fresh);
+    ids.iter()
+        .filter_map(|id| {
+            let known = state.rules.get(id).map(|rule| &**rule);
+            let new = fresh.iter().find(|rule| rule.id == *id);
+            // The number of a rule that no run has is not given yet.
+            known.map(spec::rule).or_else(|| {
+                new.map(|rule| v1::Rule {
+                    id: 0,
+                    ..spec::rule(rule)
+                })
+            })
+        })
+        .map(|rule| v1::RuleState {
+            rule: Some(rule),
+            experiment: experiment.id.0,
+            ..v1::RuleState::default()
+        })
         .collect()
 }
 
@@ -207,5 +236,42 @@ fn of_run(rule: &Rule, experiment: &Experiment, run: &Run) -> v1::RuleState {
     {
         shown.problem = format!("the run refused these rules: {why}");
     }
+    if shown.problem.is_empty() {
+        shown.problem = never_seen(&rule.text, experiment, run).unwrap_or_default();
+    }
     shown
+}
+
+/// What says that a rule cannot have fired, since the run printed no metric
+/// of a name in it.
+fn never_seen(text: &str, experiment: &Experiment, run: &Run) -> Option<String> {
+    let has_begun = run.started_ms().is_some();
+    let expr = Expr::parse(text, &ParseContext::utc(0).standing()).ok()?;
+    let metrics = &run.journal.metrics;
+    let params = &experiment.definition.params;
+    let is_open = |name: &&NameRef| {
+        let fits = |kind, exact: &str| name.asked.allows(kind) && same_loosely(&name.text, exact);
+        Fact::from_word(&name.text).is_none()
+            && !metrics.keys().any(|exact| fits(NameKind::Metric, exact))
+            && !params
+                .iter()
+                .any(|param| fits(NameKind::Param, &param.name))
+    };
+    let open: Vec<String> = expr
+        .unbound_names()
+        .iter()
+        .filter(is_open)
+        .map(|name| format!("`{}`", name.text))
+        .collect();
+    if open.is_empty() || !has_begun {
+        return None;
+    }
+    let seen: Vec<&str> = metrics.keys().take(NAMED_MAX).map(String::as_str).collect();
+    let more = metrics.len().saturating_sub(seen.len());
+    let seen = match (seen.as_slice(), more) {
+        ([], _) => "the run printed no metric".to_owned(),
+        (seen, 0) => format!("the run printed {}", seen.join(", ")),
+        (seen, more) => format!("the run printed {} and {more} more", seen.join(", ")),
+    };
+    Some(format!("{} not seen: {seen}", open.join(", ")))
 }

@@ -213,7 +213,7 @@ async fn sources_are_read_again_and_a_mistake_changes_nothing() {
     rig.write("collection: lab\ncommand: echo new {x}\nparameters: {x: [1, 2]}\n");
     let reply = rig.start("1").await;
     assert!(
-        reply.notes.iter().any(|note| note.starts_with("1: ")),
+        reply.notes.iter().any(|note| note.starts_with("1-2: ")),
         "{:?}",
         reply.notes
     );
@@ -352,13 +352,15 @@ async fn mistakes_in_a_selection_point_at_the_place() {
     let rig = Rig::new();
     rig.write(TWO);
     rig.add().await;
-    for (text, word) in [("7", "7"), ("state ==", "state"), ("nosuch", "nosuch")] {
+    for text in ["7", "state ==", "nosuch"] {
         let request = v1::ListRequest {
             selection: select(text),
             settle: false,
         };
         let failure = rig.man.list(request).await.unwrap_err();
-        assert!(failure.to_string().contains(word), "{text}: {failure}");
+        let (shown, caret) = failure.place().split_once('\n').expect("two lines");
+        assert_eq!(shown.trim(), text, "{failure}");
+        assert!(caret.contains('^'), "{text}: {caret}");
     }
     let request = v1::StartRequest {
         selection: select("1"),

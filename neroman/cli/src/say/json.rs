@@ -90,6 +90,9 @@ pub fn run(experiment: u64, view: &RunView) -> Value {
 
 /// A node as in `status nodes --json`.
 pub fn node(view: &NodeView) -> Value {
+    // A node that never told what it has measures nothing, not 0.
+    let is_known = view.memory_bytes > 0;
+    let known = |value: Value| if is_known { value } else { Value::Null };
     json!({
         "name": view.name,
         "address": some(&view.address),
@@ -97,14 +100,14 @@ pub fn node(view: &NodeView) -> Value {
         "connected": view.connected,
         "why_not": some(&view.why_not),
         "contact_at": iso_time(view.contact_ms),
-        "load_15": number(view.load_15),
-        "memory_used": number(view.memory_used),
-        "disk_used": number(view.disk_used),
-        "live": view.live,
-        "waiting": view.waiting,
-        "cpus": number(view.cpus),
-        "cpus_free": number(view.cpus_free),
-        "memory_bytes": view.memory_bytes,
+        "load_15": known(number(view.load_15)),
+        "memory_used": known(number(view.memory_used)),
+        "disk_used": known(number(view.disk_used)),
+        "live": known(json!(view.live)),
+        "waiting": known(json!(view.waiting)),
+        "cpus": known(number(view.cpus)),
+        "cpus_free": known(number(view.cpus_free)),
+        "memory_bytes": known(json!(view.memory_bytes)),
         "root": some(&view.root),
         "hold": some(&view.hold),
     })

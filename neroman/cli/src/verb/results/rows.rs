@@ -238,7 +238,14 @@ fn stats(values: Vec<f64>) -> Stats {
     if count == 0 {
         return Stats::default();
     }
-    let mean = values.iter().sum::<f64>() / count as f64;
+    // Summed as distances from the first, so that equal numbers have their own
+    // number as mean and a deviation of exactly 0. An infinity has no distances.
+    let first = values[0];
+    let mean = if values.iter().all(|value| value.is_finite()) {
+        first + values.iter().map(|value| value - first).sum::<f64>() / count as f64
+    } else {
+        values.iter().sum::<f64>() / count as f64
+    };
     let deviation = (count > 1).then(|| {
         let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
         (squares / (count - 1) as f64).sqrt()
@@ -261,6 +268,9 @@ mod tests {
         assert!((found.deviation.expect("four") - 1.290_994).abs() < 1e-6);
         assert_eq!(stats(vec![7.0]).deviation, None);
         assert_eq!(stats(Vec::new()).mean, None);
+        let equal = stats(vec![0.18; 3]);
+        assert_eq!((equal.mean, equal.deviation), (Some(0.18), Some(0.0)));
+        assert_eq!(stats(vec![f64::INFINITY, 1.0]).mean, Some(f64::INFINITY));
     }
 
     #[test]

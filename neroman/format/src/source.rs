@@ -158,7 +158,9 @@ fn locate(path: &Path) -> Result<(PathBuf, SourceKind), Problem> {
         .find(|name| path.join(name).exists());
     let hint = match near {
         Some(name) => format!("rename {name} to {}.yaml", name.trim_end_matches(".yml")),
-        None => "`neroman template NAME CMD…` writes one".to_owned(),
+        None => {
+            "a neronet.yaml of one line will do: `+name: {command: python3 main.py}`".to_owned()
+        }
     };
     Err(Problem::of_file(
         format!("{} has neither neronet.yaml nor config.yaml", shown(path)),

@@ -85,3 +85,17 @@ fn what_changed_alike_in_several_experiments_is_one_line() {
     let ran = home.run(&["start", "1", "--dry-run"]);
     assert!(ran.err.contains("1-2: rules changed"), "{ran:?}");
 }
+
+#[test]
+fn a_folder_that_was_moved_is_added_again_and_keeps_its_numbers() {
+    let home = Home::new();
+    let folder = added(&home, "w", TWO);
+    let moved = format!("{folder}-moved");
+    std::fs::rename(&folder, &moved).expect("the folder");
+    let ran = home.run(&["start", "1"]);
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.err.contains("`neroman add` its new place"), "{ran:?}");
+    home.ok(&["add", &moved]);
+    home.ok(&["start", "1-2"]);
+    assert_eq!(home.run(&["wait", "1-2"]).code, Some(0));
+}

@@ -129,8 +129,13 @@ pub(super) fn read_changed(origins: &[Arc<Origin>]) -> Result<Vec<Read>, Failure
         .collect();
     paths.sort();
     paths.dedup();
+    let is_moved = paths.iter().any(|path| !path.exists());
     read_paths(&paths).map_err(|failure| {
-        failure.hint("correct it, or go on with what was read before: --as-added")
+        failure.hint(if is_moved {
+            "if it was moved, `neroman add` its new place; the numbers stay"
+        } else {
+            "correct it, or go on with what was read before: --as-added"
+        })
     })
 }
 

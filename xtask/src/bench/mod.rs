@@ -29,6 +29,7 @@ pub fn run(steps: &mut Steps, rounds: usize, runs: usize) -> Result<(), String> 
         table.extend(row(&programs, rounds, runs).map_err(|why| format!("{name}: {why}"))?);
     }
     print(&table, programs.folder());
+    programs.clear();
     Ok(())
 }
 

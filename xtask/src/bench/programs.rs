@@ -27,9 +27,14 @@ impl Programs {
     /// A fresh folder below which a home may be made.
     pub fn scratch(&self, name: &str) -> Result<PathBuf, String> {
         let folder = self.scratch.join(name);
-        let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         Ok(folder)
+    }
+
+    /// Removes every home, at the very end.
+    pub fn clear(&self) {
+        // A leftover harms nobody: it lies in the build folder.
+        let _ = fs::remove_dir_all(&self.scratch);
     }
 }
 
@@ -66,10 +71,10 @@ pub fn build(steps: &mut Steps) -> Result<Programs, String> {
         .arg(folder.join("floor"))
         .arg(steps.root().join("xtask/bench/floor.c"));
     execute(cc)?;
-    Ok(Programs {
-        folder,
-        scratch: target.join("bench/homes"),
-    })
+    // Homes of this run lie beside those of earlier ones: a file system that is
+    // still busy with what was deleted would be measured otherwise.
+    let scratch = target.join(format!("bench/homes-{}", std::process::id()));
+    Ok(Programs { folder, scratch })
 }
 
 /// The shim: musl where that target is installed, else static for the host.

@@ -11,6 +11,7 @@ use nero_wire::v1::follow_event::Event;
 use nero_wire::v1::mum_client::MumClient;
 use nero_wire::v1::run_state::Stage;
 use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
 use tokio_stream::StreamExt as _;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
@@ -32,6 +33,9 @@ pub(super) enum FollowEnd {
 const EVENTS_MAX: usize = 2000;
 /// Bytes of parts that are folded in one transaction.
 const BYTES_MAX: usize = 8 * 1024 * 1024;
+/// In a burst, events of this long are folded together; the first one after a
+/// pause is folded at once.
+const GATHER: Duration = Duration::from_millis(2);
 /// Between two messages of ours.
 const OUTBOX: usize = 16;
 
@@ -76,6 +80,7 @@ async fn follow_once(
         .await
         .map_err(|status| Failure::node("the node's journals cannot be followed").status(&status))?
         .into_inner();
+    let mut folded = Instant::now();
     loop {
         let first = tokio::select! {
             event = events.next() => event,
@@ -87,6 +92,9 @@ async fn follow_once(
                 continue;
             }
         };
+        if folded.elapsed() < GATHER {
+            tokio::time::sleep_until(folded + GATHER).await;
+        }
         let mut batch = Gathered::default();
         let mut next = Some(first);
         while let Some(event) = next {
@@ -112,6 +120,7 @@ async fn follow_once(
         if batch.fold(ledger).await? {
             return Ok(());
         }
+        folded = Instant::now();
     }
 }
 

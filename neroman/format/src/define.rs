@@ -62,7 +62,7 @@ pub(crate) fn draft(reader: &mut Reader<'_>, scope: &Scope, name: &str, mark: Ma
         buffering: buffering(reader, scope),
         results_dir: text(reader, scope, Field::ResultsDir),
         custom_msg: text(reader, scope, Field::CustomMsg),
-        sbatch_args: text(reader, scope, Field::SbatchArgs),
+        sbatch_args: sbatch_args(reader, scope),
         not_built,
         notes: Vec::new(),
     };
@@ -72,6 +72,16 @@ pub(crate) fn draft(reader: &mut Reader<'_>, scope: &Scope, name: &str, mark: Ma
         command,
         axes,
     }
+}
+
+/// Kept for clusters, and said to be without effect where there is none.
+fn sbatch_args(reader: &mut Reader<'_>, scope: &Scope) -> Option<String> {
+    let given = scope.get(Field::SbatchArgs)?;
+    reader.note(
+        Some(given.key_mark),
+        "`sbatch_args` is kept; it does nothing on a node without SLURM",
+    );
+    text(reader, scope, Field::SbatchArgs)
 }
 
 fn text(reader: &mut Reader<'_>, scope: &Scope, field: Field) -> Option<String> {

@@ -87,16 +87,17 @@ fn place(number: u64) -> Option<(usize, usize)> {
 /// How many parts a [`Drawers`] has: a change after a clone copies one.
 const DRAWERS: usize = 512;
 
-/// A map in parts that are copied one at a time.
+/// A map in parts that are copied one at a time; a clone that changes nothing
+/// copies one pointer.
 #[derive(Debug)]
 pub(crate) struct Drawers<K, V> {
-    parts: Vec<Arc<HashMap<K, V>>>,
+    parts: Arc<Vec<Arc<HashMap<K, V>>>>,
 }
 
 impl<K, V> Default for Drawers<K, V> {
     fn default() -> Self {
         Self {
-            parts: (0..DRAWERS).map(|_| Arc::default()).collect(),
+            parts: Arc::new((0..DRAWERS).map(|_| Arc::default()).collect()),
         }
     }
 }
@@ -104,7 +105,7 @@ impl<K, V> Default for Drawers<K, V> {
 impl<K, V> Clone for Drawers<K, V> {
     fn clone(&self) -> Self {
         Self {
-            parts: self.parts.clone(),
+            parts: Arc::clone(&self.parts),
         }
     }
 }
@@ -123,13 +124,18 @@ impl<K: Hash + Eq + Clone, V: Clone> Drawers<K, V> {
     where
         V: Default,
     {
-        let part = Arc::make_mut(&mut self.parts[drawer(&key)]);
+        let part = self.part(&key);
         part.entry(key).or_default()
+    }
+
+    /// The part in which the key lies, to be changed.
+    fn part(&mut self, key: &K) -> &mut HashMap<K, V> {
+        Arc::make_mut(&mut Arc::make_mut(&mut self.parts)[drawer(key)])
     }
 
     /// Puts a value under the key.
     pub(crate) fn put(&mut self, key: K, value: V) {
-        Arc::make_mut(&mut self.parts[drawer(&key)]).insert(key, value);
+        self.part(&key).insert(key, value);
     }
 }
 

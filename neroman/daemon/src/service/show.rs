@@ -54,6 +54,9 @@ impl Man {
             notes: definition.notes.clone(),
             ..v1::ShowReply::default()
         };
+        if let Some(text) = &definition.custom_msg {
+            reply.notes.push(text.clone());
+        }
         reply.history = self.history(experiment, &zone).await?;
         if experiment.changed() {
             reply

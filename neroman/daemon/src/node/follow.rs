@@ -92,7 +92,8 @@ async fn follow_once(
                 continue;
             }
         };
-        if folded.elapsed() < GATHER {
+        let heard = matches!(first, Some(Ok(_)));
+        if heard && folded.elapsed() < GATHER {
             tokio::time::sleep_until(folded + GATHER).await;
         }
         let mut batch = Gathered::default();

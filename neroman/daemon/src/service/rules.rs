@@ -26,8 +26,11 @@ impl Man {
     ) -> Result<v1::RuleListReply, Failure> {
         let selection = select::read(request.selection, "all", self.clock.now_ms())?;
         let state = self.ledger.state();
+        let (chosen, picked) = blocking(move || selection.choose(&state)).await??;
+        // What a rule waits for may be on its way still.
+        self.settle(&chosen).await;
+        let state = self.ledger.state();
         blocking(move || {
-            let (chosen, picked) = selection.choose(&state)?;
             let rules = chosen
                 .iter()
                 .filter_map(|chosen| {
@@ -36,12 +39,12 @@ impl Man {
                 })
                 .flatten()
                 .collect();
-            Ok(v1::RuleListReply {
+            v1::RuleListReply {
                 rules,
                 notes: picked.notes,
-            })
+            }
         })
-        .await?
+        .await
     }
 
     /// Adds a rule to what is picked, live runs too.

@@ -96,10 +96,13 @@ fn is_by_rule(cancel: &Cancel, rule: u64) -> bool {
 
 /// Rings whoever supervises the run, so that it looks into the folder: the
 /// shim, or the launcher that took over from it.
-pub fn ring(folder: &Path) {
+///
+/// # Errors
+/// When the run's records cannot be read; it is to be tried again.
+pub fn ring(folder: &Path) -> io::Result<()> {
     // Read anew: who supervises may have changed since the last look, and one
     // who takes over later looks by itself.
-    let Ok(life) = Life::read(folder) else { return };
+    let life = Life::read(folder)?;
     let hears = |process: ProcessId| {
         let fd = life::pidfd(&process);
         fd.is_some_and(|fd| pidfd_send_signal(fd, Signal::USR1).is_ok())
@@ -107,4 +110,5 @@ pub fn ring(folder: &Path) {
     if !life.shim.is_some_and(hears) {
         life.taken_over_by.map(hears);
     }
+    Ok(())
 }

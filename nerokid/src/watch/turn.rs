@@ -219,15 +219,11 @@ impl Watch {
         let (spec, wall_ms) = (&self.place.spec, self.now.wall_ms);
         let own = &self.place.folder;
         self.aborts.retain(|abort| {
-            match control::cancel(&folder, spec, abort, wall_ms) {
-                Ok(_) => {
-                    // Also when it lay there: whoever made it may have died
-                    // before ringing.
-                    control::ring(own);
-                    false
-                }
-                Err(_) => true,
-            }
+            // Rung also when the wish lay there: whoever made it may have died
+            // before ringing. What failed is tried again, both parts of it.
+            control::cancel(&folder, spec, abort, wall_ms)
+                .and_then(|_| control::ring(own))
+                .is_err()
         });
     }
 }

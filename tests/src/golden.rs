@@ -127,5 +127,6 @@ pub fn spec() -> RunSpec {
         buffered: false,
         line_buffered: true,
         collections: vec!["lang_exp".to_owned(), "all".to_owned()],
+        ..RunSpec::default()
     }
 }

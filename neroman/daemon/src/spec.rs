@@ -47,6 +47,7 @@ pub(crate) fn build(
         buffered: definition.buffering == Buffering::Untouched,
         line_buffered: definition.buffering == Buffering::Line,
         collections: definition.collections.clone(),
+        ..v1::RunSpec::default()
     }
 }
 

@@ -436,4 +436,96 @@ impl Man for Service {
         self.take("daemon stop", String::new(), &[])?;
         Ok(Response::new(DaemonStopReply {}))
     }
+
+    type NodeAddStream =
+        Pin<Box<dyn tokio_stream::Stream<Item = Result<nero_wire::v1::NodeEvent, Status>> + Send>>;
+
+    async fn node_add(
+        &self,
+        _: tonic::Request<nero_wire::v1::NodeAddRequest>,
+    ) -> Result<tonic::Response<Self::NodeAddStream>, tonic::Status> {
+        Err(Status::unimplemented("the fake has none"))
+    }
+
+    async fn node_remove(
+        &self,
+        _: tonic::Request<nero_wire::v1::NodeRemoveRequest>,
+    ) -> Result<tonic::Response<nero_wire::v1::NodeRemoveReply>, tonic::Status> {
+        Err(Status::unimplemented("the fake has none"))
+    }
+
+    type NodeDoctorStream =
+        Pin<Box<dyn tokio_stream::Stream<Item = Result<nero_wire::v1::NodeEvent, Status>> + Send>>;
+
+    async fn node_doctor(
+        &self,
+        _: tonic::Request<nero_wire::v1::NodeDoctorRequest>,
+    ) -> Result<tonic::Response<Self::NodeDoctorStream>, tonic::Status> {
+        Err(Status::unimplemented("the fake has none"))
+    }
+
+    async fn node_login(
+        &self,
+        _: tonic::Request<nero_wire::v1::NodeLoginRequest>,
+    ) -> Result<tonic::Response<nero_wire::v1::NodeLoginReply>, tonic::Status> {
+        Err(Status::unimplemented("the fake has none"))
+    }
+
+    type NodeConnectStream =
+        Pin<Box<dyn tokio_stream::Stream<Item = Result<nero_wire::v1::NodeEvent, Status>> + Send>>;
+
+    async fn node_connect(
+        &self,
+        _: tonic::Request<nero_wire::v1::NodeConnectRequest>,
+    ) -> Result<tonic::Response<Self::NodeConnectStream>, tonic::Status> {
+        Err(Status::unimplemented("the fake has none"))
+    }
+
+    async fn node_gone(
+        &self,
+        _: tonic::Request<nero_wire::v1::NodeGoneRequest>,
+    ) -> Result<tonic::Response<nero_wire::v1::NodeGoneReply>, tonic::Status> {
+        Err(Status::unimplemented("the fake has none"))
+    }
+
+    type NodeTakeOverStream =
+        Pin<Box<dyn tokio_stream::Stream<Item = Result<nero_wire::v1::NodeEvent, Status>> + Send>>;
+
+    async fn node_take_over(
+        &self,
+        _: tonic::Request<nero_wire::v1::NodeTakeOverRequest>,
+    ) -> Result<tonic::Response<Self::NodeTakeOverStream>, tonic::Status> {
+        Err(Status::unimplemented("the fake has none"))
+    }
+
+    type FetchStream =
+        Pin<Box<dyn tokio_stream::Stream<Item = Result<nero_wire::v1::FetchEvent, Status>> + Send>>;
+
+    async fn fetch(
+        &self,
+        _: tonic::Request<nero_wire::v1::FetchRequest>,
+    ) -> Result<tonic::Response<Self::FetchStream>, tonic::Status> {
+        Err(Status::unimplemented("the fake has none"))
+    }
+
+    async fn clean(
+        &self,
+        _: tonic::Request<nero_wire::v1::CleanAskRequest>,
+    ) -> Result<tonic::Response<nero_wire::v1::CleanAskReply>, tonic::Status> {
+        Err(Status::unimplemented("the fake has none"))
+    }
+
+    async fn du(
+        &self,
+        _: tonic::Request<nero_wire::v1::DuRequest>,
+    ) -> Result<tonic::Response<nero_wire::v1::DuReply>, tonic::Status> {
+        Err(Status::unimplemented("the fake has none"))
+    }
+
+    async fn locate(
+        &self,
+        _: tonic::Request<nero_wire::v1::LocateRequest>,
+    ) -> Result<tonic::Response<nero_wire::v1::LocateReply>, tonic::Status> {
+        Err(Status::unimplemented("the fake has none"))
+    }
 }

@@ -178,12 +178,14 @@ fn path() {
                 run: 2,
                 path: "/r/latest".into(),
                 note: String::new(),
+                node: String::new(),
             },
             paths_reply::One {
                 experiment: 147,
                 run: 0,
                 path: String::new(),
                 note: "never ran".into(),
+                node: String::new(),
             },
         ],
     };
@@ -234,6 +236,7 @@ fn daemon_status() {
             role: Role::Neroman.into(),
             capabilities: Vec::new(),
             pid: 4711,
+            ..Hello::default()
         }),
         started_ms: 1_700_000_000_000,
         home: "/home/ada".into(),

@@ -274,5 +274,6 @@ pub fn nodes() -> NodesReply {
             root: "/home/ada/.neronet".into(),
             ..NodeView::default()
         }],
+        ..NodesReply::default()
     }
 }

@@ -116,6 +116,7 @@ impl Follower {
             stage: stage.into(),
             why: run.map(|run| run.why.clone()).unwrap_or_default(),
             unsupervised,
+            ..RunState::default()
         }));
     }
 

@@ -152,6 +152,7 @@ impl Walk<'_> {
             modified_ms: found.st_mtime.saturating_mul(1000)
                 + i64::try_from(found.st_mtime_nsec).unwrap_or(0) / 1_000_000,
             inode: found.st_ino,
+            ..FileEntry::default()
         });
     }
 

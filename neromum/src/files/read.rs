@@ -39,6 +39,7 @@ pub fn read(
             offset: at,
             data,
             changed: last && changed(&before, &file.metadata()?),
+            ..FilePart::default()
         };
         at += length as u64;
         if !give(part) || last {

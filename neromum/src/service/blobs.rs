@@ -14,7 +14,10 @@ pub fn missing(store: &Store, hashes: Vec<Vec<u8>>) -> Result<BlobList, Status> 
             lacking.push(hash);
         }
     }
-    Ok(BlobList { hashes: lacking })
+    Ok(BlobList {
+        hashes: lacking,
+        ..BlobList::default()
+    })
 }
 
 /// Takes blobs one after the other; each is checked before it gets its name.

@@ -37,5 +37,6 @@ pub fn describe(inner: &Inner, busy: Busy) -> NodeDescription {
             .unwrap_or_default(),
         cpus_free: busy.cpus_free,
         hold: busy.hold,
+        ..NodeDescription::default()
     }
 }

@@ -196,6 +196,45 @@ impl Mum for Service {
         self.inner.agent.tell(Message::Stop).await?;
         Ok(Response::new(StopReply {}))
     }
+
+    async fn examine(
+        &self,
+        _: tonic::Request<nero_wire::v1::ExamineRequest>,
+    ) -> Result<tonic::Response<nero_wire::v1::ExamineReply>, tonic::Status> {
+        Err(tonic::Status::unimplemented("not built yet"))
+    }
+
+    type ReadFilesStream = Answers<nero_wire::v1::FilePart>;
+
+    async fn read_files(
+        &self,
+        _: tonic::Request<nero_wire::v1::ReadFilesRequest>,
+    ) -> Result<tonic::Response<Self::ReadFilesStream>, tonic::Status> {
+        Err(tonic::Status::unimplemented("not built yet"))
+    }
+
+    async fn disk_usage(
+        &self,
+        _: tonic::Request<nero_wire::v1::DiskUsageRequest>,
+    ) -> Result<tonic::Response<nero_wire::v1::DiskUsageReply>, tonic::Status> {
+        Err(tonic::Status::unimplemented("not built yet"))
+    }
+
+    async fn clean(
+        &self,
+        _: tonic::Request<nero_wire::v1::CleanRequest>,
+    ) -> Result<tonic::Response<nero_wire::v1::CleanReply>, tonic::Status> {
+        Err(tonic::Status::unimplemented("not built yet"))
+    }
+
+    type RunsStream = Answers<nero_wire::v1::RunFolder>;
+
+    async fn runs(
+        &self,
+        _: tonic::Request<nero_wire::v1::RunsRequest>,
+    ) -> Result<tonic::Response<Self::RunsStream>, tonic::Status> {
+        Err(tonic::Status::unimplemented("not built yet"))
+    }
 }
 
 /// The work folder of an incarnation; 0 means the newest that was built.

@@ -98,7 +98,7 @@ async fn sigterm_and_stop_end_neromum_and_no_job() {
     kill(node.mum_pid(), Signal::TERM);
     assert_eq!(node.ended().await, Some(0));
     let mut mum = node.start().await;
-    mum.client.stop(StopRequest {}).await.unwrap();
+    mum.client.stop(StopRequest::default()).await.unwrap();
     assert_eq!(node.ended().await, Some(0));
     std::fs::write(node.run_dir(&spec).join("go"), "").unwrap();
     let mut mum = node.start().await;

@@ -359,6 +359,7 @@ async fn put(mum: &mut Mum, contents: &[&[u8]]) -> Vec<Vec<u8>> {
                 hash: if index == 0 { hash.clone() } else { Vec::new() },
                 data: data.to_vec(),
                 last: index == 1,
+                offset: 0,
             });
         }
     }
@@ -405,6 +406,7 @@ async fn code_travels_by_content_and_every_run_has_its_own_copy() {
             .iter()
             .map(|content| blake3::hash(content).as_bytes().to_vec())
             .collect(),
+        ..BlobList::default()
     };
     let missing = mum.client.missing_blobs(wanted).await.unwrap().into_inner();
     assert_eq!(missing.hashes, put(&mut mum, &[b"original\n"]).await);
@@ -420,6 +422,7 @@ async fn code_travels_by_content_and_every_run_has_its_own_copy() {
         hash: vec![1; 32],
         data: b"not that".to_vec(),
         last: true,
+        offset: 0,
     }];
     let refused = mum.client.put_blobs(tokio_stream::iter(wrong)).await;
     assert_eq!(refused.unwrap_err().code(), tonic::Code::InvalidArgument);

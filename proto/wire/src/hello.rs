@@ -41,6 +41,9 @@ pub fn own(role: Role, build: &str, deployment: Option<DeploymentId>) -> Hello {
         role: role.into(),
         capabilities: Vec::new(),
         pid: std::process::id() as i32,
+        ssh_auth_sock: String::new(),
+        tenure: 0,
+        host: String::new(),
     }
 }
 

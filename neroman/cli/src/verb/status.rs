@@ -174,7 +174,7 @@ fn nothing_set_up() -> String {
 async fn nodes(session: &mut Session, as_json: bool) -> Result<u8, Stop> {
     let client = session.client().await?;
     let reply = client
-        .call(READ_DEADLINE, NodesRequest {}, async |man, request| {
+        .call(READ_DEADLINE, NodesRequest::default(), async |man, request| {
             man.nodes(request).await
         })
         .await?;

@@ -85,7 +85,7 @@ impl Driver {
             return;
         };
         let mut client = MumClient::new(channel);
-        let asked = client.stop(nero_wire::v1::StopRequest {});
+        let asked = client.stop(nero_wire::v1::StopRequest::default());
         // It may be gone already, and leaves by itself if it did not hear.
         let _ = tokio::time::timeout(Duration::from_secs(2), asked).await;
     }

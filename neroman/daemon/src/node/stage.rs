@@ -68,6 +68,7 @@ impl Stager {
         for part in wanted.chunks(HASHES_MAX) {
             let mut request = tonic::Request::new(v1::BlobList {
                 hashes: part.to_vec(),
+                ..v1::BlobList::default()
             });
             request.set_timeout(PATIENCE);
             let reply = self.client.missing_blobs(request).await.map_err(|status| {
@@ -136,6 +137,7 @@ async fn read_one(path: &Path, hash: &[u8], tx: &mpsc::Sender<v1::BlobPart>) -> 
             hash: if first { hash.to_vec() } else { Vec::new() },
             data,
             last: left == 0,
+            offset: 0,
         };
         first = false;
         if tx.send(part).await.is_err() {

@@ -215,7 +215,10 @@ impl v1::man_server::Man for Man {
         _: Request<v1::NodesRequest>,
     ) -> Result<Response<v1::NodesReply>, Status> {
         let nodes = self.ask_nodes().await;
-        Ok(Response::new(v1::NodesReply { nodes }))
+        Ok(Response::new(v1::NodesReply {
+            nodes,
+            ..v1::NodesReply::default()
+        }))
     }
 
     async fn daemon_status(
@@ -231,6 +234,93 @@ impl v1::man_server::Man for Man {
     ) -> Result<Response<v1::DaemonStopReply>, Status> {
         self.stop.notify_one();
         Ok(Response::new(v1::DaemonStopReply {}))
+    }
+
+    type NodeAddStream = Streamed<v1::NodeEvent>;
+
+    async fn node_add(
+        &self,
+        _: tonic::Request<v1::NodeAddRequest>,
+    ) -> Result<tonic::Response<Self::NodeAddStream>, tonic::Status> {
+        Err(tonic::Status::unimplemented("not built yet"))
+    }
+
+    async fn node_remove(
+        &self,
+        _: tonic::Request<v1::NodeRemoveRequest>,
+    ) -> Result<tonic::Response<v1::NodeRemoveReply>, tonic::Status> {
+        Err(tonic::Status::unimplemented("not built yet"))
+    }
+
+    type NodeDoctorStream = Streamed<v1::NodeEvent>;
+
+    async fn node_doctor(
+        &self,
+        _: tonic::Request<v1::NodeDoctorRequest>,
+    ) -> Result<tonic::Response<Self::NodeDoctorStream>, tonic::Status> {
+        Err(tonic::Status::unimplemented("not built yet"))
+    }
+
+    async fn node_login(
+        &self,
+        _: tonic::Request<v1::NodeLoginRequest>,
+    ) -> Result<tonic::Response<v1::NodeLoginReply>, tonic::Status> {
+        Err(tonic::Status::unimplemented("not built yet"))
+    }
+
+    type NodeConnectStream = Streamed<v1::NodeEvent>;
+
+    async fn node_connect(
+        &self,
+        _: tonic::Request<v1::NodeConnectRequest>,
+    ) -> Result<tonic::Response<Self::NodeConnectStream>, tonic::Status> {
+        Err(tonic::Status::unimplemented("not built yet"))
+    }
+
+    async fn node_gone(
+        &self,
+        _: tonic::Request<v1::NodeGoneRequest>,
+    ) -> Result<tonic::Response<v1::NodeGoneReply>, tonic::Status> {
+        Err(tonic::Status::unimplemented("not built yet"))
+    }
+
+    type NodeTakeOverStream = Streamed<v1::NodeEvent>;
+
+    async fn node_take_over(
+        &self,
+        _: tonic::Request<v1::NodeTakeOverRequest>,
+    ) -> Result<tonic::Response<Self::NodeTakeOverStream>, tonic::Status> {
+        Err(tonic::Status::unimplemented("not built yet"))
+    }
+
+    type FetchStream = Streamed<v1::FetchEvent>;
+
+    async fn fetch(
+        &self,
+        _: tonic::Request<v1::FetchRequest>,
+    ) -> Result<tonic::Response<Self::FetchStream>, tonic::Status> {
+        Err(tonic::Status::unimplemented("not built yet"))
+    }
+
+    async fn clean(
+        &self,
+        _: tonic::Request<v1::CleanAskRequest>,
+    ) -> Result<tonic::Response<v1::CleanAskReply>, tonic::Status> {
+        Err(tonic::Status::unimplemented("not built yet"))
+    }
+
+    async fn du(
+        &self,
+        _: tonic::Request<v1::DuRequest>,
+    ) -> Result<tonic::Response<v1::DuReply>, tonic::Status> {
+        Err(tonic::Status::unimplemented("not built yet"))
+    }
+
+    async fn locate(
+        &self,
+        _: tonic::Request<v1::LocateRequest>,
+    ) -> Result<tonic::Response<v1::LocateReply>, tonic::Status> {
+        Err(tonic::Status::unimplemented("not built yet"))
     }
 }
 

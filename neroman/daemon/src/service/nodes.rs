@@ -53,6 +53,7 @@ impl Man {
                 about.root
             },
             hold: about.hold,
+            ..v1::NodeView::default()
         }]
     }
 }

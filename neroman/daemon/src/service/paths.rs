@@ -45,6 +45,7 @@ fn one(state: &State, chosen: &Chosen, nodes: &NodePaths, work: bool) -> Option<
             run: 0,
             path: String::new(),
             note: "it has never run".to_owned(),
+            node: String::new(),
         });
     };
     let (path, note) = if work {
@@ -57,6 +58,7 @@ fn one(state: &State, chosen: &Chosen, nodes: &NodePaths, work: bool) -> Option<
         run: run.made.id.number,
         path,
         note,
+        node: String::new(),
     })
 }
 

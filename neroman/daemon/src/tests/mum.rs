@@ -508,4 +508,43 @@ impl Mum for Service {
     async fn stop(&self, _: Request<v1::StopRequest>) -> Result<Response<v1::StopReply>, Status> {
         Ok(Response::new(v1::StopReply {}))
     }
+
+    async fn examine(
+        &self,
+        _: tonic::Request<v1::ExamineRequest>,
+    ) -> Result<tonic::Response<v1::ExamineReply>, tonic::Status> {
+        Err(Status::unimplemented("the fake has none"))
+    }
+
+    type ReadFilesStream = Streamed<v1::FilePart>;
+
+    async fn read_files(
+        &self,
+        _: tonic::Request<v1::ReadFilesRequest>,
+    ) -> Result<tonic::Response<Self::ReadFilesStream>, tonic::Status> {
+        Err(Status::unimplemented("the fake has none"))
+    }
+
+    async fn disk_usage(
+        &self,
+        _: tonic::Request<v1::DiskUsageRequest>,
+    ) -> Result<tonic::Response<v1::DiskUsageReply>, tonic::Status> {
+        Err(Status::unimplemented("the fake has none"))
+    }
+
+    async fn clean(
+        &self,
+        _: tonic::Request<v1::CleanRequest>,
+    ) -> Result<tonic::Response<v1::CleanReply>, tonic::Status> {
+        Err(Status::unimplemented("the fake has none"))
+    }
+
+    type RunsStream = Streamed<v1::RunFolder>;
+
+    async fn runs(
+        &self,
+        _: tonic::Request<v1::RunsRequest>,
+    ) -> Result<tonic::Response<Self::RunsStream>, tonic::Status> {
+        Err(Status::unimplemented("the fake has none"))
+    }
 }

@@ -18,6 +18,33 @@ pub struct Hello {
     pub capabilities: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     #[prost(int32, tag = "7")]
     pub pid: i32,
+    /// a client's: the socket of its ssh agent
+    #[prost(string, tag = "8")]
+    pub ssh_auth_sock: ::prost::alloc::string::String,
+    /// neroman's to neromum: how often the deployment was taken over (node
+    /// take-over), and the host that it speaks from. Lower ones are refused.
+    #[prost(uint64, tag = "9")]
+    pub tenure: u64,
+    #[prost(string, tag = "10")]
+    pub host: ::prost::alloc::string::String,
+}
+/// How far a transfer has come.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Progress {
+    /// "sending the agents", "fetching results"
+    #[prost(string, tag = "1")]
+    pub what: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub node: ::prost::alloc::string::String,
+    #[prost(uint64, tag = "3")]
+    pub done_bytes: u64,
+    /// 0: not known
+    #[prost(uint64, tag = "4")]
+    pub total_bytes: u64,
+    #[prost(uint64, tag = "5")]
+    pub done_files: u64,
+    #[prost(uint64, tag = "6")]
+    pub total_files: u64,
 }
 #[derive(Clone, Copy, PartialEq, ::prost::Message)]
 pub struct Resources {
@@ -172,6 +199,30 @@ pub struct RunSpec {
     pub line_buffered: bool,
     #[prost(string, repeated, tag = "20")]
     pub collections: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Checkpoint files that are copied from this earlier run's work folder on
+    /// the same node before the job starts; NERO_RESUME is set then.
+    #[prost(message, optional, tag = "21")]
+    pub resume: ::core::option::Option<RunRef>,
+    /// globs relative to the work folder
+    #[prost(string, repeated, tag = "22")]
+    pub checkpoint: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// What stays on the node: the marked places of argv and environment are
+    /// filled with these; a path that is missing refuses the run.
+    #[prost(message, repeated, tag = "23")]
+    pub data: ::prost::alloc::vec::Vec<DataPath>,
+    /// Files of a further tree laid over the first one: checkpoints that came
+    /// from another node.
+    #[prost(bytes = "vec", tag = "24")]
+    pub overlay: ::prost::alloc::vec::Vec<u8>,
+}
+/// A place on a node, named by the experiment.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DataPath {
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// ~ and $NAME are expanded on the node
+    #[prost(string, tag = "2")]
+    pub path: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct RunRef {
@@ -273,11 +324,123 @@ pub struct NodeDescription {
     /// why nothing new starts, e.g. the reserve of free disk
     #[prost(string, tag = "14")]
     pub hold: ::prost::alloc::string::String,
+    #[prost(message, repeated, tag = "15")]
+    pub gpus: ::prost::alloc::vec::Vec<Gpu>,
+    /// "linux"
+    #[prost(string, tag = "16")]
+    pub os: ::prost::alloc::string::String,
+    /// "x86_64"
+    #[prost(string, tag = "17")]
+    pub arch: ::prost::alloc::string::String,
+    /// "6.1.0-18-amd64"
+    #[prost(string, tag = "18")]
+    pub kernel: ::prost::alloc::string::String,
+    /// "glibc 2.36", "musl"
+    #[prost(string, tag = "19")]
+    pub libc: ::prost::alloc::string::String,
+    #[prost(double, tag = "20")]
+    pub load_1: f64,
+    /// not given to runs and not used by others
+    #[prost(uint64, tag = "21")]
+    pub memory_free_bytes: u64,
+    /// another host of a shared home leads; this one reads
+    #[prost(bool, tag = "22")]
+    pub via_disk: bool,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Gpu {
+    #[prost(uint32, tag = "1")]
+    pub index: u32,
+    #[prost(string, tag = "2")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(uint64, tag = "3")]
+    pub memory_bytes: u64,
+    #[prost(uint64, tag = "4")]
+    pub memory_used_bytes: u64,
+    /// share
+    #[prost(double, tag = "5")]
+    pub utilisation: f64,
+    #[prost(string, tag = "6")]
+    pub uuid: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ExamineRequest {
+    /// interpreters that experiments name
+    #[prost(string, repeated, tag = "1")]
+    pub programs: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Finding {
+    #[prost(enumeration = "finding::Level", tag = "1")]
+    pub level: i32,
+    /// "survives logout", "file system", "clock", "space"
+    #[prost(string, tag = "2")]
+    pub what: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub text: ::prost::alloc::string::String,
+    #[prost(string, tag = "4")]
+    pub hint: ::prost::alloc::string::String,
+}
+/// Nested message and enum types in `Finding`.
+pub mod finding {
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        Hash,
+        PartialOrd,
+        Ord,
+        ::prost::Enumeration
+    )]
+    #[repr(i32)]
+    pub enum Level {
+        Unspecified = 0,
+        Good = 1,
+        /// works, with this limit
+        Warning = 2,
+        /// runs would fail or be lost
+        Bad = 3,
+    }
+    impl Level {
+        /// String value of the enum field names used in the ProtoBuf definition.
+        ///
+        /// The values are not transformed in any way and thus are considered stable
+        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+        pub fn as_str_name(&self) -> &'static str {
+            match self {
+                Self::Unspecified => "LEVEL_UNSPECIFIED",
+                Self::Good => "LEVEL_GOOD",
+                Self::Warning => "LEVEL_WARNING",
+                Self::Bad => "LEVEL_BAD",
+            }
+        }
+        /// Creates an enum from field names used in the ProtoBuf definition.
+        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+            match value {
+                "LEVEL_UNSPECIFIED" => Some(Self::Unspecified),
+                "LEVEL_GOOD" => Some(Self::Good),
+                "LEVEL_WARNING" => Some(Self::Warning),
+                "LEVEL_BAD" => Some(Self::Bad),
+                _ => None,
+            }
+        }
+    }
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ExamineReply {
+    #[prost(message, repeated, tag = "1")]
+    pub findings: ::prost::alloc::vec::Vec<Finding>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct BlobList {
     #[prost(bytes = "vec", repeated, tag = "1")]
     pub hashes: ::prost::alloc::vec::Vec<::prost::alloc::vec::Vec<u8>>,
+    /// In an answer, for each hash: bytes of it that lie there from a broken
+    /// transfer; sending goes on from there.
+    #[prost(uint64, repeated, tag = "2")]
+    pub partial: ::prost::alloc::vec::Vec<u64>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct BlobPart {
@@ -288,6 +451,9 @@ pub struct BlobPart {
     pub data: ::prost::alloc::vec::Vec<u8>,
     #[prost(bool, tag = "3")]
     pub last: bool,
+    /// on the first part: where `data` goes on
+    #[prost(uint64, tag = "4")]
+    pub offset: u64,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct PutBlobsReply {
@@ -493,6 +659,12 @@ pub struct RunState {
     /// the job goes on without a parent of ours
     #[prost(bool, tag = "4")]
     pub unsupervised: bool,
+    /// where its job runs, when that is another host
+    #[prost(string, tag = "5")]
+    pub host: ::prost::alloc::string::String,
+    /// its records come from the disk alone
+    #[prost(bool, tag = "6")]
+    pub via_disk: bool,
 }
 /// Nested message and enum types in `RunState`.
 pub mod run_state {
@@ -613,6 +785,9 @@ pub struct FileEntry {
     pub modified_ms: i64,
     #[prost(uint64, tag = "4")]
     pub inode: u64,
+    /// indices of the globs that it fits
+    #[prost(uint32, repeated, tag = "5")]
+    pub globs: ::prost::alloc::vec::Vec<u32>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ListFilesReply {
@@ -648,9 +823,145 @@ pub struct FilePart {
     /// size or time changed while it was read
     #[prost(bool, tag = "3")]
     pub changed: bool,
+    /// of ReadFiles: on the first part of a file
+    #[prost(string, tag = "4")]
+    pub path: ::prost::alloc::string::String,
+    #[prost(bool, tag = "5")]
+    pub last: bool,
+    /// why it cannot be read; the next file follows
+    #[prost(string, tag = "6")]
+    pub problem: ::prost::alloc::string::String,
+    /// on the last part: BLAKE3 of all that was read of it here
+    #[prost(bytes = "vec", tag = "7")]
+    pub hash: ::prost::alloc::vec::Vec<u8>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ReadFilesRequest {
+    #[prost(message, optional, tag = "1")]
+    pub run: ::core::option::Option<RunRef>,
+    #[prost(uint32, tag = "2")]
+    pub incarnation: u32,
+    #[prost(message, repeated, tag = "3")]
+    pub files: ::prost::alloc::vec::Vec<read_files_request::Want>,
+}
+/// Nested message and enum types in `ReadFilesRequest`.
+pub mod read_files_request {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct Want {
+        #[prost(string, tag = "1")]
+        pub path: ::prost::alloc::string::String,
+        #[prost(uint64, tag = "2")]
+        pub offset: u64,
+        #[prost(uint64, tag = "3")]
+        pub max_bytes: u64,
+    }
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct StopRequest {}
+pub struct DiskUsageRequest {
+    #[prost(bool, tag = "1")]
+    pub runs: bool,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct DiskUsageReply {
+    #[prost(uint64, tag = "1")]
+    pub free_bytes: u64,
+    #[prost(uint64, tag = "2")]
+    pub total_bytes: u64,
+    /// frozen code and inputs
+    #[prost(uint64, tag = "3")]
+    pub store_bytes: u64,
+    #[prost(uint64, tag = "4")]
+    pub store_files: u64,
+    /// no run, staging or lease names them
+    #[prost(uint64, tag = "5")]
+    pub store_unused_bytes: u64,
+    #[prost(uint64, tag = "6")]
+    pub runs_bytes: u64,
+    #[prost(uint64, tag = "7")]
+    pub trash_bytes: u64,
+    /// builds, shared by deployments
+    #[prost(uint64, tag = "8")]
+    pub agents_bytes: u64,
+    /// builds that nothing runs from
+    #[prost(uint64, tag = "9")]
+    pub agents_unused_bytes: u64,
+    #[prost(message, repeated, tag = "10")]
+    pub runs: ::prost::alloc::vec::Vec<disk_usage_reply::Run>,
+}
+/// Nested message and enum types in `DiskUsageReply`.
+pub mod disk_usage_reply {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct Run {
+        #[prost(message, optional, tag = "1")]
+        pub run: ::core::option::Option<super::RunRef>,
+        #[prost(uint64, tag = "2")]
+        pub bytes: u64,
+        #[prost(bool, tag = "3")]
+        pub live: bool,
+        #[prost(string, tag = "4")]
+        pub folder: ::prost::alloc::string::String,
+    }
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct CleanRequest {
+    #[prost(bytes = "vec", tag = "1")]
+    pub request: ::prost::alloc::vec::Vec<u8>,
+    #[prost(message, repeated, tag = "2")]
+    pub runs: ::prost::alloc::vec::Vec<RunRef>,
+    /// sweep the store, builds and trash as well
+    #[prost(bool, tag = "3")]
+    pub store: bool,
+    #[prost(bool, tag = "4")]
+    pub dry_run: bool,
+    /// files go that nothing has named for so long; 0: 7 days
+    #[prost(uint64, tag = "5")]
+    pub unnamed_ms: u64,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct CleanReply {
+    /// tokens
+    #[prost(bytes = "vec", repeated, tag = "1")]
+    pub cleaned: ::prost::alloc::vec::Vec<::prost::alloc::vec::Vec<u8>>,
+    #[prost(message, repeated, tag = "2")]
+    pub refused: ::prost::alloc::vec::Vec<clean_reply::Refusal>,
+    #[prost(uint64, tag = "3")]
+    pub freed_bytes: u64,
+    #[prost(uint64, tag = "4")]
+    pub freed_files: u64,
+    #[prost(string, repeated, tag = "5")]
+    pub notes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// Nested message and enum types in `CleanReply`.
+pub mod clean_reply {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct Refusal {
+        #[prost(bytes = "vec", tag = "1")]
+        pub token: ::prost::alloc::vec::Vec<u8>,
+        #[prost(string, tag = "2")]
+        pub why: ::prost::alloc::string::String,
+    }
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RunsRequest {}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct RunFolder {
+    #[prost(message, optional, tag = "1")]
+    pub spec: ::core::option::Option<RunSpec>,
+    /// that lie there, all at offset 0
+    #[prost(message, repeated, tag = "2")]
+    pub segments: ::prost::alloc::vec::Vec<SegmentPosition>,
+    /// why the spec cannot be read
+    #[prost(string, tag = "3")]
+    pub problem: ::prost::alloc::string::String,
+    #[prost(string, tag = "4")]
+    pub folder: ::prost::alloc::string::String,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct StopRequest {
+    /// Another build is about to serve; runs go on as they are.
+    #[prost(bool, tag = "1")]
+    pub upgrade: bool,
+}
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct StopReply {}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -815,6 +1126,25 @@ pub mod mum_client {
             let path = http::uri::PathAndQuery::from_static("/nero.v1.Mum/Describe");
             let mut req = request.into_request();
             req.extensions_mut().insert(GrpcMethod::new("nero.v1.Mum", "Describe"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Looks closely at what the node lets us do: for `node doctor`.
+        pub async fn examine(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ExamineRequest>,
+        ) -> std::result::Result<tonic::Response<super::ExamineReply>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/nero.v1.Mum/Examine");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("nero.v1.Mum", "Examine"));
             self.inner.unary(req, path, codec).await
         }
         /// The hashes among those asked that the store lacks.
@@ -991,6 +1321,88 @@ pub mod mum_client {
             req.extensions_mut().insert(GrpcMethod::new("nero.v1.Mum", "ReadFile"));
             self.inner.server_streaming(req, path, codec).await
         }
+        /// Many files in one stream, in the order asked.
+        pub async fn read_files(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ReadFilesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::FilePart>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/nero.v1.Mum/ReadFiles");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("nero.v1.Mum", "ReadFiles"));
+            self.inner.server_streaming(req, path, codec).await
+        }
+        /// What lies in the deployment's folder.
+        pub async fn disk_usage(
+            &mut self,
+            request: impl tonic::IntoRequest<super::DiskUsageRequest>,
+        ) -> std::result::Result<tonic::Response<super::DiskUsageReply>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/nero.v1.Mum/DiskUsage");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("nero.v1.Mum", "DiskUsage"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Takes run folders away and sweeps what nothing names. Refuses live runs.
+        pub async fn clean(
+            &mut self,
+            request: impl tonic::IntoRequest<super::CleanRequest>,
+        ) -> std::result::Result<tonic::Response<super::CleanReply>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/nero.v1.Mum/Clean");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("nero.v1.Mum", "Clean"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// The specs of all runs that lie here, encoded; for `node take-over`.
+        pub async fn runs(
+            &mut self,
+            request: impl tonic::IntoRequest<super::RunsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::RunFolder>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/nero.v1.Mum/Runs");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("nero.v1.Mum", "Runs"));
+            self.inner.server_streaming(req, path, codec).await
+        }
         pub async fn stop(
             &mut self,
             request: impl tonic::IntoRequest<super::StopRequest>,
@@ -1033,6 +1445,11 @@ pub mod mum_server {
             &self,
             request: tonic::Request<super::DescribeRequest>,
         ) -> std::result::Result<tonic::Response<super::NodeDescription>, tonic::Status>;
+        /// Looks closely at what the node lets us do: for `node doctor`.
+        async fn examine(
+            &self,
+            request: tonic::Request<super::ExamineRequest>,
+        ) -> std::result::Result<tonic::Response<super::ExamineReply>, tonic::Status>;
         /// The hashes among those asked that the store lacks.
         async fn missing_blobs(
             &self,
@@ -1090,6 +1507,38 @@ pub mod mum_server {
             &self,
             request: tonic::Request<super::ReadFileRequest>,
         ) -> std::result::Result<tonic::Response<Self::ReadFileStream>, tonic::Status>;
+        /// Server streaming response type for the ReadFiles method.
+        type ReadFilesStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::FilePart, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Many files in one stream, in the order asked.
+        async fn read_files(
+            &self,
+            request: tonic::Request<super::ReadFilesRequest>,
+        ) -> std::result::Result<tonic::Response<Self::ReadFilesStream>, tonic::Status>;
+        /// What lies in the deployment's folder.
+        async fn disk_usage(
+            &self,
+            request: tonic::Request<super::DiskUsageRequest>,
+        ) -> std::result::Result<tonic::Response<super::DiskUsageReply>, tonic::Status>;
+        /// Takes run folders away and sweeps what nothing names. Refuses live runs.
+        async fn clean(
+            &self,
+            request: tonic::Request<super::CleanRequest>,
+        ) -> std::result::Result<tonic::Response<super::CleanReply>, tonic::Status>;
+        /// Server streaming response type for the Runs method.
+        type RunsStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::RunFolder, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// The specs of all runs that lie here, encoded; for `node take-over`.
+        async fn runs(
+            &self,
+            request: tonic::Request<super::RunsRequest>,
+        ) -> std::result::Result<tonic::Response<Self::RunsStream>, tonic::Status>;
         async fn stop(
             &self,
             request: tonic::Request<super::StopRequest>,
@@ -1242,6 +1691,49 @@ pub mod mum_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = DescribeSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/nero.v1.Mum/Examine" => {
+                    #[allow(non_camel_case_types)]
+                    struct ExamineSvc<T: Mum>(pub Arc<T>);
+                    impl<T: Mum> tonic::server::UnaryService<super::ExamineRequest>
+                    for ExamineSvc<T> {
+                        type Response = super::ExamineReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ExamineRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Mum>::examine(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ExamineSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
@@ -1638,6 +2130,184 @@ pub mod mum_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ReadFileSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/nero.v1.Mum/ReadFiles" => {
+                    #[allow(non_camel_case_types)]
+                    struct ReadFilesSvc<T: Mum>(pub Arc<T>);
+                    impl<
+                        T: Mum,
+                    > tonic::server::ServerStreamingService<super::ReadFilesRequest>
+                    for ReadFilesSvc<T> {
+                        type Response = super::FilePart;
+                        type ResponseStream = T::ReadFilesStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ReadFilesRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Mum>::read_files(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ReadFilesSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/nero.v1.Mum/DiskUsage" => {
+                    #[allow(non_camel_case_types)]
+                    struct DiskUsageSvc<T: Mum>(pub Arc<T>);
+                    impl<T: Mum> tonic::server::UnaryService<super::DiskUsageRequest>
+                    for DiskUsageSvc<T> {
+                        type Response = super::DiskUsageReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::DiskUsageRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Mum>::disk_usage(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = DiskUsageSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/nero.v1.Mum/Clean" => {
+                    #[allow(non_camel_case_types)]
+                    struct CleanSvc<T: Mum>(pub Arc<T>);
+                    impl<T: Mum> tonic::server::UnaryService<super::CleanRequest>
+                    for CleanSvc<T> {
+                        type Response = super::CleanReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::CleanRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Mum>::clean(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = CleanSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/nero.v1.Mum/Runs" => {
+                    #[allow(non_camel_case_types)]
+                    struct RunsSvc<T: Mum>(pub Arc<T>);
+                    impl<
+                        T: Mum,
+                    > tonic::server::ServerStreamingService<super::RunsRequest>
+                    for RunsSvc<T> {
+                        type Response = super::RunFolder;
+                        type ResponseStream = T::RunsStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::RunsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Mum>::runs(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = RunsSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
@@ -2355,6 +3025,9 @@ pub struct StartRequest {
     pub at_most: u32,
     #[prost(bool, tag = "11")]
     pub big: bool,
+    /// carry checkpoint files over
+    #[prost(bool, tag = "12")]
+    pub resume: bool,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct StartReply {
@@ -2525,6 +3198,7 @@ pub mod metrics_reply {
 pub struct PathsRequest {
     #[prost(message, optional, tag = "1")]
     pub selection: ::core::option::Option<Selection>,
+    /// the work folder on its node
     #[prost(bool, tag = "2")]
     pub work: bool,
 }
@@ -2545,6 +3219,9 @@ pub mod paths_reply {
         pub path: ::prost::alloc::string::String,
         #[prost(string, tag = "4")]
         pub note: ::prost::alloc::string::String,
+        /// of a work folder on another machine
+        #[prost(string, tag = "5")]
+        pub node: ::prost::alloc::string::String,
     }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -2619,7 +3296,11 @@ pub mod rule_change_reply {
     }
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct NodesRequest {}
+pub struct NodesRequest {
+    /// do not ask the nodes
+    #[prost(bool, tag = "1")]
+    pub as_known: bool,
+}
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct NodeView {
     #[prost(string, tag = "1")]
@@ -2656,11 +3337,351 @@ pub struct NodeView {
     pub root: ::prost::alloc::string::String,
     #[prost(string, tag = "16")]
     pub hold: ::prost::alloc::string::String,
+    /// 0: reachable, or never tried
+    #[prost(int64, tag = "17")]
+    pub unreachable_since_ms: i64,
+    /// not tried again before somebody acts
+    #[prost(bool, tag = "18")]
+    pub needs_person: bool,
+    #[prost(string, tag = "19")]
+    pub hint: ::prost::alloc::string::String,
+    /// 0: none is planned
+    #[prost(int64, tag = "20")]
+    pub next_try_ms: i64,
+    /// the figures are of `contact_ms`
+    #[prost(bool, tag = "21")]
+    pub known_old: bool,
+    #[prost(string, repeated, tag = "22")]
+    pub groups: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(message, repeated, tag = "23")]
+    pub gpus: ::prost::alloc::vec::Vec<Gpu>,
+    #[prost(string, tag = "24")]
+    pub arch: ::prost::alloc::string::String,
+    #[prost(string, tag = "25")]
+    pub host: ::prost::alloc::string::String,
+    /// what is on its way now
+    #[prost(string, tag = "26")]
+    pub transfer: ::prost::alloc::string::String,
+    #[prost(uint64, tag = "27")]
+    pub disk_free_bytes: u64,
+    #[prost(uint64, tag = "28")]
+    pub memory_free_bytes: u64,
+    /// its clock less ours
+    #[prost(double, tag = "29")]
+    pub clock_offset_s: f64,
+    #[prost(string, tag = "30")]
+    pub build: ::prost::alloc::string::String,
+    #[prost(bool, tag = "31")]
+    pub default_node: bool,
+    #[prost(double, tag = "32")]
+    pub round_trip_ms: f64,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct NodesReply {
     #[prost(message, repeated, tag = "1")]
     pub nodes: ::prost::alloc::vec::Vec<NodeView>,
+    #[prost(map = "string, message", tag = "2")]
+    pub groups: ::std::collections::HashMap<::prost::alloc::string::String, NodeNames>,
+    #[prost(string, tag = "3")]
+    pub default_node: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct NodeNames {
+    #[prost(string, repeated, tag = "1")]
+    pub names: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct NodeAddRequest {
+    #[prost(bytes = "vec", tag = "1")]
+    pub request: ::prost::alloc::vec::Vec<u8>,
+    #[prost(string, tag = "2")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub address: ::prost::alloc::string::String,
+    /// empty: `~/.neronet` there
+    #[prost(string, tag = "4")]
+    pub root: ::prost::alloc::string::String,
+    #[prost(bool, tag = "5")]
+    pub dry_run: bool,
+    /// keep it although it does not answer now
+    #[prost(bool, tag = "6")]
+    pub without_test: bool,
+    /// 0: all it has
+    #[prost(double, tag = "7")]
+    pub cpus: f64,
+    #[prost(uint64, tag = "8")]
+    pub memory_bytes: u64,
+    /// "", "yes", "no"
+    #[prost(string, tag = "9")]
+    pub shared: ::prost::alloc::string::String,
+}
+/// What a verb about a node says while it works.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct NodeEvent {
+    #[prost(oneof = "node_event::Event", tags = "1, 2, 3, 4, 5")]
+    pub event: ::core::option::Option<node_event::Event>,
+}
+/// Nested message and enum types in `NodeEvent`.
+pub mod node_event {
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Event {
+        #[prost(message, tag = "1")]
+        Progress(super::Progress),
+        #[prost(message, tag = "2")]
+        Finding(super::Finding),
+        /// a step that is done
+        #[prost(string, tag = "3")]
+        Line(::prost::alloc::string::String),
+        /// last: as it is now
+        #[prost(message, tag = "4")]
+        Node(super::NodeView),
+        /// last: it did not work
+        #[prost(message, tag = "5")]
+        Failed(super::Failure),
+    }
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct NodeRemoveRequest {
+    #[prost(bytes = "vec", tag = "1")]
+    pub request: ::prost::alloc::vec::Vec<u8>,
+    #[prost(string, tag = "2")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(bool, tag = "3")]
+    pub dry_run: bool,
+    #[prost(bool, tag = "4")]
+    pub yes: bool,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct NodeRemoveReply {
+    /// runs of it that have not ended: it is refused then
+    #[prost(uint64, tag = "1")]
+    pub live: u64,
+    #[prost(uint64, tag = "2")]
+    pub runs: u64,
+    #[prost(string, repeated, tag = "3")]
+    pub notes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct NodeDoctorRequest {
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct NodeLoginRequest {
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct NodeLoginReply {
+    #[prost(bytes = "vec", repeated, tag = "1")]
+    pub argv: ::prost::alloc::vec::Vec<::prost::alloc::vec::Vec<u8>>,
+    /// it is open already
+    #[prost(bool, tag = "2")]
+    pub open: bool,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct NodeConnectRequest {
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct NodeGoneRequest {
+    #[prost(bytes = "vec", tag = "1")]
+    pub request: ::prost::alloc::vec::Vec<u8>,
+    #[prost(string, tag = "2")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(bool, tag = "3")]
+    pub dry_run: bool,
+    #[prost(string, tag = "4")]
+    pub author: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct NodeGoneReply {
+    #[prost(message, repeated, tag = "1")]
+    pub runs: ::prost::alloc::vec::Vec<node_gone_reply::One>,
+    #[prost(string, repeated, tag = "2")]
+    pub notes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// Nested message and enum types in `NodeGoneReply`.
+pub mod node_gone_reply {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct One {
+        #[prost(uint64, tag = "1")]
+        pub experiment: u64,
+        #[prost(uint32, tag = "2")]
+        pub run: u32,
+        #[prost(string, tag = "3")]
+        pub outcome: ::prost::alloc::string::String,
+    }
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct NodeTakeOverRequest {
+    #[prost(bytes = "vec", tag = "1")]
+    pub request: ::prost::alloc::vec::Vec<u8>,
+    #[prost(string, tag = "2")]
+    pub name: ::prost::alloc::string::String,
+    /// its 8 characters; empty: the only one there
+    #[prost(string, tag = "3")]
+    pub deployment: ::prost::alloc::string::String,
+    #[prost(bool, tag = "4")]
+    pub dry_run: bool,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FetchRequest {
+    #[prost(message, optional, tag = "1")]
+    pub selection: ::core::option::Option<Selection>,
+    /// globs; empty: `outputs:`, whatever their size, and the whole logs
+    #[prost(string, repeated, tag = "2")]
+    pub include: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(bool, tag = "3")]
+    pub dry_run: bool,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FetchEvent {
+    #[prost(oneof = "fetch_event::Event", tags = "1, 2, 3")]
+    pub event: ::core::option::Option<fetch_event::Event>,
+}
+/// Nested message and enum types in `FetchEvent`.
+pub mod fetch_event {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct One {
+        #[prost(uint64, tag = "1")]
+        pub experiment: u64,
+        #[prost(uint32, tag = "2")]
+        pub run: u32,
+        #[prost(string, tag = "3")]
+        pub folder: ::prost::alloc::string::String,
+        #[prost(uint64, tag = "4")]
+        pub files: u64,
+        /// that travelled
+        #[prost(uint64, tag = "5")]
+        pub bytes: u64,
+        /// files that were here already
+        #[prost(uint64, tag = "6")]
+        pub unchanged: u64,
+        #[prost(string, repeated, tag = "7")]
+        pub notes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+        #[prost(string, tag = "8")]
+        pub failed: ::prost::alloc::string::String,
+    }
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Event {
+        #[prost(message, tag = "1")]
+        Progress(super::Progress),
+        #[prost(message, tag = "2")]
+        Done(One),
+        #[prost(string, tag = "3")]
+        Note(::prost::alloc::string::String),
+    }
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CleanAskRequest {
+    #[prost(bytes = "vec", tag = "1")]
+    pub request: ::prost::alloc::vec::Vec<u8>,
+    /// empty text: ended runs whose outputs are home, all
+    #[prost(message, optional, tag = "2")]
+    pub selection: ::core::option::Option<Selection>,
+    /// empty: all
+    #[prost(string, tag = "3")]
+    pub node: ::prost::alloc::string::String,
+    #[prost(bool, tag = "4")]
+    pub unfetched: bool,
+    #[prost(bool, tag = "5")]
+    pub dry_run: bool,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct CleanAskReply {
+    #[prost(message, repeated, tag = "1")]
+    pub runs: ::prost::alloc::vec::Vec<clean_ask_reply::One>,
+    #[prost(message, repeated, tag = "2")]
+    pub nodes: ::prost::alloc::vec::Vec<clean_ask_reply::OnNode>,
+}
+/// Nested message and enum types in `CleanAskReply`.
+pub mod clean_ask_reply {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct One {
+        #[prost(uint64, tag = "1")]
+        pub experiment: u64,
+        #[prost(uint32, tag = "2")]
+        pub run: u32,
+        #[prost(string, tag = "3")]
+        pub node: ::prost::alloc::string::String,
+        #[prost(uint64, tag = "4")]
+        pub bytes: u64,
+        /// why it stays
+        #[prost(string, tag = "5")]
+        pub skipped: ::prost::alloc::string::String,
+    }
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct OnNode {
+        #[prost(string, tag = "1")]
+        pub node: ::prost::alloc::string::String,
+        #[prost(uint64, tag = "2")]
+        pub freed_bytes: u64,
+        /// of it, code that nobody uses and old builds
+        #[prost(uint64, tag = "3")]
+        pub store_bytes: u64,
+        #[prost(string, tag = "4")]
+        pub failed: ::prost::alloc::string::String,
+        #[prost(string, repeated, tag = "5")]
+        pub notes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    }
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DuRequest {
+    #[prost(string, tag = "1")]
+    pub node: ::prost::alloc::string::String,
+    #[prost(bool, tag = "2")]
+    pub runs: bool,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct DuReply {
+    #[prost(message, repeated, tag = "1")]
+    pub nodes: ::prost::alloc::vec::Vec<du_reply::OnNode>,
+    #[prost(uint64, tag = "2")]
+    pub home_store_bytes: u64,
+    #[prost(uint64, tag = "3")]
+    pub home_results_bytes: u64,
+    #[prost(uint64, tag = "4")]
+    pub home_database_bytes: u64,
+}
+/// Nested message and enum types in `DuReply`.
+pub mod du_reply {
+    #[derive(Clone, PartialEq, ::prost::Message)]
+    pub struct OnNode {
+        #[prost(string, tag = "1")]
+        pub node: ::prost::alloc::string::String,
+        #[prost(message, optional, tag = "2")]
+        pub usage: ::core::option::Option<super::DiskUsageReply>,
+        #[prost(string, tag = "3")]
+        pub failed: ::prost::alloc::string::String,
+        #[prost(int64, tag = "4")]
+        pub as_of_ms: i64,
+    }
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LocateRequest {
+    /// ID, RUN or node
+    #[prost(string, tag = "1")]
+    pub what: ::prost::alloc::string::String,
+    #[prost(bool, tag = "2")]
+    pub terminal: bool,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct LocateReply {
+    #[prost(string, tag = "1")]
+    pub node: ::prost::alloc::string::String,
+    /// the ssh command up to the remote words; empty: this machine
+    #[prost(bytes = "vec", repeated, tag = "2")]
+    pub argv: ::prost::alloc::vec::Vec<::prost::alloc::vec::Vec<u8>>,
+    /// where the command runs
+    #[prost(string, tag = "3")]
+    pub folder: ::prost::alloc::string::String,
+    /// the run's NERO\_ names
+    #[prost(message, repeated, tag = "4")]
+    pub env: ::prost::alloc::vec::Vec<EnvVar>,
+    #[prost(string, tag = "5")]
+    pub note: ::prost::alloc::string::String,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct DaemonStatusRequest {}
@@ -3058,6 +4079,229 @@ pub mod man_client {
             req.extensions_mut().insert(GrpcMethod::new("nero.v1.Man", "Nodes"));
             self.inner.unary(req, path, codec).await
         }
+        /// Connects first and says what was found; kept in the configuration then.
+        pub async fn node_add(
+            &mut self,
+            request: impl tonic::IntoRequest<super::NodeAddRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::NodeEvent>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/nero.v1.Man/NodeAdd");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("nero.v1.Man", "NodeAdd"));
+            self.inner.server_streaming(req, path, codec).await
+        }
+        pub async fn node_remove(
+            &mut self,
+            request: impl tonic::IntoRequest<super::NodeRemoveRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::NodeRemoveReply>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/nero.v1.Man/NodeRemove");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("nero.v1.Man", "NodeRemove"));
+            self.inner.unary(req, path, codec).await
+        }
+        pub async fn node_doctor(
+            &mut self,
+            request: impl tonic::IntoRequest<super::NodeDoctorRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::NodeEvent>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/nero.v1.Man/NodeDoctor");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("nero.v1.Man", "NodeDoctor"));
+            self.inner.server_streaming(req, path, codec).await
+        }
+        /// The words of the command that opens the way in a terminal.
+        pub async fn node_login(
+            &mut self,
+            request: impl tonic::IntoRequest<super::NodeLoginRequest>,
+        ) -> std::result::Result<tonic::Response<super::NodeLoginReply>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/nero.v1.Man/NodeLogin");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("nero.v1.Man", "NodeLogin"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// A person did something: try at once what was not tried any more.
+        pub async fn node_connect(
+            &mut self,
+            request: impl tonic::IntoRequest<super::NodeConnectRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::NodeEvent>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/nero.v1.Man/NodeConnect");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("nero.v1.Man", "NodeConnect"));
+            self.inner.server_streaming(req, path, codec).await
+        }
+        /// A node will never answer again: what it had is over.
+        pub async fn node_gone(
+            &mut self,
+            request: impl tonic::IntoRequest<super::NodeGoneRequest>,
+        ) -> std::result::Result<tonic::Response<super::NodeGoneReply>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/nero.v1.Man/NodeGone");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("nero.v1.Man", "NodeGone"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Moves the deployment of a lost machine to this one.
+        pub async fn node_take_over(
+            &mut self,
+            request: impl tonic::IntoRequest<super::NodeTakeOverRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::NodeEvent>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/nero.v1.Man/NodeTakeOver");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("nero.v1.Man", "NodeTakeOver"));
+            self.inner.server_streaming(req, path, codec).await
+        }
+        /// Files of runs, now.
+        pub async fn fetch(
+            &mut self,
+            request: impl tonic::IntoRequest<super::FetchRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::FetchEvent>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/nero.v1.Man/Fetch");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("nero.v1.Man", "Fetch"));
+            self.inner.server_streaming(req, path, codec).await
+        }
+        pub async fn clean(
+            &mut self,
+            request: impl tonic::IntoRequest<super::CleanAskRequest>,
+        ) -> std::result::Result<tonic::Response<super::CleanAskReply>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/nero.v1.Man/Clean");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("nero.v1.Man", "Clean"));
+            self.inner.unary(req, path, codec).await
+        }
+        pub async fn du(
+            &mut self,
+            request: impl tonic::IntoRequest<super::DuRequest>,
+        ) -> std::result::Result<tonic::Response<super::DuReply>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/nero.v1.Man/Du");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("nero.v1.Man", "Du"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Where a run or node is, and how a command gets there.
+        pub async fn locate(
+            &mut self,
+            request: impl tonic::IntoRequest<super::LocateRequest>,
+        ) -> std::result::Result<tonic::Response<super::LocateReply>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/nero.v1.Man/Locate");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("nero.v1.Man", "Locate"));
+            self.inner.unary(req, path, codec).await
+        }
         pub async fn daemon_status(
             &mut self,
             request: impl tonic::IntoRequest<super::DaemonStatusRequest>,
@@ -3195,6 +4439,93 @@ pub mod man_server {
             &self,
             request: tonic::Request<super::NodesRequest>,
         ) -> std::result::Result<tonic::Response<super::NodesReply>, tonic::Status>;
+        /// Server streaming response type for the NodeAdd method.
+        type NodeAddStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::NodeEvent, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Connects first and says what was found; kept in the configuration then.
+        async fn node_add(
+            &self,
+            request: tonic::Request<super::NodeAddRequest>,
+        ) -> std::result::Result<tonic::Response<Self::NodeAddStream>, tonic::Status>;
+        async fn node_remove(
+            &self,
+            request: tonic::Request<super::NodeRemoveRequest>,
+        ) -> std::result::Result<tonic::Response<super::NodeRemoveReply>, tonic::Status>;
+        /// Server streaming response type for the NodeDoctor method.
+        type NodeDoctorStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::NodeEvent, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        async fn node_doctor(
+            &self,
+            request: tonic::Request<super::NodeDoctorRequest>,
+        ) -> std::result::Result<tonic::Response<Self::NodeDoctorStream>, tonic::Status>;
+        /// The words of the command that opens the way in a terminal.
+        async fn node_login(
+            &self,
+            request: tonic::Request<super::NodeLoginRequest>,
+        ) -> std::result::Result<tonic::Response<super::NodeLoginReply>, tonic::Status>;
+        /// Server streaming response type for the NodeConnect method.
+        type NodeConnectStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::NodeEvent, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// A person did something: try at once what was not tried any more.
+        async fn node_connect(
+            &self,
+            request: tonic::Request<super::NodeConnectRequest>,
+        ) -> std::result::Result<
+            tonic::Response<Self::NodeConnectStream>,
+            tonic::Status,
+        >;
+        /// A node will never answer again: what it had is over.
+        async fn node_gone(
+            &self,
+            request: tonic::Request<super::NodeGoneRequest>,
+        ) -> std::result::Result<tonic::Response<super::NodeGoneReply>, tonic::Status>;
+        /// Server streaming response type for the NodeTakeOver method.
+        type NodeTakeOverStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::NodeEvent, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Moves the deployment of a lost machine to this one.
+        async fn node_take_over(
+            &self,
+            request: tonic::Request<super::NodeTakeOverRequest>,
+        ) -> std::result::Result<
+            tonic::Response<Self::NodeTakeOverStream>,
+            tonic::Status,
+        >;
+        /// Server streaming response type for the Fetch method.
+        type FetchStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::FetchEvent, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Files of runs, now.
+        async fn fetch(
+            &self,
+            request: tonic::Request<super::FetchRequest>,
+        ) -> std::result::Result<tonic::Response<Self::FetchStream>, tonic::Status>;
+        async fn clean(
+            &self,
+            request: tonic::Request<super::CleanAskRequest>,
+        ) -> std::result::Result<tonic::Response<super::CleanAskReply>, tonic::Status>;
+        async fn du(
+            &self,
+            request: tonic::Request<super::DuRequest>,
+        ) -> std::result::Result<tonic::Response<super::DuReply>, tonic::Status>;
+        /// Where a run or node is, and how a command gets there.
+        async fn locate(
+            &self,
+            request: tonic::Request<super::LocateRequest>,
+        ) -> std::result::Result<tonic::Response<super::LocateReply>, tonic::Status>;
         async fn daemon_status(
             &self,
             request: tonic::Request<super::DaemonStatusRequest>,
@@ -3922,6 +5253,494 @@ pub mod man_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = NodesSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/nero.v1.Man/NodeAdd" => {
+                    #[allow(non_camel_case_types)]
+                    struct NodeAddSvc<T: Man>(pub Arc<T>);
+                    impl<
+                        T: Man,
+                    > tonic::server::ServerStreamingService<super::NodeAddRequest>
+                    for NodeAddSvc<T> {
+                        type Response = super::NodeEvent;
+                        type ResponseStream = T::NodeAddStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::NodeAddRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Man>::node_add(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = NodeAddSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/nero.v1.Man/NodeRemove" => {
+                    #[allow(non_camel_case_types)]
+                    struct NodeRemoveSvc<T: Man>(pub Arc<T>);
+                    impl<T: Man> tonic::server::UnaryService<super::NodeRemoveRequest>
+                    for NodeRemoveSvc<T> {
+                        type Response = super::NodeRemoveReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::NodeRemoveRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Man>::node_remove(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = NodeRemoveSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/nero.v1.Man/NodeDoctor" => {
+                    #[allow(non_camel_case_types)]
+                    struct NodeDoctorSvc<T: Man>(pub Arc<T>);
+                    impl<
+                        T: Man,
+                    > tonic::server::ServerStreamingService<super::NodeDoctorRequest>
+                    for NodeDoctorSvc<T> {
+                        type Response = super::NodeEvent;
+                        type ResponseStream = T::NodeDoctorStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::NodeDoctorRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Man>::node_doctor(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = NodeDoctorSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/nero.v1.Man/NodeLogin" => {
+                    #[allow(non_camel_case_types)]
+                    struct NodeLoginSvc<T: Man>(pub Arc<T>);
+                    impl<T: Man> tonic::server::UnaryService<super::NodeLoginRequest>
+                    for NodeLoginSvc<T> {
+                        type Response = super::NodeLoginReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::NodeLoginRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Man>::node_login(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = NodeLoginSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/nero.v1.Man/NodeConnect" => {
+                    #[allow(non_camel_case_types)]
+                    struct NodeConnectSvc<T: Man>(pub Arc<T>);
+                    impl<
+                        T: Man,
+                    > tonic::server::ServerStreamingService<super::NodeConnectRequest>
+                    for NodeConnectSvc<T> {
+                        type Response = super::NodeEvent;
+                        type ResponseStream = T::NodeConnectStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::NodeConnectRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Man>::node_connect(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = NodeConnectSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/nero.v1.Man/NodeGone" => {
+                    #[allow(non_camel_case_types)]
+                    struct NodeGoneSvc<T: Man>(pub Arc<T>);
+                    impl<T: Man> tonic::server::UnaryService<super::NodeGoneRequest>
+                    for NodeGoneSvc<T> {
+                        type Response = super::NodeGoneReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::NodeGoneRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Man>::node_gone(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = NodeGoneSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/nero.v1.Man/NodeTakeOver" => {
+                    #[allow(non_camel_case_types)]
+                    struct NodeTakeOverSvc<T: Man>(pub Arc<T>);
+                    impl<
+                        T: Man,
+                    > tonic::server::ServerStreamingService<super::NodeTakeOverRequest>
+                    for NodeTakeOverSvc<T> {
+                        type Response = super::NodeEvent;
+                        type ResponseStream = T::NodeTakeOverStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::NodeTakeOverRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Man>::node_take_over(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = NodeTakeOverSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/nero.v1.Man/Fetch" => {
+                    #[allow(non_camel_case_types)]
+                    struct FetchSvc<T: Man>(pub Arc<T>);
+                    impl<
+                        T: Man,
+                    > tonic::server::ServerStreamingService<super::FetchRequest>
+                    for FetchSvc<T> {
+                        type Response = super::FetchEvent;
+                        type ResponseStream = T::FetchStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::FetchRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Man>::fetch(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = FetchSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/nero.v1.Man/Clean" => {
+                    #[allow(non_camel_case_types)]
+                    struct CleanSvc<T: Man>(pub Arc<T>);
+                    impl<T: Man> tonic::server::UnaryService<super::CleanAskRequest>
+                    for CleanSvc<T> {
+                        type Response = super::CleanAskReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::CleanAskRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Man>::clean(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = CleanSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/nero.v1.Man/Du" => {
+                    #[allow(non_camel_case_types)]
+                    struct DuSvc<T: Man>(pub Arc<T>);
+                    impl<T: Man> tonic::server::UnaryService<super::DuRequest>
+                    for DuSvc<T> {
+                        type Response = super::DuReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::DuRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Man>::du(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = DuSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/nero.v1.Man/Locate" => {
+                    #[allow(non_camel_case_types)]
+                    struct LocateSvc<T: Man>(pub Arc<T>);
+                    impl<T: Man> tonic::server::UnaryService<super::LocateRequest>
+                    for LocateSvc<T> {
+                        type Response = super::LocateReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::LocateRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Man>::locate(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = LocateSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -5,7 +5,6 @@
 //! home, `service/` is the gRPC edge that the command line speaks to, and
 //! [`run()`] is the order of start and stop.
 
-mod agents;
 mod clock;
 mod config;
 mod core;

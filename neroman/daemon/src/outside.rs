@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use nero_agents::AgentOptions;
 use nero_model::{DeploymentId, Home};
 use tonic::transport::Channel;
 
-use crate::agents::{self, AgentOptions};
 use crate::config::{Config, LOCAL};
 use crate::failure::Failure;
 use crate::node::Connect;
@@ -32,7 +32,7 @@ impl Connect for LocalAgent {
                 memory_bytes: config.local.memory_bytes,
                 min_free_bytes: config.local.min_free_bytes,
             };
-            agents::start_local(&self.home.local_root, self.deployment, LOCAL, &options)
+            nero_agents::start_local(&self.home.local_root, self.deployment, LOCAL, &options)
                 .await
                 .map(|(channel, _)| channel)
                 .map_err(|error| {

@@ -1,7 +1,7 @@
-//! The agents of the `local` node: finding the programs, installing them below
-//! the node's root, starting neromum and greeting it.
+//! A node's agents: finding the programs, installing them below the node's root,
+//! starting neromum and greeting it.
 //!
-//! Called by the node's link whenever it needs a connection. Builds lie side by
+//! Called by the daemon's link whenever it needs a connection. Builds lie side by
 //! side in `<root>/bin/`, named by their content; none is ever overwritten while
 //! it is sound, and nothing that runs is touched.
 
@@ -21,11 +21,11 @@ use tonic::transport::Channel;
 use install::{PROGRAMS, install};
 
 /// Names the folder of the programs, instead of the one of this program.
-pub(crate) const AGENTS: &str = "NERONET_AGENTS";
+pub const AGENTS: &str = "NERONET_AGENTS";
 
 /// How much of the machine runs may use; `None`: what it has.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct AgentOptions {
+pub struct AgentOptions {
     pub cpus: Option<f64>,
     pub memory_bytes: Option<u64>,
     /// Nothing new starts below this much free disk.
@@ -34,7 +34,7 @@ pub(crate) struct AgentOptions {
 
 /// Why a node's agent cannot be spoken to.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum AgentError {
+pub enum AgentError {
     /// Programs that were not built or not installed.
     #[error("{} not found in {folder}", .names.join(", "))]
     Missing {
@@ -68,7 +68,7 @@ pub(crate) enum AgentError {
 
 impl AgentError {
     /// What to do next.
-    pub(crate) fn hint(&self) -> Option<String> {
+    pub fn hint(&self) -> Option<String> {
         match self {
             Self::Missing { .. } => Some(format!(
                 "build them with `cargo build -p neromum -p nerokid -p nerokid-shim`, or set {AGENTS} to the folder they lie in"
@@ -98,7 +98,7 @@ fn lines(log: &[String]) -> String {
 ///
 /// # Errors
 /// See [`AgentError`].
-pub(crate) async fn start_local(
+pub async fn start_local(
     root: &Path,
     deployment: DeploymentId,
     node: &str,

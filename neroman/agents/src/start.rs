@@ -33,7 +33,7 @@ const LINES: usize = 8;
 const LOG_BYTES: u64 = 8 * 1024;
 
 /// See [`super::start_local`]; the programs lie in `from`.
-pub(super) async fn connect(
+pub(crate) async fn connect(
     root: &Path,
     deployment: DeploymentId,
     node: &str,

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::AgentError;
 
 /// The programs of a node.
-pub(super) const PROGRAMS: [&str; 3] = ["neromum", "nerokid", "nerokid-shim"];
+pub(crate) const PROGRAMS: [&str; 3] = ["neromum", "nerokid", "nerokid-shim"];
 /// Characters of a build's name.
 const BUILD_CHARS: usize = 16;
 /// What is remembered, in `bin/`.
@@ -66,7 +66,7 @@ fn find(folder: &Path) -> Result<Vec<PathBuf>, AgentError> {
 ///
 /// # Errors
 /// When they are not there, or cannot be read or written.
-pub(super) fn install(from: &Path, bin: &Path) -> Result<PathBuf, AgentError> {
+pub(crate) fn install(from: &Path, bin: &Path) -> Result<PathBuf, AgentError> {
     let sources = find(from)?;
     let seen = stamps(&sources)?;
     if let Some(known) = remembered(bin)
@@ -199,7 +199,7 @@ fn remember(bin: &Path, known: &Known) -> io::Result<()> {
     fs::rename(&private, bin.join(KNOWN))
 }
 
-pub(super) fn refused(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> AgentError {
+pub(crate) fn refused(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> AgentError {
     let path = path.to_path_buf();
     move |source| AgentError::Io { what, path, source }
 }

@@ -479,6 +479,7 @@ impl Mum for Service {
                     size: content.len() as u64,
                     modified_ms: 1_700_000_000_000,
                     inode: 1,
+                    ..v1::FileEntry::default()
                 })
                 .collect()
         });
@@ -501,6 +502,8 @@ impl Mum for Service {
             offset: 0,
             data: content.ok_or_else(|| Status::not_found("no such file"))?,
             changed: false,
+            last: true,
+            ..v1::FilePart::default()
         };
         Ok(Response::new(Box::pin(tokio_stream::once(Ok(part)))))
     }

@@ -1,0 +1,179 @@
+//! What `config.yaml` says.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::Path;
+
+use indexmap::IndexMap;
+
+use crate::mistake::ConfigError;
+use crate::read;
+
+/// The node that is this machine; it is always there.
+pub const LOCAL: &str = "local";
+
+/// No honest configuration is larger; a bigger file is some other thing by mistake.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// Where a word stands in the file, counted from one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place {
+    /// Line.
+    pub line: u32,
+    /// Column, in characters.
+    pub column: u32,
+}
+
+/// A word and where it stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Word {
+    /// The word.
+    pub text: String,
+    /// Its place.
+    pub place: Place,
+}
+
+/// Everything that the file says, checked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    /// Every node in the order of the file; [`LOCAL`] comes first when the file does
+    /// not name it.
+    pub nodes: IndexMap<String, Node>,
+    /// Groups in the order of the file.
+    pub groups: IndexMap<String, Group>,
+    /// What is meant when no node is named: a node, a group or `any`.
+    pub default_node: Option<Word>,
+}
+
+/// A place where runs go.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Node {
+    /// As `ssh` takes it; `None` for [`LOCAL`] alone.
+    pub address: Option<String>,
+    /// Folder of ours there, with `~` and `$NAME` as on the node; `None`: `~/.neronet`.
+    pub root: Option<String>,
+    /// How many processors runs may use; `None`: what the node has.
+    pub cpus: Option<f64>,
+    /// How much memory runs may use, in bytes; `None`: what the node has.
+    pub memory_bytes: Option<u64>,
+    /// Nothing new starts below this much free disk, in bytes.
+    pub min_free_bytes: Option<u64>,
+    /// Whether other hosts use the same root; `None`: told by its file system.
+    pub shared: Option<bool>,
+    /// Whether the agent may listen inside of the cluster.
+    pub listen: Listen,
+    /// The owner's remarks, as written.
+    pub notes: Option<String>,
+    /// Where the node's name stands; `None` when the file does not name it.
+    pub place: Option<Place>,
+    /// Where each of its fields stands, by the field's name.
+    pub fields: BTreeMap<&'static str, Place>,
+}
+
+/// Whether a node's agent takes connections from other hosts of its cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Listen {
+    /// Where it is of use.
+    #[default]
+    Auto,
+    /// Everything goes through the disk.
+    Never,
+}
+
+impl Listen {
+    /// The word in the file.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Never => "never",
+        }
+    }
+}
+
+/// Nodes under one name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Group {
+    /// Names of nodes, in the order of the file.
+    pub nodes: Vec<String>,
+    /// Where the group's name stands.
+    pub place: Place,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            nodes: IndexMap::from([(LOCAL.to_owned(), Node::default())]),
+            groups: IndexMap::new(),
+            default_node: None,
+        }
+    }
+}
+
+impl Config {
+    /// Reads the file; one that is missing says nothing.
+    ///
+    /// # Errors
+    /// When it cannot be read, and with every mistake in it.
+    pub fn read(path: &Path) -> Result<Self, ConfigError> {
+        match text_of(path)? {
+            Some(text) => Self::parse(path, &text),
+            None => Ok(Self::default()),
+        }
+    }
+
+    /// Reads a text that is, or shall be, in the file `path`.
+    ///
+    /// # Errors
+    /// With every mistake in it.
+    pub fn parse(path: &Path, text: &str) -> Result<Self, ConfigError> {
+        read::config(text).map_err(|mistakes| ConfigError::Mistakes {
+            path: path.to_path_buf(),
+            mistakes,
+        })
+    }
+
+    /// A node of this name.
+    pub fn node(&self, name: &str) -> Option<&Node> {
+        self.nodes.get(name)
+    }
+
+    /// What the file says of this machine.
+    ///
+    /// # Panics
+    /// Never for a configuration made here: the node is always there.
+    pub fn local(&self) -> &Node {
+        &self.nodes[LOCAL]
+    }
+
+    /// The groups that a node is in.
+    pub fn groups_of<'a>(&'a self, node: &'a str) -> impl Iterator<Item = &'a str> {
+        self.groups
+            .iter()
+            .filter(move |(_, group)| group.nodes.iter().any(|member| member == node))
+            .map(|(name, _)| name.as_str())
+    }
+}
+
+/// The text of the file, `None` when there is none.
+pub(crate) fn text_of(path: &Path) -> Result<Option<String>, ConfigError> {
+    let unreadable = |source| ConfigError::Read {
+        path: path.to_path_buf(),
+        source,
+    };
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(unreadable(error)),
+    };
+    let mut text = String::new();
+    file.take(FILE_BYTES_MAX + 1)
+        .read_to_string(&mut text)
+        .map_err(unreadable)?;
+    if text.len() as u64 > FILE_BYTES_MAX {
+        return Err(ConfigError::TooLarge {
+            path: path.to_path_buf(),
+        });
+    }
+    Ok(Some(text))
+}

@@ -1,0 +1,104 @@
+//! What is wrong with the file, and how it is said.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+use nero_model::safe::Safe;
+
+use crate::config::Place;
+
+/// One mistake.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mistake {
+    /// Where.
+    pub place: Place,
+    /// What is wrong.
+    pub message: String,
+    /// What to do; may be empty.
+    pub hint: String,
+}
+
+/// Why the configuration cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file is there and cannot be read.
+    #[error("cannot read {path}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The system's word.
+        #[source]
+        source: io::Error,
+    },
+    /// The file is far larger than any configuration.
+    #[error("{path} is larger than 1 MiB")]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file says what cannot be meant, or what is not built.
+    #[error("{}", Listed { path, mistakes })]
+    Mistakes {
+        /// The file.
+        path: PathBuf,
+        /// All of them, in the order of the file; never empty.
+        mistakes: Vec<Mistake>,
+    },
+}
+
+impl ConfigError {
+    /// What to do, when there is one answer.
+    pub fn hint(&self) -> Option<&str> {
+        match self {
+            Self::Mistakes { mistakes, .. } if mistakes.len() == 1 => {
+                Some(mistakes[0].hint.as_str()).filter(|hint| !hint.is_empty())
+            }
+            Self::Mistakes { .. } => None,
+            Self::Read { .. } => Some("give yourself the right to read it, or move it away"),
+            Self::TooLarge { .. } => Some("move it away: it is no configuration"),
+        }
+    }
+}
+
+/// All mistakes, a line each.
+struct Listed<'a> {
+    path: &'a PathBuf,
+    mistakes: &'a [Mistake],
+}
+
+impl fmt::Display for Listed<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = self.path.display().to_string();
+        let path = Safe::line(&path);
+        let several = self.mistakes.len() > 1;
+        if several {
+            write!(f, "{path} has {} mistakes", self.mistakes.len())?;
+        }
+        for Mistake {
+            place,
+            message,
+            hint,
+        } in self.mistakes
+        {
+            if several {
+                f.write_str("\n  ")?;
+            }
+            write!(f, "{message} ({path}:{}:{})", place.line, place.column)?;
+            if several && !hint.is_empty() {
+                write!(f, "; {hint}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A word of the file between backticks, made safe and short.
+pub(crate) fn quoted(text: &str) -> String {
+    const MAX: usize = 60;
+    let safe = Safe::line(text).to_string();
+    match safe.char_indices().nth(MAX) {
+        Some((cut, _)) => format!("`{}…`", &safe[..cut]),
+        None => format!("`{safe}`"),
+    }
+}

@@ -1,0 +1,3 @@
+//! The configuration from outside: reading, naming, editing.
+
+mod reading;

@@ -1,0 +1,309 @@
+//! What is read, and what is said of mistakes.
+
+use std::path::Path;
+
+use nero_config::{Config, ConfigError, LOCAL, Listen, Place, Target};
+
+fn read(text: &str) -> Result<Config, String> {
+    Config::parse(Path::new("config.yaml"), text).map_err(|error| error.to_string())
+}
+
+#[test]
+fn nothing_means_this_machine() {
+    let folder = tempfile::tempdir().unwrap();
+    let missing = Config::read(&folder.path().join("config.yaml")).unwrap();
+    assert_eq!(missing, Config::default());
+    for text in [
+        "",
+        "# nothing\n",
+        "nodes:\n",
+        "nodes: {}\ngroups:\n",
+        "\u{feff}---\n",
+        "nodes: {box: {address: b}}\n",
+    ] {
+        let config = read(text).unwrap();
+        assert!(config.node(LOCAL).is_some(), "{text}");
+        assert_eq!(config.default_target(), LOCAL, "{text}");
+    }
+}
+
+#[test]
+fn everything_that_is_built_is_read() {
+    let config = read(
+        "default_node: gpus\n\
+         nodes:\n\
+         \x20 triton:\n\
+         \x20   address: ssh://me@triton.example.org:2222\n\
+         \x20   root: $WRKDIR/neronet\n\
+         \x20   cpus: 1.5\n\
+         \x20   memory: 4G\n\
+         \x20   min_free: 1024\n\
+         \x20   shared: true\n\
+         \x20   listen: never\n\
+         \x20   notes: [ask Anna, 'room 3']\n\
+         \x20 local: {cpus: 2, notes: this one}\n\
+         \x20 box: {address: box}\n\
+         groups: {gpus: [triton, box], one: box}\n",
+    )
+    .unwrap();
+    let names: Vec<&String> = config.nodes.keys().collect();
+    assert_eq!(
+        names,
+        ["triton", "local", "box"],
+        "in the order of the file"
+    );
+    let triton = config.node("triton").unwrap();
+    let address = Some("ssh://me@triton.example.org:2222");
+    assert_eq!(triton.address.as_deref(), address);
+    assert_eq!(triton.root.as_deref(), Some("$WRKDIR/neronet"));
+    assert_eq!(triton.cpus, Some(1.5));
+    assert_eq!(triton.memory_bytes, Some(4 << 30));
+    assert_eq!(triton.min_free_bytes, Some(1024));
+    assert_eq!(triton.shared, Some(true));
+    assert_eq!(triton.listen, Listen::Never);
+    assert_eq!(triton.notes.as_deref(), Some("[ask Anna, 'room 3']"));
+    assert_eq!(triton.place, Some(Place { line: 3, column: 3 }));
+    assert_eq!(triton.fields["memory"], Place { line: 7, column: 5 });
+    let local = config.local();
+    assert_eq!((local.cpus, local.address.as_ref()), (Some(2.0), None));
+    assert_eq!(local.notes.as_deref(), Some("this one"));
+    assert_eq!(config.groups["gpus"].nodes, ["triton", "box"]);
+    assert_eq!(config.groups["one"].nodes, ["box"]);
+    assert_eq!(config.groups_of("box").collect::<Vec<_>>(), ["gpus", "one"]);
+    assert_eq!(config.default_target(), "gpus");
+}
+
+#[test]
+fn anchors_and_merge_keys_are_followed() {
+    let config = read(
+        "nodes:\n\
+         \x20 a: &base {address: a, cpus: 4, memory: 1G}\n\
+         \x20 b: {<<: *base, address: b, cpus: 2}\n",
+    )
+    .unwrap();
+    let b = config.node("b").unwrap();
+    assert_eq!(b.address.as_deref(), Some("b"));
+    assert_eq!((b.cpus, b.memory_bytes), (Some(2.0), Some(1 << 30)));
+}
+
+#[test]
+fn mistakes_have_their_place() {
+    for (text, expected) in [
+        (
+            "mail: {smtp: x}\n",
+            "not built yet: `mail` (config.yaml:1:1)",
+        ),
+        (
+            "nodes: {local: {gpus: 2}}\n",
+            "not built yet: `nodes.local.gpus` (config.yaml:1:17)",
+        ),
+        (
+            "nodes: {local: {root: /x}}\n",
+            "not built yet: `nodes.local.root` (config.yaml:1:23)",
+        ),
+        (
+            "nodes: {box: {address: b, warden: slurm}}\n",
+            "not built yet: `nodes.box.warden`",
+        ),
+        (
+            "nodes: {local: {address: me@here}}\n",
+            "`local` is this machine and has no address",
+        ),
+        (
+            "nodes:\n  triton: {cpus: 1}\n",
+            "the node `triton` has no address (config.yaml:2:3)",
+        ),
+        ("nodes: {box:}\n", "the node `box` has no address"),
+        (
+            "nodes: {box: {address: -oProxyCommand=x}}\n",
+            "`-oProxyCommand=x` is no address of `ssh` (config.yaml:1:24)",
+        ),
+        ("nodes: {box: {address: a b}}\n", "`a b` is no address"),
+        (
+            "nodes: {box: {address: \"a\\eb\"}}\n",
+            "`a\\u{1b}b` is no address",
+        ),
+        (
+            "nodes: {box: {address: [b]}}\n",
+            "`nodes.box.address` takes a single value",
+        ),
+        (
+            "nodes: {box: {address: b, root: work}}\n",
+            "`nodes.box.root` takes a folder, not `work`",
+        ),
+        (
+            "nodes: {local: {memory: much}}\n",
+            "`nodes.local.memory` takes a size",
+        ),
+        (
+            "nodes: {local: {cpus: 0}}\n",
+            "`nodes.local.cpus` takes a number above zero (config.yaml:1:23)",
+        ),
+        (
+            "nodes: {local: {cpus: .nan}}\n",
+            "takes a number above zero",
+        ),
+        (
+            "nodes: {local: {shared: maybe}}\n",
+            "`nodes.local.shared` takes true or false",
+        ),
+        (
+            "nodes: {local: {listen: always}}\n",
+            "`nodes.local.listen` takes auto or never",
+        ),
+        ("nodes: [a]\n", "`nodes` holds a list, not a map"),
+        (
+            "- a\n",
+            "the file holds a list, not a map (config.yaml:1:1)",
+        ),
+        (
+            "nodes: {12: {address: b}}\n",
+            "`12` cannot be a node's name: a name of digits alone means an experiment",
+        ),
+        (
+            "nodes: {any: {address: b}}\n",
+            "`any` cannot be a node's name: `any` means something else",
+        ),
+        (
+            "groups: {local: [local]}\n",
+            "`local` cannot be a group's name: `local` is always this machine",
+        ),
+        (
+            "nodes: {box: {address: b}}\ngroups: {box: [box]}\n",
+            "`box` is a node and a group (config.yaml:2:10)",
+        ),
+        (
+            "groups: {g: [local, bax]}\n",
+            "the group `g` names the unknown node `bax` (config.yaml:1:21)",
+        ),
+        (
+            "groups: {g: [local], h: [g]}\n",
+            "the group `h` names `g`, no node (config.yaml:1:26)",
+        ),
+        ("groups: {g: [g]}\n", "the group `g` names `g`, no node"),
+        ("groups: {g: [any]}\n", "the group `g` names `any`, no node"),
+        (
+            "groups: {g: [local, local]}\n",
+            "`local` is twice in the group `g`",
+        ),
+        ("groups: {g: []}\n", "the group `g` is empty"),
+        ("groups: {g: {local: 1}}\n", "the group `g` takes a list"),
+        (
+            "default_node: triton\n",
+            "`default_node`: no node or group is named `triton` (config.yaml:1:15)",
+        ),
+        (
+            "default_node: [local]\n",
+            "`default_node` takes a single value",
+        ),
+        (
+            "default_node: a\ndefault_node: b\n",
+            "`default_node` is given twice",
+        ),
+        (
+            "nodes: !!map {}\n",
+            "`!!map` is a YAML tag (config.yaml:1:8)",
+        ),
+        ("nodes: {\n", "this is not YAML"),
+        ("---\n---\n", "a second document begins here"),
+        ("? [a]\n: b\n", "a key is text, not a list"),
+    ] {
+        let error = read(text).unwrap_err();
+        assert!(error.contains(expected), "{text}: {error}");
+    }
+}
+
+#[test]
+fn a_near_word_is_suggested() {
+    for (text, expected) in [
+        ("node: {}\n", "did you mean `nodes`?"),
+        ("nodes: {local: {cpu: 1}}\n", "did you mean `cpus`?"),
+        (
+            "nodes: {local: {min-free: 1G}}\n",
+            "did you mean `min_free`?",
+        ),
+        ("colour: red\n", "known are nodes, groups, default_node"),
+        (
+            "nodes: {triton: {address: t}}\ndefault_node: tritom\n",
+            "did you mean `triton`?",
+        ),
+        (
+            "nodes: {triton: {address: t}}\ngroups: {g: [tritom]}\n",
+            "did you mean `triton`?",
+        ),
+        (
+            "default_node: gpubox\n",
+            "known are local; `neroman node add NAME ADDRESS` adds one",
+        ),
+    ] {
+        let error = Config::parse(Path::new("config.yaml"), text).unwrap_err();
+        assert_eq!(error.hint(), Some(expected), "{text}: {error}");
+    }
+}
+
+#[test]
+fn all_mistakes_are_said_at_once_in_the_order_of_the_file() {
+    let error = read(
+        "colour: red\n\
+         nodes:\n\
+         \x20 box: {address: b, cpus: none}\n\
+         \x20 any: {address: b}\n\
+         groups: {g: [nobody]}\n\
+         mail: {}\n",
+    )
+    .unwrap_err();
+    let lines: Vec<&str> = error.lines().collect();
+    assert_eq!(lines[0], "config.yaml has 5 mistakes");
+    let places = ["(config.yaml:1:1)", ":3:27)", ":4:3)", ":5:14)", ":6:1)"];
+    assert_eq!(lines.len(), places.len() + 1, "{error}");
+    for (line, place) in lines[1..].iter().zip(places) {
+        assert!(line.contains(place), "{line}: {place}");
+    }
+}
+
+#[test]
+fn bombs_are_refused() {
+    let mut text = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
+    for level in 1..9 {
+        let before = format!("*a{}, ", level - 1).repeat(9);
+        text.push_str(&format!("a{level}: &a{level} [{before} x]\n"));
+    }
+    assert!(read(&text).unwrap_err().contains("more than"));
+    let deep = format!("nodes: {}", "[".repeat(10_000));
+    assert!(read(&deep).unwrap_err().contains("this is not YAML"));
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("config.yaml");
+    std::fs::write(&path, "#".repeat(2 << 20)).unwrap();
+    let error = Config::read(&path).unwrap_err();
+    assert!(matches!(error, ConfigError::TooLarge { .. }), "{error}");
+    std::fs::write(&path, [0xff, b'\n']).unwrap();
+    let error = Config::read(&path).unwrap_err();
+    assert!(matches!(error, ConfigError::Read { .. }), "{error}");
+}
+
+#[test]
+fn words_name_nodes_groups_and_any() {
+    let config =
+        read("nodes: {b: {address: x}, a: {address: y}}\ngroups: {g: [a, local]}\n").unwrap();
+    assert_eq!(config.resolve("b"), Ok(Target::Node("b".to_owned())));
+    assert_eq!(config.resolve("local").unwrap().nodes(), ["local"]);
+    assert_eq!(config.resolve("g").unwrap().nodes(), ["a", "local"]);
+    assert_eq!(config.resolve("any").unwrap().nodes(), ["local", "b", "a"]);
+    let error = config.resolve("\u{1b}c").unwrap_err();
+    assert_eq!(error.to_string(), "no node or group is named `\\u{1b}c`");
+    assert!(
+        error.hint.starts_with("known are local, b, a, g;"),
+        "{error:?}"
+    );
+    let words = |start: &str| -> Vec<String> {
+        config
+            .candidates(start)
+            .into_iter()
+            .map(|one| one.word)
+            .collect()
+    };
+    assert_eq!(words(""), ["local", "b", "a", "g", "any"]);
+    assert_eq!(words("a"), ["a", "any"]);
+    assert_eq!(config.candidates("g")[0].about, "a, local");
+}

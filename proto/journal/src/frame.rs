@@ -22,6 +22,12 @@ pub enum FrameKind {
     Cancel = 2,
     /// `nero.v1.RuleSet`.
     Rules = 3,
+    /// `nero.journal.v1.Lease`.
+    Lease = 10,
+    /// `nero.journal.v1.HostSeen`.
+    HostSeen = 11,
+    /// `nero.journal.v1.Authority`.
+    Authority = 12,
 }
 
 /// Why a framed file cannot be used.

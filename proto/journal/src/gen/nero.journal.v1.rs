@@ -464,6 +464,52 @@ pub struct LedgerAnswered {
     #[prost(bytes = "vec", tag = "2")]
     pub answer: ::prost::alloc::vec::Vec<u8>,
 }
+/// Content of `lease/epoch.<n>`: who leads a node's runs in a shared home.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Lease {
+    #[prost(uint64, tag = "1")]
+    pub epoch: u64,
+    /// its host name
+    #[prost(string, tag = "2")]
+    pub host: ::prost::alloc::string::String,
+    /// /etc/machine-id; empty where there is none
+    #[prost(string, tag = "3")]
+    pub machine: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "4")]
+    pub process: ::core::option::Option<Process>,
+    /// path on that host
+    #[prost(string, tag = "5")]
+    pub socket: ::prost::alloc::string::String,
+    /// "address:port" of the relay; empty: it listens never
+    #[prost(string, repeated, tag = "6")]
+    pub relay: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(string, tag = "7")]
+    pub build: ::prost::alloc::string::String,
+    /// why this epoch was begun
+    #[prost(string, tag = "8")]
+    pub why: ::prost::alloc::string::String,
+}
+/// Content of `lease/host.<n>`: a start of a host that was seen here. A later
+/// one of the same host and machine says that the earlier starts are over.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct HostSeen {
+    #[prost(string, tag = "1")]
+    pub host: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub machine: ::prost::alloc::string::String,
+    #[prost(bytes = "vec", tag = "3")]
+    pub boot_id: ::prost::alloc::vec::Vec<u8>,
+}
+/// Content of `ca/authority`: what signs the certificates of a deployment's relays.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Authority {
+    /// PKCS#8, DER
+    #[prost(bytes = "vec", tag = "1")]
+    pub key: ::prost::alloc::vec::Vec<u8>,
+    /// X.509, DER
+    #[prost(bytes = "vec", tag = "2")]
+    pub certificate: ::prost::alloc::vec::Vec<u8>,
+}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum RecordKind {

@@ -5,6 +5,7 @@ mod codegen;
 mod demo;
 mod deps;
 mod packages;
+mod portable;
 mod steps;
 mod test;
 
@@ -41,6 +42,11 @@ enum Task {
         #[arg(long, default_value_t = 1000)]
         runs: usize,
     },
+    /// Build the agents for older systems (glibc 2.17) into target/agents
+    Portable {
+        /// Machines to build for; all when none is named
+        arch: Vec<portable::Arch>,
+    },
     /// Generate the Rust of proto/*.proto (--check only compares)
     Codegen {
         #[arg(long)]
@@ -58,6 +64,7 @@ fn main() -> ExitCode {
         Task::Demo => demo::run(&mut steps),
         Task::Test { ci } => tested(&mut steps, ci),
         Task::Bench { rounds, runs } => bench::run(&mut steps, rounds, runs),
+        Task::Portable { arch } => portable::run(&mut steps, &arch),
         Task::Codegen { check } => codegen::run(&root, check),
     };
     match outcome {

@@ -5,6 +5,7 @@
 //! side in `<root>/bin/`, named by their content; none is ever overwritten while
 //! it is sound, and nothing that runs is touched.
 
+mod elf;
 mod install;
 mod start;
 

@@ -1,0 +1,261 @@
+//! `cargo xtask portable`: the agents for machines that are older than this
+//! one. neromum and nerokid are linked against glibc 2.17 with the linker and
+//! the headers of zig; the shim is static. What comes out is looked at, and
+//! refused when it asks for more.
+//!
+//! Besides the Rust toolchain this needs python3 with pip, which brings zig and
+//! cargo-zigbuild into a folder below `target/`.
+
+#[path = "../../neroman/agents/src/elf.rs"]
+mod elf;
+mod tools;
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use elf::{Glibc, Needs};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+use crate::demo::target_folder;
+use crate::steps::{Steps, execute};
+use tools::Tools;
+
+/// The oldest C library that agents run with: that of Enterprise Linux 7.
+const GLIBC: Glibc = Glibc(2, 17);
+/// What one push may send, compressed.
+const BYTES_MAX: u64 = 12 * 1000 * 1000;
+/// Libraries that every system with glibc has.
+const LIBRARIES: &[&str] = &[
+    "libc.so.6",
+    "libm.so.6",
+    "libpthread.so.0",
+    "libdl.so.2",
+    "librt.so.1",
+    "ld-linux-x86-64.so.2",
+    "ld-linux-aarch64.so.1",
+];
+const DYNAMIC: [&str; 2] = ["neromum", "nerokid"];
+const SHIM: &str = "nerokid-shim";
+
+/// A kind of machine, named as `uname -m` names it there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Arch {
+    /// Intel and AMD.
+    #[value(name = "x86_64")]
+    X86_64,
+    /// ARM, 64 bits.
+    #[value(name = "aarch64")]
+    Aarch64,
+}
+
+impl Arch {
+    fn name(self) -> &'static str {
+        match self {
+            Self::X86_64 => "x86_64",
+            Self::Aarch64 => "aarch64",
+        }
+    }
+
+    fn triple(self, libc: &str) -> String {
+        format!("{}-unknown-linux-{libc}", self.name())
+    }
+
+    /// The folder of its agents.
+    fn folder(self) -> String {
+        format!("{}-linux", self.name())
+    }
+}
+
+/// Builds and checks the agents of these machines; all of them when none is named.
+pub fn run(steps: &mut Steps, archs: &[Arch]) -> Result<(), String> {
+    let target = target_folder(steps.root());
+    let tools = Tools::ensure(&target.join("portable/tools"))?;
+    let archs = match archs.is_empty() {
+        true => Arch::value_variants(),
+        false => archs,
+    };
+    for arch in archs {
+        steps.run(&format!("agents for {}", arch.name()), |steps| {
+            build(steps, &tools, *arch, &target)
+        })?;
+    }
+    Ok(())
+}
+
+fn build(steps: &Steps, tools: &Tools, arch: Arch, target: &Path) -> Result<(), String> {
+    let out = target.join("portable/build");
+    let (gnu, musl) = (arch.triple("gnu"), arch.triple("musl"));
+    tools::need_std(&gnu)?;
+    tools::need_std(&musl)?;
+    let mut dynamic = steps.cargo(&["zigbuild", "--locked", "--profile", "kid"]);
+    for program in DYNAMIC {
+        dynamic.args(["-p", program]);
+    }
+    dynamic
+        .args(["--target", &format!("{gnu}.{GLIBC}"), "--target-dir"])
+        .arg(&out);
+    tools.lend(&mut dynamic);
+    execute(dynamic)?;
+    // The toolchain alone links a static program for the machine it runs on.
+    let own = std::env::consts::ARCH == arch.name();
+    let verb = if own { "build" } else { "zigbuild" };
+    let mut shim = steps.cargo(&[verb, "--locked", "--profile", "kid", "-p", SHIM]);
+    shim.args(["--target", &musl, "--target-dir"]).arg(&out);
+    if !own {
+        tools.lend(&mut shim);
+    }
+    execute(shim)?;
+
+    let built = |triple: &str, name: &str| out.join(triple).join("kid").join(name);
+    let mut programs: Vec<(PathBuf, &str)> = DYNAMIC
+        .iter()
+        .map(|name| (built(&gnu, name), *name))
+        .collect();
+    programs.push((built(&musl, SHIM), SHIM));
+    check(arch, &programs)?;
+    let folder = target.join("agents").join(arch.folder());
+    place(&programs, &folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    println!("these agents are in {}", folder.display());
+    Ok(())
+}
+
+/// Says what each program needs and weighs; refuses what old systems lack.
+fn check(arch: Arch, programs: &[(PathBuf, &str)]) -> Result<(), String> {
+    let mut bytes = 0;
+    let mut refused = Vec::new();
+    println!(
+        "{:<14}{:>12}{:>12}  needs",
+        "program", "bytes", "compressed"
+    );
+    for (path, name) in programs {
+        let at = |error: io::Error| format!("{}: {error}", path.display());
+        let needs = elf::needs(path).map_err(at)?;
+        let (raw, compressed) = sizes(path).map_err(at)?;
+        bytes += compressed;
+        let shown = match (&needs.interpreter, needs.glibc) {
+            (None, _) => "nothing: it is static".to_owned(),
+            (Some(_), Some(version)) => format!("glibc {version}"),
+            (Some(interpreter), None) => interpreter.clone(),
+        };
+        println!("{name:<14}{raw:>12}{compressed:>12}  {shown}");
+        refused.extend(faults(arch, name, &needs));
+    }
+    println!("{:<14}{:>12}{bytes:>12}", "together", "");
+    if bytes > BYTES_MAX {
+        refused.push(format!(
+            "one push would send {bytes} bytes, and {BYTES_MAX} are the most"
+        ));
+    }
+    match refused.is_empty() {
+        true => Ok(()),
+        false => Err(refused.join("\n")),
+    }
+}
+
+/// Why a program cannot be sent to old systems.
+fn faults(arch: Arch, name: &str, needs: &Needs) -> Vec<String> {
+    let mut faults = Vec::new();
+    if needs.arch != Some(arch.name()) {
+        faults.push(format!("{name} is not for {}", arch.name()));
+    }
+    if name == SHIM {
+        if let Some(interpreter) = &needs.interpreter {
+            faults.push(format!(
+                "{name} is loaded by {interpreter}, and must be static"
+            ));
+        }
+        return faults;
+    }
+    if let Some(version) = needs.glibc.filter(|version| *version > GLIBC) {
+        faults.push(format!(
+            "{name} needs glibc {version}, newer than {GLIBC}: look with `objdump -T` for its symbols"
+        ));
+    }
+    let foreign = needs
+        .libraries
+        .iter()
+        .filter(|library| !LIBRARIES.contains(&library.as_str()));
+    faults.extend(
+        foreign.map(|library| format!("{name} needs {library}, which not every system has")),
+    );
+    faults
+}
+
+/// Bytes of a file, as it is and compressed.
+fn sizes(path: &Path) -> io::Result<(u64, u64)> {
+    let mut file = File::open(path)?;
+    let mut packed = GzEncoder::new(Vec::new(), Compression::default());
+    let raw = io::copy(&mut file, &mut packed)?;
+    Ok((raw, packed.finish()?.len() as u64))
+}
+
+/// Copies the programs under their names; each appears whole.
+fn place(programs: &[(PathBuf, &str)], folder: &Path) -> io::Result<()> {
+    fs::create_dir_all(folder)?;
+    for (path, name) in programs {
+        let new = folder.join(format!(".{name}.new"));
+        fs::copy(path, &new)?;
+        fs::rename(&new, folder.join(name))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sound() -> Needs {
+        Needs {
+            arch: Some("x86_64"),
+            interpreter: Some("/lib64/ld-linux-x86-64.so.2".to_owned()),
+            libraries: vec!["libc.so.6".to_owned()],
+            glibc: Some(Glibc(2, 17)),
+        }
+    }
+
+    #[test]
+    fn programs_that_ask_for_more_are_refused() {
+        let faults = |name, needs: &Needs| faults(Arch::X86_64, name, needs);
+        assert!(faults("neromum", &sound()).is_empty());
+        let newer = Needs {
+            glibc: Some(Glibc(2, 34)),
+            ..sound()
+        };
+        assert!(faults("neromum", &newer)[0].contains("glibc 2.34"));
+        let foreign = Needs {
+            libraries: vec!["libgcc_s.so.1".to_owned()],
+            ..sound()
+        };
+        assert!(faults("nerokid", &foreign)[0].contains("libgcc_s.so.1"));
+        let other = Needs {
+            arch: Some("aarch64"),
+            ..sound()
+        };
+        assert!(faults("nerokid", &other)[0].contains("not for x86_64"));
+        assert!(faults(SHIM, &sound())[0].contains("must be static"));
+        let fixed = Needs {
+            interpreter: None,
+            libraries: Vec::new(),
+            glibc: None,
+            ..sound()
+        };
+        assert!(faults(SHIM, &fixed).is_empty());
+    }
+
+    #[test]
+    fn the_needs_of_a_real_program_are_read() {
+        let own = std::env::current_exe().unwrap();
+        let needs = elf::needs(&own).unwrap();
+        assert_eq!(needs.arch, Some(std::env::consts::ARCH));
+        assert!(needs.libraries.iter().any(|name| name == "libc.so.6"));
+        assert!(needs.interpreter.unwrap().contains("ld-linux"));
+        assert!(needs.glibc.unwrap() >= Glibc(2, 2));
+        assert!(elf::needs(Path::new("/proc/self/status")).is_err());
+        assert!(Glibc(2, 9) < Glibc(2, 17));
+        assert_eq!(Glibc::parse("2.3.4"), Some(Glibc(2, 3)));
+        assert_eq!(Glibc::parse("PRIVATE"), None);
+    }
+}

@@ -1,0 +1,83 @@
+//! zig and cargo-zigbuild, brought by pip into a folder of their own.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::steps::execute;
+
+/// What pip brings. Both come as programs inside Python packages.
+const PACKAGES: [&str; 2] = ["ziglang==0.17.0", "cargo-zigbuild==0.24.0"];
+/// Remembers, in the folder, that everything in it is whole.
+const WHOLE: &str = "whole";
+
+/// The folder that they lie in.
+pub struct Tools {
+    folder: PathBuf,
+}
+
+impl Tools {
+    /// Finds them in `folder`, or has them brought there.
+    pub fn ensure(folder: &Path) -> Result<Self, String> {
+        let tools = Self {
+            folder: folder.to_path_buf(),
+        };
+        let wanted = PACKAGES.join(" ");
+        let whole = folder.join(WHOLE);
+        if fs::read_to_string(&whole).is_ok_and(|found| found == wanted) {
+            return Ok(tools);
+        }
+        let refused = |error| format!("{}: {error}", folder.display());
+        if folder.exists() {
+            fs::remove_dir_all(folder).map_err(refused)?;
+        }
+        fs::create_dir_all(folder).map_err(refused)?;
+        let mut pip = Command::new("python3");
+        pip.args(["-m", "pip", "install", "--disable-pip-version-check"])
+            .args(["--quiet", "--root-user-action", "ignore", "--target"])
+            .arg(folder)
+            .args(PACKAGES);
+        execute(pip).map_err(|error| {
+            format!(
+                "{error}\nhint: agents for old systems are linked by zig, which `python3 -m pip` brings ({wanted}): install python3 with pip, and reach its registry"
+            )
+        })?;
+        fs::write(&whole, wanted).map_err(refused)?;
+        Ok(tools)
+    }
+
+    /// Lets a command find them.
+    pub fn lend(&self, command: &mut Command) {
+        let mut folders = vec![self.folder.join("bin")];
+        if let Some(path) = std::env::var_os("PATH") {
+            folders.extend(std::env::split_paths(&path));
+        }
+        // Only a folder with a colon in its name cannot be joined; cargo would
+        // not have come this far from there.
+        if let Ok(path) = std::env::join_paths(folders) {
+            command.env("PATH", path);
+        }
+        command.env("PYTHONPATH", &self.folder);
+    }
+}
+
+/// Makes sure that the standard library of a target is installed.
+pub fn need_std(triple: &str) -> Result<(), String> {
+    if has_std(triple) {
+        return Ok(());
+    }
+    let mut add = Command::new("rustup");
+    add.args(["target", "add", triple]);
+    execute(add).map_err(|error| {
+        format!(
+            "the standard library for {triple} is not installed: {error}\nhint: rustup target add {triple}"
+        )
+    })
+}
+
+fn has_std(triple: &str) -> bool {
+    Command::new("rustc")
+        .args(["--print", "target-libdir", "--target", triple])
+        .output()
+        .is_ok_and(|output| Path::new(String::from_utf8_lossy(&output.stdout).trim()).is_dir())
+}

@@ -57,6 +57,15 @@ impl Failure {
         Self::new(Code::Internal, 70, what)
     }
 
+    /// `config.yaml` cannot be read, or says what cannot be meant.
+    pub(crate) fn config(error: &nero_config::ConfigError) -> Self {
+        let failure = Self::usage("the configuration cannot be used").caused_by(error);
+        match error.hint() {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        }
+    }
+
     /// Something changed between looking and deciding: look again.
     pub(crate) fn moved() -> Self {
         Self::new(Code::Aborted, 1, "what is to be started keeps changing").hint("try again")

@@ -6,7 +6,6 @@
 //! [`run()`] is the order of start and stop.
 
 mod clock;
-mod config;
 mod core;
 mod failure;
 mod folding;

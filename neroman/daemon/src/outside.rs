@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use nero_agents::AgentOptions;
+use nero_config::{Config, LOCAL};
 use nero_model::{DeploymentId, Home};
 use tonic::transport::Channel;
 
-use crate::config::{Config, LOCAL};
 use crate::failure::Failure;
 use crate::node::Connect;
 use crate::snapshot;
@@ -24,13 +24,13 @@ pub(crate) struct LocalAgent {
 impl Connect for LocalAgent {
     fn connect(&self) -> BoxFuture<'_, Result<Channel, Failure>> {
         async move {
-            let config = Config::read(&self.home.config).map_err(|error| {
-                Failure::usage("cannot read the configuration").caused_by(&error)
-            })?;
+            let config =
+                Config::read(&self.home.config).map_err(|error| Failure::config(&error))?;
+            let local = config.local();
             let options = AgentOptions {
-                cpus: config.local.cpus,
-                memory_bytes: config.local.memory_bytes,
-                min_free_bytes: config.local.min_free_bytes,
+                cpus: local.cpus,
+                memory_bytes: local.memory_bytes,
+                min_free_bytes: local.min_free_bytes,
             };
             nero_agents::start_local(&self.home.local_root, self.deployment, LOCAL, &options)
                 .await

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use nero_config::LOCAL;
 use nero_model::{Home, paths};
 use nero_wire::listen::OwnerOnly;
 use nero_wire::v1::man_server::ManServer;
@@ -17,7 +18,6 @@ use tokio::task::JoinHandle;
 use tonic::transport::Server;
 
 use crate::clock::Clock;
-use crate::config::LOCAL;
 use crate::keep::{Keep, LoadError};
 use crate::ledger::{Ledger, LedgerThread, Listener};
 use crate::log;

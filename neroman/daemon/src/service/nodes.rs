@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use nero_config::LOCAL;
 use nero_wire::v1;
 
 use super::Man;
-use crate::config::LOCAL;
 
 /// How long a node may take to say what it has.
 const PATIENCE: Duration = Duration::from_secs(1);

@@ -29,11 +29,7 @@ impl Man {
 
     /// Where things lie on the local node.
     pub(super) fn node_paths(&self) -> NodePaths {
-        NodePaths::new(
-            &self.home.local_root,
-            &self.deployment,
-            crate::config::LOCAL,
-        )
+        NodePaths::new(&self.home.local_root, &self.deployment, nero_config::LOCAL)
     }
 }
 

@@ -6,6 +6,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use nero_config::{Config, LOCAL, Target};
 use nero_format::Definition;
 use nero_model::{ExperimentId, RunId, RunToken, ids::hex};
 use nero_wire::v1;
@@ -16,7 +17,6 @@ use super::add::canonical;
 use super::select::{self, Selection};
 use super::sources;
 use super::{Man, blocking};
-use crate::config::{Config, LOCAL};
 use crate::core::abort;
 use crate::core::add::Read;
 use crate::core::change::{Change, NewRun};
@@ -113,18 +113,22 @@ impl Man {
     }
 
     fn check_start(&self, request: &v1::StartRequest) -> Result<(), Failure> {
-        if !request.node.is_empty() && request.node != LOCAL {
-            return Err(
-                Failure::usage(format!("not built yet: node `{}`", request.node))
-                    .hint("runs go to `local`"),
-            );
-        }
         if request.at_most != 0 {
             return Err(Failure::usage("not built yet: --at-most"));
         }
-        Config::read(&self.home.config)
-            .map(drop)
-            .map_err(|error| Failure::usage("the configuration cannot be used").caused_by(&error))
+        let config = Config::read(&self.home.config).map_err(|error| Failure::config(&error))?;
+        let word = match request.node.as_str() {
+            "" => config.default_target(),
+            word => word,
+        };
+        let target = config
+            .resolve(word)
+            .map_err(|error| Failure::usage(error.to_string()).hint(error.hint))?;
+        if target != Target::Node(LOCAL.to_owned()) {
+            let what = format!("not built yet: runs on the node `{word}`");
+            return Err(Failure::usage(what).hint("`--node local` runs them on this machine"));
+        }
+        Ok(())
     }
 }
 

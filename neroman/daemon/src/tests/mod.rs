@@ -7,12 +7,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use nero_config::LOCAL;
 use nero_model::Home;
 use nero_wire::v1;
 use tokio::sync::{Notify, mpsc, watch};
 
 use crate::clock::Clock;
-use crate::config::LOCAL;
 use crate::keep::Keep;
 use crate::ledger::{Ledger, LedgerThread, Listener};
 use crate::node::{Inbox, Node, Settings};

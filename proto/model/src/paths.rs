@@ -62,6 +62,16 @@ impl NodePaths {
         self.own.join("mum").join(&self.node)
     }
 
+    /// Leases of a node whose root several hosts share.
+    pub fn lease(&self) -> PathBuf {
+        self.mum().join("lease")
+    }
+
+    /// What signs the certificates of this deployment's relays.
+    pub fn authority(&self) -> PathBuf {
+        self.own.join("ca")
+    }
+
     /// Folder of one run.
     pub fn run(&self, run: RunId) -> PathBuf {
         self.own
@@ -75,6 +85,30 @@ impl NodePaths {
     /// folder of the user, named after the path.
     pub fn sockets(&self) -> PathBuf {
         socket_folder(&self.mum())
+    }
+
+    /// Makes the folder for sockets of a node whose root several hosts share:
+    /// never in the root, and another one after each start of the host.
+    ///
+    /// # Errors
+    /// When neither place can be used; the error is that of `/tmp`.
+    pub fn make_shared_sockets(&self, boot_id: &[u8; 16]) -> io::Result<PathBuf> {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(self.mum().as_os_str().as_encoded_bytes());
+        hasher.update(boot_id);
+        let name = base32(&hasher.finalize().as_bytes()[..10]);
+        // Not the session's folder first: it is removed when the last session
+        // ends, and launchers go on.
+        let first = temporary_runtime().join(&name);
+        let refused = match make_private_runtime(&first) {
+            Ok(()) => return Ok(first),
+            Err(error) => error,
+        };
+        let Some(second) = session_runtime().map(|folder| folder.join(&name)) else {
+            return Err(refused);
+        };
+        make_private_runtime(&second).map_err(|_| refused)?;
+        Ok(second)
     }
 }
 
@@ -110,15 +144,64 @@ pub fn socket_folder(wanted: &Path) -> PathBuf {
 
 /// `$XDG_RUNTIME_DIR/neronet`, or a folder of the user's own below `/tmp`.
 pub fn private_runtime() -> PathBuf {
-    let given = std::env::var_os("XDG_RUNTIME_DIR")
+    session_runtime().unwrap_or_else(temporary_runtime)
+}
+
+fn session_runtime() -> Option<PathBuf> {
+    std::env::var_os("XDG_RUNTIME_DIR")
         .map(PathBuf::from)
-        .filter(|path| path.is_absolute() && path.as_os_str().len() < 60);
-    match given {
-        Some(path) => path.join("neronet"),
-        None => PathBuf::from(format!(
-            "/tmp/neronet-{}",
-            rustix::process::getuid().as_raw()
-        )),
+        .filter(|path| path.is_absolute() && path.as_os_str().len() < 60)
+        .map(|path| path.join("neronet"))
+}
+
+fn temporary_runtime() -> PathBuf {
+    let uid = rustix::process::getuid().as_raw();
+    PathBuf::from(format!("/tmp/neronet-{uid}"))
+}
+
+/// Makes a folder for sockets and the private folder that it lies in, so that
+/// nobody else can put another in its place.
+///
+/// # Errors
+/// As [`make_private`], for either.
+pub fn make_private_runtime(path: &Path) -> io::Result<()> {
+    if let Some(parent) = path.parent() {
+        make_private(parent)?;
+    }
+    make_private(path)
+}
+
+/// Whether a path lies on a file system that other hosts may share: by its
+/// type, where it is known.
+///
+/// # Errors
+/// When neither it nor a folder above it can be asked.
+pub fn may_be_shared(path: &Path) -> io::Result<bool> {
+    const NETWORK: [u32; 15] = [
+        0x6969,      // NFS
+        0x0bd0_0bd0, // Lustre
+        0x4750_4653, // GPFS
+        0x1983_0326, // BeeGFS
+        0x00c3_6400, // CephFS
+        0x6573_5546, // FUSE, whatever is behind it
+        0x517b,      // SMB
+        0xff53_4d42, // CIFS
+        0xfe53_4d42, // SMB 2
+        0x5346_414f, // AFS
+        0x7375_7245, // Coda
+        0xaad7_aaea, // PanFS
+        0x2003_0528, // OrangeFS
+        0x7461_636f, // OCFS2
+        0x0116_1970, // GFS2
+    ];
+    let mut asked = path;
+    loop {
+        match rustix::fs::statfs(asked) {
+            Ok(found) => return Ok(NETWORK.contains(&(found.f_type as u32))),
+            Err(rustix::io::Errno::NOENT) => {}
+            Err(error) => return Err(error.into()),
+        }
+        asked = asked.parent().ok_or(io::ErrorKind::NotFound)?;
     }
 }
 
@@ -194,6 +277,29 @@ mod tests {
         let long = PathBuf::from(format!("/{}", "x".repeat(120)));
         assert!(socket_folder(&long).as_os_str().len() + 25 <= SOCKET_PATH_MAX);
         assert_eq!(socket_folder(Path::new("/a/b")), Path::new("/a/b"));
+    }
+
+    #[test]
+    fn sockets_of_a_shared_root_lie_outside_of_it_and_change_with_the_boot() {
+        let root = Path::new("/home/somebody/.neronet");
+        let paths = NodePaths::new(root, &DeploymentId::random(), "login");
+        let first = paths.make_shared_sockets(&[1; 16]).unwrap();
+        let again = paths.make_shared_sockets(&[1; 16]).unwrap();
+        let rebooted = paths.make_shared_sockets(&[2; 16]).unwrap();
+        assert_eq!(first, again);
+        assert_ne!(first, rebooted);
+        for folder in [first, rebooted] {
+            assert!(!folder.starts_with(root), "{}", folder.display());
+            assert!(folder.as_os_str().len() + 25 <= SOCKET_PATH_MAX);
+            let mode = fs::metadata(&folder).unwrap().mode();
+            assert_eq!(mode & 0o777, 0o700);
+            fs::remove_dir(folder).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_path_that_is_not_there_yet_is_judged_by_what_it_will_lie_in() {
+        assert!(!may_be_shared(Path::new("/proc/none/such")).unwrap());
     }
 
     proptest! {

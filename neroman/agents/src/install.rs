@@ -6,19 +6,16 @@
 //! cache: when it is gone, damaged or does not fit, everything is hashed again.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use nero_model::ids::{base32, hex, random};
+use nero_model::builds::{self, PROGRAMS};
+use nero_model::ids::{hex, random};
 use serde::{Deserialize, Serialize};
 
 use super::AgentError;
 
-/// The programs of a node.
-pub(crate) const PROGRAMS: [&str; 3] = ["neromum", "nerokid", "nerokid-shim"];
-/// Characters of a build's name.
-const BUILD_CHARS: usize = 16;
 /// What is remembered, in `bin/`.
 const KNOWN: &str = ".known.json";
 
@@ -44,8 +41,8 @@ struct Known {
 ///
 /// # Errors
 /// Names those that are not there.
-fn find(folder: &Path) -> Result<Vec<PathBuf>, AgentError> {
-    let paths = PROGRAMS.map(|name| folder.join(name));
+fn find(folder: &Path) -> Result<[PathBuf; 3], AgentError> {
+    let paths = builds::inside(folder);
     let missing: Vec<_> = PROGRAMS
         .into_iter()
         .zip(&paths)
@@ -53,7 +50,7 @@ fn find(folder: &Path) -> Result<Vec<PathBuf>, AgentError> {
         .map(|(name, _)| name)
         .collect();
     match missing.is_empty() {
-        true => Ok(paths.to_vec()),
+        true => Ok(paths),
         false => Err(AgentError::Missing {
             names: missing,
             folder: folder.to_path_buf(),
@@ -71,99 +68,59 @@ pub(crate) fn install(from: &Path, bin: &Path) -> Result<PathBuf, AgentError> {
     let seen = stamps(&sources)?;
     if let Some(known) = remembered(bin)
         && known.sources == seen
-        && stamps(&inside(&bin.join(&known.build))).is_ok_and(|copies| copies == known.copies)
+        && stamps(&builds::inside(&bin.join(&known.build)))
+            .is_ok_and(|copies| copies == known.copies)
     {
         return Ok(bin.join(known.build));
     }
     nero_model::paths::make_private(bin).map_err(refused("make", bin))?;
     let build = build_of(&sources)?;
     let folder = bin.join(&build);
-    let sound = folder.is_dir() && build_of(&inside(&folder)).is_ok_and(|found| found == build);
-    if !sound {
-        put(&sources, bin, &folder)?;
-        // What was copied, and not what was hashed before it, gives the name.
-        let copied = build_of(&inside(&folder))?;
-        if copied != build {
-            set_aside(bin, &folder)?;
-            let source = io::Error::other("it changed while it was copied");
-            return Err(refused("install", from)(source));
-        }
+    if !builds::is_sound(&folder) {
+        put(&sources, bin, &build)?;
     }
     let known = Known {
         build,
         sources: seen,
-        copies: stamps(&inside(&folder))?,
+        copies: stamps(&builds::inside(&folder))?,
     };
     // Without it the next start hashes again.
     let _ = remember(bin, &known);
     Ok(folder)
 }
 
-/// The paths of the programs in one folder.
-fn inside(folder: &Path) -> Vec<PathBuf> {
-    PROGRAMS.iter().map(|name| folder.join(name)).collect()
+/// The name of a build.
+fn build_of(programs: &[PathBuf; 3]) -> Result<String, AgentError> {
+    builds::name_of(programs).map_err(|(path, source)| refused("read", &path)(source))
 }
 
-/// The name of a build: the beginning of the hash over names, sizes and contents.
-fn build_of(programs: &[PathBuf]) -> Result<String, AgentError> {
-    let mut hasher = blake3::Hasher::new();
-    for (name, path) in PROGRAMS.iter().zip(programs) {
-        hash(&mut hasher, name, path).map_err(refused("read", path))?;
-    }
-    let mut build = base32(&hasher.finalize().as_bytes()[..10]);
-    build.truncate(BUILD_CHARS);
-    Ok(build)
-}
-
-fn hash(hasher: &mut blake3::Hasher, name: &str, path: &Path) -> io::Result<()> {
-    let mut file = File::open(path)?;
-    hasher.update(name.as_bytes());
-    hasher.update(&file.metadata()?.len().to_le_bytes());
-    let mut part = vec![0; 256 * 1024];
-    loop {
-        match file.read(&mut part)? {
-            0 => return Ok(()),
-            count => hasher.update(&part[..count]),
-        };
-    }
-}
-
-/// Copies the programs into a private folder and gives it its name. Something
-/// unsound of that name is set aside; what runs from there goes on.
-fn put(sources: &[PathBuf], bin: &Path, folder: &Path) -> Result<(), AgentError> {
+/// Copies the programs into a private folder and gives it its name.
+fn put(sources: &[PathBuf; 3], bin: &Path, build: &str) -> Result<(), AgentError> {
     let private = bin.join(format!(".{}", hex(&random::<8>())));
     nero_model::paths::make_private(&private).map_err(refused("make", &private))?;
-    for (source, to) in sources.iter().zip(inside(&private)) {
+    let placed = fill(sources, &private)
+        .and_then(|()| builds::place(&private, bin, build).map_err(refused("install", bin)));
+    // It is there still when another one came first, or something failed.
+    let _ = fs::remove_dir_all(&private);
+    placed
+}
+
+fn fill(sources: &[PathBuf; 3], private: &Path) -> Result<(), AgentError> {
+    for (source, to) in sources.iter().zip(builds::inside(private)) {
         copy(source, &to).map_err(refused("copy", source))?;
     }
-    File::open(&private)
+    File::open(private)
         .and_then(|folder| folder.sync_all())
-        .map_err(refused("sync", &private))?;
-    if folder.symlink_metadata().is_ok() {
-        set_aside(bin, folder)?;
-    }
-    fs::rename(&private, folder).map_err(refused("make", folder))?;
-    File::open(bin)
-        .and_then(|folder| folder.sync_all())
-        .map_err(refused("sync", bin))
+        .map_err(refused("sync", private))
 }
 
 fn copy(source: &Path, to: &Path) -> io::Result<()> {
-    let mut copied = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o500)
-        .open(to)?;
+    let mut copied = builds::create(to)?;
     let mut file = File::open(source)?;
     if rustix::fs::ioctl_ficlone(&copied, &file).is_err() {
         io::copy(&mut file, &mut copied)?;
     }
     copied.sync_all()
-}
-
-fn set_aside(bin: &Path, folder: &Path) -> Result<(), AgentError> {
-    let aside = bin.join(format!(".unsound-{}", hex(&random::<8>())));
-    fs::rename(folder, aside).map_err(refused("set aside", folder))
 }
 
 fn stamps(programs: &[PathBuf]) -> Result<Vec<Stamp>, AgentError> {

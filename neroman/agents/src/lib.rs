@@ -19,7 +19,9 @@ use nero_wire::v1::Hello;
 use tonic::transport::Channel;
 
 #[cfg(test)]
-use install::{PROGRAMS, install};
+use install::install;
+#[cfg(test)]
+use nero_model::builds::PROGRAMS;
 
 /// Names the folder of the programs, instead of the one of this program.
 pub const AGENTS: &str = "NERONET_AGENTS";

@@ -201,44 +201,44 @@ mod greeter {
             nothing()
         }
 
-    async fn examine(
-        &self,
-        _: tonic::Request<nero_wire::v1::ExamineRequest>,
-    ) -> Result<tonic::Response<nero_wire::v1::ExamineReply>, tonic::Status> {
-        nothing()
-    }
+        async fn examine(
+            &self,
+            _: tonic::Request<nero_wire::v1::ExamineRequest>,
+        ) -> Result<tonic::Response<nero_wire::v1::ExamineReply>, tonic::Status> {
+            nothing()
+        }
 
-    type ReadFilesStream = Parts<nero_wire::v1::FilePart>;
+        type ReadFilesStream = Parts<nero_wire::v1::FilePart>;
 
-    async fn read_files(
-        &self,
-        _: tonic::Request<nero_wire::v1::ReadFilesRequest>,
-    ) -> Result<tonic::Response<Self::ReadFilesStream>, tonic::Status> {
-        nothing()
-    }
+        async fn read_files(
+            &self,
+            _: tonic::Request<nero_wire::v1::ReadFilesRequest>,
+        ) -> Result<tonic::Response<Self::ReadFilesStream>, tonic::Status> {
+            nothing()
+        }
 
-    async fn disk_usage(
-        &self,
-        _: tonic::Request<nero_wire::v1::DiskUsageRequest>,
-    ) -> Result<tonic::Response<nero_wire::v1::DiskUsageReply>, tonic::Status> {
-        nothing()
-    }
+        async fn disk_usage(
+            &self,
+            _: tonic::Request<nero_wire::v1::DiskUsageRequest>,
+        ) -> Result<tonic::Response<nero_wire::v1::DiskUsageReply>, tonic::Status> {
+            nothing()
+        }
 
-    async fn clean(
-        &self,
-        _: tonic::Request<nero_wire::v1::CleanRequest>,
-    ) -> Result<tonic::Response<nero_wire::v1::CleanReply>, tonic::Status> {
-        nothing()
-    }
+        async fn clean(
+            &self,
+            _: tonic::Request<nero_wire::v1::CleanRequest>,
+        ) -> Result<tonic::Response<nero_wire::v1::CleanReply>, tonic::Status> {
+            nothing()
+        }
 
-    type RunsStream = Parts<nero_wire::v1::RunFolder>;
+        type RunsStream = Parts<nero_wire::v1::RunFolder>;
 
-    async fn runs(
-        &self,
-        _: tonic::Request<nero_wire::v1::RunsRequest>,
-    ) -> Result<tonic::Response<Self::RunsStream>, tonic::Status> {
-        nothing()
-    }
+        async fn runs(
+            &self,
+            _: tonic::Request<nero_wire::v1::RunsRequest>,
+        ) -> Result<tonic::Response<Self::RunsStream>, tonic::Status> {
+            nothing()
+        }
     }
 }
 

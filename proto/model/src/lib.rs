@@ -1,9 +1,10 @@
 //! What two tiers must agree on: ids, the states of a run, the identity of a
 //! process, where things lie, units, and text that is safe to print.
 //!
-//! No I/O beyond reading `/proc` for process identities and making private
-//! folders; no wire types.
+//! No I/O beyond reading `/proc` for process identities, making private
+//! folders and putting a node's programs in place; no wire types.
 
+pub mod builds;
 pub mod home;
 pub mod ids;
 pub mod paths;

@@ -6,9 +6,11 @@
 
 pub mod golden;
 pub mod home;
+pub mod hosts;
 pub mod processes;
 pub mod wait;
 
 pub use home::{Home, Ran};
+pub use hosts::Hosts;
 pub use processes::{Part, parts};
 pub use wait::{DEADLINE, until};

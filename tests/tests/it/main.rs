@@ -3,6 +3,7 @@
 mod clients;
 mod disk;
 mod golden;
+mod hosts;
 mod input;
 mod jobs;
 mod kill;

@@ -488,6 +488,9 @@ pub struct Lease {
     /// why this epoch was begun
     #[prost(string, tag = "8")]
     pub why: ::prost::alloc::string::String,
+    /// between two beats
+    #[prost(uint32, tag = "9")]
+    pub beat_ms: u32,
 }
 /// Content of `lease/host.<n>`: a start of a host that was seen here. A later
 /// one of the same host and machine says that the earlier starts are over.

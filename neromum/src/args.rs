@@ -1,5 +1,5 @@
-//! The command line of `neromum`. Programs call it, not people: three words
-//! and a few options, read without a library.
+//! The command line of `neromum`. Programs call it, not people: a few words
+//! and options, read without a library.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -16,16 +16,21 @@ The agent of one node: takes runs over, starts them, replicates what they record
 Usage:
   neromum serve --root DIR --deployment ID --node NAME [options]
   neromum dial  --root DIR --deployment ID --node NAME [options]
+  neromum receive --pack FILE --bin DIR --build NAME
+  neromum verify FOLDER
   neromum --version
 
-serve  serves in the foreground; ends at once when another one serves there
-dial   joins stdin and stdout to its socket; starts one when nobody answers
+serve    serves in the foreground; ends at once when another one serves there
+dial     joins stdin and stdout to its socket; starts one when nobody answers
+receive  takes a pack of programs apart and puts them into DIR/NAME
+verify   prints the name of the build that lies in FOLDER
 
 Options:
   --cpus N          CPUs to give to runs (all)
   --memory BYTES    memory to give to runs (not counted)
   --min-free BYTES  free disk to keep (67108864)
   --leave-after S   leave after so many seconds with nothing to do (60)
+  --mark WORD       (dial) print a line with this word before anything else
 ";
 
 /// What to do.
@@ -35,6 +40,10 @@ pub enum Command {
     Serve(Options),
     /// Join stdin and stdout to the socket.
     Dial(Options),
+    /// Put the programs of a pack into their place.
+    Receive(Receive),
+    /// Print the name of the build in a folder.
+    Verify(PathBuf),
     /// Print the version.
     Version,
     /// Print the help.
@@ -60,13 +69,26 @@ pub struct Options {
     pub leave_after: Duration,
     /// Begin a session of its own: started by `dial`.
     pub own_session: bool,
+    /// What `dial` prints on a line of its own before the first byte.
+    pub mark: Option<String>,
+}
+
+/// What came, and where it goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Receive {
+    /// The pack.
+    pub pack: PathBuf,
+    /// The node's `bin/`.
+    pub bin: PathBuf,
+    /// The build that it must be.
+    pub build: String,
 }
 
 /// Why a command line cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ArgsError {
     /// No or another first word.
-    #[error("say what to do: serve, dial or --version")]
+    #[error("say what to do: serve, dial, receive, verify or --version")]
     Command,
     /// An option that does not exist.
     #[error("there is no option {0}")]
@@ -91,6 +113,8 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, ArgsEr
     match first.as_ref().and_then(|word| word.to_str()) {
         Some("serve") => options(args).map(Command::Serve),
         Some("dial") => options(args).map(Command::Dial),
+        Some("receive") => receive(args).map(Command::Receive),
+        Some("verify") => verify(args).map(Command::Verify),
         Some("--version" | "-V") => Ok(Command::Version),
         Some("--help" | "-h" | "help") => Ok(Command::Help),
         _ => Err(ArgsError::Command),
@@ -103,6 +127,7 @@ fn options(mut args: impl Iterator<Item = OsString>) -> Result<Options, ArgsErro
     let mut min_free = config::MIN_FREE_BYTES;
     let mut leave_after = config::LEAVE_AFTER;
     let mut own_session = false;
+    let mut mark = None;
     while let Some(option) = args.next() {
         let option = option.to_string_lossy().into_owned();
         if option == "--own-session" {
@@ -118,6 +143,7 @@ fn options(mut args: impl Iterator<Item = OsString>) -> Result<Options, ArgsErro
             "--cpus" => cpus = Some(number(text, "--cpus", positive)?),
             "--memory" => memory = Some(number(text, "--memory", whole)?),
             "--min-free" => min_free = number(text, "--min-free", whole)?,
+            "--mark" => mark = Some(word(text)?),
             "--leave-after" => {
                 leave_after = Duration::from_secs_f64(number(text, "--leave-after", positive)?);
             }
@@ -134,7 +160,48 @@ fn options(mut args: impl Iterator<Item = OsString>) -> Result<Options, ArgsErro
         min_free,
         leave_after,
         own_session,
+        mark,
     })
+}
+
+fn receive(mut args: impl Iterator<Item = OsString>) -> Result<Receive, ArgsError> {
+    let (mut pack, mut bin, mut build) = (None, None, None);
+    while let Some(option) = args.next() {
+        let value = args.next().map(PathBuf::from);
+        match option.to_str() {
+            Some("--pack") => pack = value,
+            Some("--bin") => bin = value,
+            Some("--build") => build = value,
+            _ => return Err(ArgsError::Unknown(option.to_string_lossy().into_owned())),
+        }
+    }
+    let missing = |option, needs| ArgsError::Value { option, needs };
+    Ok(Receive {
+        pack: pack.ok_or(missing("--pack", "a file"))?,
+        bin: bin.ok_or(missing("--bin", "a folder"))?,
+        build: build
+            .and_then(|name| name.to_str().map(str::to_owned))
+            .filter(|name| nero_model::builds::is_name(name))
+            .ok_or(missing("--build", "the name of a build"))?,
+    })
+}
+
+fn verify(mut args: impl Iterator<Item = OsString>) -> Result<PathBuf, ArgsError> {
+    args.next().map(PathBuf::from).ok_or(ArgsError::Value {
+        option: "verify",
+        needs: "a folder",
+    })
+}
+
+/// A mark: letters and digits, since it is looked for in what a shell prints.
+fn word(text: Option<&str>) -> Result<String, ArgsError> {
+    text.filter(|text| (1..=64).contains(&text.len()))
+        .filter(|text| text.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'-'))
+        .map(str::to_owned)
+        .ok_or(ArgsError::Value {
+            option: "--mark",
+            needs: "up to 64 letters and digits",
+        })
 }
 
 fn number<T>(
@@ -230,5 +297,10 @@ mod tests {
         assert_eq!(error, ArgsError::Unknown("--what".to_owned()));
         let error = read(&format!("{line} --cpus -1")).unwrap_err();
         assert!(error.to_string().contains("--cpus"));
+        let error = read(&format!("{line} --mark a;b")).unwrap_err();
+        assert!(error.to_string().contains("--mark"));
+        assert_eq!(read("verify /x"), Ok(Command::Verify("/x".into())));
+        let error = read("receive --pack /p --bin /b --build ../x").unwrap_err();
+        assert!(error.to_string().contains("--build"));
     }
 }

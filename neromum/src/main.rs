@@ -9,6 +9,7 @@ mod core;
 mod dial;
 mod files;
 mod ledger;
+mod receive;
 mod run;
 mod service;
 mod staging;
@@ -29,6 +30,8 @@ fn main() -> ExitCode {
     let done: Result<(), Box<dyn std::error::Error>> = match command {
         Command::Serve(options) => run::serve(&options).map_err(Into::into),
         Command::Dial(options) => dial::dial(&options).map_err(Into::into),
+        Command::Receive(receive) => receive::receive(&receive).map_err(Into::into),
+        Command::Verify(folder) => receive::verify(&folder).map_err(Into::into),
         Command::Version => {
             println!("neromum {}", nero_model::VERSION);
             Ok(())

@@ -15,7 +15,8 @@ use tonic::transport::Channel;
 
 use super::follow::{bounded, run_ref};
 use super::inbox::{Inbox, News};
-use super::stage::Stager;
+use super::stage::{StageError, Stager};
+use super::transfer::Hearer;
 use super::{Settings, open_runs};
 use crate::core::change::Change;
 use crate::core::needs::{self, Needs};
@@ -57,9 +58,11 @@ impl Deliver {
         client: MumClient<Channel>,
         results: mpsc::UnboundedSender<RunId>,
         closed: mpsc::Sender<Vec<Vec<u8>>>,
+        hearer: Hearer,
     ) -> Self {
+        let (store, node) = (settings.store.clone(), settings.name.clone());
         Self {
-            stager: Stager::new(settings.store.clone(), client.clone()),
+            stager: Stager::new(store, node, client.clone(), hearer),
             settings,
             inbox,
             ledger,
@@ -144,7 +147,7 @@ impl Deliver {
         while !rest.is_empty() {
             let (batch, taken) = self.next_batch(state, rest).await?;
             rest = &rest[taken..];
-            self.stage(&batch).await?;
+            let batch = self.stage(batch).await?;
             self.send(batch).await?;
         }
         Ok(())
@@ -177,23 +180,57 @@ impl Deliver {
         Ok((batch, taken.max(1)))
     }
 
-    /// Sends the files that the node lacks.
-    async fn stage(&mut self, batch: &[v1::RunSpec]) -> Result<(), Failure> {
+    /// Sends the files that the node lacks. Runs whose files are not here any
+    /// more are over; the others are handed back.
+    async fn stage(&mut self, mut batch: Vec<v1::RunSpec>) -> Result<Vec<v1::RunSpec>, Failure> {
         let trees: HashSet<Vec<u8>> = batch
             .iter()
-            .map(|spec| spec.tree.clone())
+            .flat_map(|spec| [spec.tree.clone(), spec.overlay.clone()])
             .filter(|tree| !tree.is_empty())
             .collect();
         for tree in trees {
-            let missing = self.stager.missing(&tree).await?;
-            if missing.is_empty() {
-                continue;
+            let named = |spec: &&v1::RunSpec| spec.tree == tree || spec.overlay == tree;
+            let tokens = tokens(batch.iter().filter(named));
+            match self.bring(&tree, tokens.clone()).await {
+                Ok(()) => {}
+                Err(StageError::Node(failure)) => return Err(failure),
+                Err(StageError::Own(failure)) => {
+                    tracing::warn!(%failure, "runs not sent");
+                    self.refused(tokens, failure.to_string()).await?;
+                    batch.retain(|spec| !named(&spec));
+                }
             }
-            let tokens = tokens(batch.iter().filter(|spec| spec.tree == tree));
-            self.handed(tokens, Handing::Staging).await?;
-            self.stager.send(&tree, missing).await?;
         }
-        Ok(())
+        Ok(batch)
+    }
+
+    async fn bring(&mut self, tree: &[u8], tokens: Vec<RunToken>) -> Result<(), StageError> {
+        let lacking = self.stager.missing(tree).await?;
+        if lacking.is_empty() {
+            return Ok(());
+        }
+        self.handed(tokens, Handing::Staging)
+            .await
+            .map_err(StageError::Node)?;
+        self.stager.send(tree, lacking).await
+    }
+
+    /// These runs can never be sent.
+    async fn refused(&self, tokens: Vec<RunToken>, why: String) -> Result<(), Failure> {
+        self.ledger
+            .note(false, move |state, now_ms| {
+                tokens
+                    .iter()
+                    .filter_map(|token| state.by_token(token))
+                    .filter_map(|id| {
+                        desk_change(state, id, |desk| {
+                            let why = bounded(&why);
+                            desk.word = Some(Word::Refused { why, at_ms: now_ms });
+                        })
+                    })
+                    .collect()
+            })
+            .await
     }
 
     async fn send(&mut self, batch: Vec<v1::RunSpec>) -> Result<(), Failure> {

@@ -12,7 +12,7 @@ use super::backoff::Backoff;
 use super::deliver::Deliver;
 use super::follow::{self, FollowEnd};
 use super::inbox::Inbox;
-use super::{Connect, NodeNow, Settings, open_runs};
+use super::{Connect, NodeNow, Settings, open_runs, transfer};
 use crate::failure::Failure;
 use crate::ledger::Ledger;
 use crate::results;
@@ -145,6 +145,7 @@ impl Driver {
         // Whatever is open is looked at anew: nothing is remembered of an
         // earlier connection.
         self.inbox.look_at_all();
+        let hearer = transfer::shown(self.tell.clone());
         let fetcher =
             results::Fetcher::new(self.settings.clone(), self.ledger.clone(), client.clone());
         let (closed_tx, closed_rx) = tokio::sync::mpsc::channel(16);
@@ -155,6 +156,7 @@ impl Driver {
             client.clone(),
             fetcher.queue(),
             closed_tx,
+            hearer,
         );
         let end = tokio::select! {
             end = follow::run(&self.settings, &self.ledger, client.clone(), &self.tell, closed_rx) => match end {

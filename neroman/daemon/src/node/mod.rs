@@ -7,6 +7,7 @@ mod driver;
 mod follow;
 mod inbox;
 mod stage;
+mod transfer;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,6 +23,7 @@ use crate::ledger::Ledger;
 
 pub(crate) use deliver::desk_change;
 pub(crate) use inbox::Inbox;
+pub(crate) use transfer::{Hearer, Moving};
 
 /// What is known of a node now.
 #[derive(Clone, Debug, Default)]
@@ -34,6 +36,8 @@ pub(crate) struct NodeNow {
     pub contact_ms: Option<i64>,
     /// The newest description.
     pub description: Option<v1::NodeDescription>,
+    /// Files on their way, when that takes more than a moment.
+    pub transfer: Option<v1::Progress>,
 }
 
 /// How a node is connected to. The one way of this version is a neromum on

@@ -1,7 +1,10 @@
-//! Sending frozen files: only those that the node lacks, each by its content.
+//! Sending frozen files: only those that the node lacks, each by its content,
+//! all of a tree in one stream. Files are read ahead of the network, in order,
+//! off the reactor; one that a cut left half sent goes on where it broke off.
 
-use std::collections::HashSet;
-use std::io;
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -9,62 +12,96 @@ use nero_model::ids::hex;
 use nero_wire::v1;
 use nero_wire::v1::mum_client::MumClient;
 use prost::Message as _;
-use tokio::io::AsyncReadExt as _;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 
+use super::transfer::{Hearer, Moving};
 use crate::failure::Failure;
 
 /// Bytes of one part of a blob.
 const PART_BYTES: usize = 256 * 1024;
+/// Parts read ahead of the network: 8 MiB at most, or as many small files.
+const AHEAD: usize = 32;
 /// Hashes of one question.
 const HASHES_MAX: usize = 50_000;
 /// How long the node may take to look into its store.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// How long a whole tree may be on its way.
+/// How long a whole tree may be on its way; the next try goes on from there.
 const SEND_PATIENCE: Duration = Duration::from_secs(6 * 3600);
+
+/// Why files did not get to the node.
+#[derive(Debug)]
+pub(super) enum StageError {
+    /// The node or the way there: the connection is over.
+    Node(Failure),
+    /// A frozen file here is gone or damaged: only runs that need it fail.
+    Own(Failure),
+}
+
+/// What a node lacks of a tree, the tree itself last.
+#[derive(Debug, Default)]
+pub(super) struct Lacking {
+    blobs: Vec<Blob>,
+}
+
+/// One file to be sent.
+#[derive(Debug)]
+struct Blob {
+    hash: Vec<u8>,
+    size: u64,
+    /// The node has what comes before from an earlier try.
+    from: u64,
+}
+
+impl Lacking {
+    /// Whether the node has everything.
+    pub(super) fn is_empty(&self) -> bool {
+        self.blobs.is_empty()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.blobs.iter().map(|blob| blob.size - blob.from).sum()
+    }
+}
 
 /// Brings trees to one node.
 pub(super) struct Stager {
     store: PathBuf,
+    node: String,
     client: MumClient<Channel>,
+    hearer: Hearer,
     /// Trees that are whole on the node.
     there: HashSet<Vec<u8>>,
 }
 
 impl Stager {
-    pub(super) fn new(store: PathBuf, client: MumClient<Channel>) -> Self {
+    pub(super) fn new(
+        store: PathBuf,
+        node: String,
+        client: MumClient<Channel>,
+        hearer: Hearer,
+    ) -> Self {
         Self {
             store,
+            node,
             client,
+            hearer,
             there: HashSet::new(),
         }
     }
 
-    /// The blobs of a tree that the node lacks, the tree itself last.
-    pub(super) async fn missing(&mut self, tree: &[u8]) -> Result<Vec<Vec<u8>>, Failure> {
+    /// What the node lacks of a tree.
+    pub(super) async fn missing(&mut self, tree: &[u8]) -> Result<Lacking, StageError> {
         if self.there.contains(tree) {
-            return Ok(Vec::new());
+            return Ok(Lacking::default());
         }
-        let path = blob(&self.store, tree);
-        let bytes = tokio::fs::read(&path)
-            .await
-            .map_err(|error| unreadable(&path, &error))?;
-        let decoded = v1::Tree::decode(bytes.as_slice())
-            .map_err(|error| Failure::failed("a frozen tree is damaged").caused_by(&error))?;
-        let mut wanted: Vec<Vec<u8>> = decoded
-            .entries
-            .into_iter()
-            .map(|entry| entry.hash)
-            .filter(|hash| !hash.is_empty())
-            .collect();
-        wanted.sort_unstable();
-        wanted.dedup();
+        let sizes = self.sizes(tree).await?;
+        let mut wanted: Vec<Vec<u8>> = sizes.keys().cloned().collect();
         // A tree that is there says nothing of its files; it is sent last, so
         // that a broken transfer never leaves a tree without them.
-        wanted.push(tree.to_vec());
-        let mut missing = Vec::new();
+        wanted.sort_unstable_by(|one, other| (one == tree, one).cmp(&(other == tree, other)));
+        let mut blobs = Vec::new();
         for part in wanted.chunks(HASHES_MAX) {
             let mut request = tonic::Request::new(v1::BlobList {
                 hashes: part.to_vec(),
@@ -72,29 +109,66 @@ impl Stager {
             });
             request.set_timeout(PATIENCE);
             let reply = self.client.missing_blobs(request).await.map_err(|status| {
-                Failure::node("the node does not say which files it has").status(&status)
+                let failure = Failure::node("the node does not say which files it has");
+                StageError::Node(failure.status(&status))
             })?;
-            missing.extend(reply.into_inner().hashes);
+            blobs.extend(lacking(reply.into_inner(), &sizes));
         }
-        if missing.is_empty() {
+        if blobs.is_empty() {
             self.there.insert(tree.to_vec());
         }
-        let known: HashSet<&[u8]> = wanted.iter().map(Vec::as_slice).collect();
-        missing.retain(|hash| known.contains(hash.as_slice()));
-        missing.sort_by_key(|hash| hash == tree);
-        Ok(missing)
+        blobs.sort_by_key(|blob| blob.hash == tree);
+        Ok(Lacking { blobs })
     }
 
-    /// Sends these blobs of a tree.
-    pub(super) async fn send(&mut self, tree: &[u8], blobs: Vec<Vec<u8>>) -> Result<(), Failure> {
-        let (tx, rx) = mpsc::channel(4);
+    /// The sizes of all files of a tree, and of its list.
+    async fn sizes(&self, tree: &[u8]) -> Result<HashMap<Vec<u8>, u64>, StageError> {
+        let path = blob(&self.store, tree);
+        let bytes = tokio::fs::read(&path)
+            .await
+            .map_err(|error| StageError::Own(unreadable(&path, &error)))?;
+        if blake3::hash(&bytes).as_bytes() != tree {
+            return Err(StageError::Own(damaged(&path)));
+        }
+        let decoded = v1::Tree::decode(bytes.as_slice()).map_err(|error| {
+            StageError::Own(Failure::bug("a frozen tree cannot be read").caused_by(&error))
+        })?;
+        let mut sizes: HashMap<Vec<u8>, u64> = decoded
+            .entries
+            .into_iter()
+            .filter(|entry| !entry.hash.is_empty())
+            .map(|entry| (entry.hash, entry.size))
+            .collect();
+        sizes.insert(tree.to_vec(), bytes.len() as u64);
+        Ok(sizes)
+    }
+
+    /// Sends what the node lacks of a tree.
+    pub(super) async fn send(&mut self, tree: &[u8], lacking: Lacking) -> Result<(), StageError> {
+        let (tx, rx) = mpsc::channel(AHEAD);
+        let (bytes, files) = (lacking.bytes(), lacking.blobs.len() as u64);
+        let moving = Moving::new(
+            self.hearer.clone(),
+            &self.node,
+            "sending files",
+            bytes,
+            files,
+        );
         let store = self.store.clone();
+        let reading =
+            tokio::task::spawn_blocking(move || read_all(&store, &lacking.blobs, &tx, moving));
         let mut request = tonic::Request::new(ReceiverStream::new(rx));
         request.set_timeout(SEND_PATIENCE);
-        let reading = read_all(&store, &blobs, tx);
-        let (read, sent) = tokio::join!(reading, self.client.put_blobs(request));
-        read?;
-        sent.map_err(|status| Failure::node("files could not be sent").status(&status))?;
+        let sent = self.client.put_blobs(request).await;
+        let read = reading.await.map_err(|error| {
+            StageError::Own(Failure::bug("reading frozen files ended early").caused_by(&error))
+        })?;
+        // A file that cannot be read ends the stream: the node's word about
+        // that is not the reason.
+        read.map_err(StageError::Own)?;
+        sent.map_err(|status| {
+            StageError::Node(Failure::node("files could not be sent").status(&status))
+        })?;
         self.there.insert(tree.to_vec());
         Ok(())
     }
@@ -106,49 +180,122 @@ pub(super) fn blob(store: &Path, hash: &[u8]) -> PathBuf {
     store.join(name.get(..2).unwrap_or("")).join(name)
 }
 
-async fn read_all(
+/// The node's answer, as far as it speaks of what it was asked for.
+fn lacking(reply: v1::BlobList, sizes: &HashMap<Vec<u8>, u64>) -> Vec<Blob> {
+    let partial = reply.partial.into_iter().chain(std::iter::repeat(0));
+    reply
+        .hashes
+        .into_iter()
+        .zip(partial)
+        .filter_map(|(hash, there)| {
+            let size = *sizes.get(&hash)?;
+            let from = if there < size { there } else { 0 };
+            Some(Blob { hash, size, from })
+        })
+        .collect()
+}
+
+/// Reads all blobs into the stream. Blocks. Ends early, without a word, when
+/// the other side ended the stream: it says why.
+fn read_all(
     store: &Path,
-    blobs: &[Vec<u8>],
-    tx: mpsc::Sender<v1::BlobPart>,
+    blobs: &[Blob],
+    tx: &mpsc::Sender<v1::BlobPart>,
+    mut moving: Moving,
 ) -> Result<(), Failure> {
-    for hash in blobs {
-        let path = blob(store, hash);
-        let sent = read_one(&path, hash, &tx).await;
-        match sent {
-            Ok(true) => {}
-            // The other side ended the stream and says why.
-            Ok(false) => return Ok(()),
+    let mut buffer = vec![0; PART_BYTES];
+    for one in blobs {
+        let path = blob(store, &one.hash);
+        match read_one(&path, one, &mut buffer, tx, &mut moving) {
+            Ok(End::Sent) => moving.add(0, 1),
+            Ok(End::Left) => return Ok(()),
+            Ok(End::Damaged) => return Err(damaged(&path)),
             Err(error) => return Err(unreadable(&path, &error)),
         }
     }
     Ok(())
 }
 
-async fn read_one(path: &Path, hash: &[u8], tx: &mpsc::Sender<v1::BlobPart>) -> io::Result<bool> {
-    let mut file = tokio::fs::File::open(path).await?;
-    let mut left = file.metadata().await?.len();
+enum End {
+    Sent,
+    /// Nobody takes more.
+    Left,
+    /// It is not what its name says; its end was not sent.
+    Damaged,
+}
+
+fn read_one(
+    path: &Path,
+    blob: &Blob,
+    buffer: &mut [u8],
+    tx: &mpsc::Sender<v1::BlobPart>,
+    moving: &mut Moving,
+) -> io::Result<End> {
+    let mut file = File::open(path)?;
+    let mut hasher = blake3::Hasher::new();
+    let mut at = 0;
+    // What the node has is read again all the same: the hash is of the whole.
+    while at < blob.from {
+        let room = usize::try_from(blob.from - at).unwrap_or(usize::MAX);
+        let count = file.read(&mut buffer[..room.min(PART_BYTES)])?;
+        if count == 0 {
+            return Ok(End::Damaged);
+        }
+        hasher.update(&buffer[..count]);
+        at += count as u64;
+    }
     let mut first = true;
     loop {
-        let size = usize::try_from(left).unwrap_or(usize::MAX).min(PART_BYTES);
-        let mut data = vec![0; size];
-        file.read_exact(&mut data).await?;
-        left -= size as u64;
+        let count = fill(&mut file, buffer)?;
+        hasher.update(&buffer[..count]);
+        let offset = at;
+        at += count as u64;
+        if at > blob.size {
+            return Ok(End::Damaged);
+        }
+        let last = at == blob.size;
+        let right = || hasher.finalize().as_bytes().as_slice() == blob.hash;
+        if (last && !right()) || (!last && count == 0) {
+            return Ok(End::Damaged);
+        }
         let part = v1::BlobPart {
-            hash: if first { hash.to_vec() } else { Vec::new() },
-            data,
-            last: left == 0,
-            offset: 0,
+            hash: if first { blob.hash.clone() } else { Vec::new() },
+            data: buffer[..count].to_vec(),
+            last,
+            offset: if first { offset } else { 0 },
         };
         first = false;
-        if tx.send(part).await.is_err() {
-            return Ok(false);
+        if tx.blocking_send(part).is_err() {
+            return Ok(End::Left);
         }
-        if left == 0 {
-            return Ok(true);
+        moving.add(count as u64, 0);
+        if last {
+            return Ok(End::Sent);
         }
     }
 }
 
+/// Reads until the buffer is full or the file ends.
+fn fill(file: &mut File, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match file.read(&mut buffer[filled..]) {
+            Ok(0) => break,
+            Ok(more) => filled += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}
+
 fn unreadable(path: &Path, error: &io::Error) -> Failure {
-    Failure::failed(format!("cannot read the frozen file {}", path.display())).caused_by(error)
+    Failure::failed(format!("cannot read the frozen file {}", path.display()))
+        .caused_by(error)
+        .hint("`neroman restart` freezes the folder again")
+}
+
+fn damaged(path: &Path) -> Failure {
+    Failure::failed(format!("the frozen file {} is damaged", path.display()))
+        .hint("move it away; `neroman restart` freezes the folder again")
 }

@@ -1,0 +1,84 @@
+//! How far files on their way have come, for whoever looks at a node or waits
+//! for a command. Counted by whoever moves bytes, told a few times a second,
+//! and only of what takes longer than a moment.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use nero_wire::v1;
+use tokio::sync::watch;
+
+use super::NodeNow;
+
+/// What is done sooner is not worth a line.
+const QUIET: Duration = Duration::from_secs(1);
+/// Between two words.
+const BETWEEN: Duration = Duration::from_millis(250);
+
+/// Hears how far a transfer is; `None` once it is over.
+pub(crate) type Hearer = Arc<dyn Fn(Option<v1::Progress>) + Send + Sync>;
+
+/// Shows transfers beside what is known of a node.
+pub(crate) fn shown(tell: watch::Sender<NodeNow>) -> Hearer {
+    Arc::new(move |progress| {
+        // Nobody who waits for news of the node is woken.
+        tell.send_if_modified(|now| {
+            now.transfer.clone_from(&progress);
+            false
+        });
+    })
+}
+
+/// One transfer; over when it is dropped.
+pub(crate) struct Moving {
+    hearer: Hearer,
+    progress: v1::Progress,
+    began: Instant,
+    told: Option<Instant>,
+}
+
+impl Moving {
+    /// Begins to count; totals of 0 are not known.
+    pub(crate) fn new(
+        hearer: Hearer,
+        node: &str,
+        what: &str,
+        total_bytes: u64,
+        total_files: u64,
+    ) -> Self {
+        Self {
+            hearer,
+            progress: v1::Progress {
+                what: what.to_owned(),
+                node: node.to_owned(),
+                total_bytes,
+                total_files,
+                ..v1::Progress::default()
+            },
+            began: Instant::now(),
+            told: None,
+        }
+    }
+
+    /// More is done.
+    pub(crate) fn add(&mut self, bytes: u64, files: u64) {
+        self.progress.done_bytes += bytes;
+        self.progress.done_files += files;
+        let due = match self.told {
+            None => self.began.elapsed() >= QUIET,
+            Some(told) => told.elapsed() >= BETWEEN,
+        };
+        if due {
+            self.told = Some(Instant::now());
+            (self.hearer)(Some(self.progress.clone()));
+        }
+    }
+}
+
+impl Drop for Moving {
+    fn drop(&mut self) {
+        if self.told.is_some() {
+            (self.hearer)(None);
+        }
+    }
+}

@@ -73,6 +73,27 @@ pub struct Options {
     pub mark: Option<String>,
 }
 
+impl Options {
+    /// The same, for a `serve` in a session of its own.
+    pub fn for_serve(&self) -> Vec<OsString> {
+        let mut args: Vec<OsString> = vec!["--own-session".into()];
+        let mut give = |option: &str, value: OsString| args.extend([option.into(), value]);
+        give("--root", self.root.clone().into());
+        give("--deployment", self.deployment.to_string().into());
+        give("--node", self.node.clone().into());
+        give("--min-free", self.min_free.to_string().into());
+        let leave_after = self.leave_after.as_secs_f64();
+        give("--leave-after", leave_after.to_string().into());
+        if let Some(cpus) = self.cpus {
+            give("--cpus", cpus.to_string().into());
+        }
+        if let Some(memory) = self.memory {
+            give("--memory", memory.to_string().into());
+        }
+        args
+    }
+}
+
 /// What came, and where it goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Receive {
@@ -289,6 +310,12 @@ mod tests {
         };
         assert_eq!((options.cpus, options.deployment), (Some(2.5), id));
         assert_eq!(options.min_free, config::MIN_FREE_BYTES);
+        let again = parse([vec!["serve".into()], options.for_serve()].concat());
+        let expected = Options {
+            own_session: true,
+            ..options
+        };
+        assert_eq!(again, Ok(Command::Serve(expected)));
         assert_eq!(read("--version"), Ok(Command::Version));
         assert_eq!(read(""), Err(ArgsError::Command));
         let error = read("serve --root relative").unwrap_err();

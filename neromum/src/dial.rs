@@ -1,121 +1,141 @@
 //! Joins stdin and stdout to neromum's socket, for a caller at the other end
 //! of an ssh channel. Starts neromum when nobody answers.
+//!
+//! What it says for people goes to stderr; stdout carries the mark and then the
+//! socket's bytes, nothing else.
+
+mod ends;
+mod start;
 
 use std::io;
-use std::process::Stdio;
-use std::time::Duration;
+use std::path::PathBuf;
 
 use nero_model::paths::NodePaths;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::UnixStream;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use crate::args::Options;
 use crate::run::SOCKET;
+use ends::{Input, Output};
 
-/// How long a neromum that was started may take to answer.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Bytes copied at once.
+const PART_BYTES: usize = 64 * 1024;
 
-/// Joins until either side ends.
+/// Why nobody can be spoken to through this dial.
+#[derive(Debug, thiserror::Error)]
+pub enum DialError {
+    /// Something of our own cannot be used.
+    #[error("cannot {what}")]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// The kernel's word.
+        #[source]
+        source: io::Error,
+    },
+    /// Somebody else listens there.
+    #[error("the socket {path} belongs to another user")]
+    NotOurs {
+        /// The socket.
+        path: PathBuf,
+    },
+    /// The neromum that was started ended.
+    #[error("neromum ended before it answered ({status}){log}")]
+    Ended {
+        /// How.
+        status: String,
+        /// What it said last.
+        log: String,
+    },
+    /// The neromum that was started lives and does not answer.
+    #[error("neromum does not answer within {seconds} s{log}")]
+    Silent {
+        /// How long it was waited for.
+        seconds: u64,
+        /// What it said last.
+        log: String,
+    },
+}
+
+fn failed(what: &'static str) -> impl FnOnce(io::Error) -> DialError {
+    move |source| DialError::Io { what, source }
+}
+
+/// Joins until the socket's side ends.
 ///
 /// # Errors
 /// When nobody can be reached, or a side fails.
-pub fn dial(options: &Options) -> io::Result<()> {
+pub fn dial(options: &Options) -> Result<(), DialError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        .build()?;
-    let joined = runtime.block_on(join(options));
-    // Reading stdin happens on a thread that cannot be called back.
+        .build()
+        .map_err(failed("begin"))?;
+    let joined = runtime.block_on(async {
+        let paths = NodePaths::new(&options.root, &options.deployment, &options.node);
+        let socket = paths.sockets().join(SOCKET);
+        let stream = start::reach(options, &paths, &socket).await?;
+        let input = Input::stdin().map_err(failed("read stdin"))?;
+        let mut output = Output::stdout().map_err(failed("write to stdout"))?;
+        if let Some(mark) = &options.mark {
+            // The line before it ends what a login shell may have printed.
+            let line = format!("\n{mark}\n");
+            send(&mut output, line.as_bytes())
+                .await
+                .map_err(failed("write to stdout"))?;
+        }
+        join(stream, input, output)
+            .await
+            .map_err(failed("pass bytes on"))
+    });
+    // Where stdin is a file or a terminal, a thread may still wait for it.
     runtime.shutdown_background();
     joined
 }
 
-async fn join(options: &Options) -> io::Result<()> {
-    let paths = NodePaths::new(&options.root, &options.deployment, &options.node);
-    let socket = paths.sockets().join(SOCKET);
-    let stream = match UnixStream::connect(&socket).await {
-        Ok(stream) => stream,
-        Err(_) => {
-            start(options)?;
-            wait_for(&socket).await?
+/// Copies both ways until `stream` has said everything. The end of the input is
+/// the end of requests; answers may still come.
+async fn join<S>(stream: S, mut input: Input, mut output: Output) -> io::Result<()>
+where
+    S: AsyncRead + AsyncWrite,
+{
+    let (mut from_mum, mut to_mum) = tokio::io::split(stream);
+    let up = async {
+        let copied = copy(&mut input, &mut to_mum).await;
+        // A peer that has left is told by the other direction.
+        let _ = to_mum.shutdown().await;
+        match copied {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
+            _ => std::future::pending().await,
         }
     };
-    if stream.peer_cred()?.uid() != rustix::process::geteuid().as_raw() {
-        return Err(io::Error::new(
-            io::ErrorKind::PermissionDenied,
-            format!("the socket {} belongs to another user", socket.display()),
-        ));
-    }
-    let (mut from_mum, mut to_mum) = stream.into_split();
-    let up = async {
-        let copied = copy(&mut tokio::io::stdin(), &mut to_mum).await;
-        // The end of stdin is the end of requests; answers may still come.
-        to_mum.shutdown().await?;
-        copied
-    };
-    let down = async { copy(&mut from_mum, &mut tokio::io::stdout()).await };
-    tokio::select! {
-        ended = async { tokio::join!(up, std::future::pending::<()>()).0 } => ended,
+    let down = copy(&mut from_mum, &mut output);
+    let ended = tokio::select! {
+        ended = up => ended,
         ended = down => ended,
+    };
+    match ended {
+        // Our caller has left: there is nobody to tell.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        // neromum was killed.
+        Err(error) if error.kind() == io::ErrorKind::ConnectionReset => Ok(()),
+        ended => ended,
     }
 }
 
-/// Copies and flushes after each piece: nobody waits for a full buffer.
 async fn copy(
-    from: &mut (impl AsyncReadExt + Unpin),
-    to: &mut (impl AsyncWriteExt + Unpin),
+    from: &mut (impl AsyncRead + Unpin),
+    to: &mut (impl AsyncWrite + Unpin),
 ) -> io::Result<()> {
-    let mut buffer = vec![0; 64 * 1024];
+    let mut buffer = vec![0; PART_BYTES];
     loop {
         match from.read(&mut buffer).await? {
             0 => return Ok(()),
-            length => {
-                to.write_all(&buffer[..length]).await?;
-                to.flush().await?;
-            }
+            length => send(to, &buffer[..length]).await?,
         }
     }
 }
 
-fn start(options: &Options) -> io::Result<()> {
-    let mut command = std::process::Command::new(std::env::current_exe()?);
-    command
-        .arg("serve")
-        .arg("--own-session")
-        .arg("--root")
-        .arg(&options.root)
-        .arg("--deployment")
-        .arg(options.deployment.to_string())
-        .arg("--node")
-        .arg(&options.node)
-        .arg("--min-free")
-        .arg(options.min_free.to_string())
-        .arg("--leave-after")
-        .arg(options.leave_after.as_secs_f64().to_string());
-    if let Some(cpus) = options.cpus {
-        command.arg("--cpus").arg(cpus.to_string());
-    }
-    if let Some(memory) = options.memory {
-        command.arg("--memory").arg(memory.to_string());
-    }
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .current_dir("/")
-        .spawn()
-        .map(drop)
-}
-
-async fn wait_for(socket: &std::path::Path) -> io::Result<UnixStream> {
-    let deadline = tokio::time::Instant::now() + PATIENCE;
-    let mut pause = Duration::from_millis(2);
-    loop {
-        match UnixStream::connect(socket).await {
-            Ok(stream) => return Ok(stream),
-            Err(error) if tokio::time::Instant::now() > deadline => return Err(error),
-            Err(_) => {}
-        }
-        tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(Duration::from_millis(100));
-    }
+/// Writes and flushes: nobody waits for a full buffer.
+async fn send(to: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) -> io::Result<()> {
+    to.write_all(bytes).await?;
+    to.flush().await
 }

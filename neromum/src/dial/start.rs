@@ -1,0 +1,149 @@
+//! Reaching neromum: at its socket, or by starting it, detached, so that it
+//! outlives the connection that wanted it.
+
+use std::fs::OpenOptions;
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use nero_model::paths::{NodePaths, make_private};
+use tokio::net::UnixStream;
+use tokio::process::{Child, Command};
+use tokio::time::Instant;
+
+use super::{DialError, failed};
+use crate::args::Options;
+
+/// How long a neromum that was started may take to answer.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// First and longest pause between two tries to connect.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(100));
+/// Lines of a log that are told, and bytes looked at for them.
+const LINES: usize = 8;
+/// See [`LINES`].
+const LOG_BYTES: u64 = 8 * 1024;
+/// What belongs to the connection and would be dead, or another's, later on.
+const OF_THE_CONNECTION: &[&str] = &[
+    "SSH_AUTH_SOCK",
+    "SSH_AGENT_PID",
+    "SSH_CLIENT",
+    "SSH_CONNECTION",
+    "SSH_ORIGINAL_COMMAND",
+    "SSH_TTY",
+    "DISPLAY",
+    "XDG_SESSION_ID",
+];
+
+/// Connects to whoever serves at `socket`; starts one where nobody does.
+///
+/// # Errors
+/// See [`DialError`].
+pub async fn reach(
+    options: &Options,
+    paths: &NodePaths,
+    socket: &Path,
+) -> Result<UnixStream, DialError> {
+    let stream = match UnixStream::connect(socket).await {
+        Ok(stream) => stream,
+        Err(_) => begin(options, paths, socket).await?,
+    };
+    let peer = stream
+        .peer_cred()
+        .map_err(failed("ask who serves the socket"))?;
+    if peer.uid() != rustix::process::geteuid().as_raw() {
+        return Err(DialError::NotOurs {
+            path: socket.to_path_buf(),
+        });
+    }
+    Ok(stream)
+}
+
+async fn begin(
+    options: &Options,
+    paths: &NodePaths,
+    socket: &Path,
+) -> Result<UnixStream, DialError> {
+    let deadline = Instant::now() + PATIENCE;
+    let (mut pause, longest) = PAUSES;
+    let mut child = spawn(options, paths)?;
+    loop {
+        // Asked before connecting: an end after the last try is seen by the next.
+        let ended = child.try_wait().ok().flatten();
+        if let Ok(stream) = UnixStream::connect(socket).await {
+            return Ok(stream);
+        }
+        if Instant::now() >= deadline {
+            let seconds = PATIENCE.as_secs();
+            let log = log(paths);
+            return Err(DialError::Silent { seconds, log });
+        }
+        match ended {
+            // It found another one that serves, and that one may be leaving.
+            Some(status) if status.success() => child = spawn(options, paths)?,
+            Some(status) => {
+                return Err(DialError::Ended {
+                    status: status.to_string(),
+                    log: log(paths),
+                });
+            }
+            None => {}
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(longest);
+    }
+}
+
+/// Starts `serve`, which makes itself a session of its own and gets nothing of
+/// the connection. A child that is let go is reaped by the runtime, or by
+/// whoever inherits it.
+fn spawn(options: &Options, paths: &NodePaths) -> Result<Child, DialError> {
+    let program = std::env::current_exe().map_err(failed("find the path of this program"))?;
+    make_private(&paths.mum()).map_err(failed("make its folder"))?;
+    let stderr = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(last_words(paths))
+        .map_err(failed("make the file for its last words"))?;
+    let mut command = Command::new(program);
+    command.arg("serve").args(options.for_serve());
+    for name in OF_THE_CONNECTION {
+        command.env_remove(name);
+    }
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(stderr)
+        .current_dir("/")
+        .spawn()
+        .map_err(failed("start neromum"))
+}
+
+/// What neromum says before it has a log, and when it panics.
+fn last_words(paths: &NodePaths) -> PathBuf {
+    paths.mum().join("stderr")
+}
+
+/// The last lines that neromum wrote, with the words before them.
+fn log(paths: &NodePaths) -> String {
+    let tail = |path: PathBuf| -> std::io::Result<String> {
+        let mut file = std::fs::File::open(path)?;
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(LOG_BYTES)))?;
+        let mut bytes = Vec::new();
+        file.take(LOG_BYTES).read_to_end(&mut bytes)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    };
+    let texts: Vec<String> = [paths.mum().join("log"), last_words(paths)]
+        .into_iter()
+        .filter_map(|path| tail(path).ok())
+        .collect();
+    let lines: Vec<&str> = texts.iter().flat_map(|text| text.lines()).collect();
+    match &lines[lines.len().saturating_sub(LINES)..] {
+        [] => String::new(),
+        last => format!("; its log ends with:\n  {}", last.join("\n  ")),
+    }
+}

@@ -1,10 +1,20 @@
 //! What each verb accepts, and its help.
 
+mod complete;
+mod files;
+mod node;
+
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 
 use crate::fault::Fault;
 use crate::mistakes;
 use crate::steps::Step;
+
+pub use complete::{answer as complete, script as completions};
+pub use files::{Clean, Du, Exec, Fetch, Shell as ShellOn};
+pub use node::{Node, NodeAdd, Warden, YesNo};
+
+use complete::{node_name, target_name};
 
 /// One step, read.
 #[derive(Debug, Parser)]
@@ -45,6 +55,19 @@ pub enum Verb {
     Results(Results),
     /// Where results lie
     Path(Paths),
+    /// Bring files of runs home now
+    Fetch(Fetch),
+    /// Machines that runs go to
+    #[command(subcommand)]
+    Node(Node),
+    /// A shell on a node, in a run's folder where a run is named
+    Shell(ShellOn),
+    /// A command on a node, in a run's folder where a run is named
+    Exec(Exec),
+    /// Free space on nodes: ended runs that are home, code nobody uses
+    Clean(Clean),
+    /// What lies where, and how much
+    Du(Du),
     /// Standing rules
     #[command(subcommand)]
     Rule(Rule),
@@ -121,8 +144,8 @@ pub struct Show {
 /// What `start` and `restart` share.
 #[derive(Debug, Args)]
 pub struct Launch {
-    /// The node to run on
-    #[arg(long)]
+    /// The node or group to run on, or any
+    #[arg(long, value_name = "NODE|GROUP|any", env = "NERONET_NODE", add = target_name())]
     pub node: Option<String>,
     /// Run no more than this many of them at a time
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -162,6 +185,9 @@ pub struct Restart {
     /// Go on beside a run of which nobody knows whether it ended
     #[arg(long)]
     pub abandon: bool,
+    /// Carry the `checkpoint:` files of the run before over
+    #[arg(long)]
+    pub resume: bool,
     /// Do not ask
     #[arg(long, short)]
     pub yes: bool,
@@ -263,7 +289,7 @@ pub struct Paths {
     #[arg(required = true, value_name = "SEL")]
     pub picked: Vec<String>,
     /// The working folder on the node instead of the results
-    #[arg(long)]
+    #[arg(long, alias = "remote")]
     pub work: bool,
     #[command(flatten)]
     pub json: Json,
@@ -353,6 +379,10 @@ impl Verb {
             Self::Metrics(args) => args.json.json,
             Self::Results(args) => args.json.json,
             Self::Path(args) => args.json.json,
+            Self::Fetch(args) => args.json.json,
+            Self::Clean(args) => args.json.json,
+            Self::Du(args) => args.json.json,
+            Self::Node(args) => args.json(),
             Self::Version(json) => json.json,
             Self::Rule(
                 Rule::List { json, .. } | Rule::Add { json, .. } | Rule::Rm { json, .. },
@@ -362,6 +392,8 @@ impl Verb {
             }
             Self::Daemon(Daemon::Run { .. } | Daemon::Logs { .. })
             | Self::Logs(_)
+            | Self::Shell(_)
+            | Self::Exec(_)
             | Self::Completions { .. }
             | Self::Help { .. } => false,
         }

@@ -18,6 +18,8 @@ pub mod code {
     pub const USAGE: u8 = 2;
     /// The own daemon cannot be reached.
     pub const NO_DAEMON: u8 = 3;
+    /// A node cannot be reached.
+    pub const NO_NODE: u8 = 4;
     /// A bug of ours.
     pub const BUG: u8 = 70;
     /// Ended by Ctrl-C.
@@ -104,17 +106,22 @@ impl Fault {
     /// What the daemon answered instead of a reply.
     pub fn from_status(status: &Status) -> Self {
         match Failure::decode(status.details()) {
-            Ok(failure) if !status.details().is_empty() => Self {
-                what: failure.what,
-                causes: failure.causes,
-                hint: failure.hint,
-                exit_code: match u8::try_from(failure.exit_code) {
-                    Ok(given) if given != code::OK => given,
-                    _ => code::FAILED,
-                },
-                report: failure.report,
-            },
+            Ok(failure) if !status.details().is_empty() => Self::from_failure(failure),
             _ => Self::from_bare(status),
+        }
+    }
+
+    /// What the daemon said at the end of a stream.
+    pub fn from_failure(failure: Failure) -> Self {
+        Self {
+            what: failure.what,
+            causes: failure.causes,
+            hint: failure.hint,
+            exit_code: match u8::try_from(failure.exit_code) {
+                Ok(given) if given != code::OK => given,
+                _ => code::FAILED,
+            },
+            report: failure.report,
         }
     }
 

@@ -23,6 +23,9 @@ use session::Session;
 /// Runs the command line with the process's own arguments.
 pub fn main() -> ExitCode {
     bug::report_panics();
+    if args::complete() {
+        return ExitCode::SUCCESS;
+    }
     match std::panic::catch_unwind(run) {
         Ok(code) => ExitCode::from(code),
         Err(_) => ExitCode::from(code::BUG),

@@ -14,6 +14,12 @@ pub const BUILT: &[&str] = &[
     "metrics",
     "results",
     "path",
+    "fetch",
+    "node",
+    "shell",
+    "exec",
+    "clean",
+    "du",
     "rule",
     "daemon",
     "completions",
@@ -28,13 +34,15 @@ pub const ALIASES: &[(&str, &str)] = &[
     ("terminate", "abort"),
     ("submit", "submit"),
     ("monitor", "monitor"),
+    ("addnode", "addnode"),
+    ("delnode", "delnode"),
 ];
 
 /// Verbs of the design that answer "not built yet".
 pub const NOT_BUILT: &[&str] = &[
     "template", "run", "set", "note", "tag", "copy", "copyexp", "rm", "delexp", "undo", "pause",
-    "resume", "plot", "fetch", "open", "diff", "export", "node", "addnode", "delnode", "shell",
-    "exec", "clean", "du", "backup", "top", "web", "setup", "mail", "config", "import", "user",
+    "resume", "plot", "open", "diff", "export", "backup", "top", "web", "setup", "mail", "config",
+    "import", "user",
 ];
 
 /// Options of built verbs that answer "not built yet": verb, option.
@@ -50,10 +58,8 @@ pub const NOT_BUILT_OPTIONS: &[(&str, &str)] = &[
     ("restart", "order"),
     ("restart", "pilot"),
     ("restart", "set"),
-    ("restart", "resume"),
     ("restart", "same-code"),
     ("metrics", "parquet"),
-    ("path", "remote"),
 ];
 
 /// What a word means where a verb is expected.

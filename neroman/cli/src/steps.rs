@@ -138,7 +138,7 @@ fn unknown_option(word: &str) -> Fault {
     }
 }
 
-/// `--submit SEL NODE` and `--monitor ID` of the original.
+/// `--submit SEL NODE`, `--monitor ID`, `--addnode` and `--delnode` of the original.
 fn originals(step: Step) -> Result<Step, Fault> {
     match step.verb {
         "submit" => {
@@ -169,6 +169,15 @@ fn originals(step: Step) -> Result<Step, Fault> {
             words.insert(0, "--follow".into());
             Ok(Step {
                 verb: "logs",
+                words,
+            })
+        }
+        "addnode" | "delnode" => {
+            let mut words = step.words;
+            let verb = if step.verb == "addnode" { "add" } else { "rm" };
+            words.insert(0, verb.into());
+            Ok(Step {
+                verb: "node",
                 words,
             })
         }

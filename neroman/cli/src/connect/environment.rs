@@ -41,6 +41,11 @@ pub fn for_daemon() -> Vec<(OsString, OsString)> {
         .collect()
 }
 
+/// The socket of the shell's ssh agent; empty when it has none.
+pub fn ssh_auth_sock() -> String {
+    std::env::var("SSH_AUTH_SOCK").unwrap_or_default()
+}
+
 /// What goes with `add`, `start` and `restart`. Names that look secret and
 /// values that are no text stay behind.
 pub fn for_jobs() -> Vec<EnvVar> {

@@ -209,7 +209,11 @@ async fn find(home: &Home) -> Result<Option<Greeted>, Fault> {
         }
     };
     let mut man = ManClient::new(channel).max_decoding_message_size(REPLY_BYTES_MAX);
-    let greeted = man.greet(hello::own(Role::Client, "", None));
+    let greeted = man.greet(Hello {
+        // The daemon's own may be that of a login that has ended.
+        ssh_auth_sock: environment::ssh_auth_sock(),
+        ..hello::own(Role::Client, "", None)
+    });
     let hello = match tokio::time::timeout(HELLO_DEADLINE, greeted).await {
         Ok(Ok(reply)) => reply.into_inner(),
         Ok(Err(status)) if lost(&status) => return Ok(None),

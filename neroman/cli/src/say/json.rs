@@ -4,7 +4,9 @@
 use std::io;
 
 use nero_model::safe::Safe;
-use nero_wire::v1::{EnvVar, ExperimentView, MetricSummary, NodeView, Param, RuleState, RunView};
+use nero_wire::v1::{
+    EnvVar, ExperimentView, Gpu, MetricSummary, NodeView, Param, RuleState, RunView,
+};
 use serde::Serialize as _;
 use serde_json::ser::{CompactFormatter, Formatter, Serializer};
 use serde_json::{Map, Value, json};
@@ -110,6 +112,32 @@ pub fn node(view: &NodeView) -> Value {
         "memory_bytes": known(json!(view.memory_bytes)),
         "root": some(&view.root),
         "hold": some(&view.hold),
+        "unreachable_since": iso_time(view.unreachable_since_ms),
+        "needs_person": view.needs_person,
+        "hint": some(&view.hint),
+        "next_try_at": iso_time(view.next_try_ms),
+        "figures_are_old": view.known_old,
+        "groups": view.groups,
+        "default": view.default_node,
+        "host": some(&view.host),
+        "arch": some(&view.arch),
+        "gpus": view.gpus.iter().map(gpu).collect::<Vec<_>>(),
+        "disk_free_bytes": known(json!(view.disk_free_bytes)),
+        "memory_free_bytes": known(json!(view.memory_free_bytes)),
+        "clock_offset_s": known(number(view.clock_offset_s)),
+        "round_trip_ms": known(number(view.round_trip_ms)),
+        "transfer": some(&view.transfer),
+        "build": some(&view.build),
+    })
+}
+
+fn gpu(gpu: &Gpu) -> Value {
+    json!({
+        "index": gpu.index,
+        "name": gpu.name,
+        "memory_bytes": gpu.memory_bytes,
+        "memory_used_bytes": gpu.memory_used_bytes,
+        "utilisation": number(gpu.utilisation),
     })
 }
 

@@ -44,13 +44,8 @@ pub fn version(out: &Out, as_json: bool) -> Result<u8, Stop> {
 
 /// `completions SHELL`.
 pub fn completions(out: &Out, shell: Shell) -> Result<u8, Stop> {
-    let shell = match shell {
-        Shell::Bash => clap_complete::Shell::Bash,
-        Shell::Zsh => clap_complete::Shell::Zsh,
-        Shell::Fish => clap_complete::Shell::Fish,
-    };
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut args::command(), "neroman", &mut script);
+    let script = args::completions(shell)
+        .map_err(|error| Fault::new(code::BUG, "cannot write the script").because(&error))?;
     out.bytes(&script)?;
     Ok(code::OK)
 }

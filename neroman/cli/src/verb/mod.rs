@@ -2,10 +2,15 @@
 
 mod abort;
 mod add;
+mod clean;
 pub mod daemon;
+mod du;
+mod exec;
+mod fetch;
 mod help;
 mod logs;
 mod metrics;
+mod node;
 mod overview;
 mod path;
 mod restart;
@@ -38,6 +43,12 @@ pub async fn run(session: &mut Session, verb: &Verb) -> Result<u8, Stop> {
         Verb::Metrics(args) => metrics::run(session, args).await,
         Verb::Results(args) => results::run(session, args).await,
         Verb::Path(args) => path::run(session, args).await,
+        Verb::Fetch(args) => fetch::run(session, args).await,
+        Verb::Node(args) => node::run(session, args).await,
+        Verb::Shell(args) => exec::shell(session, args).await,
+        Verb::Exec(args) => exec::run(session, args).await,
+        Verb::Clean(args) => clean::run(session, args).await,
+        Verb::Du(args) => du::run(session, args).await,
         Verb::Rule(args) => rule::run(session, args).await,
         Verb::Daemon(args) => daemon::run(session, args).await,
         Verb::Completions { shell } => help::completions(&session.out, *shell),

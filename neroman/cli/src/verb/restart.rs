@@ -19,6 +19,7 @@ pub async fn run(session: &mut Session, args: &Restart) -> Result<u8, Stop> {
         selection: Some(selection(&args.picked)),
         restart: true,
         abandon: args.abandon,
+        resume: args.resume,
         ..start::asked(&args.launch)
     };
     start::launch(session, asked, &args.launch, "restart").await

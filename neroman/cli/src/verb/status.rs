@@ -2,7 +2,7 @@
 //! overview when it does not.
 
 use nero_model::safe::Safe;
-use nero_wire::v1::{ExperimentView, ListReply, ListRequest, NodeView, NodesRequest};
+use nero_wire::v1::{ExperimentView, ListReply, ListRequest};
 use serde_json::json;
 
 use super::{overview, watch};
@@ -20,7 +20,7 @@ pub async fn run(session: &mut Session, args: &Status) -> Result<u8, Stop> {
         if args.watch || args.csv || args.sort.is_some() || !args.columns.is_empty() {
             return Err(Fault::usage("`status nodes` takes --json and nothing else").into());
         }
-        return nodes(session, args.json.json).await;
+        return super::node::list(session, args.json.json).await;
     }
     if args.watch {
         return watch::run(session, args).await;
@@ -169,68 +169,4 @@ fn nothing_set_up() -> String {
      \x20 neroman start all      runs them\n\
      \x20 neroman status         shows how they do\n"
         .into()
-}
-
-async fn nodes(session: &mut Session, as_json: bool) -> Result<u8, Stop> {
-    let client = session.client().await?;
-    let reply = client
-        .call(READ_DEADLINE, NodesRequest::default(), async |man, request| {
-            man.nodes(request).await
-        })
-        .await?;
-    if as_json {
-        let nodes: Vec<_> = reply.nodes.iter().map(json::node).collect();
-        session
-            .out
-            .json(&json::document(json!({ "nodes": nodes })))?;
-    } else {
-        session
-            .out
-            .text(&nodes_text(&session.out.screen, &reply.nodes))?;
-    }
-    Ok(code::OK)
-}
-
-/// The original's node table, and what is free.
-pub fn nodes_text(screen: &Screen, nodes: &[NodeView]) -> String {
-    let header = [
-        "name", "type", "address", "load", "mem", "disk", "cpus", "free", "live", "waiting", "says",
-    ]
-    .map(str::to_owned);
-    let share = |value: f64| format!("{:.0}%", value * 100.0);
-    let rows: Vec<Vec<Cell>> = nodes
-        .iter()
-        .map(|node| {
-            let says = [&node.why_not, &node.hold]
-                .iter()
-                .filter(|text| !text.is_empty())
-                .map(|text| text.as_str())
-                .collect::<Vec<_>>()
-                .join("; ");
-            let measured =
-                |text: String| Cell::right(if node.connected { text.as_str() } else { "" });
-            vec![
-                Cell::text(&node.name),
-                Cell::text(if node.warden.is_empty() {
-                    "none"
-                } else {
-                    &node.warden
-                }),
-                Cell::text(&node.address),
-                measured(text::number(node.load_15)),
-                measured(share(node.memory_used)),
-                measured(share(node.disk_used)),
-                measured(text::number(node.cpus)),
-                measured(text::number(node.cpus_free)),
-                Cell::right(&node.live.to_string()),
-                Cell::right(&node.waiting.to_string()),
-                Cell::text(if node.connected || !says.is_empty() {
-                    &says
-                } else {
-                    "not connected"
-                }),
-            ]
-        })
-        .collect();
-    table::print(screen, &header, &rows).0
 }

@@ -1,0 +1,75 @@
+//! What the verbs about files and commands on nodes accept.
+
+use clap::Args;
+
+use super::{Json, node_name};
+
+/// `fetch`.
+#[derive(Debug, Args)]
+pub struct Fetch {
+    /// Which ones (all unless given)
+    #[arg(value_name = "SEL")]
+    pub picked: Vec<String>,
+    /// These files of the working folder instead of `outputs:`
+    #[arg(long, value_name = "GLOB")]
+    pub include: Vec<String>,
+    /// Only say what would be done
+    #[arg(long)]
+    pub dry_run: bool,
+    #[command(flatten)]
+    pub json: Json,
+}
+
+/// `clean`.
+#[derive(Debug, Args)]
+pub struct Clean {
+    /// Which ones (all that have ended and are home, unless given)
+    #[arg(value_name = "SEL")]
+    pub picked: Vec<String>,
+    /// Only on this node
+    #[arg(long, value_name = "NAME", add = node_name())]
+    pub node: Option<String>,
+    /// Also what never came home
+    #[arg(long)]
+    pub unfetched: bool,
+    /// Do not ask
+    #[arg(long, short)]
+    pub yes: bool,
+    /// Only say what would be done
+    #[arg(long)]
+    pub dry_run: bool,
+    #[command(flatten)]
+    pub json: Json,
+}
+
+/// `du`.
+#[derive(Debug, Args)]
+pub struct Du {
+    /// Only this node
+    #[arg(value_name = "NODE", add = node_name())]
+    pub node: Option<String>,
+    /// Each run as well
+    #[arg(long)]
+    pub runs: bool,
+    #[command(flatten)]
+    pub json: Json,
+}
+
+/// `shell`.
+#[derive(Debug, Args)]
+pub struct Shell {
+    /// A node, or a run or experiment, whose folder is entered
+    #[arg(value_name = "NODE|RUN", add = node_name())]
+    pub what: String,
+}
+
+/// `exec`.
+#[derive(Debug, Args)]
+pub struct Exec {
+    /// A node, or a run or experiment, whose folder is entered
+    #[arg(value_name = "RUN|NODE", add = node_name())]
+    pub what: String,
+    /// The program and its arguments, after `--`; no shell reads them
+    #[arg(value_name = "CMD", required = true, last = true)]
+    pub command: Vec<String>,
+}

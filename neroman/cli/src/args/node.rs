@@ -1,0 +1,147 @@
+//! What the verbs about nodes accept.
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use super::{Json, node_name};
+
+/// `node`.
+#[derive(Debug, Subcommand)]
+pub enum Node {
+    /// Connect to a machine, say what was found, and keep it
+    Add(NodeAdd),
+    /// Forget a node; what lies there stays
+    Rm {
+        /// Its name
+        #[arg(value_name = "NAME", add = node_name())]
+        name: String,
+        /// Do not ask
+        #[arg(long, short)]
+        yes: bool,
+        /// Only say what would be done
+        #[arg(long)]
+        dry_run: bool,
+        #[command(flatten)]
+        json: Json,
+    },
+    /// The nodes and how they do
+    List(Json),
+    /// Look closely at what a node lets us do
+    Doctor {
+        /// Its name
+        #[arg(value_name = "NAME", add = node_name())]
+        name: String,
+        #[command(flatten)]
+        json: Json,
+    },
+    /// Open the way to a node in this terminal: passwords and codes are asked here
+    Connect {
+        /// Its name
+        #[arg(value_name = "NAME", add = node_name())]
+        name: String,
+        #[command(flatten)]
+        json: Json,
+    },
+    /// Say that a node will never answer again: what ran there is over
+    Gone {
+        /// Its name
+        #[arg(value_name = "NAME", add = node_name())]
+        name: String,
+        /// Do not ask
+        #[arg(long, short)]
+        yes: bool,
+        /// Only say what would be done
+        #[arg(long)]
+        dry_run: bool,
+        #[command(flatten)]
+        json: Json,
+    },
+    /// Move here what a lost machine's neroman ran on a node
+    TakeOver {
+        /// Its name
+        #[arg(value_name = "NAME", add = node_name())]
+        name: String,
+        /// The 8 characters of the deployment, when several lie there
+        #[arg(long, value_name = "ID")]
+        deployment: Option<String>,
+        /// Only say what would be done
+        #[arg(long)]
+        dry_run: bool,
+        #[command(flatten)]
+        json: Json,
+    },
+}
+
+/// `node add`.
+#[derive(Debug, Args)]
+pub struct NodeAdd {
+    /// What it is to be called
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    /// Whatever `ssh` accepts: a host, user@host, or a name of ~/.ssh/config
+    #[arg(value_name = "ADDRESS")]
+    pub address: String,
+    /// Folder for our files there, e.g. '$WRKDIR/neronet' (~/.neronet)
+    #[arg(long, value_name = "DIR")]
+    pub root: Option<String>,
+    /// CPUs that runs may use (all)
+    #[arg(long, value_name = "N")]
+    pub cpus: Option<f64>,
+    /// Memory that runs may use, as 64G (not counted)
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub memory: Option<u64>,
+    /// Whether other machines share its home (told by its file system)
+    #[arg(long, value_name = "yes|no")]
+    pub shared: Option<YesNo>,
+    /// What schedules there
+    #[arg(long, value_name = "W", default_value = "none")]
+    pub warden: Warden,
+    /// Keep it although it does not answer now
+    #[arg(long)]
+    pub without_test: bool,
+    /// Connect and say what is found; keep nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    #[command(flatten)]
+    pub json: Json,
+}
+
+/// yes or no.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum YesNo {
+    /// It is so.
+    Yes,
+    /// It is not.
+    No,
+}
+
+/// Schedulers of nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Warden {
+    /// Nobody: runs start as fast as CPUs are free.
+    None,
+    /// SLURM.
+    Slurm,
+    /// Grid Engine.
+    Oge,
+    /// Commands from the configuration.
+    Generic,
+}
+
+impl Node {
+    /// Whether `--json` was given.
+    pub fn json(&self) -> bool {
+        match self {
+            Self::Add(args) => args.json.json,
+            Self::List(json)
+            | Self::Rm { json, .. }
+            | Self::Doctor { json, .. }
+            | Self::Connect { json, .. }
+            | Self::Gone { json, .. }
+            | Self::TakeOver { json, .. } => json.json,
+        }
+    }
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    nero_model::units::parse_bytes(text).map_err(|error| error.to_string())
+}

@@ -1,0 +1,132 @@
+//! How far a transfer has come, on standard error: a line that is written over
+//! on a terminal, now and then a line elsewhere. Nothing is said of what takes
+//! less than a second.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::time::{Duration, Instant};
+
+use nero_model::safe::Safe;
+use nero_wire::v1::Progress;
+
+use super::text;
+
+/// What is over sooner is not worth a word.
+const QUIET: Duration = Duration::from_secs(1);
+/// Between two lines of a terminal, and of a log.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
+
+/// Shows the transfers of one verb.
+#[derive(Debug)]
+pub struct Meter {
+    terminal: bool,
+    what: String,
+    began: Instant,
+    shown: Option<Instant>,
+}
+
+impl Meter {
+    /// Nothing is shown yet.
+    pub fn new() -> Self {
+        Self {
+            terminal: std::io::stderr().is_terminal(),
+            what: String::new(),
+            began: Instant::now(),
+            shown: None,
+        }
+    }
+
+    /// Takes the newest figures.
+    pub fn show(&mut self, progress: &Progress) {
+        let now = Instant::now();
+        if self.what != progress.what {
+            self.clear();
+            self.what.clone_from(&progress.what);
+            self.began = now;
+        }
+        let pause = if self.terminal { PAUSES.0 } else { PAUSES.1 };
+        let due = match self.shown {
+            None => now.duration_since(self.began) >= QUIET,
+            Some(at) => now.duration_since(at) >= pause,
+        };
+        if !due {
+            return;
+        }
+        self.shown = Some(now);
+        let line = line(progress, now.duration_since(self.began));
+        let line = Safe::line(&line);
+        let mut stderr = std::io::stderr().lock();
+        // Standard error that is gone leaves nobody to tell.
+        let _ = if self.terminal {
+            write!(stderr, "\r\x1b[K{line}").and_then(|()| stderr.flush())
+        } else {
+            writeln!(stderr, "{line}")
+        };
+    }
+
+    /// Takes the line of a terminal away, before something else is said.
+    pub fn clear(&mut self) {
+        if self.shown.take().is_some() && self.terminal {
+            let mut stderr = std::io::stderr().lock();
+            let _ = write!(stderr, "\r\x1b[K").and_then(|()| stderr.flush());
+        }
+    }
+}
+
+impl Drop for Meter {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+/// `sending files: 3.4M of 8.1M, 120 of 900 files, 2.1M/s, 3s left`.
+fn line(progress: &Progress, since: Duration) -> String {
+    let mut parts = Vec::new();
+    let (done, total) = (progress.done_bytes, progress.total_bytes);
+    match total {
+        0 => parts.push(text::bytes(done)),
+        total => parts.push(format!("{} of {}", text::bytes(done), text::bytes(total))),
+    }
+    if progress.total_files > 0 {
+        parts.push(format!(
+            "{} of {} files",
+            progress.done_files, progress.total_files
+        ));
+    }
+    let rate = done as f64 / since.as_secs_f64().max(0.001);
+    if done > 0 && rate >= 1.0 {
+        parts.push(format!("{}/s", text::bytes(rate as u64)));
+        if total > done {
+            let left = (total - done) as f64 / rate;
+            parts.push(format!("{} left", text::duration(left)));
+        }
+    }
+    let node = match progress.node.as_str() {
+        "" => String::new(),
+        node => format!("{node}: "),
+    };
+    format!("{node}{}: {}", progress.what, parts.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_says_what_is_known() {
+        let mut progress = Progress {
+            what: "sending files".into(),
+            node: "alpha".into(),
+            done_bytes: 2 << 20,
+            ..Progress::default()
+        };
+        let two = Duration::from_secs(2);
+        assert_eq!(line(&progress, two), "alpha: sending files: 2.0M, 1.0M/s");
+        progress.total_bytes = 4 << 20;
+        progress.done_files = 1;
+        progress.total_files = 7;
+        assert_eq!(
+            line(&progress, two),
+            "alpha: sending files: 2.0M of 4.0M, 1 of 7 files, 1.0M/s, 2.00s left"
+        );
+    }
+}

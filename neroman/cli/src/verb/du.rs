@@ -1,0 +1,134 @@
+//! `du [NODE]`: what lies where, and how much.
+
+use nero_model::safe::Safe;
+use nero_wire::v1::disk_usage_reply::Run;
+use nero_wire::v1::du_reply::OnNode;
+use nero_wire::v1::{DuReply, DuRequest};
+use serde_json::{Value, json};
+
+use crate::args::Du;
+use crate::connect::CHANGE_DEADLINE;
+use crate::fault::{Stop, code};
+use crate::say::table::{self, Cell};
+use crate::say::{Screen, json, text};
+use crate::session::Session;
+
+/// Does it.
+pub async fn run(session: &mut Session, args: &Du) -> Result<u8, Stop> {
+    let asked = DuRequest {
+        node: args.node.clone().unwrap_or_default(),
+        runs: args.runs,
+    };
+    let client = session.client().await?;
+    let reply = client
+        .call(CHANGE_DEADLINE, asked, async |man, request| {
+            man.du(request).await
+        })
+        .await?;
+    if args.json.json {
+        session.out.json(&as_json(&reply))?;
+    } else {
+        session.out.text(&as_text(&session.out.screen, &reply))?;
+    }
+    let all_failed =
+        !reply.nodes.is_empty() && reply.nodes.iter().all(|node| !node.failed.is_empty());
+    Ok(if all_failed { code::NO_NODE } else { code::OK })
+}
+
+fn as_text(screen: &Screen, reply: &DuReply) -> String {
+    let header = [
+        "node", "runs", "code", "unused", "trash", "programs", "unused", "free",
+    ]
+    .map(str::to_owned);
+    let mut rows = Vec::new();
+    let mut below = String::new();
+    for node in &reply.nodes {
+        let Some(usage) = node.usage.as_ref().filter(|_| node.failed.is_empty()) else {
+            below.push_str(&format!(
+                "{}: {}\n",
+                Safe::line(&node.node),
+                Safe::line(&node.failed)
+            ));
+            continue;
+        };
+        let bytes = |count: u64| Cell::right(&text::bytes(count));
+        rows.push(vec![
+            Cell::text(&node.node),
+            bytes(usage.runs_bytes),
+            bytes(usage.store_bytes),
+            bytes(usage.store_unused_bytes),
+            bytes(usage.trash_bytes),
+            bytes(usage.agents_bytes),
+            bytes(usage.agents_unused_bytes),
+            bytes(usage.free_bytes),
+        ]);
+        for run in &usage.runs {
+            below.push_str(&run_line(&node.node, run));
+        }
+    }
+    let mut said = table::print(screen, &header, &rows).0;
+    said.push_str(&below);
+    said.push_str(&format!(
+        "here: frozen code {}, results {}, databases {}\n",
+        text::bytes(reply.home_store_bytes),
+        text::bytes(reply.home_results_bytes),
+        text::bytes(reply.home_database_bytes)
+    ));
+    said
+}
+
+fn run_line(node: &str, run: &Run) -> String {
+    let id = run.run.as_ref().map_or_else(String::new, |run| {
+        format!("{}.{}", run.experiment, run.number)
+    });
+    let live = if run.live { "  live" } else { "" };
+    format!(
+        "{}  {id:<8} {:>6}  {}{live}\n",
+        Safe::line(node),
+        text::bytes(run.bytes),
+        Safe::line(&run.folder)
+    )
+}
+
+fn as_json(reply: &DuReply) -> Value {
+    let run = |run: &Run| {
+        let id = run.run.clone().unwrap_or_default();
+        json!({
+            "id": id.experiment,
+            "run": json::run_id(id.experiment, id.number),
+            "bytes": run.bytes,
+            "live": run.live,
+            "folder": run.folder,
+        })
+    };
+    let node = |node: &OnNode| {
+        let usage = node.usage.as_ref().map(|usage| {
+            json!({
+                "runs_bytes": usage.runs_bytes,
+                "store_bytes": usage.store_bytes,
+                "store_files": usage.store_files,
+                "store_unused_bytes": usage.store_unused_bytes,
+                "trash_bytes": usage.trash_bytes,
+                "agents_bytes": usage.agents_bytes,
+                "agents_unused_bytes": usage.agents_unused_bytes,
+                "free_bytes": usage.free_bytes,
+                "total_bytes": usage.total_bytes,
+                "runs": usage.runs.iter().map(run).collect::<Vec<_>>(),
+            })
+        });
+        json!({
+            "node": node.node,
+            "usage": usage,
+            "failed": json::some(&node.failed),
+            "as_of": text::iso_time(node.as_of_ms),
+        })
+    };
+    json::document(json!({
+        "nodes": reply.nodes.iter().map(node).collect::<Vec<_>>(),
+        "home": {
+            "store_bytes": reply.home_store_bytes,
+            "results_bytes": reply.home_results_bytes,
+            "database_bytes": reply.home_database_bytes,
+        },
+    }))
+}

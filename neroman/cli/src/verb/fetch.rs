@@ -1,0 +1,140 @@
+//! `fetch [SEL]`: files of runs, now.
+
+use nero_model::safe::Safe;
+use nero_wire::v1::fetch_event::{Event, One};
+use nero_wire::v1::{FetchEvent, FetchRequest};
+use serde_json::{Value, json};
+
+use crate::args::Fetch;
+use crate::connect::{CHANGE_DEADLINE, Next};
+use crate::fault::{Stop, code};
+use crate::say::progress::Meter;
+use crate::say::{Out, json, text};
+use crate::session::{Session, selection};
+
+/// Does it. What has come home is here already when the call is made anew
+/// after a lost connection.
+pub async fn run(session: &mut Session, args: &Fetch) -> Result<u8, Stop> {
+    let asked = FetchRequest {
+        selection: Some(selection(&args.picked)),
+        include: args.include.clone(),
+        dry_run: args.dry_run,
+    };
+    'asking: loop {
+        let out = Out {
+            screen: session.out.screen,
+        };
+        let mut meter = Meter::new();
+        let (mut done, mut notes) = (Vec::new(), Vec::new());
+        let client = session.client().await?;
+        let mut events = client
+            .call(CHANGE_DEADLINE, asked.clone(), async |man, request| {
+                man.fetch(request).await
+            })
+            .await?;
+        loop {
+            match client.next(&mut events).await? {
+                Next::Message(FetchEvent { event: None }) => {}
+                Next::Message(FetchEvent { event: Some(event) }) => match event {
+                    Event::Progress(progress) => meter.show(&progress),
+                    Event::Note(note) => notes.push(note),
+                    Event::Done(one) => {
+                        meter.clear();
+                        if !args.json.json {
+                            out.text(&line(&one, args.dry_run))?;
+                        }
+                        done.push(one);
+                    }
+                },
+                Next::Lost => continue 'asking,
+                Next::End => break,
+            }
+        }
+        meter.clear();
+        if args.json.json {
+            out.json(&as_json(&done, &notes, args.dry_run))?;
+        } else {
+            out.notes(&notes);
+            out.text(&counts(&done, args.dry_run))?;
+        }
+        return Ok(ended(&done));
+    }
+}
+
+/// 4 when nothing came because nodes are out of reach is said by the daemon;
+/// here a run that failed makes the whole fail.
+fn ended(done: &[One]) -> u8 {
+    if done.iter().any(|one| !one.failed.is_empty()) {
+        code::FAILED
+    } else {
+        code::OK
+    }
+}
+
+fn line(one: &One, dry_run: bool) -> String {
+    let run = format!("{}.{}", one.experiment, one.run);
+    let mut said = if one.failed.is_empty() {
+        let verb = if dry_run { "would fetch" } else { "fetched" };
+        let files = usize::try_from(one.files).unwrap_or(usize::MAX);
+        let mut line = format!(
+            "{run}  {verb} {}, {}",
+            text::plural(files, "file"),
+            text::bytes(one.bytes)
+        );
+        if one.unchanged > 0 {
+            line.push_str(&format!(" · {} unchanged", one.unchanged));
+        }
+        if !one.folder.is_empty() {
+            line.push_str(&format!("  {}", Safe::line(&one.folder)));
+        }
+        line.push('\n');
+        line
+    } else {
+        format!("{run}  failed: {}\n", Safe::line(&one.failed))
+    };
+    for note in &one.notes {
+        said.push_str(&format!("  note: {}\n", Safe::line(note)));
+    }
+    said
+}
+
+fn counts(done: &[One], dry_run: bool) -> String {
+    let failed = done.iter().filter(|one| !one.failed.is_empty()).count();
+    let sum = |of: fn(&One) -> u64| done.iter().map(of).sum::<u64>();
+    let verb = if dry_run { "would fetch" } else { "fetched" };
+    let files = usize::try_from(sum(|one| one.files)).unwrap_or(usize::MAX);
+    let mut said = format!(
+        "{verb} {}, {} of {}",
+        text::plural(files, "file"),
+        text::bytes(sum(|one| one.bytes)),
+        text::plural(done.len() - failed, "run")
+    );
+    if failed > 0 {
+        said.push_str(&format!(" · failed {failed}"));
+    }
+    if done.is_empty() {
+        said.push_str(" · no run was picked");
+    }
+    said.push('\n');
+    said
+}
+
+fn as_json(done: &[One], notes: &[String], dry_run: bool) -> Value {
+    let one = |one: &One| {
+        json!({
+            "id": one.experiment,
+            "run": json::run_id(one.experiment, one.run),
+            "folder": json::some(&one.folder),
+            "files": one.files,
+            "bytes": one.bytes,
+            "unchanged": one.unchanged,
+            "notes": one.notes,
+            "failed": json::some(&one.failed),
+        })
+    };
+    json::document(json!({
+        "runs": done.iter().map(one).collect::<Vec<_>>(),
+        "notes": notes,
+        "dry_run": dry_run,
+    }))
+}

@@ -1,0 +1,159 @@
+//! Following a verb that works on a node: its steps, findings and transfers.
+
+use nero_model::safe::Safe;
+use nero_wire::v1::finding::Level;
+use nero_wire::v1::man_client::ManClient;
+use nero_wire::v1::node_event::Event;
+use nero_wire::v1::{Finding, NodeEvent, NodeView};
+use serde_json::{Value, json};
+use tonic::transport::Channel;
+use tonic::{Request, Response, Status, Streaming};
+
+use crate::connect::{CHANGE_DEADLINE, Next};
+use crate::fault::{Fault, Stop, code};
+use crate::say::progress::Meter;
+use crate::say::{Out, json, text};
+use crate::session::Session;
+
+/// What was said, for `--json`.
+#[derive(Default)]
+struct Heard {
+    lines: Vec<String>,
+    findings: Vec<Finding>,
+    node: Option<NodeView>,
+}
+
+/// Makes the call and says what comes of it. After a lost connection the call
+/// is made once more: it carries the same request.
+pub async fn follow<Q: Clone>(
+    session: &mut Session,
+    as_json: bool,
+    asked: Q,
+    send: impl AsyncFn(
+        &mut ManClient<Channel>,
+        Request<Q>,
+    ) -> Result<Response<Streaming<NodeEvent>>, Status>,
+) -> Result<u8, Stop> {
+    'asking: loop {
+        let out = Out {
+            screen: session.out.screen,
+        };
+        let mut meter = Meter::new();
+        let mut heard = Heard::default();
+        let client = session.client().await?;
+        let mut events = client.call(CHANGE_DEADLINE, asked.clone(), &send).await?;
+        loop {
+            match client.next(&mut events).await? {
+                Next::Message(NodeEvent { event: Some(event) }) => {
+                    take(&out, as_json, &mut meter, &mut heard, event)?;
+                }
+                Next::Message(NodeEvent { event: None }) => {}
+                Next::Lost => continue 'asking,
+                Next::End => break,
+            }
+        }
+        let bad = heard.findings.iter().any(|one| one.level() == Level::Bad);
+        if as_json {
+            out.json(&document(&heard))?;
+        }
+        return Ok(if bad { code::FAILED } else { code::OK });
+    }
+}
+
+fn take(
+    out: &Out,
+    as_json: bool,
+    meter: &mut Meter,
+    heard: &mut Heard,
+    event: Event,
+) -> Result<(), Stop> {
+    match event {
+        Event::Progress(progress) => {
+            meter.show(&progress);
+            return Ok(());
+        }
+        Event::Failed(failure) => {
+            meter.clear();
+            return Err(Fault::from_failure(failure).into());
+        }
+        Event::Line(line) => {
+            meter.clear();
+            if !as_json {
+                out.line(&format!("  {}", Safe::line(&line)))?;
+            }
+            heard.lines.push(line);
+        }
+        Event::Finding(finding) => {
+            meter.clear();
+            if !as_json {
+                out.text(&finding_text(&finding))?;
+            }
+            heard.findings.push(finding);
+        }
+        Event::Node(node) => {
+            meter.clear();
+            if !as_json {
+                out.line(&ready(&node))?;
+            }
+            heard.node = Some(node);
+        }
+    }
+    Ok(())
+}
+
+/// `  good     clock: 3 ms ahead of ours`, and a hint below.
+pub fn finding_text(finding: &Finding) -> String {
+    let level = word(finding.level());
+    let what = Safe::line(&finding.what);
+    let mut said = format!("  {level:<8} {what}: {}\n", Safe::line(&finding.text));
+    if !finding.hint.is_empty() {
+        said.push_str(&format!("           hint: {}\n", Safe::line(&finding.hint)));
+    }
+    said
+}
+
+fn word(level: Level) -> &'static str {
+    match level {
+        Level::Good => "good",
+        Level::Warning => "warning",
+        Level::Bad => "bad",
+        Level::Unspecified => "",
+    }
+}
+
+/// The last line: what the node has.
+fn ready(node: &NodeView) -> String {
+    let name = Safe::line(&node.name);
+    if !node.connected {
+        let why = match node.why_not.as_str() {
+            "" => "not connected",
+            why => why,
+        };
+        return format!("{name}: {}", Safe::line(why));
+    }
+    let mut has = vec![
+        format!("{} CPUs", text::number(node.cpus)),
+        format!("{} memory", text::bytes(node.memory_bytes)),
+        format!("{} disk free", text::bytes(node.disk_free_bytes)),
+    ];
+    for gpu in &node.gpus {
+        has.push(Safe::line(&gpu.name).to_string());
+    }
+    format!("{name} is ready: {}", has.join(", "))
+}
+
+fn document(heard: &Heard) -> Value {
+    let finding = |one: &Finding| {
+        json!({
+            "level": word(one.level()),
+            "what": one.what,
+            "text": one.text,
+            "hint": json::some(&one.hint),
+        })
+    };
+    json::document(json!({
+        "lines": heard.lines,
+        "findings": heard.findings.iter().map(finding).collect::<Vec<_>>(),
+        "node": heard.node.as_ref().map(json::node),
+    }))
+}

@@ -1,0 +1,173 @@
+//! `node rm` and `node gone`: say what is touched, ask, do it.
+
+use nero_model::safe::Safe;
+use nero_wire::v1::node_gone_reply::One;
+use nero_wire::v1::{NodeGoneReply, NodeGoneRequest, NodeRemoveReply, NodeRemoveRequest};
+use serde_json::json;
+
+use crate::connect::{CHANGE_DEADLINE, READ_DEADLINE};
+use crate::fault::{Fault, Stop, code};
+use crate::say::{json, text};
+use crate::session::{Session, author, request};
+
+/// Runs that are named one by one before the question.
+const NAMED_MAX: usize = 20;
+
+/// `node rm`.
+pub async fn remove(
+    session: &mut Session,
+    name: &str,
+    yes: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> Result<u8, Stop> {
+    let asked = NodeRemoveRequest {
+        request: request(),
+        name: name.to_owned(),
+        dry_run: true,
+        yes,
+    };
+    let mut reply = call_remove(session, asked.clone()).await?;
+    if !dry_run {
+        let question = format!(
+            "forget node {}? {} stay there",
+            Safe::line(name),
+            text::plural(
+                usize::try_from(reply.runs).unwrap_or(usize::MAX),
+                "run folder"
+            ),
+        );
+        if !yes
+            && reply.runs > 0
+            && session.out.screen.can_ask
+            && !session.out.ask(&question).await?
+        {
+            session.out.note("nothing was done");
+            return Ok(code::FAILED);
+        }
+        let asked = NodeRemoveRequest {
+            request: request(),
+            dry_run: false,
+            ..asked
+        };
+        reply = call_remove(session, asked).await?;
+    }
+    let done = if dry_run { "would forget" } else { "forgot" };
+    if as_json {
+        session.out.json(&json::document(json!({
+            "node": name, "runs": reply.runs, "live": reply.live,
+            "notes": reply.notes, "dry_run": dry_run,
+        })))?;
+    } else {
+        session.out.notes(&reply.notes);
+        session.out.line(&format!("{done} {}", Safe::line(name)))?;
+    }
+    Ok(code::OK)
+}
+
+async fn call_remove(
+    session: &mut Session,
+    asked: NodeRemoveRequest,
+) -> Result<NodeRemoveReply, Fault> {
+    let client = session.client().await?;
+    client
+        .call(CHANGE_DEADLINE, asked, async |man, request| {
+            man.node_remove(request).await
+        })
+        .await
+}
+
+/// `node gone`.
+pub async fn gone(
+    session: &mut Session,
+    name: &str,
+    yes: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> Result<u8, Stop> {
+    let asked = NodeGoneRequest {
+        request: request(),
+        name: name.to_owned(),
+        dry_run: true,
+        author: author(),
+    };
+    let mut reply = call_gone(session, asked.clone()).await?;
+    if !dry_run {
+        if !yes && !may_go_on(session, name, &reply).await? {
+            session.out.note("nothing was done");
+            return Ok(code::FAILED);
+        }
+        let asked = NodeGoneRequest {
+            request: request(),
+            dry_run: false,
+            ..asked
+        };
+        reply = call_gone(session, asked).await?;
+    }
+    if as_json {
+        let one = |one: &One| {
+            json!({
+                "id": one.experiment,
+                "run": json::run_id(one.experiment, one.run),
+                "outcome": one.outcome,
+            })
+        };
+        session.out.json(&json::document(json!({
+            "node": name,
+            "runs": reply.runs.iter().map(one).collect::<Vec<_>>(),
+            "notes": reply.notes,
+            "dry_run": dry_run,
+        })))?;
+    } else {
+        session.out.notes(&reply.notes);
+        session.out.text(&as_text(name, &reply, dry_run))?;
+    }
+    Ok(code::OK)
+}
+
+/// A run that goes on there although it was given up may run twice: always a
+/// question, whatever the number.
+async fn may_go_on(session: &Session, name: &str, reply: &NodeGoneReply) -> Result<bool, Stop> {
+    if reply.runs.is_empty() {
+        return Ok(true);
+    }
+    if !session.out.screen.can_ask {
+        return Err(Fault::usage(format!(
+            "this would give up {} of node {name}",
+            text::plural(reply.runs.len(), "run")
+        ))
+        .cause("a job that still runs there could then run twice, and nobody can be asked")
+        .hint("add --yes when the machine is gone for good")
+        .into());
+    }
+    for one in reply.runs.iter().take(NAMED_MAX) {
+        let line = format!("  {}.{}  {}", one.experiment, one.run, one.outcome);
+        session.out.note(&Safe::line(&line).to_string());
+    }
+    if reply.runs.len() > NAMED_MAX {
+        let more = reply.runs.len() - NAMED_MAX;
+        session.out.note(&format!("  … and {more} more"));
+    }
+    let question = format!("is {} gone for good?", Safe::line(name));
+    session.out.ask(&question).await
+}
+
+async fn call_gone(session: &mut Session, asked: NodeGoneRequest) -> Result<NodeGoneReply, Fault> {
+    let client = session.client().await?;
+    client
+        .call(READ_DEADLINE, asked, async |man, request| {
+            man.node_gone(request).await
+        })
+        .await
+}
+
+fn as_text(name: &str, reply: &NodeGoneReply, dry_run: bool) -> String {
+    let counts = text::count(reply.runs.iter().map(|one| one.outcome.as_str()));
+    let begin = if dry_run { "would be gone" } else { "gone" };
+    let mut said = format!("{} {begin}", Safe::line(name));
+    for (count, outcome) in counts {
+        said.push_str(&format!(" · {count} {}", Safe::line(&outcome)));
+    }
+    said.push('\n');
+    said
+}

@@ -1,0 +1,156 @@
+//! `node list` and `status nodes`: the machines and how they do.
+
+use nero_wire::v1::{NodeView, NodesReply, NodesRequest};
+use serde_json::json;
+
+use crate::connect::READ_DEADLINE;
+use crate::fault::{Stop, code};
+use crate::say::table::{self, Cell};
+use crate::say::{Screen, json, text};
+use crate::session::Session;
+
+/// Asks the nodes and shows them.
+pub async fn show(session: &mut Session, as_json: bool) -> Result<u8, Stop> {
+    let client = session.client().await?;
+    let reply = client
+        .call(
+            READ_DEADLINE,
+            NodesRequest::default(),
+            async |man, request| man.nodes(request).await,
+        )
+        .await?;
+    if as_json {
+        let nodes: Vec<_> = reply.nodes.iter().map(json::node).collect();
+        let mut groups: Vec<_> = reply.groups.iter().collect();
+        groups.sort_by_key(|(name, _)| name.as_str());
+        let groups: serde_json::Map<String, serde_json::Value> = groups
+            .into_iter()
+            .map(|(name, nodes)| (name.clone(), json!(nodes.names)))
+            .collect();
+        session.out.json(&json::document(json!({
+            "nodes": nodes,
+            "groups": groups,
+            "default_node": json::some(&reply.default_node),
+        })))?;
+    } else {
+        session.out.text(&as_text(&session.out.screen, &reply))?;
+    }
+    Ok(code::OK)
+}
+
+/// The table, and below it what does not fit into one.
+pub fn as_text(screen: &Screen, reply: &NodesReply) -> String {
+    let mut said = nodes_text(screen, &reply.nodes);
+    for node in &reply.nodes {
+        for line in remarks(node) {
+            let line = format!("{}: {line}", node.name);
+            said.push_str(&format!("{}\n", nero_model::safe::Safe::line(&line)));
+        }
+    }
+    let mut groups: Vec<_> = reply.groups.iter().collect();
+    groups.sort_by_key(|(name, _)| name.as_str());
+    for (name, nodes) in groups {
+        let line = format!("group {name}: {}", nodes.names.join(", "));
+        said.push_str(&format!("{}\n", nero_model::safe::Safe::line(&line)));
+    }
+    said
+}
+
+/// Since when it is out of reach, why, and what to do.
+fn remarks(node: &NodeView) -> Vec<String> {
+    let mut said = Vec::new();
+    if node.unreachable_since_ms != 0 {
+        let mut line = format!(
+            "out of reach since {}",
+            text::local_time(node.unreachable_since_ms)
+        );
+        if !node.why_not.is_empty() {
+            line.push_str(&format!(": {}", node.why_not));
+        }
+        said.push(line);
+        if node.known_old && node.contact_ms != 0 {
+            said.push(format!(
+                "its figures are of {}",
+                text::local_time(node.contact_ms)
+            ));
+        }
+        if node.needs_person {
+            said.push("not tried again before you act".to_owned());
+        } else if node.next_try_ms != 0 {
+            said.push(format!(
+                "tried next at {}",
+                text::local_time(node.next_try_ms)
+            ));
+        }
+        if !node.hint.is_empty() {
+            said.push(format!("hint: {}", node.hint));
+        }
+    }
+    if !node.transfer.is_empty() {
+        said.push(node.transfer.clone());
+    }
+    if node.clock_offset_s.abs() >= 5.0 {
+        let side = if node.clock_offset_s > 0.0 {
+            "ahead of"
+        } else {
+            "behind"
+        };
+        said.push(format!(
+            "its clock is {} {side} ours",
+            text::duration(node.clock_offset_s.abs())
+        ));
+    }
+    said
+}
+
+/// The original's node table, and what is free.
+pub fn nodes_text(screen: &Screen, nodes: &[NodeView]) -> String {
+    let header = [
+        "name", "type", "address", "load", "mem", "disk", "cpus", "free", "live", "waiting", "says",
+    ]
+    .map(str::to_owned);
+    let share = |value: f64| format!("{:.0}%", value * 100.0);
+    let rows: Vec<Vec<Cell>> = nodes
+        .iter()
+        .map(|node| {
+            let is_known = node.connected || node.known_old;
+            let measured = |text: String| Cell::right(if is_known { text.as_str() } else { "" });
+            let counted = |count: u32| Cell::right(&count.to_string());
+            vec![
+                Cell::text(&node.name),
+                Cell::text(if node.warden.is_empty() {
+                    "none"
+                } else {
+                    &node.warden
+                }),
+                Cell::text(&node.address),
+                measured(text::number(node.load_15)),
+                measured(share(node.memory_used)),
+                measured(share(node.disk_used)),
+                measured(text::number(node.cpus)),
+                measured(text::number(node.cpus_free)),
+                counted(node.live),
+                counted(node.waiting),
+                Cell::text(&says(node)),
+            ]
+        })
+        .collect();
+    table::print(screen, &header, &rows).0
+}
+
+/// A word or two; the whole stands below the table.
+fn says(node: &NodeView) -> String {
+    if node.unreachable_since_ms != 0 {
+        return "out of reach".to_owned();
+    }
+    let said: Vec<&str> = [&node.why_not, &node.hold]
+        .into_iter()
+        .filter(|text| !text.is_empty())
+        .map(String::as_str)
+        .collect();
+    if node.connected || !said.is_empty() {
+        said.join("; ")
+    } else {
+        "not connected".to_owned()
+    }
+}

@@ -1,0 +1,191 @@
+//! Reads from what `ssh` said why there is no connection.
+//!
+//! `ssh` runs with `LogLevel=DEBUG1`: its own notes (`debug1: …`) say which keys
+//! it offered and which host key it saw; the other lines say what failed. The
+//! far side can add lines of its own (a banner), so no decision that matters
+//! for safety is made here: the worst a lie does is a wrong explanation.
+
+use crate::error::{Need, Trouble};
+use crate::settings::Settings;
+
+/// Keys named in a message.
+const KEYS_SHOWN: usize = 6;
+
+/// Why `ssh` ended, from its standard error.
+pub(crate) fn classify(stderr: &[u8], status: &str, settings: &Settings) -> Trouble {
+    let text = String::from_utf8_lossy(stderr);
+    let notes = Notes::read(&text);
+    let lines: Vec<&str> = text
+        .lines()
+        .map(str::trim_end)
+        .filter(|line| !line.is_empty() && !is_note(line))
+        .collect();
+    if let Some(by) = settings.by_way_of()
+        && notes.host_key.is_none()
+        && lines.iter().any(|line| proxy_ended(line))
+    {
+        let before: Vec<&str> = lines
+            .iter()
+            .copied()
+            .filter(|line| !proxy_ended(line))
+            .collect();
+        return Trouble::Jump {
+            by: by.to_owned(),
+            trouble: Box::new(judge(&before, &Notes::default(), status)),
+        };
+    }
+    judge(&lines, &notes, status)
+}
+
+/// The proxy command ended before a host was heard.
+fn proxy_ended(line: &str) -> bool {
+    line.ends_with("UNKNOWN port 65535") || line.starts_with("kex_exchange_identification:")
+}
+
+fn is_note(line: &str) -> bool {
+    ["debug1: ", "debug2: ", "debug3: "]
+        .iter()
+        .any(|mark| line.starts_with(mark))
+}
+
+/// What the notes say.
+#[derive(Debug, Default)]
+struct Notes {
+    /// Kind and fingerprint.
+    host_key: Option<(String, String)>,
+    /// Keys that were offered, with file or comment and fingerprint.
+    keys: Vec<String>,
+    accepted: bool,
+    partial: bool,
+}
+
+impl Notes {
+    fn read(text: &str) -> Self {
+        let mut notes = Self::default();
+        for line in text.lines().filter(|line| is_note(line)) {
+            let note = line[8..].trim_end();
+            if let Some(key) = note.strip_prefix("Server host key: ") {
+                if let Some((kind, print)) = key.split_once(' ') {
+                    notes.host_key = Some((kind.to_owned(), print.to_owned()));
+                }
+            } else if let Some(key) = note.strip_prefix("Offering public key: ") {
+                let key = key.to_owned();
+                if !notes.keys.contains(&key) && notes.keys.len() < KEYS_SHOWN {
+                    notes.keys.push(key);
+                }
+            } else if note.starts_with("Server accepts key: ") {
+                notes.accepted = true;
+            } else if note.contains("with partial success") {
+                notes.partial = true;
+            }
+        }
+        notes
+    }
+}
+
+fn judge(lines: &[&str], notes: &Notes, status: &str) -> Trouble {
+    let said = || lines.join("\n").into_bytes();
+    let has = |part: &str| lines.iter().any(|line| line.contains(part));
+    let (kind, fingerprint) = notes.host_key.clone().unzip();
+    if has("REMOTE HOST IDENTIFICATION HAS CHANGED") {
+        return changed(lines, kind, fingerprint);
+    }
+    if has("REVOKED HOST KEY DETECTED") || has("is revoked and you have requested") {
+        return Trouble::HostKeyRevoked { said: said() };
+    }
+    if has("Host key verification failed.") || has("host key is known for") {
+        return Trouble::HostKeyUnknown { kind, fingerprint };
+    }
+    if has("Too many authentication failures") {
+        return Trouble::TooManyKeys {
+            keys: notes.keys.clone(),
+        };
+    }
+    if let Some(methods) = lines.iter().rev().find_map(|line| offered(line)) {
+        return denied(methods, lines, notes);
+    }
+    if has("Could not resolve hostname") || has("no address associated with name") {
+        return Trouble::NoSuchHost { said: said() };
+    }
+    if has("timed out") || has("Timeout, server") {
+        return Trouble::NoAnswer { said: said() };
+    }
+    let unreachable = [
+        "Connection refused",
+        "No route to host",
+        "Network is unreachable",
+        "Network is down",
+        "Host is down",
+        "stdio forwarding failed",
+    ];
+    if unreachable.into_iter().any(has) {
+        return Trouble::Unreachable { said: said() };
+    }
+    if has("kex_exchange_identification:") || has("ssh_exchange_identification:") {
+        return Trouble::HungUp { said: said() };
+    }
+    if has("Bad configuration option")
+        || has("bad configuration options")
+        || has("Bad owner or permissions on")
+    {
+        return Trouble::Settings { said: said() };
+    }
+    Trouble::Ended {
+        status: status.to_owned(),
+        said: said(),
+    }
+}
+
+/// `publickey,password` of `me@host: Permission denied (publickey,password).`
+fn offered(line: &str) -> Option<&str> {
+    line.split_once(": Permission denied (")?
+        .1
+        .strip_suffix(").")
+}
+
+fn denied(methods: &str, lines: &[&str], notes: &Notes) -> Trouble {
+    let (methods, keys) = (methods.to_owned(), notes.keys.clone());
+    let typed = methods
+        .split(',')
+        .any(|method| matches!(method, "password" | "keyboard-interactive"));
+    let agent = lines
+        .iter()
+        .any(|line| line.starts_with("sign_and_send_pubkey: signing failed"));
+    let need = if notes.partial {
+        Need::SecondFactor
+    } else if agent {
+        Need::Agent
+    } else if notes.accepted {
+        Need::Passphrase
+    } else if typed {
+        Need::Password
+    } else {
+        return Trouble::Refused { methods, keys };
+    };
+    Trouble::NeedsPerson {
+        need,
+        methods,
+        keys,
+    }
+}
+
+/// The report of a changed host key, as `ssh` prints it over many lines.
+fn changed(lines: &[&str], kind: Option<String>, fingerprint: Option<String>) -> Trouble {
+    let after = |part: &str| {
+        let at = lines.iter().position(|line| line.contains(part))?;
+        lines.get(at + 1).map(|line| line.trim().to_owned())
+    };
+    let fingerprint = fingerprint.or_else(|| {
+        after("key sent by the remote host is").map(|print| print.trim_end_matches('.').to_owned())
+    });
+    let place = lines.iter().find_map(|line| {
+        let (head, place) = line.split_once(" key in ")?;
+        head.starts_with("Offending ").then(|| place.to_owned())
+    });
+    Trouble::HostKeyChanged {
+        kind,
+        fingerprint,
+        place,
+        forget: after("remove with:").filter(|line| line.starts_with("ssh-keygen ")),
+    }
+}

@@ -1,0 +1,229 @@
+//! Commands and streams on one node.
+
+use std::ffi::OsString;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use nero_model::ids::{base32, random};
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::net::UnixStream;
+
+use crate::error::{SshError, Trouble};
+use crate::master::Master;
+use crate::pipe::Pipe;
+use crate::quote::{for_any_shell, for_sh, words_for_any_shell};
+use crate::run::{self, Child, NotBegun, Patience};
+use crate::ssh::{Ssh, Target};
+
+/// A script is short: it probes, makes folders, starts something.
+const SCRIPT: Patience = Patience {
+    stall: Duration::from_secs(60),
+    answer: Duration::from_secs(120),
+};
+/// After the last byte was handed to `ssh`, megabytes of it may still be on a
+/// slow line, and then be written to a slow disk.
+const FEED: Patience = Patience {
+    stall: Duration::from_secs(60),
+    answer: Duration::from_secs(600),
+};
+/// Connections to one node, when it allows few sessions over each.
+const MASTERS_MAX: usize = 4;
+
+/// A node that can be reached. Cheap to clone; the connection outlives it.
+#[derive(Clone, Debug)]
+pub struct Host {
+    link: Arc<Link>,
+}
+
+#[derive(Debug)]
+struct Link {
+    ssh: Ssh,
+    target: Target,
+    /// The first is the one in use; the others were made when it took no more
+    /// sessions.
+    masters: Mutex<Vec<Master>>,
+}
+
+/// What a command said and how it ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Said {
+    /// Its exit status; 128 and more for a signal, as `sh` tells it.
+    pub status: i32,
+    /// What it printed, up to 1 MiB.
+    pub out: Vec<u8>,
+    /// What it printed on standard error, up to 1 MiB.
+    pub err: Vec<u8>,
+}
+
+impl Host {
+    pub(crate) fn new(ssh: Ssh, target: Target, master: Master) -> Self {
+        Self {
+            link: Arc::new(Link {
+                ssh,
+                target,
+                masters: Mutex::new(vec![master]),
+            }),
+        }
+    }
+
+    /// The node's name.
+    pub fn node(&self) -> &str {
+        &self.link.target.node
+    }
+
+    /// The address given to `ssh`.
+    pub fn address(&self) -> &str {
+        &self.link.target.address
+    }
+
+    /// Runs a script with `sh` on the node, whatever the login shell is. Its
+    /// input is empty. What login files print does not show. At most 2 minutes.
+    ///
+    /// # Errors
+    /// When it cannot be run to its end; an exit status is none.
+    pub async fn script(&self, script: &str) -> Result<Said, SshError> {
+        // The script comes by the input and not in the line: that is bounded.
+        let command = "s=$(cat); (eval \"$s\") </dev/null";
+        self.followed(command, script.as_bytes(), SCRIPT).await
+    }
+
+    /// Runs a line of `sh` on the node and feeds it `body`. Not bound in time
+    /// as long as it takes its input: 1 minute without any, 10 minutes for the
+    /// rest.
+    ///
+    /// # Errors
+    /// As [`script`](Self::script); also when `body` cannot be read.
+    pub async fn feed(
+        &self,
+        command: &str,
+        body: impl AsyncRead + Unpin + Send,
+    ) -> Result<Said, SshError> {
+        let command = format!("(eval {})", for_sh(command));
+        self.followed(&command, body, FEED).await
+    }
+
+    /// Runs a line of `sh` on the node that prints the line `mark` and then
+    /// speaks with us: its input and output from there on as one stream.
+    ///
+    /// # Errors
+    /// When it does not print `mark` within half a minute and 64 KiB.
+    pub async fn open(&self, command: &str, mark: &str) -> Result<Pipe, SshError> {
+        let open = async {
+            let (child, master) = self.begin(command).await?;
+            Pipe::begin(child, master, mark).await
+        };
+        open.await.map_err(|trouble| self.error(trouble))
+    }
+
+    /// The words of a command that runs `tail` on the node over this very
+    /// connection, in a terminal there or not; an empty `tail` is the login
+    /// shell. Each word of `tail` arrives as it is. With the connection gone
+    /// the command fails and opens no other.
+    pub fn argv(&self, terminal: bool, tail: &[String]) -> Vec<OsString> {
+        let mut words = self.link.ssh.words();
+        words.push("-S".into());
+        words.push(self.master().word());
+        for option in ARGV_OPTIONS {
+            words.extend(["-o".into(), OsString::from(option)]);
+        }
+        if self.link.target.settings.has_remote_command() {
+            words.extend(["-o".into(), "RemoteCommand=none".into()]);
+        }
+        words.push(if terminal { "-t".into() } else { "-T".into() });
+        words.extend(["--".into(), OsString::from(self.address())]);
+        if !tail.is_empty() {
+            words.push(words_for_any_shell(tail).into());
+        }
+        words
+    }
+
+    /// Returns when the connection has ended.
+    pub async fn gone(&self) {
+        // The master answers nothing to a client that says nothing, and the
+        // kernel closes the socket with it.
+        let Ok(mut socket) = UnixStream::connect(&self.master().path).await else {
+            return;
+        };
+        let mut part = [0; 64];
+        while let Ok(1..) = socket.read(&mut part).await {}
+    }
+
+    fn master(&self) -> Master {
+        let masters = self.link.masters.lock().expect("no holder panics");
+        masters[0].clone()
+    }
+
+    fn error(&self, trouble: Trouble) -> SshError {
+        SshError::new(self.node(), self.address(), trouble)
+    }
+
+    /// Runs `command` between two marks, which cut off what login files print
+    /// before it and what they print after it.
+    async fn followed(
+        &self,
+        command: &str,
+        body: impl AsyncRead + Unpin,
+        patience: Patience,
+    ) -> Result<Said, SshError> {
+        let mark = base32(&random::<16>());
+        let line = format!(
+            "printf '\\n{mark}\\n'; printf '\\n{mark}\\n' >&2; {command}; r=$?; \
+             printf '\\n{mark} %s\\n' $r; printf '\\n{mark} %s\\n' $r >&2; exit $r"
+        );
+        let run = async {
+            let (child, master) = self.begin(&line).await?;
+            run::follow(child, &master, &mark, body, patience).await
+        };
+        run.await.map_err(|trouble| self.error(trouble))
+    }
+
+    /// Begins a line of `sh` over the first connection that takes it; where all
+    /// are full over one more.
+    async fn begin(&self, command: &str) -> Result<(Child, Master), Trouble> {
+        if command.contains('\0') {
+            return Err(Trouble::ZeroByte);
+        }
+        let line = for_any_shell(command);
+        let masters = self.link.masters.lock().expect("no holder panics").clone();
+        for (i, master) in masters.iter().enumerate() {
+            match run::begin(master, &line).await {
+                Ok(child) => return Ok((child, master.clone())),
+                Err(NotBegun::Refused) => {}
+                Err(NotBegun::Gone) if i > 0 => self.forget(master),
+                Err(other) => return Err(other.into_trouble()),
+            }
+        }
+        if masters.len() >= MASTERS_MAX {
+            return Err(Trouble::TooManySessions);
+        }
+        let more = self.link.ssh.start(&self.link.target).await?;
+        self.link
+            .masters
+            .lock()
+            .expect("no holder panics")
+            .push(more.clone());
+        match run::begin(&more, &line).await {
+            Ok(child) => Ok((child, more)),
+            Err(other) => Err(other.into_trouble()),
+        }
+    }
+
+    fn forget(&self, gone: &Master) {
+        let mut masters = self.link.masters.lock().expect("no holder panics");
+        masters.retain(|master| master != gone);
+    }
+}
+
+/// Options of commands in the user's terminal. The last one is what `ssh` would
+/// do instead of using the connection, were that gone: say so and fail.
+const ARGV_OPTIONS: [&str; 9] = [
+    "ControlMaster=no",
+    "ControlPersist=no",
+    "ForwardAgent=no",
+    "ForwardX11=no",
+    "ClearAllForwardings=yes",
+    "PermitLocalCommand=no",
+    "Tunnel=no",
+    "LogLevel=ERROR",
+    "ProxyCommand=sh -c 'echo the ssh connection to this node has ended >&2; exit 1'",
+];

@@ -1,0 +1,100 @@
+//! Runs the program `ssh` on this machine, with a deadline and bounded output.
+
+use std::io;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::process::Command;
+use tokio::time::{Instant, timeout, timeout_at};
+
+/// Most that is kept of what `ssh` says; its last lines say why it failed.
+const SAID_BYTES_MAX: usize = 64 * 1024;
+/// How long the pipes of a program that has ended are still read. They stay
+/// open for ever when it left something behind (a master, a proxy).
+const AFTERMATH: Duration = Duration::from_millis(200);
+
+/// How a program ended and what it said.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) status: ExitStatus,
+    pub(crate) out: Vec<u8>,
+    pub(crate) err: Vec<u8>,
+}
+
+/// Why there is no [`Ended`].
+#[derive(Debug)]
+pub(crate) enum Failed {
+    /// It cannot be started.
+    Start(io::Error),
+    /// It cannot be waited for, or its output cannot be read.
+    Wait(io::Error),
+    /// It was killed at the deadline.
+    Late,
+}
+
+/// Runs a program to its end or to its deadline.
+pub(crate) async fn run(mut command: Command, deadline: Duration) -> Result<Ended, Failed> {
+    // A group of its own: what it leaves behind (a master's proxy) must not get
+    // the signals meant for us.
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(Failed::Start)?;
+    let mut stdout = child.stdout.take().expect("stdout is a pipe");
+    let mut stderr = child.stderr.take().expect("stderr is a pipe");
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let until = Instant::now() + deadline;
+    let ended = timeout_at(until, async {
+        let both =
+            async { tokio::try_join!(drain(&mut stdout, &mut out), drain(&mut stderr, &mut err)) };
+        tokio::select! {
+            status = child.wait() => status,
+            read = both => match read {
+                Ok(_) => child.wait().await,
+                Err(error) => Err(error),
+            },
+        }
+    })
+    .await;
+    match ended {
+        Ok(Ok(status)) => {
+            let _ = timeout(AFTERMATH, async {
+                tokio::join!(drain(&mut stdout, &mut out), drain(&mut stderr, &mut err))
+            })
+            .await;
+            tokio::spawn(keep_open(stderr));
+            Ok(Ended { status, out, err })
+        }
+        Ok(Err(error)) => Err(Failed::Wait(error)),
+        Err(_) => {
+            let _ = child.kill().await;
+            Err(Failed::Late)
+        }
+    }
+}
+
+/// Reads to the end, keeping the last bytes. Loses nothing when dropped.
+async fn drain(from: &mut (impl AsyncRead + Unpin), into: &mut Vec<u8>) -> io::Result<()> {
+    let mut part = [0; 4096];
+    loop {
+        let bytes = from.read(&mut part).await?;
+        if bytes == 0 {
+            return Ok(());
+        }
+        into.extend_from_slice(&part[..bytes]);
+        if into.len() > 2 * SAID_BYTES_MAX {
+            into.drain(..into.len() - SAID_BYTES_MAX);
+        }
+    }
+}
+
+/// Reads a pipe as long as anybody may write to it: a proxy that the program
+/// left behind would die of a closed one.
+async fn keep_open(mut pipe: impl AsyncRead + Unpin) {
+    let _ = tokio::io::copy(&mut pipe, &mut tokio::io::sink()).await;
+}

@@ -1,0 +1,274 @@
+//! The input and output of a remote command as one stream.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use openssh::{ChildStderr, ChildStdin, ChildStdout};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use crate::catch::Catch;
+use crate::error::Trouble;
+use crate::master::{Life, Master};
+use crate::run::{BEGIN, Child, overrun_trouble};
+
+/// How much of the command's last words is kept.
+const WORDS_BYTES_MAX: usize = 8 * 1024;
+/// Status and last words follow the end of the output at once.
+const AFTERMATH: Duration = Duration::from_secs(2);
+
+/// A command on the node: writing feeds its input, reading yields its output
+/// from after its mark on. Dropping it ends the input, and what waits for it.
+///
+/// Where the output ends though the input is still open, reading fails with
+/// what the command said last; after `shutdown` the end is a plain end.
+pub struct Pipe {
+    stdin: Option<ChildStdin>,
+    stdout: ChildStdout,
+    /// Read together with the mark, and not yet handed out.
+    rest: VecDeque<u8>,
+    words: LastWords,
+    state: State,
+    master: Master,
+}
+
+enum State {
+    /// The handle that keeps the session open.
+    Open(Option<Child>),
+    /// The output has ended; why is being found out.
+    Ending(Pin<Box<dyn Future<Output = Trouble> + Send>>),
+    Ended,
+}
+
+impl fmt::Debug for Pipe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pipe")
+            .field("master", &self.master)
+            .field("open", &matches!(self.state, State::Open(_)))
+            .finish_non_exhaustive()
+    }
+}
+
+impl Pipe {
+    /// Waits until the command has printed the line `mark`.
+    pub(crate) async fn begin(
+        mut child: Child,
+        master: Master,
+        mark: &str,
+    ) -> Result<Self, Trouble> {
+        let stdin = child.stdin().take();
+        let mut stdout = child.stdout().take().expect("stdout is a pipe");
+        let words = LastWords::of(child.stderr().take().expect("stderr is a pipe"));
+        let mut catch = Catch::first_only(mark);
+        let until = Instant::now() + BEGIN;
+        while !catch.begun() {
+            let mut part = Vec::with_capacity(4096);
+            match timeout_at(until, stdout.read_buf(&mut part)).await {
+                Err(_) => return Err(late(&catch, &words)),
+                Ok(Ok(0)) => return Err(unbegun(child, &master, catch, words).await),
+                Ok(Err(source)) => {
+                    return Err(Trouble::Io {
+                        what: "read what the command says",
+                        source,
+                    });
+                }
+                Ok(Ok(_)) => catch
+                    .take(&part)
+                    .map_err(|overrun| overrun_trouble(overrun, &catch))?,
+            }
+        }
+        Ok(Self {
+            stdin,
+            stdout,
+            rest: catch.into_said().into(),
+            words,
+            state: State::Open(Some(child)),
+            master,
+        })
+    }
+}
+
+/// No mark in time.
+fn late(catch: &Catch, words: &LastWords) -> Trouble {
+    let said = [catch.noise(), &words.so_far()].concat();
+    if said.trim_ascii().is_empty() {
+        Trouble::Deadline {
+            what: "the start of a command",
+            seconds: BEGIN.as_secs(),
+        }
+    } else {
+        Trouble::Shell {
+            what: "does not come to running a command",
+            said,
+        }
+    }
+}
+
+/// The output ended before the mark: the command failed, or never ran.
+async fn unbegun(child: Child, master: &Master, catch: Catch, words: LastWords) -> Trouble {
+    let ended = ended(Some(child), master.clone(), words).await;
+    match ended {
+        Trouble::PipeEnded { status, said } => Trouble::PipeEnded {
+            status,
+            said: [catch.noise(), &said].concat(),
+        },
+        other => other,
+    }
+}
+
+/// How a command ended whose output has ended.
+async fn ended(child: Option<Child>, master: Master, words: LastWords) -> Trouble {
+    let status = match child {
+        Some(child) => timeout(AFTERMATH, child.wait()).await,
+        None => return Trouble::MasterGone { said: Vec::new() },
+    };
+    let said = words.finish().await;
+    let status = match status {
+        Ok(Ok(status)) => status.to_string(),
+        // 127 is told as an error by the crate.
+        Ok(Err(openssh::Error::Remote(_))) => "exit status: 127".to_owned(),
+        Ok(Err(_)) | Err(_) if master.life().await == Life::Dead => {
+            return Trouble::MasterGone { said };
+        }
+        Ok(Err(_)) => "by a signal".to_owned(),
+        Err(_) => "its output only".to_owned(),
+    };
+    Trouble::PipeEnded { status, said }
+}
+
+impl AsyncRead for Pipe {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let pipe = &mut *self;
+        if !pipe.rest.is_empty() {
+            let (part, _) = pipe.rest.as_slices();
+            let bytes = part.len().min(into.remaining());
+            into.put_slice(&part[..bytes]);
+            pipe.rest.drain(..bytes);
+            return Poll::Ready(Ok(()));
+        }
+        loop {
+            match &mut pipe.state {
+                State::Open(child) => {
+                    let before = into.filled().len();
+                    ready!(Pin::new(&mut pipe.stdout).poll_read(cx, into))?;
+                    if into.filled().len() > before || into.remaining() == 0 {
+                        return Poll::Ready(Ok(()));
+                    }
+                    if pipe.stdin.is_none() {
+                        pipe.state = State::Ended;
+                        continue;
+                    }
+                    let why = ended(child.take(), pipe.master.clone(), pipe.words.clone());
+                    pipe.state = State::Ending(Box::pin(why));
+                }
+                State::Ending(why) => {
+                    let trouble = ready!(why.as_mut().poll(cx));
+                    pipe.state = State::Ended;
+                    let told = io::Error::new(io::ErrorKind::UnexpectedEof, trouble);
+                    return Poll::Ready(Err(told));
+                }
+                State::Ended => return Poll::Ready(Ok(())),
+            }
+        }
+    }
+}
+
+impl AsyncWrite for Pipe {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match &mut self.stdin {
+            Some(stdin) => Pin::new(stdin).poll_write(cx, bytes),
+            None => Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // A pipe holds nothing back.
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stdin = None;
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match &mut self.stdin {
+            Some(stdin) => Pin::new(stdin).poll_write_vectored(cx, parts),
+            None => Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stdin
+            .as_ref()
+            .is_some_and(AsyncWrite::is_write_vectored)
+    }
+}
+
+/// Collects the end of what a command says on standard error.
+#[derive(Clone)]
+struct LastWords {
+    kept: Arc<Mutex<Vec<u8>>>,
+    reader: Arc<Reader>,
+}
+
+/// The task; it goes with the last handle.
+struct Reader(JoinHandle<()>);
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl LastWords {
+    fn of(mut stderr: ChildStderr) -> Self {
+        let kept = Arc::new(Mutex::new(Vec::new()));
+        let into = Arc::clone(&kept);
+        let reader = tokio::spawn(async move {
+            let mut part = [0; 1024];
+            while let Ok(bytes @ 1..) = stderr.read(&mut part).await {
+                let mut kept = into.lock().expect("no holder panics");
+                kept.extend_from_slice(&part[..bytes]);
+                let over = kept.len().saturating_sub(WORDS_BYTES_MAX);
+                kept.drain(..over);
+            }
+        });
+        Self {
+            kept,
+            reader: Arc::new(Reader(reader)),
+        }
+    }
+
+    fn so_far(&self) -> Vec<u8> {
+        self.kept.lock().expect("no holder panics").clone()
+    }
+
+    /// All of it, once the command has ended.
+    async fn finish(self) -> Vec<u8> {
+        let until = Instant::now() + AFTERMATH;
+        while !self.reader.0.is_finished() && Instant::now() < until {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        self.so_far()
+    }
+}

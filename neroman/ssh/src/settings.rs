@@ -1,0 +1,114 @@
+//! What the user's configuration says about an address, from `ssh -G`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// The settings that matter here, for one address.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Settings {
+    values: BTreeMap<String, String>,
+}
+
+impl Settings {
+    /// Reads what `ssh -G` printed: `name value` lines, names in lower case.
+    /// Of a name that comes twice the first counts.
+    pub(crate) fn parse(text: &[u8]) -> Self {
+        let mut values = BTreeMap::new();
+        for line in String::from_utf8_lossy(text).lines() {
+            if let Some((name, value)) = line.trim_end().split_once(' ') {
+                values
+                    .entry(name.to_ascii_lowercase())
+                    .or_insert_with(|| value.to_owned());
+            }
+        }
+        Self { values }
+    }
+
+    fn get(&self, name: &str) -> Option<&str> {
+        self.values
+            .get(name)
+            .map(String::as_str)
+            .filter(|value| !value.is_empty() && *value != "none")
+    }
+
+    /// Where the user's own master listens, if the configuration says so.
+    pub(crate) fn control_path(&self) -> Option<PathBuf> {
+        self.get("controlpath")
+            .map(Path::new)
+            .filter(|path| path.is_absolute())
+            .map(Path::to_path_buf)
+    }
+
+    /// A command that the user wants run instead of a shell.
+    pub(crate) fn has_remote_command(&self) -> bool {
+        self.get("remotecommand").is_some()
+    }
+
+    /// The jump host, or the command that makes the connection.
+    pub(crate) fn by_way_of(&self) -> Option<&str> {
+        self.get("proxyjump").or_else(|| self.get("proxycommand"))
+    }
+
+    /// A number of seconds that the user set, and that is not off.
+    fn seconds(&self, name: &str) -> Option<u64> {
+        self.get(name)?.parse().ok().filter(|seconds| *seconds > 0)
+    }
+
+    /// Seconds for making a connection: the user's, or ours.
+    pub(crate) fn connect_seconds(&self) -> u64 {
+        const OURS: u64 = 20;
+        const MOST: u64 = 120;
+        self.seconds("connecttimeout").unwrap_or(OURS).min(MOST)
+    }
+
+    /// Interval and count after which a silent connection ends: the user's
+    /// where they are as quick as ours.
+    pub(crate) fn alive(&self) -> (u64, u64) {
+        const OURS: (u64, u64) = (15, 2);
+        let users = self
+            .seconds("serveraliveinterval")
+            .zip(self.seconds("serveralivecountmax"));
+        match users {
+            Some((interval, count)) if interval.saturating_mul(count + 1) <= 45 => {
+                (interval, count)
+            }
+            _ => OURS,
+        }
+    }
+
+    /// What tells one destination from another.
+    pub(crate) fn destination(&self) -> String {
+        ["user", "hostname", "port", "hostkeyalias"]
+            .map(|name| self.get(name).unwrap_or_default())
+            .join("\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_user_set_is_used_where_it_is_no_slower() {
+        let quick = Settings::parse(
+            b"user me\nconnecttimeout 5\nserveraliveinterval 5\nserveralivecountmax 3\n",
+        );
+        assert_eq!((quick.connect_seconds(), quick.alive()), (5, (5, 3)));
+        let plain =
+            Settings::parse(b"connecttimeout none\nserveraliveinterval 0\nserveralivecountmax 3\n");
+        assert_eq!((plain.connect_seconds(), plain.alive()), (20, (15, 2)));
+        let slow = Settings::parse(b"serveraliveinterval 60\nserveralivecountmax 3\n");
+        assert_eq!(slow.alive(), (15, 2));
+    }
+
+    #[test]
+    fn no_path_is_none() {
+        assert_eq!(Settings::parse(b"controlpath none\n").control_path(), None);
+        assert_eq!(Settings::parse(b"controlpath %d/x\n").control_path(), None);
+        assert_eq!(
+            Settings::parse(b"controlpath /a b/c\n").control_path(),
+            Some(PathBuf::from("/a b/c"))
+        );
+        assert_eq!(Settings::parse(b"proxyjump j\n").by_way_of(), Some("j"));
+    }
+}

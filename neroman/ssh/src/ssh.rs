@@ -1,0 +1,333 @@
+//! Finding, making and ending connections.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use nero_model::paths::make_private;
+use tokio::process::Command;
+
+use crate::address;
+use crate::classify::classify;
+use crate::error::{SshError, Trouble};
+use crate::host::Host;
+use crate::local::{self, Ended, Failed};
+use crate::master::{self, Life, Master};
+use crate::run;
+use crate::settings::Settings;
+
+/// Holds the words of the `ssh` command, as `GIT_SSH_COMMAND` does for git.
+pub const SSH_VARIABLE: &str = "NERONET_SSH";
+
+/// `ssh -G` reads files and may run the user's `Match exec` commands.
+const SETTINGS: Duration = Duration::from_secs(15);
+/// Beyond the time for the connection itself: keys, tickets, a touch of a token.
+const LOGIN: Duration = Duration::from_secs(40);
+/// Telling a master to end.
+const END: Duration = Duration::from_secs(5);
+
+/// The user's `ssh`. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Ssh {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    command: Vec<String>,
+    folder: PathBuf,
+    /// One connection of a node is made at a time.
+    making: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
+}
+
+/// A node and how it is reached.
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    pub(crate) node: String,
+    pub(crate) address: String,
+    pub(crate) auth_sock: Option<PathBuf>,
+    pub(crate) settings: Settings,
+}
+
+impl Ssh {
+    /// `command` are the words of the command, `["ssh"]` unless the user says
+    /// otherwise. `sockets` is a private folder for control sockets; a shorter
+    /// one is used when their paths would not fit.
+    pub fn new(command: Vec<String>, sockets: &Path) -> Self {
+        let command = if command.is_empty() {
+            vec!["ssh".to_owned()]
+        } else {
+            command
+        };
+        Self {
+            inner: Arc::new(Inner {
+                command,
+                folder: master::folder_for(sockets),
+                making: Mutex::default(),
+            }),
+        }
+    }
+
+    /// With the words of the variable `NERONET_SSH`, which is split as a shell
+    /// would, or plain `ssh`.
+    ///
+    /// # Errors
+    /// When the variable is no command line.
+    pub fn from_environment(sockets: &Path) -> Result<Self, SshError> {
+        let value = std::env::var_os(SSH_VARIABLE).unwrap_or_default();
+        let words = value.to_str().and_then(shlex::split);
+        match words {
+            Some(words) => Ok(Self::new(words, sockets)),
+            None => Err(SshError::new(
+                "",
+                "",
+                Trouble::Words {
+                    variable: SSH_VARIABLE,
+                    value: value.to_string_lossy().into_owned(),
+                },
+            )),
+        }
+    }
+
+    /// A connection to `node` at `address`: the user's own where one works,
+    /// else ours, made when there is none. `auth_sock` is the agent that a new
+    /// one may use; without it there is no agent but the configuration's.
+    ///
+    /// # Errors
+    /// Says why there is none; see [`Fault`](crate::Fault).
+    pub async fn connect(
+        &self,
+        node: &str,
+        address: &str,
+        auth_sock: Option<&Path>,
+    ) -> Result<Host, SshError> {
+        let found = async {
+            let target = self.target(node, address, auth_sock).await?;
+            let master = self.master(&target).await?;
+            Ok(Host::new(self.clone(), target, master))
+        };
+        found
+            .await
+            .map_err(|trouble| SshError::new(node, address, trouble))
+    }
+
+    /// The words of a command that opens the connection from a terminal, where
+    /// passwords and codes can be typed; it ends with 0 once the connection
+    /// stands, which stays. Where one works already they only say so.
+    ///
+    /// # Errors
+    /// When `ssh` cannot be used at all.
+    pub async fn login(&self, node: &str, address: &str) -> Result<Vec<OsString>, SshError> {
+        self.login_words(node, address)
+            .await
+            .map_err(|trouble| SshError::new(node, address, trouble))
+    }
+
+    /// Ends our own connections of this node, wherever they lead; never the
+    /// user's.
+    ///
+    /// # Errors
+    /// When one does not end, or our folder cannot be read.
+    pub async fn hang_up(&self, node: &str, address: &str) -> Result<(), SshError> {
+        let end = async {
+            let folder = self.folder()?;
+            let (some, more) = master::ours(folder, node, "")?;
+            for master in some.iter().chain(&more) {
+                self.end(master, address).await?;
+            }
+            Ok(())
+        };
+        end.await
+            .map_err(|trouble| SshError::new(node, address, trouble))
+    }
+
+    async fn login_words(&self, node: &str, address: &str) -> Result<Vec<OsString>, Trouble> {
+        let target = self.target(node, address, None).await?;
+        let _making = self.lock(node).await;
+        if let Some(works) = self.existing(&target).await? {
+            let mut words = self.words();
+            words.extend(["-S".into(), works.word(), "-O".into(), "check".into()]);
+            words.extend(["--".into(), address.into()]);
+            return Ok(words);
+        }
+        self.master_words(&target, false).map(|(words, _)| words)
+    }
+
+    pub(crate) async fn target(
+        &self,
+        node: &str,
+        address: &str,
+        auth_sock: Option<&Path>,
+    ) -> Result<Target, Trouble> {
+        if let Some(why) = address::fault(address) {
+            return Err(Trouble::Address { why });
+        }
+        let words = [self.words(), vec!["-G".into(), "--".into(), address.into()]].concat();
+        let ended = self.run(&words, auth_sock, "ssh -G", SETTINGS).await?;
+        if !ended.status.success() {
+            return Err(Trouble::Settings { said: ended.err });
+        }
+        Ok(Target {
+            node: node.to_owned(),
+            address: address.to_owned(),
+            auth_sock: auth_sock.map(Path::to_path_buf),
+            settings: Settings::parse(&ended.out),
+        })
+    }
+
+    /// One that works, made when there is none.
+    async fn master(&self, target: &Target) -> Result<Master, Trouble> {
+        let _making = self.lock(&target.node).await;
+        match self.existing(target).await? {
+            Some(master) => Ok(master),
+            None => self.start(target).await,
+        }
+    }
+
+    /// The user's own master if it works, else one of ours that lives. Sockets
+    /// of ours at which nobody listens go, and so do connections to where the
+    /// node's address led before.
+    async fn existing(&self, target: &Target) -> Result<Option<Master>, Trouble> {
+        if let Some(users) = master::users(&target.settings)
+            && users.life().await == Life::Lives
+            && run::works(&users).await
+        {
+            return Ok(Some(users));
+        }
+        let folder = self.folder()?;
+        let (ours, before) = master::ours(folder, &target.node, &target.settings.destination())?;
+        for master in before {
+            // Not worth failing for: it may be frozen, and ends by itself then.
+            let _ = self.end(&master, &target.address).await;
+        }
+        let mut lives = None;
+        for master in ours {
+            match master.life().await {
+                Life::Lives if lives.is_none() => lives = Some(master),
+                Life::Dead => forget(&master),
+                Life::Lives | Life::Silent => {}
+            }
+        }
+        Ok(lives)
+    }
+
+    /// A new one of ours.
+    pub(crate) async fn start(&self, target: &Target) -> Result<Master, Trouble> {
+        let (words, master) = self.master_words(target, true)?;
+        let deadline = Duration::from_secs(target.settings.connect_seconds()) + LOGIN;
+        let auth_sock = target.auth_sock.as_deref();
+        let ended = self
+            .run(&words, auth_sock, "making the connection", deadline)
+            .await?;
+        if !ended.status.success() {
+            return Err(classify(
+                &ended.err,
+                &ended.status.to_string(),
+                &target.settings,
+            ));
+        }
+        match master.life().await {
+            Life::Lives => Ok(master),
+            // It stood and has ended since.
+            Life::Dead | Life::Silent => Err(Trouble::MasterGone { said: Vec::new() }),
+        }
+    }
+
+    /// The words that open a new one of ours. `-f`: `ssh` goes on in a session
+    /// of its own once the connection stands and its socket listens.
+    fn master_words(
+        &self,
+        target: &Target,
+        alone: bool,
+    ) -> Result<(Vec<OsString>, Master), Trouble> {
+        let folder = self.folder()?;
+        let destination = target.settings.destination();
+        let master = master::fresh(folder, &target.node, &destination)?;
+        let mut words = self.words();
+        words.extend(["-f", "-M", "-N", "-T", "-S"].map(OsString::from));
+        words.push(master.word());
+        for option in master::options(&target.settings, alone) {
+            words.extend(["-o".into(), option.into()]);
+        }
+        words.extend(["--".into(), OsString::from(&target.address)]);
+        Ok((words, master))
+    }
+
+    /// Ends one of ours.
+    async fn end(&self, master: &Master, address: &str) -> Result<(), Trouble> {
+        if master.life().await == Life::Dead {
+            forget(master);
+            return Ok(());
+        }
+        let mut words = self.words();
+        words.extend(["-S".into(), master.word(), "-O".into(), "exit".into()]);
+        words.extend(["--".into(), address.into()]);
+        self.run(&words, None, "ending the connection", END).await?;
+        if master.life().await == Life::Dead {
+            forget(master);
+        }
+        Ok(())
+    }
+
+    /// The words of the command itself.
+    pub(crate) fn words(&self) -> Vec<OsString> {
+        self.inner.command.iter().map(OsString::from).collect()
+    }
+
+    fn folder(&self) -> Result<&Path, Trouble> {
+        let folder = &self.inner.folder;
+        make_private(folder).map_err(|source| master::folder_fault(folder, source))?;
+        Ok(folder)
+    }
+
+    async fn lock(&self, node: &str) -> tokio::sync::OwnedMutexGuard<()> {
+        let mutex = {
+            let mut making = self.inner.making.lock().expect("no holder panics");
+            Arc::clone(making.entry(node.to_owned()).or_default())
+        };
+        mutex.lock_owned().await
+    }
+
+    /// Runs the program here. It never asks anything: there is no terminal, and
+    /// no window either.
+    async fn run(
+        &self,
+        words: &[OsString],
+        auth_sock: Option<&Path>,
+        what: &'static str,
+        deadline: Duration,
+    ) -> Result<Ended, Trouble> {
+        let mut command = Command::new(&words[0]);
+        command
+            .args(&words[1..])
+            .env("SSH_ASKPASS_REQUIRE", "never")
+            .env_remove("SSH_AUTH_SOCK");
+        if let Some(auth_sock) = auth_sock {
+            command.env("SSH_AUTH_SOCK", auth_sock);
+        }
+        local::run(command, deadline)
+            .await
+            .map_err(|failed| match failed {
+                Failed::Start(source) => Trouble::NoProgram {
+                    program: words[0].to_string_lossy().into_owned(),
+                    source,
+                },
+                Failed::Wait(source) => Trouble::Io {
+                    what: "read what ssh says",
+                    source,
+                },
+                Failed::Late => Trouble::Deadline {
+                    what,
+                    seconds: deadline.as_secs(),
+                },
+            })
+    }
+}
+
+/// Removes the socket file that a dead master of ours left behind.
+fn forget(master: &Master) {
+    // Gone already is as good; anything else is seen again with the next look.
+    let _ = std::fs::remove_file(&master.path);
+}

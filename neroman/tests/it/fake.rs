@@ -43,6 +43,14 @@ pub struct Answers {
     pub rules: RuleListReply,
     pub changed: RuleChangeReply,
     pub nodes: NodesReply,
+    pub node_events: Vec<NodeEvent>,
+    pub removed: NodeRemoveReply,
+    pub login: NodeLoginReply,
+    pub gone: NodeGoneReply,
+    pub fetch: Vec<FetchEvent>,
+    pub clean: CleanAskReply,
+    pub du: DuReply,
+    pub place: LocateReply,
     pub status: DaemonStatusReply,
 }
 
@@ -437,95 +445,137 @@ impl Man for Service {
         Ok(Response::new(DaemonStopReply {}))
     }
 
-    type NodeAddStream =
-        Pin<Box<dyn tokio_stream::Stream<Item = Result<nero_wire::v1::NodeEvent, Status>> + Send>>;
+    type NodeAddStream = Said<NodeEvent>;
 
     async fn node_add(
         &self,
-        _: tonic::Request<nero_wire::v1::NodeAddRequest>,
-    ) -> Result<tonic::Response<Self::NodeAddStream>, tonic::Status> {
-        Err(Status::unimplemented("the fake has none"))
+        request: Request<NodeAddRequest>,
+    ) -> Result<Response<Self::NodeAddStream>, Status> {
+        let asked = request.into_inner();
+        let what = format!(
+            "{} {} root `{}` cpus {} memory {} shared `{}` dry {} untested {}",
+            asked.name,
+            asked.address,
+            asked.root,
+            asked.cpus,
+            asked.memory_bytes,
+            asked.shared,
+            asked.dry_run,
+            asked.without_test
+        );
+        self.take("node_add", what, &asked.request)?;
+        Ok(self.said(&self.answers.node_events))
     }
 
     async fn node_remove(
         &self,
-        _: tonic::Request<nero_wire::v1::NodeRemoveRequest>,
-    ) -> Result<tonic::Response<nero_wire::v1::NodeRemoveReply>, tonic::Status> {
-        Err(Status::unimplemented("the fake has none"))
+        request: Request<NodeRemoveRequest>,
+    ) -> Result<Response<NodeRemoveReply>, Status> {
+        let asked = request.into_inner();
+        let what = format!("{} dry {}", asked.name, asked.dry_run);
+        self.take("node_remove", what, &asked.request)?;
+        Ok(Response::new(self.answers.removed.clone()))
     }
 
-    type NodeDoctorStream =
-        Pin<Box<dyn tokio_stream::Stream<Item = Result<nero_wire::v1::NodeEvent, Status>> + Send>>;
+    type NodeDoctorStream = Said<NodeEvent>;
 
     async fn node_doctor(
         &self,
-        _: tonic::Request<nero_wire::v1::NodeDoctorRequest>,
-    ) -> Result<tonic::Response<Self::NodeDoctorStream>, tonic::Status> {
-        Err(Status::unimplemented("the fake has none"))
+        request: Request<NodeDoctorRequest>,
+    ) -> Result<Response<Self::NodeDoctorStream>, Status> {
+        self.take("node_doctor", request.into_inner().name, &[])?;
+        Ok(self.said(&self.answers.node_events))
     }
 
     async fn node_login(
         &self,
-        _: tonic::Request<nero_wire::v1::NodeLoginRequest>,
-    ) -> Result<tonic::Response<nero_wire::v1::NodeLoginReply>, tonic::Status> {
-        Err(Status::unimplemented("the fake has none"))
+        request: Request<NodeLoginRequest>,
+    ) -> Result<Response<NodeLoginReply>, Status> {
+        self.take("node_login", request.into_inner().name, &[])?;
+        Ok(Response::new(self.answers.login.clone()))
     }
 
-    type NodeConnectStream =
-        Pin<Box<dyn tokio_stream::Stream<Item = Result<nero_wire::v1::NodeEvent, Status>> + Send>>;
+    type NodeConnectStream = Said<NodeEvent>;
 
     async fn node_connect(
         &self,
-        _: tonic::Request<nero_wire::v1::NodeConnectRequest>,
-    ) -> Result<tonic::Response<Self::NodeConnectStream>, tonic::Status> {
-        Err(Status::unimplemented("the fake has none"))
+        request: Request<NodeConnectRequest>,
+    ) -> Result<Response<Self::NodeConnectStream>, Status> {
+        self.take("node_connect", request.into_inner().name, &[])?;
+        Ok(self.said(&self.answers.node_events))
     }
 
     async fn node_gone(
         &self,
-        _: tonic::Request<nero_wire::v1::NodeGoneRequest>,
-    ) -> Result<tonic::Response<nero_wire::v1::NodeGoneReply>, tonic::Status> {
-        Err(Status::unimplemented("the fake has none"))
+        request: Request<NodeGoneRequest>,
+    ) -> Result<Response<NodeGoneReply>, Status> {
+        let asked = request.into_inner();
+        let what = format!("{} dry {} by {}", asked.name, asked.dry_run, asked.author);
+        self.take("node_gone", what, &asked.request)?;
+        Ok(Response::new(self.answers.gone.clone()))
     }
 
-    type NodeTakeOverStream =
-        Pin<Box<dyn tokio_stream::Stream<Item = Result<nero_wire::v1::NodeEvent, Status>> + Send>>;
+    type NodeTakeOverStream = Said<NodeEvent>;
 
     async fn node_take_over(
         &self,
-        _: tonic::Request<nero_wire::v1::NodeTakeOverRequest>,
-    ) -> Result<tonic::Response<Self::NodeTakeOverStream>, tonic::Status> {
-        Err(Status::unimplemented("the fake has none"))
+        request: Request<NodeTakeOverRequest>,
+    ) -> Result<Response<Self::NodeTakeOverStream>, Status> {
+        let asked = request.into_inner();
+        let what = format!(
+            "{} `{}` dry {}",
+            asked.name, asked.deployment, asked.dry_run
+        );
+        self.take("node_take_over", what, &asked.request)?;
+        Ok(self.said(&self.answers.node_events))
     }
 
-    type FetchStream =
-        Pin<Box<dyn tokio_stream::Stream<Item = Result<nero_wire::v1::FetchEvent, Status>> + Send>>;
+    type FetchStream = Said<FetchEvent>;
 
     async fn fetch(
         &self,
-        _: tonic::Request<nero_wire::v1::FetchRequest>,
-    ) -> Result<tonic::Response<Self::FetchStream>, tonic::Status> {
-        Err(Status::unimplemented("the fake has none"))
+        request: Request<FetchRequest>,
+    ) -> Result<Response<Self::FetchStream>, Status> {
+        let asked = request.into_inner();
+        let what = format!(
+            "{} {:?} dry {}",
+            picked(asked.selection),
+            asked.include,
+            asked.dry_run
+        );
+        self.take("fetch", what, &[])?;
+        Ok(self.said(&self.answers.fetch))
     }
 
     async fn clean(
         &self,
-        _: tonic::Request<nero_wire::v1::CleanAskRequest>,
-    ) -> Result<tonic::Response<nero_wire::v1::CleanAskReply>, tonic::Status> {
-        Err(Status::unimplemented("the fake has none"))
+        request: Request<CleanAskRequest>,
+    ) -> Result<Response<CleanAskReply>, Status> {
+        let asked = request.into_inner();
+        let what = format!(
+            "{} on `{}` unfetched {} dry {}",
+            picked(asked.selection),
+            asked.node,
+            asked.unfetched,
+            asked.dry_run
+        );
+        self.take("clean", what, &asked.request)?;
+        Ok(Response::new(self.answers.clean.clone()))
     }
 
-    async fn du(
-        &self,
-        _: tonic::Request<nero_wire::v1::DuRequest>,
-    ) -> Result<tonic::Response<nero_wire::v1::DuReply>, tonic::Status> {
-        Err(Status::unimplemented("the fake has none"))
+    async fn du(&self, request: Request<DuRequest>) -> Result<Response<DuReply>, Status> {
+        let asked = request.into_inner();
+        self.take("du", format!("`{}` runs {}", asked.node, asked.runs), &[])?;
+        Ok(Response::new(self.answers.du.clone()))
     }
 
     async fn locate(
         &self,
-        _: tonic::Request<nero_wire::v1::LocateRequest>,
-    ) -> Result<tonic::Response<nero_wire::v1::LocateReply>, tonic::Status> {
-        Err(Status::unimplemented("the fake has none"))
+        request: Request<LocateRequest>,
+    ) -> Result<Response<LocateReply>, Status> {
+        let asked = request.into_inner();
+        let what = format!("{} terminal {}", asked.what, asked.terminal);
+        self.take("locate", what, &[])?;
+        Ok(Response::new(self.answers.place.clone()))
     }
 }

@@ -5,6 +5,7 @@
 mod fake;
 mod faults;
 mod json;
+mod nodes;
 mod pty;
 mod samples;
 mod start;

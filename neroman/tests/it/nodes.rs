@@ -1,0 +1,383 @@
+//! The verbs about nodes and about files on them.
+
+use nero_wire::v1::*;
+
+use crate::fake::{Answers, Fake};
+
+fn event(event: node_event::Event) -> NodeEvent {
+    NodeEvent { event: Some(event) }
+}
+
+fn finding(level: finding::Level, what: &str, text: &str, hint: &str) -> NodeEvent {
+    event(node_event::Event::Finding(Finding {
+        level: level.into(),
+        what: what.into(),
+        text: text.into(),
+        hint: hint.into(),
+    }))
+}
+
+fn alpha() -> NodeView {
+    NodeView {
+        name: "alpha".into(),
+        address: "ada@alpha".into(),
+        connected: true,
+        cpus: 16.0,
+        memory_bytes: 64 << 30,
+        disk_free_bytes: 3 << 40,
+        ..NodeView::default()
+    }
+}
+
+fn added() -> Vec<NodeEvent> {
+    vec![
+        event(node_event::Event::Line("connected: Linux x86_64".into())),
+        event(node_event::Event::Progress(Progress {
+            what: "sending the agents".into(),
+            ..Progress::default()
+        })),
+        finding(finding::Level::Good, "clock", "3 ms behind ours", ""),
+        finding(
+            finding::Level::Warning,
+            "survives logout",
+            "not without a login",
+            "loginctl enable-linger",
+        ),
+        event(node_event::Event::Node(alpha())),
+    ]
+}
+
+#[test]
+fn a_node_is_added_with_what_was_found() {
+    let fake = Fake::new(Answers {
+        node_events: added(),
+        ..Answers::default()
+    });
+    let words = ["node", "add", "alpha", "ada@alpha", "--root", "$W/nero"];
+    let said = fake.ok(&[&words[..], &["--cpus", "8", "--memory", "4G"]].concat());
+    insta::assert_snapshot!("node_add", said);
+    fake.ok(&["--addnode", "alpha", "ada@alpha", "--dry-run"]);
+    insta::assert_snapshot!(
+        "node_add_json",
+        fake.ok(&["node", "add", "a", "b", "--json"])
+    );
+    let asked = fake.requests();
+    assert_eq!(
+        asked[..2],
+        [
+            "node_add alpha ada@alpha root `$W/nero` cpus 8 memory 4294967296 shared `` dry false untested false",
+            "node_add alpha ada@alpha root `` cpus 0 memory 0 shared `` dry true untested false",
+        ]
+    );
+}
+
+#[test]
+fn a_node_that_does_not_answer_is_said_with_what_to_do() {
+    let failed = Failure {
+        what: "node alpha is not added".into(),
+        causes: vec!["the key was refused".into()],
+        hint: "neroman node connect alpha".into(),
+        exit_code: 4,
+        ..Failure::default()
+    };
+    let fake = Fake::new(Answers {
+        node_events: vec![
+            event(node_event::Event::Line("asking ssh".into())),
+            event(node_event::Event::Failed(failed)),
+        ],
+        ..Answers::default()
+    });
+    let ran = fake.run(&["node", "add", "alpha", "ada@alpha"]);
+    assert_eq!(ran.code, Some(4), "{ran:?}");
+    for part in [
+        "not added",
+        "caused by: the key",
+        "hint: neroman node connect",
+    ] {
+        assert!(ran.err.contains(part), "{}", ran.err);
+    }
+}
+
+#[test]
+fn a_bad_finding_is_a_failure() {
+    let fake = Fake::new(Answers {
+        node_events: vec![finding(
+            finding::Level::Bad,
+            "space",
+            "3 MB free",
+            "make room",
+        )],
+        ..Answers::default()
+    });
+    let ran = fake.run(&["node", "doctor", "alpha"]);
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.out.contains("bad      space: 3 MB free"), "{}", ran.out);
+    assert!(ran.out.contains("hint: make room"), "{}", ran.out);
+}
+
+#[test]
+fn wardens_of_later_are_refused() {
+    let fake = Fake::new(Answers::default());
+    let ran = fake.run(&["node", "add", "a", "b", "--warden", "slurm"]);
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.err.contains("not built yet"), "{}", ran.err);
+    assert!(fake.requests().is_empty());
+}
+
+#[test]
+fn connect_runs_what_the_daemon_says_in_this_terminal() {
+    let words = |words: &[&str]| words.iter().map(|word| word.as_bytes().to_vec()).collect();
+    let fake = Fake::new(Answers {
+        login: NodeLoginReply {
+            argv: words(&["/bin/sh", "-c", "echo code please"]),
+            open: false,
+        },
+        node_events: vec![event(node_event::Event::Node(alpha()))],
+        ..Answers::default()
+    });
+    let said = fake.ok(&["node", "connect", "alpha"]);
+    assert_eq!(
+        said,
+        "code please\nalpha is ready: 16 CPUs, 64G memory, 3.0T disk free\n"
+    );
+    assert_eq!(fake.requests(), ["node_login alpha", "node_connect alpha"]);
+    let fake = Fake::new(Answers {
+        login: NodeLoginReply {
+            argv: words(&["/bin/sh", "-c", "exit 255"]),
+            open: false,
+        },
+        ..Answers::default()
+    });
+    let ran = fake.run(&["node", "connect", "alpha"]);
+    assert_eq!(ran.code, Some(4), "{ran:?}");
+    assert_eq!(fake.requests(), ["node_login alpha"]);
+}
+
+#[test]
+fn giving_a_node_up_needs_a_yes() {
+    let one = |experiment, outcome: &str| node_gone_reply::One {
+        experiment,
+        run: 1,
+        outcome: outcome.into(),
+    };
+    let fake = Fake::new(Answers {
+        gone: NodeGoneReply {
+            runs: vec![one(3, "lost"), one(4, "moved"), one(5, "lost")],
+            ..NodeGoneReply::default()
+        },
+        ..Answers::default()
+    });
+    let ran = fake.run(&["node", "gone", "alpha"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(ran.err.contains("--yes"), "{}", ran.err);
+    let said = fake.ok(&["node", "gone", "alpha", "--yes"]);
+    assert_eq!(said, "alpha gone · 2 lost · 1 moved\n");
+    assert_eq!(
+        fake.requests(),
+        [
+            "node_gone alpha dry true by ada",
+            "node_gone alpha dry true by ada",
+            "node_gone alpha dry false by ada",
+        ]
+    );
+}
+
+#[test]
+fn nodes_out_of_reach_are_shown_with_since_when() {
+    let mut away = alpha();
+    away.connected = false;
+    away.known_old = true;
+    away.unreachable_since_ms = 1_700_000_000_000;
+    away.contact_ms = 1_700_000_000_000;
+    away.why_not = "the host key of alpha changed".into();
+    away.needs_person = true;
+    away.hint = "ssh-keygen -R alpha".into();
+    let groups = [(
+        "boxes".to_owned(),
+        NodeNames {
+            names: vec!["alpha".into(), "beta".into()],
+        },
+    )];
+    let fake = Fake::new(Answers {
+        nodes: NodesReply {
+            nodes: vec![away],
+            groups: groups.into(),
+            default_node: "boxes".into(),
+        },
+        ..Answers::default()
+    });
+    insta::assert_snapshot!("nodes_away", fake.ok(&["node", "list"]));
+    assert_eq!(fake.ok(&["status", "nodes"]), fake.ok(&["node", "list"]));
+    insta::assert_snapshot!("nodes_away_json", fake.ok(&["node", "list", "--json"]));
+}
+
+#[test]
+fn fetch_says_what_came() {
+    let one = |experiment, files, failed: &str| FetchEvent {
+        event: Some(fetch_event::Event::Done(fetch_event::One {
+            experiment,
+            run: 2,
+            folder: "/r/latest".into(),
+            files,
+            bytes: files << 20,
+            unchanged: 4,
+            notes: vec![],
+            failed: failed.into(),
+        })),
+    };
+    let fake = Fake::new(Answers {
+        fetch: vec![one(3, 7, ""), one(4, 0, "no contact since 14:02")],
+        ..Answers::default()
+    });
+    let ran = fake.run(&["fetch", "3,4", "--include", "*.pt"]);
+    assert_eq!(ran.code, Some(1));
+    assert_eq!(
+        ran.out,
+        "3.2  fetched 7 files, 7.0M · 4 unchanged  /r/latest\n\
+         4.2  failed: no contact since 14:02\n\
+         fetched 7 files, 7.0M of 1 run · failed 1\n"
+    );
+    assert_eq!(
+        fake.requests(),
+        ["fetch `3,4` Pacific/Chatham [\"*.pt\"] dry false"]
+    );
+}
+
+#[test]
+fn clean_of_everything_needs_a_yes() {
+    let one = |experiment, skipped: &str| clean_ask_reply::One {
+        experiment,
+        run: 1,
+        node: "alpha".into(),
+        bytes: 1 << 20,
+        skipped: skipped.into(),
+    };
+    let fake = Fake::new(Answers {
+        clean: CleanAskReply {
+            runs: vec![one(1, ""), one(2, ""), one(3, "running")],
+            nodes: vec![clean_ask_reply::OnNode {
+                node: "alpha".into(),
+                freed_bytes: 2 << 20,
+                store_bytes: 1 << 20,
+                ..clean_ask_reply::OnNode::default()
+            }],
+        },
+        ..Answers::default()
+    });
+    let ran = fake.run(&["clean"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert_eq!(fake.requests().len(), 1, "it only looked");
+    let said = fake.ok(&["clean", "--yes"]);
+    assert_eq!(
+        said,
+        "alpha: freed 2.0M, 1.0M of it code and programs that nobody uses\n\
+         cleaned 2 runs · 2.0M · skipped 1 running\n"
+    );
+    fake.ok(&["clean", "crashed", "--node", "alpha", "--unfetched"]);
+    assert_eq!(
+        fake.requests().last().map(String::as_str),
+        Some("clean `crashed` Pacific/Chatham on `alpha` unfetched true dry false")
+    );
+}
+
+#[test]
+fn du_shows_nodes_and_home() {
+    let fake = Fake::new(Answers {
+        du: DuReply {
+            nodes: vec![
+                du_reply::OnNode {
+                    node: "alpha".into(),
+                    usage: Some(DiskUsageReply {
+                        runs_bytes: 3 << 30,
+                        store_bytes: 5 << 20,
+                        free_bytes: 1 << 40,
+                        ..DiskUsageReply::default()
+                    }),
+                    ..du_reply::OnNode::default()
+                },
+                du_reply::OnNode {
+                    node: "beta".into(),
+                    failed: "no contact since 14:02".into(),
+                    ..du_reply::OnNode::default()
+                },
+            ],
+            home_store_bytes: 1 << 20,
+            home_results_bytes: 2 << 20,
+            home_database_bytes: 3 << 20,
+        },
+        ..Answers::default()
+    });
+    insta::assert_snapshot!("du", fake.ok(&["du"]));
+}
+
+#[test]
+fn exec_runs_in_the_folder_and_exits_as_the_command() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let here = folder.path().canonicalize().expect("a path");
+    let var = EnvVar {
+        name: "NERO_RUN".into(),
+        value: "7.1".into(),
+        ..EnvVar::default()
+    };
+    let place = LocateReply {
+        node: "local".into(),
+        folder: here.display().to_string(),
+        env: vec![var],
+        ..LocateReply::default()
+    };
+    let fake = Fake::new(Answers {
+        place: place.clone(),
+        ..Answers::default()
+    });
+    let script = "pwd; echo $NERO_RUN \"$1\"; exit 7";
+    let ran = fake.run(&["exec", "7", "--", "/bin/sh", "-c", script, "sh", "a  b"]);
+    assert_eq!(ran.code, Some(7), "{ran:?}");
+    assert_eq!(ran.out, format!("{}\n7.1 a  b\n", here.display()));
+    // On another machine the words pass through a login shell there.
+    let fake = Fake::new(Answers {
+        place: LocateReply {
+            argv: ["/bin/sh", "-c"]
+                .map(|word| word.as_bytes().to_vec())
+                .to_vec(),
+            ..place
+        },
+        ..Answers::default()
+    });
+    let ran = fake.run(&["exec", "7", "--", "/bin/sh", "-c", script, "sh", "a  b"]);
+    assert_eq!(ran.code, Some(7), "{ran:?}");
+    assert_eq!(ran.out, format!("{}\n7.1 a  b\n", here.display()));
+    let ran = fake.run(&["exec", "7"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    let ran = fake.run(&["shell", "7"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(ran.err.contains("needs a terminal"), "{}", ran.err);
+}
+
+#[test]
+fn node_names_are_completed() {
+    let fake = Fake::new(Answers::default());
+    let home = fake.path().join("home");
+    std::fs::write(
+        home.join("config.yaml"),
+        "nodes: {alpha: {address: a}, beta: {address: b}}\ngroups: {boxes: [alpha, beta]}\n",
+    )
+    .expect("written");
+    let complete = |words: &[&str]| {
+        let mut command = fake.command(&[&["--"], words].concat());
+        command
+            .env("NERONET_COMPLETE", "bash")
+            .env("_CLAP_COMPLETE_INDEX", (words.len() - 1).to_string())
+            .env("_CLAP_IFS", "\n");
+        String::from_utf8(command.output().expect("it runs").stdout).expect("text")
+    };
+    assert_eq!(complete(&["neroman", "node", "doctor", "al"]), "alpha");
+    let targets = complete(&["neroman", "start", "1", "--node", ""]);
+    assert_eq!(targets, "local\nalpha\nbeta\nboxes\nany");
+    for shell in ["bash", "zsh", "fish"] {
+        assert!(
+            fake.ok(&["completions", shell])
+                .contains("NERONET_COMPLETE")
+        );
+    }
+    assert!(fake.requests().is_empty(), "no daemon is needed");
+}

@@ -7,13 +7,12 @@ use nero_tests::Home;
 
 /// Verbs of later versions.
 const VERBS_LATER: &[&str] = &[
-    "template", "run", "set", "note", "tag", "copy", "rm", "pause", "resume", "plot", "fetch",
-    "open", "diff", "export", "node", "shell", "exec", "clean", "du", "backup", "top", "web",
-    "setup", "mail", "config", "import",
+    "template", "run", "set", "note", "tag", "copy", "rm", "pause", "resume", "plot", "open", "diff",
+    "export", "backup", "top", "web", "setup", "mail", "import",
 ];
 const VERBS: &[&str] = &[
     "add", "status", "show", "start", "restart", "abort", "wait", "logs", "metrics", "results",
-    "path", "rule", "daemon",
+    "path", "fetch", "node", "shell", "exec", "clean", "du", "config", "rule", "daemon",
 ];
 
 /// Fields of later versions, each with a value that its form allows.

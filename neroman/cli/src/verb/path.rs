@@ -27,6 +27,7 @@ pub async fn run(session: &mut Session, args: &Paths) -> Result<u8, Stop> {
                 "id": one.experiment,
                 "run": json::run_id(one.experiment, one.run),
                 "path": json::some(&one.path),
+                "node": json::some(&one.node),
                 "note": json::some(&one.note),
             })
         });
@@ -40,7 +41,14 @@ pub async fn run(session: &mut Session, args: &Paths) -> Result<u8, Stop> {
                     .note(&format!("note: {}: {}", one.experiment, one.note));
             }
             if !one.path.is_empty() {
-                session.out.raw(format!("{}\n", one.path).as_bytes())?;
+                // As `scp` and `rsync` take it.
+                let node = match one.node.as_str() {
+                    "" => String::new(),
+                    node => format!("{node}:"),
+                };
+                session
+                    .out
+                    .raw(format!("{node}{}\n", one.path).as_bytes())?;
             }
         }
     }

@@ -1,12 +1,15 @@
 //! `config.yaml`: the nodes, their groups, and which one is meant when none is named.
 //!
 //! [`Config::read`] answers with everything that the file says or with every mistake
-//! in it. Words of the manual that have no effect yet are refused by name and place,
+//! in it; [`Edit`] changes one thing and leaves every other line as it is. Words of the manual that have no effect yet are refused by name and place,
 //! never ignored. Used by the daemon and by the command line.
 //!
 //! Never done here: reaching a node, expanding `$NAME`, looking at a node's disk.
 
+mod change;
 mod config;
+mod edit;
+mod file;
 mod mistake;
 mod names;
 mod read;
@@ -14,6 +17,8 @@ mod target;
 mod tree;
 
 pub use config::{Config, Group, LOCAL, Listen, Node, Place, Word};
+pub use edit::{Edit, EditError};
+pub use file::{ConfigFile, WriteError};
 pub use mistake::{ConfigError, Mistake};
 pub use names::{ANY, NameError, check_name};
 pub use target::{Candidate, Target, UnknownTarget};

@@ -8,7 +8,7 @@ use nero_model::units;
 use crate::config::{Config, Group, LOCAL, Listen, Node, Place, Word};
 use crate::mistake::{Mistake, quoted};
 use crate::names::{ANY, check_name, known_hint, nearest};
-use crate::tree::{self, Entry, Kind, Tree};
+use crate::tree::{self, Entry, Kind};
 
 /// More processors than any machine has.
 const CPUS_MAX: f64 = 1e6;
@@ -38,30 +38,25 @@ const NODE_WORDS_LATER: &[&str] = &[
 
 /// Reads a text, or answers with every mistake in it.
 pub(crate) fn config(text: &str) -> Result<Config, Vec<Mistake>> {
-    tree(text).map(|(config, _)| config)
-}
-
-/// The same with the tree that it was read from.
-pub(crate) fn tree(text: &str) -> Result<(Config, Tree), Vec<Mistake>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut reader = Reader {
         text,
         mistakes: Vec::new(),
         members: Vec::new(),
     };
-    let tree = match tree::parse(text, &mut reader.mistakes) {
-        Ok(tree) => tree,
+    let root = match tree::parse(text, &mut reader.mistakes) {
+        Ok(root) => root,
         Err(mistake) => {
             reader.mistakes.push(mistake);
             return Err(reader.sorted());
         }
     };
-    let config = match &tree.root {
+    let config = match &root {
         Some(root) => reader.root(root),
         None => Config::default(),
     };
     match reader.mistakes.is_empty() {
-        true => Ok((config, tree)),
+        true => Ok(config),
         false => Err(reader.sorted()),
     }
 }
@@ -267,7 +262,7 @@ impl Reader<'_> {
                     one = Rc::clone(&entry.value);
                     std::slice::from_ref(&one)
                 }
-                Kind::Map { .. } | Kind::Scalar { .. } => {
+                Kind::Map(_) | Kind::Scalar { .. } => {
                     let message = format!("the group {group} takes a list of nodes");
                     self.wrong(entry.place, message, "for example [triton, box]");
                     continue;
@@ -303,7 +298,7 @@ impl Reader<'_> {
     /// The entries of a map; nothing at all is an empty one.
     fn entries<'n>(&mut self, node: &'n tree::Node, what: &str, example: &str) -> &'n [Entry] {
         match &node.kind {
-            Kind::Map { entries, .. } => entries,
+            Kind::Map(entries) => entries,
             Kind::Scalar { .. } if node.is_null() => &[],
             Kind::Scalar { .. } | Kind::List(_) => {
                 let message = format!("{what} holds {}, not a map", node.describe());

@@ -24,6 +24,8 @@ pub(crate) struct Node {
     /// First byte and the one behind the last, tag and anchor excluded. Of a block
     /// map the end is where the next thing begins.
     pub(crate) bytes: (usize, usize),
+    /// Whether it stands in brackets.
+    pub(crate) flow: bool,
     /// Values in it, itself included.
     weight: usize,
 }
@@ -32,7 +34,7 @@ pub(crate) struct Node {
 pub(crate) enum Kind {
     Scalar { text: String, plain: bool },
     List(Vec<Rc<Node>>),
-    Map { entries: Vec<Entry>, flow: bool },
+    Map(Vec<Entry>),
 }
 
 /// A key with its value.
@@ -45,15 +47,6 @@ pub(crate) struct Entry {
     pub(crate) value: Rc<Node>,
 }
 
-/// The tree, and whether every value stands in it once and as written.
-#[derive(Debug)]
-pub(crate) struct Tree {
-    pub(crate) root: Option<Rc<Node>>,
-    /// Whether it has anchors, aliases or merge keys: what is read is then not what
-    /// stands at one place, and an edit there would do more than it says.
-    pub(crate) shared: bool,
-}
-
 impl Node {
     /// Whether this is `null`, `~` or nothing at all.
     pub(crate) fn is_null(&self) -> bool {
@@ -61,7 +54,7 @@ impl Node {
             Kind::Scalar { text, plain } => {
                 *plain && matches!(text.as_str(), "" | "~" | "null" | "Null" | "NULL")
             }
-            Kind::List(_) | Kind::Map { .. } => false,
+            Kind::List(_) | Kind::Map(_) => false,
         }
     }
 
@@ -69,7 +62,7 @@ impl Node {
     pub(crate) fn scalar(&self) -> Option<&str> {
         match &self.kind {
             Kind::Scalar { text, .. } => Some(text),
-            Kind::List(_) | Kind::Map { .. } => None,
+            Kind::List(_) | Kind::Map(_) => None,
         }
     }
 
@@ -79,13 +72,13 @@ impl Node {
             Kind::Scalar { .. } if self.is_null() => "nothing",
             Kind::Scalar { .. } => "a single value",
             Kind::List(_) => "a list",
-            Kind::Map { .. } => "a map",
+            Kind::Map(_) => "a map",
         }
     }
 }
 
-/// Builds the tree. Mistakes that do not end the reading are added to `mistakes`.
-pub(crate) fn parse(text: &str, mistakes: &mut Vec<Mistake>) -> Result<Tree, Mistake> {
+/// Builds the tree, `None` for a text without values. Mistakes that do not end the reading are added to `mistakes`.
+pub(crate) fn parse(text: &str, mistakes: &mut Vec<Mistake>) -> Result<Option<Rc<Node>>, Mistake> {
     let mut options = granit_parser::options! {
         flow_nesting_limit: DEPTH_MAX,
         block_nesting_limit: DEPTH_MAX,
@@ -99,22 +92,19 @@ pub(crate) fn parse(text: &str, mistakes: &mut Vec<Mistake>) -> Result<Tree, Mis
         root: None,
         documents: 0,
         nodes: 0,
-        shared: false,
     };
     for item in Parser::new_from_str_with_options(text, options) {
         let (event, span) = item.map_err(|error| not_yaml(&error))?;
         builder.event(event, span)?;
     }
-    Ok(Tree {
-        root: builder.root,
-        shared: builder.shared,
-    })
+    Ok(builder.root)
 }
 
 /// A collection whose end has not come.
 struct Open {
     anchor: usize,
     span: Span,
+    flow: bool,
     weight: usize,
     content: Content,
 }
@@ -122,7 +112,6 @@ struct Open {
 enum Content {
     List(Vec<Rc<Node>>),
     Map {
-        flow: bool,
         entries: Vec<Entry>,
         merges: Vec<Rc<Node>>,
         key: Option<Rc<Node>>,
@@ -136,7 +125,6 @@ struct Builder<'a> {
     root: Option<Rc<Node>>,
     documents: usize,
     nodes: usize,
-    shared: bool,
 }
 
 impl Builder<'_> {
@@ -159,27 +147,27 @@ impl Builder<'_> {
                     true => String::new(),
                     false => value.into_owned(),
                 };
-                self.finish(
-                    Kind::Scalar { text, plain },
-                    span.start,
-                    span.end,
-                    1,
-                    anchor,
-                )?;
+                let node = Node {
+                    kind: Kind::Scalar { text, plain },
+                    place: place(span.start),
+                    bytes: bytes(span.start, span.end),
+                    flow: false,
+                    weight: 1,
+                };
+                self.finish(node, anchor)?;
             }
-            Event::SequenceStart(_, anchor, tag) => {
+            Event::SequenceStart(style, anchor, tag) => {
                 self.refuse_tag(tag.as_deref(), &span);
-                self.begin(anchor, span, Content::List(Vec::new()));
+                self.begin(anchor, span, style, Content::List(Vec::new()));
             }
             Event::MappingStart(style, anchor, tag) => {
                 self.refuse_tag(tag.as_deref(), &span);
                 let content = Content::Map {
-                    flow: style == StructureStyle::Flow,
                     entries: Vec::new(),
                     merges: Vec::new(),
                     key: None,
                 };
-                self.begin(anchor, span, content);
+                self.begin(anchor, span, style, content);
             }
             Event::SequenceEnd | Event::MappingEnd => self.end(span)?,
             Event::Alias(id) => self.alias(id, &span)?,
@@ -189,10 +177,11 @@ impl Builder<'_> {
         Ok(())
     }
 
-    fn begin(&mut self, anchor: usize, span: Span, content: Content) {
+    fn begin(&mut self, anchor: usize, span: Span, style: StructureStyle, content: Content) {
         self.open.push(Open {
             anchor,
             span,
+            flow: style == StructureStyle::Flow,
             weight: 1,
             content,
         });
@@ -203,43 +192,34 @@ impl Builder<'_> {
         let kind = match open.content {
             Content::List(items) => Kind::List(items),
             Content::Map {
-                flow,
                 mut entries,
                 merges,
                 ..
             } => {
                 self.merge(&mut entries, &merges);
-                Kind::Map { entries, flow }
+                Kind::Map(entries)
             }
         };
-        self.finish(kind, open.span.start, end.end, open.weight, open.anchor)
+        let node = Node {
+            kind,
+            place: place(open.span.start),
+            bytes: bytes(open.span.start, end.end),
+            flow: open.flow,
+            weight: open.weight,
+        };
+        self.finish(node, open.anchor)
     }
 
-    /// Counts a value, remembers its anchor and gives it to what holds it.
-    fn finish(
-        &mut self,
-        kind: Kind,
-        start: Marker,
-        end: Marker,
-        weight: usize,
-        anchor: usize,
-    ) -> Result<(), Mistake> {
-        let byte = |marker: Marker| marker.byte_offset().unwrap_or(0);
-        let node = Rc::new(Node {
-            kind,
-            place: place(start),
-            bytes: (byte(start), byte(end)),
-            weight,
-        });
+    /// Remembers a value's anchor and gives it to what holds it.
+    fn finish(&mut self, node: Node, anchor: usize) -> Result<(), Mistake> {
+        let node = Rc::new(node);
         if anchor != 0 {
-            self.shared = true;
             self.anchors.insert(anchor, Rc::clone(&node));
         }
         self.put(node, 1)
     }
 
     fn alias(&mut self, id: usize, span: &Span) -> Result<(), Mistake> {
-        self.shared = true;
         let Some(node) = self.anchors.get(&id).map(Rc::clone) else {
             return Err(Mistake {
                 place: place(span.start),
@@ -276,7 +256,6 @@ impl Builder<'_> {
                 None => *key = Some(node),
                 Some(key) => {
                     let wrong = add(entries, merges, &key, node);
-                    self.shared |= !merges.is_empty();
                     self.mistakes.extend(wrong);
                 }
             },
@@ -289,10 +268,10 @@ impl Builder<'_> {
         for node in merges {
             let maps: &[Rc<Node>] = match &node.kind {
                 Kind::List(maps) => maps,
-                Kind::Map { .. } | Kind::Scalar { .. } => std::slice::from_ref(node),
+                Kind::Map(_) | Kind::Scalar { .. } => std::slice::from_ref(node),
             };
             for map in maps {
-                let Kind::Map { entries: from, .. } = &map.kind else {
+                let Kind::Map(from) = &map.kind else {
                     self.mistakes.push(Mistake {
                         place: map.place,
                         message: format!("`<<` takes a map, not {}", map.describe()),
@@ -352,6 +331,11 @@ fn add(
         value,
     });
     None
+}
+
+fn bytes(start: Marker, end: Marker) -> (usize, usize) {
+    let byte = |marker: Marker| marker.byte_offset().unwrap_or(0);
+    (byte(start), byte(end))
 }
 
 fn place(marker: Marker) -> Place {

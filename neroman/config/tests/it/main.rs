@@ -1,3 +1,6 @@
 //! The configuration from outside: reading, naming, editing.
 
+mod disk;
+mod editing;
+mod properties;
 mod reading;

@@ -1,0 +1,264 @@
+//! Changes to `config.yaml` that keep its comments, its order and every other line.
+//!
+//! `yaml-edit` changes the text; nothing is trusted to it: the result is read again
+//! and must hold exactly the wanted change, and every line that the change does not
+//! concern must still be there. Where that fails, the owner is told what to type.
+
+use std::path::Path;
+
+use crate::change::{Change, Unsafe, Value};
+use crate::config::{Config, LOCAL, Place};
+use crate::file::{ConfigFile, WriteError};
+use crate::mistake::{ConfigError, quoted};
+use crate::names::{NameError, check_name, nearest};
+use crate::read;
+
+/// What shall be changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Edit {
+    /// A node that is not there yet.
+    AddNode {
+        /// Its name.
+        name: String,
+        /// Its words and what they shall hold, in the order in which they are written:
+        /// `("address", "me@box")`, `("memory", "16G")`.
+        fields: Vec<(String, String)>,
+    },
+    /// A node that no group and no default names.
+    RemoveNode {
+        /// Its name.
+        name: String,
+    },
+    /// One value: `default_node`, `groups.NAME` (`a, b`), `nodes.NAME.FIELD`.
+    Set {
+        /// Which.
+        key: String,
+        /// As it is typed.
+        value: String,
+    },
+}
+
+/// Why the file was not changed. It is as it was.
+#[derive(Debug, thiserror::Error)]
+pub enum EditError {
+    /// What is in the file cannot be used already.
+    #[error(transparent)]
+    Config(ConfigError),
+    /// The name cannot be a node's.
+    #[error("{} cannot be a node's name: {source}", quoted(.name))]
+    Name {
+        /// The name.
+        name: String,
+        /// Why.
+        #[source]
+        source: NameError,
+    },
+    /// There is a node or group of this name.
+    #[error("{} is there already ({}:{})", quoted(.name), .place.line, .place.column)]
+    Exists {
+        /// The name.
+        name: String,
+        /// Where it stands.
+        place: Place,
+    },
+    /// There is no such node, or no such key.
+    #[error("{what}")]
+    Unknown {
+        /// What is unknown.
+        what: String,
+        /// What to do.
+        hint: String,
+    },
+    /// Something else in the file names the node.
+    #[error("the node {} is named by {by} (line {})", quoted(.name), .place.line)]
+    Used {
+        /// The node.
+        name: String,
+        /// By what.
+        by: String,
+        /// Where.
+        place: Place,
+    },
+    /// The file would say what cannot be meant.
+    #[error("{message}")]
+    Value {
+        /// What is wrong.
+        message: String,
+        /// What to do.
+        hint: String,
+    },
+    /// The file is written in a way that does not let this one thing be changed.
+    #[error("this file cannot be changed here without touching more than asked")]
+    Unsafe {
+        /// What to type.
+        by_hand: String,
+    },
+    /// The file was read and could not be written.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+}
+
+impl EditError {
+    /// What to do next.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Config(error) => error.hint().map(str::to_owned),
+            Self::Name { .. } => Some("for example `gpu-box`".to_owned()),
+            Self::Exists { name, .. } => Some(format!(
+                "choose another name, or `neroman config set nodes.{name}.address ADDRESS`"
+            )),
+            Self::Used { .. } => Some("change that first".to_owned()),
+            Self::Unknown { hint, .. } | Self::Value { hint, .. } => {
+                Some(hint.clone()).filter(|hint| !hint.is_empty())
+            }
+            Self::Unsafe { by_hand } => Some(format!("edit it by hand: {by_hand}")),
+            Self::Write(error) => Some(error.hint().to_owned()),
+        }
+    }
+}
+
+impl Edit {
+    /// Changes the file `path`, which is made when it is missing. What other editors
+    /// wrote meanwhile is never lost.
+    ///
+    /// # Errors
+    /// When the change cannot be meant or made; the file is then as it was.
+    pub fn apply(&self, path: &Path) -> Result<(), EditError> {
+        let file = ConfigFile::open(path).map_err(EditError::Config)?;
+        let text = self.on(path, file.text())?;
+        Ok(file.write(&text)?)
+    }
+
+    /// The text of the file with this change.
+    ///
+    /// # Errors
+    /// When the change cannot be meant or made.
+    pub fn on(&self, path: &Path, text: &str) -> Result<String, EditError> {
+        let config = Config::parse(path, text).map_err(EditError::Config)?;
+        let change = self.change(&config)?;
+        let by_hand = || EditError::Unsafe {
+            by_hand: change.by_hand(),
+        };
+        let changed = change.on(text).map_err(|Unsafe| by_hand())?;
+        match read::config(&changed) {
+            Ok(_) => Ok(changed),
+            Err(mistakes) => Err(EditError::Value {
+                message: mistakes[0].message.clone(),
+                hint: mistakes[0].hint.clone(),
+            }),
+        }
+    }
+
+    fn change(&self, config: &Config) -> Result<Change, EditError> {
+        match self {
+            Self::AddNode { name, fields } => add_node(config, name, fields),
+            Self::RemoveNode { name } => remove_node(config, name),
+            Self::Set { key, value } => set(config, key, value),
+        }
+    }
+}
+
+fn add_node(config: &Config, name: &str, fields: &[(String, String)]) -> Result<Change, EditError> {
+    check_name(name).map_err(|source| EditError::Name {
+        name: name.to_owned(),
+        source,
+    })?;
+    let node = config.node(name).and_then(|node| node.place);
+    let group = config.groups.get(name).map(|group| group.place);
+    if let Some(place) = node.or(group) {
+        let name = name.to_owned();
+        return Err(EditError::Exists { name, place });
+    }
+    let fields: Vec<(String, Value)> = fields
+        .iter()
+        .map(|(word, value)| (word.clone(), Value::Text(value.clone())))
+        .collect();
+    let value = match fields.is_empty() {
+        true => Value::Nothing,
+        false => Value::Map(fields),
+    };
+    Ok(Change::Put {
+        path: vec!["nodes".to_owned(), name.to_owned()],
+        value,
+    })
+}
+
+fn remove_node(config: &Config, name: &str) -> Result<Change, EditError> {
+    if config.node(name).is_none_or(|node| node.place.is_none()) {
+        let hint = match config.resolve(name) {
+            Err(error) => error.hint,
+            Ok(_) if name == LOCAL => "this machine is always there".to_owned(),
+            Ok(_) => "`neroman status nodes` lists the nodes".to_owned(),
+        };
+        let what = format!("config.yaml has no node {}", quoted(name));
+        return Err(EditError::Unknown { what, hint });
+    }
+    let of_group = config.groups.iter().find_map(|(group, about)| {
+        let named = about.nodes.iter().any(|node| node == name);
+        named.then(|| (format!("the group {}", quoted(group)), about.place))
+    });
+    let of_default = config
+        .default_node
+        .as_ref()
+        .filter(|word| word.text == name)
+        .map(|word| ("`default_node`".to_owned(), word.place));
+    if let Some((by, place)) = of_group.or(of_default)
+        && name != LOCAL
+    {
+        let name = name.to_owned();
+        return Err(EditError::Used { name, by, place });
+    }
+    Ok(Change::Remove {
+        path: vec!["nodes".to_owned(), name.to_owned()],
+    })
+}
+
+/// Names may hold dots, words of the file do not.
+fn set(config: &Config, key: &str, value: &str) -> Result<Change, EditError> {
+    let text = Value::Text(value.trim().to_owned());
+    if key == "default_node" {
+        let path = vec![key.to_owned()];
+        return Ok(Change::Put { path, value: text });
+    }
+    if let Some(group) = key.strip_prefix("groups.") {
+        let inner = value.trim();
+        let inner = inner
+            .strip_prefix('[')
+            .and_then(|inner| inner.strip_suffix(']'))
+            .unwrap_or(inner);
+        let nodes = inner
+            .split([',', ' '])
+            .filter(|node| !node.is_empty())
+            .map(|node| Value::Text(node.to_owned()))
+            .collect();
+        return Ok(Change::Put {
+            path: vec!["groups".to_owned(), group.to_owned()],
+            value: Value::List(nodes),
+        });
+    }
+    let node = key
+        .strip_prefix("nodes.")
+        .and_then(|rest| rest.rsplit_once('.'));
+    if let Some((name, field)) = node {
+        if config.node(name).is_none() {
+            let known = config.nodes.keys().map(String::as_str);
+            let hint = match nearest(name, known) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!(
+                    "`neroman node add {} ADDRESS` adds it",
+                    quoted(name).trim_matches('`')
+                ),
+            };
+            let what = format!("there is no node {}", quoted(name));
+            return Err(EditError::Unknown { what, hint });
+        }
+        return Ok(Change::Put {
+            path: vec!["nodes".to_owned(), name.to_owned(), field.to_owned()],
+            value: text,
+        });
+    }
+    Err(EditError::Unknown {
+        what: format!("{} is nothing that can be set", quoted(key)),
+        hint: "keys are default_node, groups.NAME and nodes.NAME.FIELD".to_owned(),
+    })
+}

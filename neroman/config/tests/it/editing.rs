@@ -1,0 +1,247 @@
+//! One thing changes, everything else stays as it was written.
+
+use std::path::Path;
+
+use nero_config::{Config, Edit, EditError};
+
+fn path() -> &'static Path {
+    Path::new("config.yaml")
+}
+
+fn add(name: &str, fields: &[(&str, &str)]) -> Edit {
+    Edit::AddNode {
+        name: name.to_owned(),
+        fields: fields
+            .iter()
+            .map(|(word, value)| ((*word).to_owned(), (*value).to_owned()))
+            .collect(),
+    }
+}
+
+fn remove(name: &str) -> Edit {
+    Edit::RemoveNode {
+        name: name.to_owned(),
+    }
+}
+
+fn set(key: &str, value: &str) -> Edit {
+    Edit::Set {
+        key: key.to_owned(),
+        value: value.to_owned(),
+    }
+}
+
+fn check(edit: &Edit, before: &str, after: &str) {
+    let got = edit.on(path(), before).unwrap_or_else(|error| {
+        panic!("{edit:?} of\n{before}\n{error}: {:?}", error.hint());
+    });
+    assert_eq!(got, after, "{edit:?} of\n{before}");
+}
+
+fn refused(edit: &Edit, before: &str) -> EditError {
+    match edit.on(path(), before) {
+        Err(error) => error,
+        Ok(after) => panic!("{edit:?} of\n{before}\ngave\n{after}"),
+    }
+}
+
+#[test]
+fn a_node_is_added_behind_the_last() {
+    let edit = add("b", &[("address", "me@b"), ("memory", "16G")]);
+    for (before, after) in [
+        ("", "nodes:\n  b:\n    address: me@b\n    memory: 16G\n"),
+        (
+            "# mine",
+            "# mine\nnodes:\n  b:\n    address: me@b\n    memory: 16G\n",
+        ),
+        (
+            "default_node: local # here\n",
+            "default_node: local # here\nnodes:\n  b:\n    address: me@b\n    memory: 16G\n",
+        ),
+        (
+            "nodes: # all\ndefault_node: local\n",
+            "nodes: # all\n  b:\n    address: me@b\n    memory: 16G\ndefault_node: local\n",
+        ),
+        (
+            "nodes:\n  # first\n  a: {address: x}  # why\n\n# later\ngroups: {g: [a]}\n",
+            "nodes:\n  # first\n  a: {address: x}  # why\n  b:\n    address: me@b\n    memory: 16G\n\n# later\ngroups: {g: [a]}\n",
+        ),
+        (
+            "nodes:\n    a:\n        address: x",
+            "nodes:\n    a:\n        address: x\n    b:\n      address: me@b\n      memory: 16G",
+        ),
+        (
+            "nodes: {a: {address: x}} # one line\n",
+            "nodes: {a: {address: x}, b: {address: me@b, memory: 16G}} # one line\n",
+        ),
+        (
+            "nodes:\r\n  a: {address: x}\r\n",
+            "nodes:\r\n  a: {address: x}\r\n  b:\r\n    address: me@b\r\n    memory: 16G\r\n",
+        ),
+    ] {
+        check(&edit, before, after);
+    }
+}
+
+#[test]
+fn a_node_is_removed_with_its_own_lines_alone() {
+    let edit = remove("a");
+    for (before, after) in [
+        (
+            "nodes:\n  # about a\n  a: {address: x}\n  # about b\n  b:\n    address: y\n",
+            "nodes:\n  # about a\n  # about b\n  b:\n    address: y\n",
+        ),
+        (
+            "nodes:\n  b: {address: y}\n  a:\n    # inside\n    address: x\n\n    notes: |\n      long\n# end\n",
+            "nodes:\n  b: {address: y}\n# end\n",
+        ),
+        ("nodes:\n  a: {address: x}\n# end\n", "nodes: {}\n# end\n"),
+        (
+            "nodes: {a: {address: x}, b: {address: y}}\n",
+            "nodes: {b: {address: y}}\n",
+        ),
+    ] {
+        check(&edit, before, after);
+    }
+}
+
+#[test]
+fn a_value_is_set_where_it_stands_or_behind() {
+    check(
+        &set("nodes.a.cpus", "8"),
+        "nodes:\n  a:\n    address: x # here\n    cpus: 4  # few\n",
+        "nodes:\n  a:\n    address: x # here\n    cpus: 8  # few\n",
+    );
+    check(
+        &set("nodes.a.b.notes", "it's #1"),
+        "nodes:\n  a.b: {address: x}\n",
+        "nodes:\n  a.b: {address: x, notes: 'it''s #1'}\n",
+    );
+    check(
+        &set("nodes.local.cpus", "2"),
+        "# none\n",
+        "# none\nnodes:\n  local:\n    cpus: 2\n",
+    );
+    check(
+        &set("default_node", "a"),
+        "nodes: {a: {address: x}}\n# which\ndefault_node: local # this\n",
+        "nodes: {a: {address: x}}\n# which\ndefault_node: a # this\n",
+    );
+    let groups = "nodes: {a: {address: x}}\ngroups:\n  g:\n    - a\n    - local\n  h: [a]\n";
+    check(
+        &set("groups.h", "a, local"),
+        groups,
+        "nodes: {a: {address: x}}\ngroups:\n  g:\n    - a\n    - local\n  h: [a, local]\n",
+    );
+    let changed = set("groups.g", "[local]").on(path(), groups).unwrap();
+    let config = Config::parse(path(), &changed).unwrap();
+    assert_eq!(config.groups["g"].nodes, ["local"]);
+    assert!(changed.ends_with("  h: [a]\n"), "{changed}");
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused_in_words() {
+    let lab = "nodes: {a: {address: x}}\ngroups: {g: [a]}\n";
+    for (edit, before, expected) in [
+        (
+            add("a", &[("address", "y")]),
+            lab,
+            "`a` is there already (1:9)",
+        ),
+        (
+            add("g", &[("address", "y")]),
+            lab,
+            "`g` is there already (2:10)",
+        ),
+        (
+            add("any", &[("address", "y")]),
+            lab,
+            "`any` cannot be a node's name: `any` means something else",
+        ),
+        (add("b", &[]), lab, "the node `b` has no address"),
+        (
+            add("b", &[("address", "y"), ("cpus", "x")]),
+            lab,
+            "`nodes.b.cpus` takes a number above zero",
+        ),
+        (
+            add("b", &[("address", "-oX")]),
+            lab,
+            "`-oX` is no address of `ssh`",
+        ),
+        (
+            remove("a"),
+            lab,
+            "the node `a` is named by the group `g` (line 2)",
+        ),
+        (
+            remove("a"),
+            "nodes: {a: {address: x}}\ndefault_node: a\n",
+            "the node `a` is named by `default_node` (line 2)",
+        ),
+        (remove("b"), lab, "config.yaml has no node `b`"),
+        (remove("local"), lab, "config.yaml has no node `local`"),
+        (remove("g"), lab, "config.yaml has no node `g`"),
+        (
+            set("default_node", "b"),
+            lab,
+            "`default_node`: no node or group is named `b`",
+        ),
+        (set("nodes.b.cpus", "1"), lab, "there is no node `b`"),
+        (
+            set("nodes.a.colour", "red"),
+            lab,
+            "`colour` is no word of the configuration",
+        ),
+        (
+            set("nodes.a.gpus", "1"),
+            lab,
+            "not built yet: `nodes.a.gpus`",
+        ),
+        (
+            set("groups.g", "a b"),
+            lab,
+            "the group `g` names the unknown node `b`",
+        ),
+        (set("groups.h", ""), lab, "the group `h` is empty"),
+        (set("nodes", "x"), lab, "`nodes` is nothing that can be set"),
+        (
+            set("mail.smtp", "x"),
+            lab,
+            "`mail.smtp` is nothing that can be set",
+        ),
+        (
+            set("default_node", "local"),
+            "colour: red\n",
+            "`colour` is no word of the configuration (config.yaml:1:1)",
+        ),
+    ] {
+        let error = refused(&edit, before);
+        assert_eq!(error.to_string(), expected, "{edit:?}");
+        assert!(error.hint().is_none_or(|hint| !hint.is_empty()), "{edit:?}");
+    }
+}
+
+#[test]
+fn what_cannot_be_edited_safely_says_what_to_type() {
+    // The anchor would move into another node's line.
+    let shared = "nodes:\n  a: &x {address: x}\n  b: *x\n";
+    let error = refused(&remove("a"), shared);
+    assert_eq!(
+        error.hint().as_deref(),
+        Some("edit it by hand: remove `nodes: a`")
+    );
+    // What is set here would change the other node, too.
+    let error = refused(&set("nodes.a.cpus", "4"), shared);
+    assert_eq!(
+        error.hint().as_deref(),
+        Some("edit it by hand: `cpus: 4` below `nodes: a:`")
+    );
+    // The file holds one value behind an alias.
+    let merged = "nodes:\n  a: &x {address: x}\n  b:\n    <<: *x\n    address: y\n";
+    check(
+        &set("nodes.b.address", "z"),
+        merged,
+        "nodes:\n  a: &x {address: x}\n  b:\n    <<: *x\n    address: z\n",
+    );
+}

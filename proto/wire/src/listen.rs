@@ -2,11 +2,12 @@
 
 use std::io;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::mpsc;
 use tokio_stream::Stream;
 
 /// Accepts connections of our own user; others are closed before a byte of
@@ -15,6 +16,27 @@ use tokio_stream::Stream;
 pub struct OwnerOnly {
     listener: UnixListener,
     pause: Option<Pin<Box<tokio::time::Sleep>>>,
+    again: Option<mpsc::UnboundedReceiver<UnixListener>>,
+}
+
+/// Binds the path of an [`OwnerOnly`] again, whose file somebody removed.
+#[derive(Debug)]
+pub struct Rebind {
+    path: PathBuf,
+    listeners: mpsc::UnboundedSender<UnixListener>,
+}
+
+impl Rebind {
+    /// Binds again; connections come from there from now on.
+    ///
+    /// # Errors
+    /// When the path cannot be bound.
+    pub fn rebind(&self) -> io::Result<()> {
+        let listener = bind(&self.path)?;
+        // Nobody listens any more when serving is over.
+        let _ = self.listeners.send(listener);
+        Ok(())
+    }
 }
 
 /// How long to wait when the system has no descriptor for a new connection.
@@ -27,17 +49,36 @@ impl OwnerOnly {
     /// # Errors
     /// When the path is too long, or cannot be bound.
     pub fn bind(path: &Path) -> io::Result<Self> {
-        match std::fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let listener = UnixListener::bind(path)?;
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
         Ok(Self {
-            listener,
+            listener: bind(path)?,
             pause: None,
+            again: None,
         })
     }
+
+    /// As [`OwnerOnly::bind`], with the means to bind again later.
+    ///
+    /// # Errors
+    /// As [`OwnerOnly::bind`].
+    pub fn bind_again(path: &Path) -> io::Result<(Self, Rebind)> {
+        let (listeners, again) = mpsc::unbounded_channel();
+        let own = Self {
+            again: Some(again),
+            ..Self::bind(path)?
+        };
+        let path = path.to_path_buf();
+        Ok((own, Rebind { path, listeners }))
+    }
+}
+
+fn bind(path: &Path) -> io::Result<UnixListener> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let listener = UnixListener::bind(path)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+    Ok(listener)
 }
 
 impl Stream for OwnerOnly {
@@ -45,6 +86,11 @@ impl Stream for OwnerOnly {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         loop {
+            if let Some(again) = self.again.as_mut()
+                && let Poll::Ready(Some(listener)) = again.poll_recv(cx)
+            {
+                self.listener = listener;
+            }
             if let Some(pause) = self.pause.as_mut() {
                 std::task::ready!(pause.as_mut().poll(cx));
                 self.pause = None;
@@ -62,4 +108,27 @@ fn is_ours(stream: &UnixStream) -> bool {
     stream
         .peer_cred()
         .is_ok_and(|peer| peer.uid() == rustix::process::geteuid().as_raw())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio_stream::StreamExt as _;
+
+    #[tokio::test]
+    async fn a_socket_whose_file_was_removed_is_bound_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s");
+        let (mut listener, rebind) = OwnerOnly::bind_again(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        UnixStream::connect(&path).await.unwrap_err();
+        let accepted = tokio::spawn(async move { listener.next().await.unwrap().is_ok() });
+        tokio::task::yield_now().await;
+        rebind.rebind().unwrap();
+        let stream = UnixStream::connect(&path).await.unwrap();
+        assert!(accepted.await.unwrap());
+        drop(stream);
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
 }

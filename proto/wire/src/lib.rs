@@ -20,4 +20,9 @@ pub mod v1 {
 }
 
 #[cfg(feature = "client")]
-pub use dial::{DialError, dial, dial_io};
+pub use dial::{DialError, dial, dial_far, dial_io};
+
+/// How often a peer on another machine is asked whether it is there.
+pub const KEEP_ALIVE_EVERY: std::time::Duration = std::time::Duration::from_secs(15);
+/// How long its answer may take; then the connection is lost.
+pub const KEEP_ALIVE_PATIENCE: std::time::Duration = std::time::Duration::from_secs(20);

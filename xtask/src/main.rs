@@ -41,6 +41,9 @@ enum Task {
         /// Runs of the tiny job in a round
         #[arg(long, default_value_t = 1000)]
         runs: usize,
+        /// Only what has this in its name, as `ssh`
+        #[arg(long, default_value = "")]
+        only: String,
     },
     /// Build the agents for older systems (glibc 2.17) into target/agents
     Portable {
@@ -63,7 +66,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().task {
         Task::Demo => demo::run(&mut steps),
         Task::Test { ci } => tested(&mut steps, ci),
-        Task::Bench { rounds, runs } => bench::run(&mut steps, rounds, runs),
+        Task::Bench { rounds, runs, only } => bench::run(&mut steps, rounds, runs, &only),
         Task::Portable { arch } => portable::run(&mut steps, &arch),
         Task::Codegen { check } => codegen::run(&root, check),
     };

@@ -3,8 +3,10 @@
 //! Not a test: nothing fails because a machine is slow. CPU time of everything
 //! together is the fair figure on a busy machine.
 
+mod host;
 mod programs;
 mod rows;
+mod ssh;
 mod stage;
 
 use std::path::Path;
@@ -20,11 +22,14 @@ pub struct Row {
 }
 
 /// Builds, measures, prints the table.
-pub fn run(steps: &mut Steps, rounds: usize, runs: usize) -> Result<(), String> {
+pub fn run(steps: &mut Steps, rounds: usize, runs: usize, only: &str) -> Result<(), String> {
     let programs = programs::build(steps)?;
     let mut table = Vec::new();
     for measure in rows::ALL {
         let (name, row) = *measure;
+        if !name.contains(only) {
+            continue;
+        }
         eprintln!("measuring: {name}");
         table.extend(row(&programs, rounds, runs).map_err(|why| format!("{name}: {why}"))?);
     }
@@ -42,6 +47,12 @@ fn print(table: &[Row], folder: &Path) {
         );
     }
     println!("\nprograms: {}", folder.display());
+}
+
+/// The clock that all processes and hosts of this machine share, in nanoseconds.
+fn monotonic() -> i64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec * 1_000_000_000 + now.tv_nsec
 }
 
 /// The middle of some figures.

@@ -11,9 +11,15 @@ use crate::steps::{Steps, execute};
 pub struct Programs {
     folder: PathBuf,
     scratch: PathBuf,
+    root: PathBuf,
 }
 
 impl Programs {
+    /// The project's folder.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// The folder of all programs.
     pub fn folder(&self) -> &Path {
         &self.folder
@@ -74,7 +80,11 @@ pub fn build(steps: &mut Steps) -> Result<Programs, String> {
     // Homes of this run lie beside those of earlier ones: a file system that is
     // still busy with what was deleted would be measured otherwise.
     let scratch = target.join(format!("bench/homes-{}", std::process::id()));
-    Ok(Programs { folder, scratch })
+    Ok(Programs {
+        folder,
+        scratch,
+        root: steps.root().to_path_buf(),
+    })
 }
 
 /// The shim: musl where that target is installed, else static for the host.

@@ -8,11 +8,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use rustix::time::{ClockId, clock_gettime};
 
 use super::programs::Programs;
 use super::stage::{Stage, private_kib, switches};
-use super::{Row, median, quantile};
+use super::{Row, median, monotonic, quantile, ssh};
 
 type Measure = fn(&Programs, usize, usize) -> Result<Vec<Row>, String>;
 
@@ -23,6 +22,9 @@ pub const ALL: &[(&str, Measure)] = &[
     ("print to client", print_to_client),
     ("memory and wake-ups", at_rest),
     ("restart after kill -9", restart),
+    ("starting over ssh", ssh::starting),
+    ("print to client over ssh", ssh::printing),
+    ("files over ssh", ssh::files),
 ];
 
 fn overhead(programs: &Programs, rounds: usize, runs: usize) -> Result<Vec<Row>, String> {
@@ -316,9 +318,4 @@ fn children_cpu() -> f64 {
     };
     let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
     seconds(usage.ru_utime) + seconds(usage.ru_stime)
-}
-
-fn monotonic() -> i64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    now.tv_sec * 1_000_000_000 + now.tv_nsec
 }

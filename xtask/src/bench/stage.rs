@@ -15,6 +15,7 @@ const TICKS: f64 = 100.0;
 pub struct Stage {
     folder: PathBuf,
     neroman: PathBuf,
+    environment: Vec<(String, String)>,
 }
 
 impl Stage {
@@ -24,7 +25,14 @@ impl Stage {
         Ok(Self {
             folder,
             neroman: programs.path("neroman"),
+            environment: Vec::new(),
         })
+    }
+
+    /// With one more variable for every command.
+    pub fn with(mut self, name: &str, value: &str) -> Self {
+        self.environment.push((name.to_owned(), value.to_owned()));
+        self
     }
 
     /// The folder with everything.
@@ -47,6 +55,7 @@ impl Stage {
         command
             .args(args)
             .env("NERONET_HOME", self.folder.join("h"))
+            .envs(self.environment.iter().cloned())
             .env_remove("NO_COLOR")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

@@ -35,6 +35,9 @@ struct Known {
     build: String,
     sources: Vec<Stamp>,
     copies: Vec<Stamp>,
+    /// What neromum calls itself.
+    #[serde(default)]
+    mum: String,
 }
 
 /// The programs in `folder`.
@@ -80,6 +83,7 @@ pub(crate) fn install(from: &Path, bin: &Path) -> Result<PathBuf, AgentError> {
         put(&sources, bin, &build)?;
     }
     let known = Known {
+        mum: builds::program(&sources[0]).map_err(refused("read", &sources[0]))?,
         build,
         sources: seen,
         copies: stamps(&builds::inside(&folder))?,
@@ -87,6 +91,18 @@ pub(crate) fn install(from: &Path, bin: &Path) -> Result<PathBuf, AgentError> {
     // Without it the next start hashes again.
     let _ = remember(bin, &known);
     Ok(folder)
+}
+
+/// What the neromum of `from` calls itself in greetings; nothing when that
+/// cannot be told. Blocks.
+pub(crate) fn mum_of(from: &Path, bin: &Path) -> String {
+    let Ok(sources) = find(from) else {
+        return String::new();
+    };
+    match (remembered(bin), stamps(&sources)) {
+        (Some(known), Ok(seen)) if known.sources == seen && !known.mum.is_empty() => known.mum,
+        _ => builds::program(&sources[0]).unwrap_or_default(),
+    }
 }
 
 /// The name of a build.

@@ -7,23 +7,22 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use nero_model::DeploymentId;
 use nero_model::paths::{NodePaths, make_private};
 use nero_model::safe::Safe;
-use nero_wire::v1::mum_client::MumClient;
-use nero_wire::v1::{Hello, Role};
-use nero_wire::{DialError, dial, hello};
+use nero_wire::v1::Hello;
+use nero_wire::{DialError, dial};
 use tokio::process::{Child, Command};
 use tokio::time::Instant;
 use tonic::transport::Channel;
 
-use super::install::{install, refused};
+use super::greet::{self, Greeter};
+use super::install::{install, mum_of, refused};
 use super::{AgentError, AgentOptions};
 
 /// How long a neromum that was started may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long a greeting may take.
-const GREETING: Duration = Duration::from_secs(5);
 /// The first pause between two tries to connect, doubled up to the last. A
 /// socket that appears is an event; but its folder may not exist yet.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(20));
@@ -41,18 +40,106 @@ pub(crate) async fn connect(
     from: &Path,
 ) -> Result<(Channel, Hello), AgentError> {
     let paths = NodePaths::new(root, &deployment, node);
-    let socket = paths.sockets().join("mum.sock");
-    if let Some(channel) = try_dial(&socket).await? {
-        return greet(channel, deployment).await;
+    let (folder, bin) = (from.to_path_buf(), paths.bin());
+    let mum = tokio::task::spawn_blocking(move || mum_of(&folder, &bin));
+    let greeter = Greeter {
+        deployment,
+        tenure: 0,
+        mum: mum.await.unwrap_or_default(),
+    };
+    let place = Place {
+        paths,
+        deployment,
+        node,
+        options,
+        from,
+    };
+    greet::connect(&|| place.reach().boxed(), &greeter).await
+}
+
+/// Where neromum is, or is to be started from.
+struct Place<'a> {
+    paths: NodePaths,
+    deployment: DeploymentId,
+    node: &'a str,
+    options: &'a AgentOptions,
+    from: &'a Path,
+}
+
+impl Place<'_> {
+    /// Connects; starts one where nobody listens.
+    async fn reach(&self) -> Result<Channel, AgentError> {
+        let socket = self.paths.sockets().join("mum.sock");
+        if let Some(channel) = try_dial(&socket).await? {
+            return Ok(channel);
+        }
+        let (from, bin) = (self.from.to_path_buf(), self.paths.bin());
+        let installed = tokio::task::spawn_blocking(move || install(&from, &bin));
+        let folder = installed.await.map_err(|error| {
+            refused("install", self.paths.root())(std::io::Error::other(error))
+        })??;
+        self.wait(&folder, &socket).await
     }
-    let (from, bin) = (from.to_path_buf(), paths.bin());
-    let installed = tokio::task::spawn_blocking(move || install(&from, &bin));
-    let folder = installed
-        .await
-        .map_err(|error| refused("install", root)(std::io::Error::other(error)))??;
-    let child = spawn(&folder, &paths, deployment, node, options)?;
-    let channel = wait(child, &paths, &socket).await?;
-    greet(channel, deployment).await
+
+    /// Starts neromum and dials until it answers. A child that is let go is
+    /// reaped by the runtime.
+    async fn wait(&self, folder: &Path, socket: &Path) -> Result<Channel, AgentError> {
+        let deadline = Instant::now() + PATIENCE;
+        let (mut pause, longest) = PAUSES;
+        let mut child = self.spawn(folder)?;
+        loop {
+            // Asked before dialling: an end after the last try is seen by the next.
+            let ended = child.try_wait().ok().flatten();
+            if let Some(channel) = try_dial(socket).await? {
+                return Ok(channel);
+            }
+            if Instant::now() >= deadline {
+                return Err(AgentError::Silent {
+                    seconds: PATIENCE.as_secs(),
+                    log: log(&self.paths),
+                });
+            }
+            match ended {
+                // It found another one that serves, and that one may be leaving.
+                Some(status) if status.success() => child = self.spawn(folder)?,
+                Some(status) => {
+                    return Err(AgentError::Ended {
+                        status: status.to_string(),
+                        log: log(&self.paths),
+                    });
+                }
+                None => {}
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(longest);
+        }
+    }
+
+    /// Starts neromum, in a session of its own, so that it outlives this daemon.
+    fn spawn(&self, folder: &Path) -> Result<Child, AgentError> {
+        let (program, mum) = (folder.join("neromum"), self.paths.mum());
+        make_private(&mum).map_err(refused("make", &mum))?;
+        let words = last_words(&self.paths);
+        let stderr = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&words)
+            .map_err(refused("make", &words))?;
+        Command::new(&program)
+            .args(["serve", "--own-session", "--root"])
+            .arg(self.paths.root())
+            .args(["--deployment", &self.deployment.to_string()])
+            .args(["--node", self.node])
+            .args(self.options.words())
+            .current_dir("/")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(stderr)
+            .spawn()
+            .map_err(refused("start", &program))
+    }
 }
 
 /// Connects; none when nobody listens.
@@ -65,104 +152,9 @@ async fn try_dial(socket: &Path) -> Result<Option<Channel>, AgentError> {
     }
 }
 
-async fn greet(channel: Channel, deployment: DeploymentId) -> Result<(Channel, Hello), AgentError> {
-    let mut request = tonic::Request::new(hello::own(Role::Neroman, "", Some(deployment)));
-    request.set_timeout(GREETING);
-    let greeting = tokio::time::timeout(GREETING, async {
-        MumClient::new(channel.clone()).greet(request).await
-    });
-    let refused = |status| AgentError::Greeting(Box::new(status));
-    let theirs = greeting
-        .await
-        .map_err(|_| refused(tonic::Status::deadline_exceeded("no greeting in time")))?
-        .map_err(refused)?
-        .into_inner();
-    hello::check(&theirs, Role::Neromum, Some(deployment)).map_err(AgentError::Hello)?;
-    Ok((channel, theirs))
-}
-
-/// Starts neromum, in a session of its own, so that it outlives this daemon.
-fn spawn(
-    folder: &Path,
-    paths: &NodePaths,
-    deployment: DeploymentId,
-    node: &str,
-    options: &AgentOptions,
-) -> Result<Child, AgentError> {
-    let program = folder.join("neromum");
-    make_private(&paths.mum()).map_err(refused("make", &paths.mum()))?;
-    let words = last_words(paths);
-    let stderr = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&words)
-        .map_err(refused("make", &words))?;
-    let mut command = Command::new(&program);
-    command
-        .args(["serve", "--own-session", "--root"])
-        .arg(paths.root())
-        .args(["--deployment", &deployment.to_string(), "--node", node]);
-    let numbers = [
-        ("--cpus", options.cpus.map(|cpus| cpus.to_string())),
-        (
-            "--memory",
-            options.memory_bytes.map(|bytes| bytes.to_string()),
-        ),
-        (
-            "--min-free",
-            options.min_free_bytes.map(|bytes| bytes.to_string()),
-        ),
-    ];
-    for (option, number) in numbers {
-        if let Some(number) = number {
-            command.args([option, &number]);
-        }
-    }
-    command
-        .current_dir("/")
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(stderr)
-        .spawn()
-        .map_err(refused("start", &program))
-}
-
 /// What neromum says before it has a log, and when it panics.
 fn last_words(paths: &NodePaths) -> PathBuf {
     paths.mum().join("stderr")
-}
-
-/// Dials until neromum answers. A child that is let go is reaped by the runtime.
-async fn wait(mut child: Child, paths: &NodePaths, socket: &Path) -> Result<Channel, AgentError> {
-    let deadline = Instant::now() + PATIENCE;
-    let (mut pause, longest) = PAUSES;
-    loop {
-        // Asked before dialling: an end after the last try is seen by the next.
-        let ended = child.try_wait().ok().flatten();
-        if let Some(channel) = try_dial(socket).await? {
-            return Ok(channel);
-        }
-        match ended {
-            // One that finds another serving ends well: that one will answer.
-            Some(status) if !status.success() => {
-                return Err(AgentError::Ended {
-                    status: status.to_string(),
-                    log: log(paths),
-                });
-            }
-            _ if Instant::now() >= deadline => {
-                return Err(AgentError::Silent {
-                    seconds: PATIENCE.as_secs(),
-                    log: log(paths),
-                });
-            }
-            _ => {}
-        }
-        tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(longest);
-    }
 }
 
 /// The last lines that neromum wrote, safe to print.

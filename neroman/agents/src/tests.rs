@@ -5,7 +5,10 @@ use std::path::{Path, PathBuf};
 use nero_model::DeploymentId;
 use nero_model::paths::NodePaths;
 
+use super::install::install;
 use super::*;
+use nero_model::builds::PROGRAMS;
+use nero_wire::hello::HelloError;
 
 struct Place {
     temp: tempfile::TempDir,

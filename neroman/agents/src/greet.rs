@@ -1,0 +1,156 @@
+//! Greeting a neromum, and having the newer build serve.
+
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use nero_model::DeploymentId;
+use nero_wire::hello;
+use nero_wire::v1::mum_client::MumClient;
+use nero_wire::v1::{Hello, Role, StopRequest};
+use tokio::time::{Instant, timeout};
+use tonic::transport::Channel;
+
+use crate::AgentError;
+
+/// How long a greeting may take, and an answer to "stop".
+const GREETING: Duration = Duration::from_secs(20);
+/// How long one that was told to stop may take to be gone.
+const LEAVING: Duration = Duration::from_secs(20);
+/// First and longest pause between two looks whether it has gone.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(200));
+
+/// Who greets, and what it wants to be greeted by.
+#[derive(Clone, Debug)]
+pub(crate) struct Greeter {
+    pub deployment: DeploymentId,
+    /// How often the deployment was taken over.
+    pub tenure: u64,
+    /// What our neromum calls itself; empty: any will do.
+    pub mum: String,
+}
+
+/// Opens a connection.
+pub(crate) type Dial<'a> =
+    dyn Fn() -> BoxFuture<'a, Result<Channel, AgentError>> + Send + Sync + 'a;
+
+/// Dials and greets. Another build that is no newer than ours is asked to stop,
+/// once, so that ours serves: its runs go on meanwhile.
+///
+/// # Errors
+/// When nobody can be reached, or who answers must not be spoken to.
+pub(crate) async fn connect(
+    dial: &Dial<'_>,
+    greeter: &Greeter,
+) -> Result<(Channel, Hello), AgentError> {
+    let channel = dial().await?;
+    let theirs = greet(&channel, greeter).await?;
+    if !gives_way(&theirs.build, &greeter.mum) || stop(&channel).await.is_err() {
+        return Ok((channel, theirs));
+    }
+    drop(channel);
+    successor(dial, greeter, &theirs).await
+}
+
+/// Dials until another one answers than the one that was told to stop. When it
+/// stays, it is spoken to as it is.
+async fn successor(
+    dial: &Dial<'_>,
+    greeter: &Greeter,
+    before: &Hello,
+) -> Result<(Channel, Hello), AgentError> {
+    let deadline = Instant::now() + LEAVING;
+    let (mut pause, longest) = PAUSES;
+    loop {
+        let late = Instant::now() >= deadline;
+        let met = async {
+            let channel = dial().await?;
+            let theirs = greet(&channel, greeter).await?;
+            Ok((channel, theirs))
+        };
+        match met.await {
+            Ok((_, theirs)) if is_same(&theirs, before) && !late => {}
+            // One that is leaving lets go of its connections.
+            Err(AgentError::Greeting(_) | AgentError::Transport(_)) if !late => {}
+            met => return met,
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(longest);
+    }
+}
+
+fn is_same(one: &Hello, other: &Hello) -> bool {
+    (one.pid, &one.build) == (other.pid, &other.build)
+}
+
+/// Says hello and checks the answer.
+pub(crate) async fn greet(channel: &Channel, greeter: &Greeter) -> Result<Hello, AgentError> {
+    let own = Hello {
+        tenure: greeter.tenure,
+        host: host_name(),
+        ..hello::own(Role::Neroman, "", Some(greeter.deployment))
+    };
+    let mut request = tonic::Request::new(own);
+    request.set_timeout(GREETING);
+    let mut client = MumClient::new(channel.clone());
+    let refused = |status| AgentError::Greeting(Box::new(status));
+    let theirs = timeout(GREETING, client.greet(request))
+        .await
+        .map_err(|_| refused(tonic::Status::deadline_exceeded("no greeting in time")))?
+        .map_err(refused)?
+        .into_inner();
+    hello::check(&theirs, Role::Neromum, Some(greeter.deployment)).map_err(AgentError::Hello)?;
+    Ok(theirs)
+}
+
+async fn stop(channel: &Channel) -> Result<(), ()> {
+    let mut request = tonic::Request::new(StopRequest { upgrade: true });
+    request.set_timeout(GREETING);
+    let mut client = MumClient::new(channel.clone());
+    match timeout(GREETING, client.stop(request)).await {
+        Ok(Ok(_)) => Ok(()),
+        // It cannot be replaced now, and it can be spoken to.
+        Ok(Err(_)) | Err(_) => Err(()),
+    }
+}
+
+/// Whether a neromum of the build `theirs` is replaced by one of the build
+/// `ours`: another one, and of no higher version.
+fn gives_way(theirs: &str, ours: &str) -> bool {
+    !ours.is_empty() && theirs != ours && version(theirs) <= version(ours)
+}
+
+/// The numbers before the content: "0.12.3+abc" is 0, 12, 3.
+fn version(build: &str) -> Vec<u64> {
+    let text = build.split(['+', '-']).next().unwrap_or_default();
+    text.split('.')
+        .map(|part| part.parse().unwrap_or(0))
+        .collect()
+}
+
+/// The name of this machine.
+fn host_name() -> String {
+    rustix::system::uname()
+        .nodename()
+        .to_string_lossy()
+        .into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::gives_way;
+
+    #[test]
+    fn the_higher_version_serves_and_of_equal_ones_the_asker() {
+        for (theirs, ours, expected) in [
+            ("0.1.0+a", "0.1.0+a", false),
+            ("0.1.0+a", "0.1.0+b", true),
+            ("0.1.0+b", "0.1.0+a", true),
+            ("0.9.0+a", "0.10.0+b", true),
+            ("0.10.0+a", "0.9.9+b", false),
+            ("1.0.0+a", "", false),
+            ("nonsense", "0.1.0+a", true),
+        ] {
+            assert_eq!(gives_way(theirs, ours), expected, "{theirs} {ours}");
+        }
+    }
+}

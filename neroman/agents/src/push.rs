@@ -1,0 +1,175 @@
+//! Sending programs: one compressed stream that the first of them, once it is
+//! there, takes apart, checks and puts into its place.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use nero_model::builds;
+use nero_model::ids::{hex, random};
+use nero_ssh::Host;
+use tokio::io::{AsyncRead, ReadBuf};
+
+use crate::facts::{Facts, NodeFault, is_full};
+use crate::install::refused;
+use crate::root::quoted;
+use crate::supply::Supply;
+use crate::{AgentError, Progress};
+
+const PUSH: &str = include_str!("push.sh");
+/// More than this is compressed quickly instead of well: programs with what
+/// debuggers want.
+const WELL_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// Kept free beside what is sent: ledger and logs of a first run.
+const SPARE_BYTES: u64 = 2 * 1024 * 1024;
+/// Bytes given at once.
+const PART_BYTES: usize = 64 * 1024;
+
+/// Room that a push takes for a moment: the pack, and what comes out of it.
+pub(crate) fn needed_bytes(supply: &Supply) -> u64 {
+    2 * supply.bytes + SPARE_BYTES
+}
+
+/// Sends what the machine lacks. Returns how many bytes travelled.
+///
+/// # Errors
+/// When there is no room, the stream breaks, or what came is not whole. Nothing
+/// has the build's name then, and the next push begins anew.
+pub(crate) async fn push(
+    host: &Host,
+    supply: &Supply,
+    facts: &Facts,
+    progress: &(dyn Fn(Progress) + Send + Sync),
+) -> Result<u64, AgentError> {
+    room(supply, facts)?;
+    let (programs, squeeze) = (supply.programs.clone(), facts.has_gzip);
+    let well = supply.bytes <= WELL_BYTES_MAX;
+    let packed = tokio::task::spawn_blocking(move || pack(&programs, squeeze, well));
+    let pack = packed
+        .await
+        .map_err(|error| refused("pack", Path::new("the agents"))(io::Error::other(error)))??;
+    let total_bytes = pack.stream.len() as u64;
+    let script = script(supply, facts, pack.bytes);
+    let body = Counted {
+        stream: pack.stream,
+        given: 0,
+        progress,
+    };
+    let said = host.feed(&script, body).await.map_err(AgentError::Ssh)?;
+    match said.status {
+        0 => Ok(total_bytes),
+        status => Err(why(status, &said.err, supply, facts)),
+    }
+}
+
+fn room(supply: &Supply, facts: &Facts) -> Result<(), NodeFault> {
+    let needed_bytes = needed_bytes(supply);
+    match facts.free_bytes {
+        Some(free) if free < needed_bytes => Err(NodeFault::NoSpace {
+            root: facts.root.clone(),
+            why: format!("{:.1} MB are free", free as f64 / 1e6),
+            needed_bytes,
+        }),
+        _ => Ok(()),
+    }
+}
+
+fn script(supply: &Supply, facts: &Facts, bytes: u64) -> String {
+    let bin = quoted(&format!("{}/bin", facts.root));
+    let unpack = if facts.has_gzip { "'gzip -dc'" } else { "cat" };
+    let (token, build) = (hex(&random::<8>()), &supply.build);
+    format!(
+        "LC_ALL=C; export LC_ALL\nbin={bin} token={token} build={build} bytes={bytes} unpack={unpack}\n{PUSH}"
+    )
+}
+
+/// What the far side's failure means.
+fn why(status: i32, errors: &[u8], supply: &Supply, facts: &Facts) -> AgentError {
+    let said = String::from_utf8_lossy(errors).trim().to_owned();
+    let root = facts.root.clone();
+    if is_full(&said) {
+        return AgentError::Node(NodeFault::NoSpace {
+            root,
+            why: said,
+            needed_bytes: needed_bytes(supply),
+        });
+    }
+    match status {
+        // The shell's words for what it may not, or cannot, execute.
+        126 | 97 if said.contains("Permission denied") => {
+            AgentError::Node(NodeFault::NoExec { root, why: said })
+        }
+        90..=93 => AgentError::Node(NodeFault::Write { root, why: said }),
+        _ => AgentError::Push { status, said },
+    }
+}
+
+/// What is sent.
+struct Pack {
+    stream: Vec<u8>,
+    /// Of the pack itself, as it must arrive.
+    bytes: u64,
+}
+
+/// Packs programs. Blocks.
+fn pack(programs: &[std::path::PathBuf; 3], squeeze: bool, well: bool) -> Result<Pack, AgentError> {
+    let level = match (squeeze, well) {
+        (false, _) => return plain(programs),
+        (true, true) => Compression::default(),
+        (true, false) => Compression::fast(),
+    };
+    let mut packed = GzEncoder::new(Vec::new(), level);
+    let bytes = write(programs, &mut packed)?;
+    let stream = packed
+        .finish()
+        .map_err(refused("pack", Path::new("the agents")))?;
+    Ok(Pack { stream, bytes })
+}
+
+fn plain(programs: &[std::path::PathBuf; 3]) -> Result<Pack, AgentError> {
+    let mut stream = Vec::new();
+    let bytes = write(programs, &mut stream)?;
+    Ok(Pack { stream, bytes })
+}
+
+fn write(programs: &[std::path::PathBuf; 3], to: &mut impl io::Write) -> Result<u64, AgentError> {
+    let mut sizes = [0; 3];
+    for (path, size) in programs.iter().zip(&mut sizes) {
+        let copied = File::open(path).and_then(|mut file| io::copy(&mut file, to));
+        *size = copied.map_err(refused("read", path))?;
+    }
+    let end = builds::pack_end(sizes);
+    to.write_all(&end)
+        .map_err(refused("pack", Path::new("the agents")))?;
+    Ok(sizes.iter().sum::<u64>() + end.len() as u64)
+}
+
+/// Gives the stream away, and says how far it is.
+struct Counted<'a> {
+    stream: Vec<u8>,
+    given: usize,
+    progress: &'a (dyn Fn(Progress) + Send + Sync),
+}
+
+impl AsyncRead for Counted<'_> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let rest = &self.stream[self.given..];
+        let length = rest.len().min(into.remaining()).min(PART_BYTES);
+        into.put_slice(&rest[..length]);
+        self.given += length;
+        (self.progress)(Progress {
+            what: "sending the agents".to_owned(),
+            done_bytes: self.given as u64,
+            total_bytes: self.stream.len() as u64,
+        });
+        Poll::Ready(Ok(()))
+    }
+}

@@ -1,0 +1,117 @@
+//! Another machine's agent: looked at, sent where it is missing, dialled and
+//! greeted, over one ssh connection.
+
+use std::path::Path;
+
+use futures_util::FutureExt as _;
+use nero_model::DeploymentId;
+use nero_model::ids::{hex, random};
+use nero_ssh::Host;
+use nero_wire::v1::Hello;
+use tonic::transport::Channel;
+
+use crate::facts::Facts;
+use crate::greet::{self, Greeter};
+use crate::install::refused;
+use crate::root::{self, quoted};
+use crate::{AgentError, AgentOptions, Progress, probe, push, supply};
+
+/// Which agent is wanted.
+#[derive(Clone, Debug)]
+pub struct RemoteWish {
+    /// The node's name.
+    pub node: String,
+    /// Whose runs.
+    pub deployment: DeploymentId,
+    /// Where its things lie there: `~` and `$NAME` are expanded there. None:
+    /// `~/.neronet`.
+    pub root: Option<String>,
+    /// What runs may use.
+    pub options: AgentOptions,
+    /// How often the deployment was taken over.
+    pub tenure: u64,
+}
+
+/// An agent that was reached.
+#[derive(Debug)]
+pub struct Remote {
+    /// Speaks to it, as long as the connection lives.
+    pub channel: Channel,
+    /// Its greeting.
+    pub hello: Hello,
+    /// What its machine said of itself.
+    pub facts: Facts,
+    /// What was sent, compressed; 0: everything was there.
+    pub pushed_bytes: u64,
+}
+
+/// Looks at the machine, sends what it lacks, starts neromum where none serves
+/// and greets it. A neromum of another build that is no newer is replaced; the
+/// runs there go on.
+///
+/// # Errors
+/// See [`AgentError`]; [`AgentError::needs_user`] says whether trying again can
+/// help.
+pub async fn start_remote(
+    host: &Host,
+    wish: &RemoteWish,
+    progress: &(dyn Fn(Progress) + Send + Sync),
+) -> Result<Remote, AgentError> {
+    let supplies = tokio::task::spawn_blocking(supply::all)
+        .await
+        .map_err(|error| {
+            refused("read", Path::new("the agents"))(std::io::Error::other(error))
+        })??;
+    let root = wish.root.as_deref().unwrap_or(root::DEFAULT);
+    let builds: Vec<&str> = supplies.iter().map(|supply| &*supply.build).collect();
+    let needed_bytes = supplies.iter().map(push::needed_bytes).max().unwrap_or(0);
+    let facts = probe::probe(host, root, &builds, needed_bytes).await?;
+    let supply = supply::choose(&supplies, &facts)?;
+    let pushed_bytes = match facts.builds.contains(&supply.build) {
+        true => 0,
+        false => push::push(host, supply, &facts, progress).await?,
+    };
+    let greeter = Greeter {
+        deployment: wish.deployment,
+        tenure: wish.tenure,
+        mum: supply.mum.clone(),
+    };
+    let dial = || dial(host, wish, &facts, &supply.build).boxed();
+    let (channel, hello) = greet::connect(&dial, &greeter).await?;
+    Ok(Remote {
+        channel,
+        hello,
+        facts,
+        pushed_bytes,
+    })
+}
+
+/// Speaks gRPC with neromum through `neromum dial` there, which starts one where
+/// none serves.
+async fn dial(
+    host: &Host,
+    wish: &RemoteWish,
+    facts: &Facts,
+    build: &str,
+) -> Result<Channel, AgentError> {
+    let mark = format!("nero-{}", hex(&random::<16>()));
+    let mut words = vec![
+        format!("{}/bin/{build}/neromum", facts.root),
+        "dial".to_owned(),
+        "--mark".to_owned(),
+        mark.clone(),
+        "--root".to_owned(),
+        facts.root.clone(),
+        "--deployment".to_owned(),
+        wish.deployment.to_string(),
+        "--node".to_owned(),
+        wish.node.clone(),
+    ];
+    words.extend(wish.options.words());
+    let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+    let command = format!("exec {}", words.join(" "));
+    let pipe = host.open(&command, &mark).await.map_err(AgentError::Ssh)?;
+    nero_wire::dial_far(pipe)
+        .await
+        .map_err(AgentError::Transport)
+}

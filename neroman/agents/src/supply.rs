@@ -1,0 +1,224 @@
+//! The agents that can be sent: which there are, for which machines.
+
+use std::path::{Path, PathBuf};
+
+use nero_model::builds::{self, PROGRAMS};
+
+use crate::elf::{self, Glibc};
+use crate::facts::{Facts, Libc, NodeFault};
+use crate::install::refused;
+use crate::{AGENTS, AgentError};
+
+/// Folders of agents that were built to be sent.
+const TARGETS: [&str; 2] = ["x86_64-linux", "aarch64-linux"];
+
+/// One set of programs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Supply {
+    /// The name of the build.
+    pub build: String,
+    /// As [`PROGRAMS`].
+    pub programs: [PathBuf; 3],
+    /// As `uname -m` says it.
+    pub arch: &'static str,
+    /// The oldest C library that they run with; none: any.
+    pub glibc: Option<Glibc>,
+    /// Of all programs together.
+    pub bytes: u64,
+    /// What neromum calls itself in greetings.
+    pub mum: String,
+}
+
+/// Where programs may lie: those built for sending come first.
+fn folders() -> Result<Vec<PathBuf>, AgentError> {
+    let given = std::env::var_os(AGENTS).filter(|folder| !folder.is_empty());
+    let bases = match given {
+        Some(folder) => {
+            let folder = PathBuf::from(folder);
+            return Ok(sent_from(&folder).chain([folder.clone()]).collect());
+        }
+        None => own_folder()?,
+    };
+    let beside = bases.join("agents");
+    // As cargo lays them out: the programs in `debug`, what is sent beside it.
+    let above = bases.parent().unwrap_or(&bases).join("agents");
+    Ok(sent_from(&beside)
+        .chain(sent_from(&above))
+        .chain([bases.clone()])
+        .collect())
+}
+
+fn sent_from(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    TARGETS.map(|target| folder.join(target)).into_iter()
+}
+
+/// The folder of this program.
+pub(crate) fn own_folder() -> Result<PathBuf, AgentError> {
+    let own =
+        std::env::current_exe().map_err(refused("find", Path::new("the path of this program")))?;
+    Ok(own.parent().unwrap_or(Path::new("/")).to_path_buf())
+}
+
+/// The folder of the programs for this machine.
+pub(crate) fn for_this_machine() -> Result<PathBuf, AgentError> {
+    let given = std::env::var_os(AGENTS).filter(|folder| !folder.is_empty());
+    let base = match given {
+        Some(folder) => PathBuf::from(folder),
+        None => own_folder()?,
+    };
+    let own = format!("{}-linux", std::env::consts::ARCH);
+    let whole = |folder: &PathBuf| builds::inside(folder).iter().all(|path| path.is_file());
+    // What was shipped holds no programs beside neroman, only what is sent.
+    let sent = [base.join(&own), base.join("agents").join(&own)];
+    match whole(&base) {
+        true => Ok(base),
+        false => Ok(sent.into_iter().find(whole).unwrap_or(base)),
+    }
+}
+
+/// All agents that there are, the preferred first. Blocks.
+///
+/// # Errors
+/// When there are none, or one cannot be read.
+pub(crate) fn all() -> Result<Vec<Supply>, AgentError> {
+    let folders = folders()?;
+    let mut found = Vec::new();
+    for folder in &folders {
+        let programs = builds::inside(folder);
+        if programs.iter().all(|path| path.is_file()) {
+            found.extend(look_at(programs)?);
+        }
+    }
+    match found.is_empty() {
+        false => Ok(found),
+        true => Err(AgentError::Missing {
+            names: PROGRAMS.to_vec(),
+            folder: folders.last().cloned().unwrap_or_default(),
+        }),
+    }
+}
+
+/// What one set of programs is; none when they are for no machine that we know.
+fn look_at(programs: [PathBuf; 3]) -> Result<Option<Supply>, AgentError> {
+    let (mut glibc, mut archs, mut bytes) = (None, Vec::new(), 0);
+    for path in &programs {
+        let needs = elf::needs(path).map_err(refused("read", path))?;
+        glibc = glibc.max(needs.glibc);
+        archs.push(needs.arch);
+        bytes += path.metadata().map_err(refused("look at", path))?.len();
+    }
+    let Some(arch) = archs[0].filter(|arch| archs.iter().all(|other| *other == Some(*arch))) else {
+        return Ok(None);
+    };
+    let build =
+        builds::name_of(&programs).map_err(|(path, source)| refused("read", &path)(source))?;
+    let mum = builds::program(&programs[0]).map_err(refused("read", &programs[0]))?;
+    Ok(Some(Supply {
+        build,
+        programs,
+        arch,
+        glibc,
+        bytes,
+        mum,
+    }))
+}
+
+/// The agents that a machine can run.
+///
+/// # Errors
+/// Says why none can.
+pub(crate) fn choose<'a>(supplies: &'a [Supply], facts: &Facts) -> Result<&'a Supply, NodeFault> {
+    let fitting: Vec<&Supply> = supplies
+        .iter()
+        .filter(|supply| supply.arch == facts.arch)
+        .collect();
+    if let Some(runs) = fitting
+        .iter()
+        .find(|supply| runs(supply.glibc, &facts.libc))
+    {
+        return Ok(runs);
+    }
+    match fitting.iter().filter_map(|supply| supply.glibc).min() {
+        // Without agents for it, or with such as run everywhere, it is the machine.
+        None => Err(NodeFault::Arch {
+            arch: facts.arch.clone(),
+            have: have(supplies),
+        }),
+        Some(needed) => Err(match facts.libc {
+            Libc::Glibc(_) => NodeFault::OldLibc {
+                libc: facts.libc.clone(),
+                needed,
+            },
+            Libc::Musl | Libc::Unknown(_) => NodeFault::OtherLibc {
+                libc: facts.libc.clone(),
+                needed,
+            },
+        }),
+    }
+}
+
+/// Whether programs that need this glibc run with that library. One that could
+/// not be told is tried.
+fn runs(needed: Option<Glibc>, libc: &Libc) -> bool {
+    match (needed, libc) {
+        (None, _) => true,
+        (Some(needed), Libc::Glibc(has)) => *has >= needed,
+        (Some(_), Libc::Musl) => false,
+        (Some(_), Libc::Unknown(said)) => said.is_empty(),
+    }
+}
+
+fn have(supplies: &[Supply]) -> Vec<String> {
+    let mut archs: Vec<String> = supplies
+        .iter()
+        .map(|supply| supply.arch.to_owned())
+        .collect();
+    archs.sort();
+    archs.dedup();
+    archs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn supply(build: &str, arch: &'static str, glibc: Option<Glibc>) -> Supply {
+        Supply {
+            build: build.to_owned(),
+            programs: Default::default(),
+            arch,
+            glibc,
+            bytes: 0,
+            mum: String::new(),
+        }
+    }
+
+    fn facts(arch: &str, libc: &str) -> Facts {
+        let printed = format!("os=Linux\narch={arch}\nlibc={libc}\nroot=/r\nend=yes\n");
+        crate::facts::read(printed.as_bytes(), b"", 0).unwrap()
+    }
+
+    #[test]
+    fn the_first_that_runs_there_is_taken() {
+        let supplies = [
+            supply("old", "x86_64", Some(Glibc(2, 17))),
+            supply("arm", "aarch64", Some(Glibc(2, 17))),
+            supply("new", "x86_64", Some(Glibc(2, 34))),
+        ];
+        let chosen = |arch, libc| choose(&supplies, &facts(arch, libc)).map(|it| &*it.build);
+        assert_eq!(chosen("x86_64", "glibc 2.36"), Ok("old"));
+        assert_eq!(chosen("aarch64", "glibc 2.17"), Ok("arm"));
+        assert_eq!(chosen("x86_64", ""), Ok("old"));
+        let old = chosen("x86_64", "glibc 2.12").unwrap_err();
+        assert!(old.to_string().contains("(glibc 2.12) is older"), "{old}");
+        assert!(old.to_string().contains("glibc 2.17"), "{old}");
+        let musl = chosen("x86_64", "musl libc (x86_64)").unwrap_err();
+        assert!(matches!(musl, NodeFault::OtherLibc { .. }), "{musl}");
+        let other = chosen("ppc64le", "glibc 2.36").unwrap_err();
+        assert_eq!(
+            other.to_string(),
+            "there are no agents for ppc64le here, only for aarch64, x86_64"
+        );
+        assert!(other.hint().contains("cargo xtask portable"));
+    }
+}

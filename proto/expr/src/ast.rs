@@ -1,7 +1,10 @@
 //! The tree of an expression. Private but for [`Pick`] and [`Asked`].
 
+use std::cmp::Ordering;
+
 use crate::error::Span;
 use crate::fact::Fact;
+use crate::node::NodeFact;
 use crate::pattern::{Glob, Pattern};
 use crate::scope::NameKind;
 use crate::state::State;
@@ -194,6 +197,18 @@ impl CompareOp {
         }
     }
 
+    /// Whether it holds of two things in this order.
+    pub fn holds(self, order: Ordering) -> bool {
+        match self {
+            CompareOp::Less => order.is_lt(),
+            CompareOp::LessEq => order.is_le(),
+            CompareOp::Greater => order.is_gt(),
+            CompareOp::GreaterEq => order.is_ge(),
+            CompareOp::Equal => order.is_eq(),
+            CompareOp::NotEqual => order.is_ne(),
+        }
+    }
+
     /// Whether it asks for sameness rather than order.
     pub fn is_equality(self) -> bool {
         matches!(self, CompareOp::Equal | CompareOp::NotEqual)
@@ -212,6 +227,8 @@ pub(crate) enum Node {
     Time(i64),
     Now,
     Fact(Fact),
+    /// A fact of a node, in requirements.
+    Place(NodeFact),
     Name(u16),
     Is(State),
     Pick(u16),
@@ -237,6 +254,7 @@ impl Node {
             | Node::Time(_)
             | Node::Now
             | Node::Fact(_)
+            | Node::Place(_)
             | Node::Name(_)
             | Node::Is(_)
             | Node::Pick(_) => &[],

@@ -8,7 +8,8 @@ use std::cmp::Ordering;
 use crate::ast::{ArithOp, CompareOp, Node, PickRef};
 use crate::bind::Bindings;
 use crate::candidates::{Candidates, value_of};
-use crate::fact::Fact;
+use crate::fact::{Fact, FactKind};
+use crate::node::compare_versions;
 use crate::scope::Scope;
 use crate::value::{Truth, Value};
 use crate::{Expr, State};
@@ -82,21 +83,16 @@ impl<'s, S: Scope, R: Resolve> Evaluator<'_, 's, S, R> {
             Node::Not(inner) => self.truth(inner).negated(),
             Node::And(parts) => self.joined(parts, Truth::False),
             Node::Or(parts) => self.joined(parts, Truth::True),
-            Node::Compare(op, pair) => {
-                self.compare(*op, self.value(&pair[0]), self.value(&pair[1]))
-            }
-            Node::Glob(left, glob) => {
-                Truth::from_option(self.value(left).with_text(|text| glob.fits(text)))
-            }
-            Node::Match(left, pattern) => {
-                Truth::from_option(self.value(left).with_text(|text| pattern.fits(text)))
-            }
+            Node::Compare(op, pair) => self.compare_nodes(*op, pair),
+            Node::Glob(left, glob) => self.fits(left, |text| glob.fits(text)),
+            Node::Match(left, pattern) => self.fits(left, |text| pattern.fits(text)),
             // The parser lets none of these be a condition.
             Node::Number(..)
             | Node::Text(_)
             | Node::Time(_)
             | Node::Now
             | Node::Fact(_)
+            | Node::Place(_)
             | Node::Neg(_)
             | Node::Arith(..) => Truth::Unknown,
         }
@@ -135,6 +131,7 @@ impl<'s, S: Scope, R: Resolve> Evaluator<'_, 's, S, R> {
             Node::Time(ms) => Value::Time(*ms),
             Node::Now => Value::Time(self.scope.now_ms()),
             Node::Fact(fact) => self.scope.fact(*fact),
+            Node::Place(fact) => self.scope.node_fact(*fact),
             Node::Name(slot) => self.resolve.value(*slot, self.scope),
             Node::Neg(inner) => match self.value(inner) {
                 Value::Number(number, _) => Value::number(-number),
@@ -159,6 +156,56 @@ impl<'s, S: Scope, R: Resolve> Evaluator<'_, 's, S, R> {
         }
     }
 
+    /// Whether a text, or one of several words, is as `fits` wants it.
+    fn fits(&self, left: &Node, fits: impl Fn(&str) -> bool) -> Truth {
+        let any = |text: &str| match fact_kind(left) {
+            Some(FactKind::Words) => text.split_whitespace().any(&fits),
+            _ => fits(text),
+        };
+        Truth::from_option(self.value(left).with_text(any))
+    }
+
+    /// A comparison in which versions and lists of words are compared as such.
+    fn compare_nodes(&self, op: CompareOp, pair: &[Node; 2]) -> Truth {
+        let [left, right] = pair;
+        let (a, b) = (self.value(left), self.value(right));
+        let kinds = [fact_kind(left), fact_kind(right)];
+        if kinds.contains(&Some(FactKind::Version)) {
+            let order = a
+                .with_text(|a| b.with_text(|b| compare_versions(a, b)))
+                .flatten()
+                .flatten();
+            return Truth::from_option(order.map(|order| op.holds(order)));
+        }
+        match (kinds, a, b) {
+            ([Some(FactKind::Words), _], Value::Text(words), one)
+            | ([_, Some(FactKind::Words)], one, Value::Text(words)) => {
+                self.compare_words(op, words, one)
+            }
+            _ => self.compare(op, a, b),
+        }
+    }
+
+    /// `group == gpus`: one of the words is; `!=`: none is.
+    fn compare_words(&self, op: CompareOp, words: &str, one: Value<'_>) -> Truth {
+        let asked = match op {
+            CompareOp::NotEqual => CompareOp::Equal,
+            other => other,
+        };
+        let mut any = Truth::False;
+        for word in words.split_whitespace() {
+            match self.compare(asked, Value::Text(word), one) {
+                Truth::True => any = Truth::True,
+                Truth::Unknown if any == Truth::False => any = Truth::Unknown,
+                Truth::Unknown | Truth::False => {}
+            }
+        }
+        match op {
+            CompareOp::NotEqual => any.negated(),
+            _ => any,
+        }
+    }
+
     fn compare(&self, op: CompareOp, left: Value<'_>, right: Value<'_>) -> Truth {
         if !left.is_known() || !right.is_known() {
             return Truth::Unknown;
@@ -167,13 +214,8 @@ impl<'s, S: Scope, R: Resolve> Evaluator<'_, 's, S, R> {
             self.same(left, right)
                 .map(|same| same == (op == CompareOp::Equal))
         } else {
-            self.order(left, right).map(|order| match op {
-                CompareOp::Less => order == Some(Ordering::Less),
-                CompareOp::LessEq => matches!(order, Some(Ordering::Less | Ordering::Equal)),
-                CompareOp::Greater => order == Some(Ordering::Greater),
-                CompareOp::GreaterEq => matches!(order, Some(Ordering::Greater | Ordering::Equal)),
-                CompareOp::Equal | CompareOp::NotEqual => false,
-            })
+            self.order(left, right)
+                .map(|order| order.is_some_and(|order| op.holds(order)))
         };
         Truth::from_option(holds)
     }
@@ -214,6 +256,15 @@ impl<'s, S: Scope, R: Resolve> Evaluator<'_, 's, S, R> {
     /// Seconds since `moment`; negative for one to come.
     pub fn age_s(&self, moment: i64) -> f64 {
         self.scope.now_ms().saturating_sub(moment) as f64 / 1000.0
+    }
+}
+
+/// What the fact is made of that a node of the tree is.
+fn fact_kind(node: &Node) -> Option<FactKind> {
+    match node {
+        Node::Fact(fact) => Some(fact.kind()),
+        Node::Place(fact) => Some(fact.kind()),
+        _ => None,
     }
 }
 

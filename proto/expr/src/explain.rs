@@ -54,6 +54,37 @@ impl Expr {
     }
 }
 
+impl Expr {
+    /// A part as it is written, with what its facts are: `load < 4 (load is 7.2)`.
+    pub(crate) fn beside_values(
+        &self,
+        part: &Node,
+        bindings: &Bindings,
+        scope: &impl Scope,
+    ) -> String {
+        let explainer = Explainer {
+            expr: self,
+            bindings,
+            eval: self.evaluator(bindings, scope),
+            printer: self.printer(),
+        };
+        let mut values: Vec<String> = Vec::new();
+        part.walk(&mut |node| {
+            if let Node::Place(fact) = node {
+                let value = format!("{} is {}", fact.word(), explainer.shown(node, false));
+                if !values.contains(&value) {
+                    values.push(value);
+                }
+            }
+        });
+        let text = explainer.printer.text(part);
+        match values.is_empty() {
+            true => text,
+            false => format!("{text} ({})", values.join(", ")),
+        }
+    }
+}
+
 struct Explainer<'e, S> {
     expr: &'e Expr,
     bindings: &'e Bindings,
@@ -91,6 +122,7 @@ impl<S: Scope> Explainer<'_, S> {
             | Node::Time(_)
             | Node::Now
             | Node::Fact(_)
+            | Node::Place(_)
             | Node::Pick(_)
             | Node::Neg(_)
             | Node::Arith(..) => self.side(out, node, false),
@@ -130,9 +162,10 @@ impl<S: Scope> Explainer<'_, S> {
             (Value::Time(moment), _) if as_age => {
                 format!("{}s ago", NumberText::new(self.eval.age_s(moment)))
             }
-            (value, Node::Fact(fact)) => show(value, Some(*fact)),
+            (value, Node::Fact(fact)) => show(value, Some(fact.kind())),
+            (value, Node::Place(fact)) => show(value, Some(fact.kind())),
             (value, Node::Name(slot)) => match self.bindings.get(usize::from(*slot)) {
-                Some(Bound::Fact(fact)) => show(value, Some(*fact)),
+                Some(Bound::Fact(fact)) => show(value, Some(fact.kind())),
                 Some(Bound::Param(_) | Bound::Metric(_)) | None => show(value, None),
             },
             (value, _) => show(value, None),
@@ -179,15 +212,15 @@ fn is_literal(node: &Node) -> bool {
     node.walk(&mut |node| {
         literal &= !matches!(
             node,
-            Node::Fact(_) | Node::Name(_) | Node::Is(_) | Node::Now
+            Node::Fact(_) | Node::Place(_) | Node::Name(_) | Node::Is(_) | Node::Now
         );
     });
     literal
 }
 
 /// A value for a person, in the unit of the fact it is of.
-fn show(value: Value<'_>, fact: Option<Fact>) -> String {
-    match (value, fact.map(Fact::kind)) {
+fn show(value: Value<'_>, kind: Option<FactKind>) -> String {
+    match (value, kind) {
         (Value::Unknown, _) => "unknown".to_owned(),
         (Value::Number(number, _), Some(FactKind::Seconds)) => {
             format!("{}s", NumberText::new(number))
@@ -196,6 +229,10 @@ fn show(value: Value<'_>, fact: Option<Fact>) -> String {
         (Value::Number(_, Some(text)), _) | (Value::Bool(_, Some(text)), _) => text.to_owned(),
         (Value::Number(number, None), _) => NumberText::new(number).as_str().to_owned(),
         (Value::Bool(truth, None), _) => truth.to_string(),
+        (Value::Text(""), Some(FactKind::Words)) => "none".to_owned(),
+        (Value::Text(text), Some(FactKind::Version | FactKind::Words)) if is_plain(text) => {
+            text.to_owned()
+        }
         (Value::Text(text), _) => {
             let short: String = text.chars().take(SHOWN_CHARS_MAX).collect();
             let cut = if short.len() < text.len() { "…" } else { "" };
@@ -203,6 +240,12 @@ fn show(value: Value<'_>, fact: Option<Fact>) -> String {
         }
         (Value::Time(moment), _) => print_instant(moment),
     }
+}
+
+/// Whether a version or a list of names is one, and not what a hostile node calls so.
+fn is_plain(text: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '+' | ' ');
+    text.len() <= SHOWN_CHARS_MAX && text.chars().all(fits)
 }
 
 /// Of longer texts the beginning is shown.

@@ -70,6 +70,10 @@ pub enum FactKind {
     Text,
     /// A moment.
     Time,
+    /// Numbers between points, compared one by one: `2.17`.
+    Version,
+    /// Several words; what is said of one of them is said of all.
+    Words,
 }
 
 /// What has to happen for a fact to change.

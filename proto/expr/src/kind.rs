@@ -14,6 +14,8 @@ pub(crate) enum Kind {
     Number,
     Text,
     Time,
+    /// A version: has an order and is no number.
+    Version,
     /// True or false.
     Condition,
     /// A name: only its value will tell.
@@ -26,6 +28,7 @@ impl Kind {
             Kind::Number => "a number",
             Kind::Text => "text",
             Kind::Time => "a time",
+            Kind::Version => "a version",
             Kind::Condition => "a condition",
             Kind::Any => "a name",
         }
@@ -38,11 +41,8 @@ pub(crate) fn kind_of(node: &Node, names: &[NameRef]) -> Kind {
         Node::Number(..) | Node::Neg(_) => Kind::Number,
         Node::Text(_) => Kind::Text,
         Node::Time(_) | Node::Now => Kind::Time,
-        Node::Fact(fact) => match fact.kind() {
-            FactKind::Number | FactKind::Seconds | FactKind::Bytes => Kind::Number,
-            FactKind::Text => Kind::Text,
-            FactKind::Time => Kind::Time,
-        },
+        Node::Fact(fact) => of_fact(fact.kind()),
+        Node::Place(fact) => of_fact(fact.kind()),
         Node::Name(slot) => match names.get(usize::from(*slot)).map(|name| name.asked) {
             Some(Asked::Metric) => Kind::Number,
             Some(Asked::Any | Asked::Quoted | Asked::Param) | None => Kind::Any,
@@ -62,11 +62,21 @@ pub(crate) fn kind_of(node: &Node, names: &[NameRef]) -> Kind {
     }
 }
 
+fn of_fact(kind: FactKind) -> Kind {
+    match kind {
+        FactKind::Number | FactKind::Seconds | FactKind::Bytes => Kind::Number,
+        FactKind::Text | FactKind::Words => Kind::Text,
+        FactKind::Time => Kind::Time,
+        FactKind::Version => Kind::Version,
+    }
+}
+
 /// What `left op right` gives; `None` when it cannot be.
 fn arith_kind(op: ArithOp, left: Kind, right: Kind) -> Option<Kind> {
     let adds = matches!(op, ArithOp::Add | ArithOp::Sub);
     match (left, right) {
-        (Kind::Text | Kind::Condition, _) | (_, Kind::Text | Kind::Condition) => None,
+        (Kind::Text | Kind::Version | Kind::Condition, _)
+        | (_, Kind::Text | Kind::Version | Kind::Condition) => None,
         (Kind::Time, Kind::Time) => (op == ArithOp::Sub).then_some(Kind::Number),
         (Kind::Time, Kind::Number) => adds.then_some(Kind::Time),
         (Kind::Number, Kind::Time) => (op == ArithOp::Add).then_some(Kind::Time),
@@ -94,7 +104,7 @@ pub(crate) fn check_condition(
     match kind {
         Kind::Condition => Ok(()),
         Kind::Any if is_name => Ok(()),
-        Kind::Any | Kind::Number | Kind::Text | Kind::Time => {
+        Kind::Any | Kind::Number | Kind::Text | Kind::Time | Kind::Version => {
             let noun = if kind == Kind::Any {
                 "a number"
             } else {
@@ -131,7 +141,7 @@ pub(crate) fn check_arith(
         return Ok(());
     }
     for (kind, span) in [(left_kind, left.1), (right_kind, right.1)] {
-        if matches!(kind, Kind::Text | Kind::Condition) {
+        if matches!(kind, Kind::Text | Kind::Version | Kind::Condition) {
             let what = format!("`{}` is {}, not a number", span.of(text), kind.noun());
             return Err(mismatch(span, what));
         }
@@ -154,7 +164,7 @@ pub(crate) fn check_sign(
 ) -> Result<(), ExprError> {
     match kind_of(node, names) {
         Kind::Number | Kind::Any => Ok(()),
-        kind @ (Kind::Text | Kind::Time | Kind::Condition) => {
+        kind @ (Kind::Text | Kind::Time | Kind::Version | Kind::Condition) => {
             let what = format!("`{}` is {}, not a number", span.of(text), kind.noun());
             Err(mismatch(span, what))
         }
@@ -189,8 +199,11 @@ pub(crate) fn check_compare(
             "a time is not compared with text".to_owned(),
         )
         .hint("dates stand without quotes, and texts that look like dates within")),
+        (Kind::Version, Kind::Time) | (Kind::Time, Kind::Version) => {
+            Err(mismatch(whole, "a version is no time".to_owned()).hint("such as `glibc >= 2.28`"))
+        }
         (Kind::Condition, other) | (other, Kind::Condition)
-            if matches!(other, Kind::Number | Kind::Time) =>
+            if matches!(other, Kind::Number | Kind::Time | Kind::Version) =>
         {
             let what = format!("{} is not true or false", other.noun());
             Err(mismatch(whole, what))
@@ -248,7 +261,7 @@ pub(crate) fn check_pattern(
                 _ => error,
             });
         }
-        Kind::Number | Kind::Text | Kind::Any => {}
+        Kind::Number | Kind::Text | Kind::Version | Kind::Any => {}
     }
     let Some((glob, span)) = glob.filter(|(glob, _)| !glob.has_wildcard()) else {
         return Ok(());
@@ -256,6 +269,10 @@ pub(crate) fn check_pattern(
     match left.0 {
         Node::Fact(Fact::State) => check_state_word(glob.as_str(), span),
         Node::Fact(fact) if fact.kind() != FactKind::Text => {
+            let what = format!("`{}` is a number, `{}` is not", fact.word(), glob.as_str());
+            Err(mismatch(span, what))
+        }
+        Node::Place(fact) if matches!(fact.kind(), FactKind::Number | FactKind::Bytes) => {
             let what = format!("`{}` is a number, `{}` is not", fact.word(), glob.as_str());
             Err(mismatch(span, what))
         }

@@ -38,6 +38,9 @@
 //! `loss != loss` finds NaN; NaN is a known value. `/` and `%` follow `f64` too
 //! (`1 / 0` is infinite, the remainder has the sign of the left side).
 //!
+//! What a node must be for a run to go there is a [`Requirement`]: the same language
+//! over the facts of nodes.
+//!
 //! Not built in this version, and refused by name: `for`, `after`, `loss@10`,
 //! window functions, and the facts of [`NOT_BUILT`].
 
@@ -51,6 +54,7 @@ mod fact;
 mod kind;
 mod lex;
 mod names;
+mod node;
 mod number;
 mod parse;
 mod pattern;
@@ -69,6 +73,7 @@ pub use explain::{Explanation, NamedValue};
 pub use fact::{Fact, FactKind, FactSet, FactSource, NOT_BUILT, signal_number};
 pub use lex::is_name_char;
 pub use names::{same_loosely, suggest};
+pub use node::{NodeFact, NodeScope, Requirement, Unmet};
 pub use pattern::{Glob, Pattern};
 pub use scope::{NameKind, Scope};
 pub use state::State;
@@ -164,7 +169,11 @@ impl Expr {
         Expr::parse_as(text, context, Wanted::Value)
     }
 
-    fn parse_as(text: &str, context: &ParseContext, wanted: Wanted) -> Result<Expr, ExprError> {
+    pub(crate) fn parse_as(
+        text: &str,
+        context: &ParseContext,
+        wanted: Wanted,
+    ) -> Result<Expr, ExprError> {
         let Parsed { root, names, picks } = parse::parse(text, context, wanted)?;
         let mut facts = FactSet::default();
         root.walk(&mut |node| match node {
@@ -191,6 +200,10 @@ impl Expr {
     /// parsing it again gives an equal expression whatever the time and zone.
     pub fn canonical(&self) -> String {
         self.printer().text(&self.root)
+    }
+
+    pub(crate) fn root(&self) -> &Node {
+        &self.root
     }
 
     fn printer(&self) -> Printer<'_> {

@@ -30,6 +30,8 @@ pub(crate) enum Wanted {
     Selection,
     /// A number or other value.
     Value,
+    /// A condition over the facts of a node.
+    Requirement,
 }
 
 pub(crate) fn parse(
@@ -47,6 +49,7 @@ pub(crate) fn parse(
         text,
         context,
         selecting: wanted == Wanted::Selection,
+        about_nodes: wanted == Wanted::Requirement,
         tokens,
         next: 0,
         names: Vec::new(),
@@ -126,6 +129,8 @@ struct Parser<'t> {
     text: &'t str,
     context: &'t ParseContext,
     selecting: bool,
+    /// Whether words are facts of a node and nothing else.
+    about_nodes: bool,
     tokens: Vec<Token>,
     next: usize,
     names: Vec<NameRef>,

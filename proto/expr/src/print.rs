@@ -30,6 +30,7 @@ impl Printer<'_> {
             Node::Time(ms) => out.write_str(&print_instant(*ms)),
             Node::Now => out.write_str("now"),
             Node::Fact(fact) => out.write_str(fact.word()),
+            Node::Place(fact) => out.write_str(fact.word()),
             Node::Is(state) => out.write_str(state.word()),
             Node::Name(slot) => out.write_str(&written_name(&self.names[usize::from(*slot)])),
             Node::Pick(slot) => out.write_str(&pick_text(&self.picks[usize::from(*slot)].pick)),
@@ -64,10 +65,12 @@ impl Printer<'_> {
     /// Whether the right side, printed bare, would be read as text or as the name
     /// of a signal: `name == (other)`.
     fn would_be_text(&self, pair: &[Node; 2]) -> bool {
-        let (Node::Fact(left), right) = (&pair[0], &pair[1]) else {
-            return false;
+        let (left, kind) = match &pair[0] {
+            Node::Fact(left) => (Some(*left), left.kind()),
+            Node::Place(left) => (None, left.kind()),
+            _ => return false,
         };
-        let word = match right {
+        let word = match &pair[1] {
             Node::Name(slot) => {
                 let name = &self.names[usize::from(*slot)];
                 if name.asked != Asked::Any {
@@ -76,13 +79,14 @@ impl Printer<'_> {
                 &*name.text
             }
             Node::Fact(fact) => fact.word(),
+            Node::Place(fact) => fact.word(),
             Node::Bool(_) | Node::Now => "",
             _ => return false,
         };
-        match (left, left.kind()) {
-            (Fact::Signal, _) => signal_number(word).is_some(),
-            (_, FactKind::Text) => true,
-            (_, FactKind::Number | FactKind::Seconds | FactKind::Bytes | FactKind::Time) => false,
+        match kind {
+            _ if left == Some(Fact::Signal) => signal_number(word).is_some(),
+            FactKind::Text | FactKind::Version | FactKind::Words => true,
+            FactKind::Number | FactKind::Seconds | FactKind::Bytes | FactKind::Time => false,
         }
     }
 

@@ -2,6 +2,7 @@
 
 use crate::ast::Pick;
 use crate::fact::Fact;
+use crate::node::NodeFact;
 use crate::value::Value;
 
 /// Where a name that is no fact comes from.
@@ -57,6 +58,12 @@ pub trait Scope {
         let _ = pick;
         None
     }
+
+    /// A fact of a node; known to the scope of a [`crate::Requirement`] alone.
+    fn node_fact(&self, fact: NodeFact) -> Value<'_> {
+        let _ = fact;
+        Value::Unknown
+    }
 }
 
 impl<S: Scope + ?Sized> Scope for &S {
@@ -80,5 +87,8 @@ impl<S: Scope + ?Sized> Scope for &S {
     }
     fn picked(&self, pick: &Pick) -> Option<bool> {
         (**self).picked(pick)
+    }
+    fn node_fact(&self, fact: NodeFact) -> Value<'_> {
+        (**self).node_fact(fact)
     }
 }

@@ -89,8 +89,10 @@ impl Parser<'_> {
     /// Right of `==` and `!=` a bare word beside a text fact is text, and beside
     /// `signal` the name of a signal; `param.x` is not bare.
     pub(super) fn bare_word(&mut self, left: &Node, op: CompareOp) -> Option<Part> {
-        let Node::Fact(fact) = *left else {
-            return None;
+        let (fact, kind) = match left {
+            Node::Fact(fact) => (Some(*fact), fact.kind()),
+            Node::Place(fact) => (None, fact.kind()),
+            _ => return None,
         };
         let ends = !matches!(self.peek_second(), Some(Tok::Open | Tok::At));
         if !op.is_equality() || !ends || !matches!(self.peek(), Some(Tok::Word)) {
@@ -101,10 +103,10 @@ impl Parser<'_> {
         if word.starts_with("param.") || word.starts_with("metric.") {
             return None;
         }
-        let node = match (fact, fact.kind()) {
-            (Fact::Signal, _) => signal_node(word)?,
-            (_, FactKind::Text) => Node::Text(word.into()),
-            (_, FactKind::Number | FactKind::Seconds | FactKind::Bytes | FactKind::Time) => {
+        let node = match kind {
+            _ if fact == Some(Fact::Signal) => signal_node(word)?,
+            FactKind::Text | FactKind::Version | FactKind::Words => Node::Text(word.into()),
+            FactKind::Number | FactKind::Seconds | FactKind::Bytes | FactKind::Time => {
                 return None;
             }
         };

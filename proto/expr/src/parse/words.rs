@@ -10,6 +10,7 @@ use crate::error::{ErrorKind, ExprError, Span};
 use crate::fact::{Fact, NOT_BUILT};
 use crate::lex::Tok;
 use crate::names::suggest;
+use crate::node::{NodeFact, unknown_fact};
 use crate::number::instant;
 use crate::state::State;
 
@@ -31,6 +32,9 @@ impl Parser<'_> {
         };
         let node = match token.tok {
             Tok::Number(value) => Node::Number(value, span.of(self.text).into()),
+            Tok::Date(_) | Tok::Quoted(_) | Tok::Tag if self.about_nodes => {
+                return Err(self.no_node_fact(span));
+            }
             Tok::Date(ms) => Node::Time(ms),
             Tok::Text(text) => Node::Text(text.into()),
             Tok::Pick(pick) => self.pick(pick, span)?,
@@ -104,6 +108,10 @@ impl Parser<'_> {
         let node = match word {
             "true" => Node::Bool(true),
             "false" => Node::Bool(false),
+            _ if self.about_nodes => match NodeFact::from_word(word) {
+                Some(fact) => Node::Place(fact),
+                None => return Err(self.no_node_fact(span)),
+            },
             "now" => Node::Now,
             "today" => Node::Time(self.day(span, 0)?),
             "yesterday" => Node::Time(self.day(span, 1)?),
@@ -126,6 +134,12 @@ impl Parser<'_> {
             span,
             height: 1,
         })
+    }
+
+    /// A word, name or date that says nothing about a node.
+    fn no_node_fact(&self, span: Span) -> ExprError {
+        let (message, hint) = unknown_fact(span.of(self.text));
+        ExprError::new(ErrorKind::Name, span, message).hint(hint)
     }
 
     pub(super) fn state_word(&self, word: &str, span: Span) -> Result<Part, ExprError> {
@@ -194,6 +208,7 @@ impl Parser<'_> {
         let open = self.here();
         self.next += 1;
         let asked = match word {
+            "param" | "metric" if self.about_nodes => return Err(self.no_node_fact(span)),
             "param" => Asked::Param,
             "metric" => Asked::Metric,
             _ => {

@@ -5,4 +5,5 @@ mod canonical;
 mod meaning;
 mod properties;
 mod refusals;
+mod requirements;
 mod run;

@@ -1,0 +1,366 @@
+//! The facts of a node that a requirement may name, and requirements themselves.
+//!
+//! `requires: gpumem > 20G && load < 4` is an expression like any other, but about
+//! the node that a run may go to: it names these facts and nothing else, so every
+//! name is understood when the text is read.
+
+use std::borrow::Cow;
+
+use crate::ast::Node;
+use crate::error::ExprError;
+use crate::fact::{Fact, FactKind};
+use crate::parse::Wanted;
+use crate::scope::{NameKind, Scope};
+use crate::value::{Truth, Value};
+use crate::{Bindings, Expr, ParseContext, same_loosely};
+
+/// A fact of a node. The words are those that users type ([`NodeFact::word`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum NodeFact {
+    /// Processors that runs may use.
+    Cpus,
+    /// Of these, how many no run has.
+    CpusFree,
+    /// Bytes of memory that runs may use.
+    Memory,
+    /// Of these, how many no run has.
+    MemoryFree,
+    /// Processes that ran or waited, over the last fifteen minutes.
+    Load,
+    /// The same over the last minute.
+    Load1,
+    /// Number of GPUs.
+    Gpus,
+    /// Bytes of memory of the largest GPU.
+    Gpumem,
+    /// Bytes of it that nobody uses.
+    GpumemFree,
+    /// Bytes of the disk below the node's root.
+    Disk,
+    /// Of these, how many are free for us.
+    DiskFree,
+    /// Operating system: `linux`.
+    Os,
+    /// Machine: `x86_64`, `aarch64`.
+    Arch,
+    /// Version of the kernel: `5.14.0-362`.
+    Kernel,
+    /// Version of glibc: `2.34`; unknown where there is none.
+    Glibc,
+    /// Name that the host gives itself.
+    Host,
+    /// The node's name in the configuration.
+    Name,
+    /// The groups that it is in.
+    Group,
+    /// Our runs that live there.
+    Live,
+    /// Our runs that wait there.
+    Waiting,
+}
+
+impl NodeFact {
+    /// All of them.
+    pub const ALL: [NodeFact; 20] = [
+        NodeFact::Cpus,
+        NodeFact::CpusFree,
+        NodeFact::Memory,
+        NodeFact::MemoryFree,
+        NodeFact::Load,
+        NodeFact::Load1,
+        NodeFact::Gpus,
+        NodeFact::Gpumem,
+        NodeFact::GpumemFree,
+        NodeFact::Disk,
+        NodeFact::DiskFree,
+        NodeFact::Os,
+        NodeFact::Arch,
+        NodeFact::Kernel,
+        NodeFact::Glibc,
+        NodeFact::Host,
+        NodeFact::Name,
+        NodeFact::Group,
+        NodeFact::Live,
+        NodeFact::Waiting,
+    ];
+
+    /// The word that users type.
+    pub fn word(self) -> &'static str {
+        match self {
+            NodeFact::Cpus => "cpus",
+            NodeFact::CpusFree => "cpus_free",
+            NodeFact::Memory => "memory",
+            NodeFact::MemoryFree => "memory_free",
+            NodeFact::Load => "load",
+            NodeFact::Load1 => "load1",
+            NodeFact::Gpus => "gpus",
+            NodeFact::Gpumem => "gpumem",
+            NodeFact::GpumemFree => "gpumem_free",
+            NodeFact::Disk => "disk",
+            NodeFact::DiskFree => "disk_free",
+            NodeFact::Os => "os",
+            NodeFact::Arch => "arch",
+            NodeFact::Kernel => "kernel",
+            NodeFact::Glibc => "glibc",
+            NodeFact::Host => "host",
+            NodeFact::Name => "name",
+            NodeFact::Group => "group",
+            NodeFact::Live => "live",
+            NodeFact::Waiting => "waiting",
+        }
+    }
+
+    /// The fact of this word, written exactly or loosely (`GPU-mem`).
+    pub fn from_word(word: &str) -> Option<NodeFact> {
+        let exact = NodeFact::ALL.into_iter().find(|fact| fact.word() == word);
+        exact.or_else(|| {
+            NodeFact::ALL
+                .into_iter()
+                .find(|fact| same_loosely(fact.word(), word))
+        })
+    }
+
+    /// What the fact is made of.
+    pub fn kind(self) -> FactKind {
+        match self {
+            NodeFact::Cpus
+            | NodeFact::CpusFree
+            | NodeFact::Load
+            | NodeFact::Load1
+            | NodeFact::Gpus
+            | NodeFact::Live
+            | NodeFact::Waiting => FactKind::Number,
+            NodeFact::Memory
+            | NodeFact::MemoryFree
+            | NodeFact::Gpumem
+            | NodeFact::GpumemFree
+            | NodeFact::Disk
+            | NodeFact::DiskFree => FactKind::Bytes,
+            NodeFact::Os | NodeFact::Arch | NodeFact::Host | NodeFact::Name => FactKind::Text,
+            NodeFact::Kernel | NodeFact::Glibc => FactKind::Version,
+            NodeFact::Group => FactKind::Words,
+        }
+    }
+
+    /// Whether it stays the same as long as nobody changes the machine or its
+    /// configuration: what such a fact denies, waiting does not bring.
+    pub fn is_lasting(self) -> bool {
+        match self {
+            NodeFact::Cpus
+            | NodeFact::Memory
+            | NodeFact::Gpus
+            | NodeFact::Gpumem
+            | NodeFact::Disk
+            | NodeFact::Os
+            | NodeFact::Arch
+            | NodeFact::Kernel
+            | NodeFact::Glibc
+            | NodeFact::Host
+            | NodeFact::Name
+            | NodeFact::Group => true,
+            NodeFact::CpusFree
+            | NodeFact::MemoryFree
+            | NodeFact::Load
+            | NodeFact::Load1
+            | NodeFact::GpumemFree
+            | NodeFact::DiskFree
+            | NodeFact::Live
+            | NodeFact::Waiting => false,
+        }
+    }
+}
+
+/// One node as requirements see it.
+pub trait NodeScope {
+    /// A fact, [`Value::Unknown`] when nobody knows it (yet). Numbers in the unit that
+    /// [`NodeFact`] names, versions as text, groups as names with blanks between.
+    fn fact(&self, fact: NodeFact) -> Value<'_>;
+}
+
+impl<S: NodeScope + ?Sized> NodeScope for &S {
+    fn fact(&self, fact: NodeFact) -> Value<'_> {
+        (**self).fact(fact)
+    }
+}
+
+/// What a node must be for a run to go there.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Requirement {
+    expr: Expr,
+}
+
+/// A part of a requirement that a node does not meet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unmet {
+    /// The part with the values beside it: `gpumem > 20G (gpumem is 8G)`.
+    pub text: String,
+    /// Whether no waiting will change it: everything that it names is known and
+    /// lasting ([`NodeFact::is_lasting`]).
+    pub for_good: bool,
+}
+
+impl Requirement {
+    /// Reads `gpumem > 20G && load < 4`.
+    ///
+    /// # Errors
+    /// What [`Expr::parse`] refuses, and every name that is no fact of a node.
+    pub fn parse(text: &str, context: &ParseContext) -> Result<Requirement, ExprError> {
+        let expr = Expr::parse_as(text, &context.clone().standing(), Wanted::Requirement)?;
+        Ok(Requirement { expr })
+    }
+
+    /// The text with all parentheses; reading it again gives an equal requirement.
+    pub fn canonical(&self) -> String {
+        self.expr.canonical()
+    }
+
+    /// The facts that it names, each once, in the order of [`NodeFact::ALL`].
+    pub fn facts(&self) -> Vec<NodeFact> {
+        let mut facts = Vec::new();
+        self.expr.root().walk(&mut |node| {
+            if let Node::Place(fact) = node {
+                facts.push(*fact);
+            }
+        });
+        facts.sort_unstable();
+        facts.dedup();
+        facts
+    }
+
+    /// Whether a node meets it. Unknown is not met.
+    pub fn check(&self, scope: &impl NodeScope) -> Truth {
+        self.expr.eval(&Bindings::default(), &OfNode(scope))
+    }
+
+    /// What a node does not meet: of parts joined by `&&` each for itself, else the
+    /// whole. Empty when it meets all.
+    pub fn unmet(&self, scope: &impl NodeScope) -> Vec<Unmet> {
+        let scope = OfNode(scope);
+        let nothing = Bindings::default();
+        let eval = self.expr.evaluator(&nothing, &scope);
+        let root = self.expr.root();
+        let parts: &[Node] = match root {
+            Node::And(parts) => parts,
+            _ => std::slice::from_ref(root),
+        };
+        parts
+            .iter()
+            .filter_map(|part| {
+                let truth = eval.truth(part);
+                (!truth.is_true()).then(|| Unmet {
+                    text: self.expr.beside_values(part, &nothing, &scope),
+                    for_good: truth == Truth::False && is_lasting(part),
+                })
+            })
+            .collect()
+    }
+}
+
+impl std::fmt::Display for Requirement {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.canonical())
+    }
+}
+
+fn is_lasting(part: &Node) -> bool {
+    let mut lasting = true;
+    part.walk(&mut |node| {
+        if let Node::Place(fact) = node {
+            lasting &= fact.is_lasting();
+        }
+    });
+    lasting
+}
+
+/// A node where a run is expected: it has facts of a node and nothing else.
+struct OfNode<'a, S>(&'a S);
+
+impl<S: NodeScope> Scope for OfNode<'_, S> {
+    fn now_ms(&self) -> i64 {
+        0
+    }
+
+    fn fact(&self, _: Fact) -> Value<'_> {
+        Value::Unknown
+    }
+
+    fn param(&self, _: &str) -> Value<'_> {
+        Value::Unknown
+    }
+
+    fn metric(&self, _: &str) -> Option<f64> {
+        None
+    }
+
+    fn visit_names(&self, _: &mut dyn FnMut(NameKind, &str)) {}
+
+    fn node_fact(&self, fact: NodeFact) -> Value<'_> {
+        self.0.fact(fact)
+    }
+}
+
+/// The order of two versions: numbers between points, missing ones as zero. What
+/// follows the numbers (`-362.el9`) is not compared. `None` when one has no number.
+pub(crate) fn compare_versions(left: &str, right: &str) -> Option<std::cmp::Ordering> {
+    let (left, right) = (numbers(left)?, numbers(right)?);
+    let longest = left.len().max(right.len());
+    let at = |list: &[u64], index: usize| list.get(index).copied().unwrap_or(0);
+    (0..longest)
+        .map(|index| at(&left, index).cmp(&at(&right, index)))
+        .find(|order| order.is_ne())
+        .or(Some(std::cmp::Ordering::Equal))
+}
+
+fn numbers(version: &str) -> Option<Vec<u64>> {
+    let end = version
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(version.len());
+    version[..end]
+        .trim_end_matches('.')
+        .split('.')
+        .map(|part| part.parse().ok())
+        .collect()
+}
+
+/// The error for a word that is no fact of a node.
+pub(crate) fn unknown_fact(word: &str) -> (String, Cow<'static, str>) {
+    let message = format!("no fact of a node is called `{word}`");
+    let words = NodeFact::ALL.map(NodeFact::word);
+    let hint = match crate::suggest(word, words) {
+        Some(near) => format!("did you mean `{near}`?").into(),
+        None => format!("facts of a node are {}", words.join(" ")).into(),
+    };
+    (message, hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cmp::Ordering;
+
+    #[test]
+    fn words_read_back_exactly_and_loosely() {
+        for fact in NodeFact::ALL {
+            assert_eq!(NodeFact::from_word(fact.word()), Some(fact));
+            let upper = fact.word().to_uppercase().replace('_', "-");
+            assert_eq!(NodeFact::from_word(&upper), Some(fact), "{upper}");
+        }
+        assert_eq!(NodeFact::from_word("runtime"), None);
+    }
+
+    #[test]
+    fn versions_are_compared_number_by_number() {
+        for (left, right, order) in [
+            ("2.9", "2.17", Some(Ordering::Less)),
+            ("2.17", "2.17.0", Some(Ordering::Equal)),
+            ("5.14.0-362.el9", "5.14", Some(Ordering::Equal)),
+            ("6.1", "5.14", Some(Ordering::Greater)),
+            ("musl", "2.17", None),
+            ("", "1", None),
+            ("1..2", "1", None),
+        ] {
+            assert_eq!(compare_versions(left, right), order, "{left} {right}");
+        }
+    }
+}

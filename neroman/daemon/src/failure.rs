@@ -76,6 +76,11 @@ impl Failure {
         self.exit_code == 4
     }
 
+    /// What to do next; empty: nothing is known.
+    pub(crate) fn hint_text(&self) -> &str {
+        &self.hint
+    }
+
     /// Whether looking again may help.
     pub(crate) fn try_again(&self) -> bool {
         self.code == Code::Aborted

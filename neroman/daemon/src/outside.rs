@@ -9,11 +9,25 @@ use futures_util::future::BoxFuture;
 use nero_agents::AgentOptions;
 use nero_config::{Config, LOCAL};
 use nero_model::{DeploymentId, Home};
-use tonic::transport::Channel;
 
 use crate::failure::Failure;
-use crate::node::Connect;
+use crate::node::{Connect, Heard, Link, Unconnected, Ways};
 use crate::snapshot;
+
+/// How the daemon reaches nodes.
+pub(crate) struct Outside {
+    pub home: Home,
+    pub deployment: DeploymentId,
+}
+
+impl Ways for Outside {
+    fn way(&self, _: &str, _: &nero_config::Node) -> Arc<dyn Connect> {
+        Arc::new(LocalAgent {
+            home: self.home.clone(),
+            deployment: self.deployment,
+        })
+    }
+}
 
 /// Connects to neromum on this machine; starts it where none answers.
 pub(crate) struct LocalAgent {
@@ -22,28 +36,41 @@ pub(crate) struct LocalAgent {
 }
 
 impl Connect for LocalAgent {
-    fn connect(&self) -> BoxFuture<'_, Result<Channel, Failure>> {
+    fn connect<'a>(&'a self, _: Heard<'a>) -> BoxFuture<'a, Result<Link, Unconnected>> {
         async move {
             let config =
                 Config::read(&self.home.config).map_err(|error| Failure::config(&error))?;
-            let local = config.local();
-            let options = AgentOptions {
-                cpus: local.cpus,
-                memory_bytes: local.memory_bytes,
-                min_free_bytes: local.min_free_bytes,
-            };
-            nero_agents::start_local(&self.home.local_root, self.deployment, LOCAL, &options)
-                .await
-                .map(|(channel, _)| channel)
-                .map_err(|error| {
-                    let failure = Failure::node("node local does not answer").caused_by(&error);
-                    match error.hint() {
-                        Some(hint) => failure.hint(hint),
-                        None => failure,
-                    }
-                })
+            let options = options(config.local());
+            let (channel, hello) =
+                nero_agents::start_local(&self.home.local_root, self.deployment, LOCAL, &options)
+                    .await
+                    .map_err(|error| {
+                        let failure = Failure::node("node local does not answer").caused_by(&error);
+                        match error.hint() {
+                            Some(hint) => failure.hint(hint),
+                            None => failure,
+                        }
+                    })?;
+            Ok(Link {
+                channel,
+                hello,
+                gone: std::future::pending().boxed(),
+            })
         }
         .boxed()
+    }
+
+    fn hang_up(&self) -> BoxFuture<'_, ()> {
+        std::future::ready(()).boxed()
+    }
+}
+
+/// What runs may use of a node.
+fn options(node: &nero_config::Node) -> AgentOptions {
+    AgentOptions {
+        cpus: node.cpus,
+        memory_bytes: node.memory_bytes,
+        min_free_bytes: node.min_free_bytes,
     }
 }
 

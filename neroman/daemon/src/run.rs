@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use nero_config::LOCAL;
 use nero_model::{Home, paths};
 use nero_wire::listen::OwnerOnly;
 use nero_wire::v1::man_server::ManServer;
@@ -21,8 +20,8 @@ use crate::clock::Clock;
 use crate::keep::{Keep, LoadError};
 use crate::ledger::{Ledger, LedgerThread, Listener};
 use crate::log;
-use crate::node::{Inbox, Node, Settings};
-use crate::outside::{Freezer, LocalAgent};
+use crate::node::{Inboxes, Nodes, Settings, Setup};
+use crate::outside::{Freezer, Outside};
 use crate::service::Man;
 use crate::upkeep;
 
@@ -134,7 +133,7 @@ struct Running {
     man: Man,
     ledger: Ledger,
     thread: LedgerThread,
-    driver: JoinHandle<()>,
+    nodes: JoinHandle<()>,
     upkeep: JoinHandle<()>,
     /// Set to true when the daemon leaves.
     leave: watch::Sender<bool>,
@@ -146,7 +145,7 @@ async fn serve(home: &Home) -> Result<(), DaemonError> {
         man,
         ledger,
         thread,
-        mut driver,
+        mut nodes,
         mut upkeep,
         leave,
     } = start(home)?;
@@ -173,7 +172,7 @@ async fn serve(home: &Home) -> Result<(), DaemonError> {
             biased;
             () = signals.next() => break None,
             () = asked.notified() => break None,
-            _ = &mut driver => break Some("node driver"),
+            _ = &mut nodes => break Some("node drivers"),
             _ = &mut upkeep => break Some("upkeep"),
             _ = &mut server => break Some("server"),
             changed = ledger_gone.changed() => if changed.is_err() {
@@ -189,8 +188,8 @@ async fn serve(home: &Home) -> Result<(), DaemonError> {
         if failed != Some("server") {
             let _ = tokio::time::timeout(STOP_PATIENCE, &mut server).await;
         }
-        if failed != Some("node driver") {
-            let _ = tokio::time::timeout(STOP_PATIENCE, &mut driver).await;
+        if failed != Some("node drivers") {
+            let _ = tokio::time::timeout(STOP_PATIENCE, &mut nodes).await;
         }
         ledger.stop().await;
     };
@@ -222,29 +221,39 @@ fn start(home: &Home) -> Result<Running, DaemonError> {
         })?;
     let deployment = keep.deployment();
     let check_owed = keep.check_owed();
-    let inbox = Arc::new(Inbox::default());
+    let inboxes = Arc::new(Inboxes::default());
     let listener: Listener = {
-        let inbox = Arc::clone(&inbox);
-        Arc::new(move |_, run| inbox.changed(run))
+        let inboxes = Arc::clone(&inboxes);
+        Arc::new(move |state, run| {
+            let node = state.run(run).and_then(|run| run.node());
+            inboxes.changed(node, run);
+        })
     };
     let (ledger, thread) =
         Ledger::start(keep, state, clock, listener).map_err(DaemonError::Runtime)?;
     let (leave, stop) = watch::channel(false);
     let settings = Settings {
-        name: LOCAL.to_owned(),
+        name: String::new(),
+        remote: false,
         store: home.store(),
         results_fallback: home.data.join("results"),
         idle: NODE_IDLE,
         clock,
     };
-    let agent = Arc::new(LocalAgent {
-        home: home.clone(),
-        deployment,
+    let (nodes, driving) = Nodes::new(Setup {
+        config: home.config.clone(),
+        settings,
+        ledger: ledger.clone(),
+        inboxes,
+        ways: Arc::new(Outside {
+            home: home.clone(),
+            deployment,
+        }),
+        stop: stop.clone(),
     });
-    let (node, driver) = Node::new(settings, inbox, ledger.clone(), agent, stop.clone());
     let man = Man {
         ledger: ledger.clone(),
-        node,
+        nodes,
         home: home.clone(),
         deployment,
         started_ms: clock.now_ms(),
@@ -258,7 +267,7 @@ fn start(home: &Home) -> Result<Running, DaemonError> {
         man,
         ledger,
         thread,
-        driver: tokio::spawn(driver.run()),
+        nodes: tokio::spawn(driving.run()),
         upkeep: tokio::spawn(upkeep),
         leave,
     })

@@ -73,6 +73,12 @@ fn environment(definition: &Definition, shell: &[v1::EnvVar]) -> Vec<v1::EnvVar>
     env
 }
 
+/// Takes away what the shell passed on: it means something on this machine only.
+pub(crate) fn without_shell(spec: &mut v1::RunSpec) {
+    // What the definition says is expanded on the node, or unsets.
+    spec.env.retain(|var| var.expand || var.unset);
+}
+
 /// The parameters as they travel and are shown.
 pub(crate) fn params(definition: &Definition) -> Vec<v1::Param> {
     definition

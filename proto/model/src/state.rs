@@ -178,6 +178,8 @@ pub enum EndReason {
     CodeUnknown,
     /// The node was started anew while it ran.
     Rebooted,
+    /// A person said that its node will never answer again.
+    NodeGone { who: String },
     /// Anything that a node said and this build does not know.
     Other { text: String },
 }
@@ -216,6 +218,8 @@ impl fmt::Display for EndReason {
             Self::TakenAway { .. } => f.write_str("taken away before it was started"),
             Self::CodeUnknown => f.write_str("ended, exit code unknown"),
             Self::Rebooted => f.write_str("node was restarted"),
+            Self::NodeGone { who } if who.is_empty() => f.write_str("node gone: a person said so"),
+            Self::NodeGone { who } => write!(f, "node gone: {who} said so"),
             Self::Other { text } => f.write_str(text),
         }
     }

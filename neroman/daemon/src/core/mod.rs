@@ -12,6 +12,7 @@ pub(crate) mod journal;
 pub(crate) mod needs;
 pub(crate) mod outcome;
 pub(crate) mod pick;
+pub(crate) mod place;
 pub(crate) mod rules;
 pub(crate) mod run;
 pub(crate) mod scope;

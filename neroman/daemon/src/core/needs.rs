@@ -28,7 +28,7 @@ impl Needs {
 /// What this run needs.
 pub(crate) fn of(run: &Run) -> Needs {
     let desk = &run.desk;
-    if desk.closed || desk.after.is_some() {
+    if desk.closed || desk.after.is_some() || run.node().is_none() {
         return Needs::default();
     }
     let live = run.phase().is_live();
@@ -49,12 +49,16 @@ pub(crate) fn of(run: &Run) -> Needs {
 /// Whether a change of a run gives its driver something to do.
 pub(crate) fn changed(before: Option<&Run>, after: Option<&Run>) -> bool {
     let Some(after) = after else { return false };
+    if after.unplaced() {
+        return before.is_none_or(|before| !before.unplaced());
+    }
     let now = of(after);
     if now.nothing() {
         return false;
     }
     let Some(before) = before else { return true };
     now != of(before)
+        || before.node() != after.node()
         || before.desk.wish != after.desk.wish
         || before.desk.rules_version != after.desk.rules_version
         || before.desk.handing != after.desk.handing

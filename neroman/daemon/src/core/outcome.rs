@@ -35,6 +35,9 @@ pub(crate) fn judge(desk: &Desk, journal: &Journal) -> Outcome {
         if let Some(end) = ended(desk, journal, newest) {
             return end;
         }
+        if let Some(Word::NodeGone { who, at_ms }) = &desk.word {
+            return node_gone(who, *at_ms);
+        }
         if desk.settled {
             // Every record was sent and none of them is an end.
             return Outcome {
@@ -71,12 +74,24 @@ pub(crate) fn judge(desk: &Desk, journal: &Journal) -> Outcome {
             reason: Some(EndReason::Other { text: why.clone() }),
             ended_ms: Some(*at_ms),
         },
+        Some(Word::NodeGone { who, at_ms }) => node_gone(who, *at_ms),
         None => Outcome::still(match desk.handing {
             Handing::Queued => Phase::Queued,
             Handing::Staging => Phase::Staging,
             Handing::Submitted => Phase::Submitted,
             Handing::Pending => Phase::Pending,
         }),
+    }
+}
+
+/// Nobody will ever tell how it ended.
+fn node_gone(who: &str, at_ms: i64) -> Outcome {
+    Outcome {
+        phase: Phase::Lost,
+        reason: Some(EndReason::NodeGone {
+            who: who.to_owned(),
+        }),
+        ended_ms: Some(at_ms),
     }
 }
 

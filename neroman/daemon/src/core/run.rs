@@ -14,7 +14,12 @@ use super::outcome::{self, Outcome};
 pub(crate) struct Made {
     pub token: RunToken,
     pub id: RunId,
+    /// What was asked for: a node, a group, `any`. Of a run made before nodes
+    /// were chosen, its node.
     pub node: String,
+    /// Its node is chosen by the placer, or was at the start.
+    #[serde(default)]
+    pub placing: bool,
     pub created_ms: i64,
     /// BLAKE3 of the frozen tree in hexadecimal; empty: no files.
     #[serde(default)]
@@ -31,6 +36,37 @@ pub(crate) struct Made {
     /// Files are to come home.
     #[serde(default)]
     pub outputs: bool,
+    /// What it takes of its node.
+    #[serde(default)]
+    pub takes: Takes,
+}
+
+/// What a run takes of its node, and asks of it beforehand.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Takes {
+    /// Processors; 0 means 1.
+    pub cpus: f64,
+    /// 0: not stated.
+    pub memory_bytes: u64,
+    /// Free space below the node's root; 0: not stated.
+    pub disk_bytes: u64,
+    /// The canonical expression of `requires`; empty: none.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub requires: String,
+}
+
+impl Takes {
+    /// Processors that it keeps busy.
+    pub(crate) fn cores(&self) -> f64 {
+        if self.cpus > 0.0 { self.cpus } else { 1.0 }
+    }
+
+    /// Whether it waits here until its node fits. Processors and memory are
+    /// waited for on the node itself, which refuses what it can never give.
+    pub(crate) fn asks(&self) -> bool {
+        self.disk_bytes > 0 || !self.requires.is_empty()
+    }
 }
 
 /// How far handing over has come.
@@ -56,6 +92,8 @@ pub(crate) enum Word {
     TakenAway { who: String, at_ms: i64 },
     /// It can never start there.
     Refused { why: String, at_ms: i64 },
+    /// A person said that its node will never answer again.
+    NodeGone { who: String, at_ms: i64 },
 }
 
 /// A wish that the run ends.
@@ -112,6 +150,12 @@ impl Results {
 #[serde(default)]
 pub(crate) struct Desk {
     pub handing: Handing,
+    /// Where it was placed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// It may have reached its node: it is placed anew only on proof.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub offered: bool,
     /// What it waits for, in neromum's words.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub why: String,
@@ -193,6 +237,40 @@ impl Run {
         }
     }
 
+    /// The node it was placed on; none while it waits for one.
+    pub(crate) fn node(&self) -> Option<&str> {
+        match &self.desk.node {
+            Some(node) => Some(node),
+            None if self.made.placing => None,
+            None => Some(&self.made.node),
+        }
+    }
+
+    /// Its node, or what was asked for while it has none.
+    pub(crate) fn node_word(&self) -> &str {
+        self.node().unwrap_or(&self.made.node)
+    }
+
+    /// Whether it waits for the placer.
+    pub(crate) fn unplaced(&self) -> bool {
+        self.open() && self.node().is_none() && self.phase().is_live()
+    }
+
+    /// Whether another node may still get it, for all that is known here.
+    pub(crate) fn movable(&self) -> bool {
+        self.made.placing
+            && self
+                .desk
+                .node
+                .as_ref()
+                .is_some_and(|node| *node != self.made.node)
+            && !self.desk.offered
+            && self.desk.handing < Handing::Submitted
+            && self.desk.word.is_none()
+            && self.journal.incarnations.is_empty()
+            && self.phase().is_live()
+    }
+
     /// How far it has come.
     pub(crate) fn phase(&self) -> Phase {
         self.outcome.phase
@@ -202,7 +280,7 @@ impl Run {
     pub(crate) fn in_doubt(&self) -> bool {
         let over = matches!(
             self.outcome.reason,
-            Some(EndReason::CodeUnknown | EndReason::Rebooted)
+            Some(EndReason::CodeUnknown | EndReason::Rebooted | EndReason::NodeGone { .. })
         );
         self.outcome.phase == Phase::Lost && !over
     }

@@ -42,7 +42,7 @@ impl<'a> Sight<'a> {
         let sample = run.journal.sample.as_ref();
         let running = run.phase().is_live().then_some(sample).flatten();
         match fact {
-            Fact::Node => Value::Text(&run.made.node),
+            Fact::Node => Value::Text(run.node_word()),
             Fact::Attempt => Value::number(f64::from(run.made.id.number)),
             Fact::Runtime => Value::number_or_unknown(run.runtime_s(self.now_ms)),
             Fact::Waittime => {
@@ -108,6 +108,7 @@ fn reason_word(reason: &EndReason) -> &'static str {
         EndReason::TakenAway { .. } => "taken away",
         EndReason::CodeUnknown => "exit code unknown",
         EndReason::Rebooted => "node was restarted",
+        EndReason::NodeGone { .. } => "node gone",
         EndReason::Other { .. } => "other",
     }
 }

@@ -104,7 +104,8 @@ fn lost(run: &Run, abandon: bool) -> Option<String> {
     }
     Some(format!(
         "lost: {} may still run on {} beside a new one; --abandon goes on",
-        run.made.id, run.made.node
+        run.made.id,
+        run.node_word()
     ))
 }
 

@@ -13,6 +13,45 @@ use super::experiment::{Experiment, Origin, params_text};
 use super::run::Run;
 use super::shelf::{Drawers, Shelf};
 
+/// What the runs of one node come to.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct NodeCount {
+    /// Runs that the node may still have something to say about, or to do for.
+    pub open: u64,
+    /// Of them, live ones.
+    pub live: u64,
+    /// Processors that the live ones take.
+    pub cores: f64,
+}
+
+/// What one run adds to the counts.
+struct Share {
+    live: bool,
+    unplaced: bool,
+    open: bool,
+    cores: f64,
+    node: Option<String>,
+}
+
+impl Share {
+    fn of(run: &Run) -> Self {
+        Self {
+            live: run.phase().is_live(),
+            unplaced: run.unplaced(),
+            open: run.open(),
+            cores: run.made.takes.cores(),
+            node: run.node().map(str::to_owned),
+        }
+    }
+
+    fn same(&self, run: &Run) -> bool {
+        self.live == run.phase().is_live()
+            && self.unplaced == run.unplaced()
+            && self.open == run.open()
+            && self.node.as_deref() == run.node()
+    }
+}
+
 /// The state of one neroman.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct State {
@@ -37,8 +76,10 @@ pub(crate) struct State {
     pub runs: u64,
     /// How many of them are live.
     pub live: u64,
-    /// How many of them their node may still have something to say about.
-    pub open: u64,
+    /// By node: what is there, or on its way.
+    pub nodes: Arc<BTreeMap<String, NodeCount>>,
+    /// Live runs that wait for the placer.
+    pub unplaced: u64,
     /// Grows with every change.
     pub revision: u64,
 }
@@ -189,8 +230,10 @@ impl State {
             return;
         }
         self.runs += 1;
-        self.live += u64::from(run.phase().is_live());
-        self.open += u64::from(run.open());
+        self.count(&Share::of(&run), true);
+        let Some(experiment) = self.experiments.get_mut(id.experiment.0) else {
+            return;
+        };
         self.tokens.put(*run.made.token.as_bytes(), Some(id));
         experiment.revision = revision;
         experiment.runs.push(run);
@@ -207,18 +250,56 @@ impl State {
         else {
             return;
         };
-        let before = (run.phase().is_live(), run.open());
+        let before = Share::of(run);
         change(run);
-        let after = (run.phase().is_live(), run.open());
+        let after = (!before.same(run)).then(|| Share::of(run));
         experiment.revision = revision;
-        self.live = self.live + u64::from(after.0) - u64::from(before.0);
-        self.open = self.open + u64::from(after.1) - u64::from(before.1);
+        if let Some(after) = after {
+            self.count(&before, false);
+            self.count(&after, true);
+        }
+    }
+
+    /// Counts a run in, or out.
+    fn count(&mut self, share: &Share, add: bool) {
+        let step = |number: &mut u64, counts: bool| {
+            if add {
+                *number += u64::from(counts);
+            } else {
+                *number -= u64::from(counts);
+            }
+        };
+        step(&mut self.live, share.live);
+        step(&mut self.unplaced, share.unplaced);
+        let Some(node) = share.node.as_ref().filter(|_| share.open) else {
+            return;
+        };
+        let nodes = Arc::make_mut(&mut self.nodes);
+        let count = match nodes.get_mut(node) {
+            Some(count) => count,
+            None => nodes.entry(node.clone()).or_default(),
+        };
+        step(&mut count.open, true);
+        if share.live {
+            step(&mut count.live, true);
+            count.cores += if add { share.cores } else { -share.cores };
+        }
+        if count.live == 0 {
+            // No trace of sums that are not exact.
+            count.cores = 0.0;
+        }
+    }
+
+    /// What the runs of a node come to.
+    pub(crate) fn on_node(&self, node: &str) -> NodeCount {
+        self.nodes.get(node).copied().unwrap_or_default()
     }
 
     /// Says what does not fit together. Tests call it after every step.
     #[cfg(test)]
     pub(crate) fn check_invariants(&self) {
-        let (mut runs, mut live) = (0, 0);
+        let (mut runs, mut live, mut unplaced) = (0, 0, 0);
+        let mut nodes: BTreeMap<String, NodeCount> = BTreeMap::new();
         for experiment in self.experiments.iter() {
             assert!(experiment.id.0 <= self.highest);
             assert!(
@@ -236,9 +317,26 @@ impl State {
                 assert!(run.rules.iter().all(|rule| self.rules.contains_key(rule)));
                 runs += 1;
                 live += u64::from(run.phase().is_live());
+                unplaced += u64::from(run.unplaced());
+                if let Some(node) = run.node().filter(|_| run.open()) {
+                    let count = nodes.entry(node.to_owned()).or_default();
+                    count.open += 1;
+                    count.live += u64::from(run.phase().is_live());
+                }
             }
         }
-        assert_eq!((runs, live), (self.runs, self.live));
+        assert_eq!(
+            (runs, live, unplaced),
+            (self.runs, self.live, self.unplaced)
+        );
+        for (node, count) in self.nodes.iter() {
+            let seen = nodes.get(node).copied().unwrap_or_default();
+            assert_eq!(
+                (seen.open, seen.live),
+                (count.open, count.live),
+                "of {node}"
+            );
+        }
         assert!(self.experiments.len() as u64 <= self.highest);
     }
 }

@@ -18,7 +18,7 @@ use super::change::{Change, NewRun};
 use super::experiment::Stamp;
 use super::journal::{Exit, Gone, Incarnation, Journal, Key};
 use super::needs;
-use super::run::{Desk, Handing, Made, Results, Wish, Word};
+use super::run::{Desk, Handing, Made, Results, Takes, Wish, Word};
 use super::start::{self, Plan, Wanted};
 use super::state::State;
 
@@ -132,6 +132,8 @@ impl Lab {
                 fingerprint: experiment.fingerprint.to_string(),
                 time_ms: 0,
                 outputs: false,
+                placing: false,
+                takes: Takes::default(),
             };
             let new = NewRun {
                 made: Arc::new(made),
@@ -461,10 +463,10 @@ fn a_run_is_closed_once_it_is_settled_and_its_results_are_home() {
         };
     });
     assert!(!now(&lab).results && now(&lab).close);
-    assert_eq!(lab.state.open, 1);
+    assert_eq!(lab.state.on_node("local").open, 1);
     lab.desk(run(1, 1), |desk| desk.closed = true);
     assert!(now(&lab).nothing());
-    assert_eq!(lab.state.open, 0);
+    assert_eq!(lab.state.on_node("local").open, 0);
 }
 
 #[test]

@@ -3,17 +3,39 @@
 
 use std::time::Duration;
 
-const FIRST_MS: u64 = 100;
-const LAST_MS: u64 = 30_000;
+/// The first and the last limit, in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Pace {
+    first_ms: u64,
+    last_ms: u64,
+}
+
+impl Pace {
+    /// Of this machine: neromum is started anew in no time.
+    pub(super) const LOCAL: Self = Self {
+        first_ms: 100,
+        last_ms: 30_000,
+    };
+    /// Of a network: for ever, and without a burst when many wake at once.
+    pub(super) const REMOTE: Self = Self {
+        first_ms: 2000,
+        last_ms: 300_000,
+    };
+}
 
 /// Counts tries.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Backoff {
+    pace: Pace,
     failures: u32,
 }
 
 impl Backoff {
-    /// A try succeeded.
+    pub(super) fn new(pace: Pace) -> Self {
+        Self { pace, failures: 0 }
+    }
+
+    /// A try succeeded, or something changed that makes success likely.
     pub(super) fn reset(&mut self) {
         self.failures = 0;
     }
@@ -27,9 +49,10 @@ impl Backoff {
     }
 
     fn limit_ms(&self) -> u64 {
-        FIRST_MS
+        self.pace
+            .first_ms
             .saturating_mul(1 << self.failures.min(20))
-            .min(LAST_MS)
+            .min(self.pace.last_ms)
     }
 }
 
@@ -37,19 +60,28 @@ impl Backoff {
 mod tests {
     use super::*;
 
-    #[test]
-    fn waits_grow_to_the_limit_and_begin_again() {
-        let mut backoff = Backoff::default();
-        let limits: Vec<u64> = (0..10)
+    fn limits(pace: Pace) -> Vec<u64> {
+        let mut backoff = Backoff::new(pace);
+        (0..10)
             .map(|_| {
                 let limit = backoff.limit_ms();
                 assert!(backoff.next() <= Duration::from_millis(limit));
                 limit
             })
-            .collect();
-        assert_eq!(limits[..3], [100, 200, 400]);
-        assert_eq!(limits[9], LAST_MS);
+            .collect()
+    }
+
+    #[test]
+    fn waits_grow_to_the_limit_and_begin_again() {
+        let local = limits(Pace::LOCAL);
+        assert_eq!(local[..3], [100, 200, 400]);
+        assert_eq!(local[9], 30_000);
+        let remote = limits(Pace::REMOTE);
+        assert_eq!(remote[..3], [2000, 4000, 8000]);
+        assert_eq!(remote[9], 300_000);
+        let mut backoff = Backoff::new(Pace::REMOTE);
+        backoff.next();
         backoff.reset();
-        assert_eq!(backoff.limit_ms(), FIRST_MS);
+        assert_eq!(backoff.limit_ms(), 2000);
     }
 }

@@ -102,7 +102,7 @@ impl Deliver {
         for id in runs {
             let Some(run) = state
                 .run(id)
-                .filter(|run| run.made.node == self.settings.name)
+                .filter(|run| run.node() == Some(&self.settings.name))
             else {
                 continue;
             };
@@ -148,6 +148,7 @@ impl Deliver {
             let (batch, taken) = self.next_batch(state, rest).await?;
             rest = &rest[taken..];
             let batch = self.stage(batch).await?;
+            let batch = self.offer(batch).await?;
             self.send(batch).await?;
         }
         Ok(())
@@ -172,6 +173,10 @@ impl Deliver {
                 Failure::bug(format!("the spec of {id} cannot be read")).caused_by(&error)
             })?;
             spec.rules = Some(rule_set(state, run));
+            self.settings.name.clone_into(&mut spec.node);
+            if self.settings.remote {
+                spec::without_shell(&mut spec);
+            }
             batch.push(spec);
             if bytes >= BYTES_MAX {
                 break;
@@ -231,6 +236,39 @@ impl Deliver {
                     .collect()
             })
             .await
+    }
+
+    /// Writes down, synced, that runs may reach this node, where another one
+    /// could get them; what was placed elsewhere meanwhile is left out.
+    async fn offer(&self, mut batch: Vec<v1::RunSpec>) -> Result<Vec<v1::RunSpec>, Failure> {
+        let name = self.settings.name.clone();
+        let tokens = tokens(batch.iter());
+        let state = self.ledger.state();
+        let free = |token: &RunToken| {
+            let run = state.by_token(token).and_then(|id| state.run(id));
+            run.is_some_and(Run::movable)
+        };
+        if tokens.iter().any(free) {
+            self.ledger
+                .note(true, move |state, _| {
+                    tokens
+                        .iter()
+                        .filter_map(|token| state.run(state.by_token(token)?))
+                        .filter(|run| run.movable() && run.node() == Some(&name))
+                        .filter_map(|run| {
+                            desk_change(state, run.made.id, |desk| desk.offered = true)
+                        })
+                        .collect()
+                })
+                .await?;
+        }
+        let state = self.ledger.state();
+        batch.retain(|spec| {
+            let run = RunToken::from_slice(&spec.token)
+                .and_then(|token| state.run(state.by_token(&token)?));
+            run.is_some_and(|run| run.node() == Some(&self.settings.name) && !run.movable())
+        });
+        Ok(batch)
     }
 
     async fn send(&mut self, batch: Vec<v1::RunSpec>) -> Result<(), Failure> {

@@ -3,28 +3,38 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use nero_wire::v1;
 use nero_wire::v1::mum_client::MumClient;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tonic::transport::Channel;
 
-use super::backoff::Backoff;
+use super::backoff::{Backoff, Pace};
 use super::deliver::Deliver;
 use super::follow::{self, FollowEnd};
-use super::inbox::Inbox;
-use super::{Connect, NodeNow, Settings, open_runs, transfer};
+use super::inbox::{Inbox, Kick};
+use super::now::{Described, Tell};
+use super::{Link, Settings, Unconnected, open_runs, transfer, wake};
 use crate::failure::Failure;
 use crate::ledger::Ledger;
+use crate::node::registry::Way;
 use crate::results;
 
-/// Drives one node until the daemon stops.
+/// A session that lasted this long was a good one: the next try is at once.
+const GOOD: Duration = Duration::from_secs(1);
+/// How long a node may take to say what it has.
+const DESCRIBE: Duration = Duration::from_secs(20);
+/// How long it may take after this machine slept: its connection is dead then.
+const AWAKE: Duration = Duration::from_secs(5);
+
+/// Drives one node until the daemon stops, or the node is configured no more.
 pub(crate) struct Driver {
-    settings: Settings,
-    inbox: Arc<Inbox>,
-    ledger: Ledger,
-    connect: Arc<dyn Connect>,
-    tell: watch::Sender<NodeNow>,
-    stop: watch::Receiver<bool>,
+    pub(super) settings: Settings,
+    pub(super) inbox: Arc<Inbox>,
+    pub(super) ledger: Ledger,
+    pub(super) way: Way,
+    pub(super) tell: Tell,
+    pub(super) stop: watch::Receiver<bool>,
 }
 
 impl std::fmt::Debug for Driver {
@@ -37,29 +47,15 @@ impl std::fmt::Debug for Driver {
 enum SessionEnd {
     /// There is nothing to do.
     Idle,
-    Lost(Failure),
+    /// It is to be made anew at once.
+    Anew,
+    /// This machine slept and the node does not answer since.
+    Slept,
+    Lost(Unconnected),
 }
 
 impl Driver {
-    pub(super) fn new(
-        settings: Settings,
-        inbox: Arc<Inbox>,
-        ledger: Ledger,
-        connect: Arc<dyn Connect>,
-        tell: watch::Sender<NodeNow>,
-        stop: watch::Receiver<bool>,
-    ) -> Self {
-        Self {
-            settings,
-            inbox,
-            ledger,
-            connect,
-            tell,
-            stop,
-        }
-    }
-
-    /// Works until the daemon stops.
+    /// Works until it is told to stop.
     pub(crate) async fn run(mut self) {
         let mut stop = self.stop.clone();
         let stopped = tokio::select! {
@@ -70,6 +66,7 @@ impl Driver {
         if stopped {
             self.send_home().await;
         }
+        self.way.now().hang_up().await;
         tracing::debug!(node = self.settings.name, "driver ended");
     }
 
@@ -81,65 +78,147 @@ impl Driver {
         if open_runs(&state, &self.settings.name).iter().any(live) {
             return;
         }
-        let Some(channel) = self.tell.borrow().channel.clone() else {
+        let Some(channel) = self.tell.now().channel else {
             return;
         };
         let mut client = MumClient::new(channel);
-        let asked = client.stop(nero_wire::v1::StopRequest::default());
+        let asked = client.stop(v1::StopRequest::default());
         // It may be gone already, and leaves by itself if it did not hear.
         let _ = tokio::time::timeout(Duration::from_secs(2), asked).await;
     }
 
     async fn drive(&mut self) {
-        let mut backoff = Backoff::default();
+        let mut backoff = Backoff::new(if self.settings.remote {
+            Pace::REMOTE
+        } else {
+            Pace::LOCAL
+        });
         loop {
             while !self.wanted() {
                 self.inbox.rung().await;
             }
-            let end = match self.connect.connect().await {
-                Ok(channel) => {
+            self.inbox.settle();
+            let end = match self.connect().await {
+                Ok(link) => {
                     let began = Instant::now();
-                    let end = self.session(channel).await;
-                    if began.elapsed() > Duration::from_secs(1) {
+                    let end = self.session(link).await;
+                    if began.elapsed() > GOOD {
                         backoff.reset();
                     }
                     end
                 }
-                Err(failure) => SessionEnd::Lost(failure),
+                Err(refused) => SessionEnd::Lost(refused),
             };
             match end {
-                SessionEnd::Idle => {
+                SessionEnd::Idle | SessionEnd::Anew => {
                     backoff.reset();
-                    self.tell.send_modify(|now| {
+                    self.tell.change(|now| {
                         now.channel = None;
-                        now.why_not.clear();
+                        now.failed = None;
+                        now.since_ms = None;
+                        now.next_try_ms = None;
+                        now.needs_person = false;
                     });
                 }
-                SessionEnd::Lost(failure) => {
-                    tracing::info!(node = self.settings.name, %failure, "node lost");
-                    self.tell.send_modify(|now| {
-                        now.channel = None;
-                        now.why_not = failure.to_string();
-                    });
-                    tokio::time::sleep(backoff.next()).await;
+                SessionEnd::Slept => {
+                    tracing::info!(node = self.settings.name, "connecting anew after a sleep");
+                    backoff.reset();
+                    self.way.now().hang_up().await;
+                    self.tell.change(|now| now.channel = None);
+                }
+                SessionEnd::Lost(refused) => self.lost(refused, &mut backoff).await,
+            }
+        }
+    }
+
+    async fn connect(&self) -> Result<Link, Unconnected> {
+        self.tell.change(|now| now.connecting = true);
+        let way = self.way.now();
+        let tell = self.tell.clone();
+        let heard = move |progress: v1::Progress| {
+            tell.change(|now| now.transfer = Some(progress));
+        };
+        let connected = way.connect(&heard).await;
+        self.tell.change(|now| {
+            now.connecting = false;
+            now.transfer = None;
+        });
+        connected
+    }
+
+    /// Says why, and waits for the next try.
+    async fn lost(&self, refused: Unconnected, backoff: &mut Backoff) {
+        let Unconnected {
+            failure,
+            needs_person,
+        } = refused;
+        let now_ms = self.settings.clock.now_ms();
+        let wait = backoff.next();
+        let news = {
+            let known = self.tell.now();
+            !known.out_of_reach() || known.needs_person != needs_person
+        };
+        if news {
+            // Once; what fails again in the same way is no news.
+            tracing::warn!(
+                node = self.settings.name,
+                %failure,
+                hint = failure.hint_text(),
+                needs_person,
+                "node out of reach"
+            );
+        } else {
+            tracing::debug!(node = self.settings.name, %failure, "still out of reach");
+        }
+        let next_ms = now_ms + i64::try_from(wait.as_millis()).unwrap_or(i64::MAX);
+        self.tell.change(|now| {
+            now.channel = None;
+            now.failed = Some(failure);
+            now.needs_person = needs_person;
+            now.since_ms = now.since_ms.or(Some(now_ms));
+            now.next_try_ms = (!needs_person).then_some(next_ms);
+            now.failures += 1;
+        });
+        let kick = if needs_person {
+            Some(self.inbox.kicked(Kick::Person).await)
+        } else {
+            tokio::select! {
+                () = tokio::time::sleep(wait) => None,
+                // A person's command does not wait for minutes.
+                kick = self.inbox.kicked(Kick::Wanted) => Some(kick),
+                () = wake::resumed(), if self.settings.remote => {
+                    backoff.reset();
+                    None
                 }
             }
+        };
+        if kick.is_some_and(|kick| kick > Kick::Wanted) {
+            backoff.reset();
         }
     }
 
     /// Whether there is a reason to be connected.
     fn wanted(&self) -> bool {
-        self.inbox.link_wanted() || self.ledger.state().open > 0
+        self.inbox.link_wanted() || self.ledger.state().on_node(&self.settings.name).open > 0
     }
 
-    async fn session(&mut self, channel: Channel) -> SessionEnd {
+    async fn session(&mut self, link: Link) -> SessionEnd {
+        let Link {
+            channel,
+            hello,
+            gone,
+        } = link;
         let client = MumClient::new(channel.clone())
             .max_decoding_message_size(nero_model::MESSAGE_BYTES_MAX)
             .max_encoding_message_size(nero_model::MESSAGE_BYTES_MAX);
         let clock = self.settings.clock;
-        self.tell.send_modify(|now| {
+        self.tell.change(|now| {
             now.channel = Some(channel);
-            now.why_not.clear();
+            now.hello = Some(Arc::new(hello));
+            now.failed = None;
+            now.needs_person = false;
+            now.since_ms = None;
+            now.next_try_ms = None;
             now.contact_ms = Some(clock.now_ms());
         });
         // Whatever is open is looked at anew: nothing is remembered of an
@@ -158,39 +237,70 @@ impl Driver {
             closed_tx,
             hearer,
         );
+        let lost = |failure: Failure| SessionEnd::Lost(failure.into());
         let end = tokio::select! {
             end = follow::run(&self.settings, &self.ledger, client.clone(), &self.tell, closed_rx) => match end {
-                FollowEnd::Lost(failure) => SessionEnd::Lost(failure),
+                FollowEnd::Lost(failure) => lost(failure),
             },
-            failure = deliver.run() => SessionEnd::Lost(failure),
-            () = fetcher.run() => SessionEnd::Lost(Failure::bug("the fetcher of results ended")),
-            failure = self.describe(client.clone()) => SessionEnd::Lost(failure),
+            failure = deliver.run() => lost(failure),
+            () = fetcher.run() => lost(Failure::bug("the fetcher of results ended")),
+            failure = self.describe(client.clone()) => lost(failure),
+            () = gone => lost(Failure::node("the connection to the node ended")),
+            () = self.slept(client.clone()), if self.settings.remote => SessionEnd::Slept,
+            _ = self.inbox.kicked(Kick::Changed) => SessionEnd::Anew,
             () = self.idle() => SessionEnd::Idle,
         };
         self.tell
-            .send_modify(|now| now.contact_ms = Some(clock.now_ms()));
+            .quietly(|now| now.contact_ms = Some(clock.now_ms()));
         end
     }
 
     /// Asks what the node has, whenever somebody wants to know.
-    async fn describe(&self, mut client: MumClient<Channel>) -> Failure {
-        const PATIENCE: Duration = Duration::from_secs(20);
+    async fn describe(&self, client: MumClient<Channel>) -> Failure {
         loop {
-            let mut request = tonic::Request::new(nero_wire::v1::DescribeRequest {});
-            request.set_timeout(PATIENCE);
-            match client.describe(request).await {
-                Ok(reply) => {
-                    let now_ms = self.settings.clock.now_ms();
-                    self.tell.send_modify(|now| {
-                        now.description = Some(reply.into_inner());
-                        now.contact_ms = Some(now_ms);
-                    });
-                }
-                Err(status) => {
-                    return Failure::node("the node does not say what it has").status(&status);
-                }
+            match self.describe_once(client.clone(), DESCRIBE).await {
+                Ok(about) => self.tell.change(|now| {
+                    now.contact_ms = Some(about.at_ms);
+                    now.about = Some(Arc::new(about));
+                }),
+                Err(failure) => return failure,
             }
             self.inbox.description_wanted().await;
+        }
+    }
+
+    async fn describe_once(
+        &self,
+        mut client: MumClient<Channel>,
+        patience: Duration,
+    ) -> Result<Described, Failure> {
+        let silent = "the node does not say what it has";
+        let mut request = tonic::Request::new(v1::DescribeRequest {});
+        request.set_timeout(patience);
+        let (asked, asked_ms) = (Instant::now(), self.settings.clock.now_ms());
+        let description = tokio::time::timeout(patience, client.describe(request))
+            .await
+            .map_err(|_| Failure::node(silent))?
+            .map_err(|status| Failure::node(silent).status(&status))?
+            .into_inner();
+        let trip = asked.elapsed();
+        // Half of the way there, half of it back.
+        let half_ms = i64::try_from(trip.as_millis() / 2).unwrap_or(0);
+        Ok(Described {
+            clock_offset_ms: description.clock_ms - (asked_ms + half_ms),
+            round_trip_ms: trip.as_secs_f64() * 1000.0,
+            at_ms: self.settings.clock.now_ms(),
+            description,
+        })
+    }
+
+    /// Returns when this machine slept and the node does not answer since.
+    async fn slept(&self, client: MumClient<Channel>) {
+        loop {
+            wake::resumed().await;
+            if self.describe_once(client.clone(), AWAKE).await.is_err() {
+                return;
+            }
         }
     }
 
@@ -199,7 +309,7 @@ impl Driver {
         let mut states = self.ledger.watch();
         let mut since = Instant::now();
         loop {
-            let busy = states.borrow_and_update().open > 0;
+            let busy = states.borrow_and_update().on_node(&self.settings.name).open > 0;
             if busy || self.inbox.link_wanted() {
                 since = Instant::now();
                 tokio::time::sleep(self.settings.idle.min(Duration::from_secs(10))).await;

@@ -10,13 +10,14 @@ use nero_wire::v1;
 use nero_wire::v1::follow_event::Event;
 use nero_wire::v1::mum_client::MumClient;
 use nero_wire::v1::run_state::Stage;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_stream::StreamExt as _;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 
-use super::{NodeNow, Settings, open_runs};
+use super::now::Tell;
+use super::{Settings, open_runs};
 use crate::core::change::Change;
 use crate::core::run::{Desk, Handing, Run, Word};
 use crate::core::state::State;
@@ -44,7 +45,7 @@ pub(super) async fn run(
     settings: &Settings,
     ledger: &Ledger,
     mut client: MumClient<Channel>,
-    tell: &watch::Sender<NodeNow>,
+    tell: &Tell,
     mut closed: mpsc::Receiver<Vec<Vec<u8>>>,
 ) -> FollowEnd {
     loop {
@@ -62,7 +63,7 @@ async fn follow_once(
     settings: &Settings,
     ledger: &Ledger,
     client: &mut MumClient<Channel>,
-    tell: &watch::Sender<NodeNow>,
+    tell: &Tell,
     closed: &mut mpsc::Receiver<Vec<Vec<u8>>>,
 ) -> Result<(), Failure> {
     let (requests, outbox) = mpsc::channel(OUTBOX);
@@ -114,11 +115,12 @@ async fn follow_once(
             };
         }
         let now_ms = settings.clock.now_ms();
-        tell.send_if_modified(|now| {
-            now.contact_ms = Some(now_ms);
-            false
-        });
-        if batch.fold(ledger).await? {
+        tell.quietly(|now| now.contact_ms = Some(now_ms));
+        if batch
+            .of(&settings.name, &ledger.state())
+            .fold(ledger)
+            .await?
+        {
             return Ok(());
         }
         folded = Instant::now();
@@ -199,6 +201,20 @@ impl Gathered {
         }
     }
 
+    /// What is said of runs that are on this node: of one that was placed
+    /// elsewhere meanwhile, nothing counts that an earlier node says.
+    fn of(mut self, node: &str, state: &State) -> Self {
+        let here = |token: Option<RunToken>| {
+            token
+                .and_then(|token| state.run(state.by_token(&token)?))
+                .is_some_and(|run| run.node() == Some(node))
+        };
+        self.parts.retain(|part| here(Some(part.token)));
+        self.states
+            .retain(|word| here(RunToken::from_slice(&word.token)));
+        self
+    }
+
     /// Folds; whether following has to begin again.
     async fn fold(self, ledger: &Ledger) -> Result<bool, Failure> {
         tracing::debug!(
@@ -274,6 +290,7 @@ fn hear(run: &Run, desk: &mut Desk, word: &v1::RunState, now_ms: i64) {
         Stage::UnknownRun => {
             if run.phase().is_live() && run.journal.incarnations.is_empty() {
                 desk.handing = Handing::Queued;
+                desk.offered = false;
                 desk.rules_delivered = 0;
             } else {
                 tracing::warn!(run = %run.made.id, "the node does not know a run that it ran");

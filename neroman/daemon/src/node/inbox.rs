@@ -1,8 +1,9 @@
-//! What the ledger tells a driver: which runs changed. Never blocks and never
-//! grows without bound: too many runs at once mean *look at all of them*.
+//! What the ledger and others tell a driver: which runs changed, that somebody
+//! wants to read, that a try may succeed now. Never blocks and never grows
+//! without bound: too many runs at once mean *look at all of them*.
 
-use std::collections::HashSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nero_model::RunId;
 use tokio::sync::Notify;
@@ -10,11 +11,23 @@ use tokio::sync::Notify;
 /// Runs remembered one by one; beyond, all open ones are looked at.
 const REMEMBERED: usize = 20_000;
 
+/// Why a try may succeed now that failed before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kick {
+    /// Somebody wants to read from the node.
+    Wanted,
+    /// A person asked for it, or brought another ssh agent.
+    Person,
+    /// The node is configured otherwise: the connection is made anew.
+    Changed,
+}
+
 #[derive(Debug, Default)]
 struct Held {
     runs: HashSet<RunId>,
     all: bool,
     link: bool,
+    kick: Option<Kick>,
 }
 
 /// Runs that changed since the driver looked.
@@ -23,6 +36,7 @@ pub(crate) struct Inbox {
     held: Mutex<Held>,
     news: Notify,
     describe: Notify,
+    kicked: Notify,
 }
 
 /// What the driver has to look at.
@@ -57,6 +71,37 @@ impl Inbox {
     pub(crate) fn want_link(&self) {
         self.held().link = true;
         self.news.notify_one();
+        self.kick(Kick::Wanted);
+    }
+
+    /// Something happened that makes another try worth while.
+    pub(crate) fn kick(&self, kick: Kick) {
+        {
+            let mut held = self.held();
+            held.kick = held.kick.max(Some(kick));
+            held.link |= kick == Kick::Person;
+        }
+        self.kicked.notify_one();
+        self.news.notify_one();
+    }
+
+    /// Waits until one at least as strong as `least` comes, and takes it.
+    pub(super) async fn kicked(&self, least: Kick) -> Kick {
+        loop {
+            {
+                let mut held = self.held();
+                if let Some(kick) = held.kick.filter(|kick| *kick >= least) {
+                    held.kick = None;
+                    return kick;
+                }
+            }
+            self.kicked.notified().await;
+        }
+    }
+
+    /// Forgets what was told before: a try begins now.
+    pub(super) fn settle(&self) {
+        self.held().kick = None;
     }
 
     /// Somebody wants to know what the node has now.
@@ -96,5 +141,60 @@ impl Inbox {
     /// Waits for news of any sort; there may be none when it returns.
     pub(super) async fn rung(&self) {
         self.news.notified().await;
+    }
+}
+
+/// The inboxes of all nodes, and of the placer.
+#[derive(Debug, Default)]
+pub(crate) struct Inboxes {
+    nodes: Mutex<BTreeMap<String, Arc<Inbox>>>,
+    placer: Notify,
+}
+
+impl Inboxes {
+    /// That of one node.
+    pub(crate) fn of(&self, node: &str) -> Arc<Inbox> {
+        let mut nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
+        match nodes.get(node) {
+            Some(inbox) => Arc::clone(inbox),
+            None => Arc::clone(nodes.entry(node.to_owned()).or_default()),
+        }
+    }
+
+    /// A run changed: its node is told, or whoever places it.
+    pub(crate) fn changed(&self, node: Option<&str>, run: RunId) {
+        match node {
+            Some(node) => self.of(node).changed(run),
+            None => self.placer.notify_one(),
+        }
+    }
+
+    /// Something may be placed now that could not be before.
+    pub(crate) fn ring_placer(&self) {
+        self.placer.notify_one();
+    }
+
+    /// Waits until a run may be placed.
+    pub(crate) async fn placing(&self) {
+        self.placer.notified().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_weak_reason_does_not_wake_who_waits_for_a_person() {
+        let inbox = Inbox::default();
+        inbox.want_link();
+        assert!(inbox.kicked(Kick::Person).now_or_never().is_none());
+        inbox.kick(Kick::Changed);
+        inbox.kick(Kick::Person);
+        let woken = inbox.kicked(Kick::Person).now_or_never();
+        assert_eq!(woken, Some(Kick::Changed));
+        assert!(inbox.kicked(Kick::Wanted).now_or_never().is_none());
     }
 }

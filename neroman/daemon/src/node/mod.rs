@@ -1,50 +1,79 @@
-//! The way to a node: one task that connects when there is something to do,
-//! carries wishes there and brings records back, and leaves when it is idle.
+//! The way to the nodes. Each has one task that connects when there is
+//! something to do, carries wishes there, brings records back, and leaves when
+//! it is idle; the placer chooses nodes for runs that name none.
 
 mod backoff;
 mod deliver;
 mod driver;
 mod follow;
 mod inbox;
+mod now;
+mod placer;
+mod registry;
 mod stage;
 mod transfer;
+mod wake;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use nero_wire::v1;
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tonic::transport::Channel;
 
 use crate::core::state::State;
 use crate::failure::Failure;
-use crate::ledger::Ledger;
 
 pub(crate) use deliver::desk_change;
-pub(crate) use inbox::Inbox;
+pub(crate) use inbox::{Inbox, Inboxes, Kick};
+pub(crate) use now::{Described, Known, NodeNow};
+pub(crate) use registry::{Nodes, Setup};
 pub(crate) use transfer::{Hearer, Moving};
 
-/// What is known of a node now.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct NodeNow {
-    /// Set while connected.
-    pub channel: Option<Channel>,
-    /// Why it is not connected, when the last try failed.
-    pub why_not: String,
-    /// When it was heard of last.
-    pub contact_ms: Option<i64>,
-    /// The newest description.
-    pub description: Option<v1::NodeDescription>,
-    /// Files on their way, when that takes more than a moment.
-    pub transfer: Option<v1::Progress>,
+/// A connection to a node's neromum, greeted.
+pub(crate) struct Link {
+    pub channel: Channel,
+    pub hello: v1::Hello,
+    /// Returns when what carries the channel has ended.
+    pub gone: BoxFuture<'static, ()>,
 }
 
-/// How a node is connected to. The one way of this version is a neromum on
-/// this machine.
+/// Why no connection came about.
+#[derive(Clone, Debug)]
+pub(crate) struct Unconnected {
+    pub failure: Failure,
+    /// Trying again is of no use before a person does something.
+    pub needs_person: bool,
+}
+
+impl From<Failure> for Unconnected {
+    fn from(failure: Failure) -> Self {
+        Self {
+            failure,
+            needs_person: false,
+        }
+    }
+}
+
+/// Is told how far something on its way has come.
+pub(crate) type Heard<'a> = &'a (dyn Fn(v1::Progress) + Send + Sync);
+
+/// How one node is connected to.
 pub(crate) trait Connect: Send + Sync + 'static {
     /// Connects, and starts neromum where none answers.
-    fn connect(&self) -> futures_util::future::BoxFuture<'_, Result<Channel, Failure>>;
+    fn connect<'a>(&'a self, heard: Heard<'a>) -> BoxFuture<'a, Result<Link, Unconnected>>;
+
+    /// Lets go of what carries connections: it may be dead without knowing.
+    fn hang_up(&self) -> BoxFuture<'_, ()>;
+}
+
+/// How nodes are connected to: this machine, and others.
+pub(crate) trait Ways: Send + Sync + 'static {
+    /// The way to a node, as it is configured now.
+    fn way(&self, name: &str, node: &nero_config::Node) -> Arc<dyn Connect>;
 }
 
 /// What a driver needs to know.
@@ -58,58 +87,43 @@ pub(crate) struct Settings {
     /// Without anything to do for this long, the connection is given up.
     pub idle: Duration,
     pub clock: crate::clock::Clock,
+    /// Another machine.
+    pub remote: bool,
 }
 
 /// The handle of a node.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct Node {
+    pub name: String,
     pub inbox: Arc<Inbox>,
     now: watch::Receiver<NodeNow>,
 }
 
-impl std::fmt::Debug for Node {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Node").finish_non_exhaustive()
-    }
-}
-
 impl Node {
-    /// Makes the handle, and the driver to be run.
-    pub(crate) fn new(
-        settings: Settings,
-        inbox: Arc<Inbox>,
-        ledger: Ledger,
-        connect: Arc<dyn Connect>,
-        stop: watch::Receiver<bool>,
-    ) -> (Self, driver::Driver) {
-        let (tell, now) = watch::channel(NodeNow::default());
-        let node = Self {
-            inbox: Arc::clone(&inbox),
-            now,
-        };
-        let driver = driver::Driver::new(settings, inbox, ledger, connect, tell, stop);
-        (node, driver)
-    }
-
     /// What is known now.
     pub(crate) fn now(&self) -> NodeNow {
         self.now.borrow().clone()
-    }
-
-    /// Tells when what is known changes.
-    pub(crate) fn watch(&self) -> watch::Receiver<NodeNow> {
-        self.now.clone()
     }
 
     /// What is known once the node was asked; as it is when it does not answer
     /// at once or is not connected.
     pub(crate) async fn described(&self, patience: Duration) -> NodeNow {
         let mut now = self.now.clone();
-        if now.borrow_and_update().channel.is_some() {
+        let asked = {
+            let known = now.borrow_and_update();
+            known.channel.is_some().then(|| known.about.clone())
+        };
+        if let Some(before) = asked {
             self.inbox.want_description();
-            let asked = tokio::time::timeout(patience, now.changed());
+            let newer = now.wait_for(|known| {
+                known.channel.is_none()
+                    || match (&known.about, &before) {
+                        (Some(now), Some(before)) => !Arc::ptr_eq(now, before),
+                        (now, _) => now.is_some(),
+                    }
+            });
             // Late news are for the next one who asks.
-            let _ = asked.await;
+            let _ = tokio::time::timeout(patience, newer).await.map(drop);
         }
         self.now()
     }
@@ -117,34 +131,48 @@ impl Node {
     /// A connection, made when there is none.
     ///
     /// # Errors
-    /// When none comes about in time.
+    /// When none comes about in time, or none can without a person.
     pub(crate) async fn channel(&self, patience: Duration) -> Result<Channel, Failure> {
         let mut now = self.now.clone();
-        if let Some(channel) = now.borrow_and_update().channel.clone() {
-            return Ok(channel);
-        }
+        let deadline = Instant::now() + patience;
+        let asked = {
+            let known = now.borrow_and_update();
+            if let Some(channel) = &known.channel {
+                return Ok(channel.clone());
+            }
+            if known.needs_person {
+                return Err(self.away(&known));
+            }
+            known.failures
+        };
         self.inbox.want_link();
-        let connected = tokio::time::timeout(patience, async {
-            loop {
-                if now.changed().await.is_err() {
-                    return None;
-                }
-                if let Some(channel) = now.borrow_and_update().channel.clone() {
-                    return Some(channel);
-                }
-            }
+        let clock = crate::clock::Clock::system();
+        let settled = now.wait_for(|known| {
+            let late = clock.now_ms() + i64::try_from(patience.as_millis()).unwrap_or(i64::MAX);
+            known.channel.is_some()
+                || known.needs_person
+                || (known.failures > asked && known.next_try_ms.is_some_and(|next| next > late))
         });
-        match connected.await {
-            Ok(Some(channel)) => Ok(channel),
-            Ok(None) | Err(_) => {
-                let why = self.now().why_not;
-                let failure = Failure::node("node local does not answer");
-                Err(if why.is_empty() {
-                    failure
-                } else {
-                    failure.because(why)
-                })
-            }
+        // What is known by then is the answer, whatever it is.
+        let _ = tokio::time::timeout_at(deadline, settled).await.map(drop);
+        let known = self.now();
+        match &known.channel {
+            Some(channel) => Ok(channel.clone()),
+            None => Err(self.away(&known)),
+        }
+    }
+
+    /// That the node cannot be asked, and why.
+    pub(crate) fn away(&self, known: &NodeNow) -> Failure {
+        let failure = Failure::node(format!("node {} does not answer", self.name));
+        match (&known.failed, &known.transfer) {
+            (Some(why), _) => failure
+                .because(why.to_string())
+                .hint(why.hint_text().to_owned()),
+            (None, Some(transfer)) => failure
+                .because(format!("{} is not done yet", transfer.what))
+                .hint("try again in a moment"),
+            (None, None) => failure,
         }
     }
 }
@@ -155,7 +183,7 @@ pub(crate) fn open_runs(state: &State, node: &str) -> Vec<nero_model::RunId> {
         .experiments
         .iter()
         .flat_map(|experiment| experiment.runs.iter())
-        .filter(|run| run.open() && run.made.node == node)
+        .filter(|run| run.open() && run.node() == Some(node))
         .map(|run| run.made.id)
         .collect()
 }

@@ -6,9 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nero_wire::v1;
-use tokio::sync::watch;
 
-use super::NodeNow;
+use super::now::Tell;
 
 /// What is done sooner is not worth a line.
 const QUIET: Duration = Duration::from_secs(1);
@@ -19,13 +18,10 @@ const BETWEEN: Duration = Duration::from_millis(250);
 pub(crate) type Hearer = Arc<dyn Fn(Option<v1::Progress>) + Send + Sync>;
 
 /// Shows transfers beside what is known of a node.
-pub(crate) fn shown(tell: watch::Sender<NodeNow>) -> Hearer {
+pub(crate) fn shown(tell: Tell) -> Hearer {
     Arc::new(move |progress| {
         // Nobody who waits for news of the node is woken.
-        tell.send_if_modified(|now| {
-            now.transfer.clone_from(&progress);
-            false
-        });
+        tell.quietly(|now| now.transfer.clone_from(&progress));
     })
 }
 

@@ -175,7 +175,7 @@ impl Fetch {
                 self.note(format!(
                     "{shown} has {} bytes and stays on {}: cp '{}' .",
                     entry.size,
-                    run.made.node,
+                    run.node_word(),
                     Safe::line(&format!("{}/{}", list.work, entry.path)),
                 ));
                 continue;

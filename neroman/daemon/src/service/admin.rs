@@ -18,7 +18,7 @@ impl Man {
             runs: state.runs,
             live: state.live,
             log: self.home.daemon_log().display().to_string(),
-            nodes: self.nodes(),
+            nodes: self.node_views(&self.nodes.usable_config()),
         }
     }
 }

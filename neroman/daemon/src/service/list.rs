@@ -36,10 +36,10 @@ impl Man {
             self.settle(&chosen).await;
         }
         let state = self.ledger.state();
-        let node = self.node.now();
+        let nodes = self.nodes.known();
         blocking(move || {
             let (chosen, picked) = selection.choose(&state)?;
-            let sight = Sight::new(&state, node, zone, now_ms);
+            let sight = Sight::new(&state, nodes, zone, now_ms);
             let experiments = views(&chosen, &sight);
             notes.extend(picked.notes);
             Ok(v1::ListReply {

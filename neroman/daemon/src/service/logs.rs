@@ -82,7 +82,8 @@ impl Man {
             told: false,
         };
         loop {
-            let read = match self.node.channel(PATIENCE).await {
+            let node = self.node_of(id);
+            let read = match self.nodes.channel(&node, PATIENCE).await {
                 Ok(channel) => from_node(MumClient::new(channel), &mut place, &sink).await,
                 Err(failure) => Read::Lost(failure.into()),
             };
@@ -101,6 +102,14 @@ impl Man {
             }
             return self.home_copy(id, &place, &status, &sink).await;
         }
+    }
+
+    /// The node of a run that was started.
+    fn node_of(&self, id: RunId) -> String {
+        let state = self.ledger.state();
+        state
+            .run(id)
+            .map_or_else(String::new, |run| run.node_word().to_owned())
     }
 
     /// Waits for the start of a run that is followed. Whether there is a log.
@@ -133,7 +142,8 @@ impl Man {
         sink: &Sink<v1::LogChunk>,
     ) -> Result<(), Failure> {
         let state = self.ledger.state();
-        let away = || Failure::node("the log lies on node local").status(status);
+        let node = self.node_of(id);
+        let away = || Failure::node(format!("the log lies on node {node}")).status(status);
         let path = state
             .run(id)
             .and_then(|run| copy_of(run, place.request.stderr))
@@ -142,7 +152,7 @@ impl Man {
             return Err(away());
         };
         let notice = v1::LogChunk {
-            notice: "node local does not answer; this is what came home".to_owned(),
+            notice: format!("node {node} does not answer; this is what came home"),
             ..v1::LogChunk::default()
         };
         if sink.send(Ok(notice)).await.is_err() {

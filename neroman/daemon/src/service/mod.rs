@@ -30,14 +30,14 @@ use tonic::{Request, Response, Status};
 use crate::clock::Clock;
 use crate::failure::Failure;
 use crate::ledger::Ledger;
-use crate::node::Node;
+use crate::node::Nodes;
 use crate::outside::Freezer;
 
 /// The service of the daemon. Cheap to clone: every call has its own.
 #[derive(Clone, Debug)]
 pub(crate) struct Man {
     pub ledger: Ledger,
-    pub node: Node,
+    pub nodes: Nodes,
     pub home: Home,
     pub deployment: DeploymentId,
     pub clock: Clock,
@@ -212,13 +212,9 @@ impl v1::man_server::Man for Man {
 
     async fn nodes(
         &self,
-        _: Request<v1::NodesRequest>,
+        request: Request<v1::NodesRequest>,
     ) -> Result<Response<v1::NodesReply>, Status> {
-        let nodes = self.ask_nodes().await;
-        Ok(Response::new(v1::NodesReply {
-            nodes,
-            ..v1::NodesReply::default()
-        }))
+        Ok(Response::new(self.ask_nodes(request.into_inner()).await))
     }
 
     async fn daemon_status(

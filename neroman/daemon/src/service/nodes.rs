@@ -1,59 +1,131 @@
 //! `Nodes`: what is known of each.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
-use nero_config::LOCAL;
+use futures_util::future::join_all;
+use nero_config::{Config, LOCAL};
 use nero_wire::v1;
 
 use super::Man;
+use crate::node::{Described, NodeNow};
 
 /// How long a node may take to say what it has.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// Figures older than this are said to be old.
+const OLD_MS: i64 = 60_000;
 
 impl Man {
-    /// Every node, as it is now.
-    pub(super) async fn ask_nodes(&self) -> Vec<v1::NodeView> {
-        self.node.described(PATIENCE).await;
-        self.nodes()
+    /// Every node, as it is now; nodes out of reach as they were last.
+    pub(super) async fn ask_nodes(&self, request: v1::NodesRequest) -> v1::NodesReply {
+        let config = self.nodes.usable_config();
+        if !request.as_known {
+            let all = self.nodes.all();
+            join_all(all.iter().map(|node| node.described(PATIENCE))).await;
+        }
+        let groups = config.groups.iter().map(|(name, group)| {
+            let names = v1::NodeNames {
+                names: group.nodes.clone(),
+            };
+            (name.clone(), names)
+        });
+        v1::NodesReply {
+            nodes: self.node_views(&config),
+            groups: groups.collect::<HashMap<_, _>>(),
+            default_node: config.default_target().to_owned(),
+        }
     }
 
-    /// Every node, as it was heard of last.
-    pub(super) fn nodes(&self) -> Vec<v1::NodeView> {
-        let now = self.node.now();
-        let about = now.description.clone().unwrap_or_default();
-        let share = |used: u64, total: u64| {
-            if total == 0 {
-                0.0
-            } else {
-                used as f64 / total as f64
-            }
+    /// Every node, as it was heard of last, in the order of the configuration.
+    pub(super) fn node_views(&self, config: &Config) -> Vec<v1::NodeView> {
+        config
+            .nodes
+            .keys()
+            .map(|name| self.node_view(config, name))
+            .collect()
+    }
+
+    /// One node, as it was heard of last.
+    pub(super) fn node_view(&self, config: &Config, name: &str) -> v1::NodeView {
+        let now = self.nodes.now(name);
+        let configured = config.node(name).cloned().unwrap_or_default();
+        let root = match &configured.root {
+            Some(root) => root.clone(),
+            None if name == LOCAL => self.home.local_root.display().to_string(),
+            None => "~/.neronet".to_owned(),
         };
-        let root = self.home.local_root.display().to_string();
-        vec![v1::NodeView {
-            name: LOCAL.to_owned(),
-            address: String::new(),
+        let mut view = v1::NodeView {
+            name: name.to_owned(),
+            address: configured.address.unwrap_or_default(),
             warden: "none".to_owned(),
-            connected: now.channel.is_some(),
-            why_not: now.why_not,
+            connected: now.connected(),
+            why_not: now.why_not(),
+            hint: now.hint().to_owned(),
             contact_ms: now.contact_ms.unwrap_or(0),
-            load_15: about.load_15,
-            memory_used: share(about.memory_used_bytes, about.memory_bytes),
-            disk_used: share(
-                about.disk_total_bytes.saturating_sub(about.disk_free_bytes),
-                about.disk_total_bytes,
-            ),
-            live: about.live,
-            waiting: about.waiting,
-            cpus: about.cpus,
-            cpus_free: about.cpus_free,
-            memory_bytes: about.memory_bytes,
-            root: if about.root.is_empty() {
-                root
-            } else {
-                about.root
-            },
-            hold: about.hold,
+            unreachable_since_ms: now.since_ms.unwrap_or(0),
+            needs_person: now.needs_person,
+            next_try_ms: now.next_try_ms.unwrap_or(0),
+            root,
+            groups: config.groups_of(name).map(str::to_owned).collect(),
+            default_node: config.default_target() == name,
+            build: now
+                .hello
+                .as_ref()
+                .map_or_else(String::new, |hello| hello.build.clone()),
+            transfer: transfer(&now),
             ..v1::NodeView::default()
-        }]
+        };
+        let count = self.ledger.state().on_node(name);
+        view.live = u32::try_from(count.live).unwrap_or(u32::MAX);
+        if let Some(about) = &now.about {
+            let age = self.clock.now_ms() - about.at_ms;
+            view.known_old = !now.connected() || age > OLD_MS;
+            describe(&mut view, about);
+        }
+        view
+    }
+}
+
+fn describe(view: &mut v1::NodeView, about: &Described) {
+    let share = |used: u64, total: u64| match total {
+        0 => 0.0,
+        total => used as f64 / total as f64,
+    };
+    let said = &about.description;
+    view.load_15 = said.load_15;
+    view.memory_used = share(said.memory_used_bytes, said.memory_bytes);
+    view.disk_used = share(
+        said.disk_total_bytes.saturating_sub(said.disk_free_bytes),
+        said.disk_total_bytes,
+    );
+    view.live = said.live;
+    view.waiting = said.waiting;
+    view.cpus = said.cpus;
+    view.cpus_free = said.cpus_free;
+    view.memory_bytes = said.memory_bytes;
+    view.memory_free_bytes = said.memory_free_bytes;
+    view.disk_free_bytes = said.disk_free_bytes;
+    if !said.root.is_empty() {
+        said.root.clone_into(&mut view.root);
+    }
+    said.hold.clone_into(&mut view.hold);
+    view.gpus.clone_from(&said.gpus);
+    said.arch.clone_into(&mut view.arch);
+    said.host.clone_into(&mut view.host);
+    view.clock_offset_s = about.clock_offset_ms as f64 / 1000.0;
+    view.round_trip_ms = about.round_trip_ms;
+}
+
+/// What is on its way to a node, in one line.
+fn transfer(now: &NodeNow) -> String {
+    match &now.transfer {
+        Some(progress) if progress.total_bytes > 0 => {
+            let done = progress.done_bytes.min(progress.total_bytes) as f64;
+            let share = 100.0 * done / progress.total_bytes as f64;
+            format!("{} ({share:.0} %)", progress.what)
+        }
+        Some(progress) => progress.what.clone(),
+        None if now.connecting => "connecting".to_owned(),
+        None => String::new(),
     }
 }

@@ -35,7 +35,7 @@ impl Man {
             .ok_or_else(|| Failure::usage(format!("`{}` picks nothing", request.what)))?;
         let run = chosen.of(experiment);
         let definition = &experiment.definition;
-        let sight = Sight::new(&state, self.node.now(), zone.clone(), now_ms);
+        let sight = Sight::new(&state, self.nodes.known(), zone.clone(), now_ms);
         let mut reply = v1::ShowReply {
             experiment: Some(view::experiment(experiment, run, &sight)),
             run: run.map(|run| run_view(run, now_ms)),
@@ -112,7 +112,7 @@ impl Man {
             return Vec::new();
         }
         let asked = tokio::time::timeout(PATIENCE, async {
-            let channel = self.node.channel(PATIENCE).await.ok()?;
+            let channel = self.nodes.channel(run.node()?, PATIENCE).await.ok()?;
             let mut parts = MumClient::new(channel)
                 .read_log(v1::ReadLogRequest {
                     run: Some(v1::RunRef {
@@ -215,7 +215,7 @@ fn run_view(run: &Run, now_ms: i64) -> v1::RunView {
         number: run.made.id.number,
         state: run.phase().word().to_owned(),
         reason: run.reason().map(ToString::to_string).unwrap_or_default(),
-        node: run.made.node.clone(),
+        node: run.node_word().to_owned(),
         created_ms: run.made.created_ms,
         started_ms: run.started_ms().unwrap_or(0),
         ended_ms: run.outcome.ended_ms.unwrap_or(0),

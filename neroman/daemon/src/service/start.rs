@@ -2,11 +2,11 @@
 //! no node is waited for.
 
 use std::collections::hash_map::Entry;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use nero_config::{Config, LOCAL, Target};
+use nero_config::Config;
 use nero_format::Definition;
 use nero_model::{ExperimentId, RunId, RunToken, ids::hex};
 use nero_wire::v1;
@@ -21,7 +21,8 @@ use crate::core::abort;
 use crate::core::add::Read;
 use crate::core::change::{Change, NewRun};
 use crate::core::experiment::{Experiment, Origin};
-use crate::core::run::{Desk, Made};
+use crate::core::place::{self, Figures};
+use crate::core::run::{Desk, Made, Takes};
 use crate::core::start::{self, Plan, Wanted};
 use crate::core::state::State;
 use crate::failure::Failure;
@@ -52,6 +53,16 @@ struct Asked {
     wanted: Wanted,
     as_added: bool,
     big: bool,
+    places: Places,
+}
+
+/// Where runs go.
+struct Places {
+    /// Named by the command; empty: by the experiment, else the configuration.
+    word: String,
+    config: Arc<Config>,
+    /// What nodes said of themselves, now or earlier.
+    known: HashMap<String, Figures>,
 }
 
 impl Man {
@@ -60,7 +71,7 @@ impl Man {
         if let Some(answer) = self.ledger.answered(&request.request).await? {
             return Ok(answer);
         }
-        self.check_start(&request)?;
+        let places = self.places(&request)?;
         let now_ms = self.clock.now_ms();
         let selection = match &request.selection {
             None if !request.paths.is_empty() => None,
@@ -76,6 +87,7 @@ impl Man {
             },
             as_added: request.as_added,
             big: request.big,
+            places,
         });
         let shell = Arc::new(request.shell);
         let mut outcome = Err(Failure::failed("what is to be started keeps changing"));
@@ -87,9 +99,9 @@ impl Man {
                 blocking(move || prepare(&state, &asked_for, &freezer, now_ms, frozen_for_run))
                     .await??;
             if request.dry_run {
-                return dry(&self.ledger.state(), &prepared, asked.wanted, now_ms);
+                return dry(&self.ledger.state(), &prepared, &asked, now_ms);
             }
-            let (wanted, shell) = (asked.wanted, Arc::clone(&shell));
+            let (asked, shell) = (Arc::clone(&asked), Arc::clone(&shell));
             let deployment = self.deployment;
             outcome = self
                 .ledger
@@ -97,7 +109,7 @@ impl Man {
                     decide(
                         state,
                         &prepared,
-                        wanted,
+                        &asked,
                         &shell,
                         deployment.as_bytes(),
                         now_ms,
@@ -112,23 +124,83 @@ impl Man {
         outcome
     }
 
-    fn check_start(&self, request: &v1::StartRequest) -> Result<(), Failure> {
+    /// Where runs of this command go.
+    fn places(&self, request: &v1::StartRequest) -> Result<Places, Failure> {
         if request.at_most != 0 {
             return Err(Failure::usage("not built yet: --at-most"));
         }
-        let config = Config::read(&self.home.config).map_err(|error| Failure::config(&error))?;
-        let word = match request.node.as_str() {
-            "" => config.default_target(),
+        let config = self.nodes.config()?;
+        if !request.node.is_empty() {
+            resolved(&config, &request.node, "")?;
+        }
+        Ok(Places {
+            word: request.node.clone(),
+            config,
+            known: self.nodes.figures(&self.ledger.state()),
+        })
+    }
+}
+
+/// The nodes that a word stands for.
+fn resolved(config: &Config, word: &str, whose: &str) -> Result<Vec<String>, Failure> {
+    match config.resolve(word) {
+        Ok(target) => Ok(target.nodes().to_vec()),
+        Err(error) => Err(Failure::usage(format!("{whose}{error}")).hint(error.hint.clone())),
+    }
+}
+
+/// Where one run goes.
+#[derive(Clone, Debug)]
+struct Placed {
+    /// What was asked for.
+    word: String,
+    /// The node, when there is no choice; else the placer finds one.
+    node: Option<String>,
+    takes: Takes,
+}
+
+impl Places {
+    fn of(&self, experiment: &Experiment) -> Result<Placed, Failure> {
+        let definition = &experiment.definition;
+        let word = match self.word.as_str() {
+            "" => self.config.default_target(),
             word => word,
         };
-        let target = config
-            .resolve(word)
-            .map_err(|error| Failure::usage(error.to_string()).hint(error.hint))?;
-        if target != Target::Node(LOCAL.to_owned()) {
-            let what = format!("not built yet: runs on the node `{word}`");
-            return Err(Failure::usage(what).hint("`--node local` runs them on this machine"));
-        }
-        Ok(())
+        let nodes = resolved(&self.config, word, &format!("{}: ", definition.name))?;
+        let takes = takes(definition);
+        let node = match nodes.as_slice() {
+            [only] if !takes.asks() => Some(only.clone()),
+            _ => None,
+        };
+        Ok(Placed {
+            word: word.to_owned(),
+            node,
+            takes,
+        })
+    }
+
+    /// Why no node will ever take a run, as far as all of them are known.
+    fn hopeless(&self, placed: &Placed) -> Option<String> {
+        let nodes = resolved(&self.config, &placed.word, "").ok()?;
+        let reasons: Vec<String> = nodes
+            .iter()
+            .map(|name| {
+                let figures = self.known.get(name)?;
+                let why = place::ever_fits(&placed.takes, figures).err()?;
+                Some(format!("{name}: {why}"))
+            })
+            .collect::<Option<_>>()?;
+        (!reasons.is_empty()).then(|| reasons.join("; "))
+    }
+}
+
+/// What a run of this takes of its node.
+fn takes(definition: &Definition) -> Takes {
+    Takes {
+        cpus: definition.resources.cpus,
+        memory_bytes: definition.resources.memory_bytes.unwrap_or(0),
+        disk_bytes: 0,
+        requires: String::new(),
     }
 }
 
@@ -234,7 +306,7 @@ fn files(definition: &Definition) -> WantedFiles {
 fn dry(
     state: &State,
     prepared: &Prepared,
-    wanted: Wanted,
+    asked: &Asked,
     now_ms: i64,
 ) -> Result<v1::StartReply, Failure> {
     let merged = sources::merge(state, &prepared.reads, &prepared.missing, now_ms)?;
@@ -242,20 +314,27 @@ fn dry(
     for change in &merged.changes {
         prospect.apply(change);
     }
-    let experiments = start::plan(&prospect, &prepared.picked, wanted)
+    let plans = start::plan(&prospect, &prepared.picked, asked.wanted);
+    let mut hopeless = Hopeless::default();
+    for plan in &plans {
+        let Plan::Run { id, .. } = plan else { continue };
+        if let Some(experiment) = prospect.experiment(id.experiment) {
+            hopeless.look(&asked.places, &asked.places.of(experiment)?, *id);
+        }
+    }
+    let experiments = plans
         .iter()
         .filter_map(|plan| one(&prospect, plan))
         .collect();
-    Ok(v1::StartReply {
-        experiments,
-        notes: prepared.notes.clone(),
-    })
+    let mut notes = prepared.notes.clone();
+    notes.extend(hopeless.lines());
+    Ok(v1::StartReply { experiments, notes })
 }
 
 fn decide(
     state: &State,
     prepared: &Prepared,
-    wanted: Wanted,
+    asked: &Asked,
     shell: &[v1::EnvVar],
     deployment: &[u8],
     now_ms: i64,
@@ -273,7 +352,8 @@ fn decide(
     for change in merged.changes {
         take(&mut work, change);
     }
-    let plans = start::plan(&work, &prepared.picked, wanted);
+    let plans = start::plan(&work, &prepared.picked, asked.wanted);
+    let mut hopeless = Hopeless::default();
     let mut experiments = Vec::with_capacity(plans.len());
     let mut touched = Vec::new();
     for plan in &plans {
@@ -299,7 +379,10 @@ fn decide(
         for rule in fresh {
             take(&mut work, Change::Rule(Arc::new(rule)));
         }
-        let made = made(&experiment, *id, frozen, now_ms);
+        let placed = asked.places.of(&experiment)?;
+        hopeless.look(&asked.places, &placed, *id);
+        let node = placed.node.clone();
+        let made = made(&experiment, *id, frozen, placed, now_ms);
         let encoded = spec::build(
             &experiment.definition,
             &made,
@@ -309,6 +392,7 @@ fn decide(
         )
         .encode_to_vec();
         let desk = Desk {
+            node,
             after: after.filter(|number| still_live(&work, *id, *number)),
             rules_version: 1,
             ..Desk::default()
@@ -324,11 +408,10 @@ fn decide(
     if !touched.is_empty() {
         take(&mut work, ledger::last(touched));
     }
+    let mut notes = prepared.notes.clone();
+    notes.extend(hopeless.lines());
     Ok(Decided {
-        answer: v1::StartReply {
-            experiments,
-            notes: prepared.notes.clone(),
-        },
+        answer: v1::StartReply { experiments, notes },
         changes,
     })
 }
@@ -344,12 +427,38 @@ fn still_live(state: &State, id: RunId, number: u32) -> bool {
     })
 }
 
-fn made(experiment: &Experiment, id: RunId, frozen: &Frozen, now_ms: i64) -> Made {
+/// Runs that no node can ever take, by the reason.
+#[derive(Default)]
+struct Hopeless {
+    runs: BTreeMap<(String, String), Vec<RunId>>,
+}
+
+impl Hopeless {
+    fn look(&mut self, places: &Places, placed: &Placed, id: RunId) {
+        if let Some(why) = places.hopeless(placed) {
+            let same = self.runs.entry((placed.word.clone(), why)).or_default();
+            same.push(id);
+        }
+    }
+
+    fn lines(self) -> impl Iterator<Item = String> {
+        self.runs.into_iter().map(|((word, why), runs)| {
+            let which = match runs.as_slice() {
+                [one] => one.to_string(),
+                more => format!("{} runs", more.len()),
+            };
+            format!("{which}: `{word}` can never take it ({why})")
+        })
+    }
+}
+
+fn made(experiment: &Experiment, id: RunId, frozen: &Frozen, placed: Placed, now_ms: i64) -> Made {
     let definition = &experiment.definition;
     Made {
         token: RunToken::random(),
         id,
-        node: LOCAL.to_owned(),
+        node: placed.word,
+        placing: true,
         created_ms: now_ms,
         tree: hex(&frozen.tree),
         git: frozen.git.clone(),
@@ -359,6 +468,7 @@ fn made(experiment: &Experiment, id: RunId, frozen: &Frozen, now_ms: i64) -> Mad
             .outputs
             .iter()
             .any(|output| output.stream.is_none()),
+        takes: placed.takes,
     }
 }
 

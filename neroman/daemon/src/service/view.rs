@@ -9,23 +9,23 @@ use crate::core::experiment::Experiment;
 use crate::core::journal::Journal;
 use crate::core::run::Run;
 use crate::core::state::State;
-use crate::node::NodeNow;
+use crate::node::{Known, NodeNow};
 use crate::spec;
 
 /// What views need besides the experiment.
 pub(super) struct Sight<'a> {
     pub now_ms: i64,
     pub zone: TimeZone,
-    pub node: NodeNow,
+    pub nodes: Known,
     pub state: &'a State,
 }
 
 impl<'a> Sight<'a> {
-    pub(super) fn new(state: &'a State, node: NodeNow, zone: TimeZone, now_ms: i64) -> Self {
+    pub(super) fn new(state: &'a State, nodes: Known, zone: TimeZone, now_ms: i64) -> Self {
         Self {
             now_ms,
             zone,
-            node,
+            nodes,
             state,
         }
     }
@@ -38,8 +38,13 @@ impl<'a> Sight<'a> {
         )
     }
 
-    fn connected(&self) -> bool {
-        self.node.channel.is_some()
+    /// What is known of the node of a run that was placed.
+    fn node_of(&self, run: &Run) -> Option<&NodeNow> {
+        self.nodes.of(run.node()?)
+    }
+
+    fn connected(&self, run: &Run) -> bool {
+        self.node_of(run).is_some_and(NodeNow::connected)
     }
 }
 
@@ -81,7 +86,7 @@ fn of_run(view: &mut v1::ExperimentView, run: &Run, sight: &Sight<'_>) {
     let phase = run.phase();
     view.state = phase.word().to_owned();
     view.phase = phase.word().to_owned();
-    view.node = run.made.node.clone();
+    run.node_word().clone_into(&mut view.node);
     view.run = run.made.id.number;
     view.metrics = metrics(&run.journal);
     view.runtime_s = run.runtime_s(sight.now_ms);
@@ -137,7 +142,7 @@ fn wish(run: &Run, sight: &Sight<'_>) -> String {
         return String::new();
     };
     let asked = format!("abort asked {}", sight.clock(wish.asked_ms));
-    if wish.delivered || sight.connected() {
+    if wish.delivered || sight.connected(run) {
         asked
     } else {
         format!("{asked}, node unreachable")
@@ -148,18 +153,34 @@ fn waiting_for(run: &Run) -> String {
     match (run.phase(), run.desk.after) {
         (_, Some(number)) => format!("the end of run {}.{number}", run.made.id.experiment),
         (Phase::Pending, None) => run.desk.why.clone(),
+        (_, None) if run.unplaced() && !run.desk.why.is_empty() => run.desk.why.clone(),
+        (_, None) if run.unplaced() => format!("a node of `{}`", run.made.node),
         (_, None) => String::new(),
     }
 }
 
+/// That nothing is heard of a run's node, since when, and why.
 fn contact(run: &Run, sight: &Sight<'_>) -> String {
-    let handed = run.desk.handing >= crate::core::run::Handing::Submitted;
-    if sight.connected() || !handed {
+    let Some(name) = run.node() else {
+        return String::new();
+    };
+    let Some(node) = sight.nodes.of(name) else {
+        return format!("node {name} is not configured any more");
+    };
+    if node.connected() {
         return String::new();
     }
-    match sight.node.contact_ms {
-        Some(since) => format!("unknown since {}", sight.clock(since)),
-        None => "not heard of since the daemon was started".to_owned(),
+    let handed = run.desk.handing >= crate::core::run::Handing::Submitted;
+    let since = match node.contact_ms.or(node.since_ms) {
+        Some(since) => format!("no contact since {}", sight.clock(since)),
+        None if handed => "not heard of since the daemon was started".to_owned(),
+        None => return String::new(),
+    };
+    let why = node.why_not();
+    match why.is_empty() {
+        true if handed => since,
+        true => String::new(),
+        false => format!("{since} ({why})"),
     }
 }
 

@@ -83,7 +83,7 @@ impl Man {
         if ended.is_empty() && !done {
             return Ok(());
         }
-        let sight = Sight::new(state, self.node.now(), zone.clone(), self.clock.now_ms());
+        let sight = Sight::new(state, self.nodes.known(), zone.clone(), self.clock.now_ms());
         let mut parts: Vec<&[Chosen]> = ended.chunks(TOLD_MAX).collect();
         if parts.is_empty() {
             parts.push(&[]);

@@ -28,8 +28,8 @@ impl Man {
         let zone = zone_of(request.selection.as_ref());
         let interval = Duration::from_millis(u64::from(request.interval_ms)).max(INTERVAL_LEAST);
         let mut states = self.ledger.watch();
-        let mut nodes = self.node.watch();
-        let mut connected = None;
+        let mut nodes = self.nodes.watch();
+        let mut reached = None;
         let mut told: BTreeSet<Chosen> = BTreeSet::new();
         let mut seen = 0;
         let mut first = true;
@@ -39,14 +39,16 @@ impl Man {
             let now_ms = self.clock.now_ms();
             // Read anew each time: ages and states pick others as time goes by.
             let selection = select::read(request.selection.clone(), "all", now_ms)?;
-            let (node, zone) = (nodes.borrow_and_update().clone(), zone.clone());
+            nodes.borrow_and_update();
+            let (known_nodes, zone) = (self.nodes.known(), zone.clone());
             // What is shown of live runs depends on whether their node answers.
-            let reached = connected.replace(node.channel.is_some());
-            let all_live = reached != connected;
+            let reach = Some(known_nodes.reach());
+            let all_live = reach != reached;
+            reached = reach;
             let before = std::mem::take(&mut told);
             let (events, known) = blocking(move || {
                 let (chosen, _) = selection.choose(&state)?;
-                let sight = Sight::new(&state, node, zone, now_ms);
+                let sight = Sight::new(&state, known_nodes, zone, now_ms);
                 // What is no longer picked is told once more: its state changed.
                 let mut known: BTreeSet<Chosen> = chosen.into_iter().collect();
                 known.extend(before.iter().cloned());

@@ -3,6 +3,7 @@
 mod mum;
 mod stories;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,13 +16,24 @@ use tokio::sync::{Notify, mpsc, watch};
 use crate::clock::Clock;
 use crate::keep::Keep;
 use crate::ledger::{Ledger, LedgerThread, Listener};
-use crate::node::{Inbox, Node, Settings};
+use crate::node::{Connect, Inboxes, Nodes, Settings, Setup, Ways};
 use crate::outside::Freezer;
 use crate::service::Man;
 use mum::FakeMum;
 
 /// Longer than anything here takes; a test that waits this long has failed.
 const DEADLINE: Duration = Duration::from_secs(20);
+
+/// Fake nodes by name.
+struct Fakes {
+    nodes: BTreeMap<String, Arc<FakeMum>>,
+}
+
+impl Ways for Fakes {
+    fn way(&self, name: &str, _: &nero_config::Node) -> Arc<dyn Connect> {
+        Arc::clone(&self.nodes[name]) as Arc<dyn Connect>
+    }
+}
 
 /// A daemon over a folder of its own.
 struct Rig {
@@ -51,33 +63,38 @@ impl Rig {
         let (keep, state) = Keep::open(&home, clock.now_ms()).unwrap();
         state.check_invariants();
         let deployment = keep.deployment();
-        let inbox = Arc::new(Inbox::default());
+        let inboxes = Arc::new(Inboxes::default());
         let listener: Listener = {
-            let inbox = Arc::clone(&inbox);
+            let inboxes = Arc::clone(&inboxes);
             Arc::new(move |state, run| {
                 state.check_invariants();
-                inbox.changed(run);
+                let node = state.run(run).and_then(|run| run.node());
+                inboxes.changed(node, run);
             })
         };
         let (ledger, thread) = Ledger::start(keep, state, clock, listener).unwrap();
         let (leave, stop) = watch::channel(false);
         let settings = Settings {
-            name: LOCAL.to_owned(),
+            name: String::new(),
+            remote: false,
             store: home.store(),
             results_fallback: home.data.join("results"),
             idle: Duration::from_secs(300),
             clock,
         };
-        let (node, driver) = Node::new(
+        let (nodes, driving) = Nodes::new(Setup {
+            config: home.config.clone(),
             settings,
-            inbox,
-            ledger.clone(),
-            Arc::clone(&mum) as Arc<_>,
-            stop.clone(),
-        );
+            ledger: ledger.clone(),
+            inboxes,
+            ways: Arc::new(Fakes {
+                nodes: [(LOCAL.to_owned(), Arc::clone(&mum))].into(),
+            }),
+            stop: stop.clone(),
+        });
         let man = Man {
             ledger,
-            node,
+            nodes,
             deployment,
             started_ms: clock.now_ms(),
             clock,
@@ -92,7 +109,7 @@ impl Rig {
             home,
             folder: base.path().join("lab"),
             leave,
-            driver: tokio::spawn(driver.run()),
+            driver: tokio::spawn(driving.run()),
             thread,
             base,
         }
@@ -164,7 +181,7 @@ impl Rig {
         wanted: impl Fn(&v1::ExperimentView) -> bool,
     ) -> v1::ExperimentView {
         let mut states = self.man.ledger.watch();
-        let mut nodes = self.man.node.watch();
+        let mut nodes = self.man.nodes.watch();
         let mut last = None;
         let seen = tokio::time::timeout(DEADLINE, async {
             loop {

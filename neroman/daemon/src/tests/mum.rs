@@ -15,11 +15,11 @@ use nero_wire::v1::run_state::Stage;
 use tokio::sync::{mpsc, watch};
 use tokio_stream::StreamExt as _;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::transport::{Channel, Server};
+use tonic::transport::Server;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::failure::Failure;
-use crate::node::Connect;
+use crate::node::{Connect, Heard, Link, Unconnected};
 
 /// What is known of a run, and everything said of it so far.
 struct Held {
@@ -67,10 +67,10 @@ struct Service {
 }
 
 impl Connect for FakeMum {
-    fn connect(&self) -> BoxFuture<'_, Result<Channel, Failure>> {
+    fn connect<'a>(&'a self, _: Heard<'a>) -> BoxFuture<'a, Result<Link, Unconnected>> {
         async move {
             if self.inner.lock().unwrap().away {
-                return Err(Failure::node("away"));
+                return Err(Failure::node("away").into());
             }
             let (near, far) = tokio::io::duplex(1 << 20);
             let service = Service {
@@ -82,11 +82,20 @@ impl Connect for FakeMum {
                     .add_service(MumServer::new(service))
                     .serve_with_incoming(tokio_stream::once(Ok::<_, std::io::Error>(far))),
             );
-            nero_wire::dial_io(near)
+            let channel = nero_wire::dial_io(near)
                 .await
-                .map_err(|error| Failure::node("no link").caused_by(&error))
+                .map_err(|error| Failure::node("no link").caused_by(&error))?;
+            Ok(Link {
+                channel,
+                hello: v1::Hello::default(),
+                gone: std::future::pending().boxed(),
+            })
         }
         .boxed()
+    }
+
+    fn hang_up(&self) -> BoxFuture<'_, ()> {
+        std::future::ready(()).boxed()
     }
 }
 

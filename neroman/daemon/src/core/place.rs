@@ -1,0 +1,292 @@
+//! Which node gets a run: what it takes is compared with what nodes have, and
+//! of those that fit the least loaded one is taken.
+
+use nero_model::units::print_bytes;
+
+use super::run::Takes;
+
+/// What a node said of itself, and what our runs already take of it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Figures {
+    /// Processors that runs may use.
+    pub cpus: f64,
+    /// Memory that runs may use.
+    pub memory_bytes: u64,
+    /// Free below the node's root.
+    pub disk_free_bytes: u64,
+    /// Average number of busy threads, all users together.
+    pub load: f64,
+    /// Processors that our live runs there take, waiting ones as well.
+    pub cores: f64,
+    /// Everything else that expressions ask.
+    pub facts: Facts,
+}
+
+/// What `requires` sees of a node.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Facts {
+    pub memory_free_bytes: u64,
+    pub cpus_free: f64,
+    pub gpus: Vec<GpuFacts>,
+    pub arch: String,
+    pub os: String,
+}
+
+/// One GPU.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct GpuFacts {
+    pub name: String,
+    pub memory_bytes: u64,
+    pub memory_free_bytes: u64,
+    /// Share of the time in which it worked.
+    pub used: f64,
+}
+
+/// Where a node stands.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Standing {
+    /// It was asked lately.
+    Known(Box<Figures>),
+    /// Its answer is on its way.
+    Asked,
+    /// It cannot be asked: "no contact since 14:02 (why)".
+    Away(String),
+}
+
+/// A node that may be taken.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Candidate {
+    pub name: String,
+    pub standing: Standing,
+}
+
+/// What is decided for one run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Choice {
+    /// It goes there.
+    On(String),
+    /// An answer that may change the choice is on its way.
+    Wait,
+    /// No node takes it now: each with its reason.
+    Nowhere(String),
+}
+
+/// Judges an expression over a node; `Err` says which values are not enough.
+pub(crate) type Judge<'a> = &'a dyn Fn(&str, &Figures) -> Result<(), String>;
+
+/// Chooses for one run and counts it in, so that the next one sees it.
+pub(crate) fn choose(takes: &Takes, nodes: &mut [Candidate], judge: Judge<'_>) -> Choice {
+    let mut reasons = Vec::new();
+    let mut best: Option<(usize, f64)> = None;
+    for (index, node) in nodes.iter().enumerate() {
+        match &node.standing {
+            Standing::Asked => return Choice::Wait,
+            Standing::Away(why) => reasons.push(format!("{}: {why}", node.name)),
+            Standing::Known(figures) => match fits(takes, figures, judge) {
+                Err(why) => reasons.push(format!("{}: {why}", node.name)),
+                Ok(()) => {
+                    if best.is_none_or(|(held, _)| less(figures, &node.name, &nodes[held])) {
+                        best = Some((index, figures.cpus));
+                    }
+                }
+            },
+        }
+    }
+    let Some((index, _)) = best else {
+        if reasons.is_empty() {
+            return Choice::Nowhere("no node is configured for it".to_owned());
+        }
+        return Choice::Nowhere(reasons.join("; "));
+    };
+    if let Standing::Known(figures) = &mut nodes[index].standing {
+        figures.cores += takes.cores();
+    }
+    Choice::On(nodes[index].name.clone())
+}
+
+/// Whether the first is to be taken before the second.
+fn less(figures: &Figures, name: &str, other: &Candidate) -> bool {
+    let Standing::Known(held) = &other.standing else {
+        return true;
+    };
+    share(figures)
+        .total_cmp(&share(held))
+        .then(busy(figures).total_cmp(&busy(held)))
+        .then(name.cmp(&other.name))
+        .is_lt()
+}
+
+/// How much of it our own runs take.
+fn share(figures: &Figures) -> f64 {
+    figures.cores / figures.cpus.max(0.01)
+}
+
+/// How much of it anybody uses.
+fn busy(figures: &Figures) -> f64 {
+    figures.load / figures.cpus.max(0.01)
+}
+
+/// Whether a node has now what a run takes.
+fn fits(takes: &Takes, figures: &Figures, judge: Judge<'_>) -> Result<(), String> {
+    ever_fits(takes, figures)?;
+    if takes.disk_bytes > figures.disk_free_bytes {
+        return Err(format!(
+            "free disk {} < {}",
+            print_bytes(figures.disk_free_bytes),
+            print_bytes(takes.disk_bytes)
+        ));
+    }
+    if takes.requires.is_empty() {
+        return Ok(());
+    }
+    judge(&takes.requires, figures)
+}
+
+/// Whether a node can ever have it.
+pub(crate) fn ever_fits(takes: &Takes, figures: &Figures) -> Result<(), String> {
+    if takes.cores() > figures.cpus {
+        return Err(format!("cpus {} < {}", figures.cpus, takes.cores()));
+    }
+    if takes.memory_bytes > figures.memory_bytes {
+        return Err(format!(
+            "memory {} < {}",
+            print_bytes(figures.memory_bytes),
+            print_bytes(takes.memory_bytes)
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn known(name: &str, cpus: f64, cores: f64) -> Candidate {
+        Candidate {
+            name: name.to_owned(),
+            standing: Standing::Known(Box::new(Figures {
+                cpus,
+                cores,
+                memory_bytes: 16 << 30,
+                disk_free_bytes: 1 << 40,
+                ..Figures::default()
+            })),
+        }
+    }
+
+    fn any(_: &str, _: &Figures) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn takes(cpus: f64, memory: u64) -> Takes {
+        Takes {
+            cpus,
+            memory_bytes: memory,
+            ..Takes::default()
+        }
+    }
+
+    #[test]
+    fn a_batch_is_spread_over_nodes_by_their_size() {
+        let mut nodes = [known("small", 2.0, 0.0), known("big", 6.0, 0.0)];
+        let mut got = [0, 0];
+        for _ in 0..8 {
+            match choose(&takes(1.0, 0), &mut nodes, &any) {
+                Choice::On(name) => got[usize::from(name == "big")] += 1,
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(got, [2, 6]);
+    }
+
+    #[test]
+    fn load_then_name_decide_between_equals() {
+        let mut nodes = [known("b", 4.0, 0.0), known("a", 4.0, 0.0)];
+        let first = choose(&takes(1.0, 0), &mut nodes.clone(), &any);
+        assert_eq!(first, Choice::On("a".to_owned()));
+        if let Standing::Known(figures) = &mut nodes[1].standing {
+            figures.load = 3.0;
+        }
+        let second = choose(&takes(1.0, 0), &mut nodes, &any);
+        assert_eq!(second, Choice::On("b".to_owned()));
+    }
+
+    #[test]
+    fn every_node_says_why_it_does_not_take_it() {
+        let mut nodes = [
+            known("alpha", 4.0, 0.0),
+            Candidate {
+                name: "beta".to_owned(),
+                standing: Standing::Away("no contact since 14:02".to_owned()),
+            },
+            known("gamma", 1.0, 0.0),
+        ];
+        let choice = choose(&takes(2.0, 64 << 30), &mut nodes, &any);
+        assert_eq!(
+            choice,
+            Choice::Nowhere(
+                "alpha: memory 16G < 64G; beta: no contact since 14:02; gamma: cpus 1 < 2"
+                    .to_owned()
+            )
+        );
+    }
+
+    #[test]
+    fn an_answer_on_its_way_is_waited_for() {
+        let mut nodes = [
+            known("alpha", 4.0, 0.0),
+            Candidate {
+                name: "beta".to_owned(),
+                standing: Standing::Asked,
+            },
+        ];
+        assert_eq!(choose(&takes(1.0, 0), &mut nodes, &any), Choice::Wait);
+    }
+
+    #[test]
+    fn an_expression_has_the_last_word() {
+        let asked = Takes {
+            requires: "load < 4".to_owned(),
+            ..Takes::default()
+        };
+        let judge = |text: &str, figures: &Figures| match figures.cpus > 4.0 {
+            true => Ok(()),
+            false => Err(format!("`{text}` is false")),
+        };
+        let mut nodes = [known("a", 4.0, 0.0), known("b", 8.0, 7.0)];
+        let choice = choose(&asked, &mut nodes, &judge);
+        assert_eq!(choice, Choice::On("b".to_owned()));
+    }
+
+    proptest! {
+        /// Whatever the nodes are, a run never goes where it does not fit, and
+        /// always somewhere when it fits anywhere.
+        #[test]
+        fn a_run_goes_where_it_fits(
+            sizes in proptest::collection::vec((1u32..64, 0u32..64), 1..8),
+            cpus in 1u32..64,
+        ) {
+            let mut nodes: Vec<Candidate> = sizes
+                .iter()
+                .enumerate()
+                .map(|(at, (cpus, cores))| {
+                    known(&format!("n{at}"), f64::from(*cpus), f64::from(*cores))
+                })
+                .collect();
+            let fitting = sizes.iter().any(|(has, _)| *has >= cpus);
+            match choose(&takes(f64::from(cpus), 0), &mut nodes, &any) {
+                Choice::On(name) => {
+                    let at: usize = name[1..].parse().unwrap();
+                    prop_assert!(sizes[at].0 >= cpus);
+                }
+                Choice::Nowhere(why) => {
+                    prop_assert!(!fitting);
+                    prop_assert_eq!(why.split("; ").count(), sizes.len());
+                }
+                Choice::Wait => prop_assert!(false, "nobody was asked"),
+            }
+        }
+    }
+}

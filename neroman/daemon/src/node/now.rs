@@ -1,0 +1,133 @@
+//! What is known of a node at this moment, and who is told when it changes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use nero_wire::v1;
+use tokio::sync::watch;
+use tonic::transport::Channel;
+
+use crate::failure::Failure;
+
+/// What is known of a node now.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct NodeNow {
+    /// Set while connected.
+    pub channel: Option<Channel>,
+    /// A try to connect is under way.
+    pub connecting: bool,
+    /// Why it is not connected, when the last try failed.
+    pub failed: Option<Failure>,
+    /// It is not tried again before a person does something.
+    pub needs_person: bool,
+    /// When it is tried next.
+    pub next_try_ms: Option<i64>,
+    /// Since when it has been out of reach.
+    pub since_ms: Option<i64>,
+    /// When it was heard of last.
+    pub contact_ms: Option<i64>,
+    /// How many tries failed, ever.
+    pub failures: u64,
+    /// What is on its way there now.
+    pub transfer: Option<v1::Progress>,
+    /// The newest description.
+    pub about: Option<Arc<Described>>,
+    /// What its agent said of itself.
+    pub hello: Option<Arc<v1::Hello>>,
+}
+
+/// What a node said of itself, and when.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Described {
+    pub description: v1::NodeDescription,
+    pub at_ms: i64,
+    /// Its clock less ours.
+    pub clock_offset_ms: i64,
+    pub round_trip_ms: f64,
+}
+
+impl NodeNow {
+    /// Whether it is connected.
+    pub(crate) fn connected(&self) -> bool {
+        self.channel.is_some()
+    }
+
+    /// Whether the last try failed, or the connection was lost.
+    pub(crate) fn out_of_reach(&self) -> bool {
+        self.channel.is_none() && self.since_ms.is_some()
+    }
+
+    /// Why it is out of reach, in one line.
+    pub(crate) fn why_not(&self) -> String {
+        self.failed
+            .as_ref()
+            .map(ToString::to_string)
+            .unwrap_or_default()
+    }
+
+    /// What to do about it.
+    pub(crate) fn hint(&self) -> &str {
+        self.failed.as_ref().map_or("", Failure::hint_text)
+    }
+}
+
+/// Where a driver says what it knows.
+#[derive(Clone, Debug)]
+pub(crate) struct Tell {
+    one: Arc<watch::Sender<NodeNow>>,
+    any: Arc<watch::Sender<u64>>,
+}
+
+impl Tell {
+    /// `any` is rung with every change of any node.
+    pub(super) fn new(any: Arc<watch::Sender<u64>>) -> Self {
+        Self {
+            one: Arc::new(watch::channel(NodeNow::default()).0),
+            any,
+        }
+    }
+
+    pub(super) fn listen(&self) -> watch::Receiver<NodeNow> {
+        self.one.subscribe()
+    }
+
+    /// Changes what is known, and tells.
+    pub(crate) fn change(&self, change: impl FnOnce(&mut NodeNow)) {
+        self.one.send_modify(change);
+        self.any.send_modify(|count| *count += 1);
+    }
+
+    /// Changes what is known and nobody waits for.
+    pub(crate) fn quietly(&self, change: impl FnOnce(&mut NodeNow)) {
+        self.one.send_if_modified(|now| {
+            change(now);
+            false
+        });
+    }
+
+    /// What is known.
+    pub(super) fn now(&self) -> NodeNow {
+        self.one.borrow().clone()
+    }
+}
+
+/// What is known of all nodes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Known {
+    pub(super) nodes: BTreeMap<String, NodeNow>,
+}
+
+impl Known {
+    /// What is known of one; none when it is not configured.
+    pub(crate) fn of(&self, node: &str) -> Option<&NodeNow> {
+        self.nodes.get(node)
+    }
+
+    /// What of it is shown with runs; tells cheaply whether that changed.
+    pub(crate) fn reach(&self) -> Vec<(String, bool, Option<i64>)> {
+        self.nodes
+            .iter()
+            .map(|(name, now)| (name.clone(), now.connected(), now.since_ms))
+            .collect()
+    }
+}

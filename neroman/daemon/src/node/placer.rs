@@ -1,0 +1,360 @@
+//! Choosing nodes for runs that wait for one, and taking back what a node out
+//! of reach never got.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use nero_model::RunId;
+use tokio::time::Instant;
+
+use super::now::NodeNow;
+use super::registry::Nodes;
+use crate::core::change::Change;
+use crate::core::place::{self, Candidate, Choice, Facts, Figures, GpuFacts, Standing};
+use crate::core::run::Run;
+use crate::core::state::State;
+
+/// What a node said of itself counts for this long.
+const FRESH_MS: i64 = 30_000;
+/// How long an answer that may change a choice is waited for.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// A node out of reach for this long loses what it never got, if another one
+/// may take it.
+const AWAY_MS: i64 = 30_000;
+/// Between two looks while something waits or a node is out of reach.
+const EVERY: Duration = Duration::from_secs(10);
+/// Between two looks at all runs for that.
+const LEAVE_EVERY: Duration = Duration::from_secs(2);
+/// Runs of one decision.
+const RUNS_MAX: usize = 10_000;
+
+/// Works until the daemon stops, which drops it.
+pub(super) async fn run(nodes: Nodes) {
+    let mut placer = Placer {
+        nodes,
+        asked: BTreeMap::new(),
+        looked: None,
+    };
+    let mut known = placer.nodes.watch();
+    loop {
+        known.borrow_and_update();
+        let pause = placer.look().await;
+        let news = async {
+            tokio::select! {
+                () = placer.nodes.inboxes().placing() => {}
+                // An error means that the daemon leaves; this is dropped then.
+                changed = known.changed() => drop(changed),
+            }
+        };
+        match pause {
+            Some(pause) => drop(tokio::time::timeout(pause, news).await),
+            None => news.await,
+        }
+    }
+}
+
+struct Placer {
+    nodes: Nodes,
+    /// When each node was asked for the answer that is waited for now.
+    asked: BTreeMap<String, Instant>,
+    /// When it was looked for what nodes out of reach never got.
+    looked: Option<Instant>,
+}
+
+impl Placer {
+    /// Decides what can be decided; how soon to look again, if anything is left.
+    async fn look(&mut self) -> Option<Duration> {
+        let state = self.nodes.ledger().state();
+        let now_ms = self.nodes.clock().now_ms();
+        let left = self.leave(&state, now_ms).await;
+        if state.unplaced == 0 {
+            self.asked.clear();
+            return left.then_some(EVERY);
+        }
+        let waiting: Vec<RunId> = state
+            .experiments
+            .iter()
+            .flat_map(|experiment| experiment.runs.iter())
+            .filter(|run| run.unplaced())
+            .map(|run| run.made.id)
+            .take(RUNS_MAX)
+            .collect();
+        let mut changes: Vec<(RunId, Choice)> = Vec::new();
+        let mut pause = EVERY;
+        // Runs that ask for the same word share what is known of its nodes.
+        let mut words: BTreeMap<String, Vec<Candidate>> = BTreeMap::new();
+        for id in waiting {
+            let Some(run) = state.run(id) else { continue };
+            let word = &run.made.node;
+            if !words.contains_key(word) {
+                let candidates = self.candidates(&state, word, now_ms);
+                words.insert(word.clone(), candidates);
+            }
+            let Some(candidates) = words.get_mut(word) else {
+                continue;
+            };
+            let choice = place::choose(&run.made.takes, candidates, &judge);
+            match &choice {
+                Choice::On(name) => taken(&mut words, name, run.made.takes.cores(), word),
+                Choice::Wait => pause = Duration::from_secs(1),
+                Choice::Nowhere(_) => {}
+            }
+            changes.push((id, choice));
+        }
+        self.write(changes).await;
+        Some(pause)
+    }
+
+    /// What is known of the nodes that a word stands for; those that have not
+    /// been asked lately are asked now.
+    fn candidates(&mut self, state: &State, word: &str, now_ms: i64) -> Vec<Candidate> {
+        let config = self.nodes.usable_config();
+        let Ok(target) = config.resolve(word) else {
+            return Vec::new();
+        };
+        target
+            .nodes()
+            .iter()
+            .map(|name| Candidate {
+                name: name.clone(),
+                standing: self.standing(state, name, now_ms),
+            })
+            .collect()
+    }
+
+    fn standing(&mut self, state: &State, name: &str, now_ms: i64) -> Standing {
+        let Some(node) = self.nodes.node(name) else {
+            return Standing::Away("not configured any more".to_owned());
+        };
+        let now = node.now();
+        if let (true, Some(about)) = (now.connected(), &now.about)
+            && now_ms - about.at_ms <= FRESH_MS
+        {
+            self.asked.remove(name);
+            return Standing::Known(Box::new(figures(state, name, &about.description)));
+        }
+        if now.needs_person {
+            return Standing::Away(away(&now));
+        }
+        let asked = match self.asked.get(name) {
+            Some(asked) => *asked,
+            None => {
+                if now.connected() {
+                    node.inbox.want_description();
+                } else {
+                    node.inbox.want_link();
+                }
+                let asked = Instant::now();
+                self.asked.insert(name.to_owned(), asked);
+                asked
+            }
+        };
+        if asked.elapsed() >= Duration::from_millis(FRESH_MS.unsigned_abs()) {
+            // Asked anew next time.
+            self.asked.remove(name);
+        }
+        if asked.elapsed() < PATIENCE && !now.out_of_reach() {
+            return Standing::Asked;
+        }
+        Standing::Away(away(&now))
+    }
+
+    async fn write(&self, choices: Vec<(RunId, Choice)>) {
+        let written = self
+            .nodes
+            .ledger()
+            .note(false, move |state, now_ms| {
+                choices
+                    .into_iter()
+                    .flat_map(|(id, choice)| decided(state, id, choice, now_ms))
+                    .collect()
+            })
+            .await;
+        if let Err(failure) = written {
+            tracing::warn!(%failure, "no node chosen");
+        }
+    }
+
+    /// Takes back what nodes out of reach never got, where other nodes may have
+    /// it. Whether there may be more to take back later.
+    async fn leave(&mut self, state: &State, now_ms: i64) -> bool {
+        if self.looked.is_some_and(|at| at.elapsed() < LEAVE_EVERY) {
+            return true;
+        }
+        let config = self.nodes.usable_config();
+        let mut may_come = false;
+        let mut taken: Vec<(RunId, String, String)> = Vec::new();
+        for (name, _) in state.nodes.iter().filter(|(_, count)| count.live > 0) {
+            let known = self.nodes.node(name).map(|node| node.now());
+            let since = match &known {
+                Some(now) if !now.out_of_reach() => continue,
+                Some(now) => now.since_ms.unwrap_or(now_ms),
+                None => 0,
+            };
+            self.looked = Some(Instant::now());
+            let movable = state
+                .experiments
+                .iter()
+                .flat_map(|experiment| experiment.runs.iter())
+                .filter(|run| run.node() == Some(name) && run.movable())
+                .filter(|run| {
+                    config
+                        .resolve(&run.made.node)
+                        .is_ok_and(|target| target.nodes().iter().any(|other| other != name))
+                });
+            let movable: Vec<RunId> = movable.map(|run| run.made.id).collect();
+            if movable.is_empty() {
+                continue;
+            }
+            if now_ms - since <= AWAY_MS {
+                may_come = true;
+                continue;
+            }
+            let why = known.map_or_else(|| "it is not configured".to_owned(), |now| away(&now));
+            taken.extend(
+                movable
+                    .into_iter()
+                    .map(|id| (id, name.clone(), why.clone())),
+            );
+        }
+        if taken.is_empty() {
+            return may_come;
+        }
+        let written = self
+            .nodes
+            .ledger()
+            .note(false, move |state, now_ms| {
+                taken
+                    .iter()
+                    .flat_map(|(id, node, why)| taken_back(state, *id, node, why, now_ms))
+                    .collect()
+            })
+            .await;
+        if let Err(failure) = written {
+            tracing::warn!(%failure, "runs not taken back");
+        }
+        true
+    }
+}
+
+/// One more run on a node, in every list that the node is in.
+fn taken(words: &mut BTreeMap<String, Vec<Candidate>>, name: &str, cores: f64, but: &str) {
+    for (word, candidates) in words {
+        if word == but {
+            continue;
+        }
+        for candidate in candidates.iter_mut().filter(|one| one.name == name) {
+            if let Standing::Known(figures) = &mut candidate.standing {
+                figures.cores += cores;
+            }
+        }
+    }
+}
+
+/// Expressions over nodes are judged once they can be written.
+fn judge(text: &str, _: &Figures) -> Result<(), String> {
+    Err(format!("`{text}` cannot be judged"))
+}
+
+pub(super) fn figures(
+    state: &State,
+    name: &str,
+    about: &nero_wire::v1::NodeDescription,
+) -> Figures {
+    Figures {
+        cpus: about.cpus,
+        memory_bytes: about.memory_bytes,
+        disk_free_bytes: about.disk_free_bytes,
+        load: about.load_1,
+        cores: state.on_node(name).cores,
+        facts: Facts {
+            memory_free_bytes: about.memory_free_bytes,
+            cpus_free: about.cpus_free,
+            gpus: about
+                .gpus
+                .iter()
+                .map(|gpu| GpuFacts {
+                    name: gpu.name.clone(),
+                    memory_bytes: gpu.memory_bytes,
+                    memory_free_bytes: gpu.memory_bytes.saturating_sub(gpu.memory_used_bytes),
+                    used: gpu.utilisation,
+                })
+                .collect(),
+            arch: about.arch.clone(),
+            os: about.os.clone(),
+        },
+    }
+}
+
+/// Why a node cannot be asked, in a few words.
+fn away(now: &NodeNow) -> String {
+    let why = now.why_not();
+    let since = match now.since_ms {
+        Some(at) => format!("no contact since {}", clock(at)),
+        None if now.connecting => "being connected".to_owned(),
+        None => "not heard of yet".to_owned(),
+    };
+    if why.is_empty() {
+        since
+    } else {
+        format!("{since} ({why})")
+    }
+}
+
+/// A time of day of this machine's zone: it is kept as text.
+fn clock(at_ms: i64) -> String {
+    Timestamp::from_millisecond(at_ms).map_or_else(
+        |_| "earlier".to_owned(),
+        |at| {
+            at.to_zoned(TimeZone::system())
+                .strftime("%H:%M")
+                .to_string()
+        },
+    )
+}
+
+/// What a choice changes, if the run still waits for one.
+fn decided(state: &State, id: RunId, choice: Choice, now_ms: i64) -> Vec<Change> {
+    if !state.run(id).is_some_and(Run::unplaced) {
+        return Vec::new();
+    }
+    let event = match &choice {
+        Choice::On(name) => Some(Change::Event {
+            experiment: id.experiment,
+            run: Some(id.number),
+            at_ms: now_ms,
+            text: format!("{id}: placed on {name}"),
+        }),
+        Choice::Nowhere(_) | Choice::Wait => None,
+    };
+    let change = super::desk_change(state, id, |desk| match choice {
+        Choice::On(name) => {
+            desk.node = Some(name);
+            desk.why.clear();
+        }
+        Choice::Nowhere(why) => desk.why = super::follow::bounded(&why),
+        Choice::Wait => {}
+    });
+    change.into_iter().chain(event).collect()
+}
+
+/// What taking a run back changes, if its node still never got it.
+fn taken_back(state: &State, id: RunId, node: &str, why: &str, now_ms: i64) -> Vec<Change> {
+    let here = |run: &Run| run.node() == Some(node) && run.movable();
+    if !state.run(id).is_some_and(here) {
+        return Vec::new();
+    }
+    let change = super::desk_change(state, id, |desk| {
+        desk.node = None;
+        desk.handing = crate::core::run::Handing::Queued;
+    });
+    let event = Change::Event {
+        experiment: id.experiment,
+        run: Some(id.number),
+        at_ms: now_ms,
+        text: format!("{id}: taken back from {node}: {why}"),
+    };
+    change.into_iter().chain([event]).collect()
+}

@@ -1,0 +1,370 @@
+//! All nodes: which there are by the configuration, and the tasks that drive
+//! them. A node that is configured gets a driver; one that is configured no
+//! more loses it, and its runs say so.
+
+use std::collections::{BTreeMap, HashMap};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use nero_config::Config;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tonic::transport::Channel;
+
+use super::driver::Driver;
+use super::inbox::{Inboxes, Kick};
+use super::now::{Known, NodeNow, Tell};
+use super::placer;
+use super::{Connect, Node, Settings, Ways};
+use crate::core::place::Figures;
+use crate::core::state::State;
+use crate::failure::Failure;
+use crate::ledger::Ledger;
+
+/// What the registry is made of.
+pub(crate) struct Setup {
+    pub config: PathBuf,
+    /// Of every node; the name is filled in.
+    pub settings: Settings,
+    pub ledger: Ledger,
+    pub inboxes: Arc<Inboxes>,
+    pub ways: Arc<dyn Ways>,
+    /// True once the daemon leaves.
+    pub stop: watch::Receiver<bool>,
+}
+
+/// The way to a node, as it is configured now.
+#[derive(Clone)]
+pub(super) struct Way(Arc<Mutex<Arc<dyn Connect>>>);
+
+impl Way {
+    fn new(way: Arc<dyn Connect>) -> Self {
+        Self(Arc::new(Mutex::new(way)))
+    }
+
+    pub(super) fn now(&self) -> Arc<dyn Connect> {
+        Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn change(&self, way: Arc<dyn Connect>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = way;
+    }
+}
+
+/// What tells cheaply that the file may have changed; none: there is no file.
+type Stamp = Option<(i64, i64, u64, u64)>;
+
+fn stamp(path: &Path) -> Stamp {
+    let found = std::fs::metadata(path).ok()?;
+    Some((found.mtime(), found.mtime_nsec(), found.size(), found.ino()))
+}
+
+/// One node that has a driver.
+struct Entry {
+    node: Node,
+    way: Way,
+    configured: nero_config::Node,
+    stop: watch::Sender<bool>,
+}
+
+/// The configuration as it was read last, and the drivers of its nodes.
+struct Held {
+    stamp: Stamp,
+    config: Arc<Config>,
+    /// Why the file as it is now cannot be used.
+    problem: Option<Failure>,
+    nodes: BTreeMap<String, Entry>,
+}
+
+struct Shared {
+    config: PathBuf,
+    settings: Settings,
+    ledger: Ledger,
+    inboxes: Arc<Inboxes>,
+    ways: Arc<dyn Ways>,
+    held: Mutex<Held>,
+    /// Rung with every change of what is known of any node.
+    any: Arc<watch::Sender<u64>>,
+    spawn: mpsc::UnboundedSender<Driver>,
+}
+
+/// All nodes. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Nodes(Arc<Shared>);
+
+impl std::fmt::Debug for Nodes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Nodes").finish_non_exhaustive()
+    }
+}
+
+/// Runs the drivers and the placer until the daemon stops.
+pub(crate) struct NodesTask {
+    nodes: Nodes,
+    spawned: mpsc::UnboundedReceiver<Driver>,
+    stop: watch::Receiver<bool>,
+}
+
+impl Nodes {
+    /// Reads the configuration and makes the drivers; they work once the task
+    /// is run.
+    pub(crate) fn new(setup: Setup) -> (Self, NodesTask) {
+        // Holds drivers only until the task takes them.
+        let (spawn, spawned) = mpsc::unbounded_channel();
+        let shared = Shared {
+            config: setup.config,
+            settings: setup.settings,
+            ledger: setup.ledger,
+            inboxes: setup.inboxes,
+            ways: setup.ways,
+            held: Mutex::new(Held {
+                stamp: None,
+                config: Arc::new(Config::default()),
+                problem: None,
+                nodes: BTreeMap::new(),
+            }),
+            any: Arc::new(watch::channel(0).0),
+            spawn,
+        };
+        let nodes = Self(Arc::new(shared));
+        nodes.read(&mut nodes.held());
+        let task = NodesTask {
+            nodes: nodes.clone(),
+            spawned,
+            stop: setup.stop,
+        };
+        (nodes, task)
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        // A panic in here leaves drivers as they are; what follows is read anew.
+        self.0.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The configuration as the file says it now.
+    ///
+    /// # Errors
+    /// When the file cannot be used; the nodes stay as they were.
+    pub(crate) fn config(&self) -> Result<Arc<Config>, Failure> {
+        let mut held = self.held();
+        if held.stamp != stamp(&self.0.config) {
+            self.read(&mut held);
+        }
+        match &held.problem {
+            Some(problem) => Err(problem.clone()),
+            None => Ok(Arc::clone(&held.config)),
+        }
+    }
+
+    /// The configuration as it could be used last.
+    pub(crate) fn usable_config(&self) -> Arc<Config> {
+        // What is wrong with the file is said by whoever needs it.
+        match self.config() {
+            Ok(config) => config,
+            Err(_) => Arc::clone(&self.held().config),
+        }
+    }
+
+    /// Reads the file and brings the drivers in line with it.
+    fn read(&self, held: &mut Held) {
+        held.stamp = stamp(&self.0.config);
+        match Config::read(&self.0.config) {
+            Ok(config) => {
+                held.config = Arc::new(config);
+                held.problem = None;
+            }
+            Err(error) => {
+                let problem = Failure::config(&error);
+                tracing::warn!(%problem, "the configuration cannot be used");
+                held.problem = Some(problem);
+            }
+        }
+        let config = Arc::clone(&held.config);
+        held.nodes.retain(|name, entry| {
+            let stays = config.nodes.contains_key(name);
+            if !stays {
+                tracing::info!(node = name, "node is configured no more");
+                entry.stop.send_replace(true);
+            }
+            stays
+        });
+        for (name, configured) in &config.nodes {
+            match held.nodes.get_mut(name) {
+                Some(entry) if same(&entry.configured, configured) => {}
+                Some(entry) => {
+                    tracing::info!(node = name, "node is configured otherwise");
+                    entry.configured = configured.clone();
+                    entry.way.change(self.0.ways.way(name, configured));
+                    entry.node.inbox.kick(Kick::Changed);
+                }
+                None => {
+                    let entry = self.entry(name, configured);
+                    held.nodes.insert(name.clone(), entry);
+                }
+            }
+        }
+        self.0.any.send_modify(|count| *count += 1);
+        self.0.inboxes.ring_placer();
+    }
+
+    fn entry(&self, name: &str, configured: &nero_config::Node) -> Entry {
+        let inbox = self.0.inboxes.of(name);
+        let tell = Tell::new(Arc::clone(&self.0.any));
+        let way = Way::new(self.0.ways.way(name, configured));
+        let (stop, stopped) = watch::channel(false);
+        let settings = Settings {
+            name: name.to_owned(),
+            remote: configured.address.is_some(),
+            ..self.0.settings.clone()
+        };
+        let node = Node {
+            name: name.to_owned(),
+            inbox: Arc::clone(&inbox),
+            now: tell.listen(),
+        };
+        // A task that is gone means that the daemon leaves.
+        let _ = self.0.spawn.send(Driver {
+            settings,
+            inbox,
+            ledger: self.0.ledger.clone(),
+            way: way.clone(),
+            tell,
+            stop: stopped,
+        });
+        Entry {
+            node,
+            way,
+            configured: configured.clone(),
+            stop,
+        }
+    }
+
+    /// A node that is configured.
+    pub(crate) fn node(&self, name: &str) -> Option<Node> {
+        self.held().nodes.get(name).map(|entry| entry.node.clone())
+    }
+
+    /// All nodes.
+    pub(crate) fn all(&self) -> Vec<Node> {
+        let held = self.held();
+        held.nodes
+            .values()
+            .map(|entry| entry.node.clone())
+            .collect()
+    }
+
+    /// What is known of all.
+    pub(crate) fn known(&self) -> Known {
+        let held = self.held();
+        Known {
+            nodes: held
+                .nodes
+                .iter()
+                .map(|(name, entry)| (name.clone(), entry.node.now()))
+                .collect(),
+        }
+    }
+
+    /// Tells when anything known of any node changes.
+    pub(crate) fn watch(&self) -> watch::Receiver<u64> {
+        self.0.any.subscribe()
+    }
+
+    /// A connection to a node.
+    ///
+    /// # Errors
+    /// When it is not configured, or none comes about in time.
+    pub(crate) async fn channel(&self, node: &str, patience: Duration) -> Result<Channel, Failure> {
+        match self.node(node) {
+            Some(node) => node.channel(patience).await,
+            None => Err(not_configured(node)),
+        }
+    }
+
+    /// What is known of a node; nothing of one that is not configured.
+    pub(crate) fn now(&self, node: &str) -> NodeNow {
+        self.node(node).map(|node| node.now()).unwrap_or_default()
+    }
+
+    /// What nodes said of themselves last, with what our runs take of them.
+    pub(crate) fn figures(&self, state: &State) -> HashMap<String, Figures> {
+        let known = self.known();
+        known
+            .nodes
+            .iter()
+            .filter_map(|(name, now)| {
+                let about = now.about.as_ref()?;
+                let figures = placer::figures(state, name, &about.description);
+                Some((name.clone(), figures))
+            })
+            .collect()
+    }
+
+    pub(super) fn ledger(&self) -> &Ledger {
+        &self.0.ledger
+    }
+
+    pub(super) fn inboxes(&self) -> &Inboxes {
+        &self.0.inboxes
+    }
+
+    pub(super) fn clock(&self) -> crate::clock::Clock {
+        self.0.settings.clock
+    }
+
+    fn stop_all(&self) {
+        for entry in self.held().nodes.values() {
+            entry.stop.send_replace(true);
+        }
+    }
+}
+
+/// Whether a connection made for the one serves for the other.
+fn same(one: &nero_config::Node, other: &nero_config::Node) -> bool {
+    one.address == other.address
+        && one.root == other.root
+        && one.cpus == other.cpus
+        && one.memory_bytes == other.memory_bytes
+        && one.min_free_bytes == other.min_free_bytes
+        && one.shared == other.shared
+        && one.listen == other.listen
+}
+
+/// That nothing leads to a node.
+pub(crate) fn not_configured(node: &str) -> Failure {
+    Failure::node(format!("node {node} is not configured"))
+        .hint(format!("neroman node add {node} ADDRESS"))
+}
+
+impl NodesTask {
+    /// Works until the daemon stops; ends early only by our own mistake.
+    pub(crate) async fn run(mut self) {
+        let mut drivers = JoinSet::new();
+        let mut stop = self.stop.clone();
+        let mut placing = tokio::spawn(placer::run(self.nodes.clone()));
+        let stopped = async move { stop.wait_for(|stop| *stop).await.map(drop) };
+        tokio::pin!(stopped);
+        loop {
+            tokio::select! {
+                _ = &mut stopped => break,
+                Some(driver) = self.spawned.recv() => {
+                    drivers.spawn(driver.run());
+                }
+                Some(ended) = drivers.join_next() => if let Err(error) = ended {
+                    tracing::error!(%error, "a node driver ended");
+                    placing.abort();
+                    return;
+                },
+                _ = &mut placing => {
+                    tracing::error!("the placer ended");
+                    return;
+                }
+            }
+        }
+        placing.abort();
+        self.nodes.stop_all();
+        while drivers.join_next().await.is_some() {}
+    }
+}

@@ -23,7 +23,6 @@ mod upkeep;
 
 pub use run::{DaemonError, run};
 
-use service::blocking as service_blocking;
 
 #[cfg(test)]
 mod tests;

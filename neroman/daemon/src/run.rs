@@ -236,7 +236,7 @@ fn start(home: &Home) -> Result<Running, DaemonError> {
         name: String::new(),
         remote: false,
         store: home.store(),
-        results_fallback: home.data.join("results"),
+        results: crate::results::Places::of(home),
         idle: NODE_IDLE,
         clock,
     };

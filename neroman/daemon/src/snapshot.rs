@@ -17,7 +17,7 @@ use nero_wire::v1::{Tree, TreeEntry};
 use prost::Message as _;
 
 pub(crate) use cache::Cache;
-pub(crate) use error::SnapshotError;
+pub(crate) use error::{SnapshotError, size};
 
 /// Largest snapshot that is taken without being asked for, in bytes.
 pub(crate) const BYTES_MAX: u64 = 200 * 1024 * 1024;

@@ -1,6 +1,8 @@
 //! What a run still needs from its node. Everything here can be done again
 //! without harm: a driver looks, acts, and looks again.
 
+use nero_model::Phase;
+
 use super::run::Run;
 
 /// What is to be done for a run.
@@ -14,6 +16,8 @@ pub(crate) struct Needs {
     pub rules: bool,
     /// Its results have to come home.
     pub results: bool,
+    /// What it makes comes home as it is produced, where its outputs say so.
+    pub live_results: bool,
     /// Nothing more is needed of the node: it may forget the run.
     pub close: bool,
 }
@@ -42,6 +46,7 @@ pub(crate) fn of(run: &Run) -> Needs {
         cancel: live && desk.wish.as_ref().is_some_and(|wish| !wish.delivered),
         rules: live && !unsent && desk.rules_version > desk.rules_delivered && desk.wish.is_none(),
         results,
+        live_results: matches!(run.phase(), Phase::Running | Phase::Ending) && run.made.outputs,
         close: ended && !results && (desk.settled || desk.word.is_some()),
     }
 }

@@ -118,7 +118,13 @@ pub(crate) enum Results {
     /// Being fetched into this folder.
     Fetching { folder: String },
     /// Complete in this folder; notes say what stayed on the node.
-    Done { folder: String, notes: Vec<String> },
+    Done {
+        folder: String,
+        notes: Vec<String>,
+        /// Files that stayed there since they are too large.
+        #[serde(default)]
+        left: u64,
+    },
     /// It printed nothing and has no outputs.
     Nothing,
     /// Given up, and why.
@@ -295,13 +301,17 @@ impl Run {
         self.journal.newest()?.1.exit.as_ref()
     }
 
-    /// Whether its job wrote anything to its logs.
+    /// Whether its job wrote anything to its logs, or may have: one whose end
+    /// nobody saw does not say.
     pub(crate) fn printed(&self) -> bool {
-        self.journal.incarnations.values().any(|one| {
-            one.gone
-                .as_ref()
-                .is_some_and(|gone| gone.stdout_bytes + gone.stderr_bytes > 0)
-        })
+        let lost = self.phase() == Phase::Lost;
+        self.journal
+            .incarnations
+            .values()
+            .any(|one| match &one.gone {
+                Some(gone) => gone.stdout_bytes + gone.stderr_bytes > 0,
+                None => lost && one.started_ms.is_some(),
+            })
     }
 
     /// When its job was started first.

@@ -460,6 +460,7 @@ fn a_run_is_closed_once_it_is_settled_and_its_results_are_home() {
         desk.results = Results::Done {
             folder: "/r".to_owned(),
             notes: Vec::new(),
+            left: 0,
         };
     });
     assert!(!now(&lab).results && now(&lab).close);

@@ -111,6 +111,7 @@ impl Deliver {
                 cancel: end,
                 rules: newer,
                 results,
+                live_results,
                 close,
             } = needs::of(run);
             if send {
@@ -122,7 +123,7 @@ impl Deliver {
             if newer {
                 rules.push(id);
             }
-            if results {
+            if results || live_results {
                 // The fetcher lives as long as this connection.
                 let _ = self.results.send(id);
             }

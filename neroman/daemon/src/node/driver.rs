@@ -225,8 +225,12 @@ impl Driver {
         // earlier connection.
         self.inbox.look_at_all();
         let hearer = transfer::shown(self.tell.clone());
-        let fetcher =
-            results::Fetcher::new(self.settings.clone(), self.ledger.clone(), client.clone());
+        let fetcher = results::Fetcher::new(
+            self.settings.clone(),
+            self.ledger.clone(),
+            client.clone(),
+            hearer.clone(),
+        );
         let (closed_tx, closed_rx) = tokio::sync::mpsc::channel(16);
         let deliver = Deliver::new(
             self.settings.clone(),

@@ -26,6 +26,7 @@ use tonic::transport::Channel;
 
 use crate::core::state::State;
 use crate::failure::Failure;
+use crate::results::Places;
 
 pub(crate) use deliver::desk_change;
 pub(crate) use inbox::{Inbox, Inboxes, Kick};
@@ -82,8 +83,8 @@ pub(crate) struct Settings {
     pub name: String,
     /// Frozen files by content.
     pub store: PathBuf,
-    /// Results of experiments whose folder cannot be written.
-    pub results_fallback: PathBuf,
+    /// Where results go.
+    pub results: Places,
     /// Without anything to do for this long, the connection is given up.
     pub idle: Duration,
     pub clock: crate::clock::Clock,

@@ -1,382 +1,302 @@
-//! Fetching one run's logs and files into a folder of its own.
+//! Bringing one run's files home over one connection: listed, held against what
+//! is here, and the rest in one stream after the other.
 
-use std::collections::HashSet;
-use std::io;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nero_format::{Definition, Stream};
-use nero_model::ids::{hex, random};
-use nero_model::paths::file_name;
-use nero_model::paths::run::{STDERR, STDOUT};
-use nero_model::safe::Safe;
 use nero_wire::v1;
 use nero_wire::v1::mum_client::MumClient;
-use tokio::io::AsyncWriteExt as _;
+use tokio::sync::mpsc;
 use tonic::transport::Channel;
 
-use crate::core::run::Run;
+use super::folder::Folder;
+use super::known::Known;
+use super::receive::{self, Received};
+use super::trouble::Trouble;
+use super::wanted::{self, Ask, Choice, Notes, Wanted, Whose};
 use crate::failure::Failure;
+use crate::node::{Hearer, Moving};
 
-/// Of a log that nobody asked for, the end is kept.
-const LOG_BYTES: u64 = 1024 * 1024;
-/// Larger files stay on the node unless `max:` says otherwise.
-const FILE_BYTES: u64 = 1 << 30;
-/// Files of one run.
-const FILES_MAX: usize = 100_000;
-/// Levels of folders below the results.
-const DEPTH_MAX: usize = 64;
 /// How long a list of files may take.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Notes kept of one run.
-const NOTES_MAX: usize = 200;
+/// How long nothing at all may come of a stream that goes on.
+pub(super) const SILENCE: Duration = Duration::from_secs(120);
+/// Files of one stream, and bytes of their names: a question fits a message.
+const STREAM_FILES_MAX: usize = 20_000;
+/// See [`STREAM_FILES_MAX`].
+const STREAM_NAMES_MAX: usize = 2 * 1024 * 1024;
+/// Parts that wait for the disk: 8 MiB at most.
+const PARTS_WAITING: usize = 32;
+/// How often files that change while they are read are taken again.
+const ROUNDS: usize = 3;
 
-/// Fetches everything that is to come home; returns what is to be said.
-///
-/// # Errors
-/// When something failed that may succeed later.
-pub(super) async fn all(
-    client: MumClient<Channel>,
-    definition: &Definition,
-    run: &Run,
-    folder: &Path,
-) -> Result<Vec<String>, Failure> {
-    let mut fetch = Fetch {
-        client,
-        run: v1::RunRef {
-            token: run.made.token.to_vec(),
-            experiment: run.made.id.experiment.0,
-            number: run.made.id.number,
-        },
-        folder: folder.to_path_buf(),
-        notes: Vec::new(),
-    };
-    let gone = run.journal.newest().and_then(|(_, one)| one.gone.as_ref());
-    let named = |stream: Stream| {
-        definition
-            .outputs
-            .iter()
-            .any(|output| output.stream == Some(stream))
-    };
-    for (stream, stderr, bytes) in [
-        (
-            Stream::Stdout,
-            false,
-            gone.map_or(0, |gone| gone.stdout_bytes),
-        ),
-        (
-            Stream::Stderr,
-            true,
-            gone.map_or(0, |gone| gone.stderr_bytes),
-        ),
-    ] {
-        if bytes > 0 || named(stream) {
-            fetch.log(stderr, bytes, named(stream)).await?;
-        }
-    }
-    let globs: Vec<String> = definition
-        .outputs
-        .iter()
-        .filter(|output| output.stream.is_none())
-        .map(|output| output.path.clone())
-        .collect();
-    if !globs.is_empty() {
-        fetch.files(globs, definition, run).await?;
-    }
-    fetch.notes.truncate(NOTES_MAX);
-    Ok(fetch.notes)
+/// Where one run's files come from and go to.
+#[derive(Clone)]
+pub(super) struct Way {
+    pub(super) client: MumClient<Channel>,
+    pub(super) run: v1::RunRef,
+    pub(super) whose: Whose,
+    pub(super) folder: PathBuf,
+    /// Where it is kept what came already.
+    pub(super) known: PathBuf,
+    pub(super) hearer: Hearer,
 }
 
-struct Fetch {
-    client: MumClient<Channel>,
-    run: v1::RunRef,
-    folder: PathBuf,
-    notes: Vec<String>,
+/// What came home.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Outcome {
+    /// Files that travelled.
+    pub files: u64,
+    /// Bytes that travelled.
+    pub bytes: u64,
+    /// Files that were here already.
+    pub unchanged: u64,
+    /// Files that stay on the node since they are too large.
+    pub left: u64,
+    pub notes: Notes,
 }
 
-impl Fetch {
-    async fn log(&mut self, stderr: bool, bytes: u64, whole: bool) -> Result<(), Failure> {
-        let name = if stderr { STDERR } else { STDOUT };
-        let cut = !whole && bytes > LOG_BYTES;
-        let request = v1::ReadLogRequest {
-            run: Some(self.run.clone()),
-            stderr,
-            offset: if cut { -(LOG_BYTES as i64) } else { 0 },
-            max_bytes: if whole { 0 } else { LOG_BYTES },
-            ..v1::ReadLogRequest::default()
+/// What is held while files come.
+struct Held {
+    folder: Folder,
+    known: Known,
+}
+
+/// Takes whatever is asked for; `last` says that nothing more will come, so
+/// that what was remembered is forgotten.
+pub(super) async fn files(way: &Way, ask: &Ask, last: bool) -> Result<Outcome, Trouble> {
+    let mut outcome = Outcome::default();
+    let mut held = hold(&way.folder, &way.known).await?;
+    let rounds = if ask.live { 1 } else { ROUNDS };
+    for round in 1..=rounds {
+        let Some(list) = list(way, ask).await? else {
+            return Ok(outcome);
         };
-        let mut parts = self
-            .client
-            .read_log(request)
-            .await
-            .map_err(|status| Failure::node(format!("cannot fetch {name}")).status(&status))?
-            .into_inner();
-        let mut file = Whole::begin(&self.folder, name).await?;
-        while let Some(part) = parts
-            .message()
-            .await
-            .map_err(|status| Failure::node(format!("cannot fetch {name}")).status(&status))?
-        {
-            file.write(&part.data).await?;
-            if part.end {
-                break;
-            }
-        }
-        file.finish().await?;
-        if cut {
-            self.notes.push(format!(
-                "{name} holds the last {LOG_BYTES} of {bytes} bytes; `outputs: [{}]` brings it whole",
-                if stderr { "stderr" } else { "stdout" }
-            ));
-        }
-        Ok(())
-    }
-
-    async fn files(
-        &mut self,
-        globs: Vec<String>,
-        definition: &Definition,
-        run: &Run,
-    ) -> Result<(), Failure> {
-        let mut request = tonic::Request::new(v1::ListFilesRequest {
-            run: Some(self.run.clone()),
-            globs,
-            incarnation: 0,
-        });
-        request.set_timeout(PATIENCE);
-        let list = self
-            .client
-            .list_files(request)
-            .await
-            .map_err(|status| Failure::node("cannot list the outputs").status(&status))?
-            .into_inner();
-        for left_out in list.left_out.iter().take(NOTES_MAX) {
-            self.note(format!("left on the node: {}", Safe::line(left_out)));
-        }
-        // The largest bound that any output gives holds for all: a glob does
-        // not say here which files it found.
-        let most = definition
-            .outputs
-            .iter()
-            .filter(|output| output.stream.is_none())
-            .map(|output| output.max_bytes.unwrap_or(FILE_BYTES))
-            .max()
-            .unwrap_or(FILE_BYTES);
-        if list.files.len() > FILES_MAX {
-            self.note(format!(
-                "{} files are too many; the first {FILES_MAX} came home",
-                list.files.len()
-            ));
-        }
-        let mut taken: HashSet<PathBuf> = HashSet::new();
-        for entry in list.files.iter().take(FILES_MAX) {
-            let shown = Safe::line(&entry.path).to_string();
-            if entry.size > most {
-                self.note(format!(
-                    "{shown} has {} bytes and stays on {}: cp '{}' .",
-                    entry.size,
-                    run.node_word(),
-                    Safe::line(&format!("{}/{}", list.work, entry.path)),
-                ));
-                continue;
-            }
-            let Some(path) = safe_path(&entry.path).filter(|path| taken.insert(path.clone()))
-            else {
-                self.note(format!("{shown} has no name that can be kept"));
-                continue;
-            };
-            self.file(entry, &path, most).await?;
-        }
-        Ok(())
-    }
-
-    fn note(&mut self, text: String) {
-        if self.notes.len() < NOTES_MAX {
-            self.notes.push(text);
-        }
-    }
-
-    async fn file(&mut self, entry: &v1::FileEntry, path: &Path, most: u64) -> Result<(), Failure> {
-        let shown = Safe::line(&entry.path).to_string();
-        let folder = self.subfolder(path).await?;
-        let name = path
-            .file_name()
-            .and_then(|name| name.to_str())
-            .ok_or_else(|| Failure::bug("a safe path has no name"))?;
-        let there = tokio::fs::symlink_metadata(folder.join(name)).await;
-        if there.is_ok_and(|found| {
-            found.is_file() && found.len() == entry.size && resumed(&found, entry)
-        }) {
-            return Ok(());
-        }
-        let request = v1::ReadFileRequest {
-            run: Some(self.run.clone()),
-            path: entry.path.clone(),
-            ..v1::ReadFileRequest::default()
-        };
-        let failed =
-            |status: tonic::Status| Failure::node(format!("cannot fetch {shown}")).status(&status);
-        let mut parts = match self.client.read_file(request).await {
-            Ok(reply) => reply.into_inner(),
-            Err(status) if status.code() == tonic::Code::NotFound => {
-                self.note(format!("{shown} vanished before it came home"));
-                return Ok(());
-            }
-            Err(status) => return Err(failed(status)),
-        };
-        let mut file = Whole::begin(&folder, name).await?;
-        let mut bytes = 0;
-        let mut changed = false;
-        while let Some(part) = parts.message().await.map_err(failed)? {
-            bytes += part.data.len() as u64;
-            if bytes > most {
-                file.give_up().await;
-                self.note(format!(
-                    "{shown} grew beyond {most} bytes and stays on the node"
-                ));
-                return Ok(());
-            }
-            file.write(&part.data).await?;
-            changed |= part.changed;
-        }
-        file.keep_time(entry.modified_ms);
-        file.finish().await?;
-        if changed {
-            self.note(format!("{shown} changed while it was fetched"));
-        }
-        Ok(())
-    }
-
-    /// Makes the folders of a safe path, none of them a link.
-    async fn subfolder(&self, path: &Path) -> Result<PathBuf, Failure> {
-        let mut folder = self.folder.clone();
-        let parent = path.parent().unwrap_or(Path::new(""));
-        for part in parent.components() {
-            folder.push(part);
-            match tokio::fs::create_dir(&folder).await {
-                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                    return Err(unwritten(&folder, &error));
+        let choice;
+        (held, choice) = choose(held, list, ask, way).await?;
+        outcome.unchanged = choice.unchanged.saturating_sub(outcome.files);
+        outcome.left = choice.left;
+        let (notes, changed);
+        (held, notes, changed) = take(held, way, choice, &mut outcome).await?;
+        if changed.is_empty() || round == rounds {
+            outcome.notes.append(notes);
+            if !ask.live {
+                for name in changed {
+                    let name = nero_model::safe::Safe::line(&name).to_string();
+                    outcome
+                        .notes
+                        .add(format!("{name} changed while it was fetched"));
                 }
-                _ => {}
             }
-            let found = tokio::fs::symlink_metadata(&folder)
-                .await
-                .map_err(|error| unwritten(&folder, &error))?;
-            if !found.is_dir() {
-                return Err(Failure::failed(format!(
-                    "{} is no folder, and a result has to go below it",
-                    folder.display()
-                )));
-            }
+            break;
         }
-        Ok(folder)
     }
-}
-
-/// A file that came whole in an earlier try has the time of the original.
-fn resumed(found: &std::fs::Metadata, entry: &v1::FileEntry) -> bool {
-    found
-        .modified()
-        .ok()
-        .and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok())
-        .is_some_and(|since| i64::try_from(since.as_millis()).ok() == Some(entry.modified_ms))
-}
-
-/// A path below the results, made of safe names; none when it leads elsewhere.
-fn safe_path(text: &str) -> Option<PathBuf> {
-    let path = Path::new(text);
-    if text.is_empty() || path.components().count() > DEPTH_MAX {
-        return None;
-    }
-    path.components()
-        .map(|part| match part {
-            Component::Normal(name) => Some(file_name(name.to_str()?)),
-            Component::Prefix(_)
-            | Component::RootDir
-            | Component::CurDir
-            | Component::ParentDir => None,
+    if last {
+        blocking(move || {
+            let Held { mut folder, known } = held;
+            for name in known.halves() {
+                if let Some(path) = super::folder::safe_path(&name) {
+                    folder.discard(&path);
+                }
+            }
+            known.forget();
         })
+        .await?;
+    }
+    Ok(outcome)
+}
+
+/// What would come, without bringing it.
+pub(super) async fn look(way: &Way, ask: &Ask) -> Result<Outcome, Trouble> {
+    let Some(list) = list(way, ask).await? else {
+        return Ok(Outcome::default());
+    };
+    let held = hold(&way.folder, &way.known).await?;
+    let (_, choice) = choose(held, list, ask, way).await?;
+    Ok(Outcome {
+        files: choice.wanted.len() as u64,
+        bytes: choice.bytes,
+        unchanged: choice.unchanged,
+        left: choice.left,
+        notes: choice.notes,
+    })
+}
+
+/// What the node has of it; none when a live run has no folder yet.
+async fn list(way: &Way, ask: &Ask) -> Result<Option<v1::ListFilesReply>, Trouble> {
+    let mut request = tonic::Request::new(v1::ListFilesRequest {
+        run: Some(way.run.clone()),
+        globs: ask.globs.iter().map(|glob| glob.path.clone()).collect(),
+        incarnation: 0,
+    });
+    request.set_timeout(PATIENCE);
+    match way.client.clone().list_files(request).await {
+        Ok(reply) => Ok(Some(reply.into_inner())),
+        Err(status) if ask.live && status.code() == tonic::Code::NotFound => Ok(None),
+        Err(status) => Err(Trouble::status("cannot list the outputs", &status)),
+    }
+}
+
+async fn hold(folder: &Path, known: &Path) -> Result<Held, Trouble> {
+    let (folder, known) = (folder.to_path_buf(), known.to_path_buf());
+    blocking(move || {
+        Ok(Held {
+            folder: Folder::open(&folder).map_err(|error| Trouble::unwritten(&folder, &error))?,
+            known: Known::open(&known).map_err(|error| Trouble::unwritten(&known, &error))?,
+        })
+    })
+    .await?
+}
+
+async fn choose(
+    mut held: Held,
+    list: v1::ListFilesReply,
+    ask: &Ask,
+    way: &Way,
+) -> Result<(Held, Choice), Trouble> {
+    let (ask, whose) = (ask.clone(), way.whose.clone());
+    blocking(move || {
+        let choice = wanted::choose(&list, &ask, &whose, &mut held.folder, &held.known);
+        receive::enough_room(&held.folder, choice.bytes)?;
+        Ok((held, choice))
+    })
+    .await?
+}
+
+/// Brings what was chosen; says what changed meanwhile.
+async fn take(
+    mut held: Held,
+    way: &Way,
+    choice: Choice,
+    outcome: &mut Outcome,
+) -> Result<(Held, Notes, Vec<String>), Trouble> {
+    let mut notes = choice.notes;
+    let mut changed = Vec::new();
+    let mut wanted = choice.wanted;
+    let mut moving = Moving::new(
+        way.hearer.clone(),
+        &way.whose.node,
+        "fetching results",
+        choice.bytes,
+        wanted.len() as u64,
+    );
+    while !wanted.is_empty() {
+        let asked = one_stream(&wanted);
+        let came;
+        (held, moving, came) = stream(held, moving, way, asked).await?;
+        let (received, result) = came;
+        outcome.files += received.files;
+        outcome.bytes += received.bytes;
+        notes.append(received.notes);
+        for line in received.unread {
+            notes.add(line);
+        }
+        changed.extend(received.changed);
+        result?;
+        wanted.drain(..received.next);
+    }
+    Ok((held, notes, changed))
+}
+
+/// As many files as one question holds.
+fn one_stream(wanted: &[Wanted]) -> Vec<Wanted> {
+    let mut bytes = 0;
+    wanted
+        .iter()
+        .take(STREAM_FILES_MAX)
+        .take_while(|want| {
+            let fits = bytes == 0 || bytes + want.name.len() <= STREAM_NAMES_MAX;
+            bytes += want.name.len() + 16;
+            fits
+        })
+        .cloned()
         .collect()
 }
 
-fn unwritten(path: &Path, error: &io::Error) -> Failure {
-    Failure::failed(format!("cannot write {}", path.display())).caused_by(error)
+type Came = (Received, Result<(), Trouble>);
+
+/// Takes the files of one question. What came before trouble stays.
+async fn stream(
+    held: Held,
+    moving: Moving,
+    way: &Way,
+    asked: Vec<Wanted>,
+) -> Result<(Held, Moving, Came), Trouble> {
+    let request = v1::ReadFilesRequest {
+        run: Some(way.run.clone()),
+        incarnation: 0,
+        files: asked
+            .iter()
+            .map(|want| v1::read_files_request::Want {
+                path: want.name.clone(),
+                offset: want.from,
+                // One byte more shows that it grew beyond all bounds.
+                max_bytes: (want.most - want.from).saturating_add(1),
+            })
+            .collect(),
+    };
+    let count = asked.len();
+    let (tx, mut rx) = mpsc::channel(PARTS_WAITING);
+    let writing = tokio::task::spawn_blocking(move || {
+        let (mut held, mut moving) = (held, moving);
+        let parts = std::iter::from_fn(|| rx.blocking_recv());
+        let came = receive::receive(
+            &mut held.folder,
+            &mut held.known,
+            &asked,
+            parts,
+            &mut moving,
+        );
+        (held, moving, came)
+    });
+    let pumped = pump(way.client.clone(), request, tx).await;
+    let (held, moving, (received, written)) = writing.await.map_err(ended_early)?;
+    let result = match (written, pumped) {
+        (Err(trouble), _) => Err(trouble),
+        (Ok(()), Err(trouble)) => Err(trouble),
+        // The receiver wants no more of this stream, or has all of it.
+        (Ok(()), Ok(_)) if received.next == count || !received.changed.is_empty() => Ok(()),
+        (Ok(()), Ok(())) => Err(Trouble::Refused(Failure::failed(
+            "the node ended its answer before the last file",
+        ))),
+    };
+    Ok((held, moving, (received, result)))
 }
 
-/// A file that appears under its name only when it is whole.
-struct Whole {
-    file: tokio::fs::File,
-    private: PathBuf,
-    path: PathBuf,
-    modified_ms: Option<i64>,
-}
-
-impl Whole {
-    async fn begin(folder: &Path, name: &str) -> Result<Self, Failure> {
-        let private = folder.join(format!(".{}.part", hex(&random::<8>())));
-        let file = tokio::fs::OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&private)
-            .await
-            .map_err(|error| unwritten(&private, &error))?;
-        Ok(Self {
-            file,
-            private,
-            path: folder.join(name),
-            modified_ms: None,
-        })
-    }
-
-    async fn write(&mut self, data: &[u8]) -> Result<(), Failure> {
-        self.file
-            .write_all(data)
-            .await
-            .map_err(|error| unwritten(&self.path, &error))
-    }
-
-    /// Gives the file the time of the original.
-    fn keep_time(&mut self, modified_ms: i64) {
-        self.modified_ms = Some(modified_ms);
-    }
-
-    async fn finish(mut self) -> Result<(), Failure> {
-        let failed = |error: io::Error| unwritten(&self.path, &error);
-        self.file.flush().await.map_err(failed)?;
-        let file = self.file.into_std().await;
-        let at = self
-            .modified_ms
-            .and_then(|ms| u64::try_from(ms).ok())
-            .and_then(|ms| std::time::UNIX_EPOCH.checked_add(Duration::from_millis(ms)));
-        if let Some(at) = at {
-            file.set_modified(at)
-                .map_err(|error| unwritten(&self.path, &error))?;
+/// Carries parts from the network to the disk's thread until either ends.
+async fn pump(
+    mut client: MumClient<Channel>,
+    request: v1::ReadFilesRequest,
+    tx: mpsc::Sender<v1::FilePart>,
+) -> Result<(), Trouble> {
+    let failed = |status: tonic::Status| Trouble::status("cannot fetch the outputs", &status);
+    let mut parts = client
+        .read_files(request)
+        .await
+        .map_err(failed)?
+        .into_inner();
+    loop {
+        let part = tokio::select! {
+            part = tokio::time::timeout(SILENCE, parts.message()) => part,
+            // Everything that was asked for is here, or it is refused.
+            () = tx.closed() => return Ok(()),
+        };
+        let part = part
+            .map_err(|_| Trouble::Node(Failure::node("the node sends nothing more")))?
+            .map_err(failed)?;
+        let Some(part) = part else { return Ok(()) };
+        if tx.send(part).await.is_err() {
+            return Ok(());
         }
-        drop(file);
-        tokio::fs::rename(&self.private, &self.path)
-            .await
-            .map_err(|error| unwritten(&self.path, &error))
-    }
-
-    async fn give_up(self) {
-        // Nothing but a hidden name would be left.
-        let _ = tokio::fs::remove_file(&self.private).await;
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+pub(super) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Trouble> {
+    tokio::task::spawn_blocking(work).await.map_err(ended_early)
+}
 
-    #[test]
-    fn nothing_leads_out_of_the_folder() {
-        for bad in ["", "/etc/passwd", "../x", "a/../../x", "./x"] {
-            assert_eq!(safe_path(bad), None, "{bad}");
-        }
-        assert_eq!(safe_path("a/model.pt"), Some(PathBuf::from("a/model.pt")));
-        let odd = safe_path("a b/\u{1b}[31m").unwrap();
-        assert!(odd.to_str().unwrap().chars().all(|c| c.is_ascii_graphic()));
-        assert_eq!(odd.components().count(), 2);
-    }
+fn ended_early(error: tokio::task::JoinError) -> Trouble {
+    Trouble::Refused(Failure::bug("writing results ended early").caused_by(&error))
 }

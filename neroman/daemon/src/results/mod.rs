@@ -1,172 +1,230 @@
-//! Bringing the results of ended runs home: logs, and the files that
-//! `outputs` names. Begun anew after a crash, done exactly when complete;
-//! never in the way of anything else.
+//! Bringing the results of runs home: logs, and the files that `outputs`
+//! names; those of live runs as they are produced, everything at the end.
+//! Begun anew after a crash where it was, done exactly when complete; never in
+//! the way of anything else.
 //!
 //! What a node says is hostile input: names become safe ones, nothing is
 //! written outside of the run's own folder, sizes and counts are bounded.
 
 mod fetch;
+mod folder;
+mod job;
+mod known;
+mod logs;
 mod place;
+mod queue;
+mod receive;
+mod trouble;
+mod wanted;
 
-use std::collections::HashSet;
+use std::collections::HashMap;
+use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use nero_model::RunId;
 use nero_wire::v1::mum_client::MumClient;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tonic::transport::Channel;
 
+use crate::core::needs;
 use crate::core::run::Results;
-use crate::failure::Failure;
 use crate::ledger::Ledger;
-use crate::node::{Settings, desk_change};
+use crate::node::{Hearer, Settings, desk_change};
 
-/// Runs whose results are fetched at the same time.
-const AT_ONCE: usize = 3;
-/// Tries before a run's results are given up; another connection begins anew.
+pub(crate) use job::{Asked, Job, Places};
+pub(crate) use queue::Pace;
+pub(crate) use trouble::Trouble;
+
+use queue::{Kind, Queue};
+
+/// Tries before a run's results are given up: `neroman fetch` begins anew.
 const TRIES: u32 = 3;
+/// Between them.
+const BETWEEN_TRIES: Duration = Duration::from_secs(1);
+/// Before a node that did not answer, or a disk that was full, is tried again.
+const LATER: Duration = Duration::from_secs(30);
 
 /// Fetches over one connection.
 pub(crate) struct Fetcher {
     settings: Settings,
     ledger: Ledger,
     client: MumClient<Channel>,
+    hearer: Hearer,
     tx: mpsc::UnboundedSender<RunId>,
     rx: mpsc::UnboundedReceiver<RunId>,
 }
 
+/// What came of a turn.
+struct Turn {
+    run: RunId,
+    kind: Kind,
+    took: Duration,
+    result: Result<Came, Trouble>,
+}
+
+enum Came {
+    Something,
+    /// Nothing ever comes of it in this way.
+    Nothing,
+}
+
 impl Fetcher {
-    pub(crate) fn new(settings: Settings, ledger: Ledger, client: MumClient<Channel>) -> Self {
-        // Holds numbers of runs only, each once until it is fetched.
+    pub(crate) fn new(
+        settings: Settings,
+        ledger: Ledger,
+        client: MumClient<Channel>,
+        hearer: Hearer,
+    ) -> Self {
+        // Holds numbers of runs only, of each no more than its changes.
         let (tx, rx) = mpsc::unbounded_channel();
         Self {
             settings,
             ledger,
             client,
+            hearer,
             tx,
             rx,
         }
     }
 
-    /// Where runs that have ended are put.
+    /// Where runs are put that may have something to be fetched.
     pub(crate) fn queue(&self) -> mpsc::UnboundedSender<RunId> {
         self.tx.clone()
     }
 
     /// Works until the connection is given up.
     pub(crate) async fn run(mut self) {
-        let mut known: HashSet<RunId> = HashSet::new();
-        let mut waiting = std::collections::VecDeque::new();
+        let mut queue = Queue::default();
+        let mut tries: HashMap<RunId, u32> = HashMap::new();
         let mut working = FuturesUnordered::new();
         loop {
-            while working.len() < AT_ONCE {
-                let Some(run) = waiting.pop_front() else {
-                    break;
-                };
-                working.push(one(&self.settings, &self.ledger, self.client.clone(), run));
+            while let Some((run, kind)) = queue.begin() {
+                working.push(turn(
+                    self.settings.clone(),
+                    self.ledger.clone(),
+                    self.client.clone(),
+                    self.hearer.clone(),
+                    run,
+                    kind,
+                ));
             }
+            let due = queue.next_due();
             tokio::select! {
-                Some(run) = self.rx.recv() => if known.insert(run) {
-                    waiting.push_back(run);
-                },
-                Some(done) = working.next(), if !working.is_empty() => {
-                    known.remove(&done);
+                Some(run) = self.rx.recv() => {
+                    if let Some(kind) = self.wanted(run) {
+                        queue.add(run, kind, Instant::now() + self.settings.results.pace.first);
+                    }
+                }
+                Some(turn) = working.next(), if !working.is_empty() => {
+                    queue.done(turn.run);
+                    let tries = tries.entry(turn.run).or_default();
+                    let again = self.after(&turn, tries).await;
+                    // A run that ended while its files were looked at waits
+                    // for nothing.
+                    match (again, self.wanted(turn.run)) {
+                        (_, Some(Kind::End)) if turn.kind == Kind::Live => {
+                            queue.add(turn.run, Kind::End, Instant::now());
+                        }
+                        (Some(pause), Some(kind)) => {
+                            queue.later(turn.run, kind, Instant::now() + pause);
+                        }
+                        (Some(_) | None, _) => {}
+                    }
+                }
+                () = tokio::time::sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
+                    queue.wake(Instant::now());
                 }
             }
         }
     }
-}
 
-/// Brings the results of one run home and writes down how it went.
-async fn one(settings: &Settings, ledger: &Ledger, client: MumClient<Channel>, id: RunId) -> RunId {
-    let mut tries = 0;
-    loop {
-        tries += 1;
-        match attempt(settings, ledger, client.clone(), id).await {
-            Ok(()) => return id,
-            Err(failure) if failure.is_node() => {
-                // The next connection begins anew.
-                tracing::info!(run = %id, %failure, "results not fetched");
-                return id;
+    /// What is to be fetched of a run now.
+    fn wanted(&self, run: RunId) -> Option<Kind> {
+        let state = self.ledger.state();
+        let needs = needs::of(state.run(run)?);
+        match (needs.results, needs.live_results) {
+            (true, _) => Some(Kind::End),
+            (false, true) => Some(Kind::Live),
+            (false, false) => None,
+        }
+    }
+
+    /// When the run has its turn again; none when it never has.
+    async fn after(&self, turn: &Turn, tries: &mut u32) -> Option<Duration> {
+        let pace = self.settings.results.pace;
+        let trouble = match &turn.result {
+            Ok(Came::Something) => {
+                *tries = 0;
+                return Some(pace.after(turn.took));
             }
-            Err(failure) if tries < TRIES => {
-                tracing::info!(run = %id, %failure, "results not fetched, trying again");
-                tokio::time::sleep(std::time::Duration::from_secs(1)).await;
-            }
-            Err(failure) => {
-                tracing::warn!(run = %id, %failure, "results given up");
-                let why = failure.to_string();
-                let given_up = ledger
-                    .note(false, move |state, _| {
-                        desk_change(state, id, |desk| {
-                            desk.results = Results::Failed {
-                                folder: desk.results.folder().to_owned(),
-                                why,
-                            };
-                        })
-                        .into_iter()
-                        .collect()
-                    })
-                    .await;
-                if let Err(failure) = given_up {
-                    tracing::warn!(run = %id, %failure, "not written down");
+            Ok(Came::Nothing) => return None,
+            Err(trouble) => trouble,
+        };
+        let (run, failure) = (turn.run, trouble.failure());
+        tracing::info!(%run, %failure, "results not fetched");
+        match (trouble, turn.kind) {
+            (Trouble::Node(_) | Trouble::Full(_), _) => Some(LATER),
+            (Trouble::Refused(_), Kind::Live) => Some(pace.longest),
+            (Trouble::Refused(_), Kind::End) => {
+                *tries += 1;
+                if *tries < TRIES {
+                    return Some(BETWEEN_TRIES);
                 }
-                return id;
+                self.give_up(run, failure.to_string()).await;
+                None
             }
         }
     }
-}
 
-async fn attempt(
-    settings: &Settings,
-    ledger: &Ledger,
-    client: MumClient<Channel>,
-    id: RunId,
-) -> Result<(), Failure> {
-    let state = ledger.state();
-    let Some((experiment, run)) = state
-        .experiment(id.experiment)
-        .and_then(|experiment| Some((experiment, experiment.run(id.number)?)))
-    else {
-        return Ok(());
-    };
-    if !crate::core::needs::of(run).results {
-        return Ok(());
-    }
-    let folder = match run.desk.results.folder() {
-        "" => {
-            let plan = place::plan(experiment, run, &settings.results_fallback);
-            let folder = crate::service_blocking(move || place::make(&plan)).await??;
-            // Whoever finds this after a crash goes on in the same folder.
-            let (marked, at) = (folder.clone(), id);
-            ledger
-                .note(false, move |state, _| {
-                    desk_change(state, at, |desk| {
-                        desk.results = Results::Fetching {
-                            folder: marked.display().to_string(),
-                        };
-                    })
-                    .into_iter()
-                    .collect()
+    async fn give_up(&self, run: RunId, why: String) {
+        tracing::warn!(%run, why, "results given up");
+        let given_up = self
+            .ledger
+            .note(false, move |state, _| {
+                desk_change(state, run, |desk| {
+                    desk.results = Results::Failed {
+                        folder: desk.results.folder().to_owned(),
+                        why,
+                    };
                 })
-                .await?;
-            folder
-        }
-        known => std::path::PathBuf::from(known),
-    };
-    let definition = &experiment.definition;
-    let notes = fetch::all(client, definition, run, &folder).await?;
-    let done = Results::Done {
-        folder: folder.display().to_string(),
-        notes,
-    };
-    crate::service_blocking(move || place::latest(&folder)).await?;
-    ledger
-        .note(false, move |state, _| {
-            desk_change(state, id, |desk| desk.results = done)
                 .into_iter()
                 .collect()
-        })
-        .await
+            })
+            .await;
+        if let Err(failure) = given_up {
+            tracing::warn!(%run, %failure, "not written down");
+        }
+    }
+}
+
+/// Brings home what there is of one run.
+async fn turn(
+    settings: Settings,
+    ledger: Ledger,
+    client: MumClient<Channel>,
+    hearer: Hearer,
+    run: RunId,
+    kind: Kind,
+) -> Turn {
+    let began = Instant::now();
+    let result = async {
+        if kind == Kind::Live && !job::has_live(&ledger, run).await? {
+            return Ok(Came::Nothing);
+        }
+        let job = Job::prepare(&settings.results, &ledger, client, hearer, run).await?;
+        match (job, kind) {
+            (None, _) => Ok(Came::Nothing),
+            (Some(job), Kind::Live) => job.live().await.map(|()| Came::Something),
+            (Some(job), Kind::End) => job.end(&ledger).await.map(|()| Came::Something),
+        }
+    }
+    .await;
+    Turn {
+        run,
+        kind,
+        took: began.elapsed(),
+        result,
+    }
 }

@@ -87,7 +87,7 @@ impl SnapshotError {
 }
 
 /// A size to be read by people.
-pub(super) fn size(bytes: u64) -> String {
+pub(crate) fn size(bytes: u64) -> String {
     let units = [("GB", 1 << 30), ("MB", 1 << 20), ("kB", 1 << 10)];
     match units.into_iter().find(|(_, unit)| bytes >= *unit) {
         None => format!("{bytes} bytes"),

@@ -78,7 +78,7 @@ impl Rig {
             name: String::new(),
             remote: false,
             store: home.store(),
-            results_fallback: home.data.join("results"),
+            results: crate::results::Places::of(&home),
             idle: Duration::from_secs(300),
             clock,
         };

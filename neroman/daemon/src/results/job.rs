@@ -1,0 +1,351 @@
+//! One run's way home: which folder, which files, which logs; and what is
+//! written down when they are there.
+
+use std::path::PathBuf;
+
+use nero_model::paths::run::{STDERR, STDOUT};
+use nero_model::{Home, RunId};
+use nero_wire::v1;
+use nero_wire::v1::mum_client::MumClient;
+use prost::Message as _;
+use tonic::transport::Channel;
+
+use super::fetch::{self, Outcome, Way};
+use super::logs::{self, Log};
+use super::queue::Pace;
+use super::trouble::Trouble;
+use super::wanted::{Ask, Glob, Whose};
+use super::{Kind, place};
+use crate::core::run::Results;
+use crate::failure::Failure;
+use crate::ledger::Ledger;
+use crate::node::{Hearer, desk_change};
+
+/// Larger files stay on the node unless `max:` says otherwise.
+const FILE_BYTES: u64 = 1 << 30;
+
+/// Where results go on this machine.
+#[derive(Clone, Debug)]
+pub(crate) struct Places {
+    /// Results of experiments whose folder cannot be written.
+    fallback: PathBuf,
+    /// What is known of transfers that are not over.
+    known: PathBuf,
+    pub(crate) pace: Pace,
+}
+
+impl Places {
+    /// Of this neroman.
+    pub(crate) fn of(home: &Home) -> Self {
+        Self {
+            fallback: home.data.join("results"),
+            known: home.data.join("fetching"),
+            pace: Pace::default(),
+        }
+    }
+}
+
+/// What a person asks for.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Asked {
+    /// Globs; none: the outputs, whatever their size, and the whole logs.
+    pub include: Vec<String>,
+}
+
+/// A run whose files can be brought home.
+pub(crate) struct Job {
+    id: RunId,
+    way: Way,
+    ended: bool,
+    outputs: Vec<v1::Output>,
+    checkpoint: Vec<String>,
+    /// Sizes of stdout and stderr, as far as they are known.
+    logs: [Option<u64>; 2],
+}
+
+impl Job {
+    /// Prepares it: the folder is there and written down afterwards. None when
+    /// there is no such run, or no node ever had it.
+    pub(crate) async fn prepare(
+        places: &Places,
+        ledger: &Ledger,
+        client: MumClient<Channel>,
+        hearer: Hearer,
+        id: RunId,
+    ) -> Result<Option<Self>, Trouble> {
+        let state = ledger.state();
+        let Some((experiment, run)) = state
+            .experiment(id.experiment)
+            .and_then(|experiment| Some((experiment, experiment.run(id.number)?)))
+        else {
+            return Ok(None);
+        };
+        let folder = match run.desk.results.folder() {
+            "" => {
+                let plan = place::plan(experiment, run, &places.fallback);
+                let folder = fetch::blocking(move || place::make(&plan)).await??;
+                begun(ledger, id, folder.clone()).await?;
+                folder
+            }
+            known => {
+                let folder = PathBuf::from(known);
+                // Somebody may have moved it away meanwhile.
+                let made = folder.clone();
+                fetch::blocking(move || {
+                    std::fs::create_dir_all(&made)
+                        .map_err(|error| Trouble::unwritten(&made, &error))
+                })
+                .await??;
+                folder
+            }
+        };
+        let (outputs, checkpoint) = spec(ledger, id).await?;
+        let gone = run.journal.newest().and_then(|(_, one)| one.gone.as_ref());
+        Ok(Some(Self {
+            id,
+            way: Way {
+                client,
+                run: v1::RunRef {
+                    token: run.made.token.to_vec(),
+                    experiment: id.experiment.0,
+                    number: id.number,
+                },
+                whose: Whose {
+                    run: id,
+                    node: run.node_word().to_owned(),
+                },
+                folder,
+                known: places.known.join(id.to_string()),
+                hearer,
+            },
+            ended: run.phase().is_end(),
+            outputs,
+            checkpoint,
+            logs: [
+                gone.map(|gone| gone.stdout_bytes),
+                gone.map(|gone| gone.stderr_bytes),
+            ],
+        }))
+    }
+
+    /// Where the files go.
+    pub(crate) fn folder(&self) -> &std::path::Path {
+        &self.way.folder
+    }
+
+    /// What a live run made so far.
+    pub(super) async fn live(&self) -> Result<(), Trouble> {
+        let ask = Ask {
+            globs: self.globs(Kind::Live),
+            live: true,
+        };
+        fetch::files(&self.way, &ask, false).await?;
+        self.latest().await
+    }
+
+    /// Everything of a run that ended; written down when it is home.
+    pub(super) async fn end(&self, ledger: &Ledger) -> Result<(), Trouble> {
+        let mut outcome = Outcome::default();
+        for log in self.wanted_logs(false) {
+            logs::fetch(&self.way, log).await?;
+            if let Some(bytes) = log
+                .bytes
+                .filter(|bytes| !log.whole && *bytes > logs::LOG_BYTES)
+            {
+                let (name, stream) = names(log.stderr);
+                outcome.notes.add(format!(
+                    "{name} holds the last {} of {bytes} bytes; `outputs: [{stream}]` brings it whole",
+                    logs::LOG_BYTES
+                ));
+            }
+        }
+        let globs = self.globs(Kind::End);
+        if !globs.is_empty() {
+            let ask = Ask { globs, live: false };
+            outcome.add(fetch::files(&self.way, &ask, true).await?);
+        }
+        self.latest().await?;
+        self.done(ledger, outcome.notes.into_lines(), outcome.left)
+            .await
+    }
+
+    /// What a person asked for, now.
+    pub(crate) async fn asked(&self, ledger: &Ledger, asked: &Asked) -> Result<Outcome, Trouble> {
+        let mut outcome = Outcome::default();
+        if asked.include.is_empty() {
+            for log in self.wanted_logs(true) {
+                outcome.bytes += logs::fetch(&self.way, log).await?;
+                outcome.files += 1;
+            }
+        }
+        let ask = self.ask(asked);
+        if !ask.globs.is_empty() {
+            let last = self.ended && asked.include.is_empty();
+            outcome.add(fetch::files(&self.way, &ask, last).await?);
+        }
+        self.latest().await?;
+        if self.ended && asked.include.is_empty() {
+            let lines = outcome.notes.clone().into_lines();
+            self.done(ledger, lines, outcome.left).await?;
+        }
+        Ok(outcome)
+    }
+
+    /// What that would bring.
+    pub(crate) async fn would(&self, asked: &Asked) -> Result<Outcome, Trouble> {
+        let mut outcome = Outcome::default();
+        if asked.include.is_empty() {
+            for log in self.wanted_logs(true) {
+                outcome.bytes += log.bytes.unwrap_or(0);
+                outcome.files += 1;
+            }
+        }
+        let ask = self.ask(asked);
+        if !ask.globs.is_empty() {
+            outcome.add(fetch::look(&self.way, &ask).await?);
+        }
+        Ok(outcome)
+    }
+
+    fn ask(&self, asked: &Asked) -> Ask {
+        let any = |path: &String| Glob {
+            path: path.clone(),
+            most: u64::MAX,
+        };
+        let globs = match asked.include.as_slice() {
+            [] => {
+                let files = self.globs(Kind::End);
+                files.iter().map(|glob| any(&glob.path)).collect()
+            }
+            include => include.iter().map(any).collect(),
+        };
+        let live = !self.ended;
+        Ask { globs, live }
+    }
+
+    fn globs(&self, kind: Kind) -> Vec<Glob> {
+        let files = self
+            .outputs
+            .iter()
+            .filter(|output| !is_log(output) && (kind == Kind::End || is_live(output)));
+        let mut globs: Vec<Glob> = files
+            .map(|output| Glob {
+                path: output.path.clone(),
+                most: match output.max_bytes {
+                    0 => FILE_BYTES,
+                    most => most,
+                },
+            })
+            .collect();
+        if kind == Kind::End {
+            globs.extend(self.checkpoint.iter().map(|path| Glob {
+                path: path.clone(),
+                most: FILE_BYTES,
+            }));
+        }
+        globs
+    }
+
+    /// The logs that come; `all`: whole.
+    fn wanted_logs(&self, all: bool) -> Vec<Log> {
+        [false, true]
+            .into_iter()
+            .zip(self.logs)
+            .filter_map(|(stderr, bytes)| {
+                let (_, stream) = names(stderr);
+                let named = self.outputs.iter().any(|output| output.path == stream);
+                let log = Log {
+                    stderr,
+                    bytes,
+                    whole: named || all,
+                    ended: self.ended,
+                };
+                // A run that was lost does not say how much it printed.
+                (named || bytes != Some(0)).then_some(log)
+            })
+            .collect()
+    }
+
+    async fn latest(&self) -> Result<(), Trouble> {
+        let folder = self.way.folder.clone();
+        fetch::blocking(move || place::latest(&folder)).await
+    }
+
+    async fn done(&self, ledger: &Ledger, notes: Vec<String>, left: u64) -> Result<(), Trouble> {
+        let done = Results::Done {
+            folder: self.way.folder.display().to_string(),
+            notes,
+            left,
+        };
+        let id = self.id;
+        ledger
+            .note(false, move |state, _| {
+                desk_change(state, id, |desk| desk.results = done)
+                    .into_iter()
+                    .collect()
+            })
+            .await?;
+        Ok(())
+    }
+}
+
+impl Outcome {
+    fn add(&mut self, other: Self) {
+        self.files += other.files;
+        self.bytes += other.bytes;
+        self.unchanged += other.unchanged;
+        self.left += other.left;
+        self.notes.append(other.notes);
+    }
+}
+
+/// Whether anything of a run comes home before it ends.
+pub(super) async fn has_live(ledger: &Ledger, id: RunId) -> Result<bool, Trouble> {
+    let (outputs, _) = spec(ledger, id).await?;
+    Ok(outputs
+        .iter()
+        .any(|output| !is_log(output) && is_live(output)))
+}
+
+fn is_log(output: &v1::Output) -> bool {
+    matches!(output.path.as_str(), "stdout" | "stderr")
+}
+
+fn is_live(output: &v1::Output) -> bool {
+    output.fetch.is_empty()
+}
+
+/// A log's file, and the word for it.
+fn names(stderr: bool) -> (&'static str, &'static str) {
+    if stderr {
+        (STDERR, "stderr")
+    } else {
+        (STDOUT, "stdout")
+    }
+}
+
+/// Whoever finds this after a crash goes on in the same folder.
+async fn begun(ledger: &Ledger, id: RunId, folder: PathBuf) -> Result<(), Failure> {
+    ledger
+        .note(false, move |state, _| {
+            desk_change(state, id, |desk| {
+                desk.results = Results::Fetching {
+                    folder: folder.display().to_string(),
+                };
+            })
+            .into_iter()
+            .collect()
+        })
+        .await
+}
+
+/// What the run was made to bring home, whatever its experiment says now.
+async fn spec(ledger: &Ledger, id: RunId) -> Result<(Vec<v1::Output>, Vec<String>), Failure> {
+    let Some((_, encoded)) = ledger.specs(vec![id]).await?.pop() else {
+        return Err(Failure::bug(format!("run {id} has no spec")));
+    };
+    let spec = v1::RunSpec::decode(encoded.as_slice()).map_err(|error| {
+        Failure::bug(format!("the spec of {id} cannot be read")).caused_by(&error)
+    })?;
+    Ok((spec.outputs, spec.checkpoint))
+}

@@ -1,0 +1,289 @@
+//! What came home of one run already, in a small file of ours: a line for each
+//! file that was begun and for each that is whole, only ever appended. Holding
+//! it open locks it: two never bring the same run's files home at once.
+//!
+//! It saves work and nothing rests on it: a file that is not in it is told from
+//! its size and time, or comes again.
+
+use std::collections::HashMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use nero_model::ids::hex;
+use nero_wire::v1;
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+
+/// More superfluous lines than this, and it is written anew.
+const STALE_LINES_MAX: usize = 10_000;
+
+/// How the original of a file looks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Stamp {
+    pub(super) size: u64,
+    pub(super) modified_ms: i64,
+    pub(super) inode: u64,
+}
+
+impl Stamp {
+    /// As a node lists it.
+    pub(super) fn of(entry: &v1::FileEntry) -> Self {
+        Self {
+            size: entry.size,
+            modified_ms: entry.modified_ms,
+            inode: entry.inode,
+        }
+    }
+}
+
+/// One line. Lines of later builds that this one cannot read are passed over.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Line {
+    Begun {
+        path: String,
+        #[serde(flatten)]
+        stamp: Stamp,
+        /// Bytes of a half file survive a kill, not a power cut.
+        boot: String,
+    },
+    Kept {
+        path: String,
+        #[serde(flatten)]
+        stamp: Stamp,
+    },
+    Dropped {
+        path: String,
+    },
+}
+
+/// What is known of one run's files, and the right to bring them home.
+#[derive(Debug)]
+pub(super) struct Known {
+    place: PathBuf,
+    file: File,
+    boot: String,
+    kept: HashMap<String, Stamp>,
+    begun: HashMap<String, Stamp>,
+}
+
+impl Known {
+    /// Opens what is known of a run. Blocks until nobody else has it open.
+    pub(super) fn open(place: &Path) -> io::Result<Self> {
+        if let Some(folder) = place.parent() {
+            nero_model::paths::make_private(folder)?;
+        }
+        let mut file = locked(place)?;
+        let mut text = Vec::new();
+        file.read_to_end(&mut text)?;
+        let mut known = Self {
+            place: place.to_path_buf(),
+            file,
+            boot: hex(&nero_model::process::boot_id().unwrap_or_default()),
+            kept: HashMap::new(),
+            begun: HashMap::new(),
+        };
+        let mut lines = 0;
+        for line in text.split(|byte| *byte == b'\n') {
+            lines += 1;
+            if let Ok(line) = serde_json::from_slice(line) {
+                known.take(line);
+            }
+        }
+        let needed = known.kept.len() + known.begun.len();
+        if lines > needed + STALE_LINES_MAX {
+            known.begin_anew()?;
+        } else if !text.is_empty() && !text.ends_with(b"\n") {
+            // A line that a kill cut short must not spoil the next one.
+            known.file.write_all(b"\n")?;
+        }
+        Ok(known)
+    }
+
+    fn take(&mut self, line: Line) {
+        match line {
+            Line::Begun { path, stamp, boot } => {
+                if boot == self.boot {
+                    self.begun.insert(path, stamp);
+                } else {
+                    // Still begun, so that its half is taken away.
+                    self.begun.insert(path, Stamp::default());
+                }
+            }
+            Line::Kept { path, stamp } => {
+                self.begun.remove(&path);
+                self.kept.insert(path, stamp);
+            }
+            Line::Dropped { path } => {
+                self.begun.remove(&path);
+            }
+        }
+    }
+
+    fn begin_anew(&mut self) -> io::Result<()> {
+        self.file.set_len(0)?;
+        self.file.seek(SeekFrom::Start(0))?;
+        let begun = self.begun.iter().map(|(path, stamp)| Line::Begun {
+            path: path.clone(),
+            stamp: *stamp,
+            boot: self.boot.clone(),
+        });
+        let kept = self.kept.iter().map(|(path, stamp)| Line::Kept {
+            path: path.clone(),
+            stamp: *stamp,
+        });
+        let mut text = Vec::new();
+        for line in begun.chain(kept) {
+            text.extend(written(&line));
+        }
+        self.file.write_all(&text)
+    }
+
+    /// How the original looked when the file came home whole.
+    pub(super) fn kept_as(&self, path: &str) -> Option<Stamp> {
+        self.kept.get(path).copied()
+    }
+
+    /// How the original looked when its half was taken.
+    pub(super) fn begun_as(&self, path: &str) -> Option<Stamp> {
+        self.begun.get(path).copied()
+    }
+
+    /// Files of which a half may lie there.
+    pub(super) fn halves(&self) -> Vec<String> {
+        self.begun.keys().cloned().collect()
+    }
+
+    /// A file is being taken.
+    pub(super) fn begin(&mut self, path: &str, stamp: Stamp) -> io::Result<()> {
+        let boot = self.boot.clone();
+        self.add(Line::Begun {
+            path: path.to_owned(),
+            stamp,
+            boot,
+        })
+    }
+
+    /// A file is home and whole.
+    pub(super) fn keep(&mut self, path: &str, stamp: Stamp) -> io::Result<()> {
+        self.add(Line::Kept {
+            path: path.to_owned(),
+            stamp,
+        })
+    }
+
+    /// What was begun of a file is gone.
+    pub(super) fn drop_half(&mut self, path: &str) -> io::Result<()> {
+        self.add(Line::Dropped {
+            path: path.to_owned(),
+        })
+    }
+
+    fn add(&mut self, line: Line) -> io::Result<()> {
+        self.file.write_all(&written(&line))?;
+        self.take(line);
+        Ok(())
+    }
+
+    /// Nothing more comes: forgets everything.
+    pub(super) fn forget(self) {
+        // What stays is read by nobody who does not compare it.
+        let _ = fs::remove_file(&self.place);
+    }
+}
+
+fn written(line: &Line) -> Vec<u8> {
+    let mut text = serde_json::to_vec(line).expect("lines hold text and whole numbers only");
+    text.push(b'\n');
+    text
+}
+
+/// Opens and locks a file that whoever holds the lock may remove.
+fn locked(place: &Path) -> io::Result<File> {
+    loop {
+        let file = OpenOptions::new()
+            .read(true)
+            .append(true)
+            .create(true)
+            .mode(0o600)
+            .open(place)?;
+        flock(&file, FlockOperation::LockExclusive)?;
+        let held = file.metadata()?;
+        let same = fs::symlink_metadata(place).is_ok_and(|found| found.ino() == held.ino());
+        if same {
+            return Ok(file);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STAMP: Stamp = Stamp {
+        size: 5,
+        modified_ms: 1,
+        inode: 9,
+    };
+
+    #[test]
+    fn what_was_written_is_known_again_however_it_was_cut() {
+        let base = tempfile::tempdir().unwrap();
+        let place = base.path().join("fetched/1.1");
+        let mut known = Known::open(&place).unwrap();
+        known.begin("a\n\"b", STAMP).unwrap();
+        known.begin("c", STAMP).unwrap();
+        known.keep("c", STAMP).unwrap();
+        drop(known);
+        let whole = fs::read(&place).unwrap();
+        for cut in 0..whole.len() {
+            fs::write(&place, &whole[..cut]).unwrap();
+            let mut known = Known::open(&place).unwrap();
+            known.keep("later", STAMP).unwrap();
+            drop(known);
+            let known = Known::open(&place).unwrap();
+            assert_eq!(known.kept_as("later"), Some(STAMP), "cut at {cut}");
+        }
+        fs::write(&place, &whole).unwrap();
+        let known = Known::open(&place).unwrap();
+        assert_eq!(known.begun_as("a\n\"b"), Some(STAMP));
+        assert_eq!(
+            (known.begun_as("c"), known.kept_as("c")),
+            (None, Some(STAMP))
+        );
+        known.forget();
+        assert!(!place.exists());
+    }
+
+    #[test]
+    fn halves_of_another_boot_are_not_gone_on_with() {
+        let base = tempfile::tempdir().unwrap();
+        let place = base.path().join("f");
+        let line = r#"{"begun":{"path":"x","size":5,"modified_ms":1,"inode":9,"boot":"00"}}"#;
+        fs::write(&place, format!("{line}\n{{\"later\":1}}\n")).unwrap();
+        let known = Known::open(&place).unwrap();
+        assert_eq!(known.begun_as("x"), Some(Stamp::default()));
+        assert_eq!(known.halves(), ["x"]);
+    }
+
+    #[test]
+    fn one_at_a_time() {
+        let base = tempfile::tempdir().unwrap();
+        let place = base.path().join("f");
+        let first = Known::open(&place).unwrap();
+        let (told, hear) = std::sync::mpsc::channel();
+        let other = place.clone();
+        let waiting = std::thread::spawn(move || {
+            let known = Known::open(&other).unwrap();
+            told.send(known.kept_as("x")).unwrap();
+        });
+        assert!(hear.try_recv().is_err());
+        let mut first = first;
+        first.keep("x", STAMP).unwrap();
+        drop(first);
+        assert_eq!(hear.recv().unwrap(), Some(STAMP));
+        waiting.join().unwrap();
+    }
+}

@@ -1,0 +1,252 @@
+//! Bringing a run's logs home: the end of each, or the whole where somebody
+//! asked for it. A whole log of a run that has ended goes on where a cut left
+//! it; nothing is appended to it any more.
+
+use std::io::Write as _;
+use std::path::Path;
+
+use nero_model::paths::run::{STDERR, STDOUT};
+use nero_wire::v1;
+
+use super::fetch::{SILENCE, Way, blocking};
+use super::folder::Folder;
+use super::known::{Known, Stamp};
+use super::receive;
+use super::trouble::Trouble;
+use crate::failure::Failure;
+use crate::node::Moving;
+
+/// Of a log that nobody asked for, the end is kept.
+pub(super) const LOG_BYTES: u64 = 1024 * 1024;
+/// Parts that wait for the disk.
+const PARTS_WAITING: usize = 32;
+/// After so many bytes it is looked whether there is still room.
+const LOOK_EVERY_BYTES: u64 = 64 * 1024 * 1024;
+
+/// One log that is to come.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Log {
+    pub(super) stderr: bool,
+    /// Its size, as far as that is known.
+    pub(super) bytes: Option<u64>,
+    pub(super) whole: bool,
+    /// Nothing more is written to it.
+    pub(super) ended: bool,
+}
+
+impl Log {
+    fn name(self) -> &'static str {
+        if self.stderr { STDERR } else { STDOUT }
+    }
+
+    /// No file of a job has such a name.
+    fn key(self) -> &'static str {
+        if self.stderr { "//stderr" } else { "//stdout" }
+    }
+}
+
+/// Brings a log home. Returns how many bytes travelled.
+pub(super) async fn fetch(way: &Way, log: Log) -> Result<u64, Trouble> {
+    if log.whole {
+        whole(way, log).await
+    } else {
+        tail(way, log).await
+    }
+}
+
+/// The end of a log, which fits into memory.
+async fn tail(way: &Way, log: Log) -> Result<u64, Trouble> {
+    let request = v1::ReadLogRequest {
+        run: Some(way.run.clone()),
+        stderr: log.stderr,
+        offset: match log.bytes {
+            Some(bytes) if bytes <= LOG_BYTES => 0,
+            Some(_) | None => -(LOG_BYTES as i64),
+        },
+        max_bytes: LOG_BYTES,
+        ..v1::ReadLogRequest::default()
+    };
+    let mut parts = open(way, log, request).await?;
+    let mut data: Vec<u8> = Vec::new();
+    while let Some(part) = next(&mut parts, log).await? {
+        if data.len() as u64 + part.data.len() as u64 > LOG_BYTES {
+            return Err(Trouble::Refused(
+                Failure::failed("the node answers with something else")
+                    .because(format!("{} is longer than was asked for", log.name())),
+            ));
+        }
+        data.extend_from_slice(&part.data);
+        if part.end {
+            break;
+        }
+    }
+    let folder = way.folder.clone();
+    blocking(move || {
+        let path = Path::new(log.name());
+        let write = |folder: &mut Folder| {
+            let mut part = folder.begin(path, false)?;
+            part.file.write_all(&data)?;
+            folder.finish(path, part.file, None)
+        };
+        Folder::open(&folder)
+            .and_then(|mut folder| write(&mut folder))
+            .map_err(|error| Trouble::unwritten(&folder.join(path), &error))?;
+        Ok(data.len() as u64)
+    })
+    .await?
+}
+
+/// All of a log, through the disk.
+async fn whole(way: &Way, log: Log) -> Result<u64, Trouble> {
+    let stamp = Stamp {
+        size: log.bytes.unwrap_or(0),
+        ..Stamp::default()
+    };
+    let (folder, place) = (way.folder.clone(), way.known.clone());
+    let (folder, known, from) = blocking(move || {
+        let failed = |error| Trouble::unwritten(&folder.join(log.name()), &error);
+        let mut folder = Folder::open(&folder).map_err(failed)?;
+        let known = Known::open(&place).map_err(failed)?;
+        let again = log.ended && log.bytes.is_some() && known.begun_as(log.key()) == Some(stamp);
+        let there = folder.part_bytes(Path::new(log.name()));
+        let from = if again && there <= stamp.size {
+            there
+        } else {
+            0
+        };
+        receive::enough_room(&folder, stamp.size.saturating_sub(from))?;
+        Ok::<_, Trouble>((folder, known, from))
+    })
+    .await??;
+    let request = v1::ReadLogRequest {
+        run: Some(way.run.clone()),
+        stderr: log.stderr,
+        offset: i64::try_from(from).unwrap_or(0),
+        ..v1::ReadLogRequest::default()
+    };
+    let mut parts = open(way, log, request).await?;
+    let moving = Moving::new(
+        way.hearer.clone(),
+        &way.whose.node,
+        &format!("fetching {}", log.name()),
+        stamp.size.saturating_sub(from),
+        1,
+    );
+    let (tx, mut rx) = tokio::sync::mpsc::channel(PARTS_WAITING);
+    let writing = tokio::task::spawn_blocking(move || {
+        let parts = std::iter::from_fn(|| rx.blocking_recv());
+        Writing {
+            folder,
+            known,
+            log,
+            stamp,
+            from,
+            moving,
+        }
+        .take(parts)
+    });
+    let mut pumped = Ok(());
+    loop {
+        match next(&mut parts, log).await {
+            Ok(Some(part)) => {
+                let end = part.end;
+                if tx.send(part).await.is_err() || end {
+                    break;
+                }
+            }
+            Ok(None) => {
+                // A stream that ends has said everything.
+                let end = v1::LogPart {
+                    end: true,
+                    offset: u64::MAX,
+                    ..v1::LogPart::default()
+                };
+                // Nobody to take it is told by the writing's own result.
+                let _ = tx.send(end).await;
+                break;
+            }
+            Err(trouble) => {
+                pumped = Err(trouble);
+                break;
+            }
+        }
+    }
+    drop(tx);
+    let written = writing.await.map_err(|error| {
+        Trouble::Refused(Failure::bug("writing a log ended early").caused_by(&error))
+    })?;
+    let bytes = written?;
+    pumped.map(|()| bytes)
+}
+
+/// What the disk's thread holds while a log comes.
+struct Writing {
+    folder: Folder,
+    known: Known,
+    log: Log,
+    stamp: Stamp,
+    from: u64,
+    moving: Moving,
+}
+
+impl Writing {
+    /// Writes parts until the end was told; without it, half a log stays.
+    fn take(mut self, parts: impl Iterator<Item = v1::LogPart>) -> Result<u64, Trouble> {
+        let path = Path::new(self.log.name());
+        let shown = self.folder.path().join(path);
+        let failed = |error: std::io::Error| Trouble::unwritten(&shown, &error);
+        self.known
+            .begin(self.log.key(), self.stamp)
+            .map_err(failed)?;
+        let mut part = self.folder.begin(path, self.from > 0).map_err(failed)?;
+        let (mut at, mut travelled, mut looked) = (part.there, 0, 0);
+        for piece in parts {
+            if piece.truncated {
+                // The job began it anew; so does the copy.
+                part = self.folder.begin(path, false).map_err(failed)?;
+                at = piece.offset;
+            }
+            let bytes = piece.data.len() as u64;
+            if bytes > 0 && piece.offset != at {
+                return Err(Trouble::Refused(
+                    Failure::failed("the node answers with something else")
+                        .because(format!("{} came with a gap at byte {at}", self.log.name())),
+                ));
+            }
+            part.file.write_all(&piece.data).map_err(failed)?;
+            at += bytes;
+            travelled += bytes;
+            self.moving.add(bytes, 0);
+            if travelled >= looked + LOOK_EVERY_BYTES {
+                looked = travelled;
+                receive::enough_room(&self.folder, 0)?;
+            }
+            if piece.end {
+                self.folder.finish(path, part.file, None).map_err(failed)?;
+                self.known.drop_half(self.log.key()).map_err(failed)?;
+                return Ok(travelled);
+            }
+        }
+        Ok(travelled)
+    }
+}
+
+type Parts = tonic::Streaming<v1::LogPart>;
+
+async fn open(way: &Way, log: Log, request: v1::ReadLogRequest) -> Result<Parts, Trouble> {
+    let reply = way.client.clone().read_log(request).await;
+    reply
+        .map(tonic::Response::into_inner)
+        .map_err(|status| failed(log, &status))
+}
+
+async fn next(parts: &mut Parts, log: Log) -> Result<Option<v1::LogPart>, Trouble> {
+    tokio::time::timeout(SILENCE, parts.message())
+        .await
+        .map_err(|_| Trouble::Node(Failure::node("the node sends nothing more")))?
+        .map_err(|status| failed(log, &status))
+}
+
+fn failed(log: Log, status: &tonic::Status) -> Trouble {
+    Trouble::status(format!("cannot fetch {}", log.name()), status)
+}

@@ -1,0 +1,203 @@
+//! When the files of which run are fetched next, over one connection. Decides
+//! only: no clock, no I/O.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::time::Duration;
+
+use nero_model::RunId;
+use tokio::time::Instant;
+
+/// What is brought home of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// What a live run made so far.
+    Live,
+    /// Everything of a run that ended.
+    End,
+}
+
+/// How often the files of a live run are looked at.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pace {
+    /// After its start, or after the connection was made.
+    pub(crate) first: Duration,
+    /// Between two looks this many times what a look took …
+    pub(crate) times: u32,
+    /// … and no longer than this.
+    pub(crate) longest: Duration,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self {
+            first: Duration::from_secs(30),
+            times: 20,
+            longest: Duration::from_secs(300),
+        }
+    }
+}
+
+impl Pace {
+    /// Until the next look, when the last one took so long.
+    pub(super) fn after(&self, took: Duration) -> Duration {
+        (took * self.times).clamp(self.first, self.longest.max(self.first))
+    }
+}
+
+/// Where a run stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    Due(Instant, Kind),
+    Ready,
+    Working,
+}
+
+/// Runs that ended are fetched at the same time, so many.
+const ENDED_AT_ONCE: usize = 3;
+
+/// The order in which runs get their turn.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    runs: HashMap<RunId, Standing>,
+    due: BTreeSet<(Instant, RunId)>,
+    ended: VecDeque<RunId>,
+    live: VecDeque<RunId>,
+    working: HashMap<RunId, Kind>,
+}
+
+impl Queue {
+    /// A run has something to be fetched; a live one not before `at`.
+    pub(super) fn add(&mut self, run: RunId, kind: Kind, at: Instant) {
+        match (self.runs.get(&run).copied(), kind) {
+            (None, Kind::End) => self.ready(run, Kind::End),
+            // It ended: nothing is waited for any more.
+            (Some(Standing::Due(due, Kind::Live)), Kind::End) => {
+                self.due.remove(&(due, run));
+                self.ready(run, Kind::End);
+            }
+            (None, Kind::Live) => self.later(run, Kind::Live, at),
+            (Some(Standing::Due(..) | Standing::Ready | Standing::Working), _) => {}
+        }
+    }
+
+    /// The run has its turn again at this time.
+    pub(super) fn later(&mut self, run: RunId, kind: Kind, at: Instant) {
+        self.runs.insert(run, Standing::Due(at, kind));
+        self.due.insert((at, run));
+    }
+
+    fn ready(&mut self, run: RunId, kind: Kind) {
+        self.runs.insert(run, Standing::Ready);
+        match kind {
+            Kind::Live => self.live.push_back(run),
+            Kind::End => self.ended.push_back(run),
+        }
+    }
+
+    /// When the next one is due.
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        self.due.first().map(|(at, _)| *at)
+    }
+
+    /// Those that are due now get ready.
+    pub(super) fn wake(&mut self, now: Instant) {
+        while let Some((at, run)) = self.due.first().copied().filter(|(at, _)| *at <= now) {
+            self.due.remove(&(at, run));
+            if let Some(Standing::Due(_, kind)) = self.runs.get(&run).copied() {
+                self.ready(run, kind);
+            }
+        }
+    }
+
+    /// Whose turn it is, if anybody may begin now. Runs that ended come first;
+    /// one live run at a time is looked at beside them.
+    pub(super) fn begin(&mut self) -> Option<(RunId, Kind)> {
+        let count = |kind| self.working.values().filter(|one| **one == kind).count();
+        let (ended, live) = (count(Kind::End), count(Kind::Live));
+        let turn = if ended < ENDED_AT_ONCE && !self.ended.is_empty() {
+            self.ended.pop_front().map(|run| (run, Kind::End))
+        } else if live == 0 {
+            self.live.pop_front().map(|run| (run, Kind::Live))
+        } else {
+            None
+        };
+        if let Some((run, kind)) = turn {
+            self.runs.insert(run, Standing::Working);
+            self.working.insert(run, kind);
+        }
+        turn
+    }
+
+    /// A turn is over; the run is not known any more until it is added.
+    pub(super) fn done(&mut self, run: RunId) {
+        self.working.remove(&run);
+        self.runs.remove(&run);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(number: u32) -> RunId {
+        format!("1.{number}").parse().unwrap()
+    }
+
+    #[test]
+    fn ended_runs_come_first_and_live_ones_one_at_a_time() {
+        let now = Instant::now();
+        let later = now + Duration::from_secs(30);
+        let mut queue = Queue::default();
+        for number in 1..=2 {
+            queue.add(run(number), Kind::Live, later);
+        }
+        assert_eq!((queue.begin(), queue.next_due()), (None, Some(later)));
+        for number in 3..=6 {
+            queue.add(run(number), Kind::End, later);
+        }
+        // Asked again while it waits or works: once.
+        queue.add(run(3), Kind::End, later);
+        queue.wake(later);
+        let mut turns = Vec::new();
+        while let Some(turn) = queue.begin() {
+            turns.push(turn);
+        }
+        assert_eq!(
+            turns,
+            [
+                (run(3), Kind::End),
+                (run(4), Kind::End),
+                (run(5), Kind::End),
+                (run(1), Kind::Live)
+            ]
+        );
+        queue.done(run(1));
+        queue.done(run(4));
+        assert_eq!(queue.begin(), Some((run(6), Kind::End)));
+        assert_eq!(queue.begin(), Some((run(2), Kind::Live)));
+        assert_eq!((queue.begin(), queue.next_due()), (None, None));
+    }
+
+    #[test]
+    fn a_live_run_that_ends_waits_no_longer() {
+        let now = Instant::now();
+        let mut queue = Queue::default();
+        queue.add(run(1), Kind::Live, now + Duration::from_secs(30));
+        queue.add(run(1), Kind::End, now);
+        assert_eq!(queue.begin(), Some((run(1), Kind::End)));
+        assert_eq!(queue.next_due(), None);
+        queue.done(run(1));
+        queue.later(run(1), Kind::End, now);
+        queue.add(run(1), Kind::End, now);
+        assert_eq!(queue.begin(), None, "its pause is kept");
+        queue.wake(now);
+        assert_eq!(queue.begin(), Some((run(1), Kind::End)));
+    }
+
+    #[test]
+    fn the_pace_follows_what_a_look_takes() {
+        let pace = Pace::default();
+        let seconds = |seconds| pace.after(Duration::from_millis(seconds)).as_secs();
+        assert_eq!((seconds(10), seconds(3000), seconds(60_000)), (30, 60, 300));
+    }
+}

@@ -1,0 +1,267 @@
+//! Takes a stream of files and writes them below the results, in the order in
+//! which they were asked for. What does not fit the question is refused: the
+//! stream is a node's word. Blocks; never talks to a node itself.
+
+use nero_model::safe::Safe;
+use nero_wire::v1;
+use std::fs::File;
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use super::folder::Folder;
+use super::known::{Known, Stamp};
+use super::trouble::Trouble;
+use super::wanted::{Notes, Wanted};
+use crate::failure::Failure;
+use crate::node::Moving;
+
+/// So much is left free on the disk that takes the results.
+pub(super) const RESERVE_BYTES: u64 = 64 * 1024 * 1024;
+/// After so many bytes it is looked whether there is still room.
+const LOOK_EVERY_BYTES: u64 = 64 * 1024 * 1024;
+
+/// What came of a stream.
+#[derive(Debug, Default)]
+pub(super) struct Received {
+    /// Files that are whole.
+    pub(super) files: u64,
+    /// Bytes that travelled.
+    pub(super) bytes: u64,
+    /// How many of those asked for are dealt with, from the first on.
+    pub(super) next: usize,
+    /// Files that changed while they were read.
+    pub(super) changed: Vec<String>,
+    /// Files that were there no more, or could not be read, and why.
+    pub(super) unread: Vec<String>,
+    pub(super) notes: Notes,
+}
+
+/// A file that is being taken.
+struct Taking {
+    file: File,
+    hasher: blake3::Hasher,
+    /// Of the next byte.
+    at: u64,
+}
+
+/// Takes parts until they end. What is half taken when they end early is gone
+/// on with at the next try.
+pub(super) fn receive(
+    folder: &mut Folder,
+    known: &mut Known,
+    wanted: &[Wanted],
+    parts: impl Iterator<Item = v1::FilePart>,
+    moving: &mut Moving,
+) -> (Received, Result<(), Trouble>) {
+    let mut receiver = Receiver {
+        folder,
+        known,
+        wanted,
+        moving,
+        taking: None,
+        received: Received::default(),
+        looked_at: 0,
+    };
+    for part in parts {
+        match receiver.take(part) {
+            Ok(true) => {}
+            Ok(false) => return (receiver.received, Ok(())),
+            Err(trouble) => return (receiver.received, Err(trouble)),
+        }
+    }
+    (receiver.received, Ok(()))
+}
+
+struct Receiver<'a> {
+    folder: &'a mut Folder,
+    known: &'a mut Known,
+    wanted: &'a [Wanted],
+    moving: &'a mut Moving,
+    taking: Option<Taking>,
+    received: Received,
+    looked_at: u64,
+}
+
+impl Receiver<'_> {
+    /// Takes one part; whether more may come.
+    fn take(&mut self, part: v1::FilePart) -> Result<bool, Trouble> {
+        let Some(want) = self.wanted.get(self.received.next) else {
+            return Err(refused("more files came than were asked for"));
+        };
+        let first = self.taking.is_none();
+        if (first || !part.path.is_empty()) && part.path != want.name {
+            return Err(refused(format!(
+                "{} came where {} was asked for",
+                Safe::line(&part.path),
+                Safe::line(&want.name)
+            )));
+        }
+        if !part.problem.is_empty() {
+            self.unread(want, &part.problem);
+            return Ok(self.received.next < self.wanted.len());
+        }
+        let mut taking = match self.taking.take() {
+            Some(taking) => taking,
+            None => self.begin(want, part.offset)?,
+        };
+        if part.offset != taking.at || (part.data.is_empty() && !part.last) {
+            return Err(refused(format!(
+                "{} came with a gap at byte {}",
+                Safe::line(&want.name),
+                taking.at
+            )));
+        }
+        let bytes = part.data.len() as u64;
+        if taking.at + bytes > want.most {
+            self.drop_half(want)?;
+            self.received.notes.add(format!(
+                "{} grew beyond {} bytes while it was fetched",
+                Safe::line(&want.name),
+                want.most
+            ));
+            self.received.changed.push(want.name.clone());
+            self.received.next += 1;
+            // Whatever else comes of it is not waited for.
+            return Ok(false);
+        }
+        taking.hasher.update(&part.data);
+        taking
+            .file
+            .write_all(&part.data)
+            .map_err(|error| unwritten(self.folder, want, &error))?;
+        taking.at += bytes;
+        self.received.bytes += bytes;
+        self.moving.add(bytes, 0);
+        self.look_at_room()?;
+        if part.last {
+            self.finish(want, taking, &part)?;
+        } else {
+            self.taking = Some(taking);
+        }
+        Ok(self.received.next < self.wanted.len())
+    }
+
+    fn begin(&mut self, want: &Wanted, offset: u64) -> Result<Taking, Trouble> {
+        let go_on = want.from > 0 && offset == want.from;
+        let failed = |folder: &Folder, error| unwritten(folder, want, &error);
+        if !go_on {
+            self.known
+                .begin(&want.name, want.stamp)
+                .map_err(|error| failed(self.folder, error))?;
+        }
+        let part = self
+            .folder
+            .begin(&want.path, go_on)
+            .map_err(|error| failed(self.folder, error))?;
+        if go_on && part.there != offset {
+            return Err(refused("half a file changed here while it was fetched"));
+        }
+        Ok(Taking {
+            file: part.file,
+            hasher: blake3::Hasher::new(),
+            at: part.there,
+        })
+    }
+
+    fn finish(
+        &mut self,
+        want: &Wanted,
+        taking: Taking,
+        part: &v1::FilePart,
+    ) -> Result<(), Trouble> {
+        let hash = taking.hasher.finalize();
+        if !part.hash.is_empty() && hash.as_bytes().as_slice() != part.hash {
+            self.drop_half(want)?;
+            return Err(refused(format!(
+                "{} came damaged: its hash is another",
+                Safe::line(&want.name)
+            )));
+        }
+        let changed = part.changed || taking.at != want.stamp.size;
+        // What is not what was listed gets another time, too: it comes again
+        // even when a kill keeps this from being written down.
+        let at = (!changed).then_some(want.stamp.modified_ms);
+        let kept = if changed {
+            Stamp::default()
+        } else {
+            want.stamp
+        };
+        self.folder
+            .finish(&want.path, taking.file, at)
+            .map_err(|error| unwritten(self.folder, want, &error))?;
+        self.note_known(want, |known| known.keep(&want.name, kept))?;
+        if changed {
+            self.received.changed.push(want.name.clone());
+        }
+        self.received.files += 1;
+        self.received.next += 1;
+        self.moving.add(0, 1);
+        Ok(())
+    }
+
+    /// The node cannot read it.
+    fn unread(&mut self, want: &Wanted, why: &str) {
+        self.taking = None;
+        self.folder.discard(&want.path);
+        let why = &why[..why.floor_char_boundary(300)];
+        self.received
+            .unread
+            .push(format!("{}: {}", Safe::line(&want.name), Safe::line(why)));
+        self.received.next += 1;
+    }
+
+    fn drop_half(&mut self, want: &Wanted) -> Result<(), Trouble> {
+        self.folder.discard(&want.path);
+        self.note_known(want, |known| known.drop_half(&want.name))
+    }
+
+    fn note_known(
+        &mut self,
+        want: &Wanted,
+        note: impl FnOnce(&mut Known) -> std::io::Result<()>,
+    ) -> Result<(), Trouble> {
+        note(self.known).map_err(|error| unwritten(self.folder, want, &error))
+    }
+
+    /// Whatever a node sends, it never fills this machine's disk.
+    fn look_at_room(&mut self) -> Result<(), Trouble> {
+        if self.received.bytes < self.looked_at + LOOK_EVERY_BYTES {
+            return Ok(());
+        }
+        self.looked_at = self.received.bytes;
+        enough_room(self.folder, 0)
+    }
+}
+
+/// Refuses when so much more does not fit beside the reserve.
+pub(super) fn enough_room(folder: &Folder, bytes: u64) -> Result<(), Trouble> {
+    let free = folder
+        .free_bytes()
+        .map_err(|error| Trouble::unwritten(folder.path(), &error))?;
+    if bytes.saturating_add(RESERVE_BYTES) <= free {
+        return Ok(());
+    }
+    let size = crate::snapshot::size;
+    let failure = Failure::failed(format!(
+        "there is no room for the results in {}",
+        folder.path().display()
+    ));
+    Err(Trouble::Full(
+        failure
+            .because(format!(
+                "{} are to come and {} are free",
+                size(bytes),
+                size(free)
+            ))
+            .hint("make room there; they come by themselves then"),
+    ))
+}
+
+fn refused(why: impl Into<String>) -> Trouble {
+    Trouble::Refused(Failure::failed("the node answers with something else").because(why))
+}
+
+fn unwritten(folder: &Folder, want: &Wanted, error: &std::io::Error) -> Trouble {
+    let path: PathBuf = folder.path().join(&want.path);
+    Trouble::unwritten(&path, error)
+}

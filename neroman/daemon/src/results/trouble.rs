@@ -1,0 +1,65 @@
+//! Why files did not come home, and whether trying again can help.
+
+use tonic::{Code, Status};
+
+use crate::failure::Failure;
+
+/// Why bringing files home ended early.
+#[derive(Debug)]
+pub(crate) enum Trouble {
+    /// The node or the way there; goes on from where it is.
+    Node(Failure),
+    /// There is no room here; goes on when there is.
+    Full(Failure),
+    /// What the node answers cannot be, or this machine refuses: a few tries.
+    Refused(Failure),
+}
+
+impl Trouble {
+    /// What a node's status means.
+    pub(super) fn status(what: impl Into<String>, status: &Status) -> Self {
+        match status.code() {
+            Code::NotFound
+            | Code::InvalidArgument
+            | Code::FailedPrecondition
+            | Code::PermissionDenied
+            | Code::OutOfRange
+            | Code::Unimplemented
+            | Code::ResourceExhausted
+            | Code::DataLoss => Self::Refused(Failure::failed(what).status(status)),
+            Code::Ok
+            | Code::Cancelled
+            | Code::Unknown
+            | Code::DeadlineExceeded
+            | Code::AlreadyExists
+            | Code::Aborted
+            | Code::Internal
+            | Code::Unavailable
+            | Code::Unauthenticated => Self::Node(Failure::node(what).status(status)),
+        }
+    }
+
+    /// A file here cannot be written.
+    pub(super) fn unwritten(path: &std::path::Path, error: &std::io::Error) -> Self {
+        use std::io::ErrorKind;
+        let failure = Failure::failed(format!("cannot write {}", path.display())).caused_by(error);
+        match error.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Self::Full(failure),
+            _ => Self::Refused(failure),
+        }
+    }
+
+    /// In words.
+    pub(crate) fn failure(&self) -> &Failure {
+        match self {
+            Self::Node(failure) | Self::Full(failure) | Self::Refused(failure) => failure,
+        }
+    }
+}
+
+impl From<Failure> for Trouble {
+    /// Our own databases and threads.
+    fn from(failure: Failure) -> Self {
+        Self::Refused(failure)
+    }
+}

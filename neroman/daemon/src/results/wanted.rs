@@ -1,0 +1,296 @@
+//! Which of a run's files are taken now: what a node lists, held against what
+//! was asked for, what may come, and what is here already.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use nero_model::RunId;
+use nero_model::paths::run::{STDERR, STDOUT};
+use nero_model::safe::Safe;
+use nero_wire::v1;
+
+use super::folder::{Folder, safe_path};
+use super::known::{Known, Stamp};
+
+/// Files of one run.
+const FILES_MAX: usize = 100_000;
+/// Notes kept of one run.
+pub(super) const NOTES_MAX: usize = 200;
+/// A file may have grown by so much since it was listed.
+const GROWN_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// What is asked for.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Ask {
+    pub(super) globs: Vec<Glob>,
+    /// The run goes on: what is missing or in the way is no matter yet.
+    pub(super) live: bool,
+}
+
+/// One pattern, and the largest file that it brings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Glob {
+    pub(super) path: String,
+    pub(super) most: u64,
+}
+
+/// A file that is to be taken.
+#[derive(Clone, Debug)]
+pub(super) struct Wanted {
+    /// As the node calls it.
+    pub(super) name: String,
+    /// Where it goes, below the results.
+    pub(super) path: PathBuf,
+    pub(super) stamp: Stamp,
+    /// What comes before is here from an earlier try.
+    pub(super) from: u64,
+    /// More than this is not taken.
+    pub(super) most: u64,
+}
+
+/// What came of a list.
+#[derive(Debug, Default)]
+pub(super) struct Choice {
+    pub(super) wanted: Vec<Wanted>,
+    /// Bytes that are to travel.
+    pub(super) bytes: u64,
+    /// Files that are here as they are there.
+    pub(super) unchanged: u64,
+    /// Files that are too large to come.
+    pub(super) left: u64,
+    pub(super) notes: Notes,
+}
+
+/// What is to be said, within bounds.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Notes {
+    lines: Vec<String>,
+    more: usize,
+}
+
+impl Notes {
+    pub(super) fn add(&mut self, line: String) {
+        if self.lines.len() < NOTES_MAX {
+            self.lines.push(line);
+        } else {
+            self.more += 1;
+        }
+    }
+
+    pub(super) fn append(&mut self, other: Self) {
+        self.more += other.more;
+        for line in other.lines {
+            self.add(line);
+        }
+    }
+
+    /// All of them.
+    pub(crate) fn into_lines(mut self) -> Vec<String> {
+        if self.more > 0 {
+            self.lines.push(format!("{} more remarks", self.more));
+        }
+        self.lines
+    }
+}
+
+/// Whose files they are, for what is said.
+#[derive(Clone, Debug)]
+pub(super) struct Whose {
+    pub(super) run: RunId,
+    pub(super) node: String,
+}
+
+/// Decides over a list. Blocks: looks at what is here.
+pub(super) fn choose(
+    list: &v1::ListFilesReply,
+    ask: &Ask,
+    whose: &Whose,
+    folder: &mut Folder,
+    known: &Known,
+) -> Choice {
+    let mut choice = Choice::default();
+    if !ask.live {
+        for left_out in &list.left_out {
+            let line = format!("left on {}: {}", whose.node, Safe::line(left_out));
+            choice.notes.add(line);
+        }
+    }
+    if list.files.len() > FILES_MAX {
+        choice.notes.add(format!(
+            "{} files are too many; the first {FILES_MAX} came home",
+            list.files.len()
+        ));
+    }
+    // The logs have these names.
+    let mut taken: HashSet<PathBuf> = [STDOUT, STDERR].map(PathBuf::from).into();
+    for entry in list.files.iter().take(FILES_MAX) {
+        let shown = Safe::line(&entry.path).to_string();
+        let most = most(entry, &ask.globs);
+        if entry.size > most {
+            choice.left += 1;
+            choice.notes.add(format!(
+                "{shown} has {} bytes and stays on {}: neroman fetch {} --include '{shown}'",
+                entry.size, whose.node, whose.run,
+            ));
+            continue;
+        }
+        let Some(path) = safe_path(&entry.path).filter(|path| taken.insert(path.clone())) else {
+            choice
+                .notes
+                .add(format!("{shown} has no name that can be kept"));
+            continue;
+        };
+        let stamp = Stamp::of(entry);
+        if is_here(&entry.path, &path, stamp, folder, known) {
+            choice.unchanged += 1;
+            continue;
+        }
+        let from = half(&entry.path, &path, stamp, folder, known);
+        choice.bytes = choice.bytes.saturating_add(stamp.size - from);
+        choice.wanted.push(Wanted {
+            name: entry.path.clone(),
+            path,
+            stamp,
+            from,
+            most: most.min(grown(stamp.size)),
+        });
+    }
+    choice
+}
+
+/// How large the file may be: what the most generous of the globs says that
+/// found it. A node that does not say which did is believed to mean all.
+fn most(entry: &v1::FileEntry, globs: &[Glob]) -> u64 {
+    let of = |index: &u32| Some(globs.get(usize::try_from(*index).ok()?)?.most);
+    let found = entry.globs.iter().filter_map(of).max();
+    let all = || globs.iter().map(|glob| glob.most).max();
+    match entry.globs.is_empty() {
+        true => all().unwrap_or(0),
+        false => found.unwrap_or(0),
+    }
+}
+
+/// A file that grows while it is read is not followed for ever.
+fn grown(size: u64) -> u64 {
+    size.saturating_mul(2)
+        .max(size.saturating_add(GROWN_BYTES_MAX))
+}
+
+fn is_here(name: &str, path: &Path, stamp: Stamp, folder: &mut Folder, known: &Known) -> bool {
+    let same = folder.there(path) == Some((stamp.size, stamp.modified_ms));
+    // A file that is not remembered came in a try that was killed before it
+    // could write that down, or long ago.
+    let known_as = known.kept_as(name);
+    same && known_as.is_none_or(|kept| kept == stamp)
+}
+
+fn half(name: &str, path: &Path, stamp: Stamp, folder: &mut Folder, known: &Known) -> u64 {
+    if known.begun_as(name) != Some(stamp) {
+        return 0;
+    }
+    let there = folder.part_bytes(path);
+    if there < stamp.size { there } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(path: &str, size: u64, globs: &[u32]) -> v1::FileEntry {
+        v1::FileEntry {
+            path: path.to_owned(),
+            size,
+            modified_ms: 1000,
+            inode: 7,
+            globs: globs.to_vec(),
+        }
+    }
+
+    fn chosen(files: Vec<v1::FileEntry>, live: bool) -> (Vec<String>, Choice) {
+        let base = tempfile::tempdir().unwrap();
+        let mut folder = Folder::open(base.path()).unwrap();
+        let known = Known::open(&base.path().join("known/1")).unwrap();
+        let glob = |path: &str, most| Glob {
+            path: path.to_owned(),
+            most,
+        };
+        let ask = Ask {
+            globs: vec![glob("a*", 10), glob("*b", 100)],
+            live,
+        };
+        let whose = Whose {
+            run: "4.2".parse().unwrap(),
+            node: "lab".to_owned(),
+        };
+        let list = v1::ListFilesReply {
+            files,
+            left_out: vec!["pipe (a pipe)".to_owned()],
+            work: String::new(),
+        };
+        let choice = choose(&list, &ask, &whose, &mut folder, &known);
+        let names = choice.wanted.iter().map(|one| one.name.clone()).collect();
+        (names, choice)
+    }
+
+    #[test]
+    fn each_file_is_bound_by_the_outputs_that_found_it() {
+        let (names, choice) = chosen(
+            vec![
+                entry("a1", 11, &[0]),
+                entry("a2", 10, &[0]),
+                entry("ab", 99, &[0, 1]),
+                entry("xb", 101, &[1]),
+                entry("lies", 1, &[7]),
+                entry("old", 100, &[]),
+            ],
+            false,
+        );
+        assert_eq!(names, ["a2", "ab", "old"]);
+        assert_eq!((choice.left, choice.bytes), (3, 209));
+        let lines = choice.notes.into_lines();
+        assert_eq!(lines[0], "left on lab: pipe (a pipe)");
+        assert_eq!(
+            lines[1],
+            "a1 has 11 bytes and stays on lab: neroman fetch 4.2 --include 'a1'"
+        );
+    }
+
+    #[test]
+    fn names_that_lead_elsewhere_or_are_taken_do_not_come() {
+        let (names, choice) = chosen(
+            ["../x", "/x", "", "stdout.log", "a", "a"]
+                .map(|path| entry(path, 1, &[0]))
+                .to_vec(),
+            true,
+        );
+        assert_eq!(names, ["a"]);
+        assert_eq!(choice.notes.into_lines().len(), 5);
+    }
+
+    #[test]
+    fn what_is_here_as_it_is_there_stays_and_halves_go_on() {
+        let base = tempfile::tempdir().unwrap();
+        let mut folder = Folder::open(base.path()).unwrap();
+        let mut known = Known::open(&base.path().join("known/1")).unwrap();
+        let stamp = |inode| Stamp {
+            size: 4,
+            modified_ms: 2000,
+            inode,
+        };
+        let path = Path::new("f");
+        let mut part = folder.begin(path, false).unwrap();
+        std::io::Write::write_all(&mut part.file, b"123").unwrap();
+        known.begin("f", stamp(1)).unwrap();
+        assert_eq!(half("f", path, stamp(1), &mut folder, &known), 3);
+        assert_eq!(half("f", path, stamp(2), &mut folder, &known), 0);
+        std::io::Write::write_all(&mut part.file, b"4").unwrap();
+        assert_eq!(half("f", path, stamp(1), &mut folder, &known), 0);
+        folder.finish(path, part.file, Some(2000)).unwrap();
+        assert!(is_here("f", path, stamp(1), &mut folder, &known));
+        known.keep("f", stamp(1)).unwrap();
+        assert!(is_here("f", path, stamp(1), &mut folder, &known));
+        assert!(!is_here("f", path, stamp(2), &mut folder, &known));
+        std::fs::remove_file(base.path().join("f")).unwrap();
+        assert!(!is_here("f", path, stamp(1), &mut folder, &known));
+    }
+}

@@ -26,7 +26,7 @@ use tonic::transport::Channel;
 pub use elf::Glibc;
 pub use error::AgentError;
 pub use facts::{Facts, Libc, NodeFault};
-pub use remote::{Remote, RemoteWish, start_remote};
+pub use remote::{Remote, RemoteWish, start_remote, start_remote_from};
 pub use root::RootError;
 
 /// Names the folder of the programs, instead of the one of this program: those
@@ -88,7 +88,21 @@ pub async fn start_local(
     options: &AgentOptions,
 ) -> Result<(Channel, Hello), AgentError> {
     let from = supply::for_this_machine()?;
-    start::connect(root, deployment, node, options, &from).await
+    start_local_from(&from, root, deployment, node, options).await
+}
+
+/// [`start_local`] with the programs of one folder.
+///
+/// # Errors
+/// See [`AgentError`].
+pub async fn start_local_from(
+    from: &Path,
+    root: &Path,
+    deployment: DeploymentId,
+    node: &str,
+    options: &AgentOptions,
+) -> Result<(Channel, Hello), AgentError> {
+    start::connect(root, deployment, node, options, from).await
 }
 
 #[cfg(test)]

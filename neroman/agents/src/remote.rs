@@ -1,7 +1,7 @@
 //! Another machine's agent: looked at, sent where it is missing, dialled and
 //! greeted, over one ssh connection.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use futures_util::FutureExt as _;
 use nero_model::DeploymentId;
@@ -57,7 +57,30 @@ pub async fn start_remote(
     wish: &RemoteWish,
     progress: &(dyn Fn(Progress) + Send + Sync),
 ) -> Result<Remote, AgentError> {
-    let supplies = tokio::task::spawn_blocking(supply::all)
+    start(host, wish, supply::folders()?, progress).await
+}
+
+/// [`start_remote`] with the programs of one folder: those for each kind of
+/// machine in a folder like `x86_64-linux`, or the programs themselves.
+///
+/// # Errors
+/// See [`start_remote`].
+pub async fn start_remote_from(
+    folder: &Path,
+    host: &Host,
+    wish: &RemoteWish,
+    progress: &(dyn Fn(Progress) + Send + Sync),
+) -> Result<Remote, AgentError> {
+    start(host, wish, supply::folders_in(folder), progress).await
+}
+
+async fn start(
+    host: &Host,
+    wish: &RemoteWish,
+    folders: Vec<PathBuf>,
+    progress: &(dyn Fn(Progress) + Send + Sync),
+) -> Result<Remote, AgentError> {
+    let supplies = tokio::task::spawn_blocking(move || supply::all(&folders))
         .await
         .map_err(|error| {
             refused("read", Path::new("the agents"))(std::io::Error::other(error))

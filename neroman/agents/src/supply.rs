@@ -30,30 +30,41 @@ pub(crate) struct Supply {
 }
 
 /// Where programs may lie: those built for sending come first.
-fn folders() -> Result<Vec<PathBuf>, AgentError> {
-    let given = std::env::var_os(AGENTS).filter(|folder| !folder.is_empty());
-    let bases = match given {
-        Some(folder) => {
-            let folder = PathBuf::from(folder);
-            return Ok(sent_from(&folder).chain([folder.clone()]).collect());
-        }
-        None => own_folder()?,
-    };
-    let beside = bases.join("agents");
+///
+/// # Errors
+/// When this program does not know where it lies.
+pub(crate) fn folders() -> Result<Vec<PathBuf>, AgentError> {
+    if let Some(folder) = given() {
+        return Ok(folders_in(&folder));
+    }
+    let own = own_folder()?;
     // As cargo lays them out: the programs in `debug`, what is sent beside it.
-    let above = bases.parent().unwrap_or(&bases).join("agents");
-    Ok(sent_from(&beside)
-        .chain(sent_from(&above))
-        .chain([bases.clone()])
+    let beside = own.parent().unwrap_or(&own).join("agents");
+    Ok(sent_from(&own.join("agents"))
+        .into_iter()
+        .chain(sent_from(&beside))
+        .chain([own])
         .collect())
 }
 
-fn sent_from(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
-    TARGETS.map(|target| folder.join(target)).into_iter()
+/// The same with one folder given.
+pub(crate) fn folders_in(folder: &Path) -> Vec<PathBuf> {
+    let sent = sent_from(folder).into_iter();
+    sent.chain([folder.to_path_buf()]).collect()
+}
+
+fn sent_from(folder: &Path) -> [PathBuf; 2] {
+    TARGETS.map(|target| folder.join(target))
+}
+
+fn given() -> Option<PathBuf> {
+    std::env::var_os(AGENTS)
+        .filter(|folder| !folder.is_empty())
+        .map(PathBuf::from)
 }
 
 /// The folder of this program.
-pub(crate) fn own_folder() -> Result<PathBuf, AgentError> {
+fn own_folder() -> Result<PathBuf, AgentError> {
     let own =
         std::env::current_exe().map_err(refused("find", Path::new("the path of this program")))?;
     Ok(own.parent().unwrap_or(Path::new("/")).to_path_buf())
@@ -61,9 +72,8 @@ pub(crate) fn own_folder() -> Result<PathBuf, AgentError> {
 
 /// The folder of the programs for this machine.
 pub(crate) fn for_this_machine() -> Result<PathBuf, AgentError> {
-    let given = std::env::var_os(AGENTS).filter(|folder| !folder.is_empty());
-    let base = match given {
-        Some(folder) => PathBuf::from(folder),
+    let base = match given() {
+        Some(folder) => folder,
         None => own_folder()?,
     };
     let own = format!("{}-linux", std::env::consts::ARCH);
@@ -76,14 +86,13 @@ pub(crate) fn for_this_machine() -> Result<PathBuf, AgentError> {
     }
 }
 
-/// All agents that there are, the preferred first. Blocks.
+/// All agents in these folders, the preferred first. Blocks.
 ///
 /// # Errors
 /// When there are none, or one cannot be read.
-pub(crate) fn all() -> Result<Vec<Supply>, AgentError> {
-    let folders = folders()?;
+pub(crate) fn all(folders: &[PathBuf]) -> Result<Vec<Supply>, AgentError> {
     let mut found = Vec::new();
-    for folder in &folders {
+    for folder in folders {
         let programs = builds::inside(folder);
         if programs.iter().all(|path| path.is_file()) {
             found.extend(look_at(programs)?);

@@ -14,6 +14,7 @@
 #   cut                          silence: connections hang, processes go on
 #   hangup                       kill -9 of every sshd that serves a connection; the listening one stays
 #   logout                       kill -9 of every process of the user there, sshd's listener stays
+#   members                      its processes, as this machine numbers them
 #   new-key                      another host key, as after a new installation
 #   lossy PERCENT                (ns) lose so many of the packets, each way
 #   slow RATE                    (ns) limit the way to the host, say 1mbit
@@ -530,6 +531,7 @@ case $MODE.$CMD in
   *.hangup) for p in $(sessions "$HOST"); do kill -KILL "$p" 2>/dev/null || true; done ;;
   *.logout) for p in $(members "$HOST" | tail -n +2); do kill -KILL "$p" 2>/dev/null || true; done ;;
   *.new-key) new_key "$HOST" ;;
+  *.members) members "$HOST" ;;
   ns.cut) ip link set "$(link "$HOST")" down ;;
   ns.mend)
     ip link set "$(link "$HOST")" up

@@ -12,6 +12,7 @@ use nero_model::process::{Life, ProcessId};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
+use crate::hosts::Hosts;
 use crate::processes::{Part, parts};
 use crate::wait::until;
 
@@ -20,6 +21,7 @@ use crate::wait::until;
 pub struct Home {
     folder: tempfile::TempDir,
     env: BTreeMap<String, String>,
+    neroman: PathBuf,
 }
 
 /// What a command did.
@@ -63,7 +65,30 @@ impl Home {
             ("NERONET_HOME".to_owned(), base.display().to_string()),
             ("TZ".to_owned(), "Pacific/Chatham".to_owned()),
         ]);
-        Self { folder, env }
+        Self {
+            folder,
+            env,
+            neroman: program("neroman"),
+        }
+    }
+
+    /// A home whose nodes are reached as these hosts want it.
+    pub fn with_hosts(hosts: &Hosts) -> Self {
+        let mut home = Self::new();
+        home.set_env("NERONET_SSH", &hosts.ssh_command());
+        home
+    }
+
+    /// Later commands are those of the `neroman` in this folder, which holds
+    /// all programs: another build.
+    pub fn use_programs(&mut self, folder: &Path) {
+        self.neroman = folder.join("neroman");
+    }
+
+    /// The folder stays when the home goes; returns it.
+    pub fn keep(&mut self) -> PathBuf {
+        self.folder.disable_cleanup(true);
+        self.path().to_path_buf()
     }
 
     /// The folder with everything of this test.
@@ -102,7 +127,7 @@ impl Home {
 
     /// The command, ready to be run.
     pub fn command<S: AsRef<OsStr>>(&self, args: &[S]) -> Command {
-        let mut command = Command::new(program("neroman"));
+        let mut command = Command::new(&self.neroman);
         command
             .args(args)
             .env_clear()

@@ -212,6 +212,13 @@ impl Hosts {
         self.must("enter", &words)
     }
 
+    /// Every process of the host, as this machine numbers them; sshd first.
+    #[track_caller]
+    pub fn processes(&self, host: &str) -> Vec<i32> {
+        let text = self.must("members", &[host]);
+        text.lines().filter_map(|line| line.parse().ok()).collect()
+    }
+
     /// Connections hang and processes go on, until [`mend`](Self::mend).
     #[track_caller]
     pub fn cut(&self, host: &str) {

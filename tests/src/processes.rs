@@ -18,6 +18,10 @@ pub enum Part {
     Shim,
     /// Reads what a run prints.
     Watcher,
+    /// A connection to another machine, or the master of one.
+    Ssh,
+    /// The other machine's end of the connection to its agent.
+    Dial,
     /// Anything else: jobs and what they started.
     Job,
 }
@@ -25,36 +29,31 @@ pub enum Part {
 /// Every live process that belongs to the home at `base`, by part.
 pub fn parts(base: &Path) -> Vec<(Part, ProcessId)> {
     let base = base.as_os_str().as_encoded_bytes();
-    let mut found = Vec::new();
-    for entry in fs::read_dir("/proc").expect("/proc is there").flatten() {
-        let Some(pid) = entry
-            .file_name()
-            .to_str()
-            .and_then(|name| name.parse::<i32>().ok())
-        else {
-            continue;
-        };
-        if let Some(part) = part_of(pid, base)
-            && let Ok(id) = ProcessId::of(pid)
-        {
-            found.push((part, id));
-        }
-    }
+    let all = fs::read_dir("/proc").expect("/proc is there").flatten();
+    let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    among(pids.filter(|pid| belongs(*pid, base)))
+}
+
+/// The parts that these live processes play; what is none of ours is a job.
+pub fn among(pids: impl Iterator<Item = i32>) -> Vec<(Part, ProcessId)> {
+    let mut found: Vec<(Part, ProcessId)> = pids
+        .filter_map(|pid| Some((part_of(pid)?, ProcessId::of(pid).ok()?)))
+        .collect();
     found.sort_by_key(|(part, id)| (*part, id.start_ticks, id.pid));
     found
 }
 
-fn part_of(pid: i32, base: &[u8]) -> Option<Part> {
+fn belongs(pid: i32, base: &[u8]) -> bool {
+    let read = |name: &str| fs::read(format!("/proc/{pid}/{name}")).unwrap_or_default();
+    holds(&read("cmdline"), base) || holds(&read("environ"), base)
+}
+
+fn part_of(pid: i32) -> Option<Part> {
     let stat = Stat::read(pid).ok()?;
     if stat.state == b'Z' {
         return None;
     }
-    let folder = format!("/proc/{pid}");
-    let command = fs::read(format!("{folder}/cmdline")).ok()?;
-    let environ = fs::read(format!("{folder}/environ")).unwrap_or_default();
-    if !holds(&command, base) && !holds(&environ, base) {
-        return None;
-    }
+    let command = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
     let words: Vec<&[u8]> = command.split(|byte| *byte == 0).collect();
     let program = words
         .first()
@@ -63,10 +62,12 @@ fn part_of(pid: i32, base: &[u8]) -> Option<Part> {
     Some(match program {
         Some(b"neroman") if has(b"daemon") && has(b"run") => Part::Daemon,
         Some(b"neroman") => return None,
+        Some(b"neromum") if has(b"dial") => Part::Dial,
         Some(b"neromum") => Part::Mum,
         Some(b"nerokid-shim") if listens(pid) => Part::Launcher,
         Some(b"nerokid-shim") => Part::Shim,
         Some(b"nerokid") => Part::Watcher,
+        Some(b"ssh") => Part::Ssh,
         _ => Part::Job,
     })
 }

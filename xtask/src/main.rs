@@ -1,6 +1,7 @@
 //! The project's own tasks. Run `cargo xtask help`.
 
 mod bench;
+mod chaos;
 mod codegen;
 mod demo;
 mod deps;
@@ -50,6 +51,24 @@ enum Task {
         /// Machines to build for; all when none is named
         arch: Vec<portable::Arch>,
     },
+    /// Runs and faults at random from a seed; checks every promise at the end
+    Chaos {
+        /// What everything random comes from; another one each time unless given
+        #[arg(long)]
+        seed: Option<u64>,
+        /// How long things go wrong
+        #[arg(long, conflicts_with = "seconds")]
+        minutes: Option<u64>,
+        /// The same in seconds
+        #[arg(long, default_value_t = 60)]
+        seconds: u64,
+        /// How many hosts are nodes beside `local`
+        #[arg(long, default_value_t = 2)]
+        hosts: u64,
+        /// Release builds instead of those of the tests
+        #[arg(long)]
+        release: bool,
+    },
     /// Generate the Rust of proto/*.proto (--check only compares)
     Codegen {
         #[arg(long)]
@@ -68,6 +87,17 @@ fn main() -> ExitCode {
         Task::Test { ci } => tested(&mut steps, ci),
         Task::Bench { rounds, runs, only } => bench::run(&mut steps, rounds, runs, &only),
         Task::Portable { arch } => portable::run(&mut steps, &arch),
+        Task::Chaos {
+            seed,
+            minutes,
+            seconds,
+            hosts,
+            release,
+        } => {
+            let seconds = minutes.map_or(seconds, |minutes| minutes * 60);
+            let seed = seed.unwrap_or_else(chaos::new_seed);
+            chaos::run(&steps, release, chaos::Chaos { seed, seconds, hosts })
+        }
         Task::Codegen { check } => codegen::run(&root, check),
     };
     match outcome {

@@ -4,8 +4,13 @@
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
+use std::os::fd::AsFd as _;
 use std::process::{Command, ExitCode};
-use std::{env, fs, io, process};
+use std::time::Duration;
+use std::{env, fs, io, process, thread};
+
+use nero_tests::chaos::random::Random;
+use nero_tests::chaos::script::{End, Script, TOO_HIGH, WRITE_FAILED};
 
 fn main() -> ExitCode {
     let words: Vec<String> = env::args().skip(1).collect();
@@ -50,6 +55,8 @@ fn act(name: &str, arguments: &[String]) -> Option<u8> {
             }
         }
         "fill" => return Some(fill(text(0))),
+        "rest" => rest(),
+        "chaos" => return Some(chaos(text(0), text(1))),
         other => panic!("no such action: {other}"),
     }
     None
@@ -155,5 +162,70 @@ fn fill(path: &str) -> u8 {
                 1
             };
         }
+    }
+}
+
+/// Does what the script says and notes when it began and when it was done.
+fn chaos(notes: &str, script: &str) -> u8 {
+    let script: Script = script.parse().expect("a script");
+    note(notes, "start");
+    if script.stubborn {
+        ignore_term();
+    }
+    if script.stray {
+        daemon(&["rest".to_owned()]);
+    }
+    if let Err(error) = play(&script) {
+        note(notes, "failed");
+        let _ = writeln!(io::stderr(), "cannot write: {error}");
+        return WRITE_FAILED as u8;
+    }
+    match script.end {
+        End::Exit(code) => {
+            note(notes, "end");
+            code
+        }
+        End::Signal(number) => {
+            note(notes, "end");
+            signal_self(number.into());
+            unreachable!("the signal ends it")
+        }
+        End::Hold => rest(),
+    }
+}
+
+fn play(script: &Script) -> io::Result<()> {
+    let run = env::var("NERO_RUN").expect("a job of ours");
+    let mut random = Random::of_text(script.seed, &run);
+    // No buffer between: what it has said is in the file.
+    let mut out = fs::File::from(io::stdout().as_fd().try_clone_to_owned()?);
+    let mut block = Vec::new();
+    for number in 0..script.lines {
+        block.extend(script.line(number, &mut random).into_bytes());
+        // With pauses line by line, else in large pieces that end anywhere.
+        if script.pause_ms > 0 {
+            out.write_all(&block)?;
+            block.clear();
+            thread::sleep(Duration::from_millis(script.pause_ms));
+        } else if block.len() > 4000 {
+            out.write_all(&block[..4000])?;
+            block.drain(..4000);
+        }
+    }
+    out.write_all(&block)?;
+    if script.end == End::Hold {
+        let last = format!("step {} loss {}\n", script.lines, TOO_HIGH + 1);
+        out.write_all(last.as_bytes())?;
+    }
+    if script.file_bytes > 0 {
+        fs::write("out.bin", script.file(&run))?;
+    }
+    Ok(())
+}
+
+/// Waits for the signal that ends it.
+fn rest() -> ! {
+    loop {
+        thread::park();
     }
 }

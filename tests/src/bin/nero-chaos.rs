@@ -1,0 +1,100 @@
+//! Runs and faults at random from a seed, and a check of every promise.
+//! `cargo xtask chaos` builds everything and runs this, where it can as the
+//! first process of a name space: then all of it ends with that.
+
+use std::process::{Command, ExitCode, ExitStatus};
+use std::time::Duration;
+use std::{env, process};
+
+use nero_tests::chaos::{Chaos, Options};
+
+fn main() -> ExitCode {
+    if process::id() == 1 {
+        return first_process();
+    }
+    let options = match read(env::args().skip(1)) {
+        Ok(options) => options,
+        Err(message) => {
+            eprintln!("error: {message}");
+            return ExitCode::from(2);
+        }
+    };
+    let repeat = format!(
+        "cargo xtask chaos --seed {} --seconds {} --hosts {}",
+        options.seed,
+        options.duration.as_secs(),
+        options.hosts
+    );
+    println!("{repeat}");
+    let outcome = match Chaos::begin(options) {
+        Ok(chaos) => chaos.run(),
+        Err(error) => {
+            eprintln!("error: the chaos cannot begin: {error}");
+            return ExitCode::from(2);
+        }
+    };
+    println!("seed {}: {}", options.seed, outcome.summary);
+    let Some(kept) = outcome.kept else {
+        println!("every promise was kept");
+        return ExitCode::SUCCESS;
+    };
+    for broken in outcome.broken.iter().take(20) {
+        println!("BROKEN: {broken}");
+    }
+    println!("{} promises were broken", outcome.broken.len());
+    println!(
+        "everything lies in {} (begin with `history`)",
+        kept.display()
+    );
+    println!("to repeat it: {repeat}");
+    ExitCode::FAILURE
+}
+
+/// As process 1 of a name space: runs itself once more and collects what
+/// nobody else does. Everything in the name space goes with it.
+fn first_process() -> ExitCode {
+    let own = env::current_exe().expect("a running program has a path");
+    let child = match Command::new(own).args(env::args_os().skip(1)).spawn() {
+        Ok(child) => child,
+        Err(error) => {
+            eprintln!("error: it cannot be started again: {error}");
+            return ExitCode::from(2);
+        }
+    };
+    loop {
+        match rustix::process::wait(rustix::process::WaitOptions::empty()) {
+            Ok(Some((pid, status))) if pid.as_raw_nonzero().get() as u32 == child.id() => {
+                use std::os::unix::process::ExitStatusExt as _;
+                let status = ExitStatus::from_raw(status.as_raw());
+                return ExitCode::from(status.code().unwrap_or(2) as u8);
+            }
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => {
+                eprintln!("error: it cannot be waited for: {error}");
+                return ExitCode::from(2);
+            }
+        }
+    }
+}
+
+fn read(words: impl Iterator<Item = String>) -> Result<Options, String> {
+    let mut options = Options {
+        seed: 1,
+        duration: Duration::from_secs(60),
+        hosts: 0,
+    };
+    let mut words = words;
+    while let Some(word) = words.next() {
+        let value = words.next().unwrap_or_default();
+        let number: u64 = value
+            .parse()
+            .map_err(|_| format!("{word} needs a number, not `{value}`"))?;
+        match word.as_str() {
+            "--seed" => options.seed = number,
+            "--seconds" => options.duration = Duration::from_secs(number),
+            "--hosts" => options.hosts = number as usize,
+            _ => return Err(format!("no such option: {word}")),
+        }
+    }
+    Ok(options)
+}

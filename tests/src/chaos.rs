@@ -1,0 +1,19 @@
+//! Runs and faults at random, from a seed: experiments of every kind are
+//! started, aborted and restarted while processes are killed and frozen, disks
+//! are full, hosts crash and networks are cut. Then the faults stop, and every
+//! promise is checked: each run once, each exit code, each byte of output,
+//! each metric point.
+
+mod check;
+mod client;
+mod fault;
+mod history;
+mod plan;
+pub mod random;
+mod run;
+pub mod script;
+mod settle;
+mod step;
+mod world;
+
+pub use run::{Chaos, Options, Outcome};

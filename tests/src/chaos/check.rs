@@ -1,0 +1,330 @@
+//! Every promise, checked against what the jobs themselves noted and what
+//! they are known to print.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use nero_journal::Stop;
+use serde_json::Value;
+
+use super::plan::{Fate, Planned};
+use super::run::Chaos;
+use super::script::{End, WRITE_FAILED, points};
+use super::settle::Seen;
+use super::world::Place;
+use crate::processes::Part;
+
+/// What the jobs of one run noted.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Noted {
+    starts: usize,
+    ends: usize,
+    failures: usize,
+}
+
+/// Checks everything; what is broken is added to the chaos.
+pub(super) fn all(chaos: &mut Chaos) {
+    if !chaos.broken.is_empty() {
+        return;
+    }
+    let Some(seen) = chaos.settle() else { return };
+    let noted = notes(&chaos.world.notes);
+    told_is_there(chaos, &seen);
+    let mut known: Vec<String> = Vec::new();
+    for one in seen.iter().filter(|one| one.ran) {
+        known.extend(experiment(chaos, one, &noted));
+    }
+    for run in noted.keys().filter(|run| !known.contains(run)) {
+        chaos
+            .broken
+            .push(format!("{run} ran, and neroman does not know it"));
+    }
+    nothing_lives(chaos);
+    chaos.ask(&["daemon", "stop"]);
+    stores(chaos);
+}
+
+/// What a client was told of is there.
+fn told_is_there(chaos: &mut Chaos, seen: &[Seen]) {
+    for (which, planned) in chaos.planned.iter().enumerate() {
+        let there = seen.iter().find(|one| one.which == which);
+        let Some(told) = planned.told.first() else {
+            continue;
+        };
+        if there.is_none_or(|one| !one.ran) {
+            chaos
+                .broken
+                .push(format!("{told} was told of and is not there"));
+        }
+    }
+}
+
+/// Checks the runs of an experiment; returns their names.
+fn experiment(chaos: &mut Chaos, seen: &Seen, noted: &BTreeMap<String, Noted>) -> Vec<String> {
+    let planned = chaos.planned[seen.which].clone();
+    let Some(answer) = chaos.ask(&["show", &seen.id.to_string(), "--json"]) else {
+        return Vec::new();
+    };
+    let runs = answer.json()["runs"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
+    let names: Vec<String> = runs
+        .iter()
+        .filter_map(|run| run["run"].as_str().map(str::to_owned))
+        .collect();
+    let name = &planned.name;
+    for told in planned.told.iter().filter(|told| !names.contains(told)) {
+        chaos.broken.push(format!(
+            "{told} of {name} was told of, and there are {names:?}"
+        ));
+    }
+    if names.len() > planned.told.len() + planned.unsure {
+        let told = &planned.told;
+        chaos.broken.push(format!(
+            "{name} has runs {names:?}, and asked for were {told:?}"
+        ));
+    }
+    for (run, name) in runs.iter().zip(&names) {
+        let noted = noted.get(name).unwrap_or(&NOTHING);
+        let mut wrong = state(chaos, &planned, run, noted);
+        if noted.starts == 1 {
+            wrong.extend(traces(chaos, &planned, run, name, noted));
+        }
+        let what = format!("{name} ({})", planned.name);
+        let broken = wrong.into_iter();
+        chaos
+            .broken
+            .extend(broken.map(|why| format!("{what}: {why}; {noted:?}; {:?}; {run}", planned)));
+    }
+    names
+}
+
+const NOTHING: Noted = Noted {
+    starts: 0,
+    ends: 0,
+    failures: 0,
+};
+
+/// Whether the run ended as it had to, once.
+fn state(chaos: &Chaos, planned: &Planned, run: &Value, noted: &Noted) -> Vec<String> {
+    let mut wrong = Vec::new();
+    if noted.starts > 1 {
+        wrong.push("it ran more than once".to_owned());
+    }
+    let state = run["state"].as_str().unwrap_or_default();
+    let natural = natural(planned, noted);
+    let code = run["exit_code"].as_i64();
+    let signal = run["signal"].as_i64();
+    let reason = run["reason"].as_str().unwrap_or_default();
+    let right = match state {
+        "finished" => natural == Natural::Code(0) && code == Some(0),
+        "crashed" if noted.failures > 0 => {
+            code == Some(WRITE_FAILED.into()) && reason.contains("disk full")
+        }
+        "crashed" => match natural {
+            Natural::Code(expected) => expected != 0 && code == Some(expected),
+            Natural::Signal(expected) => signal == Some(expected),
+            Natural::None => false,
+        },
+        "aborted" => planned.touched || matches!(planned.fate, Fate::Person | Fate::Rule),
+        "timeout" => planned.fate == Fate::Limit && noted.starts == 1,
+        "lost" => crashed_host(chaos, run) && reason.contains("restarted"),
+        _ => false,
+    };
+    if !right {
+        wrong.push(format!(
+            "{state} (code {code:?}, signal {signal:?}, {reason}) is wrong"
+        ));
+    }
+    if state == "aborted" && planned.fate == Fate::Rule && !planned.touched && noted.starts != 1 {
+        wrong.push("its rule ended it before it ran".to_owned());
+    }
+    wrong
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Natural {
+    Code(i64),
+    Signal(i64),
+    None,
+}
+
+/// How the job itself says that it ended.
+fn natural(planned: &Planned, noted: &Noted) -> Natural {
+    if noted.ends != 1 {
+        return Natural::None;
+    }
+    match planned.script.end {
+        End::Exit(code) => Natural::Code(code.into()),
+        End::Signal(number) => Natural::Signal(number.into()),
+        End::Hold => Natural::None,
+    }
+}
+
+fn crashed_host(chaos: &Chaos, run: &Value) -> bool {
+    chaos.crashes.iter().any(|(host, _)| run["node"] == **host)
+}
+
+/// Output, metrics and results of a run that started.
+fn traces(
+    chaos: &mut Chaos,
+    planned: &Planned,
+    run: &Value,
+    name: &str,
+    noted: &Noted,
+) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let Some(logs) = chaos.ask(&["logs", name]) else {
+        return wrong;
+    };
+    let full = planned.script.output(name);
+    let whole = noted.ends == 1 && noted.failures == 0;
+    if whole && logs.out != full {
+        wrong.push(format!(
+            "{} bytes of output instead of {}",
+            logs.out.len(),
+            full.len()
+        ));
+    } else if !full.starts_with(&logs.out) {
+        wrong.push("its output is not what it printed".to_owned());
+    }
+    wrong.extend(metrics(chaos, name, &logs.out));
+    let Some(results) = run["results"].as_str().map(PathBuf::from) else {
+        // A run that made nothing has no folder for it.
+        if !logs.out.is_empty() || (whole && planned.script.file_bytes > 0) {
+            wrong.push("it has no results".to_owned());
+        }
+        return wrong;
+    };
+    let home = fs::read(results.join("stdout.log")).unwrap_or_default();
+    if home != logs.out {
+        wrong.push(format!("{} bytes of output are at home", home.len()));
+    }
+    if whole && planned.script.file_bytes > 0 {
+        let file = fs::read(results.join("out.bin"));
+        if file.as_ref().ok() != Some(&planned.script.file(name)) {
+            let had = file.map(|bytes| bytes.len());
+            wrong.push(format!("out.bin at home is {had:?}"));
+        }
+    }
+    wrong
+}
+
+fn metrics(chaos: &mut Chaos, name: &str, output: &[u8]) -> Option<String> {
+    let expected = points(output);
+    let answer = chaos.ask(&["metrics", name, "loss", "--json"])?;
+    if expected.is_empty() {
+        return None;
+    }
+    let series = &answer.json()["series"][0];
+    let numbers = |what: &str| -> Vec<f64> {
+        let all = series[what].as_array().into_iter().flatten();
+        all.filter_map(Value::as_f64).collect()
+    };
+    let (steps, values) = (numbers("steps"), numbers("values"));
+    let right = steps.iter().eq(expected.iter().map(|point| &point.step))
+        && values.iter().eq(expected.iter().map(|point| &point.loss));
+    (!right).then(|| {
+        format!(
+            "{} points (folded {}) instead of {}: {}",
+            steps.len(),
+            series["folded"],
+            expected.len(),
+            answer.err
+        )
+    })
+}
+
+/// What the jobs noted, by run. A note is `WHAT RUN PID`.
+fn notes(path: &Path) -> BTreeMap<String, Noted> {
+    let mut all: BTreeMap<String, Noted> = BTreeMap::new();
+    for line in fs::read_to_string(path).unwrap_or_default().lines() {
+        let mut words = line.split(' ');
+        let (what, run) = (words.next(), words.next().unwrap_or_default());
+        let noted = all.entry(run.to_owned()).or_default();
+        match what {
+            Some("start") => noted.starts += 1,
+            Some("end") => noted.ends += 1,
+            _ => noted.failures += 1,
+        }
+    }
+    all
+}
+
+/// No job lives, and nobody who would look after one.
+fn nothing_lives(chaos: &mut Chaos) {
+    for place in chaos.world.places() {
+        let parts = chaos.world.parts(&place);
+        let left: Vec<_> = parts
+            .iter()
+            .filter(|(part, _)| matches!(part, Part::Job | Part::Shim | Part::Watcher))
+            .collect();
+        if !left.is_empty() {
+            chaos
+                .broken
+                .push(format!("at {place:?} live after the end: {left:?}"));
+        }
+    }
+}
+
+/// Databases and journals are sound.
+fn stores(chaos: &mut Chaos) {
+    let base = chaos.world.home.base();
+    for name in ["state.db", "series.db"] {
+        let path = base.join("data").join(name);
+        if let Err(why) = sound(&path) {
+            chaos.broken.push(format!("{}: {why}", path.display()));
+        }
+    }
+    let mut roots = vec![base.join("node")];
+    for place in chaos.world.places() {
+        if let (Place::Host(name), Some(hosts)) = (place, &chaos.world.hosts) {
+            roots.push(hosts.home(&name).join(".neronet"));
+        }
+    }
+    let mut segments = 0;
+    while let Some(folder) = roots.pop() {
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let name = entry.file_name();
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                roots.push(path);
+            } else if name == "claim" || path.extension().is_some_and(|ending| ending == "seg") {
+                segments += 1;
+                if let Some(why) = damage(&path) {
+                    chaos.broken.push(format!("{}: {why}", path.display()));
+                }
+            }
+        }
+    }
+    chaos.history.add(format!("{segments} segments read"));
+}
+
+fn sound(path: &Path) -> Result<(), String> {
+    let database = rusqlite::Connection::open(path).map_err(|error| error.to_string())?;
+    let said: String = database
+        .query_row("PRAGMA integrity_check", [], |row| row.get(0))
+        .map_err(|error| error.to_string())?;
+    if said == "ok" { Ok(()) } else { Err(said) }
+}
+
+fn damage(path: &Path) -> Option<String> {
+    let bytes = match nero_journal::read_file(path) {
+        Ok(bytes) => bytes,
+        Err(error) => return Some(error.to_string()),
+    };
+    // A writer that died before it had written its header left nothing.
+    let Ok((_, mut reader)) = nero_journal::scan(&bytes) else {
+        return bytes
+            .iter()
+            .any(|byte| *byte != 0)
+            .then(|| "it has no header".to_owned());
+    };
+    reader.by_ref().count();
+    match reader.stop() {
+        Stop::End | Stop::Unfinished => None,
+        Stop::Damaged(damage) => Some(damage.to_string()),
+    }
+}

@@ -1,0 +1,196 @@
+//! Breaking and mending.
+
+use std::time::{Duration, Instant};
+
+use nero_model::process::{ProcessId, Stat};
+use rustix::process::Signal;
+
+use super::run::Chaos;
+use super::step::HostFault;
+use super::world::{Place, children, signal};
+use crate::processes::Part;
+
+/// A fault that ends at a time.
+#[derive(Debug)]
+pub struct Undo {
+    pub(super) at: Instant,
+    pub(super) what: Mend,
+}
+
+/// How a fault ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Mend {
+    /// A process goes on.
+    Thaw(ProcessId),
+    /// The home's disk has space again.
+    FreeHome,
+    /// Packets reach the host again.
+    Reach(String),
+    /// The host goes on.
+    ThawHost(String),
+    /// The host is started.
+    StartHost(String),
+    /// The host's disk has space again.
+    FreeHost(String),
+}
+
+impl Chaos {
+    /// `kill -9` of one process of this part, if there is one whose death
+    /// leaves every promise standing.
+    pub(super) fn kill(&mut self, place: u64, part: Part, pick: u64) {
+        let Some((place, victim)) = self.victim(place, part, pick) else {
+            return;
+        };
+        self.history
+            .add(format!("kill {part:?} {} at {place:?}", victim.pid));
+        self.faults += 1;
+        signal(&victim, Signal::KILL);
+    }
+
+    /// One process of this part stands still for a while.
+    pub(super) fn freeze(&mut self, place: u64, part: Part, pick: u64, ms: u64) {
+        let Some((place, victim)) = self.victim(place, part, pick) else {
+            return;
+        };
+        self.history
+            .add(format!("freeze {part:?} {} at {place:?}", victim.pid));
+        self.faults += 1;
+        signal(&victim, Signal::STOP);
+        self.later(ms, Mend::Thaw(victim));
+    }
+
+    fn victim(&self, place: u64, part: Part, pick: u64) -> Option<(Place, ProcessId)> {
+        // The daemon and its connections are here and nowhere else; the other
+        // end of a connection never is.
+        let all: Vec<Place> = match part {
+            Part::Daemon | Part::Ssh => vec![Place::Here],
+            Part::Dial => self.world.places().split_off(1),
+            _ => self.world.places(),
+        };
+        if all.is_empty() {
+            return None;
+        }
+        let place = all[(place % all.len() as u64) as usize].clone();
+        if let Place::Host(name) = &place
+            && self.is_broken(name)
+        {
+            return None;
+        }
+        let parts = self.world.parts(&place);
+        let launchers: Vec<i32> = pids(&parts, Part::Launcher);
+        let ours: Vec<i32> = parts
+            .iter()
+            .filter(|(part, _)| *part != Part::Job)
+            .map(|(_, id)| id.pid)
+            .collect();
+        let fitting: Vec<ProcessId> = parts
+            .iter()
+            .filter(|(its, _)| *its == part)
+            .map(|(_, id)| *id)
+            .filter(|id| match part {
+                // Shim and launcher of one run must not both die: that loses
+                // the exit code, by design.
+                Part::Shim => Stat::read(id.pid).is_ok_and(|stat| launchers.contains(&stat.ppid)),
+                Part::Launcher => children(id.pid).iter().all(|pid| ours.contains(pid)),
+                _ => true,
+            })
+            .collect();
+        let count = fitting.len() as u64;
+        (count > 0).then(|| (place, fitting[(pick % count) as usize]))
+    }
+
+    pub(super) fn fill_home(&mut self, ms: u64) {
+        if self.undo.iter().any(|undo| undo.what == Mend::FreeHome) {
+            return;
+        }
+        self.faults += 1;
+        match self.world.fill_home() {
+            Ok(()) => self.history.add("the home is full"),
+            Err(error) => self
+                .history
+                .add(format!("the home could not be filled: {error}")),
+        }
+        self.later(ms, Mend::FreeHome);
+    }
+
+    pub(super) fn break_host(&mut self, pick: u64, fault: HostFault) {
+        let names = self.world.host_names();
+        let Some(name) = names.get((pick % names.len().max(1) as u64) as usize) else {
+            return;
+        };
+        // One fault at a time for each host: a host that is cut off and
+        // frozen shows nothing that a frozen one does not.
+        if self.is_broken(name) {
+            return;
+        }
+        self.history.add(format!("{name}: {fault:?}"));
+        self.faults += 1;
+        let at = self.history.elapsed();
+        let Some(hosts) = &self.world.hosts else {
+            return;
+        };
+        let name = name.clone();
+        match fault {
+            HostFault::Cut { ms } => {
+                hosts.cut(&name);
+                self.later(ms, Mend::Reach(name));
+            }
+            HostFault::Lossy { percent, ms } => {
+                hosts.lossy(&name, percent);
+                self.later(ms, Mend::Reach(name));
+            }
+            HostFault::Freeze { ms } => {
+                hosts.freeze(&name);
+                self.later(ms, Mend::ThawHost(name));
+            }
+            HostFault::Crash { ms } => {
+                hosts.kill(&name);
+                self.crashes.push((name.clone(), at));
+                self.later(ms, Mend::StartHost(name));
+            }
+            HostFault::HangUp => hosts.hang_up(&name),
+            HostFault::Fill { ms } => {
+                hosts.fill(&name, 0);
+                self.later(ms, Mend::FreeHost(name));
+            }
+            HostFault::Move => hosts.change_own_address(),
+        }
+    }
+
+    fn is_broken(&self, name: &str) -> bool {
+        self.undo.iter().any(|undo| match &undo.what {
+            Mend::Thaw(_) | Mend::FreeHome => false,
+            Mend::Reach(host)
+            | Mend::ThawHost(host)
+            | Mend::StartHost(host)
+            | Mend::FreeHost(host) => host == name,
+        })
+    }
+
+    fn later(&mut self, ms: u64, what: Mend) {
+        let at = Instant::now() + Duration::from_millis(ms);
+        self.undo.push(Undo { at, what });
+    }
+
+    pub(super) fn mend(&mut self, what: Mend) {
+        self.history.add(format!("mend {what:?}"));
+        match (what, &self.world.hosts) {
+            (Mend::Thaw(id), _) => signal(&id, Signal::CONT),
+            (Mend::FreeHome, _) => self.world.free_home(),
+            (Mend::Reach(name), Some(hosts)) => hosts.mend(&name),
+            (Mend::ThawHost(name), Some(hosts)) => hosts.thaw(&name),
+            (Mend::StartHost(name), Some(hosts)) => hosts.start(&name),
+            (Mend::FreeHost(name), Some(hosts)) => hosts.free(&name),
+            (Mend::Reach(_) | Mend::ThawHost(_) | Mend::StartHost(_) | Mend::FreeHost(_), None) => {
+            }
+        }
+    }
+}
+
+fn pids(parts: &[(Part, ProcessId)], which: Part) -> Vec<i32> {
+    parts
+        .iter()
+        .filter(|(part, _)| *part == which)
+        .map(|(_, id)| id.pid)
+        .collect()
+}

@@ -1,0 +1,138 @@
+//! Experiments of the chaos: their files, and what must come of each.
+
+use std::fs;
+use std::path::Path;
+
+use super::random::Random;
+use super::script::{End, Script, TOO_HIGH};
+
+/// An experiment as the chaos made it.
+#[derive(Clone, Debug)]
+pub struct Planned {
+    /// Its name, unique: a selector.
+    pub name: String,
+    /// What its job does.
+    pub script: Script,
+    /// How it ends when nobody interferes.
+    pub fate: Fate,
+    /// Somebody asked for its end, or for another run of it.
+    pub touched: bool,
+    /// Runs that a client was told of.
+    pub told: Vec<String>,
+    /// Commands whose answer never came and that may have made runs.
+    pub unsure: usize,
+}
+
+/// How an experiment ends when nobody interferes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// By itself, as its script says.
+    Alone,
+    /// Its rule ends it.
+    Rule,
+    /// Its time limit ends it.
+    Limit,
+    /// Only a person ends it.
+    Person,
+}
+
+/// Writes the folder of a collection; returns its experiments.
+///
+/// # Errors
+/// When the files cannot be written.
+pub fn write(
+    folder: &Path,
+    collection: &str,
+    seed: u64,
+    count: u64,
+    nodes: &[String],
+    job: &str,
+    notes: &str,
+) -> std::io::Result<Vec<Planned>> {
+    let mut random = Random::new(seed);
+    let mut yaml = format!("collection: {collection}\nmonitor: {{grace: 1s}}\n");
+    let mut all = Vec::new();
+    for number in 0..count {
+        let (script, fate) = draw(&mut random);
+        yaml.push_str(&format!(
+            "+{collection}n{number}:\n  command: [{job}, chaos, {notes}, '{script}']\n"
+        ));
+        if let Some(node) = random.pick(nodes) {
+            yaml.push_str(&format!("  node: {node}\n"));
+        }
+        let outputs = if script.file_bytes > 0 {
+            "[stdout, out.bin]"
+        } else {
+            "[stdout]"
+        };
+        yaml.push_str(&format!("  outputs: {outputs}\n"));
+        match fate {
+            Fate::Rule => yaml.push_str(&format!("  rules: [{{abort: loss > {TOO_HIGH}}}]\n")),
+            Fate::Limit => yaml.push_str("  resources: {time: 2s}\n"),
+            Fate::Alone | Fate::Person => {}
+        }
+        all.push(Planned {
+            name: format!("{collection}n{number}"),
+            script,
+            fate,
+            touched: false,
+            told: Vec::new(),
+            unsure: 0,
+        });
+    }
+    fs::create_dir_all(folder)?;
+    let mut data = Vec::new();
+    for _ in 0..random.between(0, 20_000) {
+        data.extend(random.bits().to_le_bytes());
+    }
+    fs::write(folder.join("data.bin"), data)?;
+    fs::write(folder.join("neronet.yaml"), yaml)?;
+    Ok(all)
+}
+
+fn draw(random: &mut Random) -> (Script, Fate) {
+    let mut script = Script {
+        seed: random.bits(),
+        lines: random.between(0, 40),
+        metric_every: random.between(1, 4),
+        pause_ms: 0,
+        file_bytes: 0,
+        stray: random.percent(2),
+        stubborn: random.percent(5),
+        end: End::Exit(0),
+    };
+    if random.percent(30) {
+        script.file_bytes = random.between(1, 200_000);
+    }
+    match random.between(1, 100) {
+        1..=40 => {}
+        41..=70 => {
+            script.lines = random.between(10, 200);
+            script.pause_ms = random.between(5, 60);
+        }
+        71..=80 => {
+            script.lines = random.between(2000, 20_000);
+            script.metric_every = 50;
+        }
+        81..=86 => return held(script, random, Fate::Rule),
+        87..=91 => return held(script, random, Fate::Limit),
+        92..=96 => return held(script, random, Fate::Person),
+        _ => script.end = End::Signal(random.weighted(&[(1, 11), (1, 6), (1, 9), (1, 15)])),
+    }
+    if script.end == End::Exit(0) && random.percent(40) {
+        script.end = End::Exit(random.between(1, 255) as u8);
+    }
+    // Only what ends by itself leaves somebody behind: it takes ten seconds.
+    if script.end != End::Exit(0) {
+        script.stray = false;
+    }
+    (script, Fate::Alone)
+}
+
+fn held(mut script: Script, random: &mut Random, fate: Fate) -> (Script, Fate) {
+    script.stray = false;
+    script.end = End::Hold;
+    script.lines = random.between(0, 20);
+    script.pause_ms = random.between(0, 40);
+    (script, fate)
+}

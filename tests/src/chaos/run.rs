@@ -1,0 +1,320 @@
+//! The course of a chaos: steps and their undoing, then peace, then the check.
+
+use std::fs;
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::check;
+use super::client::{Answer, Client};
+use super::fault::Undo;
+use super::history::History;
+use super::plan::{self, Fate, Planned};
+use super::random::Random;
+use super::step::{self, Reading, Scope, Step};
+use super::world::World;
+
+/// Between two looks at what has to be done.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// So many commands at a time; more would only wait for each other.
+const CLIENTS_MAX: usize = 8;
+
+/// What to do.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Everything random comes from it.
+    pub seed: u64,
+    /// How long things go wrong.
+    pub duration: Duration,
+    /// How many hosts are nodes, beside `local`.
+    pub hosts: usize,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub struct Outcome {
+    /// One line of counts.
+    pub summary: String,
+    /// Broken promises; none is good.
+    pub broken: Vec<String>,
+    /// Where everything lies when something was broken.
+    pub kept: Option<PathBuf>,
+}
+
+/// Why a command was run.
+#[derive(Debug)]
+pub(super) enum Why {
+    /// To start the experiments from here up to there.
+    Start(usize, usize),
+    /// To start this one anew.
+    Restart(usize),
+    /// For nothing that has to be remembered.
+    Other,
+}
+
+/// A running chaos.
+#[derive(Debug)]
+pub struct Chaos {
+    options: Options,
+    pub(super) world: World,
+    pub(super) history: History,
+    pub(super) planned: Vec<Planned>,
+    pub(super) broken: Vec<String>,
+    /// Hosts that crashed, and when since the beginning.
+    pub(super) crashes: Vec<(String, Duration)>,
+    clients: Vec<Client<Why>>,
+    pub(super) undo: Vec<Undo>,
+    commands: usize,
+    pub(super) faults: usize,
+}
+
+impl Chaos {
+    /// Brings everything up.
+    ///
+    /// # Errors
+    /// When something cannot be made.
+    pub fn begin(options: Options) -> std::io::Result<Self> {
+        let world = World::make(options.hosts)?;
+        let history = History::begin(&world.home.path().join("history"))?;
+        fs::create_dir(world.home.path().join("said"))?;
+        Ok(Self {
+            options,
+            world,
+            history,
+            planned: Vec::new(),
+            broken: Vec::new(),
+            crashes: Vec::new(),
+            clients: Vec::new(),
+            undo: Vec::new(),
+            commands: 0,
+            faults: 0,
+        })
+    }
+
+    /// Lets it happen and checks what came of it.
+    pub fn run(mut self) -> Outcome {
+        let mut random = Random::new(self.options.seed);
+        let scope = Scope {
+            hosts: self.options.hosts,
+            small_home: self.world.small_home(),
+            isolated: crate::hosts::isolates(),
+        };
+        let mut next_at = Instant::now();
+        let (_, mut step) = step::next(&mut random, scope);
+        while self.history.elapsed() < self.options.duration && self.broken.is_empty() {
+            self.look_after();
+            if Instant::now() >= next_at {
+                self.act(&step);
+                let (pause_ms, next) = step::next(&mut random, scope);
+                next_at = Instant::now() + Duration::from_millis(pause_ms);
+                step = next;
+            }
+            thread::sleep(LOOK);
+        }
+        self.peace();
+        check::all(&mut self);
+        self.outcome()
+    }
+
+    fn outcome(mut self) -> Outcome {
+        let summary = format!(
+            "{} experiments, {} commands, {} faults in {:.0} s",
+            self.planned.len(),
+            self.commands,
+            self.faults,
+            self.history.elapsed().as_secs_f64()
+        );
+        for broken in &self.broken {
+            self.history.add(format!("BROKEN {broken}"));
+        }
+        let kept = (!self.broken.is_empty()).then(|| self.world.keep());
+        Outcome {
+            summary,
+            broken: std::mem::take(&mut self.broken),
+            kept,
+        }
+    }
+
+    /// Collects answers and ends faults whose time has come.
+    fn look_after(&mut self) {
+        for client in std::mem::take(&mut self.clients) {
+            match client.look() {
+                Ok(Err(running)) => self.clients.push(running),
+                Ok(Ok(answer)) => self.take(&answer),
+                Err(late) => self.broken.push(late),
+            }
+        }
+        let now = Instant::now();
+        let (due, later) = std::mem::take(&mut self.undo)
+            .into_iter()
+            .partition(|undo| undo.at <= now);
+        self.undo = later;
+        for undo in due {
+            self.mend(undo.what);
+        }
+    }
+
+    fn take(&mut self, answer: &Answer<Why>) {
+        let said = answer.err.lines().next().unwrap_or_default();
+        self.history.add(format!(
+            "answer {:?} after {:.1} s: {} | {said}",
+            answer.code,
+            answer.took.as_secs_f64(),
+            answer.words.join(" ")
+        ));
+        if answer.code == Some(70) || answer.err.contains("panicked") {
+            let words = answer.words.join(" ");
+            self.broken.push(format!("neroman {words}: {}", answer.err));
+        }
+        let sure = answer.code == Some(0);
+        match answer.why {
+            Why::Start(from, to) => {
+                for planned in &mut self.planned[from..to] {
+                    planned.unsure += usize::from(!sure);
+                }
+                self.told(&answer.json());
+            }
+            Why::Restart(which) => {
+                self.planned[which].unsure += usize::from(!sure);
+                self.told(&answer.json());
+            }
+            Why::Other => {}
+        }
+    }
+
+    /// Remembers the runs that a client was told of.
+    fn told(&mut self, reply: &Value) {
+        for one in reply["experiments"].as_array().into_iter().flatten() {
+            let Some(run) = one["run"].as_str().filter(|_| one["skipped"].is_null()) else {
+                continue;
+            };
+            let planned = self
+                .planned
+                .iter_mut()
+                .find(|planned| one["name"] == *planned.name);
+            if let Some(planned) = planned {
+                self.history.add(format!("told {run} {}", planned.name));
+                planned.told.push(run.to_owned());
+            }
+        }
+    }
+
+    fn command(&mut self, words: &[&str], why: Why) {
+        let command = self.world.home.command(words);
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        self.history.add(format!("neroman {}", words.join(" ")));
+        let folder = self.world.home.path().join("said");
+        self.commands += 1;
+        match Client::start(command, &folder, self.commands, words, why) {
+            Ok(client) => self.clients.push(client),
+            Err(error) => self
+                .broken
+                .push(format!("neroman cannot be started: {error}")),
+        }
+    }
+
+    fn act(&mut self, step: &Step) {
+        self.history.add(format!("{step:?}"));
+        match step {
+            Step::Start { seed, count } => self.start(*seed, *count),
+            Step::Abort { pick } => self.touch(*pick, &["abort"], &[]),
+            Step::Rule { pick } => self.touch(*pick, &["rule", "add"], &["abort: loss >= 0"]),
+            Step::Restart { pick } => self.restart(*pick),
+            Step::Read { pick, which } => self.read(*pick, *which),
+            Step::KillClient => {
+                if let Some(client) = self.clients.first_mut() {
+                    client.kill();
+                }
+            }
+            Step::Kill { place, part, pick } => self.kill(*place, *part, *pick),
+            Step::Freeze {
+                place,
+                part,
+                pick,
+                ms,
+            } => self.freeze(*place, *part, *pick, *ms),
+            Step::StopDaemon => self.command(&["daemon", "stop"], Why::Other),
+            Step::Upgrade => {
+                self.command(&["daemon", "stop"], Why::Other);
+                let build = self.world.upgrade();
+                self.history.add(format!("build {build}"));
+            }
+            Step::FillHome { ms } => self.fill_home(*ms),
+            Step::Host { host, fault } => self.break_host(*host, *fault),
+        }
+    }
+
+    fn start(&mut self, seed: u64, count: u64) {
+        if self.clients.len() >= CLIENTS_MAX {
+            return;
+        }
+        let collection = format!("c{}", self.commands);
+        let folder = self.world.home.path().join("x").join(&collection);
+        let from = self.planned.len();
+        let nodes = self.world.nodes();
+        let job = self.world.job.display().to_string();
+        let notes = self.world.notes.display().to_string();
+        let written = plan::write(&folder, &collection, seed, count, &nodes, &job, &notes);
+        match written {
+            Ok(all) => self.planned.extend(all),
+            Err(error) => return self.broken.push(format!("{}: {error}", folder.display())),
+        }
+        let path = folder.display().to_string();
+        let to = self.planned.len();
+        self.command(&["start", &path, "--json"], Why::Start(from, to));
+    }
+
+    /// Somebody whose wish may end an experiment's run early.
+    fn touch(&mut self, pick: u64, before: &[&str], after: &[&str]) {
+        let Some(which) = self.one(pick) else { return };
+        self.planned[which].touched = true;
+        let name = self.planned[which].name.clone();
+        let words = [before, &[name.as_str()], after, &["--json"]].concat();
+        self.command(&words, Why::Other);
+    }
+
+    fn restart(&mut self, pick: u64) {
+        let Some(which) = self.one(pick) else { return };
+        self.planned[which].touched = true;
+        let name = self.planned[which].name.clone();
+        self.command(&["restart", &name, "--yes", "--json"], Why::Restart(which));
+    }
+
+    fn read(&mut self, pick: u64, which: Reading) {
+        if self.clients.len() >= CLIENTS_MAX {
+            return;
+        }
+        let Some(one) = self.one(pick) else { return };
+        let name = self.planned[one].name.clone();
+        match which {
+            Reading::Status => self.command(&["status", "all", "--json"], Why::Other),
+            Reading::Metrics => self.command(&["metrics", &name, "--json"], Why::Other),
+            // Neither returns while the run lives, which may be for ever.
+            Reading::Follow | Reading::Wait if self.planned[one].fate == Fate::Person => {}
+            Reading::Follow => self.command(&["logs", "--follow", &name], Why::Other),
+            Reading::Wait => self.command(&["wait", &name], Why::Other),
+        }
+    }
+
+    /// One of the last experiments, as those may be live.
+    fn one(&self, pick: u64) -> Option<usize> {
+        let count = self.planned.len();
+        let recent = count.min(30) as u64;
+        (count > 0).then(|| count - 1 - (pick % recent) as usize)
+    }
+
+    /// Runs what is left, without faults, and waits for its end.
+    fn peace(&mut self) {
+        self.history.add("peace");
+        for undo in std::mem::take(&mut self.undo) {
+            self.mend(undo.what);
+        }
+        while !self.clients.is_empty() {
+            self.look_after();
+            thread::sleep(LOOK);
+        }
+    }
+}

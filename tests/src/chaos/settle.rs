@@ -1,0 +1,158 @@
+//! When the faults have stopped: everything comes to its end, and every tier
+//! agrees on it.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::client::{Answer, Client};
+use super::plan::Fate;
+use super::run::Chaos;
+
+/// All tiers agree within 60 s of contact; twice that on a loaded machine.
+/// Counted anew whenever something has moved, as there may be much to run.
+const AGREE: Duration = Duration::from_secs(120);
+
+/// Between two questions.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// An experiment as neroman shows it, once everything has ended.
+#[derive(Debug)]
+pub(super) struct Seen {
+    /// Which of the planned ones it is.
+    pub which: usize,
+    /// Its number.
+    pub id: u64,
+    /// Whether it ever had a run.
+    pub ran: bool,
+}
+
+impl Chaos {
+    /// Waits until everything has ended and is at home.
+    pub(super) fn settle(&mut self) -> Option<Vec<Seen>> {
+        let peace = Instant::now();
+        self.abort_held();
+        let mut moved = Instant::now();
+        let mut before = Vec::new();
+        loop {
+            let all = self.experiments()?;
+            let open: Vec<String> = all.iter().filter(|one| is_open(one)).map(named).collect();
+            if open.is_empty() {
+                let took = peace.elapsed().as_secs_f64();
+                self.history.add(format!(
+                    "all ended and settled {took:.1} s after the faults"
+                ));
+                return Some(self.seen(&all));
+            }
+            if open != before {
+                before = open;
+                moved = Instant::now();
+            } else if moved.elapsed() > AGREE {
+                let wait = AGREE.as_secs();
+                self.broken
+                    .push(format!("nothing moved for {wait} s: {before:#?}"));
+                return None;
+            }
+            thread::sleep(LOOK);
+        }
+    }
+
+    /// Ends what only a person ends.
+    fn abort_held(&mut self) {
+        let Some(all) = self.experiments() else {
+            return;
+        };
+        let held: Vec<String> = self
+            .seen(&all)
+            .into_iter()
+            .filter(|seen| seen.ran && self.planned[seen.which].fate == Fate::Person)
+            .map(|seen| seen.id.to_string())
+            .collect();
+        if !held.is_empty() {
+            // It may end none, when somebody has aborted all of them.
+            self.ask(&["abort", &held.join(","), "--yes"]);
+        }
+    }
+
+    fn experiments(&mut self) -> Option<Vec<Value>> {
+        let answer = self.ask(&["status", "all", "--json"])?;
+        if answer.code == Some(0) {
+            return answer.json()["experiments"].as_array().cloned();
+        }
+        if self.planned.is_empty() {
+            return Some(Vec::new());
+        }
+        self.broken
+            .push(format!("status without any fault: {answer:?}"));
+        None
+    }
+
+    fn seen(&self, all: &[Value]) -> Vec<Seen> {
+        let which = |one: &Value| {
+            self.planned
+                .iter()
+                .position(|plan| one["name"] == *plan.name)
+        };
+        all.iter()
+            .filter_map(|one| {
+                Some(Seen {
+                    which: which(one)?,
+                    id: one["id"].as_u64()?,
+                    ran: !one["run"].is_null(),
+                })
+            })
+            .collect()
+    }
+
+    /// Runs a command to its end.
+    pub(super) fn ask(&mut self, words: &[&str]) -> Option<Answer<()>> {
+        let command = self.world.home.command(words);
+        let words = words.iter().map(|word| (*word).to_owned()).collect();
+        let folder = self.world.home.path().join("said");
+        let mut client = match Client::start(command, &folder, 0, words, ()) {
+            Ok(client) => client,
+            Err(error) => {
+                self.broken
+                    .push(format!("neroman cannot be started: {error}"));
+                return None;
+            }
+        };
+        loop {
+            match client.look() {
+                Ok(Ok(answer)) => return Some(answer),
+                Ok(Err(running)) => client = running,
+                Err(late) => {
+                    self.broken.push(late);
+                    return None;
+                }
+            }
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+fn is_open(one: &Value) -> bool {
+    if one["run"].is_null() {
+        return false;
+    }
+    let phase = one["phase"].as_str().unwrap_or_default();
+    let ended = ["finished", "crashed", "aborted", "timeout", "lost"].contains(&phase);
+    // Of what is lost there may never be more to see.
+    !ended || (phase != "lost" && one["settled"] != true)
+}
+
+fn named(one: &Value) -> String {
+    format!(
+        "{} {} on {}: {} ({}) settled {}, wish {}, waiting for {}, contact {}",
+        one["run"],
+        one["name"],
+        one["node"],
+        one["phase"],
+        one["reason"],
+        one["settled"],
+        one["wish"],
+        one["waiting_for"],
+        one["contact"]
+    )
+}

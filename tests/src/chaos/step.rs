@@ -1,0 +1,198 @@
+//! What can happen in a chaos, and how a seed picks it. Everything random is
+//! drawn here, before anything is known of what runs, so that a seed means
+//! the same steps each time; picks are resolved by what is there then.
+
+use super::random::Random;
+use crate::processes::Part;
+
+/// One step.
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// Experiments of several kinds are added and started together.
+    Start { seed: u64, count: u64 },
+    /// Somebody aborts an experiment.
+    Abort { pick: u64 },
+    /// Somebody restarts an experiment, live or not.
+    Restart { pick: u64 },
+    /// Somebody adds a rule that fires on every loss.
+    Rule { pick: u64 },
+    /// Somebody looks.
+    Read { pick: u64, which: Reading },
+    /// The oldest running command is killed.
+    KillClient,
+    /// `kill -9` of one process.
+    Kill { place: u64, part: Part, pick: u64 },
+    /// One process stands still for a while.
+    Freeze {
+        place: u64,
+        part: Part,
+        pick: u64,
+        ms: u64,
+    },
+    /// `daemon stop`; the next command starts it again.
+    StopDaemon,
+    /// From now on the programs have other content.
+    Upgrade,
+    /// The disk of the home is full for a while.
+    FillHome { ms: u64 },
+    /// Something happens to a host.
+    Host { host: u64, fault: HostFault },
+}
+
+/// What somebody looks at.
+#[derive(Clone, Copy, Debug)]
+pub enum Reading {
+    /// `status all`
+    Status,
+    /// `logs -f` of an experiment
+    Follow,
+    /// `metrics` of an experiment
+    Metrics,
+    /// `wait` for an experiment
+    Wait,
+}
+
+/// What happens to a host.
+#[derive(Clone, Copy, Debug)]
+pub enum HostFault {
+    /// No packet passes for a while.
+    Cut { ms: u64 },
+    /// Some packets are lost for a while.
+    Lossy { percent: u32, ms: u64 },
+    /// It stands still for a while.
+    Freeze { ms: u64 },
+    /// It crashes and is started after a while.
+    Crash { ms: u64 },
+    /// The servers of all its connections die.
+    HangUp,
+    /// Its user's disk is full for a while.
+    Fill { ms: u64 },
+    /// This machine has another address.
+    Move,
+}
+
+/// What there is to break.
+#[derive(Clone, Copy, Debug)]
+pub struct Scope {
+    /// How many hosts there are beside this machine.
+    pub hosts: usize,
+    /// Whether the home has a small file system of its own.
+    pub small_home: bool,
+    /// Whether hosts have name spaces of their own.
+    pub isolated: bool,
+}
+
+#[derive(Clone, Copy)]
+enum Class {
+    Start,
+    Abort,
+    Restart,
+    Rule,
+    Read,
+    KillClient,
+    Kill,
+    Freeze,
+    StopDaemon,
+    Upgrade,
+    FillHome,
+    Host,
+}
+
+/// The pause before the next step, in milliseconds, and the step.
+pub fn next(random: &mut Random, scope: Scope) -> (u64, Step) {
+    let pause_ms = random.between(20, 700);
+    let classes = [
+        (30, Class::Start),
+        (6, Class::Abort),
+        (6, Class::Restart),
+        (4, Class::Rule),
+        (12, Class::Read),
+        (2, Class::KillClient),
+        (20, Class::Kill),
+        (8, Class::Freeze),
+        (3, Class::StopDaemon),
+        (2, Class::Upgrade),
+        (if scope.small_home { 2 } else { 0 }, Class::FillHome),
+        (if scope.hosts > 0 { 16 } else { 0 }, Class::Host),
+    ];
+    let class = random.weighted(&classes);
+    (pause_ms, step(class, random, scope))
+}
+
+fn step(class: Class, random: &mut Random, scope: Scope) -> Step {
+    let pick = random.bits();
+    match class {
+        Class::Start => Step::Start {
+            seed: random.bits(),
+            count: random.between(1, 7),
+        },
+        Class::Abort => Step::Abort { pick },
+        Class::Restart => Step::Restart { pick },
+        Class::Rule => Step::Rule { pick },
+        Class::Read => Step::Read {
+            pick,
+            which: random.weighted(&[
+                (3, Reading::Status),
+                (3, Reading::Follow),
+                (2, Reading::Metrics),
+                (2, Reading::Wait),
+            ]),
+        },
+        Class::KillClient => Step::KillClient,
+        Class::Kill => Step::Kill {
+            place: random.bits(),
+            part: part(random),
+            pick,
+        },
+        Class::Freeze => Step::Freeze {
+            place: random.bits(),
+            part: part(random),
+            pick,
+            ms: random.between(50, 4000),
+        },
+        Class::StopDaemon => Step::StopDaemon,
+        Class::Upgrade => Step::Upgrade,
+        Class::FillHome => Step::FillHome {
+            ms: random.between(500, 5000),
+        },
+        Class::Host => Step::Host {
+            host: pick,
+            fault: host_fault(random, scope),
+        },
+    }
+}
+
+fn part(random: &mut Random) -> Part {
+    random.weighted(&[
+        (5, Part::Daemon),
+        (5, Part::Mum),
+        (3, Part::Launcher),
+        (4, Part::Shim),
+        (4, Part::Watcher),
+        (4, Part::Ssh),
+        (2, Part::Dial),
+    ])
+}
+
+fn host_fault(random: &mut Random, scope: Scope) -> HostFault {
+    let ms = random.between(500, 9000);
+    // Long enough that both ends notice: keep-alives give up after 35 to 45 s.
+    let cut_ms = if random.percent(15) { 50_000 } else { ms };
+    let percent = random.between(5, 25) as u32;
+    let always = [
+        (4, HostFault::Cut { ms: cut_ms }),
+        (4, HostFault::Freeze { ms }),
+        (2, HostFault::Crash { ms }),
+        (4, HostFault::HangUp),
+    ];
+    let isolated = [
+        (4, HostFault::Lossy { percent, ms }),
+        (2, HostFault::Fill { ms }),
+        (1, HostFault::Move),
+    ];
+    let mut all = always.to_vec();
+    if scope.isolated {
+        all.extend(isolated);
+    }
+    random.weighted(&all)
+}

@@ -1,0 +1,270 @@
+//! What the chaos happens to: a home with real programs in several builds,
+//! hosts, and the processes of both.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use nero_model::process::{ProcessId, Stat};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::home::program;
+use crate::hosts::{Plan, isolates};
+use crate::processes::{self, Part};
+use crate::{Home, Hosts};
+
+/// The programs of a build.
+const PROGRAMS: [&str; 4] = ["neroman", "neromum", "nerokid", "nerokid-shim"];
+
+/// How many builds there are to upgrade to and fro.
+const BUILDS: usize = 3;
+
+/// The size of the home's own file system: three builds in a node's folder,
+/// databases and logs.
+const HOME_MIB: u32 = 1500;
+
+/// Everything that is broken and mended.
+#[derive(Debug)]
+pub struct World {
+    /// The home.
+    pub home: Home,
+    /// Hosts beside this machine.
+    pub hosts: Option<Hosts>,
+    /// Where jobs note that they began and were done.
+    pub notes: PathBuf,
+    /// The program of all jobs, at the same path everywhere.
+    pub job: PathBuf,
+    small_home: bool,
+    build: usize,
+}
+
+/// Where a process is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// This machine.
+    Here,
+    /// A host of that name.
+    Host(String),
+}
+
+impl World {
+    /// A home and so many hosts.
+    ///
+    /// # Errors
+    /// When something cannot be made.
+    pub fn make(host_count: usize) -> io::Result<Self> {
+        let hosts = (host_count > 0).then(|| hosts(host_count));
+        let folder = tempfile::Builder::new().prefix("nc").tempdir_in("/tmp")?;
+        let small_home = mount(&folder.path().join("home"))?;
+        let mut home = Home::in_folder(folder);
+        for build in 0..BUILDS {
+            write_build(&builds(&home, build), build)?;
+        }
+        home.use_programs(&builds(&home, 0));
+        let (common, job) = match &hosts {
+            Some(hosts) => {
+                home.set_env("NERONET_SSH", &hosts.ssh_command());
+                (hosts.common(), hosts.program("nero-job"))
+            }
+            None => (home.path().to_path_buf(), program("nero-job")),
+        };
+        let notes = common.join("notes");
+        File::create(&notes)?;
+        fs::set_permissions(&notes, fs::Permissions::from_mode(0o666))?;
+        let world = Self {
+            home,
+            hosts,
+            notes,
+            job,
+            small_home,
+            build: 0,
+        };
+        world.home.configure(&world.configuration());
+        Ok(world)
+    }
+
+    fn configuration(&self) -> String {
+        let mut text = "nodes:\n  local: {cpus: 12, min_free: 20M}\n".to_owned();
+        for host in self.host_names() {
+            text.push_str(&format!(
+                "  {host}: {{address: {host}, cpus: 12, min_free: 1M}}\n"
+            ));
+        }
+        if self.hosts.is_some() {
+            let all = self.host_names().join(", ");
+            text.push_str(&format!("groups: {{lab: [{all}]}}\n"));
+        }
+        text
+    }
+
+    /// Names of the hosts.
+    pub fn host_names(&self) -> Vec<String> {
+        self.hosts.as_ref().map(Hosts::names).unwrap_or_default()
+    }
+
+    /// What an experiment may name as its node; empty when there is no choice.
+    pub fn nodes(&self) -> Vec<String> {
+        let mut all = self.host_names();
+        if !all.is_empty() {
+            all.extend(["local", "lab", "any"].map(str::to_owned));
+        }
+        all
+    }
+
+    /// This machine and the hosts.
+    pub fn places(&self) -> Vec<Place> {
+        let hosts = self.host_names().into_iter().map(Place::Host);
+        std::iter::once(Place::Here).chain(hosts).collect()
+    }
+
+    /// Whether the home has a file system of its own, which can be filled.
+    pub fn small_home(&self) -> bool {
+        self.small_home
+    }
+
+    /// Our processes there, and the jobs.
+    pub fn parts(&self, place: &Place) -> Vec<(Part, ProcessId)> {
+        match (place, &self.hosts) {
+            (Place::Here, _) => processes::parts(&self.home.base()),
+            (Place::Host(name), Some(hosts)) => {
+                let all = hosts.processes(name);
+                let mut found = processes::among(all.into_iter());
+                found.retain(|(part, id)| *part != Part::Job || is_job(id.pid));
+                found
+            }
+            (Place::Host(_), None) => Vec::new(),
+        }
+    }
+
+    /// The next build is what commands are run from.
+    pub fn upgrade(&mut self) -> usize {
+        self.build = (self.build + 1) % BUILDS;
+        let folder = builds(&self.home, self.build);
+        self.home.use_programs(&folder);
+        self.build
+    }
+
+    /// Fills the home's file system to the last byte.
+    ///
+    /// # Errors
+    /// When it cannot be filled.
+    pub fn fill_home(&self) -> io::Result<()> {
+        let file = File::create(self.filler())?;
+        let free = rustix::fs::statvfs(self.home.base())?;
+        rustix::fs::fallocate(
+            &file,
+            rustix::fs::FallocateFlags::empty(),
+            0,
+            free.f_bavail * free.f_frsize,
+        )?;
+        Ok(())
+    }
+
+    /// Gives the space back.
+    pub fn free_home(&self) {
+        // It may never have been filled.
+        let _ = fs::remove_file(self.filler());
+    }
+
+    fn filler(&self) -> PathBuf {
+        self.home.base().join(".fill")
+    }
+
+    /// Keeps everything of a chaos that failed; returns where.
+    pub fn keep(&mut self) -> PathBuf {
+        self.home.end_everything();
+        let kept = self.home.keep();
+        if self.small_home {
+            // It goes with the mount.
+            let from = self.home.base();
+            let to = kept.join("home-kept");
+            let _ = Command::new("cp").arg("-a").arg(&from).arg(&to).status();
+        }
+        if let Some(hosts) = &self.hosts {
+            let _ = Command::new("cp")
+                .arg("-a")
+                .arg(hosts.path())
+                .arg(kept.join("hosts"))
+                .status();
+        }
+        kept
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.home.end_everything();
+        if self.small_home {
+            let _ = Command::new("umount")
+                .arg("-l")
+                .arg(self.home.base())
+                .status();
+        }
+    }
+}
+
+fn hosts(count: usize) -> Hosts {
+    let plan = Plan::new(count);
+    if isolates() {
+        plan.home_size("1500M").up()
+    } else {
+        plan.up()
+    }
+}
+
+fn builds(home: &Home, build: usize) -> PathBuf {
+    home.path().join("programs").join(build.to_string())
+}
+
+/// The programs of this build; from the second on with other content.
+fn write_build(folder: &Path, build: usize) -> io::Result<()> {
+    fs::create_dir_all(folder)?;
+    for name in PROGRAMS {
+        let to = folder.join(name);
+        fs::copy(program(name), &to)?;
+        if build > 0 {
+            let mut file = OpenOptions::new().append(true).open(&to)?;
+            write!(file, "another build: {build}")?;
+        }
+    }
+    Ok(())
+}
+
+/// A small file system for the home; false when only root could.
+fn mount(path: &Path) -> io::Result<bool> {
+    if !rustix::process::geteuid().is_root() {
+        return Ok(false);
+    }
+    fs::create_dir_all(path)?;
+    let status = Command::new("mount")
+        .args(["-t", "tmpfs", "-o", &format!("size={HOME_MIB}m"), "tmpfs"])
+        .arg(path)
+        .status()?;
+    Ok(status.success())
+}
+
+fn is_job(pid: i32) -> bool {
+    let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let program = command.split(|byte| *byte == 0).next().unwrap_or_default();
+    program.ends_with(b"nero-job")
+}
+
+/// The live children of a process.
+pub fn children(parent: i32) -> Vec<i32> {
+    let all = fs::read_dir("/proc").into_iter().flatten().flatten();
+    all.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
+        .filter(|pid| Stat::read(*pid).is_ok_and(|stat| stat.ppid == parent && stat.state != b'Z'))
+        .collect()
+}
+
+/// Sends a signal to that very process, if it still is.
+pub fn signal(id: &ProcessId, signal: Signal) {
+    if ProcessId::of(id.pid).is_ok_and(|now| now == *id)
+        && let Some(pid) = Pid::from_raw(id.pid)
+    {
+        // It may end by itself between the look and the signal.
+        let _ = kill_process(pid, signal);
+    }
+}

@@ -1,0 +1,113 @@
+//! `cargo xtask chaos`, and the seeds that every change must pass.
+
+use std::fs;
+use std::process::Command;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::demo::target_folder;
+use crate::steps::{Steps, execute};
+use crate::test::PROGRAMS;
+
+/// Seeds that once failed, one `SEED SECONDS HOSTS` a line.
+const LIST: &str = "tests/chaos_seeds.txt";
+
+/// What always runs, and how long it and a new seed go wrong.
+const FIXED: Chaos = Chaos {
+    seed: 1,
+    seconds: 60,
+    hosts: 2,
+};
+
+/// A chaos.
+#[derive(Clone, Copy, Debug)]
+pub struct Chaos {
+    /// What everything random comes from.
+    pub seed: u64,
+    /// How long things go wrong.
+    pub seconds: u64,
+    /// How many hosts are nodes beside `local`.
+    pub hosts: u64,
+}
+
+/// A seed that nobody has tried.
+pub fn new_seed() -> u64 {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    // Short enough to be typed.
+    (since.as_nanos() / 1000 % 1_000_000_000) as u64
+}
+
+/// Builds everything and runs one.
+pub fn run(steps: &Steps, release: bool, chaos: Chaos) -> Result<(), String> {
+    let mut build = vec!["build", "--locked", "-p", "nero-tests", "--bins"];
+    for program in PROGRAMS {
+        build.extend(["-p", program]);
+    }
+    if release {
+        build.push("--release");
+    }
+    execute(steps.cargo(&build))?;
+    execute(command(steps, release, chaos))
+}
+
+/// What a change must pass: a fixed seed, a new one, and those that failed.
+pub fn all(steps: &mut Steps) -> Result<(), String> {
+    let path = steps.root().join(LIST);
+    let list = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let new = Chaos {
+        seed: new_seed(),
+        ..FIXED
+    };
+    let mut seeds = vec![FIXED, new];
+    for line in list
+        .lines()
+        .filter(|line| !line.starts_with('#') && !line.is_empty())
+    {
+        seeds.push(listed(line).ok_or_else(|| format!("{LIST}: not SEED SECONDS HOSTS: {line}"))?);
+    }
+    for chaos in seeds {
+        let name = format!("chaos, seed {}", chaos.seed);
+        let command = command(steps, false, chaos);
+        steps.command(&name, command)?;
+    }
+    Ok(())
+}
+
+fn listed(line: &str) -> Option<Chaos> {
+    let mut words = line.split_whitespace().map(|word| word.parse().ok());
+    Some(Chaos {
+        seed: words.next()??,
+        seconds: words.next()??,
+        hosts: words.next()??,
+    })
+}
+
+fn command(steps: &Steps, release: bool, chaos: Chaos) -> Command {
+    let profile = if release { "release" } else { "debug" };
+    let program = target_folder(steps.root()).join(profile).join("nero-chaos");
+    // Everything in a name space of processes ends with its first one.
+    let mut command = if rustix::process::geteuid().is_root() {
+        let mut command = Command::new("unshare");
+        command.args([
+            "--pid",
+            "--mount",
+            "--fork",
+            "--kill-child",
+            "--mount-proc",
+            "--",
+        ]);
+        command.arg(program);
+        command
+    } else {
+        Command::new(program)
+    };
+    for (name, value) in [
+        ("--seed", chaos.seed),
+        ("--seconds", chaos.seconds),
+        ("--hosts", chaos.hosts),
+    ] {
+        command.arg(name).arg(value.to_string());
+    }
+    command
+}

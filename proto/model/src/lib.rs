@@ -5,6 +5,7 @@
 //! folders and putting a node's programs in place; no wire types.
 
 pub mod builds;
+pub mod data;
 pub mod home;
 pub mod ids;
 pub mod paths;

@@ -4,7 +4,7 @@ use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
 use crate::steps::{Steps, execute, has_cargo_command};
-use crate::{codegen, deps, packages};
+use crate::{chaos, codegen, deps, packages};
 
 /// The four programs of the project; each must build alone.
 pub const PROGRAMS: &[&str] = &["neroman", "neromum", "nerokid", "nerokid-shim"];
@@ -51,6 +51,9 @@ pub fn run(steps: &mut Steps, ci: bool) -> Result<(), String> {
         0o022,
         &["-p", "nero-tests", "-p", "nerokid-shim"],
     )?;
+    if ci {
+        chaos::all(steps)?;
+    }
     for program in PROGRAMS {
         let check = steps.cargo(&["check", "-p", program, "--locked"]);
         steps.command(&format!("{program} alone"), check)?;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use nero_model::DeploymentId;
 
 use crate::config;
+use crate::lease::Terms;
 
 /// What `--help` prints.
 pub const HELP: &str = "\
@@ -31,6 +32,12 @@ Options:
   --min-free BYTES  free disk to keep (67108864)
   --leave-after S   leave after so many seconds with nothing to do (60)
   --mark WORD       (dial) print a line with this word before anything else
+  --shared WORD     several hosts share the root: yes, no, or auto: by its file
+                    system (auto)
+  --listen WHERE    for hosts that share the root: auto, never, or an address
+  --beat S          renew the lease of a shared root every so many seconds (15)
+  --over EPOCH      (serve) lead though the leader of this epoch may live
+  --because TEXT    (serve) why it cannot be reached
 ";
 
 /// What to do.
@@ -71,6 +78,8 @@ pub struct Options {
     pub own_session: bool,
     /// What `dial` prints on a line of its own before the first byte.
     pub mark: Option<String>,
+    /// How to lead where several hosts share the root.
+    pub terms: Terms,
 }
 
 impl Options {
@@ -84,6 +93,13 @@ impl Options {
         give("--min-free", self.min_free.to_string().into());
         let leave_after = self.leave_after.as_secs_f64();
         give("--leave-after", leave_after.to_string().into());
+        give("--shared", self.terms.shared.to_string().into());
+        give("--listen", self.terms.listen.to_string().into());
+        give("--beat", self.terms.beat.as_secs_f64().to_string().into());
+        if let Some(over) = self.terms.over {
+            give("--over", over.to_string().into());
+            give("--because", self.terms.because.clone().into());
+        }
         if let Some(cpus) = self.cpus {
             give("--cpus", cpus.to_string().into());
         }
@@ -149,6 +165,7 @@ fn options(mut args: impl Iterator<Item = OsString>) -> Result<Options, ArgsErro
     let mut leave_after = config::LEAVE_AFTER;
     let mut own_session = false;
     let mut mark = None;
+    let mut terms = Terms::default();
     while let Some(option) = args.next() {
         let option = option.to_string_lossy().into_owned();
         if option == "--own-session" {
@@ -165,6 +182,13 @@ fn options(mut args: impl Iterator<Item = OsString>) -> Result<Options, ArgsErro
             "--memory" => memory = Some(number(text, "--memory", whole)?),
             "--min-free" => min_free = number(text, "--min-free", whole)?,
             "--mark" => mark = Some(word(text)?),
+            "--shared" => terms.shared = one_of(text, "--shared", "yes, no or auto")?,
+            "--listen" => terms.listen = one_of(text, "--listen", "auto, never or an address")?,
+            "--beat" => {
+                terms.beat = Duration::from_secs_f64(number(text, "--beat", positive)?);
+            }
+            "--over" => terms.over = Some(number(text, "--over", whole)?),
+            "--because" => terms.because = text.unwrap_or_default().to_owned(),
             "--leave-after" => {
                 leave_after = Duration::from_secs_f64(number(text, "--leave-after", positive)?);
             }
@@ -182,6 +206,7 @@ fn options(mut args: impl Iterator<Item = OsString>) -> Result<Options, ArgsErro
         leave_after,
         own_session,
         mark,
+        terms,
     })
 }
 
@@ -223,6 +248,15 @@ fn word(text: Option<&str>) -> Result<String, ArgsError> {
             option: "--mark",
             needs: "up to 64 letters and digits",
         })
+}
+
+fn one_of<T: std::str::FromStr>(
+    text: Option<&str>,
+    option: &'static str,
+    needs: &'static str,
+) -> Result<T, ArgsError> {
+    text.and_then(|text| text.parse().ok())
+        .ok_or(ArgsError::Value { option, needs })
 }
 
 fn number<T>(
@@ -305,6 +339,8 @@ mod tests {
     fn command_lines_are_read_or_refused_by_name() {
         let id = DeploymentId::random();
         let line = format!("serve --root /r --deployment {id} --node local --cpus 2.5");
+        let shared = "--shared yes --listen 10.0.0.7 --beat 0.5 --over 3 --because no-route";
+        let line = format!("{line} {shared}");
         let Command::Serve(options) = read(&line).unwrap() else {
             panic!("not read as serve");
         };
@@ -326,6 +362,8 @@ mod tests {
         assert!(error.to_string().contains("--cpus"));
         let error = read(&format!("{line} --mark a;b")).unwrap_err();
         assert!(error.to_string().contains("--mark"));
+        let error = read(&format!("{line} --listen everywhere")).unwrap_err();
+        assert!(error.to_string().contains("never or an address"));
         assert_eq!(read("verify /x"), Ok(Command::Verify("/x".into())));
         let error = read("receive --pack /p --bin /b --build ../x").unwrap_err();
         assert!(error.to_string().contains("--build"));

@@ -11,6 +11,9 @@ pub const MIN_FREE_BYTES: u64 = 64 * 1024 * 1024;
 /// How often free disk (or whatever held starts) is looked at while held.
 pub const HOLD_RETRY: Duration = Duration::from_secs(5);
 
+/// How often it is looked whether a leader that was replaced has left.
+pub const LEADER_RETRY: Duration = Duration::from_secs(1);
+
 /// First pause after starts that came to nothing; doubled up to `HOLD_RETRY`.
 pub const VAIN_RETRY: Duration = Duration::from_millis(250);
 /// Longest pause between starts of one run whose shims die.
@@ -43,6 +46,9 @@ pub const SETTLE_BATCH: usize = 1000;
 pub const SETTLE_TRIES: u8 = 3;
 /// How long one `nerokid settle` may say nothing.
 pub const SETTLE_SILENCE: Duration = Duration::from_secs(300);
+/// How often the watcher of an ended run on another host is waited for so long,
+/// when it began and when it was never seen.
+pub const FAR_WATCHER_WAITS: (u8, u8) = (6, 1);
 /// How often it is looked whether an ended run's watcher, which lives, is done.
 pub const WATCHER_PATIENCE: Duration = Duration::from_secs(10);
 /// A job that lived this long has (or is about to have) a watcher.

@@ -5,6 +5,7 @@
 //! socket's bytes, nothing else.
 
 mod ends;
+mod shared;
 mod start;
 
 use std::io;
@@ -37,6 +38,17 @@ pub enum DialError {
     NotOurs {
         /// The socket.
         path: PathBuf,
+    },
+    /// The leases of a root that several hosts share cannot be used.
+    #[error(transparent)]
+    Lease(crate::lease::LeaseError),
+    /// Nobody of those who lead, or could, is reached from here.
+    #[error("no neromum of this node is reached from here within {seconds} s; last met: {met}")]
+    Unreachable {
+        /// How long it was tried.
+        seconds: u64,
+        /// What happened last.
+        met: String,
     },
     /// The neromum that was started ended.
     #[error("neromum ended before it answered ({status}){log}")]
@@ -71,8 +83,13 @@ pub fn dial(options: &Options) -> Result<(), DialError> {
         .map_err(failed("begin"))?;
     let joined = runtime.block_on(async {
         let paths = NodePaths::new(&options.root, &options.deployment, &options.node);
-        let socket = paths.sockets().join(SOCKET);
-        let stream = start::reach(options, &paths, &socket).await?;
+        let by_lease = options.terms.by_lease(&paths);
+        let stream = if by_lease.map_err(failed("see what file system the root lies on"))? {
+            shared::reach(options, &paths).await?
+        } else {
+            let socket = paths.sockets().join(SOCKET);
+            shared::Way::Socket(start::reach(options, &paths, &socket).await?)
+        };
         let input = Input::stdin().map_err(failed("read stdin"))?;
         let mut output = Output::stdout().map_err(failed("write to stdout"))?;
         if let Some(mark) = &options.mark {

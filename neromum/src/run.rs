@@ -4,16 +4,19 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use nero_model::paths::{NodePaths, make_private};
-use nero_wire::listen::OwnerOnly;
-use tokio::signal::unix::{SignalKind, signal};
+use nero_model::paths::{NodePaths, make_private, make_private_runtime, private_runtime};
+use nero_wire::listen::{OwnerOnly, Rebind};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 
 use crate::agent::{Agent, AgentHandle, End, Mailboxes, Message, Placer, Setup};
 use crate::args::Options;
 use crate::core::capacity::Capacity;
+use crate::lease::{self, Held};
 use crate::ledger::Ledger;
+use crate::relay::door::Keeper;
 use crate::service::Service;
 use crate::staging::environment::Base;
 use crate::staging::store::Store;
@@ -38,6 +41,20 @@ pub enum RunError {
     /// The ledger cannot be read.
     #[error(transparent)]
     Ledger(#[from] crate::ledger::LedgerError),
+    /// No lease can be had where several hosts share the root.
+    #[error(transparent)]
+    Lease(#[from] lease::BeginError),
+    /// Nobody else could be told from whom to let in.
+    #[error("other hosts cannot be let in")]
+    Authority(#[from] crate::relay::authority::AuthorityError),
+    /// Somebody leads in another way.
+    #[error(
+        "a neromum that {how} serves this node; it leaves when nothing is left to do, or when it is told to stop"
+    )]
+    LedOtherwise {
+        /// The other way.
+        how: &'static str,
+    },
     /// The disk refused what must be durable.
     #[error("the ledger cannot be written any more")]
     Broken(#[source] io::Error),
@@ -59,51 +76,185 @@ pub fn serve(options: &Options) -> Result<(), RunError> {
     }
     let paths = NodePaths::new(&options.root, &options.deployment, &options.node);
     make_private(&paths.mum()).map_err(at(&paths.mum()))?;
-    let Some(_lock) = lock(&paths.mum().join("lock"))? else {
-        return Ok(());
-    };
-    begin_log(&paths)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(4)
         .thread_keep_alive(std::time::Duration::from_secs(2))
         .build()
         .map_err(at(Path::new("the runtime")))?;
-    let served = runtime.block_on(serve_locked(options, paths));
+    let by_lease = options.terms.by_lease(&paths).map_err(at(paths.root()))?;
+    let served = runtime.block_on(async {
+        if by_lease {
+            serve_by_lease(options, paths).await
+        } else {
+            serve_by_lock(options, paths).await
+        }
+    });
     // Whatever still copies a tree for a run is not waited for: the next start
     // builds it anew.
     runtime.shutdown_background();
     served
 }
 
-async fn serve_locked(options: &Options, paths: NodePaths) -> Result<(), RunError> {
+/// What makes this the only neromum of its node.
+struct Seat {
+    /// Where it answers.
+    socket: PathBuf,
+    /// Its epoch; none where a file lock leads.
+    held: Option<Arc<Held>>,
+    /// Somebody removed the socket's file.
+    hangup: Option<Signal>,
+}
+
+async fn serve_by_lock(options: &Options, paths: NodePaths) -> Result<(), RunError> {
+    let Some(_lock) = lock(&paths.mum().join("lock"))? else {
+        return Ok(());
+    };
+    if lease::leads_here(&paths) {
+        return Err(RunError::LedOtherwise {
+            how: "holds a lease",
+        });
+    }
+    begin_log(&paths)?;
     let sockets = paths.sockets();
+    if sockets.starts_with(private_runtime()) {
+        make_private_runtime(&sockets).map_err(at(&sockets))?;
+    }
     make_private(&sockets).map_err(at(&sockets))?;
-    let socket = sockets.join(SOCKET);
+    let seat = Seat {
+        socket: sockets.join(SOCKET),
+        held: None,
+        hangup: None,
+    };
+    serve_from(options, paths, seat).await
+}
+
+async fn serve_by_lease(options: &Options, paths: NodePaths) -> Result<(), RunError> {
+    // Before anybody can learn from a lease whom to signal.
+    let hangup = signal(SignalKind::hangup()).map_err(at(Path::new("signals")))?;
+    let lock_file = paths.mum().join("lock");
+    // Let go of at once: it only tells whether one leads that knows no lease.
+    if lock_file.exists() && matches!(lock(&lock_file), Ok(None)) {
+        return Err(RunError::LedOtherwise {
+            how: "holds a file lock",
+        });
+    }
+    let build = Programs::beside_own()?.build;
+    let Some(begun) = lease::begin::begin(&paths, &options.terms, SOCKET, &build).await? else {
+        return Ok(());
+    };
+    let held = Arc::new(begun.held);
+    let keeper = Keeper::new(
+        paths.authority(),
+        options.deployment,
+        &options.node,
+        held.epoch(),
+        &begun.socket,
+    );
+    let seat = Seat {
+        socket: begun.socket,
+        held: Some(held.clone()),
+        hangup: Some(hangup),
+    };
+    let served = async {
+        begin_log(&paths)?;
+        let relay = begun.door.addresses();
+        tracing::info!(epoch = held.epoch(), why = begun.why, ?relay, "leads");
+        begun.door.serve(keeper)?;
+        serve_from(options, paths, seat).await
+    };
+    let served = served.await;
+    held.leave();
+    served
+}
+
+async fn serve_from(options: &Options, paths: NodePaths, seat: Seat) -> Result<(), RunError> {
     let programs = Programs::beside_own()?;
     tracing::info!(build = programs.build, pid = std::process::id(), "starting");
     let (ledger, state) = Ledger::open(&paths.mum().join("ledger"), options.deployment)?;
     Store::new(&paths).sweep();
     let capacity = Capacity::new(options.cpus.unwrap_or_else(cpus), options.memory);
-    let setup = setup(options, &paths, &programs, &socket)?;
+    let setup = setup(options, &paths, &programs, &seat)?;
     let (agent, handle, boxes) = Agent::new(setup, capacity, ledger, state);
     // Bound only now: whoever connects is answered with everything known.
-    let listener = OwnerOnly::bind(&socket).map_err(at(&socket))?;
+    let socket = seat.socket.clone();
+    let (listener, rebind) = OwnerOnly::bind_again(&socket).map_err(at(&socket))?;
     let placer = Placer {
         paths,
         deployment: options.deployment,
         capacity,
     };
     let service = Service::new(handle.clone(), placer, programs.build, options.memory);
-    let end = serve_agent(agent, handle, boxes, service, listener).await?;
-    // While the lock is held, the name is ours.
-    let _ = std::fs::remove_file(&socket);
+    let held = seat.held.clone();
+    let bells = Bells::new(seat, rebind)?;
+    let end = serve_agent(agent, handle, boxes, service, listener, bells).await?;
+    // While we lead, the name is ours.
+    if held.is_none_or(|held| held.is_sure()) {
+        let _ = std::fs::remove_file(&socket);
+    }
     match end {
         End::Orderly => {
             tracing::info!("ended in order");
             Ok(())
         }
         End::Broken(error) => Err(RunError::Broken(error)),
+    }
+}
+
+/// What else may happen while the agent serves.
+struct Bells {
+    terminate: Signal,
+    interrupt: Signal,
+    hangup: Option<Signal>,
+    held: Option<Arc<Held>>,
+    rebind: Rebind,
+    socket: PathBuf,
+}
+
+impl Bells {
+    fn new(seat: Seat, rebind: Rebind) -> Result<Self, RunError> {
+        let signals = Path::new("signals");
+        Ok(Self {
+            terminate: signal(SignalKind::terminate()).map_err(at(signals))?,
+            interrupt: signal(SignalKind::interrupt()).map_err(at(signals))?,
+            hangup: seat.hangup,
+            held: seat.held,
+            rebind,
+            socket: seat.socket,
+        })
+    }
+
+    /// Returns when neromum is to stop; `told` that it was told to before.
+    async fn stop(&mut self, told: bool) {
+        let lost = async {
+            match &self.held {
+                Some(held) if !told => held.lost().await,
+                _ => std::future::pending().await,
+            }
+        };
+        let hangups = async {
+            let Some(hangup) = &mut self.hangup else {
+                return std::future::pending().await;
+            };
+            while hangup.recv().await.is_some() {
+                let folder = self.socket.parent().unwrap_or(Path::new("/"));
+                let bound = make_private_runtime(folder).and_then(|()| self.rebind.rebind());
+                match bound {
+                    Ok(()) => tracing::info!("the socket was bound again"),
+                    Err(error) => {
+                        // The next one may find another place for it.
+                        tracing::error!(%error, "the socket cannot be bound again: leaving");
+                        return;
+                    }
+                }
+            }
+        };
+        tokio::select! {
+            () = lost => tracing::info!("does not lead any more"),
+            () = hangups => {}
+            _ = self.terminate.recv() => tracing::info!("told to stop by a signal"),
+            _ = self.interrupt.recv() => tracing::info!("told to stop by a signal"),
+        }
     }
 }
 
@@ -114,10 +265,8 @@ async fn serve_agent(
     boxes: Mailboxes,
     service: Service,
     listener: OwnerOnly,
+    mut bells: Bells,
 ) -> Result<End, RunError> {
-    let signals = Path::new("signals");
-    let mut terminate = signal(SignalKind::terminate()).map_err(at(signals))?;
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(at(signals))?;
     let (stop, stopped) = oneshot::channel::<()>();
     let mut serving = tokio::spawn(service.serve(listener, async move {
         // A dropped sender stops it as well.
@@ -134,15 +283,13 @@ async fn serve_agent(
                 tokio::select! { end = &mut agent => break end, _ = told => {} }
                 break agent.await;
             }
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
+            () = bells.stop(told) => {}
         }
         if told {
             tracing::warn!("told to stop twice: leaving at once");
             return Ok(End::Orderly);
         }
         told = true;
-        tracing::info!("told to stop by a signal");
         handle.tell_now(Message::Stop);
     };
     // The agent has ended its followers; calls in flight get a moment.
@@ -178,7 +325,7 @@ fn setup(
     options: &Options,
     paths: &NodePaths,
     programs: &Programs,
-    socket: &Path,
+    seat: &Seat,
 ) -> Result<Setup, RunError> {
     let name = format!("launcher-{}.sock", programs.launcher_build);
     Ok(Setup {
@@ -188,13 +335,14 @@ fn setup(
         min_free: options.min_free,
         leave_after: options.leave_after,
         launcher: Launcher {
-            socket: socket.with_file_name(name),
+            socket: seat.socket.with_file_name(name),
             program: Some(programs.shim.clone()),
             log: paths.mum().join("launcher.log"),
             build: programs.build.clone(),
         },
         watcher: programs.watcher.clone(),
-        socket: socket.to_path_buf(),
+        socket: seat.socket.clone(),
+        lease: seat.held.clone(),
     })
 }
 

@@ -16,7 +16,8 @@ use prost::Message as _;
 use tokio::sync::oneshot;
 
 use super::{Agent, Refused};
-use crate::core::Cancelled;
+use crate::core::decide::Decision;
+use crate::core::{Cancelled, Stage};
 
 /// How a run is to end.
 #[derive(Clone, Debug, Default)]
@@ -99,10 +100,15 @@ impl Agent {
                 Outcome::UnknownRun
             });
         }
+        let wished = self.wish_before_looking(token, wish)?;
         Ok(match self.core.cancel(token) {
             None => Outcome::UnknownRun,
             Some(Cancelled::NeverStarts) => Outcome::NeverStarted,
             Some(Cancelled::Ended) => Outcome::Ended,
+            Some(Cancelled::Ask) if wished => {
+                self.ring(token);
+                Outcome::Asked
+            }
             Some(Cancelled::Ask) => {
                 self.ask_for_the_end(token, wish)?;
                 Outcome::Asked
@@ -110,13 +116,54 @@ impl Agent {
         })
     }
 
+    /// A waiting run may have been started by an earlier leader on another
+    /// host, whose shim is still on its way. The wish comes first: either the
+    /// claim is there by now, or every later one finds the wish. True when the
+    /// wish was made.
+    fn wish_before_looking(&mut self, token: RunToken, wish: &Wish) -> io::Result<bool> {
+        let inherited = self
+            .entries
+            .get(&token)
+            .is_some_and(|entry| entry.inherited);
+        let waiting = self
+            .core
+            .run(&token)
+            .is_some_and(|run| run.stage == Stage::Waiting);
+        if !inherited || !waiting {
+            return Ok(false);
+        }
+        self.wish(token, wish)?;
+        self.look(token, 1);
+        if self
+            .entries
+            .get(&token)
+            .is_some_and(|entry| entry.facts.claimed)
+        {
+            self.core.found(token, 1, Decision::Follow);
+            self.look_and_decide(token, 1);
+        }
+        Ok(true)
+    }
+
+    fn wish(&mut self, token: RunToken, wish: &Wish) -> io::Result<()> {
+        self.write_cancel(token, wish)
+            .map(drop)
+            .ok_or_else(|| io::Error::other("the run's control folder takes no wish"))
+    }
+
     /// File first, then the doorbell: a shim that links its claim after the
     /// file was made looks before it starts the job.
     fn ask_for_the_end(&mut self, token: RunToken, wish: &Wish) -> io::Result<()> {
-        self.write_cancel(token, wish)
-            .ok_or_else(|| io::Error::other("the run's control folder takes no wish"))?;
+        self.wish(token, wish)?;
+        self.ring(token);
+        Ok(())
+    }
+
+    /// Rings whoever supervises a run on this host, so that it looks for wishes.
+    /// On another host its watcher does.
+    pub(super) fn ring(&mut self, token: RunToken) {
         let Some(entry) = self.entries.get(&token) else {
-            return Ok(());
+            return;
         };
         if entry.facts.shim.is_none() {
             let incarnation = entry.incarnation.max(1);
@@ -131,7 +178,6 @@ impl Agent {
             self.launchers
                 .send_all(&to_launcher::Message::Doorbell(doorbell));
         }
-        Ok(())
     }
 
     /// Makes `control/cancel.<n>`, durably noted; none when the disk refuses.

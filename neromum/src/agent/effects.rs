@@ -34,6 +34,12 @@ impl Agent {
             self.timers.starts = Some(tokio::time::Instant::now() + config::HOLD_RETRY);
             return;
         }
+        let lease = self.setup.lease.as_ref();
+        if let Some(why) = lease.and_then(|held| held.must_wait()) {
+            self.core.hold(&why);
+            self.timers.starts = Some(tokio::time::Instant::now() + config::LEADER_RETRY);
+            return;
+        }
         self.core.schedule();
     }
 

@@ -101,7 +101,9 @@ impl Follower {
         let _ = self.events.send(event);
     }
 
-    fn send_state(&self, token: RunToken, stage: WireStage, run: Option<&Run>) {
+    fn send_state(&self, token: RunToken, stage: WireStage, known: Option<(&Run, &Entry)>) {
+        let run = known.map(|(run, _)| run);
+        let elsewhere = known.and_then(|(_, entry)| entry.elsewhere.clone());
         let unsupervised = run.is_some_and(|run| {
             matches!(
                 run.stage,
@@ -116,7 +118,8 @@ impl Follower {
             stage: stage.into(),
             why: run.map(|run| run.why.clone()).unwrap_or_default(),
             unsupervised,
-            ..RunState::default()
+            via_disk: elsewhere.is_some(),
+            host: elsewhere.unwrap_or_default(),
         }));
     }
 
@@ -138,11 +141,11 @@ impl Follower {
         if all && !entry.unsynced && told.version != Some(entry.version) {
             let stage = wire_stage(&run.stage);
             if stage == WireStage::Settled && !told.ended {
-                self.send_state(token, WireStage::Ended, Some(run));
+                self.send_state(token, WireStage::Ended, Some((run, entry)));
             }
             told.ended |= matches!(stage, WireStage::Ended | WireStage::Settled);
             told.version = Some(entry.version);
-            self.send_state(token, stage, Some(run));
+            self.send_state(token, stage, Some((run, entry)));
         }
         self.told.insert(token, told);
         all

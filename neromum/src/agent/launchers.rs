@@ -12,7 +12,9 @@ use tokio::time::Instant;
 use super::{Agent, AgentHandle, Message, segments};
 use crate::config;
 use crate::core::Stage;
-use crate::core::decide::{Decision, Lives, Tracking, decide};
+use crate::core::decide::{self, Decision, Lives, Tracking, decide};
+use crate::core::facts::Facts;
+use crate::lease;
 use crate::warden::bare::{self, LinkId, News};
 
 /// Links to launchers.
@@ -329,18 +331,56 @@ impl Agent {
         let Some(entry) = self.entries.get(&token) else {
             return;
         };
-        let decision = decide(&entry.facts, lives, tracking, &self.setup.boot_id);
+        let (origin, host) = self.origin(&entry.facts);
+        let host = host.filter(|_| entry.facts.claimed);
+        let decision = decide(&entry.facts, lives, tracking, origin);
         let taken_over = entry.facts.taken_over == Some(false);
         let incarnation = entry.incarnation.max(1);
         // Without launchers, only what the disk proves counts; the rest is
         // decided when they have answered.
-        let proven = matches!(decision, Decision::Ended | Decision::SayRebooted);
+        let proven = matches!(
+            decision,
+            Decision::Ended | Decision::SayRebooted | Decision::Elsewhere
+        );
         if tracking == Tracking::Nobody && !self.launchers.ready() && !proven {
             return;
         }
+        self.is_elsewhere(token, host);
         self.core.found(token, incarnation, decision);
         if taken_over {
             self.core.set_unsupervised(token, true);
+        }
+    }
+
+    /// Where the claim was made, and on which host when that is another.
+    fn origin(&self, facts: &Facts) -> (decide::Origin, Option<String>) {
+        let Some(held) = &self.setup.lease else {
+            let over = facts.boot_id.is_some_and(|boot| boot != self.setup.boot_id);
+            let origin = if over {
+                decide::Origin::Over
+            } else {
+                decide::Origin::Here
+            };
+            return (origin, None);
+        };
+        let origin = match facts.boot_id {
+            Some(boot_id) => held.origin(&boot_id, facts.shim.as_ref()),
+            // A claim that cannot be read may be one that is not here yet.
+            None => lease::Origin::Elsewhere("an unknown host".to_owned()),
+        };
+        match origin {
+            lease::Origin::Here => (decide::Origin::Here, None),
+            lease::Origin::Over => (decide::Origin::Over, None),
+            lease::Origin::Elsewhere(host) => (decide::Origin::Elsewhere, Some(host)),
+        }
+    }
+
+    fn is_elsewhere(&mut self, token: RunToken, host: Option<String>) {
+        if let Some(entry) = self.entries.get_mut(&token)
+            && entry.elsewhere != host
+        {
+            entry.elsewhere = host;
+            self.report(token);
         }
     }
 

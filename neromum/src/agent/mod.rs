@@ -206,6 +206,8 @@ pub struct Setup {
 
 /// Beside what the core decides by: what is known of a run.
 #[derive(Debug)]
+    /// Our epoch, where several hosts share the root.
+    pub lease: Option<Arc<crate::lease::Held>>,
 struct Entry {
     id: RunId,
     /// Newest incarnation looked at; 0 when there is none.
@@ -227,6 +229,12 @@ struct Entry {
     rules: bool,
     /// `control/` may hold wishes up to this number.
     cancels: u32,
+    /// The host on which it was claimed, when that is another one.
+    elsewhere: Option<String>,
+    /// An earlier leader may have started it, as far as the ledger tells.
+    inherited: bool,
+    /// How often its watcher's last words were waited for in vain.
+    waits: u8,
     /// The attached watcher.
     kid: Option<kids::Kid>,
     /// Tries of settling so far.
@@ -254,6 +262,9 @@ impl Entry {
             cancels: 0,
             kid: None,
             settle_tries: 0,
+            elsewhere: None,
+            inherited: false,
+            waits: 0,
             launched: None,
             waiters: Vec::new(),
             version: 0,
@@ -350,7 +361,15 @@ impl Agent {
                 biased;
                 message = boxes.done.recv() => batch.extend(message),
                 message = boxes.mailbox.recv() => batch.extend(message),
-                () = timers::until(deadline) => self.timers_due(),
+                () = timers::until(deadline) => {}
+            }
+            // Frozen or cut off for long, another may lead by now: then nothing
+            // of this turn is done.
+            if !self.leads() {
+                break;
+            }
+            if batch.is_empty() {
+                self.timers_due();
             }
             // What gathered meanwhile belongs to the same turn.
             while batch.len() < config::BATCH
@@ -370,6 +389,12 @@ impl Agent {
         match message {
             Message::HandOver(placing, answer) => self.hand_over(placing, answer),
             Message::Cancel(request, answer) => self.cancel(request, answer),
+    /// Whether we are sure to lead. Asks no file unless we were away for long.
+    fn leads(&self) -> bool {
+        let lease = self.setup.lease.as_ref();
+        lease.is_none_or(|held| held.is_sure())
+    }
+
             Message::SetRules(request, answer) => self.set_rules(request, answer),
             // An asker that left needs no answer; so for all answers here.
             Message::Describe(answer) => drop(answer.send(self.busy())),
@@ -438,7 +463,7 @@ impl Agent {
     /// Leaves: what is written is made durable, nothing of a job is touched.
     async fn leave(mut self, mut boxes: Mailboxes) -> End {
         self.followers = follow::Followers::default();
-        let retire = self.core.live() == 0 && self.core.waiting() == 0;
+        let retire = self.core.live() == 0 && self.core.waiting() == 0 && self.leads();
         if retire && self.launchers.own_link().is_some() {
             self.launchers.retire_own();
             self.launchers.flush();

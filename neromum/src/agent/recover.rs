@@ -38,6 +38,7 @@ impl Agent {
     pub(super) fn restore_run(&mut self, token: RunToken, kept: Kept) {
         let mut entry = Entry::new(kept.id);
         entry.cancels = kept.cancel;
+        entry.inherited = self.setup.lease.is_some();
         if kept.taken_away.is_some() {
             self.entries.insert(token, entry);
             self.core.restore_taken_away(token, kept.id, kept.order);
@@ -68,6 +69,8 @@ impl Agent {
             .restore(token, kept.id, kept.order, needs, incarnation);
         if kept.cancel > 0 {
             self.core.restore_cancelled(token);
+            // Asked while another host led: nobody could ring here.
+            self.ring(token);
         }
         self.restore_end(token, kept.exited, incarnation);
         if spec.is_err() && newest == 0 {

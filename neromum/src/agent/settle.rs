@@ -63,6 +63,9 @@ impl Agent {
             Output::Settled => self.core.settled(token),
             Output::Wait(patience) => {
                 let at = Instant::now() + patience;
+                if let Some(entry) = self.entries.get_mut(&token) {
+                    entry.waits = entry.waits.saturating_add(1);
+                }
                 self.settling.patience.push((at, token));
             }
             Output::Settle => self.settling.queue.push_back(token),
@@ -167,6 +170,16 @@ fn output(entry: &Entry, run_dir: &Path) -> Output {
         .watcher
         .is_some_and(|watcher| matches!(watcher.life(), Ok(Life::Alive)));
     if entry.kid.is_some() || watcher_lives {
+        return Output::Wait(config::WATCHER_PATIENCE);
+    }
+    // On another host it cannot be seen whether a watcher lives.
+    let (began, unseen) = config::FAR_WATCHER_WAITS;
+    let waits = if facts.watcher.is_some() {
+        began
+    } else {
+        unseen
+    };
+    if entry.elsewhere.is_some() && entry.waits < waits {
         return Output::Wait(config::WATCHER_PATIENCE);
     }
     let due = entry

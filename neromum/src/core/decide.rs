@@ -27,6 +27,17 @@ pub enum Tracking {
     Nobody,
 }
 
+/// Where a claim was made, as far as can be proven.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// On this start of this machine.
+    Here,
+    /// On a start of a machine that is over.
+    Over,
+    /// On another machine, or one that is not known: nothing can be proven.
+    Elsewhere,
+}
+
 /// What to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
@@ -49,10 +60,12 @@ pub enum Decision {
     SayRebooted,
     /// Its processes count in another pid name space: nothing can be said.
     CannotSee,
+    /// It was claimed on another host: followed by what lies on disk.
+    Elsewhere,
 }
 
 /// Decides; see the table in `ARCHITECTURE.md`, "Who dies, what happens".
-pub fn decide(facts: &Facts, lives: Lives, tracking: Tracking, boot_id: &[u8; 16]) -> Decision {
+pub fn decide(facts: &Facts, lives: Lives, tracking: Tracking, origin: Origin) -> Decision {
     if facts.ended() {
         return Decision::Ended;
     }
@@ -65,6 +78,12 @@ pub fn decide(facts: &Facts, lives: Lives, tracking: Tracking, boot_id: &[u8; 16
     if facts.gate_closed {
         return Decision::LaunchNext;
     }
+    if origin == Origin::Elsewhere {
+        return match tracking {
+            Tracking::Tracked => Decision::Follow,
+            Tracking::Over | Tracking::Nobody => Decision::Elsewhere,
+        };
+    }
     if facts.unreadable {
         // Only a power cut or a broken disk does this: the claim is linked
         // under its name after its content was written.
@@ -73,7 +92,7 @@ pub fn decide(facts: &Facts, lives: Lives, tracking: Tracking, boot_id: &[u8; 16
             Tracking::Over | Tracking::Nobody => Decision::SayCodeUnknown,
         };
     }
-    if facts.boot_id.is_some_and(|of_claim| of_claim != *boot_id) {
+    if origin == Origin::Over {
         return Decision::SayRebooted;
     }
     match tracking {
@@ -101,7 +120,7 @@ fn without_end(facts: &Facts) -> Decision {
 mod tests {
     use super::*;
 
-    const BOOT: [u8; 16] = [1; 16];
+    const ORIGINS: [Origin; 3] = [Origin::Here, Origin::Over, Origin::Elsewhere];
     const LIVES: [Option<Life>; 6] = [
         None,
         Some(Life::Alive),
@@ -112,31 +131,26 @@ mod tests {
     ];
     const TRACKING: [Tracking; 3] = [Tracking::Tracked, Tracking::Over, Tracking::Nobody];
 
-    fn every_case(mut check: impl FnMut(Facts, Lives, Tracking, Decision)) {
-        for bits in 0u32..512 {
+    fn every_case(mut check: impl FnMut(Facts, Lives, Tracking, Origin, Decision)) {
+        for bits in 0u32..256 {
             let bit = |n: u32| bits & (1 << n) != 0;
             let facts = Facts {
                 claimed: bit(0),
                 unreadable: bit(1),
-                boot_id: Some(if bit(2) { BOOT } else { [2; 16] }),
-                started: bit(3),
-                gate_closed: bit(4),
-                not_started: bit(5),
-                leader_ended: bit(6),
-                gone: bit(7),
-                lost: bit(8),
+                started: bit(2),
+                gate_closed: bit(3),
+                not_started: bit(4),
+                leader_ended: bit(5),
+                gone: bit(6),
+                lost: bit(7),
                 ..Facts::default()
             };
-            for shim in LIVES {
-                for job in LIVES {
+            for origin in ORIGINS {
+                for (shim, job) in LIVES.iter().flat_map(|shim| LIVES.map(|job| (*shim, job))) {
                     for tracking in TRACKING {
                         let lives = Lives { shim, job };
-                        check(
-                            facts,
-                            lives,
-                            tracking,
-                            decide(&facts, lives, tracking, &BOOT),
-                        );
+                        let decision = decide(&facts, lives, tracking, origin);
+                        check(facts, lives, tracking, origin, decision);
                     }
                 }
             }
@@ -144,8 +158,24 @@ mod tests {
     }
 
     #[test]
+    fn of_a_run_on_another_host_nothing_is_made_up() {
+        every_case(|facts, _, tracking, origin, decision| {
+            let claimed = facts.claimed && !facts.gate_closed && !facts.ended();
+            if origin == Origin::Elsewhere && claimed {
+                let followed = match tracking {
+                    Tracking::Tracked => Decision::Follow,
+                    Tracking::Over | Tracking::Nobody => Decision::Elsewhere,
+                };
+                assert_eq!(decision, followed, "{facts:?} {tracking:?}");
+            } else {
+                assert_ne!(decision, Decision::Elsewhere);
+            }
+        });
+    }
+
+    #[test]
     fn nothing_is_ever_launched_where_user_code_may_have_run() {
-        every_case(|facts, lives, tracking, decision| {
+        every_case(|facts, lives, tracking, _, decision| {
             let launches = matches!(
                 decision,
                 Decision::Launch | Decision::LaunchNext | Decision::SayGateClosed
@@ -172,7 +202,7 @@ mod tests {
 
     #[test]
     fn what_the_records_say_comes_before_any_guess() {
-        every_case(|facts, lives, tracking, decision| {
+        every_case(|facts, lives, tracking, _, decision| {
             if facts.ended() {
                 assert_eq!(decision, Decision::Ended);
             }

@@ -317,6 +317,7 @@ impl Core {
                 self.effects.push(Effect::Guard { token, incarnation });
             }
             Decision::CannotSee => self.goes_on(token, incarnation, true),
+            Decision::Elsewhere => self.goes_on(token, incarnation, false),
             Decision::Ended => {
                 self.leave_queue(token);
                 self.set_stage(token, Stage::Ended { incarnation });

@@ -49,6 +49,14 @@ pub async fn reach(
         Ok(stream) => stream,
         Err(_) => begin(options, paths, socket).await?,
     };
+    checked(stream, socket)
+}
+
+/// Refuses a socket that another user serves.
+///
+/// # Errors
+/// See [`DialError`].
+pub fn checked(stream: UnixStream, socket: &Path) -> Result<UnixStream, DialError> {
     let peer = stream
         .peer_cred()
         .map_err(failed("ask who serves the socket"))?;
@@ -98,7 +106,7 @@ async fn begin(
 /// Starts `serve`, which makes itself a session of its own and gets nothing of
 /// the connection. A child that is let go is reaped by the runtime, or by
 /// whoever inherits it.
-fn spawn(options: &Options, paths: &NodePaths) -> Result<Child, DialError> {
+pub fn spawn(options: &Options, paths: &NodePaths) -> Result<Child, DialError> {
     let program = std::env::current_exe().map_err(failed("find the path of this program"))?;
     make_private(&paths.mum()).map_err(failed("make its folder"))?;
     let stderr = OpenOptions::new()
@@ -128,7 +136,7 @@ fn last_words(paths: &NodePaths) -> PathBuf {
 }
 
 /// The last lines that neromum wrote, with the words before them.
-fn log(paths: &NodePaths) -> String {
+pub fn log(paths: &NodePaths) -> String {
     let tail = |path: PathBuf| -> std::io::Result<String> {
         let mut file = std::fs::File::open(path)?;
         let length = file.metadata()?.len();

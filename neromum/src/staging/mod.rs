@@ -151,10 +151,19 @@ fn build_work(paths: &NodePaths, spec: &RunSpec, work: &Path) -> Result<(), Prep
         nero_model::ids::hex(&nero_model::ids::random::<8>())
     ));
     tree::build(&store, &paths.trees(), &spec.tree, &tree, &private)?;
-    fs::rename(&private, work).map_err(|source| PrepareError::Io {
-        path: work.to_path_buf(),
-        source,
-    })
+    match fs::rename(&private, work) {
+        Ok(()) => Ok(()),
+        // An earlier leader on another host was faster: it built the same.
+        Err(_) if work.exists() => {
+            // Left behind, it goes with the run.
+            let _ = fs::remove_dir_all(&private);
+            Ok(())
+        }
+        Err(source) => Err(PrepareError::Io {
+            path: work.to_path_buf(),
+            source,
+        }),
+    }
 }
 
 /// Writes the parameters as a JSON file; runs without any share an empty one.

@@ -1,0 +1,202 @@
+//! Which host this is, and which starts of which hosts are over.
+
+use std::path::Path;
+
+use nero_journal::v1::HostSeen;
+use nero_model::ProcessId;
+use nero_model::process::Life;
+
+use super::decide::Place;
+
+/// Longest text that is taken from a file of the system or of a lease.
+const TEXT_BYTES_MAX: usize = 256;
+
+/// A host, as far as it can be told from others: its name and machine id
+/// together, since either may be shared by several.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Host {
+    /// What it calls itself.
+    pub name: String,
+    /// `/etc/machine-id`; empty where there is none.
+    pub machine: String,
+}
+
+impl Host {
+    /// This one.
+    pub fn own() -> Self {
+        let name = rustix::system::uname();
+        Self {
+            name: bounded(&name.nodename().to_string_lossy()),
+            machine: read(Path::new("/etc/machine-id")),
+        }
+    }
+
+    /// Whether a name and a machine id are surely this host's.
+    fn is(&self, name: &str, machine: &str) -> bool {
+        let telling = !self.machine.is_empty() || !matches!(&*self.name, "" | "localhost");
+        telling && self.name == name && self.machine == machine
+    }
+}
+
+fn read(path: &Path) -> String {
+    bounded(std::fs::read_to_string(path).unwrap_or_default().trim())
+}
+
+fn bounded(text: &str) -> String {
+    text.chars().take(TEXT_BYTES_MAX / 4).collect()
+}
+
+/// Starts of hosts, in the order in which they were seen.
+#[derive(Clone, Debug, Default)]
+pub struct Hosts(Vec<HostSeen>);
+
+impl Hosts {
+    /// In their order.
+    pub fn new(seen: Vec<HostSeen>) -> Self {
+        Self(seen)
+    }
+
+    /// The host of a start; none when it was never seen here.
+    pub fn of(&self, boot_id: &[u8; 16]) -> Option<&HostSeen> {
+        self.0.iter().rev().find(|seen| seen.boot_id == boot_id)
+    }
+
+    /// Whether a start is over: the same host was seen with a later one.
+    pub fn is_over(&self, boot_id: &[u8; 16]) -> bool {
+        let Some(at) = self.0.iter().rposition(|seen| seen.boot_id == boot_id) else {
+            return false;
+        };
+        let of = Host {
+            name: self.0[at].host.clone(),
+            machine: self.0[at].machine.clone(),
+        };
+        self.0[at + 1..]
+            .iter()
+            .any(|later| of.is(&later.host, &later.machine))
+    }
+
+    /// Whether this start of this host is the newest that was seen of it.
+    pub fn knows(&self, host: &Host, boot_id: &[u8; 16]) -> bool {
+        let newest = self.0.iter().rev().find(|seen| {
+            let same = seen.host == host.name && seen.machine == host.machine;
+            same || seen.boot_id == boot_id
+        });
+        newest.is_some_and(|seen| seen.boot_id == boot_id)
+    }
+}
+
+/// Who looks, and what it needs to know of itself.
+#[derive(Clone, Debug)]
+pub struct Eye {
+    /// Its host.
+    pub host: Host,
+    /// Itself.
+    pub process: ProcessId,
+}
+
+impl Eye {
+    /// This process.
+    ///
+    /// # Errors
+    /// When `/proc` cannot be read.
+    pub fn own() -> std::io::Result<Self> {
+        Ok(Self {
+            host: Host::own(),
+            process: ProcessId::own()?,
+        })
+    }
+
+    /// Where a process is whose host called itself `name`. A `/proc` that
+    /// cannot be read proves nothing.
+    pub fn place(&self, process: &ProcessId, name: &str, machine: &str, hosts: &Hosts) -> Place {
+        if process.boot_id != self.process.boot_id {
+            let over = self.host.is(name, machine) || hosts.is_over(&process.boot_id);
+            return if over { Place::Dead } else { Place::Elsewhere };
+        }
+        match process.life() {
+            Ok(Life::Alive) => Place::Here,
+            Ok(Life::Zombie | Life::Dead | Life::Rebooted) => Place::Dead,
+            Ok(Life::Elsewhere) | Err(_) => Place::Elsewhere,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(host: &str, machine: &str, boot: u8) -> HostSeen {
+        HostSeen {
+            host: host.to_owned(),
+            machine: machine.to_owned(),
+            boot_id: vec![boot; 16],
+        }
+    }
+
+    #[test]
+    fn a_start_is_over_when_its_own_host_was_seen_with_a_later_one() {
+        let hosts = Hosts::new(vec![
+            seen("h1", "m", 1),
+            seen("h2", "m", 2),
+            seen("h1", "m", 3),
+        ]);
+        assert!(hosts.is_over(&[1; 16]));
+        assert!(
+            !hosts.is_over(&[2; 16]),
+            "another host's start says nothing"
+        );
+        assert!(!hosts.is_over(&[3; 16]));
+        assert!(!hosts.is_over(&[9; 16]), "never seen");
+    }
+
+    #[test]
+    fn names_that_many_hosts_share_prove_nothing() {
+        let hosts = Hosts::new(vec![seen("localhost", "", 1), seen("localhost", "", 2)]);
+        assert!(!hosts.is_over(&[1; 16]));
+        let hosts = Hosts::new(vec![seen("h1", "m", 1), seen("h1", "other", 2)]);
+        assert!(!hosts.is_over(&[1; 16]));
+    }
+
+    #[test]
+    fn a_start_is_written_down_once_and_again_after_another() {
+        let host = Host {
+            name: "h1".to_owned(),
+            machine: "m".to_owned(),
+        };
+        let mut all = vec![seen("h1", "m", 1), seen("h2", "m", 2)];
+        assert!(Hosts::new(all.clone()).knows(&host, &[1; 16]));
+        assert!(!Hosts::new(all.clone()).knows(&host, &[3; 16]));
+        all.push(seen("h1", "m", 3));
+        assert!(!Hosts::new(all.clone()).knows(&host, &[1; 16]));
+        assert!(Hosts::new(all).knows(&host, &[3; 16]));
+    }
+
+    #[test]
+    fn processes_are_placed_by_boot_name_space_and_host() {
+        let eye = Eye::own().unwrap();
+        let hosts = Hosts::default();
+        let (name, machine) = (eye.host.name.clone(), eye.host.machine.clone());
+        let place = |process, name: &str, hosts: &Hosts| eye.place(&process, name, &machine, hosts);
+        assert_eq!(place(eye.process, "whatever", &hosts), Place::Here);
+        let recycled = ProcessId {
+            start_ticks: eye.process.start_ticks + 1,
+            ..eye.process
+        };
+        assert_eq!(place(recycled, &name, &hosts), Place::Dead);
+        let container = ProcessId {
+            pid_namespace: 1,
+            ..eye.process
+        };
+        assert_eq!(place(container, &name, &hosts), Place::Elsewhere);
+        let other_boot = ProcessId {
+            boot_id: [7; 16],
+            ..eye.process
+        };
+        assert_eq!(place(other_boot, "another host", &hosts), Place::Elsewhere);
+        let again = Hosts::new(vec![
+            seen("another host", &machine, 7),
+            seen("another host", &machine, 8),
+        ]);
+        assert_eq!(place(other_boot, "another host", &again), Place::Dead);
+    }
+}

@@ -8,6 +8,9 @@
 use crate::error::{Need, Trouble};
 use crate::settings::Settings;
 
+#[cfg(test)]
+mod tests;
+
 /// Keys named in a message.
 const KEYS_SHOWN: usize = 6;
 
@@ -29,9 +32,14 @@ pub(crate) fn classify(stderr: &[u8], status: &str, settings: &Settings) -> Trou
             .copied()
             .filter(|line| !proxy_ended(line))
             .collect();
+        let trouble = judge(&before, &Notes::default(), status);
+        // There the way itself is open, and what lies behind it is not.
+        if before.contains(&"stdio forwarding failed") {
+            return trouble;
+        }
         return Trouble::Jump {
             by: by.to_owned(),
-            trouble: Box::new(judge(&before, &Notes::default(), status)),
+            trouble: Box::new(trouble),
         };
     }
     judge(&lines, &notes, status)
@@ -62,8 +70,11 @@ struct Notes {
 impl Notes {
     fn read(text: &str) -> Self {
         let mut notes = Self::default();
-        for line in text.lines().filter(|line| is_note(line)) {
-            let note = line[8..].trim_end();
+        for line in text.lines() {
+            let Some(note) = line.strip_prefix("debug1: ").map(str::trim_end) else {
+                notes.partial |= line.contains("with partial success");
+                continue;
+            };
             if let Some(key) = note.strip_prefix("Server host key: ") {
                 if let Some((kind, print)) = key.split_once(' ') {
                     notes.host_key = Some((kind.to_owned(), print.to_owned()));
@@ -75,8 +86,6 @@ impl Notes {
                 }
             } else if note.starts_with("Server accepts key: ") {
                 notes.accepted = true;
-            } else if note.contains("with partial success") {
-                notes.partial = true;
             }
         }
         notes
@@ -156,7 +165,7 @@ fn denied(methods: &str, lines: &[&str], notes: &Notes) -> Trouble {
     } else if agent {
         Need::Agent
     } else if notes.accepted {
-        Need::Passphrase
+        Need::Unlock
     } else if typed {
         Need::Password
     } else {

@@ -6,6 +6,11 @@ use std::path::PathBuf;
 
 use nero_model::safe::Safe;
 
+mod hint;
+mod show;
+
+use show::{Key, Place, Quoted, Tried};
+
 /// Sort of a failure: what a caller decides by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fault {
@@ -252,8 +257,9 @@ pub enum Need {
     Password,
     /// A second factor; the key was accepted.
     SecondFactor,
-    /// The passphrase of a key that the node accepts.
-    Passphrase,
+    /// A key that the node accepts, and that cannot be used: its passphrase is
+    /// missing, or the agent that holds it.
+    Unlock,
     /// The agent holds the key and refused to use it.
     Agent,
 }
@@ -263,7 +269,9 @@ impl fmt::Display for Need {
         f.write_str(match self {
             Self::Password => "a password or a code has to be typed",
             Self::SecondFactor => "the key is accepted, a second factor has to be typed",
-            Self::Passphrase => "the passphrase of a key has to be typed",
+            Self::Unlock => {
+                "the node accepts a key that is locked here: its passphrase, or its agent, is missing"
+            }
             Self::Agent => "the agent refused to use a key that the node accepts",
         })
     }
@@ -346,123 +354,6 @@ impl Trouble {
             | Self::ZeroByte
             | Self::Control { .. }
             | Self::Io { .. } => Fault::Other,
-        }
-    }
-
-    fn hint(&self, node: &str, address: &str) -> Option<String> {
-        let (node, address) = (Safe::line(node), Safe::line(address));
-        Some(match self {
-            Self::Address { .. } => "give what you would give to `ssh`: a host, an alias of ~/.ssh/config, USER@HOST".to_owned(),
-            Self::Words { .. } => "close the quotes in it, or unset it".to_owned(),
-            Self::NoProgram { .. } => "install OpenSSH's client (package openssh-client), or name it in NERONET_SSH".to_owned(),
-            Self::Folder { .. } => "make it a folder of your own with mode 0700, or remove it".to_owned(),
-            Self::PathTooLong { .. } => "set XDG_RUNTIME_DIR to a folder with a short path".to_owned(),
-            Self::Settings { .. } => format!("`ssh -G {address}` shows the same; mend the file and line it names"),
-            Self::NoSuchHost { .. } => format!("check the name, and whether this machine is online: `ssh {address}`"),
-            Self::Unreachable { .. } => format!("check that the host is up and its port right, and whether a VPN is needed: `ssh {address}`"),
-            Self::HungUp { .. } => "its ssh server is overloaded, or turns this machine away (a firewall, too many tries); wait a little".to_owned(),
-            Self::NoAnswer { .. } => "the host may be down, or behind a firewall or VPN".to_owned(),
-            Self::HostKeyUnknown { .. } => format!(
-                "compare the fingerprint with what the host's owner says, then accept it: `ssh {address}` once, or `neroman node connect {node}`"
-            ),
-            Self::HostKeyChanged { forget, .. } => match forget {
-                Some(forget) => format!(
-                    "if the host was installed anew, ask its owner for the new fingerprint and forget the old key: {}",
-                    Safe::line(forget)
-                ),
-                None => format!("if the host was installed anew, ask its owner for the new fingerprint and forget the old key: ssh-keygen -R {address}"),
-            },
-            Self::HostKeyRevoked { .. } => "ask the host's owner; the key must not be used any more".to_owned(),
-            Self::Refused { .. } => format!("check user and key with `ssh -v {address}`; `ssh-add -l` lists the agent's keys, `ssh-copy-id {address}` installs one"),
-            Self::TooManyKeys { .. } => "name the right key for this host in ~/.ssh/config: IdentityFile and IdentitiesOnly yes".to_owned(),
-            Self::NeedsPerson { need: Need::Passphrase, .. } => format!("`ssh-add` the key, or `neroman node connect {node}` asks in the terminal"),
-            Self::NeedsPerson { need: Need::Agent, .. } => format!("unlock or confirm the key in your agent (`ssh-add -l`), or `neroman node connect {node}`"),
-            Self::NeedsPerson { .. } => format!("`neroman node connect {node}` asks for it in the terminal"),
-            Self::Jump { by, trouble } => match &**trouble {
-                Self::NeedsPerson { .. } | Self::HostKeyUnknown { .. } => format!("`neroman node connect {node}` asks in the terminal, or `ssh {}` once", Safe::line(by)),
-                inner => return inner.hint(&node.to_string(), by),
-            },
-            Self::Ended { .. } => format!("`ssh -v {address}` says more"),
-            Self::MasterGone { .. } => "it is opened again with the next try".to_owned(),
-            Self::TooManySessions => "close other sessions to this host, or ask its owner for a larger MaxSessions in sshd_config".to_owned(),
-            Self::Deadline { .. } => "the network or the node may be frozen or very busy".to_owned(),
-            Self::Shell { .. } => format!("look what the account's start-up files do: `ssh {address} sh -c true` must print nothing and end with 0"),
-            Self::Control { .. } => format!("`neroman node connect {node}` opens a new connection"),
-            Self::PipeEnded { .. } | Self::TooMuch { .. } | Self::ZeroByte | Self::Io { .. } => return None,
-        })
-    }
-}
-
-/// `: what was said`, in one safe line of bounded length.
-struct Quoted<'a>(&'a [u8]);
-
-/// Longest quotation in a message.
-const QUOTED_BYTES_MAX: usize = 600;
-
-impl fmt::Display for Quoted<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = self.0.trim_ascii();
-        let shown = &text[..text.len().min(QUOTED_BYTES_MAX)];
-        let mut lines = shown
-            .split(|byte| matches!(byte, b'\n' | b'\r'))
-            .map(<[u8]>::trim_ascii)
-            .filter(|line| !line.is_empty());
-        let Some(first) = lines.next() else {
-            return Ok(());
-        };
-        write!(f, ": {}", Safe::line(first))?;
-        for line in lines {
-            write!(f, "; {}", Safe::line(line))?;
-        }
-        if shown.len() < text.len() {
-            f.write_str(" …")?;
-        }
-        Ok(())
-    }
-}
-
-/// ` (ssh-ed25519 SHA256:…)`.
-struct Key<'a>(&'a Option<String>, &'a Option<String>);
-
-impl fmt::Display for Key<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.0, self.1) {
-            (Some(kind), Some(print)) => write!(f, ": {} {}", Safe::line(kind), Safe::line(print)),
-            (None, Some(print)) => write!(f, ": {}", Safe::line(print)),
-            (_, None) => Ok(()),
-        }
-    }
-}
-
-/// `; the known one is in FILE:LINE`.
-struct Place<'a>(&'a Option<String>);
-
-impl fmt::Display for Place<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Some(place) => write!(f, "; the known one is in {}", Safe::line(place)),
-            None => Ok(()),
-        }
-    }
-}
-
-/// `; the node offers …; tried …`.
-struct Tried<'a>(&'a str, &'a [String]);
-
-impl fmt::Display for Tried<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if !self.0.is_empty() {
-            write!(f, "; the node offers {}", Safe::line(self.0))?;
-        }
-        match self.1 {
-            [] => f.write_str("; no key was tried"),
-            keys => {
-                for (i, key) in keys.iter().enumerate() {
-                    f.write_str(if i == 0 { "; tried " } else { ", " })?;
-                    write!(f, "{}", Safe::line(key))?;
-                }
-                Ok(())
-            }
         }
     }
 }

@@ -1,0 +1,55 @@
+//! A network or a node that says nothing any more.
+
+use nero_ssh::Fault;
+use tokio::time::timeout;
+
+use crate::rig::{DEADLINE, Node, says, users_master};
+
+#[tokio::test]
+async fn a_frozen_node_ends_every_call() {
+    let node = Node::new();
+    let host = node.connect().await;
+    let mut pipe = host
+        .open("printf '\\nM4RK\\n'; cat", "M4RK")
+        .await
+        .expect("a stream");
+    node.freeze();
+    let script = host.script("echo hi");
+    let feed = host.feed("cat >/dev/null", tokio::io::repeat(b'x'));
+    let read = async {
+        let mut part = [0; 10];
+        tokio::io::AsyncReadExt::read(&mut pipe, &mut part).await
+    };
+    let (script, feed, read, ()) = timeout(DEADLINE, async {
+        tokio::join!(script, feed, read, host.gone())
+    })
+    .await
+    .expect("all of them end");
+    for error in [script.expect_err("frozen"), feed.expect_err("frozen")] {
+        assert!(
+            matches!(error.fault(), Fault::MasterGone | Fault::Timeout),
+            "{error:?}"
+        );
+        assert!(!error.needs_user());
+    }
+    read.expect_err("frozen");
+    let error = node.try_connect().await.expect_err("frozen");
+    assert_eq!(error.fault(), Fault::Timeout, "{error:?}");
+}
+
+#[tokio::test]
+async fn a_frozen_connection_of_the_users_is_passed_by() {
+    let node = Node::new();
+    // This one would not notice for a quarter of an hour.
+    users_master(&node, "ServerAliveInterval 0");
+    let host = node.connect().await;
+    node.freeze();
+    let error = timeout(DEADLINE, host.script("echo hi"))
+        .await
+        .expect("a deadline");
+    assert_eq!(error.expect_err("frozen").fault(), Fault::Timeout);
+    node.thaw_new();
+    let host = timeout(DEADLINE, node.connect()).await.expect("a deadline");
+    assert_eq!(says(&host, "echo hi").await, "hi");
+    assert_eq!(node.control_sockets().len(), 1, "it is one of ours");
+}

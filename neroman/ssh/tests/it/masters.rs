@@ -1,0 +1,318 @@
+//! Which connection is used, and what becomes of it.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use nero_ssh::{Fault, Host};
+use tokio::time::timeout;
+
+use crate::rig::{Agent, DEADLINE, Node, run, says, until, users_master};
+
+#[tokio::test]
+async fn the_users_own_master_is_used_and_never_ended() {
+    let node = Node::new();
+    let path = users_master(&node, "");
+    let host = node.connect().await;
+    assert_eq!(says(&host, "echo hi").await, "hi");
+    node.ssh()
+        .hang_up("node", "node")
+        .await
+        .expect("nothing of ours");
+    assert!(path.exists());
+    assert_eq!(says(&host, "echo hi").await, "hi");
+    assert_eq!(node.connections(), 1);
+    assert_eq!(node.control_sockets(), Vec::<PathBuf>::new());
+
+    let ended = node.user(&["-O", "exit", "node"]);
+    assert!(ended.status.success(), "{ended:?}");
+    timeout(DEADLINE, host.gone()).await.expect("it is told");
+    let error = host.script("echo hi").await.expect_err("it is gone");
+    assert_eq!(error.fault(), Fault::MasterGone);
+    // The next connection is one of ours.
+    let host = node.connect().await;
+    assert_eq!(says(&host, "echo hi").await, "hi");
+    assert_eq!(node.control_sockets().len(), 1);
+}
+
+#[tokio::test]
+async fn a_users_master_that_takes_no_session_is_left_alone() {
+    let node = Node::with("MaxSessions 0");
+    users_master(&node, "");
+    let error = node
+        .connect()
+        .await
+        .script("echo hi")
+        .await
+        .expect_err("none");
+    // One of the user's, one of ours, one more of ours: none takes any.
+    assert!(
+        error.trouble.to_string().contains("no more sessions"),
+        "{error:?}"
+    );
+    assert!(
+        error
+            .hint()
+            .is_some_and(|hint| hint.contains("MaxSessions"))
+    );
+    assert_eq!(node.user(&["-O", "check", "node"]).status.code(), Some(0));
+}
+
+#[tokio::test]
+async fn ours_outlives_its_maker_and_is_found_by_the_next() {
+    let node = Node::new();
+    assert_eq!(says(&node.connect().await, "echo hi").await, "hi");
+    let sockets = node.control_sockets();
+    assert_eq!(sockets.len(), 1);
+    let host = node.connect().await;
+    assert_eq!(says(&host, "echo hi").await, "hi");
+    assert_eq!(
+        (node.connections(), node.control_sockets()),
+        (1, sockets.clone())
+    );
+
+    // It has a session of its own: what ends ours does not end it.
+    let path = sockets[0].display().to_string();
+    let check = node.user(&["-S", &path, "-O", "check", "node"]);
+    let text = String::from_utf8(check.stderr).expect("text");
+    let pid = text
+        .split_once("pid=")
+        .and_then(|(_, rest)| rest.split_once(')'))
+        .expect("Master running (pid=N)")
+        .0;
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("it lives");
+    let fields: Vec<&str> = stat
+        .rsplit_once(')')
+        .expect("a name")
+        .1
+        .split(' ')
+        .collect();
+    let own = rustix::process::getsid(None)
+        .expect("ours")
+        .as_raw_nonzero();
+    assert_ne!(fields[4], own.to_string(), "session of {stat}");
+
+    node.ssh().hang_up("node", "node").await.expect("it ends");
+    assert_eq!(node.control_sockets(), Vec::<PathBuf>::new());
+    timeout(DEADLINE, host.gone()).await.expect("it is told");
+    assert_eq!(
+        host.script(":").await.expect_err("gone").fault(),
+        Fault::MasterGone
+    );
+    until("its process to end", || {
+        !fs::exists(format!("/proc/{pid}")).unwrap_or(true)
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn one_connection_is_made_however_many_ask_at_once() {
+    let node = Node::new();
+    let ssh = node.ssh();
+    let connect = || ssh.connect("node", "node", None);
+    let (a, b, c) = tokio::join!(connect(), connect(), connect());
+    for host in [a, b, c] {
+        assert_eq!(says(&host.expect("one"), "echo hi").await, "hi");
+    }
+    assert_eq!(node.connections(), 1);
+}
+
+#[tokio::test]
+async fn a_killed_connection_is_told_and_its_socket_cleared() {
+    let node = Node::new();
+    let host = node.connect().await;
+    let gone = tokio::spawn({
+        let host = host.clone();
+        async move { host.gone().await }
+    });
+    assert_eq!(says(&host, "echo hi").await, "hi");
+    assert!(!gone.is_finished());
+    let sockets = node.control_sockets();
+    node.cut();
+    timeout(DEADLINE, gone)
+        .await
+        .expect("it is told")
+        .expect("no panic");
+
+    // A socket file that nobody listens at, as a killed ssh leaves it.
+    let stale = &sockets[0];
+    let _ = fs::remove_file(stale);
+    drop(std::os::unix::net::UnixListener::bind(stale).expect("the name is free"));
+    let other = node.sockets().join("neroman.sock");
+    drop(std::os::unix::net::UnixListener::bind(&other).expect("a socket"));
+    let host = node.connect().await;
+    assert_eq!(says(&host, "echo hi").await, "hi");
+    assert!(!stale.exists() && other.exists());
+}
+
+#[tokio::test]
+async fn an_address_that_leads_elsewhere_gets_a_new_connection() {
+    let node = Node::new();
+    let host = node.connect().await;
+    let (port, other) = (node.port(), Node::new());
+    fs::copy(other.config(), node.config()).expect("the user changes it");
+    let there = node.connect().await;
+    assert_eq!(
+        says(&there, "pwd").await,
+        other.home().display().to_string()
+    );
+    assert_eq!(node.control_sockets().len(), 1);
+    timeout(DEADLINE, host.gone())
+        .await
+        .expect("the old one is ended");
+    assert_ne!(port, other.port());
+}
+
+#[tokio::test]
+async fn no_agent_reaches_the_node() {
+    let node = Node::with("AllowAgentForwarding yes");
+    node.configure("node", "ForwardAgent yes\nForwardX11 yes");
+    let agent = Agent::new(&node).await;
+    let socket = agent.socket.clone();
+    let ask = "echo agent=$SSH_AUTH_SOCK";
+
+    // The control: a plain ssh of the user's takes the agent along.
+    let plain = Command::new("ssh")
+        .arg("-F")
+        .arg(node.config())
+        .args(["node", ask])
+        .env("SSH_AUTH_SOCK", &socket)
+        .stdin(Stdio::null())
+        .output()
+        .expect("ssh runs");
+    assert!(
+        String::from_utf8_lossy(&plain.stdout).starts_with("agent=/"),
+        "{plain:?}"
+    );
+
+    let ssh = node.ssh();
+    let host = ssh
+        .connect("node", "node", Some(&socket))
+        .await
+        .expect("a connection");
+    no_agent(&host, ask).await;
+    ssh.hang_up("node", "node").await.expect("it ends");
+
+    let path = node.path("own");
+    node.configure(
+        "node",
+        &format!("ForwardAgent yes\nControlPath {}", path.display()),
+    );
+    let opened = Command::new("ssh")
+        .arg("-F")
+        .arg(node.config())
+        .args(["-A", "-f", "-M", "-N", "node"])
+        .env("SSH_AUTH_SOCK", &socket)
+        .stdin(Stdio::null())
+        .status();
+    assert!(opened.expect("ssh runs").success());
+    let before = node.connections();
+    let host = ssh
+        .connect("node", "node", Some(&socket))
+        .await
+        .expect("a connection");
+    no_agent(&host, ask).await;
+    assert_eq!(node.connections(), before, "over the user's own");
+}
+
+async fn no_agent(host: &Host, ask: &str) {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    assert_eq!(says(host, ask).await, "agent=");
+    let said = host.feed(ask, b"".as_slice()).await.expect("it runs");
+    assert_eq!(said.out, b"agent=\n");
+    let command = format!("printf '\\nM4RK\\n'; {ask}; cat");
+    let mut pipe = host.open(&command, "M4RK").await.expect("a stream");
+    pipe.shutdown().await.expect("it closes");
+    let mut text = String::new();
+    pipe.read_to_string(&mut text).await.expect("text");
+    assert_eq!(text, "agent=\n");
+    let words = ["sh", "-c", ask].map(str::to_owned);
+    assert_eq!(run(&host.argv(false, &words)).stdout, b"agent=\n");
+}
+
+#[tokio::test]
+async fn a_key_of_the_callers_agent_opens_a_connection() {
+    let node = Node::new();
+    let agent = Agent::new(&node).await;
+    agent.add(&node.path("id"));
+    fs::remove_file(node.path("id")).expect("its own");
+    let ssh = node.ssh();
+    let error = ssh.connect("node", "node", None).await.expect_err("no key");
+    assert_eq!(error.fault(), Fault::NeedsPerson);
+    let said = error.trouble.to_string();
+    assert!(said.contains("its agent, is missing"), "{said}");
+    assert!(
+        ssh.connect("node", "node", Some(&agent.socket))
+            .await
+            .is_ok()
+    );
+}
+
+#[tokio::test]
+async fn with_few_sessions_a_connection_more_is_made() {
+    let node = Node::with("MaxSessions 1");
+    let host = node.connect().await;
+    let mark = "printf '\\nM4RK\\n'; cat";
+    let _first = host.open(mark, "M4RK").await.expect("the only session");
+    assert_eq!(node.connections(), 1);
+    let _second = host.open(mark, "M4RK").await.expect("over one more");
+    assert_eq!(node.connections(), 2);
+    assert_eq!(says(&host, "echo hi").await, "hi");
+    let _fourth = host.open(mark, "M4RK").await.expect("over one more");
+    let _fifth = host.open(mark, "M4RK").await.expect("over one more");
+    let error = host.script("echo hi").await.expect_err("enough");
+    assert!(
+        error.trouble.to_string().contains("no more sessions"),
+        "{error:?}"
+    );
+    assert_eq!(node.connections(), 4);
+    node.ssh().hang_up("node", "node").await.expect("all end");
+    assert_eq!(node.control_sockets(), Vec::<PathBuf>::new());
+}
+
+#[tokio::test]
+async fn our_folder_is_private_or_refused() {
+    let node = Node::new();
+    fs::remove_dir(node.sockets()).expect("it is empty");
+    let host = node.connect().await;
+    let mode = fs::metadata(node.sockets())
+        .expect("it was made")
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o700);
+    node.ssh().hang_up("node", "node").await.expect("it ends");
+    drop(host);
+    fs::remove_dir_all(node.sockets()).expect("its own");
+    fs::write(node.sockets(), b"in the way").expect("a file");
+    let error = node.try_connect().await.expect_err("no folder");
+    assert_eq!(error.fault(), Fault::Program);
+    assert!(
+        error.trouble.to_string().contains("/s "),
+        "{}",
+        error.trouble
+    );
+}
+
+#[tokio::test]
+async fn a_long_folder_and_a_percent_sign_are_no_hindrance() {
+    let node = Node::new();
+    let config = node.config().display().to_string();
+    for name in ["x".repeat(120), "50%h".to_owned()] {
+        let folder = node.path(&name);
+        let words = ["ssh", "-F", config.as_str()].map(str::to_owned).to_vec();
+        let ssh = nero_ssh::Ssh::new(words, &folder);
+        let host = ssh
+            .connect("node", "node", None)
+            .await
+            .expect("a connection");
+        assert_eq!(says(&host, "echo hi").await, "hi");
+        let hi = run(&host.argv(false, &["echo".to_owned(), "hi".to_owned()]));
+        assert_eq!(hi.stdout, b"hi\n", "{hi:?}");
+        ssh.hang_up("node", "node").await.expect("it ends");
+        timeout(Duration::from_secs(10), host.gone())
+            .await
+            .expect("it ended");
+    }
+}

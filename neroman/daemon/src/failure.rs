@@ -47,6 +47,15 @@ impl Failure {
         Self::new(Code::Unavailable, 4, what)
     }
 
+    /// A node cannot be reached, in the words of an error and its causes.
+    pub(crate) fn node_error(error: &(dyn Error + 'static)) -> Self {
+        let failure = Self::node(error.to_string());
+        match error.source() {
+            Some(cause) => failure.caused_by(cause),
+            None => failure,
+        }
+    }
+
     /// The daemon is leaving, or too busy: exit code 3.
     pub(crate) fn daemon(what: impl Into<String>) -> Self {
         Self::new(Code::Unavailable, 3, what)

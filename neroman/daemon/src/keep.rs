@@ -128,7 +128,11 @@ pub(crate) struct Keep {
     series: HashMap<RunKey, HashMap<SegmentId, Position>>,
     /// Highest numbers that the database has given away.
     given: Given,
+    tenure: u64,
 }
+
+/// Under which the tenure is kept.
+const TENURE: &str = "tenure";
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Given {
@@ -169,8 +173,13 @@ impl Keep {
         store.write(Durability::Ordered, |tx| {
             tx.forget_requests_before(now_ms - REMEMBER_MS).map(drop)
         })?;
+        let tenure = match store.meta(TENURE)? {
+            Some(bytes) => read(&bytes, || "the tenure".to_owned())?,
+            None => 0,
+        };
         let mut keep = Self {
             store,
+            tenure,
             home: home.clone(),
             keys: HashMap::with_capacity(loaded.runs.len()),
             series,
@@ -184,6 +193,11 @@ impl Keep {
     /// The id of this neroman.
     pub(crate) fn deployment(&self) -> DeploymentId {
         self.store.deployment()
+    }
+
+    /// How often the deployment was taken over.
+    pub(crate) fn tenure(&self) -> u64 {
+        self.tenure
     }
 
     fn load(&mut self, loaded: nero_store::Loaded) -> Result<State, LoadError> {

@@ -1,6 +1,8 @@
 //! What lies outside of the daemon's own state: starting a node's agent, and
 //! freezing folders. The rest of the daemon knows them by these names alone.
 
+mod remote;
+
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -14,18 +16,31 @@ use crate::failure::Failure;
 use crate::node::{Connect, Heard, Link, Unconnected, Ways};
 use crate::snapshot;
 
+pub(crate) use remote::{Agents, RemoteAgent, Socks};
+
 /// How the daemon reaches nodes.
 pub(crate) struct Outside {
     pub home: Home,
     pub deployment: DeploymentId,
+    /// Of everything that goes by ssh.
+    pub agents: Agents,
 }
 
 impl Ways for Outside {
-    fn way(&self, _: &str, _: &nero_config::Node) -> Arc<dyn Connect> {
-        Arc::new(LocalAgent {
-            home: self.home.clone(),
-            deployment: self.deployment,
-        })
+    fn way(&self, name: &str, node: &nero_config::Node) -> Arc<dyn Connect> {
+        match &node.address {
+            None => Arc::new(LocalAgent {
+                home: self.home.clone(),
+                deployment: self.deployment,
+            }),
+            Some(address) => Arc::new(RemoteAgent {
+                agents: self.agents.clone(),
+                name: name.to_owned(),
+                address: address.clone(),
+                root: node.root.clone(),
+                options: options(node),
+            }),
+        }
     }
 }
 
@@ -55,6 +70,8 @@ impl Connect for LocalAgent {
                 channel,
                 hello,
                 gone: std::future::pending().boxed(),
+                host: None,
+                facts: None,
             })
         }
         .boxed()

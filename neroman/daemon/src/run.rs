@@ -21,7 +21,7 @@ use crate::keep::{Keep, LoadError};
 use crate::ledger::{Ledger, LedgerThread, Listener};
 use crate::log;
 use crate::node::{Inboxes, Nodes, Settings, Setup};
-use crate::outside::{Freezer, Outside};
+use crate::outside::{Agents, Freezer, Outside};
 use crate::service::Man;
 use crate::upkeep;
 
@@ -221,6 +221,7 @@ fn start(home: &Home) -> Result<Running, DaemonError> {
         })?;
     let deployment = keep.deployment();
     let check_owed = keep.check_owed();
+    let tenure = keep.tenure();
     let inboxes = Arc::new(Inboxes::default());
     let listener: Listener = {
         let inboxes = Arc::clone(&inboxes);
@@ -240,6 +241,7 @@ fn start(home: &Home) -> Result<Running, DaemonError> {
         idle: NODE_IDLE,
         clock,
     };
+    let agents = Agents::new(&home.sockets.join("ssh"), deployment, tenure);
     let (nodes, driving) = Nodes::new(Setup {
         config: home.config.clone(),
         settings,
@@ -248,12 +250,14 @@ fn start(home: &Home) -> Result<Running, DaemonError> {
         ways: Arc::new(Outside {
             home: home.clone(),
             deployment,
+            agents: agents.clone(),
         }),
         stop: stop.clone(),
     });
     let man = Man {
         ledger: ledger.clone(),
         nodes,
+        agents,
         home: home.clone(),
         deployment,
         started_ms: clock.now_ms(),

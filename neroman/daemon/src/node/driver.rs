@@ -113,7 +113,7 @@ impl Driver {
                 SessionEnd::Idle | SessionEnd::Anew => {
                     backoff.reset();
                     self.tell.change(|now| {
-                        now.channel = None;
+                        now.part();
                         now.failed = None;
                         now.since_ms = None;
                         now.next_try_ms = None;
@@ -172,7 +172,7 @@ impl Driver {
         }
         let next_ms = now_ms + i64::try_from(wait.as_millis()).unwrap_or(i64::MAX);
         self.tell.change(|now| {
-            now.channel = None;
+            now.part();
             now.failed = Some(failure);
             now.needs_person = needs_person;
             now.since_ms = now.since_ms.or(Some(now_ms));
@@ -180,7 +180,7 @@ impl Driver {
             now.failures += 1;
         });
         let kick = if needs_person {
-            Some(self.inbox.kicked(Kick::Person).await)
+            Some(self.inbox.kicked(Kick::Agent).await)
         } else {
             tokio::select! {
                 () = tokio::time::sleep(wait) => None,
@@ -207,6 +207,8 @@ impl Driver {
             channel,
             hello,
             gone,
+            host,
+            facts,
         } = link;
         let client = MumClient::new(channel.clone())
             .max_decoding_message_size(nero_model::MESSAGE_BYTES_MAX)
@@ -215,6 +217,8 @@ impl Driver {
         self.tell.change(|now| {
             now.channel = Some(channel);
             now.hello = Some(Arc::new(hello));
+            now.host = host;
+            now.facts = facts;
             now.failed = None;
             now.needs_person = false;
             now.since_ms = None;

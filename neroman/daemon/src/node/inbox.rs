@@ -16,7 +16,9 @@ const REMEMBERED: usize = 20_000;
 pub(crate) enum Kick {
     /// Somebody wants to read from the node.
     Wanted,
-    /// A person asked for it, or brought another ssh agent.
+    /// Another ssh agent is there.
+    Agent,
+    /// A person asked for it.
     Person,
     /// The node is configured otherwise: the connection is made anew.
     Changed,
@@ -190,7 +192,7 @@ mod tests {
     fn a_weak_reason_does_not_wake_who_waits_for_a_person() {
         let inbox = Inbox::default();
         inbox.want_link();
-        assert!(inbox.kicked(Kick::Person).now_or_never().is_none());
+        assert!(inbox.kicked(Kick::Agent).now_or_never().is_none());
         inbox.kick(Kick::Changed);
         inbox.kick(Kick::Person);
         let woken = inbox.kicked(Kick::Person).now_or_never();

@@ -40,6 +40,10 @@ pub(crate) struct Link {
     pub hello: v1::Hello,
     /// Returns when what carries the channel has ended.
     pub gone: BoxFuture<'static, ()>,
+    /// What carries it to another machine.
+    pub host: Option<nero_ssh::Host>,
+    /// What that machine said of itself.
+    pub facts: Option<Arc<nero_agents::Facts>>,
 }
 
 /// Why no connection came about.

@@ -34,6 +34,10 @@ pub(crate) struct NodeNow {
     pub about: Option<Arc<Described>>,
     /// What its agent said of itself.
     pub hello: Option<Arc<v1::Hello>>,
+    /// What carries the connection to another machine.
+    pub host: Option<nero_ssh::Host>,
+    /// What that machine said of itself.
+    pub facts: Option<Arc<nero_agents::Facts>>,
 }
 
 /// What a node said of itself, and when.
@@ -50,6 +54,12 @@ impl NodeNow {
     /// Whether it is connected.
     pub(crate) fn connected(&self) -> bool {
         self.channel.is_some()
+    }
+
+    /// Nothing leads there any more.
+    pub(super) fn part(&mut self) {
+        self.channel = None;
+        self.host = None;
     }
 
     /// Whether the last try failed, or the connection was lost.

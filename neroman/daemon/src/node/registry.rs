@@ -267,6 +267,15 @@ impl Nodes {
         }
     }
 
+    /// Another ssh agent is there: what failed may succeed with it.
+    pub(crate) fn agent_came(&self) {
+        for node in self.all() {
+            if node.now().out_of_reach() {
+                node.inbox.kick(Kick::Agent);
+            }
+        }
+    }
+
     /// Tells when anything known of any node changes.
     pub(crate) fn watch(&self) -> watch::Receiver<u64> {
         self.0.any.subscribe()

@@ -31,13 +31,14 @@ use crate::clock::Clock;
 use crate::failure::Failure;
 use crate::ledger::Ledger;
 use crate::node::Nodes;
-use crate::outside::Freezer;
+use crate::outside::{Agents, Freezer};
 
 /// The service of the daemon. Cheap to clone: every call has its own.
 #[derive(Clone, Debug)]
 pub(crate) struct Man {
     pub ledger: Ledger,
     pub nodes: Nodes,
+    pub agents: Agents,
     pub home: Home,
     pub deployment: DeploymentId,
     pub clock: Clock,
@@ -98,6 +99,9 @@ fn answer<T>(result: Result<T, Failure>) -> Result<Response<T>, Status> {
 impl v1::man_server::Man for Man {
     async fn greet(&self, request: Request<v1::Hello>) -> Result<Response<v1::Hello>, Status> {
         let said = hello::check(request.get_ref(), v1::Role::Client, None);
+        if said.is_ok() {
+            self.bring_agent(&request.get_ref().ssh_auth_sock);
+        }
         answer(
             said.map(|_| self.hello())
                 .map_err(|error| Failure::daemon("cannot speak to this client").caused_by(&error)),
@@ -321,6 +325,13 @@ impl v1::man_server::Man for Man {
 }
 
 impl Man {
+    /// Remembers a client's ssh agent; nodes that wait for one are tried again.
+    fn bring_agent(&self, sock: &str) {
+        if !sock.is_empty() && self.agents.socks.bring(std::path::Path::new(sock)) {
+            self.nodes.agent_came();
+        }
+    }
+
     fn hello(&self) -> v1::Hello {
         hello::own(v1::Role::Neroman, "", Some(self.deployment))
     }

@@ -17,7 +17,7 @@ use crate::clock::Clock;
 use crate::keep::Keep;
 use crate::ledger::{Ledger, LedgerThread, Listener};
 use crate::node::{Connect, Inboxes, Nodes, Settings, Setup, Ways};
-use crate::outside::Freezer;
+use crate::outside::{Agents, Freezer};
 use crate::service::Man;
 use mum::FakeMum;
 
@@ -95,6 +95,7 @@ impl Rig {
         let man = Man {
             ledger,
             nodes,
+            agents: Agents::new(&home.sockets.join("ssh"), deployment, 0),
             deployment,
             started_ms: clock.now_ms(),
             clock,

@@ -89,6 +89,8 @@ impl Connect for FakeMum {
                 channel,
                 hello: v1::Hello::default(),
                 gone: std::future::pending().boxed(),
+                host: None,
+                facts: None,
             })
         }
         .boxed()

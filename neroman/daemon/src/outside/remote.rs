@@ -1,0 +1,235 @@
+//! Nodes that are reached by the user's own `ssh`.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use nero_agents::{AgentError, AgentOptions, RemoteWish};
+use nero_model::DeploymentId;
+use nero_ssh::{Host, Ssh, SshError};
+use nero_wire::v1;
+
+use crate::failure::Failure;
+use crate::node::{Connect, Heard, Link, Unconnected};
+
+/// Agents that are remembered: a few terminals and sessions.
+const SOCKS_MAX: usize = 8;
+/// An agent that lives takes a connection at once.
+const SOCK_ANSWERS: Duration = Duration::from_secs(1);
+
+/// Sockets of ssh agents that clients brought, the newest first.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Socks(Arc<Mutex<Vec<PathBuf>>>);
+
+impl Socks {
+    /// Remembers one; whether it was not known before.
+    pub(crate) fn bring(&self, path: &Path) -> bool {
+        if !path.is_absolute() {
+            return false;
+        }
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let fresh = match known.iter().position(|one| one == path) {
+            Some(at) => {
+                known.remove(at);
+                false
+            }
+            None => true,
+        };
+        known.insert(0, path.to_path_buf());
+        known.truncate(SOCKS_MAX);
+        fresh
+    }
+
+    /// The newest one that takes a connection.
+    pub(crate) async fn newest(&self) -> Option<PathBuf> {
+        let known = self
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        for path in known {
+            let dialled = tokio::net::UnixStream::connect(&path);
+            if let Ok(Ok(_)) = tokio::time::timeout(SOCK_ANSWERS, dialled).await {
+                return Some(path);
+            }
+        }
+        None
+    }
+}
+
+/// What all nodes elsewhere share. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Agents {
+    ssh: Result<Ssh, Failure>,
+    pub socks: Socks,
+    pub deployment: DeploymentId,
+    /// How often the deployment was taken over.
+    pub tenure: u64,
+}
+
+impl Agents {
+    /// `sockets` is a private folder for those of ssh.
+    pub(crate) fn new(sockets: &Path, deployment: DeploymentId, tenure: u64) -> Self {
+        Self {
+            ssh: Ssh::from_environment(sockets).map_err(|error| refused(&error).failure),
+            socks: Socks::default(),
+            deployment,
+            tenure,
+        }
+    }
+
+    /// The user's ssh.
+    ///
+    /// # Errors
+    /// When what the environment says of it is no command.
+    pub(crate) fn ssh(&self) -> Result<&Ssh, Failure> {
+        self.ssh.as_ref().map_err(Clone::clone)
+    }
+
+    /// A connection that commands go over.
+    ///
+    /// # Errors
+    /// Says why there is none.
+    pub(crate) async fn host(&self, node: &str, address: &str) -> Result<Host, Unconnected> {
+        let ssh = self.ssh().map_err(|failure| Unconnected {
+            failure,
+            needs_person: true,
+        })?;
+        let sock = self.socks.newest().await;
+        ssh.connect(node, address, sock.as_deref())
+            .await
+            .map_err(|error| refused(&error))
+    }
+}
+
+fn refused(error: &SshError) -> Unconnected {
+    let failure = Failure::node_error(error);
+    Unconnected {
+        failure: match error.hint() {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        },
+        needs_person: error.needs_user(),
+    }
+}
+
+/// Connects to neromum on another machine; sends and starts it where needed.
+pub(crate) struct RemoteAgent {
+    pub agents: Agents,
+    pub name: String,
+    pub address: String,
+    pub root: Option<String>,
+    pub options: AgentOptions,
+}
+
+impl RemoteAgent {
+    async fn link(&self, heard: Heard<'_>) -> Result<Link, Unconnected> {
+        let say = |what: &str| {
+            heard(v1::Progress {
+                what: what.to_owned(),
+                node: self.name.clone(),
+                ..v1::Progress::default()
+            });
+        };
+        say("connecting");
+        let host = self.agents.host(&self.name, &self.address).await?;
+        say("looking at the machine");
+        let wish = RemoteWish {
+            node: self.name.clone(),
+            deployment: self.agents.deployment,
+            root: self.root.clone(),
+            options: self.options.clone(),
+            tenure: self.agents.tenure,
+        };
+        let progress = |progress: nero_agents::Progress| {
+            heard(v1::Progress {
+                what: progress.what,
+                node: self.name.clone(),
+                done_bytes: progress.done_bytes,
+                total_bytes: progress.total_bytes,
+                ..v1::Progress::default()
+            });
+        };
+        let remote = nero_agents::start_remote(&host, &wish, &progress)
+            .await
+            .map_err(|error| self.not_started(&error))?;
+        if remote.pushed_bytes > 0 {
+            tracing::info!(
+                node = self.name,
+                bytes = remote.pushed_bytes,
+                build = remote.hello.build,
+                "agents sent"
+            );
+        }
+        let carrier = host.clone();
+        Ok(Link {
+            channel: remote.channel,
+            hello: remote.hello,
+            gone: async move { carrier.gone().await }.boxed(),
+            host: Some(host),
+            facts: Some(Arc::new(remote.facts)),
+        })
+    }
+
+    fn not_started(&self, error: &AgentError) -> Unconnected {
+        let failure = match error {
+            // It names the node itself.
+            AgentError::Ssh(error) => Failure::node_error(error),
+            other => {
+                let what = format!("cannot use node {} ({})", self.name, self.address);
+                Failure::node(what).caused_by(other)
+            }
+        };
+        Unconnected {
+            failure: match error.hint() {
+                Some(hint) => failure.hint(hint),
+                None => failure,
+            },
+            needs_person: error.needs_user(),
+        }
+    }
+}
+
+impl Connect for RemoteAgent {
+    fn connect<'a>(&'a self, heard: Heard<'a>) -> BoxFuture<'a, Result<Link, Unconnected>> {
+        self.link(heard).boxed()
+    }
+
+    fn hang_up(&self) -> BoxFuture<'_, ()> {
+        async move {
+            let Ok(ssh) = self.agents.ssh() else { return };
+            if let Err(error) = ssh.hang_up(&self.name, &self.address).await {
+                tracing::debug!(node = self.name, %error, "connection not ended");
+            }
+        }
+        .boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_newest_agent_that_answers_is_taken() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let _first = tokio::net::UnixListener::bind(at("first")).unwrap();
+        let second = tokio::net::UnixListener::bind(at("second")).unwrap();
+        let socks = Socks::default();
+        assert_eq!(socks.newest().await, None);
+        assert!(socks.bring(&at("first")));
+        assert!(socks.bring(&at("second")));
+        assert!(!socks.bring(Path::new("relative")));
+        assert_eq!(socks.newest().await, Some(at("second")));
+        drop(second);
+        assert_eq!(socks.newest().await, Some(at("first")));
+        assert!(!socks.bring(&at("second")), "it is known");
+        for number in 0..SOCKS_MAX {
+            assert!(socks.bring(&at(&number.to_string())));
+        }
+        assert_eq!(socks.newest().await, None, "the old ones are forgotten");
+    }
+}

@@ -113,3 +113,15 @@ pub const CALL_DEADLINE: Duration = Duration::from_secs(30);
 
 /// From the polite signal to the final one, where a run says nothing.
 pub const GRACE_MS: u32 = 30_000;
+
+/// How often a silent connection is asked for a sign of life.
+pub const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(15);
+/// How long the answer may take before the connection is given up.
+pub const KEEP_ALIVE_ANSWER: Duration = Duration::from_secs(20);
+
+/// How long the GPUs that were found are told again without asking the driver.
+pub const GPUS_FRESH: Duration = Duration::from_secs(60);
+/// How long the driver may take to answer.
+pub const GPUS_PATIENCE: Duration = Duration::from_secs(5);
+/// How long a driver that did not answer is left alone.
+pub const GPUS_PAUSE: Duration = Duration::from_secs(600);

@@ -137,6 +137,10 @@ pub struct Busy {
     pub cpus_free: f64,
     /// Why nothing new starts.
     pub hold: String,
+    /// Memory that runs were given.
+    pub memory_given: u64,
+    /// Free disk to keep.
+    pub min_free: u64,
 }
 
 /// Speaks to the agent.
@@ -202,12 +206,12 @@ pub struct Setup {
     pub watcher: PathBuf,
     /// Our own socket.
     pub socket: PathBuf,
+    /// Our epoch, where several hosts share the root.
+    pub lease: Option<Arc<crate::lease::Held>>,
 }
 
 /// Beside what the core decides by: what is known of a run.
 #[derive(Debug)]
-    /// Our epoch, where several hosts share the root.
-    pub lease: Option<Arc<crate::lease::Held>>,
 struct Entry {
     id: RunId,
     /// Newest incarnation looked at; 0 when there is none.
@@ -225,16 +229,16 @@ struct Entry {
     unsynced: bool,
     /// Some launcher said that it looks after the run.
     tracked: Option<bare::LinkId>,
-    /// It has rules, so that a watcher must see its output.
-    rules: bool,
-    /// `control/` may hold wishes up to this number.
-    cancels: u32,
     /// The host on which it was claimed, when that is another one.
     elsewhere: Option<String>,
     /// An earlier leader may have started it, as far as the ledger tells.
     inherited: bool,
     /// How often its watcher's last words were waited for in vain.
     waits: u8,
+    /// It has rules, so that a watcher must see its output.
+    rules: bool,
+    /// `control/` may hold wishes up to this number.
+    cancels: u32,
     /// The attached watcher.
     kid: Option<kids::Kid>,
     /// Tries of settling so far.
@@ -258,13 +262,13 @@ impl Entry {
             kept: false,
             unsynced: false,
             tracked: None,
+            elsewhere: None,
+            inherited: false,
+            waits: 0,
             rules: false,
             cancels: 0,
             kid: None,
             settle_tries: 0,
-            elsewhere: None,
-            inherited: false,
-            waits: 0,
             launched: None,
             waiters: Vec::new(),
             version: 0,
@@ -385,16 +389,16 @@ impl Agent {
         self.leave(boxes).await
     }
 
-    fn handle(&mut self, message: Message) {
-        match message {
-            Message::HandOver(placing, answer) => self.hand_over(placing, answer),
-            Message::Cancel(request, answer) => self.cancel(request, answer),
     /// Whether we are sure to lead. Asks no file unless we were away for long.
     fn leads(&self) -> bool {
         let lease = self.setup.lease.as_ref();
         lease.is_none_or(|held| held.is_sure())
     }
 
+    fn handle(&mut self, message: Message) {
+        match message {
+            Message::HandOver(placing, answer) => self.hand_over(placing, answer),
+            Message::Cancel(request, answer) => self.cancel(request, answer),
             Message::SetRules(request, answer) => self.set_rules(request, answer),
             // An asker that left needs no answer; so for all answers here.
             Message::Describe(answer) => drop(answer.send(self.busy())),
@@ -442,6 +446,8 @@ impl Agent {
             waiting: self.core.waiting() as u32,
             cpus_free: crate::core::capacity::cpus(free),
             hold: self.hold_shown(),
+            memory_given: self.core.used().memory_bytes,
+            min_free: self.setup.min_free,
         }
     }
 

@@ -21,7 +21,8 @@ const DEPTH_MAX: usize = 64;
 const REPLY_BYTES_MAX: usize = 3 * 1024 * 1024;
 
 struct Walk<'a> {
-    globs: &'a [Glob],
+    /// Each with its place among the patterns that were asked for.
+    globs: &'a [(u32, Glob)],
     reply: ListFilesReply,
     seen: usize,
     bytes: usize,
@@ -39,16 +40,16 @@ pub fn list(work: &Path, patterns: &[String]) -> io::Result<ListFilesReply> {
         ..ListFilesReply::default()
     };
     let mut globs = Vec::new();
-    for pattern in patterns {
+    for (index, pattern) in (0..).zip(patterns) {
         match Glob::new(pattern) {
-            Some(glob) => globs.push(glob),
+            Some(glob) => globs.push((index, glob)),
             None => reply.left_out.push(format!(
                 "{} (not a pattern within the folder)",
                 Safe::line(pattern)
             )),
         }
     }
-    let states: Vec<State> = globs.iter().map(Glob::start).collect();
+    let states: Vec<State> = globs.iter().map(|(_, glob)| glob.start()).collect();
     let mut walk = Walk {
         globs: &globs,
         reply,
@@ -100,11 +101,15 @@ impl Walk<'_> {
             .globs
             .iter()
             .zip(states)
-            .map(|(glob, state)| glob.step(*state, bytes))
+            .map(|((_, glob), state)| glob.step(*state, bytes))
             .collect();
         let both = || self.globs.iter().zip(states.iter().zip(&after));
-        let matched = both().any(|(glob, (before, after))| glob.is_file_match(*before, *after));
-        let alive = both().any(|(glob, (_, after))| glob.is_alive(*after));
+        let fits: Vec<u32> = both()
+            .filter(|((_, glob), (before, after))| glob.is_file_match(**before, **after))
+            .map(|((index, _), _)| *index)
+            .collect();
+        let matched = !fits.is_empty();
+        let alive = both().any(|((_, glob), (_, after))| glob.is_alive(*after));
         if !matched && !alive {
             return;
         }
@@ -133,14 +138,14 @@ impl Walk<'_> {
                     }
                 }
             }
-            FileType::RegularFile if matched => self.file(path, &found),
+            FileType::RegularFile if matched => self.file(path, &found, fits),
             kind if matched => self.leave_out(&path, what(kind)),
             _ => {}
         }
     }
 
-    fn file(&mut self, path: String, found: &Stat) {
-        self.bytes += path.len() + 40;
+    fn file(&mut self, path: String, found: &Stat, globs: Vec<u32>) {
+        self.bytes += path.len() + 40 + 2 * globs.len();
         if self.bytes > REPLY_BYTES_MAX {
             self.full = true;
             self.leave_out(&path, "too many files: the rest is not listed");
@@ -152,7 +157,7 @@ impl Walk<'_> {
             modified_ms: found.st_mtime.saturating_mul(1000)
                 + i64::try_from(found.st_mtime_nsec).unwrap_or(0) / 1_000_000,
             inode: found.st_ino,
-            ..FileEntry::default()
+            globs,
         });
     }
 

@@ -1,56 +1,183 @@
-//! Reads one file of a job, in parts, and says when it changed meanwhile.
+//! Reads files of a job, in parts: each with a hash of what was read of it
+//! here, and whether it changed meanwhile. A file that cannot be read is named,
+//! and the next one follows. Every step is short, so that one reader never
+//! keeps a thread from others.
 
+use std::collections::VecDeque;
 use std::fs::{File, Metadata};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
 use nero_wire::v1::FilePart;
+use nero_wire::v1::read_files_request::Want;
 
 use super::{open_below, open_folder};
 use crate::config;
 
-/// Reads a file below `work` and gives it part by part; `give` says whether
-/// somebody still wants more. The last part says whether the file changed.
-///
-/// # Errors
-/// When there is no such regular file, or it cannot be read.
-pub fn read(
-    work: &Path,
-    path: &str,
-    offset: u64,
-    max_bytes: u64,
-    mut give: impl FnMut(FilePart) -> bool,
-) -> io::Result<()> {
-    let file = open_below(open_folder(work)?, Path::new(path))?;
-    let before = file.metadata()?;
-    let end = match max_bytes {
-        0 => before.len(),
-        max => before.len().min(offset.saturating_add(max)),
-    };
-    let mut at = offset;
-    loop {
-        let wanted = end.saturating_sub(at).min(config::PART_BYTES_MAX as u64);
-        let mut data = vec![0; wanted as usize];
-        let length = fill(&file, &mut data, at)?;
-        data.truncate(length);
-        let last = length == 0 || at + length as u64 >= end;
-        let part = FilePart {
-            offset: at,
-            data,
-            changed: last && changed(&before, &file.metadata()?),
-            ..FilePart::default()
+/// Bytes read in one step of [`Reader::next`].
+const STEP_BYTES: usize = 1024 * 1024;
+/// Parts made in one step.
+const STEP_PARTS: usize = 256;
+
+/// One file, open.
+#[derive(Debug)]
+struct Reading {
+    path: String,
+    file: File,
+    before: Metadata,
+    at: u64,
+    end: u64,
+    hasher: blake3::Hasher,
+    begun: bool,
+}
+
+/// Many files of one folder, one after the other.
+#[derive(Debug)]
+pub struct Reader {
+    folder: OwnedFd,
+    wants: VecDeque<Want>,
+    current: Option<Reading>,
+}
+
+impl Reader {
+    /// For files below `work`, in this order.
+    ///
+    /// # Errors
+    /// When the folder cannot be opened.
+    pub fn new(work: &Path, wants: Vec<Want>) -> io::Result<Self> {
+        Ok(Self {
+            folder: open_folder(work)?,
+            wants: wants.into(),
+            current: None,
+        })
+    }
+
+    /// Opens the first file, so that what is wrong with it is an error of the
+    /// whole: for whoever wants one file alone.
+    ///
+    /// # Errors
+    /// When there is no such regular file.
+    pub fn open_first(&mut self) -> io::Result<()> {
+        if let Some(want) = self.wants.pop_front() {
+            self.current = Some(Reading::open(&self.folder, want)?);
+        }
+        Ok(())
+    }
+
+    /// The next parts; none when all is read.
+    pub fn next(&mut self) -> Vec<FilePart> {
+        let (mut parts, mut bytes) = (Vec::new(), 0);
+        while bytes < STEP_BYTES && parts.len() < STEP_PARTS {
+            let Some(part) = self.part() else { break };
+            bytes += part.data.len();
+            parts.push(part);
+        }
+        parts
+    }
+
+    fn part(&mut self) -> Option<FilePart> {
+        let mut reading = match self.current.take() {
+            Some(reading) => reading,
+            None => {
+                let want = self.wants.pop_front()?;
+                let (path, offset) = (want.path.clone(), want.offset);
+                match Reading::open(&self.folder, want) {
+                    Ok(reading) => reading,
+                    Err(error) => return Some(problem(path, offset, &error)),
+                }
+            }
         };
-        at += length as u64;
-        if !give(part) || last {
-            return Ok(());
+        match reading.next(&self.folder) {
+            Ok(part) => {
+                if !part.last {
+                    self.current = Some(reading);
+                }
+                Some(part)
+            }
+            Err(error) => Some(problem(reading.path, reading.at, &error)),
         }
     }
 }
 
-fn changed(before: &Metadata, after: &Metadata) -> bool {
-    let of = |found: &Metadata| (found.len(), found.mtime(), found.mtime_nsec());
-    of(before) != of(after)
+fn problem(path: String, offset: u64, error: &io::Error) -> FilePart {
+    FilePart {
+        offset,
+        path,
+        last: true,
+        problem: error.to_string(),
+        ..FilePart::default()
+    }
+}
+
+impl Reading {
+    fn open(folder: &OwnedFd, want: Want) -> io::Result<Self> {
+        let file = open_below(folder, Path::new(&want.path))?;
+        let before = file.metadata()?;
+        let end = match want.max_bytes {
+            0 => before.len(),
+            max => before.len().min(want.offset.saturating_add(max)),
+        };
+        Ok(Self {
+            path: want.path,
+            file,
+            before,
+            at: want.offset,
+            end,
+            hasher: blake3::Hasher::new(),
+            begun: false,
+        })
+    }
+
+    fn next(&mut self, folder: &OwnedFd) -> io::Result<FilePart> {
+        let wanted = self.end.saturating_sub(self.at);
+        let mut data = vec![0; wanted.min(config::PART_BYTES_MAX as u64) as usize];
+        let length = fill(&self.file, &mut data, self.at)?;
+        let cut = length < data.len();
+        data.truncate(length);
+        self.hasher.update(&data);
+        let offset = self.at;
+        self.at += length as u64;
+        let last = cut || self.at >= self.end;
+        let mut part = FilePart {
+            offset,
+            data,
+            last,
+            ..FilePart::default()
+        };
+        if !self.begun {
+            self.begun = true;
+            part.path.clone_from(&self.path);
+        }
+        if last {
+            part.changed = cut || self.changed(folder)?;
+            part.hash = self.hasher.finalize().as_bytes().to_vec();
+        }
+        Ok(part)
+    }
+
+    /// Whether the file, or whichever lies at its path now, is another than
+    /// when reading began.
+    fn changed(&self, folder: &OwnedFd) -> io::Result<bool> {
+        if stamp(&self.before) != stamp(&self.file.metadata()?) {
+            return Ok(true);
+        }
+        Ok(match open_below(folder, Path::new(&self.path)) {
+            Ok(now) => stamp(&self.before) != stamp(&now.metadata()?),
+            Err(_) => true,
+        })
+    }
+}
+
+fn stamp(found: &Metadata) -> (u64, u64, u64, i64, i64) {
+    (
+        found.dev(),
+        found.ino(),
+        found.len(),
+        found.mtime(),
+        found.mtime_nsec(),
+    )
 }
 
 fn fill(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
@@ -72,15 +199,36 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
 
-    fn whole(work: &Path, path: &str, offset: u64, max: u64) -> io::Result<(Vec<u8>, bool)> {
-        let (mut data, mut last) = (Vec::new(), false);
-        read(work, path, offset, max, |part| {
+    fn want(path: &str, offset: u64, max_bytes: u64) -> Want {
+        Want {
+            path: path.to_owned(),
+            offset,
+            max_bytes,
+        }
+    }
+
+    fn all(reader: &mut Reader) -> Vec<FilePart> {
+        std::iter::from_fn(|| Some(reader.next()).filter(|parts| !parts.is_empty()))
+            .flatten()
+            .collect()
+    }
+
+    fn whole(work: &Path, path: &str, offset: u64, max: u64) -> Result<Vec<u8>, String> {
+        let mut reader = Reader::new(work, vec![want(path, offset, max)]).unwrap();
+        let parts = all(&mut reader);
+        assert_eq!(parts[0].path, path);
+        let last = parts.last().unwrap();
+        if !last.problem.is_empty() {
+            return Err(last.problem.clone());
+        }
+        let mut data = Vec::new();
+        for part in &parts {
             assert_eq!(part.offset, offset + data.len() as u64);
             data.extend_from_slice(&part.data);
-            last = part.changed;
-            true
-        })?;
-        Ok((data, last))
+        }
+        assert_eq!(last.hash, blake3::hash(&data).as_bytes());
+        assert!(last.last && parts.iter().filter(|part| part.last).count() == 1);
+        Ok(data)
     }
 
     #[test]
@@ -97,10 +245,10 @@ mod tests {
             .status()
             .unwrap();
         assert!(made.success());
-        assert_eq!(whole(&work, "sub/f", 0, 0).unwrap().0.len(), 600_000);
-        assert_eq!(whole(&work, "sub/f", 599_990, 0).unwrap().0.len(), 10);
-        assert_eq!(whole(&work, "sub/f", 5, 3).unwrap().0.len(), 3);
-        assert_eq!(whole(&work, "sub/f", 700_000, 0).unwrap().0.len(), 0);
+        assert_eq!(whole(&work, "sub/f", 0, 0).unwrap().len(), 600_000);
+        assert_eq!(whole(&work, "sub/f", 599_990, 0).unwrap().len(), 10);
+        assert_eq!(whole(&work, "sub/f", 5, 3).unwrap().len(), 3);
+        assert_eq!(whole(&work, "sub/f", 700_000, 0).unwrap().len(), 0);
         for wrong in [
             "out",
             "link/f",
@@ -117,19 +265,46 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_changes_is_told() {
+    fn one_that_cannot_be_read_does_not_stop_the_next() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("a"), "one").unwrap();
+        fs::write(folder.path().join("b"), "").unwrap();
+        let wants = ["a", "../x", "b", "a"].map(|path| want(path, 0, 0));
+        let parts = all(&mut Reader::new(folder.path(), wants.to_vec()).unwrap());
+        let shown: Vec<_> = parts
+            .iter()
+            .map(|part| (&*part.path, &*part.data, part.problem.is_empty()))
+            .collect();
+        let expected: [(&str, &[u8], bool); 4] = [
+            ("a", b"one", true),
+            ("../x", b"", false),
+            ("b", b"", true),
+            ("a", b"one", true),
+        ];
+        assert_eq!(shown, expected);
+    }
+
+    fn changes(meanwhile: impl FnOnce(&Path)) -> bool {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("f");
-        fs::write(&path, vec![1; 600_000]).unwrap();
-        let mut told = false;
-        read(folder.path(), "f", 0, 0, |part| {
-            if part.offset == 0 {
-                fs::write(&path, vec![2; 700_000]).unwrap();
-            }
-            told |= part.changed;
-            true
-        })
-        .unwrap();
-        assert!(told);
+        fs::write(&path, vec![1; 2_500_000]).unwrap();
+        let mut reader = Reader::new(folder.path(), vec![want("f", 0, 0)]).unwrap();
+        let first = reader.next();
+        assert!(!first.iter().any(|part| part.last));
+        meanwhile(&path);
+        all(&mut reader).last().unwrap().changed
+    }
+
+    #[test]
+    fn a_file_that_changes_is_told() {
+        assert!(!changes(|_| ()));
+        assert!(changes(|path| fs::write(path, vec![2; 2_600_000]).unwrap()));
+        assert!(changes(|path| fs::write(path, "short").unwrap()));
+        assert!(changes(|path| fs::remove_file(path).unwrap()));
+        assert!(changes(|path| {
+            let other = path.with_extension("new");
+            fs::write(&other, vec![1; 2_500_000]).unwrap();
+            fs::rename(other, path).unwrap();
+        }));
     }
 }

@@ -1,51 +1,151 @@
-//! Files on their way into the store.
+//! Files on their way into the store. Parts are gathered as they come and
+//! written in batches off the reactor: many small files cost one hop per batch,
+//! and a slow disk stops nobody else.
 
+use std::path::PathBuf;
+
+use futures_util::FutureExt as _;
+use nero_model::ids::hex;
 use nero_wire::v1::{BlobList, BlobPart, PutBlobsReply};
 use tonic::{Status, Streaming};
 
-use super::io_status;
-use crate::staging::store::{Incoming, Store};
+use super::{Inner, room};
+use crate::agent::Message;
+use crate::staging::incoming::{Incoming, PutError};
+use crate::staging::store::Store;
 
-/// Those among the hashes that the store lacks.
+/// Parts written in one hop off the reactor.
+const BATCH_PARTS: usize = 256;
+/// Bytes from which on a batch is written.
+const BATCH_BYTES: usize = 2 * 1024 * 1024;
+
+/// Those among the hashes that the store lacks, and how much of each is here.
 pub fn missing(store: &Store, hashes: Vec<Vec<u8>>) -> Result<BlobList, Status> {
-    let mut lacking = Vec::new();
+    let mut lacking = BlobList::default();
     for hash in hashes {
-        if !store.has(checked(&hash)?) {
-            lacking.push(hash);
+        let checked = checked(&hash)?;
+        if !store.has(checked) {
+            lacking.partial.push(store.partial(checked));
+            lacking.hashes.push(hash);
         }
     }
-    Ok(BlobList {
-        hashes: lacking,
-        ..BlobList::default()
-    })
+    Ok(lacking)
 }
 
 /// Takes blobs one after the other; each is checked before it gets its name.
-pub async fn put(store: &Store, mut parts: Streaming<BlobPart>) -> Result<PutBlobsReply, Status> {
-    let mut reply = PutBlobsReply::default();
-    let mut current: Option<Incoming> = None;
-    let failed = |error: std::io::Error| io_status("cannot store a file", &error);
-    while let Some(part) = parts.message().await? {
-        if !part.hash.is_empty() {
-            if current.is_some() {
-                return Err(Status::invalid_argument("the blob before was not ended"));
-            }
-            current = Some(store.begin(*checked(&part.hash)?).map_err(failed)?);
-        }
-        let incoming = current
-            .as_mut()
-            .ok_or_else(|| Status::invalid_argument("a blob begins with its hash"))?;
-        incoming.write(&part.data).map_err(failed)?;
-        if part.last
-            && let Some(whole) = current.take()
-        {
-            reply.bytes += store.finish(whole).map_err(failed)?;
-            reply.stored += 1;
+pub async fn put(inner: &Inner, mut parts: Streaming<BlobPart>) -> Result<PutBlobsReply, Status> {
+    let busy = inner.ask(Message::Describe).await?;
+    let mut taker = Taker {
+        store: inner.store.clone(),
+        folder: inner.placer.paths.deployment().to_path_buf(),
+        kept_back: busy.min_free,
+        current: None,
+        reply: PutBlobsReply::default(),
+    };
+    while let Some(first) = parts.message().await? {
+        let mut batch = vec![first];
+        let after = gather(&mut parts, &mut batch);
+        let work = move || {
+            let taken = taker.take(batch);
+            (taker, taken)
+        };
+        let (back, taken) = inner.file_work(work).await?;
+        taker = back;
+        taken?;
+        match after {
+            After::More => {}
+            After::End => break,
+            After::Broken(status) => return Err(status),
         }
     }
-    match current {
+    match taker.current {
         Some(_) => Err(Status::invalid_argument("the last blob was not ended")),
-        None => Ok(reply),
+        None => Ok(taker.reply),
+    }
+}
+
+enum After {
+    More,
+    End,
+    Broken(Status),
+}
+
+/// Adds what has come already, without waiting.
+fn gather(parts: &mut Streaming<BlobPart>, batch: &mut Vec<BlobPart>) -> After {
+    let mut bytes = batch.iter().map(|part| part.data.len()).sum::<usize>();
+    while bytes < BATCH_BYTES && batch.len() < BATCH_PARTS {
+        match parts.message().now_or_never() {
+            Some(Ok(Some(part))) => {
+                bytes += part.data.len();
+                batch.push(part);
+            }
+            Some(Ok(None)) => return After::End,
+            Some(Err(status)) => return After::Broken(status),
+            None => break,
+        }
+    }
+    After::More
+}
+
+/// What one stream of parts has come to.
+struct Taker {
+    store: Store,
+    folder: PathBuf,
+    kept_back: u64,
+    current: Option<Incoming>,
+    reply: PutBlobsReply,
+}
+
+impl Taker {
+    fn take(&mut self, batch: Vec<BlobPart>) -> Result<(), Status> {
+        let bytes = batch.iter().map(|part| part.data.len() as u64).sum();
+        room::check(&self.folder, bytes, self.kept_back)?;
+        batch.into_iter().try_for_each(|part| self.part(&part))
+    }
+
+    fn part(&mut self, part: &BlobPart) -> Result<(), Status> {
+        if !part.hash.is_empty() {
+            if self.current.is_some() {
+                return Err(Status::invalid_argument("the blob before was not ended"));
+            }
+            let whole = part.last && part.offset == 0;
+            let begun = self.store.begin(*checked(&part.hash)?, part.offset, whole);
+            self.current = Some(begun.map_err(|error| self.status(&error, 0))?);
+        }
+        let Some(mut incoming) = self.current.take() else {
+            return Err(Status::invalid_argument("a blob begins with its hash"));
+        };
+        let needed = incoming.bytes() + part.data.len() as u64;
+        let failed = |error| self.status(&error, needed);
+        incoming.write(&part.data).map_err(failed)?;
+        if part.last {
+            self.reply.bytes += self.store.finish(incoming).map_err(failed)?;
+            self.reply.stored += 1;
+        } else {
+            self.current = Some(incoming);
+        }
+        Ok(())
+    }
+
+    /// `needed`: bytes of the file so far, those that did not fit included.
+    fn status(&self, error: &PutError, needed: u64) -> Status {
+        match error {
+            PutError::Io { path, source } if room::is_full(source) => {
+                room::full(&self.folder, path, source, needed)
+            }
+            PutError::Io { source, .. } => Status::internal(format!("{error}: {source}")),
+            PutError::NotThatFar { .. } => Status::failed_precondition(format!(
+                "{error}; ask what is missing (MissingBlobs) and go on from there"
+            )),
+            PutError::Wrong {
+                wrong,
+                went_on: true,
+            } => Status::aborted(format!(
+                "what came as {} in two transfers has another content and was dropped; send it again",
+                hex(&wrong.hash)
+            )),
+            PutError::Wrong { .. } => Status::invalid_argument(error.to_string()),
+        }
     }
 }
 

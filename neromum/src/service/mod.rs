@@ -3,10 +3,13 @@
 
 mod blobs;
 mod describe;
+mod fetch;
+mod gpus;
 mod kids;
 mod link;
 mod logs;
 mod mum;
+mod room;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -16,10 +19,11 @@ use nero_wire::listen::OwnerOnly;
 use nero_wire::v1::RunRef;
 use nero_wire::v1::kids_server::KidsServer;
 use nero_wire::v1::mum_server::MumServer;
+use tokio::sync::{Semaphore, oneshot};
 use tokio_stream::StreamExt as _;
 use tonic::{Request, Status};
 
-use crate::agent::{AgentHandle, Leaving, Placer, Refused};
+use crate::agent::{AgentHandle, Leaving, Message, Placer, Refused};
 use crate::config;
 use crate::staging::store::Store;
 use link::{Link, LinkInfo};
@@ -39,7 +43,14 @@ struct Inner {
     deployment: DeploymentId,
     memory_bytes: Option<u64>,
     cpus: f64,
+    gpus: gpus::Gpus,
+    /// Threads that file work may take; the rest are the agent's.
+    threads: Arc<Semaphore>,
 }
+
+/// Steps of file work done at a time for all calls together: the threads of
+/// the runtime are few, and syncs of the ledger need one, too.
+const FILE_WORK_MAX: usize = 2;
 
 impl Service {
     /// For one node.
@@ -57,6 +68,8 @@ impl Service {
             placer,
             build,
             memory_bytes,
+            gpus: gpus::Gpus::default(),
+            threads: Arc::new(Semaphore::new(FILE_WORK_MAX)),
         };
         Self {
             inner: Arc::new(inner),
@@ -77,13 +90,16 @@ impl Service {
         tonic::transport::Server::builder()
             .concurrency_limit_per_connection(32)
             .max_concurrent_streams(64)
-            .initial_stream_window_size(256 * 1024)
-            .initial_connection_window_size(1024 * 1024)
+            // A round trip over ssh takes long; a transfer must not wait for each.
+            .initial_stream_window_size(2 * 1024 * 1024)
+            .initial_connection_window_size(4 * 1024 * 1024)
             .max_frame_size(16 * 1024)
+            // A peer that is cut off is noticed; who has no connection never wakes.
+            .http2_keepalive_interval(Some(config::KEEP_ALIVE_EVERY))
+            .http2_keepalive_timeout(Some(config::KEEP_ALIVE_ANSWER))
             .http2_max_header_list_size(16 * 1024)
             .http2_max_pending_accept_reset_streams(Some(20))
             .http2_max_local_error_reset_streams(Some(1024))
-            .timeout(config::CALL_DEADLINE)
             .add_service(
                 MumServer::new(self.clone())
                     .max_decoding_message_size(MESSAGE_BYTES_MAX)
@@ -126,6 +142,33 @@ impl Service {
                 "run {id} is not on this node: {error}"
             ))),
         }
+    }
+}
+
+impl Inner {
+    /// Asks the agent; it answers at once, or something is very wrong.
+    async fn ask<T>(
+        &self,
+        question: impl FnOnce(oneshot::Sender<T>) -> Message,
+    ) -> Result<T, Status> {
+        tokio::time::timeout(config::CALL_DEADLINE, self.agent.ask(question))
+            .await
+            .map_err(|_| Status::deadline_exceeded("neromum does not get to it; try again"))?
+            .map_err(Status::from)
+    }
+
+    /// Runs a short step of file work off the reactor, in its turn.
+    async fn file_work<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Status> {
+        let turn = self.threads.clone().acquire_owned().await;
+        off_reactor(move || {
+            // Held until the step is over, even when its caller has left.
+            let _turn = turn;
+            work()
+        })
+        .await
     }
 }
 

@@ -5,11 +5,12 @@ use std::pin::Pin;
 use nero_model::paths::run as names;
 use nero_wire::hello;
 use nero_wire::v1::mum_server::Mum;
+use nero_wire::v1::read_files_request::Want;
 use nero_wire::v1::{
     BlobList, BlobPart, CancelReply, CancelRequest, DescribeRequest, FilePart, FollowRequest,
     HandOverReply, HandOverRequest, Hello, ListFilesReply, ListFilesRequest, LogPart,
-    NodeDescription, PutBlobsReply, ReadFileRequest, ReadLogRequest, Role, SetRulesReply,
-    SetRulesRequest, StopReply, StopRequest,
+    NodeDescription, PutBlobsReply, ReadFileRequest, ReadFilesRequest, ReadLogRequest, Role,
+    SetRulesReply, SetRulesRequest, StopReply, StopRequest,
 };
 use tokio::sync::mpsc;
 use tokio_stream::Stream;
@@ -17,7 +18,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::link::LinkInfo;
-use super::{Service, io_status, off_reactor};
+use super::{Service, io_status};
 use crate::agent::{FollowStream, Message};
 use crate::{config, files, staging};
 
@@ -49,8 +50,14 @@ impl Mum for Service {
         request: Request<DescribeRequest>,
     ) -> Result<Response<NodeDescription>, Status> {
         self.greeted(&request)?;
-        let busy = self.inner.agent.ask(Message::Describe).await?;
-        Ok(Response::new(super::describe::describe(&self.inner, busy)))
+        let busy = self.inner.ask(Message::Describe).await?;
+        let gpus = self.inner.gpus.look().await;
+        let inner = self.inner.clone();
+        let described = self
+            .inner
+            .file_work(move || super::describe::describe(&inner, busy, gpus))
+            .await?;
+        Ok(Response::new(described))
     }
 
     async fn missing_blobs(
@@ -60,8 +67,8 @@ impl Mum for Service {
         self.greeted(&request)?;
         let store = self.inner.store.clone();
         let hashes = request.into_inner().hashes;
-        let missing = off_reactor(move || super::blobs::missing(&store, hashes)).await??;
-        Ok(Response::new(missing))
+        let work = move || super::blobs::missing(&store, hashes);
+        Ok(Response::new(self.inner.file_work(work).await??))
     }
 
     async fn put_blobs(
@@ -69,7 +76,7 @@ impl Mum for Service {
         request: Request<Streaming<BlobPart>>,
     ) -> Result<Response<PutBlobsReply>, Status> {
         self.greeted(&request)?;
-        let reply = super::blobs::put(&self.inner.store, request.into_inner()).await?;
+        let reply = super::blobs::put(&self.inner, request.into_inner()).await?;
         Ok(Response::new(reply))
     }
 
@@ -86,10 +93,10 @@ impl Mum for Service {
             self.inner.placer.place(runs)
         } else {
             let placer = self.inner.placer.clone();
-            off_reactor(move || placer.place(runs)).await?
+            self.inner.file_work(move || placer.place(runs)).await?
         };
         let ask = |answer| Message::HandOver(placing, answer);
-        Ok(Response::new(self.inner.agent.ask(ask).await?))
+        Ok(Response::new(self.inner.ask(ask).await?))
     }
 
     async fn cancel(
@@ -99,7 +106,7 @@ impl Mum for Service {
         self.greeted(&request)?;
         let request = request.into_inner();
         let ask = |answer| Message::Cancel(request, answer);
-        Ok(Response::new(self.inner.agent.ask(ask).await??))
+        Ok(Response::new(self.inner.ask(ask).await??))
     }
 
     async fn set_rules(
@@ -109,7 +116,7 @@ impl Mum for Service {
         self.greeted(&request)?;
         let request = request.into_inner();
         let ask = |answer| Message::SetRules(request, answer);
-        Ok(Response::new(self.inner.agent.ask(ask).await??))
+        Ok(Response::new(self.inner.ask(ask).await??))
     }
 
     type FollowStream = FollowStream;
@@ -162,7 +169,8 @@ impl Mum for Service {
         let request = request.into_inner();
         let (_, run_dir) = self.run_dir(request.run).await?;
         let work = work_of(&run_dir, request.incarnation);
-        let listed = off_reactor(move || files::list::list(&work, &request.globs)).await?;
+        let list = move || files::list::list(&work, &request.globs);
+        let listed = self.inner.file_work(list).await?;
         listed
             .map(Response::new)
             .map_err(|error| io_status("cannot list the run's files", &error))
@@ -178,16 +186,27 @@ impl Mum for Service {
         let request = request.into_inner();
         let (_, run_dir) = self.run_dir(request.run).await?;
         let work = work_of(&run_dir, request.incarnation);
-        let (parts, answers) = mpsc::channel(4);
-        tokio::task::spawn_blocking(move || {
-            let give = |part| parts.blocking_send(Ok(part)).is_ok();
-            let (offset, max) = (request.offset, request.max_bytes);
-            if let Err(error) = files::read::read(&work, &request.path, offset, max, give) {
-                // A reader that left needs no error.
-                let _ = parts.blocking_send(Err(io_status("cannot read the file", &error)));
-            }
-        });
-        Ok(Response::new(Box::pin(ReceiverStream::new(answers))))
+        let want = Want {
+            path: request.path,
+            offset: request.offset,
+            max_bytes: request.max_bytes,
+        };
+        let parts = super::fetch::one(self.inner.clone(), work, want).await?;
+        Ok(Response::new(parts))
+    }
+
+    type ReadFilesStream = Answers<FilePart>;
+
+    async fn read_files(
+        &self,
+        request: Request<ReadFilesRequest>,
+    ) -> Result<Response<Self::ReadFilesStream>, Status> {
+        self.greeted(&request)?;
+        let request = request.into_inner();
+        let (_, run_dir) = self.run_dir(request.run).await?;
+        let work = work_of(&run_dir, request.incarnation);
+        let parts = super::fetch::many(self.inner.clone(), work, request.files).await?;
+        Ok(Response::new(parts))
     }
 
     async fn stop(&self, request: Request<StopRequest>) -> Result<Response<StopReply>, Status> {
@@ -201,15 +220,6 @@ impl Mum for Service {
         &self,
         _: tonic::Request<nero_wire::v1::ExamineRequest>,
     ) -> Result<tonic::Response<nero_wire::v1::ExamineReply>, tonic::Status> {
-        Err(tonic::Status::unimplemented("not built yet"))
-    }
-
-    type ReadFilesStream = Answers<nero_wire::v1::FilePart>;
-
-    async fn read_files(
-        &self,
-        _: tonic::Request<nero_wire::v1::ReadFilesRequest>,
-    ) -> Result<tonic::Response<Self::ReadFilesStream>, tonic::Status> {
         Err(tonic::Status::unimplemented("not built yet"))
     }
 

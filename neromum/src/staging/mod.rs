@@ -3,6 +3,7 @@
 //! starts a process.
 
 pub mod environment;
+pub mod incoming;
 mod program;
 pub mod store;
 pub mod tree;

@@ -3,27 +3,20 @@
 //! is checked before it gets its name.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write as _};
+use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use nero_model::ids::hex;
 use nero_model::paths::NodePaths;
 
+use super::incoming::Flights;
+
 /// The store's folder.
 #[derive(Clone, Debug)]
 pub struct Store {
     folder: PathBuf,
-}
-
-/// A blob on its way into the store.
-#[derive(Debug)]
-pub struct Incoming {
-    hash: [u8; 32],
-    hasher: blake3::Hasher,
-    private: PathBuf,
-    file: File,
-    bytes: u64,
+    flights: Flights,
 }
 
 /// The content does not have the hash that it was announced with.
@@ -39,6 +32,7 @@ impl Store {
     pub fn new(paths: &NodePaths) -> Self {
         Self {
             folder: paths.store(),
+            flights: Flights::default(),
         }
     }
 
@@ -48,55 +42,42 @@ impl Store {
         self.folder.join(&name[..2]).join(name)
     }
 
-    /// Whether it is there.
+    /// Whether it is there. An empty file under another name than that of no
+    /// content is what a power cut left.
     pub fn has(&self, hash: &[u8; 32]) -> bool {
-        self.path(hash).symlink_metadata().is_ok()
+        self.size(hash)
+            .is_some_and(|bytes| bytes > 0 || blake3::hash(&[]).as_bytes() == hash)
     }
 
-    /// Begins to take a blob in.
-    ///
-    /// # Errors
-    /// When its file cannot be made.
-    pub fn begin(&self, hash: [u8; 32]) -> io::Result<Incoming> {
-        nero_model::paths::make_private(&self.folder)?;
-        let private = self
-            .folder
-            .join(format!(".{}", hex(&nero_model::ids::random::<12>())));
-        let file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o400)
-            .open(&private)?;
-        Ok(Incoming {
-            hash,
-            hasher: blake3::Hasher::new(),
-            private,
-            file,
-            bytes: 0,
-        })
+    /// Its size, when it is there.
+    pub fn size(&self, hash: &[u8; 32]) -> Option<u64> {
+        let found = self.path(hash).symlink_metadata().ok()?;
+        Some(found.len())
     }
 
-    /// Gives a blob its name.
-    ///
-    /// # Errors
-    /// When the disk refuses, or its content is another than announced.
-    pub fn finish(&self, mut incoming: Incoming) -> io::Result<u64> {
-        incoming.file.flush()?;
-        if *incoming.hasher.finalize().as_bytes() != incoming.hash {
-            let hash = incoming.hash;
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidData,
-                WrongHash { hash },
-            ));
-        }
-        let path = self.path(&incoming.hash);
-        let folder = path.parent().unwrap_or(&self.folder);
-        match super::private_folder(folder) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-            _ => {}
-        }
-        fs::rename(&incoming.private, &path)?;
-        Ok(incoming.bytes)
+    /// The folder of all blobs.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// What broken transfers left, by hash.
+    pub fn partials(&self) -> PathBuf {
+        self.folder.join("partial")
+    }
+
+    pub(super) fn partial_path(&self, hash: &[u8; 32]) -> PathBuf {
+        self.partials().join(hex(hash))
+    }
+
+    /// A name that nobody else has, on the same file system.
+    pub(super) fn private_path(&self) -> PathBuf {
+        let name = hex(&nero_model::ids::random::<12>());
+        self.folder.join(format!(".{name}"))
+    }
+
+    /// Blobs that are being written now.
+    pub fn flights(&self) -> &Flights {
+        &self.flights
     }
 
     /// Reads a blob whole and checks it.
@@ -126,25 +107,6 @@ impl Store {
                 let _ = fs::remove_file(entry.path());
             }
         }
-    }
-}
-
-impl Incoming {
-    /// Appends content.
-    ///
-    /// # Errors
-    /// When the disk refuses.
-    pub fn write(&mut self, data: &[u8]) -> io::Result<()> {
-        self.hasher.update(data);
-        self.bytes += data.len() as u64;
-        self.file.write_all(data)
-    }
-}
-
-impl Drop for Incoming {
-    fn drop(&mut self) {
-        // After `finish` the private name is gone, and this finds nothing.
-        let _ = fs::remove_file(&self.private);
     }
 }
 

@@ -73,22 +73,31 @@ pub fn load(store: &Store, hash: &[u8]) -> Result<Tree, TreeError> {
 /// When some are missing.
 pub fn complete(store: &Store, tree: &Tree) -> Result<(), TreeError> {
     let files = tree.entries.iter().filter(|entry| entry.link.is_empty());
-    let missing = files
-        .clone()
-        .filter(|entry| {
-            !entry
-                .hash
-                .as_slice()
-                .try_into()
-                .is_ok_and(|hash| store.has(hash))
-        })
-        .count();
+    let missing = files.clone().filter(|entry| !is_here(store, entry)).count();
     match missing {
         0 => Ok(()),
         missing => Err(TreeError::Missing {
             missing,
             files: files.count(),
         }),
+    }
+}
+
+/// A blob of another size and content is what a power cut left of it: it goes,
+/// so that it is asked for again.
+fn is_here(store: &Store, entry: &TreeEntry) -> bool {
+    let Ok(hash) = entry.hash.as_slice().try_into() else {
+        return false;
+    };
+    match store.size(hash) {
+        Some(size) if size == entry.size => true,
+        Some(_) if store.read(hash).is_ok() => true,
+        Some(_) => {
+            // Kept back, it would be found wanting again.
+            let _ = fs::remove_file(store.path(hash));
+            false
+        }
+        None => false,
     }
 }
 

@@ -6,3 +6,4 @@ mod files;
 mod ledger;
 mod rig;
 mod runs;
+mod transfers;

@@ -1,0 +1,88 @@
+//! Sends files of a job: read in short steps off the reactor, each begun only
+//! when the one before was taken, so that a reader that does not read costs
+//! neither memory nor a thread.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use futures_util::StreamExt as _;
+use nero_wire::v1::FilePart;
+use nero_wire::v1::read_files_request::Want;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Status;
+
+use super::mum::Answers;
+use super::{Inner, io_status};
+use crate::files::read::Reader;
+
+/// Steps that may wait for the peer; one waits while the next is read.
+const STEPS_WAITING: usize = 1;
+
+/// One file; that it cannot be read is the stream's error.
+pub async fn one(
+    inner: Arc<Inner>,
+    work: PathBuf,
+    want: Want,
+) -> Result<Answers<FilePart>, Status> {
+    let open = move || {
+        let mut reader = Reader::new(&work, vec![want])?;
+        reader.open_first().map(|()| reader)
+    };
+    match inner.file_work(open).await? {
+        Ok(reader) => Ok(stream(inner, reader, true)),
+        Err(error) => {
+            let status = io_status("cannot read the file", &error);
+            Ok(Box::pin(tokio_stream::once(Err(status))))
+        }
+    }
+}
+
+/// Many files, in the order asked; one that cannot be read says so.
+pub async fn many(
+    inner: Arc<Inner>,
+    work: PathBuf,
+    wants: Vec<Want>,
+) -> Result<Answers<FilePart>, Status> {
+    let opened = inner.file_work(move || Reader::new(&work, wants)).await?;
+    let reader = opened.map_err(|error| io_status("cannot open the run's folder", &error))?;
+    Ok(stream(inner, reader, false))
+}
+
+fn stream(inner: Arc<Inner>, reader: Reader, alone: bool) -> Answers<FilePart> {
+    let (steps, answers) = mpsc::channel(STEPS_WAITING);
+    tokio::spawn(read(inner, reader, alone, steps));
+    Box::pin(ReceiverStream::new(answers).flat_map(futures_util::stream::iter))
+}
+
+type Step = Vec<Result<FilePart, Status>>;
+
+async fn read(inner: Arc<Inner>, mut reader: Reader, alone: bool, steps: mpsc::Sender<Step>) {
+    loop {
+        // A reader that left ends this here, before anything more is read.
+        let Ok(room) = steps.reserve().await else {
+            return;
+        };
+        let step = inner.file_work(move || {
+            let parts = reader.next();
+            (reader, parts)
+        });
+        let parts = match step.await {
+            Ok((back, parts)) => {
+                reader = back;
+                parts
+            }
+            Err(status) => return room.send(vec![Err(status)]),
+        };
+        if parts.is_empty() {
+            return;
+        }
+        let answer = |part: FilePart| match part.problem.as_str() {
+            problem if alone && !problem.is_empty() => {
+                Err(Status::internal(format!("cannot read the file: {problem}")))
+            }
+            _ => Ok(part),
+        };
+        room.send(parts.into_iter().map(answer).collect());
+    }
+}

@@ -1,0 +1,90 @@
+//! Whether there is room on the node's disk, and what to say when there is none.
+
+use std::io;
+use std::path::Path;
+
+use tonic::Status;
+
+/// Refuses what would touch the reserve that running jobs' records need.
+pub fn check(folder: &Path, bytes: u64, kept_back: u64) -> Result<(), Status> {
+    let Some(free) = free(folder) else {
+        return Ok(());
+    };
+    if free >= bytes.saturating_add(kept_back) {
+        return Ok(());
+    }
+    Err(Status::resource_exhausted(format!(
+        "the node's disk is full: {} are free at {}, {} are kept back, {} more are to be written \
+         (make room there, or: neroman clean); what came already is kept",
+        shown(free),
+        folder.display(),
+        shown(kept_back),
+        shown(bytes)
+    )))
+}
+
+/// Whether an error says that there is no room.
+pub fn is_full(error: &io::Error) -> bool {
+    use io::ErrorKind::{QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded)
+}
+
+/// The disk, or the user's part of it, is full.
+pub fn full(folder: &Path, path: &Path, error: &io::Error, needed: u64) -> Status {
+    let free = free(folder).map_or_else(|| "?".to_owned(), shown);
+    let what = match error.kind() {
+        io::ErrorKind::QuotaExceeded => "your quota on the node is used up",
+        _ => "the node's disk is full",
+    };
+    Status::resource_exhausted(format!(
+        "{what} ({error}): {} or more are needed for {}, {free} are free \
+         (make room there, or: neroman clean); what came already is kept",
+        shown(needed),
+        path.display(),
+    ))
+}
+
+/// Free space for this user; none when nobody can say.
+pub fn free(folder: &Path) -> Option<u64> {
+    let found = rustix::fs::statvfs(folder).ok()?;
+    Some(found.f_bavail.saturating_mul(found.f_frsize))
+}
+
+/// A size as people read it: 64 MB, 1.2 GB.
+pub fn shown(bytes: u64) -> String {
+    const UNITS: [&str; 6] = ["bytes", "kB", "MB", "GB", "TB", "PB"];
+    let (mut value, mut unit) = (bytes as f64, 0);
+    while value >= 1000.0 && unit + 1 < UNITS.len() {
+        value /= 1000.0;
+        unit += 1;
+    }
+    let places = usize::from(unit > 1 && value < 10.0);
+    format!("{value:.places$} {}", UNITS[unit])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_short() {
+        for (bytes, expected) in [
+            (0, "0 bytes"),
+            (999, "999 bytes"),
+            (1500, "2 kB"),
+            (64 * 1024 * 1024, "67 MB"),
+            (1_230_000_000, "1.2 GB"),
+            (u64::MAX, "18447 PB"),
+        ] {
+            assert_eq!(shown(bytes), expected);
+        }
+    }
+
+    #[test]
+    fn the_reserve_is_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(check(folder.path(), 1, 0).is_ok());
+        let refused = check(folder.path(), 1, u64::MAX - 1).unwrap_err();
+        assert_eq!(refused.code(), tonic::Code::ResourceExhausted);
+    }
+}

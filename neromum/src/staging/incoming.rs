@@ -1,0 +1,260 @@
+//! Blobs on their way into the store. One that comes whole in one message is
+//! written under a private name; a longer one under `store/partial/<hash>`,
+//! where a broken transfer goes on later. Neither is ever visible under its
+//! own name before all of its content was hashed.
+
+use std::collections::HashSet;
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use nero_model::ids::hex;
+
+use super::store::{Store, WrongHash};
+
+/// Bytes read at a time of what came before.
+const PIECE_BYTES: usize = 1024 * 1024;
+
+/// Blobs whose partial file somebody writes now.
+#[derive(Clone, Debug, Default)]
+pub struct Flights(Arc<Mutex<HashSet<[u8; 32]>>>);
+
+/// Holds a partial file for one writer.
+#[derive(Debug)]
+struct Held {
+    hash: [u8; 32],
+    flights: Flights,
+}
+
+impl Flights {
+    fn take(&self, hash: [u8; 32]) -> Option<Held> {
+        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        held.insert(hash).then(|| Held {
+            hash,
+            flights: self.clone(),
+        })
+    }
+
+    /// Whether somebody writes it now.
+    pub fn has(&self, hash: &[u8; 32]) -> bool {
+        let held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        held.contains(hash)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let mut held = self
+            .flights
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        held.remove(&self.hash);
+    }
+}
+
+/// A blob on its way into the store.
+#[derive(Debug)]
+pub struct Incoming {
+    hash: [u8; 32],
+    hasher: blake3::Hasher,
+    path: PathBuf,
+    file: File,
+    bytes: u64,
+    went_on: bool,
+    /// None: the file is private, and goes when the transfer breaks.
+    held: Option<Held>,
+    named: bool,
+}
+
+/// Why a blob does not get its name, or cannot begin.
+#[derive(Debug, thiserror::Error)]
+pub enum PutError {
+    /// The disk refuses.
+    #[error("cannot write {path}")]
+    Io {
+        /// Which file.
+        path: PathBuf,
+        /// The kernel's word.
+        #[source]
+        source: io::Error,
+    },
+    /// Less of it lies here than the sender believes.
+    #[error("of {} only {has} bytes lie here, not {offset}", hex(.hash))]
+    NotThatFar {
+        /// Which blob.
+        hash: [u8; 32],
+        /// What is here.
+        has: u64,
+        /// Where the sender wants to go on.
+        offset: u64,
+    },
+    /// The content is another; nothing of it was kept.
+    #[error("{wrong}")]
+    Wrong {
+        /// Which blob.
+        wrong: WrongHash,
+        /// Some of it came in an earlier transfer, which may be to blame.
+        went_on: bool,
+    },
+}
+
+impl Store {
+    /// How much of a blob lies here from a broken transfer.
+    pub fn partial(&self, hash: &[u8; 32]) -> u64 {
+        match fs::symlink_metadata(self.partial_path(hash)) {
+            Ok(found) if found.is_file() => found.len(),
+            _ => 0,
+        }
+    }
+
+    /// Begins to take a blob in, from `offset` on; `whole` when all of it is
+    /// in one message.
+    ///
+    /// # Errors
+    /// When its file cannot be made, or less is here than `offset`.
+    pub fn begin(&self, hash: [u8; 32], offset: u64, whole: bool) -> Result<Incoming, PutError> {
+        let folder = self.partials();
+        let made = nero_model::paths::make_private(&folder);
+        made.map_err(at(&folder))?;
+        let held = match whole {
+            true => None,
+            false => self.flights().take(hash),
+        };
+        let path = match &held {
+            Some(_) => self.partial_path(&hash),
+            None => self.private_path(),
+        };
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed())
+            .open(&path)
+            .map_err(at(&path))?;
+        let mut incoming = Incoming {
+            hash,
+            hasher: blake3::Hasher::new(),
+            path,
+            file,
+            bytes: 0,
+            went_on: offset > 0,
+            held,
+            named: false,
+        };
+        if offset > 0 {
+            let partial = self.partial_path(&hash);
+            incoming.take_up(&partial, offset)?;
+        }
+        let length = incoming.bytes;
+        incoming.file.set_len(length).map_err(at(&incoming.path))?;
+        Ok(incoming)
+    }
+
+    /// Gives a blob its name; its size.
+    ///
+    /// # Errors
+    /// When the disk refuses, or its content is another than announced.
+    pub fn finish(&self, mut incoming: Incoming) -> Result<u64, PutError> {
+        let hash = incoming.hash;
+        if *incoming.hasher.finalize().as_bytes() != hash {
+            incoming.held = None;
+            return Err(PutError::Wrong {
+                wrong: WrongHash { hash },
+                went_on: incoming.went_on,
+            });
+        }
+        let path = self.path(&hash);
+        let readable = Permissions::from_mode(0o400);
+        incoming
+            .file
+            .set_permissions(readable)
+            .map_err(at(&incoming.path))?;
+        let named = match fs::rename(&incoming.path, &path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let folder = path.parent().unwrap_or(&path);
+                nero_model::paths::make_private(folder).map_err(at(folder))?;
+                fs::rename(&incoming.path, &path)
+            }
+            done => done,
+        };
+        named.map_err(at(&path))?;
+        incoming.named = true;
+        Ok(incoming.bytes)
+    }
+}
+
+impl Incoming {
+    /// Appends content.
+    ///
+    /// # Errors
+    /// When the disk refuses; what came before stays good.
+    pub fn write(&mut self, data: &[u8]) -> Result<(), PutError> {
+        self.file.write_all(data).map_err(at(&self.path))?;
+        self.hasher.update(data);
+        self.bytes += data.len() as u64;
+        Ok(())
+    }
+
+    /// Bytes of it that are here.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Goes on behind the first `offset` bytes of `partial`: in place, or in a
+    /// copy while another sender of the same blob has it.
+    fn take_up(&mut self, partial: &Path, offset: u64) -> Result<(), PutError> {
+        let copied = self.held.is_none();
+        let opened = File::open(partial);
+        let too_far = |has| PutError::NotThatFar {
+            hash: self.hash,
+            has,
+            offset,
+        };
+        let mut before = match opened {
+            Ok(file) => file.take(offset),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(too_far(0)),
+            Err(error) => return Err(at(partial)(error)),
+        };
+        let mut piece = vec![0; PIECE_BYTES.min(usize::try_from(offset).unwrap_or(PIECE_BYTES))];
+        while self.bytes < offset {
+            let length = before.read(&mut piece).map_err(at(partial))?;
+            if length == 0 {
+                return Err(too_far(self.bytes));
+            }
+            self.hasher.update(&piece[..length]);
+            if copied {
+                self.file
+                    .write_all(&piece[..length])
+                    .map_err(at(&self.path))?;
+            }
+            self.bytes += length as u64;
+        }
+        if !copied {
+            use std::io::Seek as _;
+            let place = io::SeekFrom::Start(offset);
+            self.file.seek(place).map_err(at(&self.path))?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Incoming {
+    fn drop(&mut self) {
+        // What came of a long file waits for the rest; a private file, or one
+        // with wrong content, goes.
+        let keep = self.held.is_some() && self.file.metadata().is_ok_and(|found| found.len() > 0);
+        if !self.named && !keep {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn at(path: &Path) -> impl FnOnce(io::Error) -> PutError {
+    let path = path.to_path_buf();
+    move |source| PutError::Io { path, source }
+}

@@ -1,0 +1,412 @@
+//! Files both ways: into the store, broken off and gone on with; out of hostile
+//! work folders.
+
+use std::path::PathBuf;
+
+use nero_wire::v1::read_files_request::Want;
+use nero_wire::v1::run_state::Stage;
+use nero_wire::v1::{
+    BlobList, BlobPart, DescribeRequest, FilePart, ListFilesRequest, PutBlobsReply,
+    ReadFilesRequest, RunSpec, Tree, TreeEntry,
+};
+use prost::Message as _;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Status;
+
+use crate::rig::{Known, Mum, Node, reference, wait_for};
+
+fn hash(content: &[u8]) -> Vec<u8> {
+    blake3::hash(content).as_bytes().to_vec()
+}
+
+/// A blob cut into parts, from an offset on.
+fn parts(content: &[u8], offset: usize, size: usize) -> Vec<BlobPart> {
+    let count = (content.len() - offset).div_ceil(size).max(1);
+    let mut parts: Vec<BlobPart> = (0..count)
+        .map(|index| {
+            let from = offset + index * size;
+            BlobPart {
+                data: content[from..content.len().min(from + size)].to_vec(),
+                ..BlobPart::default()
+            }
+        })
+        .collect();
+    parts[0].hash = hash(content);
+    parts[0].offset = offset as u64;
+    parts[count - 1].last = true;
+    parts
+}
+
+async fn put(mum: &mut Mum, parts: Vec<BlobPart>) -> Result<PutBlobsReply, Status> {
+    let reply = mum.client.put_blobs(tokio_stream::iter(parts)).await;
+    reply.map(tonic::Response::into_inner)
+}
+
+async fn missing(mum: &mut Mum, hashes: &[Vec<u8>]) -> BlobList {
+    let list = BlobList {
+        hashes: hashes.to_vec(),
+        ..BlobList::default()
+    };
+    mum.client.missing_blobs(list).await.unwrap().into_inner()
+}
+
+fn noise(bytes: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    (0..bytes)
+        .map(|_| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state as u8
+        })
+        .collect()
+}
+
+fn blob(node: &Node, hash: &[u8]) -> PathBuf {
+    let name = nero_model::ids::hex(hash);
+    node.paths.store().join(&name[..2]).join(name)
+}
+
+fn partial(node: &Node, hash: &[u8]) -> PathBuf {
+    let name = nero_model::ids::hex(hash);
+    node.paths.store().join("partial").join(name)
+}
+
+fn length(path: &std::path::Path) -> Option<u64> {
+    std::fs::metadata(path).ok().map(|found| found.len())
+}
+
+/// Begins a blob and leaves its stream open; returns once so much is on disk.
+async fn begin(
+    node: &Node,
+    mum: &Mum,
+    content: &[u8],
+    bytes: usize,
+) -> (
+    mpsc::Sender<BlobPart>,
+    tokio::task::JoinHandle<Result<PutBlobsReply, Status>>,
+) {
+    let (sender, queue) = mpsc::channel(64);
+    let mut client = mum.client.clone();
+    let put = tokio::spawn(async move {
+        let reply = client.put_blobs(ReceiverStream::new(queue)).await;
+        reply.map(tonic::Response::into_inner)
+    });
+    for mut part in parts(&content[..bytes], 0, 64 * 1024) {
+        if !part.hash.is_empty() {
+            part.hash = hash(content);
+        }
+        part.last = false;
+        sender.send(part).await.unwrap();
+    }
+    let path = partial(node, &hash(content));
+    wait_for("the first part on disk", || {
+        (length(&path) == Some(bytes as u64)).then_some(())
+    })
+    .await;
+    (sender, put)
+}
+
+#[tokio::test]
+async fn a_transfer_that_neromum_died_in_goes_on_where_it_was() {
+    let mut node = Node::new();
+    let mut mum = node.start().await;
+    let content = noise(3_000_000, 1);
+    let name = hash(&content);
+    assert_eq!(missing(&mut mum, &[name.clone()]).await.partial, [0]);
+    let (_sender, put_first) = begin(&node, &mum, &content, 1_000_000).await;
+    node.kill_mum();
+    assert!(put_first.await.unwrap().is_err());
+    let mut mum = node.start().await;
+    let other = hash(b"other");
+    let lacking = missing(&mut mum, &[other.clone(), name.clone()]).await;
+    assert_eq!(lacking.hashes, [other, name.clone()]);
+    assert_eq!(lacking.partial, [0, 1_000_000]);
+    // Further than what is here is refused, and harms nothing.
+    let refused = put(&mut mum, parts(&content, 2_000_000, 100_000)).await;
+    assert_eq!(refused.unwrap_err().code(), tonic::Code::FailedPrecondition);
+    // An earlier place is as good: what came after it comes again.
+    let reply = put(&mut mum, parts(&content, 999_000, 256 * 1024)).await;
+    assert_eq!((reply.unwrap().stored), 1);
+    assert_eq!(std::fs::read(blob(&node, &name)).unwrap(), content);
+    assert!(!partial(&node, &name).exists());
+    assert_eq!(missing(&mut mum, &[name]).await, BlobList::default());
+}
+
+#[tokio::test]
+async fn a_partial_file_with_wrong_content_is_dropped_and_asked_for_anew() {
+    let mut node = Node::new();
+    let mut mum = node.start().await;
+    let content = noise(600_000, 2);
+    let name = hash(&content);
+    let (sender, first) = begin(&node, &mum, &content, 200_000).await;
+    drop(sender);
+    assert!(first.await.unwrap().is_err(), "the blob was not ended");
+    let mut wrong = std::fs::read(partial(&node, &name)).unwrap();
+    wrong[7] ^= 1;
+    std::fs::write(partial(&node, &name), wrong).unwrap();
+    let refused = put(&mut mum, parts(&content, 200_000, 256 * 1024)).await;
+    assert_eq!(refused.unwrap_err().code(), tonic::Code::Aborted);
+    assert!(!blob(&node, &name).exists() && !partial(&node, &name).exists());
+    assert_eq!(missing(&mut mum, &[name.clone()]).await.partial, [0]);
+    put(&mut mum, parts(&content, 0, 256 * 1024)).await.unwrap();
+    assert_eq!(std::fs::read(blob(&node, &name)).unwrap(), content);
+}
+
+#[tokio::test]
+async fn two_senders_of_one_blob_do_not_harm_each_other() {
+    let mut node = Node::new();
+    let mum = node.start().await;
+    let content = noise(2_000_000, 3);
+    let (sender, first) = begin(&node, &mum, &content, 500_000).await;
+    // The second goes on where the first has come to, from what is there, and
+    // a third begins at the beginning.
+    let mut second = node.connect().await;
+    put(&mut second, parts(&content, 300_000, 200_000))
+        .await
+        .unwrap();
+    let mut third = node.connect().await;
+    put(&mut third, parts(&content, 0, 200_000)).await.unwrap();
+    let rest = parts(&content, 500_000, 64 * 1024);
+    for mut part in rest {
+        part.hash.clear();
+        sender.send(part).await.unwrap();
+    }
+    drop(sender);
+    assert_eq!(first.await.unwrap().unwrap().bytes, 2_000_000);
+    let name = hash(&content);
+    assert_eq!(std::fs::read(blob(&node, &name)).unwrap(), content);
+    let left: Vec<_> = std::fs::read_dir(node.paths.store())
+        .unwrap()
+        .flatten()
+        .filter(|entry| entry.file_name().as_encoded_bytes()[0] == b'.')
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[tokio::test]
+async fn thousands_of_small_files_come_in_one_stream() {
+    let mut node = Node::new();
+    let mut mum = node.start().await;
+    let contents: Vec<Vec<u8>> = (0..3_000)
+        .map(|index| format!("small file {index}\n").repeat(20).into_bytes())
+        .collect();
+    let begun = std::time::Instant::now();
+    let all: Vec<BlobPart> = contents
+        .iter()
+        .flat_map(|content| parts(content, 0, 64 * 1024))
+        .collect();
+    let reply = put(&mut mum, all).await.unwrap();
+    println!("3000 small files took {:?}", begun.elapsed());
+    assert_eq!(reply.stored, 3_000);
+    let hashes: Vec<_> = contents.iter().map(|content| hash(content)).collect();
+    assert_eq!(missing(&mut mum, &hashes).await, BlobList::default());
+    let one = std::fs::metadata(blob(&node, &hashes[77])).unwrap();
+    use std::os::unix::fs::PermissionsExt as _;
+    assert_eq!(one.permissions().mode() & 0o777, 0o400);
+}
+
+#[tokio::test]
+async fn a_disk_without_room_says_how_much_is_lacking() {
+    let mut node = Node::with(&["--cpus", "2", "--min-free", "1000000000000000000"]);
+    let mut mum = node.start().await;
+    let refused = put(&mut mum, parts(&noise(5000, 4), 0, 1000)).await;
+    let refused = refused.unwrap_err();
+    assert_eq!(refused.code(), tonic::Code::ResourceExhausted);
+    for part in ["are free at", "1000 PB are kept back", "5 kB more"] {
+        assert!(refused.message().contains(part), "{}", refused.message());
+    }
+}
+
+#[tokio::test]
+async fn a_blob_that_a_power_cut_emptied_is_asked_for_again() {
+    let mut node = Node::new();
+    let mut mum = node.start().await;
+    let content = b"whole".to_vec();
+    let tree = Tree {
+        entries: vec![TreeEntry {
+            path: "a".to_owned(),
+            hash: hash(&content),
+            size: 5,
+            ..TreeEntry::default()
+        }],
+    }
+    .encode_to_vec();
+    let spec = RunSpec {
+        tree: hash(&tree),
+        ..node.sh(1, "cat a")
+    };
+    let all = [parts(&content, 0, 100), parts(&tree, 0, 1000)].concat();
+    put(&mut mum, all).await.unwrap();
+    let path = blob(&node, &hash(&content));
+    std::fs::remove_file(&path).unwrap();
+    std::fs::write(&path, "who").unwrap();
+    let reply = mum.hand_over(vec![spec.clone()]).await;
+    assert!(reply.refused[0].why.contains("1 of 1 files"), "{reply:?}");
+    assert_eq!(missing(&mut mum, &[hash(&content)]).await.hashes.len(), 1);
+    put(&mut mum, parts(&content, 0, 100)).await.unwrap();
+    mum.accept(&[&spec]).await;
+}
+
+async fn ended(mum: &mut Mum, spec: &RunSpec) {
+    mum.accept(&[spec]).await;
+    let mut follower = mum.follow(Known::default()).await;
+    follower.stage(spec, Stage::Ended).await;
+}
+
+#[tokio::test]
+async fn many_files_come_in_the_order_asked_and_a_hostile_tree_gives_nothing_else() {
+    let mut node = Node::new();
+    let mut mum = node.start().await;
+    let line = "mkdir -p out/deep; echo result > out/deep/r.txt; : > out/empty; \
+                ln -s /etc/passwd out/p.txt; ln -s / out/root; mkfifo out/f.txt; \
+                ln /etc/hostname out/h.txt 2>/dev/null; \
+                printf x > \"$(printf 'out/line\\nfeed\\033[31m.txt')\"; \
+                printf y > \"$(printf 'out/bad\\377.txt')\"; \
+                truncate -s 1T out/giant; \
+                d=out; for i in $(seq 100); do d=$d/d; done; mkdir -p $d; echo > $d/x";
+    let spec = node.sh(1, line);
+    ended(&mut mum, &spec).await;
+    let request = ListFilesRequest {
+        run: Some(reference(&spec)),
+        globs: ["/etc/*", "out/**", "**/*.txt"].map(str::to_owned).to_vec(),
+        incarnation: 0,
+    };
+    let listed = mum.client.list_files(request).await.unwrap().into_inner();
+    let of = |path: &str| listed.files.iter().find(|file| file.path == path).unwrap();
+    assert_eq!(of("out/deep/r.txt").globs, [1, 2]);
+    assert_eq!(of("out/giant").globs, [1]);
+    assert_eq!(of("out/giant").size, 1 << 40);
+    let left_out = listed.left_out.join("\n");
+    for expected in [
+        "p.txt (a link)",
+        "root (a link)",
+        "f.txt (a pipe)",
+        "not UTF-8",
+        "too deep",
+    ] {
+        assert!(left_out.contains(expected), "{left_out}");
+    }
+    let want = |path: &str, offset, max_bytes| Want {
+        path: path.to_owned(),
+        offset,
+        max_bytes,
+    };
+    let files = vec![
+        want("out/p.txt", 0, 0),
+        want("out/line\nfeed\u{1b}[31m.txt", 0, 0),
+        want("out/giant", 1 << 39, 1_000_000),
+        want("out/root/etc/passwd", 0, 0),
+        want("out/f.txt", 0, 0),
+        want("out/empty", 0, 0),
+        want("../spec", 0, 0),
+        want("out/deep/r.txt", 2, 0),
+    ];
+    let request = ReadFilesRequest {
+        run: Some(reference(&spec)),
+        incarnation: 0,
+        files: files.clone(),
+    };
+    let mut stream = mum.client.read_files(request).await.unwrap().into_inner();
+    let mut came: Vec<(FilePart, Vec<u8>)> = Vec::new();
+    while let Some(part) = stream.message().await.unwrap() {
+        if part.path.is_empty() {
+            let (last, data) = came.last_mut().unwrap();
+            data.extend_from_slice(&part.data);
+            *last = FilePart {
+                path: last.path.clone(),
+                ..part
+            };
+        } else {
+            let data = part.data.clone();
+            came.push((part, data));
+        }
+    }
+    assert_eq!(came.len(), files.len());
+    for ((part, data), want) in came.iter().zip(&files) {
+        assert_eq!(part.path, want.path);
+        assert!(part.last && !part.changed);
+        let readable = ["feed", "giant", "empty", "r.txt"];
+        let readable = readable.iter().any(|name| want.path.contains(name));
+        assert_eq!(part.problem.is_empty(), readable, "{part:?}");
+        if readable {
+            assert_eq!(part.hash, hash(data));
+        } else {
+            assert!(data.is_empty());
+        }
+    }
+    assert_eq!(came[2].1, vec![0; 1_000_000]);
+    assert_eq!(came[7].1, b"sult\n");
+}
+
+#[tokio::test]
+async fn readers_that_do_not_read_stop_nobody() {
+    let mut node = Node::new();
+    let mut mum = node.start().await;
+    let spec = node.sh(1, "truncate -s 200M big");
+    ended(&mut mum, &spec).await;
+    let request = ReadFilesRequest {
+        run: Some(reference(&spec)),
+        incarnation: 0,
+        files: vec![Want {
+            path: "big".to_owned(),
+            ..Want::default()
+        }],
+    };
+    let mut idle = Vec::new();
+    for _ in 0..12 {
+        // What is not read takes room of its connection.
+        let mut reader = node.connect().await;
+        let stream = reader.client.read_files(request.clone()).await.unwrap();
+        idle.push(stream.into_inner());
+    }
+    let mut other = node.connect().await;
+    let next = node.sh(2, "echo quick");
+    ended(&mut other, &next).await;
+    let status = std::fs::read_to_string(format!("/proc/{}/status", node.mum_pid())).unwrap();
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("VmHWM"))
+        .unwrap();
+    let peak_kb: u64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
+    assert!(peak_kb < 120_000, "{line}");
+    // And whoever reads at last gets all of it.
+    let mut bytes = 0;
+    let mut stream = idle.remove(5);
+    while let Some(part) = stream.message().await.unwrap() {
+        bytes += part.data.len();
+    }
+    assert_eq!(bytes, 200 * 1024 * 1024);
+}
+
+#[tokio::test]
+async fn a_node_says_what_it_is() {
+    let mut node = Node::with(&["--cpus", "2", "--memory", "1000000000"]);
+    let tools = node.root.with_file_name("tools");
+    std::fs::create_dir_all(&tools).unwrap();
+    let fake = tools.join("nvidia-smi");
+    let line = "0, Fake GPU, 1024, 24, 50, GPU-1";
+    std::fs::write(
+        &fake,
+        format!(
+            "#!/bin/sh\necho x >> {0}/asked\necho '{line}'\n",
+            tools.display()
+        ),
+    )
+    .unwrap();
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::set_permissions(&fake, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let path = format!("{}:/usr/bin:/bin", tools.display());
+    let mut mum = node.start_with_env(&[("PATH", &path), ("HOME", "/")]).await;
+    let asked = mum.client.describe(DescribeRequest {}).await;
+    let told = asked.unwrap().into_inner();
+    assert_eq!((&*told.os, &*told.arch), ("linux", std::env::consts::ARCH));
+    assert!(!told.kernel.is_empty() && !told.libc.is_empty(), "{told:?}");
+    assert!(told.memory_free_bytes > 0 && told.memory_free_bytes <= 1_000_000_000);
+    assert_eq!(told.gpus.len(), 1);
+    assert_eq!(told.gpus[0].name, "Fake GPU");
+    mum.client.describe(DescribeRequest {}).await.unwrap();
+    let times = std::fs::read_to_string(tools.join("asked")).unwrap();
+    assert_eq!(times, "x\n", "the driver is asked once a minute at most");
+}

@@ -12,6 +12,7 @@ use tonic::transport::Channel;
 use super::backoff::{Backoff, Pace};
 use super::deliver::Deliver;
 use super::follow::{self, FollowEnd};
+use super::hand_over::HandOver;
 use super::inbox::{Inbox, Kick};
 use super::now::{Described, Tell};
 use super::{Link, Settings, Unconnected, open_runs, transfer, wake};
@@ -235,15 +236,22 @@ impl Driver {
             client.clone(),
             hearer.clone(),
         );
+        let hand_over = HandOver::new(
+            self.settings.clone(),
+            Arc::clone(&self.inbox),
+            self.ledger.clone(),
+            client.clone(),
+            hearer,
+        );
         let (closed_tx, closed_rx) = tokio::sync::mpsc::channel(16);
         let deliver = Deliver::new(
             self.settings.clone(),
             Arc::clone(&self.inbox),
             self.ledger.clone(),
             client.clone(),
+            hand_over.queue(),
             fetcher.queue(),
             closed_tx,
-            hearer,
         );
         let lost = |failure: Failure| SessionEnd::Lost(failure.into());
         let end = tokio::select! {
@@ -251,6 +259,7 @@ impl Driver {
                 FollowEnd::Lost(failure) => lost(failure),
             },
             failure = deliver.run() => lost(failure),
+            failure = hand_over.run() => lost(failure),
             () = fetcher.run() => lost(Failure::bug("the fetcher of results ended")),
             failure = self.describe(client.clone()) => lost(failure),
             () = gone => lost(Failure::node("the connection to the node ended")),

@@ -6,6 +6,7 @@ mod backoff;
 mod deliver;
 mod driver;
 mod follow;
+mod hand_over;
 mod inbox;
 mod now;
 mod placer;

@@ -35,6 +35,8 @@ const SEND_PATIENCE: Duration = Duration::from_secs(6 * 3600);
 pub(super) enum StageError {
     /// The node or the way there: the connection is over.
     Node(Failure),
+    /// The node has no room now; everything else goes on.
+    Later(Failure),
     /// A frozen file here is gone or damaged: only runs that need it fail.
     Own(Failure),
 }
@@ -167,7 +169,11 @@ impl Stager {
         // that is not the reason.
         read.map_err(StageError::Own)?;
         sent.map_err(|status| {
-            StageError::Node(Failure::node("files could not be sent").status(&status))
+            let failure = Failure::node("files could not be sent").status(&status);
+            match status.code() {
+                tonic::Code::ResourceExhausted => StageError::Later(failure),
+                _ => StageError::Node(failure),
+            }
         })?;
         self.there.insert(tree.to_vec());
         Ok(())

@@ -43,8 +43,6 @@ use queue::{Kind, Queue};
 const TRIES: u32 = 3;
 /// Between them.
 const BETWEEN_TRIES: Duration = Duration::from_secs(1);
-/// Before a node that did not answer, or a disk that was full, is tried again.
-const LATER: Duration = Duration::from_secs(30);
 
 /// Fetches over one connection.
 pub(crate) struct Fetcher {
@@ -165,7 +163,7 @@ impl Fetcher {
         let (run, failure) = (turn.run, trouble.failure());
         tracing::info!(%run, %failure, "results not fetched");
         match (trouble, turn.kind) {
-            (Trouble::Node(_) | Trouble::Full(_), _) => Some(LATER),
+            (Trouble::Node(_) | Trouble::Full(_), _) => Some(pace.again),
             (Trouble::Refused(_), Kind::Live) => Some(pace.longest),
             (Trouble::Refused(_), Kind::End) => {
                 *tries += 1;

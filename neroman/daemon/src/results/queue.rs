@@ -25,6 +25,9 @@ pub(crate) struct Pace {
     pub(crate) times: u32,
     /// … and no longer than this.
     pub(crate) longest: Duration,
+    /// Until a node that did not answer, or a disk that was full, is tried
+    /// again.
+    pub(crate) again: Duration,
 }
 
 impl Default for Pace {
@@ -33,6 +36,7 @@ impl Default for Pace {
             first: Duration::from_secs(30),
             times: 20,
             longest: Duration::from_secs(300),
+            again: Duration::from_secs(30),
         }
     }
 }

@@ -152,7 +152,7 @@ fn wish(run: &Run, sight: &Sight<'_>) -> String {
 fn waiting_for(run: &Run) -> String {
     match (run.phase(), run.desk.after) {
         (_, Some(number)) => format!("the end of run {}.{number}", run.made.id.experiment),
-        (Phase::Pending, None) => run.desk.why.clone(),
+        (Phase::Staging | Phase::Pending, None) => run.desk.why.clone(),
         (_, None) if run.unplaced() && !run.desk.why.is_empty() => run.desk.why.clone(),
         (_, None) if run.unplaced() => format!("a node of `{}`", run.made.node),
         (_, None) => String::new(),

@@ -1,0 +1,344 @@
+//! Handing runs over to a node, their files first. Beside everything else that
+//! goes there: a wish does not wait for gigabytes.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use nero_model::{RunId, RunToken};
+use nero_wire::v1;
+use nero_wire::v1::mum_client::MumClient;
+use prost::Message as _;
+use tokio::sync::{Mutex, mpsc};
+use tokio::time::Instant;
+use tonic::transport::Channel;
+
+use super::Settings;
+use super::deliver::desk_change;
+use super::follow::bounded;
+use super::inbox::Inbox;
+use super::stage::{StageError, Stager};
+use super::transfer::Hearer;
+use crate::core::change::Change;
+use crate::core::needs;
+use crate::core::run::{Desk, Handing, Run, Word};
+use crate::core::state::State;
+use crate::failure::Failure;
+use crate::ledger::Ledger;
+use crate::spec;
+
+/// Most runs of one `HandOver`.
+const RUNS_MAX: usize = 1000;
+/// Most bytes of one `HandOver`, half of what a message may have.
+const BYTES_MAX: usize = 2 * 1024 * 1024;
+/// Runs taken from the queue at once.
+const RUNS_WAITING_MAX: usize = 10_000;
+/// How long an answer may take; neromum answers from memory and its disk.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Before a node that had no room for files is tried again.
+const AGAIN: Duration = Duration::from_secs(60);
+
+/// Held while runs are handed over, and while wishes are carried there: a run
+/// that a node never heard of must not get there after that was told.
+pub(super) type Gate = Arc<Mutex<()>>;
+
+/// Hands runs over through one connection.
+pub(super) struct HandOver {
+    settings: Settings,
+    inbox: Arc<Inbox>,
+    ledger: Ledger,
+    client: MumClient<Channel>,
+    stager: Stager,
+    gate: Gate,
+    tx: mpsc::UnboundedSender<RunId>,
+    rx: mpsc::UnboundedReceiver<RunId>,
+    /// When runs are looked at that had to wait.
+    again: Option<Instant>,
+}
+
+impl HandOver {
+    pub(super) fn new(
+        settings: Settings,
+        inbox: Arc<Inbox>,
+        ledger: Ledger,
+        client: MumClient<Channel>,
+        hearer: Hearer,
+    ) -> Self {
+        let (store, node) = (settings.store.clone(), settings.name.clone());
+        // Holds numbers of runs only, of each no more than its changes.
+        let (tx, rx) = mpsc::unbounded_channel();
+        Self {
+            stager: Stager::new(store, node, client.clone(), hearer),
+            settings,
+            inbox,
+            ledger,
+            client,
+            gate: Gate::default(),
+            tx,
+            rx,
+            again: None,
+        }
+    }
+
+    /// Where runs that are to be handed over are put, and what holds them.
+    pub(super) fn queue(&self) -> (mpsc::UnboundedSender<RunId>, Gate) {
+        (self.tx.clone(), self.gate.clone())
+    }
+
+    /// Works until the connection is lost.
+    pub(super) async fn run(mut self) -> Failure {
+        loop {
+            if let Err(failure) = self.turn().await {
+                return failure;
+            }
+        }
+    }
+
+    /// Hands over whatever waits.
+    async fn turn(&mut self) -> Result<(), Failure> {
+        let mut runs = Vec::new();
+        let pause = self.again.unwrap_or_else(Instant::now);
+        tokio::select! {
+            _ = self.rx.recv_many(&mut runs, RUNS_WAITING_MAX) => {}
+            () = tokio::time::sleep_until(pause), if self.again.is_some() => {
+                self.again = None;
+                // Whatever is not there yet is looked at again.
+                self.inbox.look_at_all();
+            }
+        }
+        let state = self.ledger.state();
+        runs.sort_unstable();
+        runs.dedup();
+        // They may have been asked for twice, or be wanted no more.
+        runs.retain(|id| state.run(*id).is_some_and(|run| self.is_due(run)));
+        let mut rest = runs.as_slice();
+        while !rest.is_empty() {
+            let (batch, taken) = self.next_batch(&state, rest).await?;
+            rest = &rest[taken..];
+            let batch = self.stage(batch).await?;
+            let gate = self.gate.clone();
+            let _held = gate.lock().await;
+            let batch = self.offer(batch).await?;
+            self.send(batch).await?;
+        }
+        Ok(())
+    }
+
+    fn is_due(&self, run: &Run) -> bool {
+        run.node() == Some(&self.settings.name) && needs::of(run).hand_over
+    }
+
+    /// As many specs as fit into one message, and how many runs they are.
+    async fn next_batch(
+        &self,
+        state: &State,
+        runs: &[RunId],
+    ) -> Result<(Vec<v1::RunSpec>, usize), Failure> {
+        let mut batch: Vec<v1::RunSpec> = Vec::new();
+        let mut bytes = 0;
+        let mut taken = 0;
+        let wanted = &runs[..runs.len().min(RUNS_MAX)];
+        let specs = self.ledger.specs(wanted.to_vec()).await?;
+        for (id, encoded) in specs {
+            taken += 1;
+            bytes += encoded.len();
+            let Some(run) = state.run(id) else { continue };
+            let mut spec = v1::RunSpec::decode(encoded.as_slice()).map_err(|error| {
+                Failure::bug(format!("the spec of {id} cannot be read")).caused_by(&error)
+            })?;
+            spec.rules = Some(rule_set(state, run));
+            self.settings.name.clone_into(&mut spec.node);
+            if self.settings.remote {
+                spec::without_shell(&mut spec);
+            }
+            batch.push(spec);
+            if bytes >= BYTES_MAX {
+                break;
+            }
+        }
+        Ok((batch, taken.max(1)))
+    }
+
+    /// Sends the files that the node lacks. Runs whose files are not here any
+    /// more are over; the others are handed back.
+    async fn stage(&mut self, mut batch: Vec<v1::RunSpec>) -> Result<Vec<v1::RunSpec>, Failure> {
+        let trees: HashSet<Vec<u8>> = batch
+            .iter()
+            .flat_map(|spec| [spec.tree.clone(), spec.overlay.clone()])
+            .filter(|tree| !tree.is_empty())
+            .collect();
+        for tree in trees {
+            let named = |spec: &&v1::RunSpec| spec.tree == tree || spec.overlay == tree;
+            let tokens = tokens(batch.iter().filter(named));
+            match self.bring(&tree, tokens.clone()).await {
+                Ok(()) => {}
+                Err(StageError::Node(failure)) => return Err(failure),
+                Err(StageError::Later(failure)) => {
+                    tracing::warn!(%failure, "runs not sent now");
+                    self.again = Some(Instant::now() + AGAIN);
+                    self.waits(tokens, failure.to_string()).await?;
+                    batch.retain(|spec| !named(&spec));
+                }
+                Err(StageError::Own(failure)) => {
+                    tracing::warn!(%failure, "runs not sent");
+                    self.refused(tokens, failure.to_string()).await?;
+                    batch.retain(|spec| !named(&spec));
+                }
+            }
+        }
+        Ok(batch)
+    }
+
+    async fn bring(&mut self, tree: &[u8], tokens: Vec<RunToken>) -> Result<(), StageError> {
+        let lacking = self.stager.missing(tree).await?;
+        if lacking.is_empty() {
+            return Ok(());
+        }
+        self.mark(tokens, |desk, _| {
+            desk.handing = desk.handing.max(Handing::Staging)
+        })
+        .await
+        .map_err(StageError::Node)?;
+        self.stager.send(tree, lacking).await
+    }
+
+    /// These runs can never be sent.
+    async fn refused(&self, tokens: Vec<RunToken>, why: String) -> Result<(), Failure> {
+        self.mark(tokens, move |desk, now_ms| {
+            let why = bounded(&why);
+            desk.word = Some(Word::Refused { why, at_ms: now_ms });
+        })
+        .await
+    }
+
+    /// These runs are sent later, and why.
+    async fn waits(&self, tokens: Vec<RunToken>, why: String) -> Result<(), Failure> {
+        self.mark(tokens, move |desk, _| desk.why = bounded(&why))
+            .await
+    }
+
+    /// Changes what is kept of runs that were not handed over.
+    async fn mark(
+        &self,
+        tokens: Vec<RunToken>,
+        change: impl Fn(&mut Desk, i64) + Send + 'static,
+    ) -> Result<(), Failure> {
+        self.ledger
+            .note(false, move |state, now_ms| {
+                tokens
+                    .iter()
+                    .filter_map(|token| state.by_token(token))
+                    .filter_map(|id| desk_change(state, id, |desk| change(desk, now_ms)))
+                    .collect()
+            })
+            .await
+    }
+
+    /// Writes down, synced, that runs may reach this node, where another one
+    /// could get them; what was placed elsewhere meanwhile is left out.
+    async fn offer(&self, mut batch: Vec<v1::RunSpec>) -> Result<Vec<v1::RunSpec>, Failure> {
+        let name = self.settings.name.clone();
+        let tokens = tokens(batch.iter());
+        let state = self.ledger.state();
+        let free = |token: &RunToken| {
+            let run = state.by_token(token).and_then(|id| state.run(id));
+            run.is_some_and(Run::movable)
+        };
+        if tokens.iter().any(free) {
+            self.ledger
+                .note(true, move |state, _| {
+                    tokens
+                        .iter()
+                        .filter_map(|token| state.run(state.by_token(token)?))
+                        .filter(|run| run.movable() && run.node() == Some(&name))
+                        .filter_map(|run| {
+                            desk_change(state, run.made.id, |desk| desk.offered = true)
+                        })
+                        .collect()
+                })
+                .await?;
+        }
+        let state = self.ledger.state();
+        batch.retain(|spec| {
+            let run = RunToken::from_slice(&spec.token)
+                .and_then(|token| state.run(state.by_token(&token)?));
+            // Somebody may have ended it while its files were on their way.
+            run.is_some_and(|run| self.is_due(run) && !run.movable())
+        });
+        Ok(batch)
+    }
+
+    async fn send(&mut self, batch: Vec<v1::RunSpec>) -> Result<(), Failure> {
+        if batch.is_empty() {
+            return Ok(());
+        }
+        let versions: BTreeMap<Vec<u8>, u64> = batch
+            .iter()
+            .map(|spec| {
+                let version = spec.rules.as_ref().map_or(0, |rules| rules.version);
+                (spec.token.clone(), version)
+            })
+            .collect();
+        let mut request = tonic::Request::new(v1::HandOverRequest {
+            request: nero_model::RequestId::random().to_vec(),
+            runs: batch,
+        });
+        request.set_timeout(PATIENCE);
+        let reply = self
+            .client
+            .hand_over(request)
+            .await
+            .map_err(|status| Failure::node("the node does not take runs").status(&status))?
+            .into_inner();
+        self.ledger
+            .note(false, move |state, now_ms| {
+                answered(state, &reply, &versions, now_ms)
+            })
+            .await
+    }
+}
+
+fn tokens<'a>(specs: impl Iterator<Item = &'a v1::RunSpec>) -> Vec<RunToken> {
+    specs
+        .filter_map(|spec| RunToken::from_slice(&spec.token))
+        .collect()
+}
+
+/// The rules in force of a run, as they travel.
+pub(super) fn rule_set(state: &State, run: &Run) -> v1::RuleSet {
+    v1::RuleSet {
+        version: run.desk.rules_version,
+        rules: run
+            .rules
+            .iter()
+            .filter_map(|id| state.rules.get(id))
+            .map(|rule| spec::rule(rule))
+            .collect(),
+    }
+}
+
+fn answered(
+    state: &State,
+    reply: &v1::HandOverReply,
+    versions: &BTreeMap<Vec<u8>, u64>,
+    now_ms: i64,
+) -> Vec<Change> {
+    let run = |token: &[u8]| RunToken::from_slice(token).and_then(|token| state.by_token(&token));
+    let accepted = reply.accepted.iter().filter_map(|token| {
+        let version = versions.get(token).copied().unwrap_or(0);
+        desk_change(state, run(token)?, |desk| {
+            desk.handing = desk.handing.max(Handing::Submitted);
+            desk.rules_delivered = desk.rules_delivered.max(version);
+        })
+    });
+    let refused = reply.refused.iter().filter_map(|refusal| {
+        desk_change(state, run(&refusal.token)?, |desk| {
+            let why = match refusal.hint.as_str() {
+                "" => bounded(&refusal.why),
+                hint => bounded(&format!("{} ({hint})", refusal.why)),
+            };
+            desk.word = Some(Word::Refused { why, at_ms: now_ms });
+        })
+    });
+    accepted.chain(refused).collect()
+}

@@ -1,7 +1,7 @@
 //! Blocks and what they inherit.
 //!
 //! An outer block's fields hold for the inner ones until these give their own;
-//! `parameters` and `env` merge key by key, and an explicit null removes. What an
+//! `parameters`, `env` and `data` merge key by key, and an explicit null removes. What an
 //! inner block replaces keeps its position, so that the order of parameters (and with
 //! it the order of experiments) is the order in which they were first written.
 
@@ -24,7 +24,7 @@ pub(crate) struct Given {
     pub(crate) depth: usize,
 }
 
-/// A key of `parameters` or `env`.
+/// A key of `parameters`, `env` or `data`.
 #[derive(Debug, Clone)]
 pub(crate) struct Named {
     pub(crate) name: String,
@@ -38,6 +38,7 @@ pub(crate) struct Scope {
     pub(crate) fields: BTreeMap<Field, Given>,
     pub(crate) params: Vec<Named>,
     pub(crate) env: Vec<Named>,
+    pub(crate) data: Vec<Named>,
     pub(crate) depth: usize,
 }
 
@@ -75,6 +76,7 @@ pub(crate) fn enter<'a>(
         match field {
             Field::Parameters => merge(reader, entry, &mut scope.params, NullMeans::Remove),
             Field::Env => merge(reader, entry, &mut scope.env, NullMeans::Keep),
+            Field::Data => merge(reader, entry, &mut scope.data, NullMeans::Remove),
             field => replace(reader, entry, field, &mut scope),
         }
     }
@@ -125,7 +127,10 @@ fn merge(reader: &mut Reader<'_>, entry: &Entry, into: &mut Vec<Named>, null: Nu
                 entry.key,
                 entry.value.describe()
             ),
-            format!("for example `{}: {{x: 1, y: 2}}`", entry.key),
+            match entry.key.as_str() {
+                "data" => "for example `data: {corpus: {triton: $WRKDIR/corpus}}`".to_owned(),
+                key => format!("for example `{key}: {{x: 1, y: 2}}`"),
+            },
         );
         return;
     };

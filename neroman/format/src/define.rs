@@ -10,7 +10,7 @@ use crate::problem::quoted;
 use crate::reader::{Found, Reader};
 use crate::source::Mark;
 use crate::tree::{Entry, Kind};
-use crate::{outputs, rules, settings};
+use crate::{outputs, placing, rules, settings};
 
 /// A block before its parameters get values.
 #[derive(Debug)]
@@ -40,6 +40,7 @@ pub(crate) fn draft(reader: &mut Reader<'_>, scope: &Scope, name: &str, mark: Ma
         command_text: String::new(),
         params: Vec::new(),
         env: env(reader, scope),
+        data: placing::data(reader, scope),
         resources: match scope.get(Field::Resources) {
             Some(given) => settings::resources(reader, &given.value, &mut not_built),
             None => Resources::default(),
@@ -53,6 +54,9 @@ pub(crate) fn draft(reader: &mut Reader<'_>, scope: &Scope, name: &str, mark: Ma
             Some(given) => outputs::read(reader, &given.value),
             None => Vec::new(),
         },
+        checkpoint: placing::checkpoint(reader, scope),
+        node: placing::node(reader, scope),
+        requires: placing::requires(reader, scope, &mut not_built),
         rules,
         metric_patterns,
         monitor: match scope.get(Field::Monitor) {
@@ -158,7 +162,7 @@ fn env(reader: &mut Reader<'_>, scope: &Scope) -> Vec<(String, Option<String>)> 
     let mut variables = Vec::new();
     for named in &scope.env {
         let name = &named.name;
-        if name.is_empty() || name.contains(['=', '\0']) {
+        if name.is_empty() || name.contains(['=', '\0']) || nero_model::data::has_mark(name) {
             reader.wrong(
                 named.key_mark,
                 format!("{} is no name of a variable", quoted(name)),
@@ -168,8 +172,10 @@ fn env(reader: &mut Reader<'_>, scope: &Scope) -> Vec<(String, Option<String>)> 
         }
         if named.value.is_null() {
             variables.push((name.clone(), None));
-        } else if let Some(value) = reader.single(name, &named.value) {
-            variables.push((name.clone(), Some(value.to_owned())));
+        } else if let Some(value) = reader.single(name, &named.value)
+            && let Some(value) = placing::env_value(reader, scope, value, &named.value)
+        {
+            variables.push((name.clone(), Some(value)));
         }
     }
     variables

@@ -68,8 +68,19 @@ pub struct Definition {
     pub params: Vec<Param>,
     /// Environment in the order of the file; `None` unsets.
     pub env: Vec<(String, Option<String>)>,
+    /// Data that stays where it is; its places in `argv` and `env` are filled on the
+    /// node (see `nero_model::data`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub data: Vec<DataDef>,
     /// What the run needs.
     pub resources: Resources,
+    /// Where it goes: a node, a group or `any`. Whether there is such a one is asked
+    /// at the start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<Placed>,
+    /// What a node must be, as `nero_expr::Requirement` reads it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requires: Option<Placed>,
     /// Globs of what travels with the run; `None` is the whole folder.
     pub files: Option<Vec<String>>,
     /// Paths below the folder that exist and must travel.
@@ -78,6 +89,9 @@ pub struct Definition {
     pub main_file: Option<String>,
     /// What comes home.
     pub outputs: Vec<Output>,
+    /// Globs below the run's working folder: files that a later run goes on from.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checkpoint: Vec<String>,
     /// Standing rules, those of `conditions` first in the order of the file.
     pub rules: Vec<RuleDef>,
     /// Patterns over lines of output, with named groups; they compile as
@@ -105,6 +119,22 @@ impl Definition {
         self.collections.first().map_or("", String::as_str)
     }
 
+    /// Where its data lies on a node, by name.
+    ///
+    /// # Errors
+    /// The first data of which nothing says where it lies there: the run cannot go.
+    pub fn data_on(&self, node: &str) -> Result<Vec<(&str, &str)>, &str> {
+        let lies = |data: &'_ DataDef| data.path_on(node).is_some();
+        match self.data.iter().find(|data| !lies(data)) {
+            Some(data) => Err(&data.name),
+            None => Ok(self
+                .data
+                .iter()
+                .filter_map(|data| Some((data.name.as_str(), data.path_on(node)?)))
+                .collect()),
+        }
+    }
+
     /// A digest of what the definition says, without places and notes: equal for two
     /// readings between which only comments, blanks or other experiments changed.
     pub fn fingerprint(&self) -> String {
@@ -118,6 +148,9 @@ impl Definition {
         bare.place = nowhere.clone();
         for rule in &mut bare.rules {
             rule.place = nowhere.clone();
+        }
+        for placed in bare.node.iter_mut().chain(&mut bare.requires) {
+            placed.place = nowhere.clone();
         }
         for word in &mut bare.not_built {
             word.place = nowhere.clone();
@@ -136,6 +169,48 @@ pub struct Param {
     pub text: String,
     /// The value that expressions use.
     pub value: Value,
+}
+
+/// A text of the source and where it was written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Placed {
+    /// The text.
+    pub text: String,
+    /// Where it was written.
+    pub place: Place,
+}
+
+/// Data that does not travel with the run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DataDef {
+    /// The name, as in `{data.corpus}`.
+    pub name: String,
+    /// Where it lies; never empty.
+    pub paths: Vec<DataPath>,
+}
+
+/// Where data lies on a node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DataPath {
+    /// The node; `None`: every node that has no path of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// The path, with `~` and `$NAME` as on the node.
+    pub path: String,
+}
+
+impl DataDef {
+    /// Where it lies on a node.
+    pub fn path_on(&self, node: &str) -> Option<&str> {
+        let of = |wanted: Option<&str>| {
+            let found = self
+                .paths
+                .iter()
+                .find(|path| path.node.as_deref() == wanted);
+            found.map(|path| path.path.as_str())
+        };
+        of(Some(node)).or_else(|| of(None))
+    }
 }
 
 /// A typed value.
@@ -175,6 +250,9 @@ pub struct Resources {
     pub memory_bytes: Option<u64>,
     /// The longest the run may take.
     pub time_ms: Option<u64>,
+    /// Free space that the node has to have when the run goes there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk_bytes: Option<u64>,
 }
 
 impl Default for Resources {
@@ -183,6 +261,7 @@ impl Default for Resources {
             cpus: 1.0,
             memory_bytes: None,
             time_ms: None,
+            disk_bytes: None,
         }
     }
 }

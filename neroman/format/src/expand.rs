@@ -188,7 +188,11 @@ fn make(
 
 /// The arguments as one line, quoted where a shell would need it.
 fn joined(argv: &[String]) -> String {
-    shlex::try_join(argv.iter().map(String::as_str)).unwrap_or_default()
+    let shown: Vec<String> = argv
+        .iter()
+        .map(|arg| nero_model::data::shown(arg))
+        .collect();
+    shlex::try_join(shown.iter().map(String::as_str)).unwrap_or_default()
 }
 
 /// A name that looks like something else is kept, and said.

@@ -34,6 +34,10 @@ pub(crate) enum Field {
     OutputLineProcessor,
     OutputFileProcessor,
     Plot,
+    Node,
+    Requires,
+    Data,
+    Checkpoint,
     /// Understood and not built; the word as it is in the format.
     Later(&'static str),
 }
@@ -66,6 +70,10 @@ const FIELDS: &[(&str, Field)] = &[
     ("output_line_processor", Field::OutputLineProcessor),
     ("output_file_processor", Field::OutputFileProcessor),
     ("plot", Field::Plot),
+    ("node", Field::Node),
+    ("requires", Field::Requires),
+    ("data", Field::Data),
+    ("checkpoint", Field::Checkpoint),
 ];
 
 /// Words of a block that are kept, and refused at the start.
@@ -73,10 +81,6 @@ const LATER: &[&str] = &[
     "setup",
     "script",
     "python",
-    "requires",
-    "node",
-    "data",
-    "checkpoint",
     "progress",
     "parameters_style",
     "render",
@@ -98,9 +102,9 @@ const LATER: &[&str] = &[
 ];
 
 /// Words of `resources` that have an effect.
-pub(crate) const RESOURCES: &[&str] = &["cpus", "memory", "time"];
+pub(crate) const RESOURCES: &[&str] = &["cpus", "memory", "time", "disk"];
 /// Words of `resources` that are kept.
-pub(crate) const RESOURCES_LATER: &[&str] = &["gpus", "disk", "nodes", "gpu_type", "exclusive"];
+pub(crate) const RESOURCES_LATER: &[&str] = &["gpus", "nodes", "gpu_type", "exclusive"];
 /// Actions of rules.
 pub(crate) const ACTIONS: &[&str] = &["abort", "warn", "notify"];
 /// Words of rules that are kept.

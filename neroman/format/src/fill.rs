@@ -66,7 +66,8 @@ fn check_program(reader: &mut Reader<'_>, command: &Command, argv: &[String]) {
         reader.wrong(word.node.mark, "the program's name is empty", "");
         return;
     }
-    if !program.contains('/') || program.starts_with(['/', '~', '$']) {
+    let elsewhere = program.starts_with(['/', '~', '$']) || nero_model::data::has_mark(program);
+    if !program.contains('/') || elsewhere {
         return;
     }
     let mark = word.node.mark_inside(reader.text, word.at.start());

@@ -24,6 +24,7 @@ mod names;
 mod outputs;
 mod params;
 mod parse;
+mod placing;
 mod problem;
 mod pyformat;
 mod range;
@@ -37,8 +38,8 @@ mod tree;
 mod words;
 
 pub use definition::{
-    Buffering, Definition, Fetch, Monitor, NotBuilt, Note, Output, Param, Place, Resources,
-    RuleAction, RuleDef, Source, SourceKind, Strays, Stream, Value,
+    Buffering, DataDef, DataPath, Definition, Fetch, Monitor, NotBuilt, Note, Output, Param, Place,
+    Placed, Resources, RuleAction, RuleDef, Source, SourceKind, Strays, Stream, Value,
 };
 pub use problem::{FormatErrors, PROBLEMS_MAX, Problem};
 

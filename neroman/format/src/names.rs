@@ -3,10 +3,13 @@
 use crate::block::Scope;
 use crate::fields::{Field, nearest};
 use crate::params::Axis;
+use crate::placing;
 use crate::problem::{printable, quoted};
 use crate::pyformat::NameKind;
 use std::collections::HashMap;
 
+/// Begins the name of data: `{data.corpus}`.
+const DATA: &str = "data.";
 /// How many parameters a hint lists, and how many it compares a name with.
 const LISTED: usize = 8;
 const COMPARED: usize = 1000;
@@ -38,10 +41,14 @@ impl<'a> Names<'a> {
         if let Some(index) = self.index.get(name) {
             return NameKind::Parameter(*index);
         }
+        if let Some(data) = name.strip_prefix(DATA)
+            && placing::is_data(self.scope, data)
+        {
+            return NameKind::Data;
+        }
         let filled_by = match name {
             "repeat" | "seed" => "repeat",
             "params_file" => "parameters_style",
-            name if name.starts_with("data.") => "data",
             _ => return NameKind::Unknown,
         };
         match self.scope.get(Field::Later(filled_by)) {
@@ -52,6 +59,9 @@ impl<'a> Names<'a> {
 
     /// What to do about a name that stands for nothing.
     pub(crate) fn hint(&self, name: &str) -> String {
+        if let Some(data) = name.strip_prefix(DATA) {
+            return placing::data_hint(self.scope, data);
+        }
         let known = self.axes.iter().map(|axis| axis.name.as_str());
         if let Some(near) = nearest(name, known.take(COMPARED)) {
             return format!("did you mean {}?", quoted(near));

@@ -75,6 +75,7 @@ fn values(reader: &mut Reader<'_>, named: &Named, not_built: &mut Vec<NotBuilt>)
     if named.name.is_empty() || named.name.contains('\0') {
         reader.wrong(named.key_mark, "a parameter has no proper name", "");
     }
+    reader.is_marked("parameters", &named.name, named.key_mark);
     let node = &*named.value;
     match &node.kind {
         Kind::Scalar { .. } => Some(Values::List(vec![scalar(reader, &named.name, node)?])),
@@ -103,6 +104,9 @@ fn scalar(reader: &mut Reader<'_>, name: &str, node: &Node) -> Option<(String, V
             format!("{} holds a NUL character", quoted(name)),
             "leave it out",
         );
+        return None;
+    }
+    if reader.is_marked(name, text, node.mark) {
         return None;
     }
     Some((text.clone(), typed(text, *plain)))

@@ -38,6 +38,8 @@ pub(crate) struct TemplateError {
 pub(crate) enum NameKind {
     /// The parameter at this position.
     Parameter(usize),
+    /// Data, whose place is known on the node: `data.corpus`.
+    Data,
     /// A word that another field will fill once it is built; it stays as it is.
     Later,
     /// Nothing.
@@ -87,8 +89,8 @@ impl Template {
             let field = &rest[..end];
             rest = &rest[end + 1..];
             match place(field, offset, kind, unknown_hint) {
-                Ok(None) => literal.push_str(&format!("{{{field}}}")),
-                Ok(Some(piece)) => {
+                Ok(Found::Text(text)) => literal.push_str(&text),
+                Ok(Found::Piece(piece)) => {
                     if !literal.is_empty() {
                         pieces.push(Piece::Literal(std::mem::take(&mut literal)));
                     }
@@ -173,13 +175,20 @@ fn behind_dollar(problem: TemplateError, text: &str, field: &str) -> TemplateErr
     }
 }
 
-/// One `{…}`; `None` for a name that stays as it is.
+/// What a `{…}` is.
+enum Found {
+    /// The same text for all parameters.
+    Text(String),
+    Piece(Piece),
+}
+
+/// One `{…}`.
 fn place(
     field: &str,
     offset: usize,
     kind: &dyn Fn(&str) -> NameKind,
     unknown_hint: &dyn Fn(&str) -> String,
-) -> Result<Option<Piece>, TemplateError> {
+) -> Result<Found, TemplateError> {
     // A parameter may hold any character; its whole name comes before Python's syntax.
     let (name, format) = match kind(field) {
         NameKind::Unknown => {
@@ -189,11 +198,15 @@ fn place(
             };
             (conversion(name, offset)?, format)
         }
-        NameKind::Parameter(_) | NameKind::Later => (field, None),
+        NameKind::Parameter(_) | NameKind::Data | NameKind::Later => (field, None),
     };
     let param = match kind(name) {
         NameKind::Parameter(index) => index,
-        NameKind::Later => return Ok(None),
+        NameKind::Data => {
+            let data = name.strip_prefix("data.").unwrap_or(name);
+            return Ok(Found::Text(nero_model::data::place(data)));
+        }
+        NameKind::Later => return Ok(Found::Text(format!("{{{field}}}"))),
         NameKind::Unknown => return Err(unknown(field, name, offset, unknown_hint)),
     };
     let spec = match format {
@@ -206,7 +219,7 @@ fn place(
             )
         })?),
     };
-    Ok(Some(Piece::Place {
+    Ok(Found::Piece(Piece::Place {
         name: name.to_owned(),
         param,
         spec,

@@ -212,7 +212,23 @@ impl<'a> Reader<'a> {
             );
             return None;
         }
+        if self.is_marked(what, text, node.mark) {
+            return None;
+        }
         Some(text)
+    }
+
+    /// Reports a character with which we mark places.
+    pub(crate) fn is_marked(&mut self, what: &str, text: &str, mark: Mark) -> bool {
+        let marked = nero_model::data::has_mark(text);
+        if marked {
+            self.wrong(
+                mark,
+                format!("`{what}` holds U+E0D0 or U+E0D1, with which neronet marks places"),
+                "leave these private characters out",
+            );
+        }
+        marked
     }
 
     /// A text or a list of texts.
@@ -299,6 +315,7 @@ impl<'a> Reader<'a> {
                 format!("{} of `{what}` lies outside of the folder", quoted(path)),
                 match what {
                     "outputs" => "only files below the working folder of a run come home",
+                    "checkpoint" => "checkpoints are files below the working folder of a run",
                     _ => "only files of the folder travel with a run: copy or move it there",
                 },
             );

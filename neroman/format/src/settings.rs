@@ -38,6 +38,7 @@ pub(crate) fn resources(
             "cpus" => resources.cpus = cpus(reader, value).unwrap_or(resources.cpus),
             "memory" => resources.memory_bytes = reader.size_bytes("memory", value),
             "time" => resources.time_ms = reader.duration_ms("time", value),
+            "disk" => resources.disk_bytes = reader.size_bytes("disk", value),
             later if RESOURCES_LATER.contains(&later) => {
                 reader.not_built(not_built, &format!("resources.{later}"), *key_mark);
             }

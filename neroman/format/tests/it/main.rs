@@ -4,6 +4,7 @@ mod errors;
 mod limits;
 mod native;
 mod original;
+mod placing;
 mod properties;
 
 use nero_format::{Definition, Loaded, Value, read_source_in};

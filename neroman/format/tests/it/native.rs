@@ -292,10 +292,6 @@ fn words_not_built_are_kept_with_their_place() {
     let table = [
         ("setup: [module load cuda]", "setup"),
         ("python: conda:x", "python"),
-        ("requires: gpumem > 20G", "requires"),
-        ("node: triton", "node"),
-        ("data: {corpus: ~/c}", "data"),
-        ("checkpoint: 'ckpt/*'", "checkpoint"),
         ("progress: epoch / 50", "progress"),
         ("parameters_style: flags", "parameters_style"),
         ("render: {a: b}", "render"),
@@ -319,11 +315,12 @@ fn words_not_built_are_kept_with_their_place() {
         ("output_line_processor: {a: m f}", "output_line_processor"),
         ("output_file_processor: {a: m f}", "output_file_processor"),
         ("resources: {gpus: 1}", "resources.gpus"),
-        ("resources: {disk: 20G}", "resources.disk"),
         ("resources: {nodes: 2}", "resources.nodes"),
         ("resources: {gpu_type: a100}", "resources.gpu_type"),
         ("resources: {exclusive: true}", "resources.exclusive"),
         ("resources: {cpus: {triton: 4}}", "resources.cpus per node"),
+        ("resources: {disk: {triton: 4G}}", "resources.disk per node"),
+        ("requires: load < 4 for 10m", "requires: for 10m"),
         (
             "parameters: {x: {linspace: [0, 1, 5]}}",
             "parameters.x.linspace",
@@ -373,13 +370,10 @@ fn words_not_built_are_kept_with_their_place() {
 #[test]
 fn places_filled_by_words_not_built_stay() {
     let loaded = load(
-        "+a:\n  command: prog {repeat} {data.corpus} {params_file}\n  repeat: 5\n  data: {corpus: c}\n  parameters_style: 'file: p.json'\n",
+        "+a:\n  command: prog {repeat} {params_file}\n  repeat: 5\n  parameters_style: 'file: p.json'\n",
     );
-    assert_eq!(
-        commands(&loaded),
-        ["prog|{repeat}|{data.corpus}|{params_file}"]
-    );
-    assert_eq!(loaded.definitions[0].not_built.len(), 3);
+    assert_eq!(commands(&loaded), ["prog|{repeat}|{params_file}"]);
+    assert_eq!(loaded.definitions[0].not_built.len(), 2);
 }
 
 #[test]
@@ -424,11 +418,6 @@ fn the_manual_s_example_can_be_added() {
             "setup",
             "python",
             "resources.gpus",
-            "resources.disk",
-            "requires",
-            "node",
-            "data",
-            "checkpoint",
             "progress",
             "metrics.file",
             "metrics.command",

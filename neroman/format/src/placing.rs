@@ -1,0 +1,199 @@
+//! Where a run may go, and what it finds there: `node`, `requires`, `data`,
+//! `checkpoint`.
+//!
+//! Which nodes there are is the configuration's matter and changes without this file;
+//! a name that no node has is found at the start.
+
+use crate::block::{Named, Scope};
+use crate::definition::{DataDef, DataPath, NotBuilt, Placed};
+use crate::fields::Field;
+use crate::outputs;
+use crate::problem::quoted;
+use crate::reader::Reader;
+use crate::tree::{Entry, Kind, Node};
+use nero_expr::{ErrorKind, Requirement};
+
+/// The key of `data` that holds for every other node.
+const DEFAULT: &str = "default";
+
+/// `node: triton`: a node, a group, or any.
+pub(crate) fn node(reader: &mut Reader<'_>, scope: &Scope) -> Option<Placed> {
+    let given = scope.get(Field::Node)?;
+    let text = reader.single(&given.key, &given.value)?;
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    if text.is_empty() || !text.chars().all(fits) {
+        reader.wrong(
+            given.value.mark,
+            format!("{} is no name of a node or a group", quoted(text)),
+            "name one node, one group, or any",
+        );
+        return None;
+    }
+    Some(Placed {
+        text: text.to_owned(),
+        place: reader.text.place(given.value.mark),
+    })
+}
+
+/// `requires: gpumem > 20G && load < 4`, in its canonical form.
+pub(crate) fn requires(
+    reader: &mut Reader<'_>,
+    scope: &Scope,
+    not_built: &mut Vec<NotBuilt>,
+) -> Option<Placed> {
+    let given = scope.get(Field::Requires)?;
+    let node = &given.value;
+    let text = reader.single(&given.key, node)?;
+    match Requirement::parse(text, reader.context) {
+        Ok(requirement) => Some(Placed {
+            text: requirement.canonical(),
+            place: reader.text.place(node.mark),
+        }),
+        Err(error) => {
+            let mark = node.mark_inside(reader.text, error.span.start);
+            if error.kind == ErrorKind::NotBuilt {
+                let word = format!("{}: {}", given.key, error.span.of(text));
+                reader.not_built(not_built, &word, mark);
+            } else {
+                reader.wrong(mark, error.message, error.hint.unwrap_or_default());
+            }
+            None
+        }
+    }
+}
+
+/// `checkpoint: 'ckpt/*.pt'`, or several.
+pub(crate) fn checkpoint(reader: &mut Reader<'_>, scope: &Scope) -> Vec<String> {
+    match scope.get(Field::Checkpoint) {
+        Some(given) => outputs::globs(reader, &given.key, &given.value),
+        None => Vec::new(),
+    }
+}
+
+/// `data: {corpus: {triton: $WRKDIR/corpus, default: ~/corpus}}`.
+pub(crate) fn data(reader: &mut Reader<'_>, scope: &Scope) -> Vec<DataDef> {
+    scope
+        .data
+        .iter()
+        .filter_map(|named| data_def(reader, named))
+        .collect()
+}
+
+fn data_def(reader: &mut Reader<'_>, named: &Named) -> Option<DataDef> {
+    let name = &named.name;
+    let fits = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | '-');
+    if name.is_empty() || !name.chars().all(fits) {
+        reader.wrong(
+            named.key_mark,
+            format!("{} is no name for data", quoted(name)),
+            "it holds letters, digits, `.`, `_` and `-`",
+        );
+        return None;
+    }
+    let paths = match &named.value.kind {
+        Kind::Map(entries) => on_nodes(reader, name, entries),
+        Kind::Scalar { .. } | Kind::List(_) => path(reader, name, &named.value)
+            .map(|path| DataPath { node: None, path })
+            .into_iter()
+            .collect(),
+    };
+    if paths.is_empty() {
+        if matches!(&named.value.kind, Kind::Map(entries) if entries.is_empty()) {
+            let message = format!("nothing says where the data {} lies", quoted(name));
+            reader.wrong(named.key_mark, message, EXAMPLE);
+        }
+        return None;
+    }
+    Some(DataDef {
+        name: name.clone(),
+        paths,
+    })
+}
+
+const EXAMPLE: &str = "for example `corpus: {triton: $WRKDIR/corpus, default: ~/corpus}`";
+
+fn on_nodes(reader: &mut Reader<'_>, name: &str, entries: &[Entry]) -> Vec<DataPath> {
+    let mut paths = Vec::new();
+    for Entry {
+        key,
+        key_mark,
+        value,
+    } in entries
+    {
+        if key.is_empty() {
+            reader.wrong(*key_mark, "a node has no name", EXAMPLE);
+            continue;
+        }
+        if let Some(path) = path(reader, name, value) {
+            let node = (key != DEFAULT).then(|| key.clone());
+            paths.push(DataPath { node, path });
+        }
+    }
+    paths
+}
+
+/// A place on a node; nothing relative, since it is relative to nothing there.
+fn path(reader: &mut Reader<'_>, name: &str, node: &Node) -> Option<String> {
+    let text = reader.single(&format!("data.{name}"), node)?;
+    if !text.starts_with(['/', '~', '$']) {
+        reader.wrong(
+            node.mark,
+            format!("{} is no place on a node", quoted(text)),
+            "it begins with `/`, `~/` or `$NAME/`; what travels with the run goes into `files`",
+        );
+        return None;
+    }
+    Some(text.to_owned())
+}
+
+/// An environment's value, in which `{data.NAME}` is a place and nothing else is.
+pub(crate) fn env_value(
+    reader: &mut Reader<'_>,
+    scope: &Scope,
+    text: &str,
+    node: &Node,
+) -> Option<String> {
+    const OPEN: &str = "{data.";
+    let mut filled = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(OPEN) {
+        let offset = text.len() - rest.len() + at;
+        filled.push_str(&rest[..at]);
+        let behind = &rest[at + OPEN.len()..];
+        let Some(end) = behind.find('}') else {
+            filled.push_str(&rest[at..]);
+            return Some(filled);
+        };
+        let name = &behind[..end];
+        if !is_data(scope, name) {
+            let mark = node.mark_inside(reader.text, offset);
+            let message = format!("{} names no data", quoted(&format!("data.{name}")));
+            reader.wrong(mark, message, data_hint(scope, name));
+            return None;
+        }
+        filled.push_str(&nero_model::data::place(name));
+        rest = &behind[end + 1..];
+    }
+    filled.push_str(rest);
+    Some(filled)
+}
+
+/// Whether `data` has this name.
+pub(crate) fn is_data(scope: &Scope, name: &str) -> bool {
+    scope.data.iter().any(|named| named.name == name)
+}
+
+/// What to do about a name that `data` does not have.
+pub(crate) fn data_hint(scope: &Scope, name: &str) -> String {
+    let known = || scope.data.iter().map(|named| named.name.as_str());
+    if let Some(near) = crate::fields::nearest(name, known().take(1000)) {
+        return format!("did you mean {}?", quoted(&format!("data.{near}")));
+    }
+    match known().next() {
+        None => "say where it lies: `data: {corpus: {triton: $WRKDIR/corpus}}`".to_owned(),
+        Some(_) => {
+            let known: Vec<String> = known().take(8).map(quoted).collect();
+            format!("`data` has {}", known.join(", "))
+        }
+    }
+}

@@ -25,7 +25,10 @@ expand() {
 }
 whole() {
     case $broken$root in
-        /*) ;;
+        /*)
+            root=$(printf '%s' "$root" | tr -s /)
+            [ "$root" = / ] || root=${root%/}
+            ;;
         yes*) root= ;;
         *)
             fault relative "$root"

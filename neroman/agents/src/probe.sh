@@ -12,7 +12,10 @@ say clock "$(date +%s%3N 2>/dev/null)"
 if [ "$os" = Linux ]; then
     say boot "$(cat /proc/sys/kernel/random/boot_id 2>/dev/null)"
     libc=$(getconf GNU_LIBC_VERSION 2>/dev/null)
-    [ -n "$libc" ] || libc=$(ldd --version 2>&1 | sed -n 1p)
+    if [ -z "$libc" ] && command -v ldd >/dev/null 2>&1; then
+        # musl's says it on standard error, and fails.
+        libc=$(ldd --version 2>&1 | sed -n 1p)
+    fi
     case $libc in
         *[Gg][Ll][Ii][Bb][Cc]* | *GNU* | *musl*) ;;
         *) for loader in /lib/ld-musl-*; do [ -e "$loader" ] && libc=musl; done ;;

@@ -167,6 +167,15 @@ impl Node {
         start_remote_from(programs(), &self.host().await, wish, &|_: Progress| {}).await
     }
 
+    /// Every connection breaks.
+    pub fn hang_up(&self) {
+        for (pid, line) in self.processes() {
+            if line.starts_with("ssh -F") || line.starts_with("ssh: ") {
+                kill(pid);
+            }
+        }
+    }
+
     /// Every process with this node's root in its command line.
     pub fn processes(&self) -> Vec<(i32, String)> {
         let own = self.folder.path().display().to_string();
@@ -194,11 +203,15 @@ impl Node {
 impl Drop for Node {
     fn drop(&mut self) {
         for (pid, _) in self.processes() {
-            if let Some(pid) = Pid::from_raw(pid) {
-                // It may have ended by itself.
-                let _ = kill_process(pid, Signal::KILL);
-            }
+            kill(pid);
         }
+    }
+}
+
+fn kill(pid: i32) {
+    if let Some(pid) = Pid::from_raw(pid) {
+        // It may have ended by itself.
+        let _ = kill_process(pid, Signal::KILL);
     }
 }
 

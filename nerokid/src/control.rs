@@ -90,6 +90,15 @@ pub fn cancel(folder: &Path, spec: &RunSpec, abort: &Abort, wall_ms: i64) -> io:
     }
 }
 
+/// The highest number of a wish; 0 when there is none.
+///
+/// # Errors
+/// When the folder cannot be read.
+pub fn newest_wish(folder: &Path) -> io::Result<u64> {
+    let numbers = numbers(folder, "cancel")?;
+    Ok(numbers.first().copied().unwrap_or(0))
+}
+
 fn is_by_rule(cancel: &Cancel, rule: u64) -> bool {
     cancel.cause == StopCause::Rule as u32 && cancel.rule == rule
 }

@@ -103,7 +103,10 @@ impl Watch {
             sample_due_ms: now.mono_ms + FIRST_SAMPLE_MS,
             silent_since_ms: None,
             look_at_life: true,
-            look_at_rules: false,
+            // A wish may lie there for which nobody here was rung.
+            look_at_rules: !settling,
+            control_due_ms: now.mono_ms,
+            wishes_passed_on: 0,
             _lock: lock,
         };
         watch.facts_of_life();

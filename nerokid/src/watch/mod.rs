@@ -34,6 +34,8 @@ const RETRY_MS: u64 = 250;
 const SILENT_MAX_MS: u64 = 5_000;
 /// Between two looks at such a run.
 const SILENT_LOOK_MS: u64 = 250;
+/// Between two looks into a control folder that is silent.
+const CONTROL_LOOK_MS: u64 = 10_000;
 
 /// Why a run was not watched to its end.
 #[derive(Debug, thiserror::Error)]
@@ -124,6 +126,10 @@ pub struct Watch {
     silent_since_ms: Option<u64>,
     look_at_life: bool,
     look_at_rules: bool,
+    /// When `control/` is looked into though nothing was heard of it.
+    control_due_ms: u64,
+    /// The highest wish for which somebody was rung.
+    wishes_passed_on: u64,
     /// Keeps others away for as long as it is open.
     _lock: File,
 }
@@ -261,11 +267,21 @@ impl Watch {
             Wake::Ended => self.look_at_life = true,
             Wake::Time => {
                 self.look_at_life |= self.silent_since_ms.is_some() || self.waker.is_blind();
+                self.look_into_control_when_due();
             }
             Wake::Link(Some(LinkEvent::Up(sender))) => self.journal.send_to(Some(sender)),
             Wake::Link(Some(LinkEvent::Down)) => self.journal.send_to(None),
             Wake::Link(Some(LinkEvent::Rules)) => self.look_at_rules = true,
             Wake::Link(None) => self.link = None,
+        }
+    }
+
+    /// A file system that other hosts share does not tell of their files.
+    fn look_into_control_when_due(&mut self) {
+        let now_ms = now().mono_ms;
+        if !self.waker.hears_control() && self.control_due_ms <= now_ms {
+            self.control_due_ms = now_ms + CONTROL_LOOK_MS;
+            self.look_at_rules = true;
         }
     }
 

@@ -30,6 +30,7 @@ impl Watch {
             if std::mem::take(&mut self.look_at_rules) {
                 let since = self.rules.version().max(self.rules_refused);
                 self.newer_rules(since, 0);
+                self.pass_wishes_on();
             }
             more = self.read_logs()?;
             self.intake.tick(self.now.mono_ms, &mut self.out);
@@ -136,6 +137,19 @@ impl Watch {
             self.check_names();
         }
         self.look_at_rules |= !self.waker.hears_control();
+    }
+
+    /// Rings for wishes that are new in the folder: whoever made one may lead
+    /// from another host, from where nobody here can be rung. One ring too many
+    /// makes the shim look once more.
+    fn pass_wishes_on(&mut self) {
+        let Ok(newest) = control::newest_wish(&self.place.control()) else {
+            // Looked at again with the next sample.
+            return;
+        };
+        if newest > self.wishes_passed_on && control::ring(&self.place.folder).is_ok() {
+            self.wishes_passed_on = newest;
+        }
     }
 
     /// Evaluates all rules.

@@ -94,10 +94,12 @@ pub fn doorbell() -> Doorbell {
     command
         .args([
             "-c",
-            "trap ': > \"$2\"' USR1; : > \"$1\"; while read -r _; do :; done",
+            // A signal ends `read`; whoever listens for another goes on.
+            "trap ': > \"$2\"' USR1; : > \"$1\"; while kill -0 \"$3\"; do read -r _; done",
             "sh",
         ])
         .args([&ready, &rung])
+        .arg(std::process::id().to_string())
         .env_clear()
         .stdin(Stdio::piped());
     let process = Process(command.spawn().unwrap());

@@ -210,6 +210,42 @@ fn a_rule_that_holds_is_recorded_wished_and_rung_once() {
     assert!(!rig.control("cancel.2").exists());
 }
 
+/// A wish of a neromum on another host, which can ring nobody here.
+#[test]
+fn a_wish_made_from_another_host_is_passed_on() {
+    let mut rig = Rig::new(RunSpec::default());
+    let bell = doorbell();
+    rig.shim = bell.process;
+    rig.claim_anew();
+    let mut watcher = rig.watcher(None);
+    rig.print("loss=1\n");
+    rig.points_are(1);
+    assert!(!bell.rung.exists());
+    let wish = |number: u32| {
+        let path = rig.control(&format!("cancel.{number}"));
+        frame::create(FrameKind::Cancel, &path, &Cancel::default()).unwrap();
+        until("the bell", || {
+            bell.rung
+                .exists()
+                .then_some(())
+                .ok_or_else(|| "silence".to_owned())
+        });
+        std::fs::remove_file(&bell.rung).unwrap();
+    };
+    wish(1);
+    wish(2);
+    watcher.kill();
+    // Whoever made the last one, and whether anybody rang, is not known.
+    let mut watcher = rig.watcher(None);
+    until("the bell once more", || {
+        bell.rung
+            .exists()
+            .then_some(())
+            .ok_or_else(|| "silence".to_owned())
+    });
+    watcher.kill();
+}
+
 #[test]
 fn a_watcher_killed_between_record_and_wish_is_made_good() {
     let mut rig = Rig::new(with_rule("abort", "loss > 5"));

@@ -28,6 +28,12 @@ pub enum FrameKind {
     HostSeen = 11,
     /// `nero.journal.v1.Authority`.
     Authority = 12,
+    /// `nero.journal.v1.Owner`.
+    Owner = 20,
+    /// `nero.journal.v1.Gone`.
+    Gone = 21,
+    /// `nero.journal.v1.Unnamed`.
+    Unnamed = 22,
 }
 
 /// Why a framed file cannot be used.

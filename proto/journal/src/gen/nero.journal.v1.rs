@@ -513,6 +513,46 @@ pub struct Authority {
     #[prost(bytes = "vec", tag = "2")]
     pub certificate: ::prost::alloc::vec::Vec<u8>,
 }
+/// Content of `owner`: the neroman that a deployment's runs on a node belong to.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Owner {
+    /// how often the deployment was taken over
+    #[prost(uint64, tag = "1")]
+    pub tenure: u64,
+    /// that it speaks from
+    #[prost(string, tag = "2")]
+    pub host: ::prost::alloc::string::String,
+    #[prost(int64, tag = "3")]
+    pub since_ms: i64,
+}
+/// Content of `runs/<experiment>/<run>.gone`: a run that was here and was
+/// cleaned. It is never started again.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Gone {
+    /// with the records of its end; none: it never ran
+    #[prost(message, optional, tag = "1")]
+    pub end: ::core::option::Option<LedgerExited>,
+    #[prost(int64, tag = "2")]
+    pub cleaned_ms: i64,
+}
+/// Content of `store/unnamed`: since when nothing names these files.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Unnamed {
+    #[prost(message, repeated, tag = "1")]
+    pub files: ::prost::alloc::vec::Vec<unnamed::One>,
+    #[prost(message, repeated, tag = "2")]
+    pub trees: ::prost::alloc::vec::Vec<unnamed::One>,
+}
+/// Nested message and enum types in `Unnamed`.
+pub mod unnamed {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct One {
+        #[prost(bytes = "vec", tag = "1")]
+        pub hash: ::prost::alloc::vec::Vec<u8>,
+        #[prost(int64, tag = "2")]
+        pub since_ms: i64,
+    }
+}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum RecordKind {

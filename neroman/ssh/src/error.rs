@@ -132,7 +132,11 @@ pub enum Trouble {
         fingerprint: Option<String>,
     },
     /// The host key is another than the known one.
-    #[error("the host key has changed, nothing was sent{}{}", Key(.kind, .fingerprint), Place(.place))]
+    #[error(
+        "the host key has changed, nothing was sent{}{}",
+        Key(.kind, .fingerprint),
+        Place(.place)
+    )]
     HostKeyChanged {
         /// Kind of the new key.
         kind: Option<String>,
@@ -270,7 +274,7 @@ impl fmt::Display for Need {
             Self::Password => "a password or a code has to be typed",
             Self::SecondFactor => "the key is accepted, a second factor has to be typed",
             Self::Unlock => {
-                "the node accepts a key that is locked here: its passphrase, or its agent, is missing"
+                "the node accepts a key that cannot be used: passphrase or agent is missing"
             }
             Self::Agent => "the agent refused to use a key that the node accepts",
         })

@@ -89,7 +89,8 @@ impl Host {
 
     /// Runs a line of `sh` on the node and feeds it `body`. Not bound in time
     /// as long as it takes its input: 1 minute without any, 10 minutes for the
-    /// rest.
+    /// rest. Where this fails or is dropped, `command` sees an end of its input
+    /// like any other; it has to check by itself that it got everything.
     ///
     /// # Errors
     /// As [`script`](Self::script); also when `body` cannot be read.
@@ -126,8 +127,8 @@ impl Host {
         for option in ARGV_OPTIONS {
             words.extend(["-o".into(), OsString::from(option)]);
         }
-        if self.link.target.settings.has_remote_command() {
-            words.extend(["-o".into(), "RemoteCommand=none".into()]);
+        for option in self.link.target.settings.undoing() {
+            words.extend(["-o".into(), OsString::from(option)]);
         }
         words.push(if terminal { "-t".into() } else { "-T".into() });
         words.extend(["--".into(), OsString::from(self.address())]);
@@ -137,7 +138,8 @@ impl Host {
         words
     }
 
-    /// Returns when the connection has ended.
+    /// Returns when the connection has ended. A user's own with `ControlPersist`
+    /// stays as long as this waits.
     pub async fn gone(&self) {
         // The master answers nothing to a client that says nothing, and the
         // kernel closes the socket with it.

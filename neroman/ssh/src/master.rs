@@ -160,8 +160,8 @@ pub(crate) fn options(settings: &Settings, alone: bool) -> Vec<String> {
         format!("ServerAliveCountMax={count}"),
         format!("ConnectTimeout={}", settings.connect_seconds()),
     ];
+    options.push(format!("BatchMode={}", if alone { "yes" } else { "no" }));
     if alone {
-        options.push("BatchMode=yes".to_owned());
         // Which keys were tried and what the host showed is said on this level.
         options.push("LogLevel=DEBUG1".to_owned());
     }

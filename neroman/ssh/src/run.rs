@@ -101,13 +101,18 @@ fn not_begun(error: openssh::Error) -> NotBegun {
 /// Whether a command runs over this master. One whose network is dead answers
 /// `-O check` as if nothing were wrong.
 pub(crate) async fn works(master: &Master) -> bool {
-    let Ok(child) = begin(master, &for_any_shell(":")).await else {
-        return false;
-    };
-    match timeout(OPEN, child.wait_with_output()).await {
+    let mut command = master.session().arc_raw_command(for_any_shell(":"));
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    match timeout(OPEN, command.status()).await {
         Ok(Ok(_)) => true,
-        // Where the login shell is at fault another connection helps nobody.
-        Ok(Err(_)) => master.life().await == Life::Lives,
+        Ok(Err(error)) => match not_begun(error) {
+            // Where the login shell is at fault another connection helps nobody.
+            NotBegun::Other(_) => true,
+            NotBegun::Refused | NotBegun::Gone | NotBegun::Late => false,
+        },
         Err(_) => false,
     }
 }
@@ -132,7 +137,8 @@ pub(crate) async fn follow(
             read = err.read() => read?,
             sent = input.send(), if begun && input.open() => {
                 sent?;
-                until = Instant::now() + if input.open() { patience.stall } else { patience.answer };
+                let wait = if input.open() { patience.stall } else { patience.answer };
+                until = Instant::now() + wait;
             }
             () = sleep_until(until) => {
                 let said = noise(&out.catch, &err.catch);

@@ -39,9 +39,27 @@ impl Settings {
             .map(Path::to_path_buf)
     }
 
-    /// A command that the user wants run instead of a shell.
-    pub(crate) fn has_remote_command(&self) -> bool {
-        self.get("remotecommand").is_some()
+    /// Options that undo what the user set for interactive sessions and what
+    /// would keep a command of ours from running. Only what is set is undone:
+    /// an older `ssh` refuses options that it does not know.
+    pub(crate) fn undoing(&self) -> Vec<&'static str> {
+        let undo = [
+            ("remotecommand", "none", "RemoteCommand=none"),
+            ("stdinnull", "no", "StdinNull=no"),
+            (
+                "forkafterauthentication",
+                "no",
+                "ForkAfterAuthentication=no",
+            ),
+            ("sessiontype", "default", "SessionType=default"),
+        ];
+        undo.into_iter()
+            .filter(|(name, harmless, _)| {
+                let value = self.values.get(*name);
+                value.is_some_and(|value| value != harmless)
+            })
+            .map(|(_, _, option)| option)
+            .collect()
     }
 
     /// The jump host, or the command that makes the connection.

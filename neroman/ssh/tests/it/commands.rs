@@ -5,7 +5,7 @@ use std::process::Command;
 
 use nero_ssh::Fault;
 
-use crate::rig::Node;
+use crate::rig::{Node, run};
 
 /// Shells that read our line in different ways; the last one refuses `/` in
 /// names of commands, `exec` and redirections.
@@ -199,18 +199,30 @@ async fn statuses_come_as_sh_tells_them() {
 }
 
 #[tokio::test]
-async fn a_remote_command_of_the_configuration_is_not_in_the_way() {
+async fn settings_for_other_uses_are_not_in_the_way() {
     let node = Node::new();
-    node.configure("node", "RemoteCommand echo wrong\nRequestTTY force");
+    let spoiled = node.path("spoiled");
+    let lines = format!(
+        "RemoteCommand echo wrong\nRequestTTY force\nStdinNull yes\n\
+         ForkAfterAuthentication yes\nSessionType none\nLogLevel QUIET\nTunnel yes\n\
+         PermitLocalCommand yes\nLocalCommand touch {}\nControlPersist yes\n\
+         LocalForward 127.0.0.1:1 127.0.0.1:2\nExitOnForwardFailure yes\nBatchMode no",
+        spoiled.display()
+    );
+    node.configure("node", &lines);
     let host = node.connect().await;
     assert_eq!(
         host.script("echo right").await.expect("it runs").out,
         b"right\n"
     );
-    let argv = host.argv(false, &["echo".to_owned(), "right".to_owned()]);
-    let output = Command::new(&argv[0])
-        .args(&argv[1..])
-        .output()
-        .expect("ssh runs");
+    let tail = ["echo".to_owned(), "right".to_owned()];
+    let output = run(&host.argv(false, &tail));
     assert_eq!(output.stdout, b"right\n", "{output:?}");
+    assert_eq!(node.connections(), 1);
+    assert!(!spoiled.exists());
+    node.ssh().hang_up("node", "node").await.expect("it ends");
+    // Failures are told even so.
+    fs::write(node.path("authorized"), "").expect("a file");
+    let error = node.try_connect().await.expect_err("refused");
+    assert_eq!(error.fault(), Fault::Refused);
 }

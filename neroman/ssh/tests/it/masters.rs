@@ -242,7 +242,7 @@ async fn a_key_of_the_callers_agent_opens_a_connection() {
     let error = ssh.connect("node", "node", None).await.expect_err("no key");
     assert_eq!(error.fault(), Fault::NeedsPerson);
     let said = error.trouble.to_string();
-    assert!(said.contains("its agent, is missing"), "{said}");
+    assert!(said.contains("agent is missing"), "{said}");
     assert!(
         ssh.connect("node", "node", Some(&agent.socket))
             .await

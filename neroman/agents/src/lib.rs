@@ -43,12 +43,19 @@ pub struct AgentOptions {
     pub memory_bytes: Option<u64>,
     /// Nothing new starts below this much free disk.
     pub min_free_bytes: Option<u64>,
+    /// Whether other hosts use the same root; none: told by its file system.
+    pub shared: Option<bool>,
+    /// It takes no connections from those other hosts.
+    pub listen_never: bool,
 }
 
 impl AgentOptions {
     /// As words of neromum's command line.
     fn words(&self) -> Vec<String> {
+        let shared = self.shared.map(|shared| if shared { "yes" } else { "no" });
         let options = [
+            ("--shared", shared.map(str::to_owned)),
+            ("--listen", self.listen_never.then(|| "never".to_owned())),
             ("--cpus", self.cpus.map(|cpus| cpus.to_string())),
             ("--memory", self.memory_bytes.map(|bytes| bytes.to_string())),
             (

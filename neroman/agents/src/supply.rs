@@ -29,22 +29,39 @@ pub(crate) struct Supply {
     pub mum: String,
 }
 
-/// Where programs may lie: those built for sending come first.
+/// Where programs may lie, the preferred first: those built for sending.
 ///
 /// # Errors
 /// When this program does not know where it lies.
 pub(crate) fn folders() -> Result<Vec<PathBuf>, AgentError> {
-    if let Some(folder) = given() {
-        return Ok(folders_in(&folder));
-    }
-    let own = own_folder()?;
-    // As cargo lays them out: the programs in `debug`, what is sent beside it.
-    let beside = own.parent().unwrap_or(&own).join("agents");
-    Ok(sent_from(&own.join("agents"))
+    Ok(match given() {
+        Some(folder) => folders_in(&folder),
+        None => folders_beside(&own_folder()?),
+    })
+}
+
+/// Where they may lie for a neroman in `own`. As cargo lays them out, what was
+/// built for sending lies beside `own` and may be older than what was built
+/// last: then it comes last, for the machines that run nothing newer.
+fn folders_beside(own: &Path) -> Vec<PathBuf> {
+    let beside = sent_from(&own.parent().unwrap_or(own).join("agents"));
+    let built = builds::inside(own)
+        .iter()
+        .filter_map(|path| age(path))
+        .max();
+    let (old, new): (Vec<_>, Vec<_>) = beside
         .into_iter()
-        .chain(sent_from(&beside))
-        .chain([own])
-        .collect())
+        .partition(|folder| age(&folder.join("neromum")) < built);
+    let mut folders = sent_from(&own.join("agents")).to_vec();
+    folders.extend(new);
+    folders.push(own.to_path_buf());
+    folders.extend(old);
+    folders
+}
+
+/// When a file was written; later is greater.
+fn age(path: &Path) -> Option<std::time::SystemTime> {
+    path.metadata().and_then(|found| found.modified()).ok()
 }
 
 /// The same with one folder given.
@@ -205,6 +222,31 @@ mod tests {
     fn facts(arch: &str, libc: &str) -> Facts {
         let printed = format!("os=Linux\narch={arch}\nlibc={libc}\nroot=/r\nend=yes\n");
         crate::facts::read(printed.as_bytes(), b"", 0).unwrap()
+    }
+
+    #[test]
+    fn what_was_built_for_sending_comes_first_unless_it_is_older() {
+        let temp = tempfile::tempdir().unwrap();
+        let own = temp.path().join("debug");
+        let sent = temp.path().join("agents/x86_64-linux");
+        let write = |folder: &Path, age_s: u64| {
+            std::fs::create_dir_all(folder).unwrap();
+            let file = std::fs::File::create(folder.join("neromum")).unwrap();
+            let now = std::time::SystemTime::now();
+            file.set_modified(now - std::time::Duration::from_secs(age_s))
+                .unwrap();
+        };
+        let place = |folder: &Path| {
+            let folders = folders_beside(&own);
+            folders.iter().position(|found| found == folder).unwrap()
+        };
+        write(&sent, 100);
+        assert!(place(&sent) < place(&own), "with nothing beside neroman");
+        write(&own, 200);
+        assert!(place(&sent) < place(&own));
+        write(&own, 50);
+        assert!(place(&sent) > place(&own));
+        assert!(place(&own.join("agents/x86_64-linux")) < place(&own));
     }
 
     #[test]

@@ -115,7 +115,7 @@ async fn an_agent_that_ends_says_why() {
     let options = AgentOptions {
         cpus: Some(1.5),
         memory_bytes: Some(4096),
-        min_free_bytes: None,
+        ..AgentOptions::default()
     };
     let deployment = DeploymentId::random();
     let error = start::connect(&place.root(), deployment, "local", &options, &place.from())

@@ -88,6 +88,8 @@ fn options(node: &nero_config::Node) -> AgentOptions {
         cpus: node.cpus,
         memory_bytes: node.memory_bytes,
         min_free_bytes: node.min_free_bytes,
+        shared: node.shared,
+        listen_never: node.listen == nero_config::Listen::Never,
     }
 }
 

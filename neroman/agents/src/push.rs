@@ -173,3 +173,122 @@ impl AsyncRead for Counted<'_> {
         Poll::Ready(Ok(()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    /// A far side: its `bin`, and programs of which neromum says that it came.
+    struct Far {
+        temp: tempfile::TempDir,
+        supply: Supply,
+    }
+
+    impl Far {
+        fn new() -> Self {
+            let temp = tempfile::tempdir().unwrap();
+            let programs = builds::inside(&temp.path().join("programs"));
+            std::fs::create_dir_all(programs[0].parent().unwrap()).unwrap();
+            std::fs::create_dir_all(temp.path().join("bin")).unwrap();
+            // What follows in the pack is not read as a script: it ends before.
+            std::fs::write(&programs[0], "#!/bin/sh\necho \"$@\" >>placed\nexit 0\n").unwrap();
+            std::fs::write(&programs[1], "b").unwrap();
+            std::fs::write(&programs[2], "c").unwrap();
+            let supply = Supply {
+                build: builds::name_of(&programs).unwrap(),
+                programs,
+                arch: "x86_64",
+                glibc: None,
+                bytes: 0,
+                mum: String::new(),
+            };
+            Self { temp, supply }
+        }
+
+        fn bin(&self) -> PathBuf {
+            self.temp.path().join("bin")
+        }
+
+        fn facts(&self, gzip: bool) -> Facts {
+            let root = self.temp.path().display();
+            let gzip = if gzip { "gzip=yes\n" } else { "" };
+            let printed = format!("os=Linux\nroot={root}\n{gzip}end=yes\n");
+            crate::facts::read(printed.as_bytes(), b"", 0).unwrap()
+        }
+
+        /// Runs the far side's part on so much of the stream.
+        fn receive(&self, facts: &Facts, pack: &Pack, length: usize) -> (i32, Vec<u8>) {
+            let mut sh = Command::new("sh")
+                .arg("-c")
+                .arg(script(&self.supply, facts, pack.bytes))
+                .stdin(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap();
+            // One that has given up does not read on.
+            let _ = io::Write::write_all(&mut sh.stdin.take().unwrap(), &pack.stream[..length]);
+            let done = sh.wait_with_output().unwrap();
+            (done.status.code().unwrap(), done.stderr)
+        }
+
+        fn left(&self) -> Vec<std::ffi::OsString> {
+            let entries = std::fs::read_dir(self.bin()).unwrap();
+            entries.map(|entry| entry.unwrap().file_name()).collect()
+        }
+    }
+
+    #[test]
+    fn a_stream_that_is_cut_anywhere_leaves_nothing() {
+        let far = Far::new();
+        for gzip in [true, false] {
+            let facts = far.facts(gzip);
+            let pack = pack(&far.supply.programs, gzip, true).unwrap();
+            for length in 0..pack.stream.len() {
+                let (status, errors) = far.receive(&facts, &pack, length);
+                assert!(matches!(status, 94 | 95), "{length}: {status}");
+                let error = why(status, &errors, &far.supply, &facts);
+                assert!(matches!(error, AgentError::Push { .. }), "{error}");
+                assert!(far.left().is_empty(), "{length}: {:?}", far.left());
+            }
+            assert_eq!(far.receive(&facts, &pack, pack.stream.len()).0, 0);
+            let placed = std::fs::read_to_string(far.bin().join("placed")).unwrap();
+            let expected = format!("--bin . --build {}\n", far.supply.build);
+            assert!(placed.starts_with("receive --pack .push-") && placed.ends_with(&expected));
+            std::fs::remove_file(far.bin().join("placed")).unwrap();
+            assert!(far.left().is_empty());
+        }
+    }
+
+    #[test]
+    fn what_the_far_side_says_is_told_in_words() {
+        let far = Far::new();
+        let facts = far.facts(true);
+        let told = |status, said: &str| why(status, said.as_bytes(), &far.supply, &facts);
+        for full in [
+            "gzip: stdout: No space left on device",
+            "sh: write error: Disk quota exceeded",
+            "cannot take apart x: File too large (os error 27)",
+        ] {
+            let error = told(94, full);
+            assert!(
+                matches!(error, AgentError::Node(NodeFault::NoSpace { .. })),
+                "{error}"
+            );
+        }
+        let noexec = told(97, "sh: ./.push-1/pack: Permission denied");
+        assert!(matches!(noexec, AgentError::Node(NodeFault::NoExec { .. })));
+        let unwritable = told(91, "mkdir: cannot create directory: Read-only file system");
+        assert!(matches!(
+            unwritable,
+            AgentError::Node(NodeFault::Write { .. })
+        ));
+        let other = told(95, "17 of 40 bytes came\x1b[2J");
+        assert!(
+            other.to_string().contains("17 of 40 bytes came\\u{1b}"),
+            "{other}"
+        );
+    }
+}

@@ -3,7 +3,7 @@
 
 use nero_model::Phase;
 
-use super::run::Run;
+use super::run::{Run, Word};
 
 /// What is to be done for a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,7 +38,9 @@ pub(crate) fn of(run: &Run) -> Needs {
     let live = run.phase().is_live();
     let unsent = desk.handing < super::run::Handing::Submitted && desk.word.is_none();
     let ended = run.phase().is_end();
-    let results = ended && !desk.results.settled() && (run.made.outputs || run.printed());
+    let gone = matches!(desk.word, Some(Word::NodeGone { .. }));
+    let wanted = run.made.outputs || run.printed();
+    let results = ended && !gone && !desk.results.settled() && wanted;
     Needs {
         // A run that is to end is not sent any more; one that was sent without
         // our knowing is ended by the cancel.

@@ -28,9 +28,9 @@ const FILE_BYTES: u64 = 1 << 30;
 #[derive(Clone, Debug)]
 pub(crate) struct Places {
     /// Results of experiments whose folder cannot be written.
-    fallback: PathBuf,
+    pub(crate) fallback: PathBuf,
     /// What is known of transfers that are not over.
-    known: PathBuf,
+    pub(crate) known: PathBuf,
     pub(crate) pace: Pace,
 }
 

@@ -18,6 +18,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Server;
 use tonic::{Request, Response, Status, Streaming};
 
+use super::files::Files;
 use crate::failure::Failure;
 use crate::node::{Connect, Heard, Link, Unconnected};
 
@@ -40,8 +41,7 @@ struct Inner {
     rules: Vec<v1::RuleSet>,
     closed: Vec<Vec<u8>>,
     positions: Vec<v1::RunPosition>,
-    files: BTreeMap<String, Vec<u8>>,
-    blobs: usize,
+    files: Files,
     away: bool,
 }
 
@@ -165,7 +165,17 @@ impl FakeMum {
 
     pub(super) fn file(&self, path: &str, content: &[u8]) {
         let mut inner = self.inner.lock().unwrap();
-        inner.files.insert(path.to_owned(), content.to_vec());
+        inner.files.put(path, content);
+    }
+
+    /// Changes or tells what it holds beside its runs.
+    pub(super) fn files<T>(&self, change: impl FnOnce(&mut Files) -> T) -> T {
+        change(&mut self.inner.lock().unwrap().files)
+    }
+
+    /// Waits until what it holds beside its runs is so.
+    pub(super) async fn until_files(&self, what: &str, so: impl Fn(&Files) -> bool) {
+        self.until(what, |inner| so(&inner.files)).await;
     }
 
     pub(super) fn positions(&self) -> Vec<v1::RunPosition> {
@@ -321,11 +331,8 @@ impl Mum for Service {
         &self,
         request: Request<v1::BlobList>,
     ) -> Result<Response<v1::BlobList>, Status> {
-        let lacks = self.inner(|inner| inner.blobs == 0);
-        let mut list = request.into_inner();
-        if !lacks {
-            list.hashes.clear();
-        }
+        let asked = request.into_inner().hashes;
+        let list = self.inner(|inner| inner.files.missing(asked));
         Ok(Response::new(list))
     }
 
@@ -338,14 +345,32 @@ impl Mum for Service {
         let mut hash = Vec::new();
         while let Some(part) = parts.next().await {
             let part = part?;
+            let more = part.data.len();
             if !part.hash.is_empty() {
                 hash = part.hash;
-                content.clear();
+                content = self
+                    .inner(|inner| inner.files.partial.remove(&hash))
+                    .unwrap_or_default();
+                assert_eq!(content.len() as u64, part.offset);
             }
             content.extend_from_slice(&part.data);
+            let cut = self.inner(|inner| {
+                inner.files.came += more;
+                let cut = inner.files.cuts.first().copied();
+                cut.filter(|cut| *cut < content.len())
+            });
+            if let Some(cut) = cut {
+                content.truncate(cut);
+                self.inner(|inner| {
+                    inner.files.cuts.remove(0);
+                    inner.files.partial.insert(hash, content);
+                });
+                return Err(Status::unavailable("cut"));
+            }
             if part.last {
                 assert_eq!(blake3::hash(&content).as_bytes().as_slice(), hash);
-                self.inner(|inner| inner.blobs += 1);
+                let content = std::mem::take(&mut content);
+                self.inner(|inner| inner.files.blobs.insert(hash.clone(), content));
             }
         }
         Ok(Response::new(v1::PutBlobsReply::default()))
@@ -479,26 +504,11 @@ impl Mum for Service {
 
     async fn list_files(
         &self,
-        _: Request<v1::ListFilesRequest>,
+        request: Request<v1::ListFilesRequest>,
     ) -> Result<Response<v1::ListFilesReply>, Status> {
-        let files = self.inner(|inner| {
-            inner
-                .files
-                .iter()
-                .map(|(path, content)| v1::FileEntry {
-                    path: path.clone(),
-                    size: content.len() as u64,
-                    modified_ms: 1_700_000_000_000,
-                    inode: 1,
-                    ..v1::FileEntry::default()
-                })
-                .collect()
-        });
-        Ok(Response::new(v1::ListFilesReply {
-            files,
-            left_out: Vec::new(),
-            work: "/node/work".to_owned(),
-        }))
+        let globs = request.into_inner().globs;
+        let list = self.inner(|inner| inner.files.list(&globs));
+        Ok(Response::new(list))
     }
 
     type ReadFileStream = Streamed<v1::FilePart>;
@@ -508,15 +518,7 @@ impl Mum for Service {
         request: Request<v1::ReadFileRequest>,
     ) -> Result<Response<Self::ReadFileStream>, Status> {
         let path = request.into_inner().path;
-        let content = self.inner(|inner| inner.files.get(&path).cloned());
-        let part = v1::FilePart {
-            offset: 0,
-            data: content.ok_or_else(|| Status::not_found("no such file"))?,
-            changed: false,
-            last: true,
-            ..v1::FilePart::default()
-        };
-        Ok(Response::new(Box::pin(tokio_stream::once(Ok(part)))))
+        Err(Status::not_found(format!("{path} is read with others")))
     }
 
     async fn stop(&self, _: Request<v1::StopRequest>) -> Result<Response<v1::StopReply>, Status> {
@@ -534,9 +536,11 @@ impl Mum for Service {
 
     async fn read_files(
         &self,
-        _: tonic::Request<v1::ReadFilesRequest>,
+        request: tonic::Request<v1::ReadFilesRequest>,
     ) -> Result<tonic::Response<Self::ReadFilesStream>, tonic::Status> {
-        Err(Status::unimplemented("the fake has none"))
+        let wants = request.into_inner().files;
+        let answer = self.inner(|inner| inner.files.read(&wants));
+        Ok(Response::new(Box::pin(tokio_stream::iter(answer))))
     }
 
     async fn disk_usage(

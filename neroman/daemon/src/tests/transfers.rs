@@ -1,0 +1,232 @@
+//! Files on their way: to a node before a run, home while it goes on and after
+//! it, over connections that break and from nodes that lie.
+
+use std::path::{Path, PathBuf};
+
+use nero_wire::v1;
+
+use super::files::Lie;
+use super::{Rig, select};
+
+const OUTPUTS: &str = "collection: lab\ncommand: echo\noutputs: ['*']\n";
+
+/// A run that began.
+async fn begun(yaml: &str) -> (Rig, Vec<u8>) {
+    let rig = Rig::new();
+    rig.write(yaml);
+    rig.add().await;
+    rig.start("1").await;
+    let token = rig.mum.token(1, 1).await;
+    rig.mum.begin(&token);
+    rig.state(1, "running").await;
+    (rig, token)
+}
+
+/// The folder of results, once everything is home.
+async fn home(rig: &Rig, token: &[u8]) -> PathBuf {
+    rig.mum.closed(token).await;
+    PathBuf::from(rig.view(1).await.results)
+}
+
+async fn notes(rig: &Rig) -> Vec<String> {
+    let show = v1::ShowRequest {
+        what: "1".to_owned(),
+        zone: String::new(),
+    };
+    rig.man.show(show).await.unwrap().notes
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let mut names: Vec<String> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+#[tokio::test]
+async fn a_big_file_goes_on_where_each_cut_left_it() {
+    let (rig, token) = begun(OUTPUTS).await;
+    let content: Vec<u8> = (0..40).collect();
+    rig.mum.file("big", &content);
+    rig.mum.file("a", b"first");
+    rig.mum.file("z", b"last");
+    // Whatever is asked for comes in order: every cut falls somewhere else.
+    let cuts: Vec<usize> = (0..14).collect();
+    let broken = cuts.len();
+    rig.mum.files(|files| files.cuts = cuts);
+    rig.mum.end(&token, 0, b"");
+    let folder = home(&rig, &token).await;
+    assert_eq!(std::fs::read(folder.join("big")).unwrap(), content);
+    assert_eq!(names(&folder), ["a", "big", "z"]);
+    let (sent, left) = rig.mum.files(|files| (files.sent, files.cuts.len()));
+    assert_eq!(
+        sent, 49,
+        "every byte travelled once, in spite of {broken} cuts"
+    );
+    assert!(left > 0, "the last of the cuts were not needed");
+    assert!(notes(&rig).await.is_empty());
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn a_daemon_that_is_ended_between_goes_on() {
+    let (mut rig, token) = begun(OUTPUTS).await;
+    let content: Vec<u8> = (0..40).collect();
+    rig.mum.file("big", &content);
+    rig.mum.files(|files| files.cuts = vec![9; 100]);
+    rig.mum.end(&token, 0, b"");
+    for round in 1..4 {
+        rig.mum
+            .until_files("sent some", |files| files.sent >= round * 9)
+            .await;
+        rig = rig.restart().await;
+    }
+    rig.mum.files(|files| files.cuts.clear());
+    let folder = home(&rig, &token).await;
+    assert_eq!(std::fs::read(folder.join("big")).unwrap(), content);
+    assert_eq!(rig.mum.files(|files| files.sent), 40);
+    assert_eq!(names(&folder), ["big"]);
+    assert_eq!(
+        std::fs::read_dir(rig.home.data.join("fetching"))
+            .unwrap()
+            .count(),
+        0,
+        "nothing is remembered of what is complete"
+    );
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn outputs_come_while_the_run_goes_on_and_only_what_changed() {
+    let (rig, token) =
+        begun("collection: lab\ncommand: echo\noutputs: [live, {path: end, fetch: end}]\n").await;
+    rig.mum.file("live", b"one");
+    rig.mum.file("end", b"at the end");
+    rig.mum
+        .until_files("sent it", |files| files.sent == 3)
+        .await;
+    let folder = PathBuf::from(
+        rig.until(1, "had a folder", |view| !view.results.is_empty())
+            .await
+            .results,
+    );
+    assert_eq!(rig.view(1).await.state, "running");
+    rig.mum.file("live", b"two!");
+    rig.mum
+        .until_files("sent it", |files| files.sent == 7)
+        .await;
+    rig.mum.end(&token, 0, b"");
+    assert_eq!(home(&rig, &token).await, folder);
+    assert_eq!(rig.mum.files(|files| files.sent), 17);
+    assert_eq!(std::fs::read(folder.join("live")).unwrap(), b"two!");
+    assert_eq!(names(&folder), ["end", "live"]);
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn a_node_that_lies_about_files_is_refused_and_that_is_said() {
+    for (lie, said) in [
+        (Lie::OtherName, "something else"),
+        (Lie::OtherOffset, "something else"),
+        (Lie::OtherHash, "something else"),
+        (Lie::Nothing, "ended its answer"),
+    ] {
+        let (rig, token) = begun(OUTPUTS).await;
+        rig.mum.file("f", b"content");
+        rig.mum.files(|files| files.lie = Some(lie));
+        rig.mum.end(&token, 0, b"");
+        let folder = home(&rig, &token).await;
+        let view = rig.view(1).await;
+        assert!(
+            view.warnings.iter().any(|warning| warning.contains(said)),
+            "{lie:?}: {:?}",
+            view.warnings
+        );
+        assert!(!folder.join("f").exists(), "{lie:?}");
+        assert!(!rig.base.path().join("evil").exists());
+        rig.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn what_a_node_may_say_is_noted() {
+    for (lie, content, said) in [
+        (Lie::More, Some("content"), None),
+        (Lie::Changing, Some("content"), Some("changed while")),
+        (Lie::Unreadable, None, Some("f: \\u{1b}[31mno such file")),
+        (Lie::Endless, None, Some("grew beyond")),
+    ] {
+        let (rig, token) = begun(OUTPUTS).await;
+        rig.mum.file("f", b"content");
+        rig.mum.files(|files| files.lie = Some(lie));
+        rig.mum.end(&token, 0, b"");
+        let folder = home(&rig, &token).await;
+        let notes = notes(&rig).await;
+        match said {
+            Some(said) => assert!(
+                notes.iter().any(|note| note.contains(said)),
+                "{lie:?}: {notes:?}"
+            ),
+            None => assert!(notes.is_empty(), "{lie:?}: {notes:?}"),
+        }
+        let here = std::fs::read_to_string(folder.join("f")).ok();
+        assert_eq!(here.as_deref(), content, "{lie:?}");
+        assert!(names(&folder).iter().all(|name| name == "f"), "{lie:?}");
+        rig.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn frozen_files_go_on_where_a_cut_left_them() {
+    let rig = Rig::new();
+    rig.write("collection: lab\ncommand: echo\n");
+    std::fs::write(rig.folder.join("data"), vec![9; 700_000]).unwrap();
+    rig.add().await;
+    // The first cuts fall into the small file, whichever comes first.
+    rig.mum
+        .files(|files| files.cuts = vec![10, 300_000, 500_000]);
+    rig.start("1").await;
+    rig.mum.token(1, 1).await;
+    let (came, blobs) = rig.mum.files(|files| (files.came, files.blobs.clone()));
+    let whole: usize = blobs.values().map(Vec::len).sum();
+    assert_eq!(blobs.len(), 3);
+    assert!(
+        came <= whole + 3 * 256 * 1024,
+        "{came} bytes came of {whole}: no more than a part again for each cut"
+    );
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn a_frozen_file_that_is_damaged_ends_its_runs_and_no_others() {
+    let rig = Rig::new();
+    rig.write(
+        "collection: lab\n+a: {command: 'echo', files: [a]}\n+b: {command: 'echo', files: [b]}\n",
+    );
+    std::fs::write(rig.folder.join("a"), "content of a").unwrap();
+    std::fs::write(rig.folder.join("b"), "content of b").unwrap();
+    rig.add().await;
+    rig.mum.cut(true);
+    rig.start("1-2").await;
+    let hash = blake3::hash(b"content of a").to_hex().to_string();
+    let frozen = rig.home.store().join(&hash[..2]).join(&hash);
+    std::fs::remove_file(&frozen).unwrap();
+    std::fs::write(&frozen, "content of A").unwrap();
+    rig.mum.cut(false);
+    rig.mum.token(2, 1).await;
+    let view = rig.state(1, "crashed").await;
+    assert!(view.reason.contains(&hash), "{}", view.reason);
+    assert!(!rig.mum.has(1, 1));
+    std::fs::remove_file(&frozen).unwrap();
+    rig.restart_runs("1").await;
+    let token = rig.mum.token(1, 2).await;
+    assert!(!rig.mum.spec(&token).tree.is_empty());
+    let request = v1::ListRequest {
+        selection: select("live"),
+        settle: false,
+    };
+    assert_eq!(rig.man.list(request).await.unwrap().experiments.len(), 2);
+    rig.stop().await;
+}

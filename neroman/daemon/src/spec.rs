@@ -5,7 +5,7 @@ use nero_wire::v1;
 use serde_json::json;
 
 use crate::core::change::Rule;
-use crate::core::run::Made;
+use crate::core::run::{Made, Takes};
 
 /// Variables of the shell that typed a command which a job on `local` gets.
 const SHELL: [&str; 4] = ["PATH", "VIRTUAL_ENV", "PYTHONPATH", "LD_LIBRARY_PATH"];
@@ -47,8 +47,23 @@ pub(crate) fn build(
         buffered: definition.buffering == Buffering::Untouched,
         line_buffered: definition.buffering == Buffering::Line,
         collections: definition.collections.clone(),
+        checkpoint: definition.checkpoint.clone(),
         ..v1::RunSpec::default()
     }
+}
+
+/// Where the data of a run lies on a node.
+pub(crate) fn data(takes: &Takes, node: &str) -> Vec<v1::DataPath> {
+    takes
+        .data
+        .iter()
+        .filter_map(|data| {
+            Some(v1::DataPath {
+                name: data.name.clone(),
+                path: data.path_on(node)?.to_owned(),
+            })
+        })
+        .collect()
 }
 
 /// What the shell may pass on, then what the definition says.

@@ -9,6 +9,7 @@ pub(crate) mod change;
 pub(crate) mod experiment;
 pub(crate) mod fold;
 pub(crate) mod journal;
+pub(crate) mod judge;
 pub(crate) mod needs;
 pub(crate) mod outcome;
 pub(crate) mod pick;

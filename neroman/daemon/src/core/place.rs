@@ -3,6 +3,7 @@
 
 use nero_model::units::print_bytes;
 
+use super::judge;
 use super::run::Takes;
 
 /// What a node said of itself, and what our runs already take of it.
@@ -22,14 +23,27 @@ pub(crate) struct Figures {
     pub facts: Facts,
 }
 
-/// What `requires` sees of a node.
+/// What `requires` sees of a node beside the other figures.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Facts {
-    pub memory_free_bytes: u64,
-    pub cpus_free: f64,
-    pub gpus: Vec<GpuFacts>,
-    pub arch: String,
+    /// Its name in the configuration.
+    pub name: String,
+    /// Its groups, with blanks between.
+    pub groups: String,
+    pub host: String,
     pub os: String,
+    pub arch: String,
+    pub kernel: String,
+    /// Version of glibc; empty: it has another library.
+    pub glibc: String,
+    pub cpus_free: f64,
+    pub memory_free_bytes: u64,
+    /// Average over fifteen minutes.
+    pub load_15: f64,
+    pub disk_bytes: u64,
+    pub gpus: Vec<GpuFacts>,
+    pub live: u32,
+    pub waiting: u32,
 }
 
 /// One GPU.
@@ -82,7 +96,7 @@ pub(crate) fn choose(takes: &Takes, nodes: &mut [Candidate], judge: Judge<'_>) -
         match &node.standing {
             Standing::Asked => return Choice::Wait,
             Standing::Away(why) => reasons.push(format!("{}: {why}", node.name)),
-            Standing::Known(figures) => match fits(takes, figures, judge) {
+            Standing::Known(figures) => match fits(takes, &node.name, figures, judge) {
                 Err(why) => reasons.push(format!("{}: {why}", node.name)),
                 Ok(()) => {
                     if best.is_none_or(|(held, _)| less(figures, &node.name, &nodes[held])) {
@@ -127,7 +141,8 @@ fn busy(figures: &Figures) -> f64 {
 }
 
 /// Whether a node has now what a run takes.
-fn fits(takes: &Takes, figures: &Figures, judge: Judge<'_>) -> Result<(), String> {
+fn fits(takes: &Takes, node: &str, figures: &Figures, judge: Judge<'_>) -> Result<(), String> {
+    has_data(takes, node)?;
     ever_fits(takes, figures)?;
     if takes.disk_bytes > figures.disk_free_bytes {
         return Err(format!(
@@ -142,6 +157,14 @@ fn fits(takes: &Takes, figures: &Figures, judge: Judge<'_>) -> Result<(), String
     judge(&takes.requires, figures)
 }
 
+/// Whether it is said where the data of a run lies on a node.
+pub(crate) fn has_data(takes: &Takes, node: &str) -> Result<(), String> {
+    match takes.data.iter().find(|data| data.path_on(node).is_none()) {
+        Some(data) => Err(format!("`data` has no place of `{}` there", data.name)),
+        None => Ok(()),
+    }
+}
+
 /// Whether a node can ever have it.
 pub(crate) fn ever_fits(takes: &Takes, figures: &Figures) -> Result<(), String> {
     if takes.cores() > figures.cpus {
@@ -154,7 +177,10 @@ pub(crate) fn ever_fits(takes: &Takes, figures: &Figures) -> Result<(), String> 
             print_bytes(takes.memory_bytes)
         ));
     }
-    Ok(())
+    match takes.requires.as_str() {
+        "" => Ok(()),
+        requires => judge::ever(requires, figures),
+    }
 }
 
 #[cfg(test)]

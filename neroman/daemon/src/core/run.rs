@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use nero_format::DataDef;
 use nero_model::{EndReason, Phase, RunId, RunToken};
 use serde::{Deserialize, Serialize};
 
@@ -54,6 +55,9 @@ pub(crate) struct Takes {
     /// The canonical expression of `requires`; empty: none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub requires: String,
+    /// What lies on the nodes already, and where.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub data: Vec<DataDef>,
 }
 
 impl Takes {

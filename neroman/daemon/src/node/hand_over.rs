@@ -148,6 +148,7 @@ impl HandOver {
             })?;
             spec.rules = Some(rule_set(state, run));
             self.settings.name.clone_into(&mut spec.node);
+            spec.data = spec::data(&run.made.takes, &self.settings.name);
             if self.settings.remote {
                 spec::without_shell(&mut spec);
             }

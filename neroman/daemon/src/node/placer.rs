@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use nero_config::Config;
 use nero_model::RunId;
 use tokio::time::Instant;
 
 use super::now::NodeNow;
 use super::registry::Nodes;
 use crate::core::change::Change;
+use crate::core::judge;
 use crate::core::place::{self, Candidate, Choice, Facts, Figures, GpuFacts, Standing};
 use crate::core::run::Run;
 use crate::core::state::State;
@@ -95,7 +97,7 @@ impl Placer {
             let Some(candidates) = words.get_mut(word) else {
                 continue;
             };
-            let choice = place::choose(&run.made.takes, candidates, &judge);
+            let choice = place::choose(&run.made.takes, candidates, &judge::judge);
             match &choice {
                 Choice::On(name) => taken(&mut words, name, run.made.takes.cores(), word),
                 Choice::Wait => pause = Duration::from_secs(1),
@@ -133,7 +135,9 @@ impl Placer {
             && now_ms - about.at_ms <= FRESH_MS
         {
             self.asked.remove(name);
-            return Standing::Known(Box::new(figures(state, name, &about.description)));
+            let config = self.nodes.usable_config();
+            let figures = figures(state, &config, name, &about.description);
+            return Standing::Known(Box::new(figures));
         }
         if now.needs_person {
             return Standing::Away(away(&now));
@@ -253,13 +257,10 @@ fn taken(words: &mut BTreeMap<String, Vec<Candidate>>, name: &str, cores: f64, b
     }
 }
 
-/// Expressions over nodes are judged once they can be written.
-fn judge(text: &str, _: &Figures) -> Result<(), String> {
-    Err(format!("`{text}` cannot be judged"))
-}
-
+/// What is known of a node, for comparing it with others.
 pub(super) fn figures(
     state: &State,
+    config: &Config,
     name: &str,
     about: &nero_wire::v1::NodeDescription,
 ) -> Figures {
@@ -270,8 +271,21 @@ pub(super) fn figures(
         load: about.load_1,
         cores: state.on_node(name).cores,
         facts: Facts {
-            memory_free_bytes: about.memory_free_bytes,
+            name: name.to_owned(),
+            groups: config.groups_of(name).collect::<Vec<_>>().join(" "),
+            host: about.host.clone(),
+            os: about.os.clone(),
+            arch: about.arch.clone(),
+            kernel: about.kernel.clone(),
+            glibc: about
+                .libc
+                .strip_prefix("glibc ")
+                .unwrap_or_default()
+                .to_owned(),
             cpus_free: about.cpus_free,
+            memory_free_bytes: about.memory_free_bytes,
+            load_15: about.load_15,
+            disk_bytes: about.disk_total_bytes,
             gpus: about
                 .gpus
                 .iter()
@@ -282,8 +296,8 @@ pub(super) fn figures(
                     used: gpu.utilisation,
                 })
                 .collect(),
-            arch: about.arch.clone(),
-            os: about.os.clone(),
+            live: about.live,
+            waiting: about.waiting,
         },
     }
 }

@@ -300,12 +300,13 @@ impl Nodes {
     /// What nodes said of themselves last, with what our runs take of them.
     pub(crate) fn figures(&self, state: &State) -> HashMap<String, Figures> {
         let known = self.known();
+        let config = self.usable_config();
         known
             .nodes
             .iter()
             .filter_map(|(name, now)| {
                 let about = now.about.as_ref()?;
-                let figures = placer::figures(state, name, &about.description);
+                let figures = placer::figures(state, &config, name, &about.description);
                 Some((name.clone(), figures))
             })
             .collect()

@@ -162,14 +162,16 @@ struct Placed {
 impl Places {
     fn of(&self, experiment: &Experiment) -> Result<Placed, Failure> {
         let definition = &experiment.definition;
-        let word = match self.word.as_str() {
-            "" => self.config.default_target(),
-            word => word,
+        let own = definition.node.as_ref();
+        let (word, whose) = match (self.word.as_str(), own) {
+            ("", Some(own)) => (own.text.as_str(), format!("{}: ", own.place)),
+            ("", None) => (self.config.default_target(), String::new()),
+            (word, _) => (word, String::new()),
         };
-        let nodes = resolved(&self.config, word, &format!("{}: ", definition.name))?;
+        let nodes = resolved(&self.config, word, &whose)?;
         let takes = takes(definition);
         let node = match nodes.as_slice() {
-            [only] if !takes.asks() => Some(only.clone()),
+            [only] if !takes.asks() && place::has_data(&takes, only).is_ok() => Some(only.clone()),
             _ => None,
         };
         Ok(Placed {
@@ -185,8 +187,12 @@ impl Places {
         let reasons: Vec<String> = nodes
             .iter()
             .map(|name| {
-                let figures = self.known.get(name)?;
-                let why = place::ever_fits(&placed.takes, figures).err()?;
+                let takes = &placed.takes;
+                let ever = |figures| place::ever_fits(takes, figures);
+                let why = match place::has_data(takes, name) {
+                    Err(why) => why,
+                    Ok(()) => ever(self.known.get(name)?).err()?,
+                };
                 Some(format!("{name}: {why}"))
             })
             .collect::<Option<_>>()?;
@@ -199,8 +205,10 @@ fn takes(definition: &Definition) -> Takes {
     Takes {
         cpus: definition.resources.cpus,
         memory_bytes: definition.resources.memory_bytes.unwrap_or(0),
-        disk_bytes: 0,
-        requires: String::new(),
+        disk_bytes: definition.resources.disk_bytes.unwrap_or(0),
+        requires: (definition.requires.as_ref())
+            .map_or_else(String::new, |requires| requires.text.clone()),
+        data: definition.data.clone(),
     }
 }
 

@@ -9,7 +9,7 @@ use nero_wire::DialError;
 use nero_wire::hello::HelloError;
 
 use crate::AGENTS;
-use crate::facts::NodeFault;
+use crate::fault::NodeFault;
 use crate::root::RootError;
 
 /// Why a node's agent cannot be spoken to.

@@ -8,6 +8,7 @@
 mod elf;
 mod error;
 mod facts;
+mod fault;
 mod greet;
 mod install;
 mod probe;
@@ -25,7 +26,8 @@ use tonic::transport::Channel;
 
 pub use elf::Glibc;
 pub use error::AgentError;
-pub use facts::{Facts, Libc, NodeFault};
+pub use facts::{Facts, Libc};
+pub use fault::NodeFault;
 pub use remote::{Remote, RemoteWish, start_remote, start_remote_from};
 pub use root::RootError;
 

@@ -14,7 +14,8 @@ use nero_model::ids::{hex, random};
 use nero_ssh::Host;
 use tokio::io::{AsyncRead, ReadBuf};
 
-use crate::facts::{Facts, NodeFault, is_full};
+use crate::facts::Facts;
+use crate::fault::{NodeFault, is_full};
 use crate::install::refused;
 use crate::root::quoted;
 use crate::supply::Supply;

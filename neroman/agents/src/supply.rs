@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use nero_model::builds::{self, PROGRAMS};
 
 use crate::elf::{self, Glibc};
-use crate::facts::{Facts, Libc, NodeFault};
+use crate::facts::{Facts, Libc};
+use crate::fault::NodeFault;
 use crate::install::refused;
 use crate::{AGENTS, AgentError};
 

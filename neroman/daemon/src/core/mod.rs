@@ -8,6 +8,7 @@ pub(crate) mod add;
 pub(crate) mod change;
 pub(crate) mod experiment;
 pub(crate) mod fold;
+pub(crate) mod gone;
 pub(crate) mod journal;
 pub(crate) mod judge;
 pub(crate) mod needs;

@@ -189,6 +189,13 @@ pub(crate) struct Desk {
     /// Version of the rules that the node has.
     pub rules_delivered: u64,
     pub results: Results,
+    /// Nodes that were given up and may still have it: should one answer
+    /// again, it is told to end it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub abandoned: Vec<String>,
+    /// Nodes that had it once and were given up: it never goes there again.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub avoid: Vec<String>,
 }
 
 impl Desk {

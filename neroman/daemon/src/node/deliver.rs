@@ -13,6 +13,7 @@ use nero_wire::v1::mum_client::MumClient;
 use tokio::sync::mpsc;
 use tonic::transport::Channel;
 
+use super::abandoned;
 use super::follow::run_ref;
 use super::hand_over::{Gate, rule_set};
 use super::inbox::{Inbox, News};
@@ -92,7 +93,11 @@ impl Deliver {
         let state = self.ledger.state();
         let runs = match news {
             News::Runs(runs) => runs,
-            News::All => open_runs(&state, &self.settings.name),
+            News::All => {
+                let name = &self.settings.name;
+                abandoned::end(name, &state, &self.ledger, &mut self.client, &self.closed).await?;
+                open_runs(&state, &self.settings.name)
+            }
         };
         let (mut hand_over, mut cancel, mut rules) = (Vec::new(), Vec::new(), Vec::new());
         for id in runs {

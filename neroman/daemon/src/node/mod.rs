@@ -2,6 +2,7 @@
 //! something to do, carries wishes there, brings records back, and leaves when
 //! it is idle; the placer chooses nodes for runs that name none.
 
+mod abandoned;
 mod backoff;
 mod deliver;
 mod driver;
@@ -32,7 +33,7 @@ use crate::results::Places;
 pub(crate) use deliver::desk_change;
 pub(crate) use inbox::{Inbox, Inboxes, Kick};
 pub(crate) use now::{Described, Known, NodeNow};
-pub(crate) use registry::{Nodes, Setup};
+pub(crate) use registry::{Nodes, Setup, not_configured};
 pub(crate) use transfer::{Hearer, Moving};
 
 /// A connection to a node's neromum, greeted.
@@ -109,6 +110,14 @@ impl Node {
     /// What is known now.
     pub(crate) fn now(&self) -> NodeNow {
         self.now.borrow().clone()
+    }
+
+    /// Returns when what is known changes after this is called first.
+    pub(crate) async fn news(&self) {
+        let mut now = self.now.clone();
+        now.mark_unchanged();
+        // An error means that the daemon leaves.
+        let _ = now.changed().await;
     }
 
     /// What is known once the node was asked; as it is when it does not answer

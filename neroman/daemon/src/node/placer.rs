@@ -97,7 +97,7 @@ impl Placer {
             let Some(candidates) = words.get_mut(word) else {
                 continue;
             };
-            let choice = place::choose(&run.made.takes, candidates, &judge::judge);
+            let choice = choose(run, candidates);
             match &choice {
                 Choice::On(name) => taken(&mut words, name, run.made.takes.cores(), word),
                 Choice::Wait => pause = Duration::from_secs(1),
@@ -243,16 +243,37 @@ impl Placer {
     }
 }
 
+/// Chooses for one run; nodes that had it and were given up are left out.
+fn choose(run: &Run, candidates: &mut [Candidate]) -> Choice {
+    if run.desk.avoid.is_empty() {
+        return place::choose(&run.made.takes, candidates, &judge::judge);
+    }
+    let mut others: Vec<Candidate> = candidates
+        .iter()
+        .filter(|candidate| !run.desk.avoid.contains(&candidate.name))
+        .cloned()
+        .collect();
+    let choice = place::choose(&run.made.takes, &mut others, &judge::judge);
+    if let Choice::On(name) = &choice {
+        count(candidates, name, run.made.takes.cores());
+    }
+    choice
+}
+
 /// One more run on a node, in every list that the node is in.
 fn taken(words: &mut BTreeMap<String, Vec<Candidate>>, name: &str, cores: f64, but: &str) {
     for (word, candidates) in words {
         if word == but {
             continue;
         }
-        for candidate in candidates.iter_mut().filter(|one| one.name == name) {
-            if let Standing::Known(figures) = &mut candidate.standing {
-                figures.cores += cores;
-            }
+        count(candidates, name, cores);
+    }
+}
+
+fn count(candidates: &mut [Candidate], name: &str, cores: f64) {
+    for candidate in candidates.iter_mut().filter(|one| one.name == name) {
+        if let Standing::Known(figures) = &mut candidate.standing {
+            figures.cores += cores;
         }
     }
 }

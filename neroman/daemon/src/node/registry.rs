@@ -241,6 +241,11 @@ impl Nodes {
         }
     }
 
+    /// The way to a node as it would be configured.
+    pub(crate) fn way(&self, name: &str, node: &nero_config::Node) -> Arc<dyn Connect> {
+        self.0.ways.way(name, node)
+    }
+
     /// A node that is configured.
     pub(crate) fn node(&self, name: &str) -> Option<Node> {
         self.held().nodes.get(name).map(|entry| entry.node.clone())

@@ -6,6 +6,9 @@ mod admin;
 mod list;
 mod logs;
 mod metrics;
+mod node_add;
+mod node_change;
+mod node_way;
 mod nodes;
 mod paths;
 mod rules;
@@ -240,48 +243,57 @@ impl v1::man_server::Man for Man {
 
     async fn node_add(
         &self,
-        _: tonic::Request<v1::NodeAddRequest>,
-    ) -> Result<tonic::Response<Self::NodeAddStream>, tonic::Status> {
-        Err(tonic::Status::unimplemented("not built yet"))
+        request: Request<v1::NodeAddRequest>,
+    ) -> Result<Response<Self::NodeAddStream>, Status> {
+        let man = self.clone();
+        Ok(streamed(self.leaving.clone(), |sink| async move {
+            man.node_add(request.into_inner(), sink).await
+        }))
     }
 
     async fn node_remove(
         &self,
-        _: tonic::Request<v1::NodeRemoveRequest>,
-    ) -> Result<tonic::Response<v1::NodeRemoveReply>, tonic::Status> {
-        Err(tonic::Status::unimplemented("not built yet"))
+        request: Request<v1::NodeRemoveRequest>,
+    ) -> Result<Response<v1::NodeRemoveReply>, Status> {
+        answer(self.node_remove(request.into_inner()).await)
     }
 
     type NodeDoctorStream = Streamed<v1::NodeEvent>;
 
     async fn node_doctor(
         &self,
-        _: tonic::Request<v1::NodeDoctorRequest>,
-    ) -> Result<tonic::Response<Self::NodeDoctorStream>, tonic::Status> {
-        Err(tonic::Status::unimplemented("not built yet"))
+        request: Request<v1::NodeDoctorRequest>,
+    ) -> Result<Response<Self::NodeDoctorStream>, Status> {
+        let man = self.clone();
+        Ok(streamed(self.leaving.clone(), |sink| async move {
+            man.node_doctor(request.into_inner(), sink).await
+        }))
     }
 
     async fn node_login(
         &self,
-        _: tonic::Request<v1::NodeLoginRequest>,
-    ) -> Result<tonic::Response<v1::NodeLoginReply>, tonic::Status> {
-        Err(tonic::Status::unimplemented("not built yet"))
+        request: Request<v1::NodeLoginRequest>,
+    ) -> Result<Response<v1::NodeLoginReply>, Status> {
+        answer(self.node_login(request.into_inner()).await)
     }
 
     type NodeConnectStream = Streamed<v1::NodeEvent>;
 
     async fn node_connect(
         &self,
-        _: tonic::Request<v1::NodeConnectRequest>,
-    ) -> Result<tonic::Response<Self::NodeConnectStream>, tonic::Status> {
-        Err(tonic::Status::unimplemented("not built yet"))
+        request: Request<v1::NodeConnectRequest>,
+    ) -> Result<Response<Self::NodeConnectStream>, Status> {
+        let man = self.clone();
+        Ok(streamed(self.leaving.clone(), |sink| async move {
+            man.node_connect(request.into_inner(), sink).await
+        }))
     }
 
     async fn node_gone(
         &self,
-        _: tonic::Request<v1::NodeGoneRequest>,
-    ) -> Result<tonic::Response<v1::NodeGoneReply>, tonic::Status> {
-        Err(tonic::Status::unimplemented("not built yet"))
+        request: Request<v1::NodeGoneRequest>,
+    ) -> Result<Response<v1::NodeGoneReply>, Status> {
+        answer(self.node_gone(request.into_inner()).await)
     }
 
     type NodeTakeOverStream = Streamed<v1::NodeEvent>;
@@ -318,9 +330,9 @@ impl v1::man_server::Man for Man {
 
     async fn locate(
         &self,
-        _: tonic::Request<v1::LocateRequest>,
-    ) -> Result<tonic::Response<v1::LocateReply>, tonic::Status> {
-        Err(tonic::Status::unimplemented("not built yet"))
+        request: Request<v1::LocateRequest>,
+    ) -> Result<Response<v1::LocateReply>, Status> {
+        answer(self.locate(request.into_inner()).await)
     }
 }
 

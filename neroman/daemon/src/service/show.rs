@@ -71,10 +71,13 @@ impl Man {
 
     async fn show_run(&self, run: &Run, reply: &mut v1::ShowReply) -> Result<(), Failure> {
         for (_, encoded) in self.ledger.specs(vec![run.made.id]).await? {
-            let spec = v1::RunSpec::decode(encoded.as_slice()).map_err(|error| {
+            let mut spec = v1::RunSpec::decode(encoded.as_slice()).map_err(|error| {
                 Failure::bug(format!("the spec of {} cannot be read", run.made.id))
                     .caused_by(&error)
             })?;
+            if run.node().is_some_and(|node| node != nero_config::LOCAL) {
+                spec::without_shell(&mut spec);
+            }
             reply.argv = spec.argv;
             reply.env = spec::masked(&spec.env);
             reply.resources = spec.resources;

@@ -1,0 +1,136 @@
+//! A node that will never answer again, by a person's word: what becomes of
+//! the runs that were there.
+
+use std::sync::Arc;
+
+use nero_model::RunId;
+
+use super::change::Change;
+use super::run::{Desk, Handing, Results, Run, Word};
+use super::state::State;
+
+/// What becomes of one run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gone {
+    /// It was never started and goes to another node.
+    Moved,
+    /// It was to end, and was never started.
+    TakenAway,
+    /// Nobody will ever tell how it ended.
+    Lost,
+    /// It had ended; what had not come home is lost.
+    ResultsLost,
+}
+
+impl Gone {
+    /// As it is shown.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Moved => "moved",
+            Self::TakenAway => "taken away",
+            Self::Lost => "lost",
+            Self::ResultsLost => "results lost",
+        }
+    }
+}
+
+/// What becomes of everything on a node. `elsewhere` says whether what was
+/// asked for has other nodes, too.
+pub(crate) fn decide(
+    state: &State,
+    node: &str,
+    who: &str,
+    now_ms: i64,
+    elsewhere: &dyn Fn(&str) -> bool,
+) -> (Vec<(RunId, Gone)>, Vec<Change>) {
+    let mut told = Vec::new();
+    let mut changes = Vec::new();
+    let there = state
+        .experiments
+        .iter()
+        .flat_map(|experiment| experiment.runs.iter())
+        .filter(|run| run.open() && run.node() == Some(node));
+    for run in there {
+        let id = run.made.id;
+        let (outcome, desk) = one(run, node, who, now_ms, elsewhere);
+        told.extend(outcome.map(|outcome| (id, outcome)));
+        if desk.closed {
+            let mut journal = (*run.journal).clone();
+            journal.compact();
+            changes.push(Change::Journal {
+                run: id,
+                journal: Arc::new(journal),
+            });
+        }
+        changes.push(Change::Desk {
+            run: id,
+            desk: Box::new(desk),
+            rules: None,
+        });
+        if let Some(outcome) = outcome {
+            changes.push(Change::Event {
+                experiment: id.experiment,
+                run: Some(id.number),
+                at_ms: now_ms,
+                text: format!("{id}: node {node} is gone, {}", outcome.word()),
+            });
+        }
+    }
+    (told, changes)
+}
+
+fn one(
+    run: &Run,
+    node: &str,
+    who: &str,
+    now_ms: i64,
+    elsewhere: &dyn Fn(&str) -> bool,
+) -> (Option<Gone>, Desk) {
+    let mut desk = run.desk.clone();
+    // Should it come back after all, whatever it still has of this is ended.
+    if desk.offered || desk.handing >= Handing::Submitted {
+        desk.abandoned.push(node.to_owned());
+        desk.avoid.push(node.to_owned());
+    }
+    if !run.phase().is_live() {
+        desk.closed = true;
+        let lost = !desk.results.settled() && (run.made.outputs || run.printed());
+        if lost {
+            desk.results = lost_results(&desk, node);
+        }
+        return (lost.then_some(Gone::ResultsLost), desk);
+    }
+    let never_started = run.journal.incarnations.is_empty();
+    if never_started && desk.wish.is_some() {
+        desk.word = Some(Word::TakenAway {
+            who: desk.who(),
+            at_ms: now_ms,
+        });
+        desk.closed = true;
+        return (Some(Gone::TakenAway), desk);
+    }
+    if never_started && run.made.placing && elsewhere(&run.made.node) {
+        desk.node = None;
+        desk.offered = false;
+        desk.handing = Handing::Queued;
+        desk.rules_delivered = 0;
+        desk.why.clear();
+        return (Some(Gone::Moved), desk);
+    }
+    desk.word = Some(Word::NodeGone {
+        who: who.to_owned(),
+        at_ms: now_ms,
+    });
+    desk.closed = true;
+    if !never_started {
+        desk.results = lost_results(&desk, node);
+    }
+    (Some(Gone::Lost), desk)
+}
+
+fn lost_results(desk: &Desk, node: &str) -> Results {
+    Results::Failed {
+        folder: desk.results.folder().to_owned(),
+        why: format!("node {node} is gone"),
+    }
+}

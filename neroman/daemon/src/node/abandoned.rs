@@ -1,0 +1,70 @@
+//! Ending what was given up on a node that answers again after all.
+
+use std::time::Duration;
+
+use nero_model::RunId;
+use nero_wire::v1;
+use nero_wire::v1::mum_client::MumClient;
+use tokio::sync::mpsc;
+use tonic::transport::Channel;
+
+use super::deliver::desk_change;
+use super::follow::run_ref;
+use crate::core::state::State;
+use crate::failure::Failure;
+use crate::ledger::Ledger;
+
+/// Most runs of one `Cancel`.
+const RUNS_MAX: usize = 10_000;
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Ends all of it, and writes down that it was.
+pub(super) async fn end(
+    node: &str,
+    state: &State,
+    ledger: &Ledger,
+    client: &mut MumClient<Channel>,
+    closed: &mpsc::Sender<Vec<Vec<u8>>>,
+) -> Result<(), Failure> {
+    let runs: Vec<(RunId, v1::RunRef)> = state
+        .experiments
+        .iter()
+        .flat_map(|experiment| experiment.runs.iter())
+        .filter(|run| run.desk.abandoned.iter().any(|other| other == node))
+        .map(|run| (run.made.id, run_ref(run)))
+        .collect();
+    for part in runs.chunks(RUNS_MAX) {
+        tracing::info!(node, runs = part.len(), "ending what was given up");
+        let mut request = tonic::Request::new(v1::CancelRequest {
+            request: nero_model::RequestId::random().to_vec(),
+            runs: part.iter().map(|(_, run)| run.clone()).collect(),
+            author: "node gone".to_owned(),
+            ..v1::CancelRequest::default()
+        });
+        request.set_timeout(PATIENCE);
+        client
+            .cancel(request)
+            .await
+            .map_err(|status| Failure::node("the node does not end runs").status(&status))?;
+        let tokens = part.iter().map(|(_, run)| run.token.clone()).collect();
+        // Without a receiver the connection is over; it is told anew then.
+        if closed.send(tokens).await.is_err() {
+            return Ok(());
+        }
+        let ids: Vec<RunId> = part.iter().map(|(id, _)| *id).collect();
+        let node = node.to_owned();
+        ledger
+            .note(false, move |state, _| {
+                ids.iter()
+                    .filter_map(|id| {
+                        desk_change(state, *id, |desk| {
+                            desk.abandoned.retain(|other| *other != node);
+                        })
+                    })
+                    .collect()
+            })
+            .await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,201 @@
+//! `NodeAdd`: a node is connected to and looked at; it is kept in the
+//! configuration when that worked.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use nero_config::{Config, ConfigFile, Edit, EditError};
+use nero_wire::v1;
+use nero_wire::v1::mum_client::MumClient;
+use nero_wire::v1::node_event::Event;
+
+use tonic::transport::Channel;
+
+use super::node_way::{self, say};
+use super::{Man, Sink, blocking};
+use crate::failure::Failure;
+use crate::node::{Link, Unconnected};
+
+/// How long a first connection may take, the agents on a slow line included.
+const CONNECT: Duration = Duration::from_secs(30 * 60);
+/// How long the node may take to be looked at closely.
+const EXAMINE: Duration = Duration::from_secs(60);
+/// How long the driver may take to be connected over the way that is open.
+const DRIVEN: Duration = Duration::from_secs(30);
+
+impl Man {
+    /// Adds a node; says what is found on the way.
+    pub(super) async fn node_add(
+        &self,
+        request: v1::NodeAddRequest,
+        sink: Sink<v1::NodeEvent>,
+    ) -> Result<(), Failure> {
+        let known: Option<v1::NodeRemoveReply> = self.ledger.answered(&request.request).await?;
+        if known.is_some() {
+            // The same request, asked again after its answer was lost.
+            return self.say_node(&request.name, &sink).await;
+        }
+        let edit = edit_of(&request);
+        let config = self.prospect(edit.clone()).await?;
+        let node = config.node(&request.name).cloned().unwrap_or_default();
+        if request.dry_run {
+            if let (false, Some(address)) = (request.without_test, &node.address) {
+                self.agents
+                    .host(&request.name, address)
+                    .await
+                    .map_err(|refused| refused.failure)?;
+                say(&sink, Event::Line("ssh gets there".to_owned())).await;
+            }
+            let line = format!("would add {}", request.name);
+            say(&sink, Event::Line(line)).await;
+            return Ok(());
+        }
+        let link = if request.without_test {
+            None
+        } else {
+            Some(self.try_node(&request.name, &node, &sink).await?)
+        };
+        self.write(edit).await?;
+        self.nodes.config()?;
+        tracing::info!(node = request.name, address = request.address, "node added");
+        // The driver goes over the same connection, which `link` keeps open.
+        if link.is_some()
+            && let Some(node) = self.nodes.node(&request.name)
+        {
+            node.inbox.kick(crate::node::Kick::Person);
+            let _ = node_way::until_known(&node, DRIVEN, &sink).await;
+        }
+        self.remember(&request.request).await?;
+        self.say_node(&request.name, &sink).await
+    }
+
+    /// The configuration with a change, which is not written.
+    async fn prospect(&self, edit: Edit) -> Result<Arc<Config>, Failure> {
+        let path = self.home.config.clone();
+        blocking(move || {
+            let file = ConfigFile::open(&path).map_err(|error| Failure::config(&error))?;
+            let text = edit
+                .on(&path, file.text())
+                .map_err(|error| refused(&error))?;
+            Config::parse(&path, &text)
+                .map(Arc::new)
+                .map_err(|error| Failure::config(&error))
+        })
+        .await?
+    }
+
+    /// Changes the file.
+    pub(super) async fn write(&self, edit: Edit) -> Result<(), Failure> {
+        let path = self.home.config.clone();
+        blocking(move || edit.apply(&path).map_err(|error| refused(&error))).await?
+    }
+
+    /// That a request was carried out, for its repetition.
+    pub(super) async fn remember(&self, request: &[u8]) -> Result<(), Failure> {
+        if request.is_empty() {
+            return Ok(());
+        }
+        self.ledger
+            .ask(request, |_, _| {
+                Ok(crate::ledger::Decided {
+                    answer: v1::NodeRemoveReply::default(),
+                    changes: Vec::new(),
+                })
+            })
+            .await
+            .map(drop)
+    }
+
+    /// Connects as the node would be, and looks at it.
+    async fn try_node(
+        &self,
+        name: &str,
+        node: &nero_config::Node,
+        sink: &Sink<v1::NodeEvent>,
+    ) -> Result<Link, Failure> {
+        let way = self.nodes.way(name, node);
+        let heard = {
+            let sink = sink.clone();
+            move |progress: v1::Progress| {
+                // A slow terminal misses some of it.
+                let event = v1::NodeEvent {
+                    event: Some(Event::Progress(progress)),
+                };
+                let _ = sink.try_send(Ok(event));
+            }
+        };
+        let link = tokio::time::timeout(CONNECT, way.connect(&heard))
+            .await
+            .map_err(|_| Failure::node(format!("node {name} takes too long")))?
+            .map_err(|refused: Unconnected| refused.failure)?;
+        for line in node_way::lines(name, &link) {
+            say(sink, Event::Line(line)).await;
+        }
+        for finding in examine(&link.channel, Vec::new()).await {
+            say(sink, Event::Finding(finding)).await;
+        }
+        Ok(link)
+    }
+}
+
+/// What a close look finds; nothing where the agent is too old for it.
+pub(super) async fn examine(channel: &Channel, programs: Vec<String>) -> Vec<v1::Finding> {
+    let mut client = MumClient::new(channel.clone());
+    let mut request = tonic::Request::new(v1::ExamineRequest { programs });
+    request.set_timeout(EXAMINE);
+    match tokio::time::timeout(EXAMINE, client.examine(request)).await {
+        Ok(Ok(reply)) => reply.into_inner().findings,
+        Ok(Err(status)) if status.code() == tonic::Code::Unimplemented => Vec::new(),
+        Ok(Err(status)) => vec![unexamined(status.message())],
+        Err(_) => vec![unexamined("it does not answer in time")],
+    }
+}
+
+fn unexamined(why: &str) -> v1::Finding {
+    v1::Finding {
+        level: v1::finding::Level::Warning.into(),
+        what: "look".to_owned(),
+        text: format!("the node cannot be looked at closely: {why}"),
+        hint: String::new(),
+    }
+}
+
+fn edit_of(request: &v1::NodeAddRequest) -> Edit {
+    let mut fields = vec![("address".to_owned(), request.address.clone())];
+    let mut say = |word: &str, value: String| {
+        if !value.is_empty() {
+            fields.push((word.to_owned(), value));
+        }
+    };
+    say("root", request.root.clone());
+    if request.cpus > 0.0 {
+        say("cpus", request.cpus.to_string());
+    }
+    if request.memory_bytes > 0 {
+        say(
+            "memory",
+            nero_model::units::print_bytes(request.memory_bytes),
+        );
+    }
+    match request.shared.as_str() {
+        "yes" => say("shared", "true".to_owned()),
+        "no" => say("shared", "false".to_owned()),
+        _ => {}
+    }
+    Edit::AddNode {
+        name: request.name.clone(),
+        fields,
+    }
+}
+
+fn refused(error: &EditError) -> Failure {
+    let failure = Failure::usage(error.to_string());
+    let failure = match std::error::Error::source(error) {
+        Some(cause) => failure.caused_by(cause),
+        None => failure,
+    };
+    match error.hint() {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
+}

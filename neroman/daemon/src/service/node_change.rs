@@ -1,0 +1,151 @@
+//! `NodeRemove` and `NodeGone`: nodes that are configured no more, and nodes
+//! that will never answer again.
+
+use nero_config::{Config, Edit, LOCAL};
+use nero_wire::v1;
+
+use super::Man;
+use crate::core::gone;
+use crate::core::run::Handing;
+use crate::failure::Failure;
+use crate::ledger::Decided;
+
+impl Man {
+    /// Takes a node out of the configuration.
+    pub(super) async fn node_remove(
+        &self,
+        request: v1::NodeRemoveRequest,
+    ) -> Result<v1::NodeRemoveReply, Failure> {
+        if let Some(answer) = self.ledger.answered(&request.request).await? {
+            return Ok(answer);
+        }
+        if request.name == LOCAL {
+            return Err(Failure::usage(
+                "`local` is this machine, which is always there",
+            ));
+        }
+        self.configured(&request.name)?;
+        let reply = self.staying(&request.name)?;
+        if request.dry_run {
+            return Ok(reply);
+        }
+        self.write(Edit::RemoveNode {
+            name: request.name.clone(),
+        })
+        .await?;
+        self.nodes.config()?;
+        tracing::info!(node = request.name, "node removed");
+        self.ledger
+            .ask(&request.request, move |_, _| {
+                Ok(Decided {
+                    answer: reply,
+                    changes: Vec::new(),
+                })
+            })
+            .await
+    }
+
+    /// What stays on a node that is removed.
+    fn staying(&self, name: &str) -> Result<v1::NodeRemoveReply, Failure> {
+        let state = self.ledger.state();
+        let (mut sent, mut queued, mut runs) = (0, 0, 0);
+        let there = state
+            .experiments
+            .iter()
+            .flat_map(|experiment| experiment.runs.iter())
+            .filter(|run| run.node() == Some(name));
+        for run in there {
+            let handed = run.desk.offered || run.desk.handing >= Handing::Submitted;
+            runs += u64::from(handed);
+            if run.phase().is_live() {
+                sent += u64::from(handed);
+                queued += u64::from(!handed);
+            }
+        }
+        if sent > 0 {
+            let failure = Failure::failed(format!("{sent} runs have not ended on node {name}"));
+            return Err(failure.hint(format!(
+                "neroman wait 'node=={name} && live', or neroman node gone {name} when it will never answer again"
+            )));
+        }
+        let mut notes = Vec::new();
+        if queued > 0 {
+            notes.push(format!(
+                "{queued} runs are queued for {name} and stay so until it is added again: neroman abort 'node=={name} && live'"
+            ));
+        }
+        if runs > 0 {
+            notes.push(format!(
+                "the folders of {runs} runs stay there; neroman clean --node {name} takes them away before"
+            ));
+        }
+        Ok(v1::NodeRemoveReply {
+            live: queued,
+            runs,
+            notes,
+        })
+    }
+
+    /// Gives up what a node had.
+    pub(super) async fn node_gone(
+        &self,
+        request: v1::NodeGoneRequest,
+    ) -> Result<v1::NodeGoneReply, Failure> {
+        if let Some(answer) = self.ledger.answered(&request.request).await? {
+            return Ok(answer);
+        }
+        if request.name == LOCAL {
+            return Err(Failure::usage("`local` is this machine, which is not gone"));
+        }
+        let config = self.nodes.usable_config();
+        let (node, who, now_ms) = (request.name, request.author, self.clock.now_ms());
+        let state = self.ledger.state();
+        let known = config.nodes.contains_key(&node) || state.nodes.contains_key(&node);
+        if !known {
+            let error = config.resolve(&node).err();
+            let hint = error.as_ref().map_or("", |error| error.hint.as_str());
+            return Err(Failure::usage(format!("no node is named `{node}`")).hint(hint));
+        }
+        if self.nodes.now(&node).connected() {
+            return Err(Failure::failed(format!("node {node} is connected"))
+                .hint("its runs can be ended: neroman abort, and neroman node rm then"));
+        }
+        if request.dry_run {
+            let elsewhere = |word: &str| elsewhere(&config, word, &node);
+            let (told, _) = gone::decide(&state, &node, &who, now_ms, &elsewhere);
+            return Ok(reply(&told));
+        }
+        tracing::info!(node, who, "node is gone");
+        self.ledger
+            .ask(&request.request, move |state, now_ms| {
+                let elsewhere = |word: &str| elsewhere(&config, word, &node);
+                let (told, changes) = gone::decide(state, &node, &who, now_ms, &elsewhere);
+                Ok(Decided {
+                    answer: reply(&told),
+                    changes,
+                })
+            })
+            .await
+    }
+}
+
+/// Whether a word stands for another node than this one, too.
+fn elsewhere(config: &Config, word: &str, node: &str) -> bool {
+    config
+        .resolve(word)
+        .is_ok_and(|target| target.nodes().iter().any(|other| other != node))
+}
+
+fn reply(told: &[(nero_model::RunId, gone::Gone)]) -> v1::NodeGoneReply {
+    v1::NodeGoneReply {
+        runs: told
+            .iter()
+            .map(|(id, outcome)| v1::node_gone_reply::One {
+                experiment: id.experiment.0,
+                run: id.number,
+                outcome: outcome.word().to_owned(),
+            })
+            .collect(),
+        notes: Vec::new(),
+    }
+}

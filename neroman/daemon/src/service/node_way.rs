@@ -1,0 +1,332 @@
+//! The way to a node, by a person's word: connecting it now, opening it in a
+//! terminal, looking at it, and saying how a command gets there.
+
+use std::os::unix::ffi::OsStringExt;
+use std::time::Duration;
+
+use nero_config::LOCAL;
+use nero_model::paths::NodePaths;
+use nero_model::units::print_bytes;
+use nero_wire::v1;
+use nero_wire::v1::node_event::Event;
+use tokio::time::Instant;
+
+use super::node_add::examine;
+use super::select;
+use super::{Man, Sink};
+use crate::core::run::Run;
+use crate::failure::Failure;
+use crate::node::{Described, Kick, Link, Node, NodeNow, not_configured};
+
+/// How long a person waits for a connection at most; the agents may have to be
+/// sent over a slow line.
+const CONNECT: Duration = Duration::from_secs(30 * 60);
+/// How long a way that is to be opened for a command may take.
+const LOCATE: Duration = Duration::from_secs(60);
+/// Between two words on how far it is.
+const SAY_EVERY: Duration = Duration::from_millis(250);
+/// A clock that is wrong by less disturbs nobody.
+const CLOCK_MS: i64 = 2000;
+/// Interpreters that are looked for on a node.
+const PROGRAMS_MAX: usize = 50;
+
+/// Says something to whoever asked; one that left hears nothing.
+pub(super) async fn say(sink: &Sink<v1::NodeEvent>, event: Event) {
+    let event = v1::NodeEvent { event: Some(event) };
+    let _ = sink.send(Ok(event)).await;
+}
+
+/// What is to be said of a new connection.
+pub(super) fn lines(name: &str, link: &Link) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(facts) = &link.facts {
+        lines.push(format!(
+            "ssh gets there: {} at {}, {} {}",
+            facts.user, facts.host, facts.os, facts.arch
+        ));
+    }
+    lines.push(format!(
+        "the agent of {name} answers ({})",
+        link.hello.build
+    ));
+    lines
+}
+
+/// Waits until a node is connected and has said what it has, or a try failed.
+///
+/// # Errors
+/// Why it cannot be connected.
+pub(super) async fn until_known(
+    node: &Node,
+    patience: Duration,
+    sink: &Sink<v1::NodeEvent>,
+) -> Result<(), Failure> {
+    let deadline = Instant::now() + patience;
+    let failures = node.now().failures;
+    loop {
+        let now = node.now();
+        if now.connected() && now.about.is_some() {
+            return Ok(());
+        }
+        if now.failures > failures || Instant::now() >= deadline {
+            return Err(node.away(&now));
+        }
+        if let Some(progress) = now.transfer {
+            say(sink, Event::Progress(progress)).await;
+        }
+        let _ = tokio::time::timeout(SAY_EVERY, node.news()).await;
+    }
+}
+
+impl Man {
+    /// A node that is configured.
+    pub(super) fn configured(&self, name: &str) -> Result<Node, Failure> {
+        let config = self.nodes.config()?;
+        match self.nodes.node(name) {
+            Some(node) => Ok(node),
+            None => Err(match config.resolve(name) {
+                Ok(_) => Failure::usage(format!("`{name}` is a group and one node is needed here")),
+                Err(error) => Failure::usage(error.to_string()).hint(error.hint),
+            }),
+        }
+    }
+
+    /// The last word: the node as it is now.
+    pub(super) async fn say_node(
+        &self,
+        name: &str,
+        sink: &Sink<v1::NodeEvent>,
+    ) -> Result<(), Failure> {
+        let config = self.nodes.config()?;
+        say(sink, Event::Node(self.node_view(&config, name))).await;
+        Ok(())
+    }
+
+    /// Tries at once, whatever was the reason not to.
+    pub(super) async fn node_connect(
+        &self,
+        request: v1::NodeConnectRequest,
+        sink: Sink<v1::NodeEvent>,
+    ) -> Result<(), Failure> {
+        let node = self.configured(&request.name)?;
+        if !node.now().connected() {
+            node.inbox.kick(Kick::Person);
+            until_known(&node, CONNECT, &sink).await?;
+        }
+        self.say_node(&request.name, &sink).await
+    }
+
+    /// The command that opens the way in a terminal.
+    pub(super) async fn node_login(
+        &self,
+        request: v1::NodeLoginRequest,
+    ) -> Result<v1::NodeLoginReply, Failure> {
+        let node = self.configured(&request.name)?;
+        let config = self.nodes.config()?;
+        let address = config
+            .node(&request.name)
+            .and_then(|node| node.address.clone());
+        let (Some(address), false) = (address, node.now().connected()) else {
+            return Ok(v1::NodeLoginReply {
+                argv: Vec::new(),
+                open: true,
+            });
+        };
+        let words = self
+            .agents
+            .ssh()?
+            .login(&request.name, &address)
+            .await
+            .map_err(|error| {
+                let failure = Failure::node_error(&error);
+                match error.hint() {
+                    Some(hint) => failure.hint(hint),
+                    None => failure,
+                }
+            })?;
+        Ok(v1::NodeLoginReply {
+            argv: words.into_iter().map(OsStringExt::into_vec).collect(),
+            open: false,
+        })
+    }
+
+    /// Looks at a node from near and far.
+    pub(super) async fn node_doctor(
+        &self,
+        request: v1::NodeDoctorRequest,
+        sink: Sink<v1::NodeEvent>,
+    ) -> Result<(), Failure> {
+        let node = self.configured(&request.name)?;
+        if !node.now().connected() {
+            node.inbox.kick(Kick::Person);
+        }
+        until_known(&node, CONNECT, &sink).await?;
+        let now = node.described(Duration::from_secs(10)).await;
+        for line in about(&now) {
+            say(&sink, Event::Line(line)).await;
+        }
+        if let Some(about) = &now.about {
+            say(&sink, Event::Finding(clock(about))).await;
+        }
+        let Some(channel) = now.channel.clone() else {
+            return Err(node.away(&now));
+        };
+        for finding in examine(&channel, self.programs()).await {
+            say(&sink, Event::Finding(finding)).await;
+        }
+        self.say_node(&request.name, &sink).await
+    }
+
+    /// Interpreters that experiments name.
+    fn programs(&self) -> Vec<String> {
+        let state = self.ledger.state();
+        let mut programs: Vec<String> = state
+            .experiments
+            .iter()
+            .filter_map(|experiment| experiment.definition.argv.first())
+            .filter(|program| !program.contains('/'))
+            .cloned()
+            .collect();
+        programs.sort_unstable();
+        programs.dedup();
+        programs.truncate(PROGRAMS_MAX);
+        programs
+    }
+
+    /// Where a run or node is, and how a command gets there.
+    pub(super) async fn locate(
+        &self,
+        request: v1::LocateRequest,
+    ) -> Result<v1::LocateReply, Failure> {
+        let config = self.nodes.config()?;
+        if config.nodes.contains_key(&request.what) {
+            return self.way_to(&request.what, request.terminal).await;
+        }
+        let state = self.ledger.state();
+        let chosen = select::one(&state, &request.what, self.clock.now_ms())?;
+        let experiment = state
+            .experiment(chosen.id)
+            .ok_or_else(|| Failure::usage(format!("`{}` picks nothing", request.what)))?;
+        let run = chosen.of(experiment).ok_or_else(|| {
+            Failure::failed(format!("{} has never run", request.what))
+                .hint(format!("neroman start {}", chosen.id))
+        })?;
+        let name = run.node().ok_or_else(|| {
+            Failure::failed(format!("{} has no node yet", run.made.id))
+                .because(run.desk.why.clone())
+        })?;
+        let mut reply = self.way_to(name, request.terminal).await?;
+        let root = self
+            .root_of(name)
+            .ok_or_else(|| Failure::node(format!("node {name} has not said where its root is")))?;
+        let paths = NodePaths::new(std::path::Path::new(&root), &self.deployment, name);
+        reply.folder = super::paths::work_folder(&paths, run);
+        reply.env = names(&experiment.definition, run, name, &reply.folder);
+        Ok(reply)
+    }
+
+    /// The root of a node, absolute, when it is known.
+    pub(super) fn root_of(&self, name: &str) -> Option<String> {
+        if name == LOCAL {
+            return Some(self.home.local_root.display().to_string());
+        }
+        let now = self.nodes.now(name);
+        let said = now.about.as_ref().map(|about| &about.description.root);
+        said.filter(|root| !root.is_empty())
+            .cloned()
+            .or_else(|| now.facts.as_ref().map(|facts| facts.root.clone()))
+    }
+
+    async fn way_to(&self, name: &str, terminal: bool) -> Result<v1::LocateReply, Failure> {
+        let mut reply = v1::LocateReply {
+            node: name.to_owned(),
+            ..v1::LocateReply::default()
+        };
+        if name == LOCAL {
+            return Ok(reply);
+        }
+        let node = self.nodes.node(name).ok_or_else(|| not_configured(name))?;
+        node.channel(LOCATE).await?;
+        let host = node.now().host;
+        let host = host.ok_or_else(|| node.away(&node.now()))?;
+        reply.argv = host
+            .argv(terminal, &[])
+            .into_iter()
+            .map(OsStringExt::into_vec)
+            .collect();
+        Ok(reply)
+    }
+}
+
+/// The names of ours that the job of a run finds in its environment.
+fn names(
+    definition: &nero_format::Definition,
+    run: &Run,
+    node: &str,
+    folder: &str,
+) -> Vec<v1::EnvVar> {
+    let id = run.made.id;
+    [
+        ("NERO_RUN", id.to_string()),
+        ("NERO_ID", id.experiment.to_string()),
+        ("NERO_NAME", definition.name.clone()),
+        ("NERO_COLLECTION", definition.collection().to_owned()),
+        ("NERO_ATTEMPT", id.number.to_string()),
+        ("NERO_NODE", node.to_owned()),
+        ("NERO_DIR", folder.to_owned()),
+        ("NERO_OUT", folder.to_owned()),
+    ]
+    .into_iter()
+    .map(|(name, value)| v1::EnvVar {
+        name: name.to_owned(),
+        value,
+        unset: false,
+        expand: false,
+    })
+    .collect()
+}
+
+/// What the machine is.
+fn about(now: &NodeNow) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(facts) = &now.facts {
+        lines.push(format!(
+            "{} at {}: {} {}, kernel {}, {}, shell {}",
+            facts.user, facts.host, facts.os, facts.arch, facts.kernel, facts.libc, facts.shell
+        ));
+        lines.push(format!("root {} ({})", facts.root, facts.file_system));
+    }
+    if let Some(about) = &now.about {
+        let said = &about.description;
+        lines.push(format!(
+            "{} cpus, {} memory, {} disk free, load {:.2}, round trip {:.0} ms",
+            said.cpus,
+            print_bytes(said.memory_bytes),
+            print_bytes(said.disk_free_bytes),
+            said.load_1,
+            about.round_trip_ms
+        ));
+    }
+    lines
+}
+
+/// How far its clock is off.
+fn clock(about: &Described) -> v1::Finding {
+    use v1::finding::Level;
+    let off = about.clock_offset_ms as f64 / 1000.0;
+    let right = about.clock_offset_ms.abs() < CLOCK_MS;
+    v1::Finding {
+        level: if right { Level::Good } else { Level::Warning }.into(),
+        what: "clock".to_owned(),
+        text: match right {
+            true => "it agrees with ours".to_owned(),
+            false if off > 0.0 => format!("it is {off:.0} s ahead of ours"),
+            false => format!("it is {:.0} s behind ours", -off),
+        },
+        hint: match right {
+            true => String::new(),
+            false => "its times are shown as it says them; order and limits do not depend on it"
+                .to_owned(),
+        },
+    }
+}

@@ -19,6 +19,8 @@ pub(crate) type Child = openssh::Child<Arc<openssh::Session>>;
 
 /// Opening a session takes one round trip.
 const OPEN: Duration = Duration::from_secs(20);
+/// The same, and a command that does nothing, where there is another way.
+const TRY: Duration = Duration::from_secs(10);
 /// From there to our first word: the login shell and its start-up files.
 pub(crate) const BEGIN: Duration = Duration::from_secs(30);
 /// The exit status follows the end of the output at once.
@@ -106,7 +108,7 @@ pub(crate) async fn works(master: &Master) -> bool {
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
-    match timeout(OPEN, command.status()).await {
+    match timeout(TRY, command.status()).await {
         Ok(Ok(_)) => true,
         Ok(Err(error)) => match not_begun(error) {
             // Where the login shell is at fault another connection helps nobody.

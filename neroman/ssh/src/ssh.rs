@@ -134,10 +134,11 @@ impl Ssh {
         let end = async {
             let folder = self.folder()?;
             let (some, more) = master::ours(folder, node, "")?;
+            let mut first = Ok(());
             for master in some.iter().chain(&more) {
-                self.end(master, address).await?;
+                first = first.and(self.end(master, address).await);
             }
-            Ok(())
+            first
         };
         end.await
             .map_err(|trouble| SshError::new(node, address, trouble))

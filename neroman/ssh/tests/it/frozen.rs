@@ -1,6 +1,7 @@
 //! A network or a node that says nothing any more.
 
 use nero_ssh::Fault;
+use rustix::process::{Signal, kill_process};
 use tokio::time::timeout;
 
 use crate::rig::{DEADLINE, Node, says, users_master};
@@ -52,4 +53,25 @@ async fn a_frozen_connection_of_the_users_is_passed_by() {
     let host = timeout(DEADLINE, node.connect()).await.expect("a deadline");
     assert_eq!(says(&host, "echo hi").await, "hi");
     assert_eq!(node.control_sockets().len(), 1, "it is one of ours");
+}
+
+#[tokio::test]
+async fn a_stopped_connection_of_ours_is_passed_by() {
+    let node = Node::new();
+    node.connect().await;
+    let socket = node.control_sockets().remove(0);
+    let process = node.process(&socket);
+    kill_process(process, Signal::STOP).expect("it runs");
+    let host = timeout(DEADLINE, node.connect()).await.expect("a deadline");
+    assert_eq!(says(&host, "echo hi").await, "hi");
+    assert_eq!((node.connections(), node.control_sockets().len()), (2, 2));
+    // The one that answers ends, and the other one is told.
+    let ended = timeout(DEADLINE, node.ssh().hang_up("node", "node"))
+        .await
+        .expect("a deadline");
+    assert_eq!(ended.expect_err("stopped").fault(), Fault::Timeout);
+    assert_eq!(node.control_sockets(), [socket]);
+    kill_process(process, Signal::KILL).expect("it runs");
+    node.ssh().hang_up("node", "node").await.expect("dead");
+    assert!(node.control_sockets().is_empty());
 }

@@ -74,14 +74,7 @@ async fn ours_outlives_its_maker_and_is_found_by_the_next() {
     );
 
     // It has a session of its own: what ends ours does not end it.
-    let path = sockets[0].display().to_string();
-    let check = node.user(&["-S", &path, "-O", "check", "node"]);
-    let text = String::from_utf8(check.stderr).expect("text");
-    let pid = text
-        .split_once("pid=")
-        .and_then(|(_, rest)| rest.split_once(')'))
-        .expect("Master running (pid=N)")
-        .0;
+    let pid = node.process(&sockets[0]).as_raw_nonzero();
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("it lives");
     let fields: Vec<&str> = stat
         .rsplit_once(')')

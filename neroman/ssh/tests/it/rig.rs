@@ -226,6 +226,19 @@ impl Node {
             .collect()
     }
 
+    /// The process of a master.
+    pub fn process(&self, control_socket: &Path) -> Pid {
+        let path = control_socket.display().to_string();
+        let check = self.user(&["-S", &path, "-O", "check", "node"]);
+        let text = String::from_utf8(check.stderr).expect("text");
+        let number = text
+            .split_once("pid=")
+            .and_then(|(_, rest)| rest.split_once(')'))
+            .and_then(|(number, _)| number.parse().ok());
+        let number = number.unwrap_or_else(|| panic!("no `Master running (pid=N)`: {text}"));
+        Pid::from_raw(number).expect("a process")
+    }
+
     /// Connections that came in so far.
     pub fn connections(&self) -> usize {
         self.shared.connections.load(Ordering::SeqCst)

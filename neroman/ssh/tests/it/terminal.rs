@@ -35,6 +35,10 @@ async fn words_of_the_terminal_use_this_very_connection_or_fail() {
         "{text}"
     );
     assert_eq!(node.connections(), 1, "no other one was opened");
+    // The control: ssh by itself would have opened one.
+    let path = node.path("gone").display().to_string();
+    assert!(node.user(&["-S", &path, "node", "true"]).status.success());
+    assert_eq!(node.connections(), 2);
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! What the tests need from the system: installed when we are root on Debian,
 //! else named.
 
+use std::path::PathBuf;
 use std::process::Command;
 
 /// (program that shows it is there, Debian package that brings it).
@@ -10,6 +11,10 @@ const NEEDED: &[(&str, &str)] = &[
     ("cc", "gcc"),
     ("stdbuf", "coreutils"),
     ("mount", "mount"),
+    ("ssh", "openssh-client"),
+    ("sshd", "openssh-server"),
+    ("tcsh", "tcsh"),
+    ("fish", "fish"),
 ];
 
 /// Makes sure that everything is there.
@@ -47,7 +52,10 @@ pub fn ensure() -> Result<(), String> {
 }
 
 fn on_path(program: &str) -> bool {
-    std::env::var_os("PATH").is_some_and(|path| {
-        std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
-    })
+    // Servers lie where an ordinary user's path does not lead.
+    let servers = ["/usr/sbin", "/usr/local/sbin"].map(PathBuf::from);
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain(servers)
+        .any(|folder| folder.join(program).is_file())
 }

@@ -76,19 +76,9 @@ impl Ssh {
     /// # Errors
     /// When the variable is no command line.
     pub fn from_environment(sockets: &Path) -> Result<Self, SshError> {
-        let value = std::env::var_os(SSH_VARIABLE).unwrap_or_default();
-        let words = value.to_str().and_then(shlex::split);
-        match words {
-            Some(words) => Ok(Self::new(words, sockets)),
-            None => Err(SshError::new(
-                "",
-                "",
-                Trouble::Words {
-                    variable: SSH_VARIABLE,
-                    value: value.to_string_lossy().into_owned(),
-                },
-            )),
-        }
+        words(std::env::var_os(SSH_VARIABLE).unwrap_or_default())
+            .map(|words| Self::new(words, sockets))
+            .map_err(|trouble| SshError::new("", "", trouble))
     }
 
     /// A connection to `node` at `address`: the user's own where one works,
@@ -331,4 +321,31 @@ impl Ssh {
 fn forget(master: &Master) {
     // Gone already is as good; anything else is seen again with the next look.
     let _ = std::fs::remove_file(&master.path);
+}
+
+/// The words of a command line; none for an empty one.
+fn words(line: OsString) -> Result<Vec<String>, Trouble> {
+    let words = line.to_str().and_then(shlex::split);
+    words.ok_or_else(|| Trouble::Words {
+        variable: SSH_VARIABLE,
+        value: line.to_string_lossy().into_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_variable_is_split_as_a_shell_would() {
+        let split = |line: &str| words(line.into());
+        let given = split("ssh -F '/my config' -v").expect("a command line");
+        assert_eq!(given, ["ssh", "-F", "/my config", "-v"]);
+        assert!(split("").expect("plain ssh").is_empty());
+        let ssh = Ssh::new(Vec::new(), Path::new("/s"));
+        assert_eq!(ssh.words(), ["ssh"]);
+        let error = SshError::new("", "", split("ssh 'x").expect_err("an open quote"));
+        assert_eq!(error.fault(), crate::Fault::Program);
+        assert!(error.trouble.to_string().contains("NERONET_SSH"));
+    }
 }

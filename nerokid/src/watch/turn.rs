@@ -24,9 +24,10 @@ const INTERVAL_MIN_MS: u64 = 100;
 impl Watch {
     /// One turn. True when there is more to read.
     pub(super) fn turn(&mut self) -> Result<bool, WatchError> {
-        let mut more = false;
+        // Output that came while the disk took nothing is still to be read.
+        let mut more = self.journal.is_stuck();
         // What the disk refuses is not added to.
-        if !self.journal.is_stuck() {
+        if !more {
             if std::mem::take(&mut self.look_at_rules) {
                 let since = self.rules.version().max(self.rules_refused);
                 self.newer_rules(since, 0);

@@ -34,9 +34,10 @@ impl Tools {
         fs::create_dir_all(folder).map_err(refused)?;
         let mut pip = Command::new("python3");
         pip.args(["-m", "pip", "install", "--disable-pip-version-check"])
-            .args(["--quiet", "--root-user-action", "ignore", "--target"])
+            .args(["--quiet", "--target"])
             .arg(folder)
-            .args(PACKAGES);
+            .args(PACKAGES)
+            .env("PIP_ROOT_USER_ACTION", "ignore");
         execute(pip).map_err(|error| {
             format!(
                 "{error}\nhint: agents for old systems are linked by zig, which `python3 -m pip` brings ({wanted}): install python3 with pip, and reach its registry"

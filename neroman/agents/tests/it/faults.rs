@@ -71,7 +71,7 @@ async fn a_disk_that_fills_up_leaves_nothing_and_the_next_push_repairs() {
 
 #[tokio::test]
 async fn a_disk_that_says_it_has_room_and_has_none() {
-    let node = Node::with("mount -t tmpfs -o size=12m,mode=700 none \"$HOME\"");
+    let node = Node::with("mount -t tmpfs -o size=4m,mode=700 none \"$HOME\"");
     node.program(
         "df",
         "#!/bin/sh\necho Filesystem\necho none 99999999 1 99999999 1% /\n",

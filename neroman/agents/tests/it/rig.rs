@@ -237,11 +237,14 @@ pub fn write_program(path: &Path, text: &str) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("own file");
 }
 
-/// The folder of the real programs, built for tests; built now when they are
-/// not there.
+/// The folder of the real programs: of `NERO_PROGRAMS`, or those built for
+/// tests; built now when they are not there.
 pub fn programs() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
+        if let Some(folder) = std::env::var_os("NERO_PROGRAMS") {
+            return PathBuf::from(folder);
+        }
         let own = std::env::current_exe().expect("a running program has a path");
         // target/debug/deps/it-1234
         let folder = own

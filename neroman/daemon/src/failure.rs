@@ -80,11 +80,6 @@ impl Failure {
         Self::new(Code::Aborted, 1, "what is to be started keeps changing").hint("try again")
     }
 
-    /// Whether a node is to blame, which may answer again.
-    pub(crate) fn is_node(&self) -> bool {
-        self.exit_code == 4
-    }
-
     /// What to do next; empty: nothing is known.
     pub(crate) fn hint_text(&self) -> &str {
         &self.hint

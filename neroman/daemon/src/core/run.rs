@@ -189,6 +189,9 @@ pub(crate) struct Desk {
     /// Version of the rules that the node has.
     pub rules_delivered: u64,
     pub results: Results,
+    /// When its folder on the node was taken away.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cleaned_ms: Option<i64>,
     /// Nodes that were given up and may still have it: should one answer
     /// again, it is told to end it.
     #[serde(skip_serializing_if = "Vec::is_empty")]

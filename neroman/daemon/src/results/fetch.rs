@@ -111,6 +111,15 @@ pub(super) async fn look(way: &Way, ask: &Ask) -> Result<Outcome, Trouble> {
     let Some(list) = list(way, ask).await? else {
         return Ok(Outcome::default());
     };
+    let folder = way.folder.clone();
+    if blocking(move || !folder.is_dir()).await? {
+        // Nothing came yet.
+        return Ok(Outcome {
+            files: list.files.len() as u64,
+            bytes: list.files.iter().map(|entry| entry.size).sum(),
+            ..Outcome::default()
+        });
+    }
     let held = hold(&way.folder, &way.known).await?;
     let (_, choice) = choose(held, list, ask, way).await?;
     Ok(Outcome {

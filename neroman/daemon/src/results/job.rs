@@ -64,14 +64,15 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// Prepares it: the folder is there and written down afterwards. None when
-    /// there is no such run, or no node ever had it.
+    /// Prepares it; none when there is no such run. The folder is there and
+    /// written down afterwards, unless it is only looked what would come.
     pub(crate) async fn prepare(
         places: &Places,
         ledger: &Ledger,
         client: MumClient<Channel>,
         hearer: Hearer,
         id: RunId,
+        only_look: bool,
     ) -> Result<Option<Self>, Trouble> {
         let state = ledger.state();
         let Some((experiment, run)) = state
@@ -81,6 +82,7 @@ impl Job {
             return Ok(None);
         };
         let folder = match run.desk.results.folder() {
+            known if only_look => PathBuf::from(known),
             "" => {
                 let plan = place::plan(experiment, run, &places.fallback);
                 let folder = fetch::blocking(move || place::make(&plan)).await??;

@@ -34,6 +34,7 @@ use crate::ledger::Ledger;
 use crate::node::{Hearer, Settings, desk_change};
 
 pub(crate) use job::{Asked, Job, Places};
+#[cfg(test)]
 pub(crate) use queue::Pace;
 pub(crate) use trouble::Trouble;
 
@@ -168,7 +169,7 @@ impl Fetcher {
             (Trouble::Refused(_), Kind::End) => {
                 *tries += 1;
                 if *tries < TRIES {
-                    return Some(BETWEEN_TRIES);
+                    return Some(BETWEEN_TRIES.min(pace.again));
                 }
                 self.give_up(run, failure.to_string()).await;
                 None
@@ -211,7 +212,7 @@ async fn turn(
         if kind == Kind::Live && !job::has_live(&ledger, run).await? {
             return Ok(Came::Nothing);
         }
-        let job = Job::prepare(&settings.results, &ledger, client, hearer, run).await?;
+        let job = Job::prepare(&settings.results, &ledger, client, hearer, run, false).await?;
         match (job, kind) {
             (None, _) => Ok(Came::Nothing),
             (Some(job), Kind::Live) => job.live().await.map(|()| Came::Something),

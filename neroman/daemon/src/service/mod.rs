@@ -3,6 +3,8 @@
 mod abort;
 mod add;
 mod admin;
+mod clean;
+mod fetch;
 mod list;
 mod logs;
 mod metrics;
@@ -309,9 +311,12 @@ impl v1::man_server::Man for Man {
 
     async fn fetch(
         &self,
-        _: tonic::Request<v1::FetchRequest>,
-    ) -> Result<tonic::Response<Self::FetchStream>, tonic::Status> {
-        Err(tonic::Status::unimplemented("not built yet"))
+        request: Request<v1::FetchRequest>,
+    ) -> Result<Response<Self::FetchStream>, Status> {
+        let man = self.clone();
+        Ok(streamed(self.leaving.clone(), |sink| async move {
+            man.fetch(request.into_inner(), sink).await
+        }))
     }
 
     async fn clean(

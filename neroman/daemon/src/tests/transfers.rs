@@ -4,9 +4,11 @@
 use std::path::{Path, PathBuf};
 
 use nero_wire::v1;
+use nero_wire::v1::fetch_event::{Event, One};
 
 use super::files::Lie;
 use super::{Rig, select};
+use crate::failure::Failure;
 
 const OUTPUTS: &str = "collection: lab\ncommand: echo\noutputs: ['*']\n";
 
@@ -228,5 +230,90 @@ async fn a_frozen_file_that_is_damaged_ends_its_runs_and_no_others() {
         settle: false,
     };
     assert_eq!(rig.man.list(request).await.unwrap().experiments.len(), 2);
+    rig.stop().await;
+}
+
+/// What a fetch said at last of each run, or why it failed.
+async fn fetch(
+    rig: &Rig,
+    text: &str,
+    include: &[&str],
+    dry_run: bool,
+) -> Result<Vec<One>, Failure> {
+    let (tx, mut rx) = tokio::sync::mpsc::channel(100);
+    let request = v1::FetchRequest {
+        selection: select(text),
+        include: include.iter().map(|&glob| glob.to_owned()).collect(),
+        dry_run,
+    };
+    rig.man.fetch(request, tx).await?;
+    let mut done = Vec::new();
+    while let Some(event) = rx.recv().await {
+        if let Some(Event::Done(one)) = event.unwrap().event {
+            done.push(one);
+        }
+    }
+    Ok(done)
+}
+
+#[tokio::test]
+async fn a_fetch_brings_what_a_live_run_has_and_only_what_is_new() {
+    let (rig, token) =
+        begun("collection: lab\ncommand: echo\noutputs: [{path: f, fetch: end}]\n").await;
+    rig.mum.file("f", b"some");
+    rig.mum.file("other", b"else");
+    let would = fetch(&rig, "1", &[], true).await.unwrap();
+    assert_eq!(
+        (would[0].files, would[0].bytes, would[0].folder.as_str()),
+        (3, 4, "")
+    );
+    let came = fetch(&rig, "1", &[], false).await.unwrap();
+    let folder = PathBuf::from(&came[0].folder);
+    assert_eq!((came[0].bytes, came[0].unchanged), (4, 0));
+    assert_eq!(names(&folder), ["f", "stderr.log", "stdout.log"]);
+    let again = fetch(&rig, "1", &["*"], false).await.unwrap();
+    assert_eq!((again[0].files, again[0].unchanged), (1, 1));
+    assert_eq!(std::fs::read(folder.join("other")).unwrap(), b"else");
+    rig.mum.end(&token, 0, b"said");
+    assert_eq!(home(&rig, &token).await, folder);
+    assert_eq!(std::fs::read(folder.join("stdout.log")).unwrap(), b"said");
+    assert_eq!(rig.mum.files(|files| files.sent), 8);
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn what_was_too_large_comes_when_it_is_asked_for() {
+    let (rig, token) =
+        begun("collection: lab\ncommand: echo\noutputs: [{path: f, max: 1K}]\n").await;
+    rig.mum.file("f", &[7; 2000]);
+    rig.mum.end(&token, 0, b"");
+    let folder = home(&rig, &token).await;
+    let said = notes(&rig).await;
+    assert!(
+        said.iter()
+            .any(|note| note.ends_with("neroman fetch 1.1 --include 'f'")),
+        "{said:?}"
+    );
+    assert!(!folder.join("f").exists());
+    fetch(&rig, "1.1", &[], false).await.unwrap();
+    assert_eq!(std::fs::read(folder.join("f")).unwrap(), [7; 2000]);
+    assert!(notes(&rig).await.is_empty());
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn a_node_out_of_reach_fails_a_fetch_with_its_words() {
+    let (rig, token) = begun("collection: lab\ncommand: echo {x}\nparameters: {x: [1, 2]}\n").await;
+    rig.mum.end(&token, 0, b"x");
+    home(&rig, &token).await;
+    let none = fetch(&rig, "2", &[], false).await.unwrap();
+    assert!(none.is_empty(), "it never ran: {none:?}");
+    rig.mum.cut(true);
+    let mut now = rig.man.nodes.watch();
+    while rig.man.nodes.now("local").connected() {
+        now.changed().await.unwrap();
+    }
+    let failure = fetch(&rig, "1", &[], false).await.unwrap_err();
+    assert!(failure.to_string().contains("local"), "{failure}");
     rig.stop().await;
 }

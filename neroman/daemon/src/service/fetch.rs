@@ -1,0 +1,218 @@
+//! `Fetch`: files of runs, now.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use nero_model::RunId;
+use nero_wire::v1;
+use nero_wire::v1::fetch_event::{Event, One};
+use nero_wire::v1::mum_client::MumClient;
+use tonic::transport::Channel;
+
+use super::select::{self, Chosen};
+use super::{Man, Sink, blocking};
+use crate::core::run::Run;
+use crate::core::state::State;
+use crate::failure::Failure;
+use crate::node::Hearer;
+use crate::results::{Asked, Job, Places, Trouble};
+
+/// How long a node may take to be reached.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What was picked, by node, and what is said of the rest.
+#[derive(Default)]
+struct Picked {
+    runs: BTreeMap<String, Vec<RunId>>,
+    notes: Vec<String>,
+    /// Runs that were named and have nothing to be fetched.
+    over: Vec<One>,
+}
+
+/// How the runs of one node went.
+#[derive(Default)]
+struct Went {
+    done: usize,
+    failed: usize,
+    /// The node's own failure, when it was out of reach.
+    away: Option<Failure>,
+}
+
+impl Man {
+    /// Brings files of runs home and says of each how it went.
+    pub(crate) async fn fetch(
+        &self,
+        request: v1::FetchRequest,
+        sink: Sink<v1::FetchEvent>,
+    ) -> Result<(), Failure> {
+        let all = request
+            .selection
+            .as_ref()
+            .is_none_or(|selection| selection.text.trim().is_empty());
+        let selection = select::read(request.selection, "all", self.clock.now_ms())?;
+        let state = self.ledger.state();
+        let picked = blocking(move || {
+            let (chosen, found) = selection.choose(&state)?;
+            let mut picked = pick(&state, &chosen, all);
+            picked.notes.extend(found.notes);
+            Ok::<_, Failure>(picked)
+        })
+        .await??;
+        for note in picked.notes {
+            say(&sink, Event::Note(note)).await;
+        }
+        let mut failed = picked.over.len();
+        for one in picked.over {
+            say(&sink, Event::Done(one)).await;
+        }
+        let asked = Asked {
+            include: request.include,
+        };
+        let nodes = picked
+            .runs
+            .into_iter()
+            .map(|(node, runs)| self.fetch_from(node, runs, &asked, request.dry_run, &sink));
+        let went = join_all(nodes).await;
+        failed += went.iter().map(|went| went.failed).sum::<usize>();
+        let done: usize = went.iter().map(|went| went.done).sum();
+        let away = went.into_iter().find_map(|went| went.away);
+        match away {
+            Some(failure) if done == 0 && failed > 0 => Err(failure),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    async fn fetch_from(
+        &self,
+        node: String,
+        runs: Vec<RunId>,
+        asked: &Asked,
+        dry_run: bool,
+        sink: &Sink<v1::FetchEvent>,
+    ) -> Went {
+        let mut went = Went::default();
+        let client = match self.nodes.channel(&node, PATIENCE).await {
+            Ok(channel) => MumClient::new(channel)
+                .max_decoding_message_size(nero_model::MESSAGE_BYTES_MAX)
+                .max_encoding_message_size(nero_model::MESSAGE_BYTES_MAX),
+            Err(failure) => {
+                went.failed = runs.len();
+                for run in runs {
+                    say(sink, Event::Done(not_done(run, failure.to_string()))).await;
+                }
+                went.away = Some(failure);
+                return went;
+            }
+        };
+        let hearer = told(sink.clone());
+        for run in runs {
+            match self
+                .fetch_one(client.clone(), hearer.clone(), run, asked, dry_run)
+                .await
+            {
+                Ok(one) => {
+                    went.done += 1;
+                    say(sink, Event::Done(one)).await;
+                }
+                Err(trouble) => {
+                    went.failed += 1;
+                    let failure = trouble.failure().clone();
+                    say(sink, Event::Done(not_done(run, failure.to_string()))).await;
+                    if matches!(trouble, Trouble::Node(_)) {
+                        went.away = Some(failure);
+                    }
+                }
+            }
+        }
+        went
+    }
+
+    async fn fetch_one(
+        &self,
+        client: MumClient<Channel>,
+        hearer: Hearer,
+        run: RunId,
+        asked: &Asked,
+        dry_run: bool,
+    ) -> Result<One, Trouble> {
+        let places = Places::of(&self.home);
+        let job = Job::prepare(&places, &self.ledger, client, hearer, run, dry_run).await?;
+        let Some(job) = job else {
+            return Err(Failure::failed(format!("there is no run {run}")).into());
+        };
+        let outcome = if dry_run {
+            job.would(asked).await?
+        } else {
+            job.asked(&self.ledger, asked).await?
+        };
+        Ok(One {
+            experiment: run.experiment.0,
+            run: run.number,
+            folder: job.folder().display().to_string(),
+            files: outcome.files,
+            bytes: outcome.bytes,
+            unchanged: outcome.unchanged,
+            notes: outcome.notes.into_lines(),
+            failed: String::new(),
+        })
+    }
+}
+
+fn pick(state: &State, chosen: &[Chosen], all: bool) -> Picked {
+    let mut picked = Picked::default();
+    let mut never = 0;
+    for chosen in chosen {
+        let Some(experiment) = state.experiment(chosen.id) else {
+            continue;
+        };
+        let run = chosen.of(experiment);
+        match run.map(|run| (run, nothing(run))) {
+            Some((run, None)) => {
+                let node = run.node_word().to_owned();
+                picked.runs.entry(node).or_default().push(run.made.id);
+            }
+            _ if all => {}
+            Some((run, Some(why))) => picked.over.push(not_done(run.made.id, why)),
+            None => never += 1,
+        }
+    }
+    if never > 0 {
+        picked.notes.push(format!("{never} never ran"));
+    }
+    picked
+}
+
+/// Why a run has nothing to be fetched.
+fn nothing(run: &Run) -> Option<String> {
+    if let Some(at_ms) = run.desk.cleaned_ms {
+        return Some(super::clean::cleaned(at_ms));
+    }
+    let started = run.started_ms().is_some();
+    (!started).then(|| "it has not been started".to_owned())
+}
+
+fn not_done(run: RunId, why: String) -> One {
+    One {
+        experiment: run.experiment.0,
+        run: run.number,
+        failed: why,
+        ..One::default()
+    }
+}
+
+/// Tells how far transfers are; a client that is slow to read misses some.
+fn told(sink: Sink<v1::FetchEvent>) -> Hearer {
+    Arc::new(move |progress| {
+        if let Some(progress) = progress {
+            let event = Some(Event::Progress(progress));
+            let _ = sink.try_send(Ok(v1::FetchEvent { event }));
+        }
+    })
+}
+
+async fn say(sink: &Sink<v1::FetchEvent>, event: Event) {
+    // A client that left ends the call.
+    let _ = sink.send(Ok(v1::FetchEvent { event: Some(event) })).await;
+}

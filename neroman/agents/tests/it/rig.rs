@@ -77,9 +77,16 @@ impl Node {
         let proxy = match first {
             "" => format!("#!/bin/sh\nexec {serve}\n"),
             _ => {
-                let space = match rustix::process::geteuid().is_root() {
-                    true => "unshare -m",
-                    false => "unshare -rm",
+                // Whoever is not root becomes it for the mounts, and itself again
+                // for the server.
+                let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
+                let (space, serve) = match user.is_root() {
+                    true => ("unshare -m", serve),
+                    false => {
+                        let (user, group) = (user.as_raw(), group.as_raw());
+                        let back = format!("unshare -U --map-user={user} --map-group={group}");
+                        ("unshare -rm", format!("{back} {serve}"))
+                    }
                 };
                 write_program(
                     &self.path("inside"),

@@ -114,6 +114,13 @@ pub const CALL_DEADLINE: Duration = Duration::from_secs(30);
 /// From the polite signal to the final one, where a run says nothing.
 pub const GRACE_MS: u32 = 30_000;
 
+/// For how long a file that somebody asked for is not swept, named or not.
+pub const WISH_KEPT: Duration = Duration::from_secs(3600);
+/// Files go that nothing has named for so long, unless somebody says otherwise.
+pub const UNNAMED_KEPT_MS: u64 = 7 * 24 * 3600 * 1000;
+/// Builds that nothing runs from stay for so long.
+pub const BUILD_KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
+
 /// How often a silent connection is asked for a sign of life.
 pub const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(15);
 /// How long the answer may take before the connection is given up.

@@ -161,6 +161,11 @@ impl Ledger {
         })
     }
 
+    /// Whose runs these are.
+    pub fn deployment(&self) -> DeploymentId {
+        self.deployment
+    }
+
     /// Bytes of all segments together.
     pub fn bytes(&self) -> u64 {
         self.bytes + self.segment.offset()

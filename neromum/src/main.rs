@@ -4,6 +4,7 @@
 mod agent;
 mod args;
 mod build_id;
+mod clean;
 mod config;
 mod core;
 mod dial;

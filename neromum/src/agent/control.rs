@@ -16,6 +16,7 @@ use prost::Message as _;
 use tokio::sync::oneshot;
 
 use super::{Agent, Refused};
+use crate::clean::gone;
 use crate::core::decide::Decision;
 use crate::core::{Cancelled, Stage};
 
@@ -93,7 +94,8 @@ impl Agent {
                 number: run.number,
             };
             // A run that neroman has closed may still lie here.
-            let here = super::effects::read_spec(&self.setup, id, token).is_ok();
+            let here = super::effects::read_spec(&self.setup, id, token).is_ok()
+                || matches!(gone::read(&self.setup.paths, id, token), Ok(Some(_)));
             return Ok(if here {
                 Outcome::Ended
             } else {

@@ -364,7 +364,11 @@ impl Agent {
     /// Takes up a run whose folder is here and that the ledger does not know
     /// (any more): it was closed, or a power cut took the ledger's record.
     pub(super) fn adopt(&mut self, token: RunToken, id: RunId) -> bool {
-        if id.experiment.0 == 0 || effects::read_spec(&self.setup, id, token).is_err() {
+        if id.experiment.0 == 0 || self.cleaning.contains(&token) {
+            return false;
+        }
+        let here = effects::read_spec(&self.setup, id, token).is_ok();
+        if !here && !self.raise(token, id) {
             return false;
         }
         let order = self.next_order;
@@ -393,11 +397,18 @@ impl Agent {
     }
 
     fn close(&mut self, closed: &[Vec<u8>]) {
-        let mut gone = Vec::new();
-        for token in closed
-            .iter()
+        let tokens = closed.iter();
+        let tokens: Vec<_> = tokens
             .filter_map(|token| RunToken::from_slice(token))
-        {
+            .collect();
+        self.forget(&tokens);
+        self.compact_when_worth();
+    }
+
+    /// Forgets those of these runs that are over.
+    pub(super) fn forget(&mut self, tokens: &[RunToken]) {
+        let mut gone = Vec::new();
+        for &token in tokens {
             if self.core.closed(token) {
                 self.entries.remove(&token);
                 gone.push(token);
@@ -412,7 +423,6 @@ impl Agent {
                 tracing::error!(?error, "the ledger does not take that runs are closed");
             }
         }
-        self.compact_when_worth();
     }
 
     /// Sends followers what they lack, as far as there is room.

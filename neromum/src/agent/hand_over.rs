@@ -14,6 +14,7 @@ use nero_wire::v1::{HandOverReply, RunSpec};
 use tokio::sync::oneshot;
 
 use super::Agent;
+use crate::clean::gone;
 use crate::config;
 use crate::core::capacity::{Capacity, Needs};
 use crate::staging::store::Store;
@@ -35,6 +36,19 @@ pub struct Placed {
     rules: bool,
     /// The folder is new: nothing of the run can have been started.
     fresh: bool,
+}
+
+impl Placed {
+    /// Its folder says that it is over.
+    fn ended(token: RunToken, id: RunId) -> Self {
+        Self {
+            token,
+            id,
+            needs: Needs::default(),
+            rules: false,
+            fresh: false,
+        }
+    }
 }
 
 /// Makes folders for runs; called by the service, beside the agent.
@@ -62,13 +76,13 @@ fn no(why: impl Into<String>, hint: &'static str) -> No {
 
 impl Placer {
     /// Checks every run and makes its folder.
-    pub fn place(&self, runs: Vec<RunSpec>) -> Placing {
+    pub fn place(&self, store: &Store, runs: Vec<RunSpec>) -> Placing {
         let mut placing = Placing::default();
         let mut trees = HashMap::new();
         let mut experiment_made = None;
         for spec in runs {
             let token = spec.token.clone();
-            match self.place_one(spec, &mut trees, &mut experiment_made) {
+            match self.place_one(spec, store, &mut trees, &mut experiment_made) {
                 Ok(placed) => placing.placed.push(placed),
                 Err(No { why, hint }) => placing.refused.push(Refusal {
                     token,
@@ -83,10 +97,14 @@ impl Placer {
     fn place_one(
         &self,
         spec: RunSpec,
+        store: &Store,
         trees: &mut HashMap<Vec<u8>, Result<(), String>>,
         experiment_made: &mut Option<u64>,
     ) -> Result<Placed, No> {
         let (token, id) = self.check(&spec)?;
+        if self.was_cleaned(token, id)? {
+            return Ok(Placed::ended(token, id));
+        }
         let resources = spec.resources.unwrap_or_default();
         let needs = Needs::of(resources.cpus, resources.memory_bytes);
         self.capacity
@@ -95,7 +113,7 @@ impl Placer {
         if !spec.tree.is_empty() {
             let checked = trees
                 .entry(spec.tree.clone())
-                .or_insert_with(|| self.check_tree(&spec.tree));
+                .or_insert_with(|| check_tree(store, &spec.tree));
             checked.as_ref().map_err(|why| {
                 no(
                     why.clone(),
@@ -150,14 +168,21 @@ impl Placer {
         Ok((token, id))
     }
 
-    fn check_tree(&self, hash: &[u8]) -> Result<(), String> {
-        let store = Store::new(&self.paths);
-        tree::load(&store, hash)
-            .and_then(|tree| tree::complete(&store, &tree))
-            .map_err(|error| match std::error::Error::source(&error) {
-                Some(source) => format!("{error}: {source}"),
-                None => error.to_string(),
-            })
+    /// Whether the run was here, ended, and was cleaned; its end can be told
+    /// again then.
+    fn was_cleaned(&self, token: RunToken, id: RunId) -> Result<bool, No> {
+        let unreadable = |error: &dyn std::fmt::Display| {
+            let path = gone::path(&self.paths, id);
+            let why = format!("cannot use {}: {error}", path.display());
+            no(why, "see to the node's disk, then try again")
+        };
+        match gone::read(&self.paths, id, token) {
+            Ok(None) => Ok(false),
+            Ok(Some(gone)) => gone::raise(&self.paths, self.deployment, id, token, gone)
+                .map(|()| true)
+                .map_err(|error| unreadable(&error)),
+            Err(error) => Err(unreadable(&error)),
+        }
     }
 
     /// Makes the run's folder and its spec; true when it is new.
@@ -212,6 +237,18 @@ impl Placer {
         write_spec(path, spec)?;
         Ok(Ok(false))
     }
+}
+
+fn check_tree(store: &Store, hash: &[u8]) -> Result<(), String> {
+    if let Ok(list) = hash.try_into() {
+        store.wishes().add(list);
+    }
+    tree::load(store, hash)
+        .and_then(|tree| tree::complete(store, &tree))
+        .map_err(|error| match std::error::Error::source(&error) {
+            Some(source) => format!("{error}: {source}"),
+            None => error.to_string(),
+        })
 }
 
 /// Writes the spec under its own name. Cut short, it is known by its checksum,
@@ -284,6 +321,22 @@ impl Encoded for RunSpec {
 }
 
 impl Agent {
+    /// Makes the folder of a cleaned run anew, which says how it ended; false
+    /// when none was cleaned.
+    pub(super) fn raise(&self, token: RunToken, id: RunId) -> bool {
+        let paths = &self.setup.paths;
+        let raised = match gone::read(paths, id, token) {
+            Ok(None) => return false,
+            Ok(Some(gone)) => gone::raise(paths, self.ledger.deployment(), id, token, gone)
+                .map_err(|error| error.to_string()),
+            Err(error) => Err(error.to_string()),
+        };
+        if let Err(why) = &raised {
+            tracing::error!(run = %id, why, "cannot say how a cleaned run ended");
+        }
+        raised.is_ok()
+    }
+
     pub(super) fn hand_over(&mut self, placing: Placing, answer: oneshot::Sender<HandOverReply>) {
         let mut reply = HandOverReply {
             accepted: Vec::with_capacity(placing.placed.len()),
@@ -320,6 +373,10 @@ impl Agent {
                 let why = format!("its token is that of run {}", known.id);
                 Err(no(why, "this is a mistake in neroman; please report it"))
             };
+        }
+        let cleaned = || matches!(gone::read(&self.setup.paths, id, token), Ok(Some(_)));
+        if self.cleaning.contains(&token) || (fresh && cleaned()) {
+            return Err(no("it is being cleaned right now", "hand it over again"));
         }
         if !fresh {
             return if self.adopt(token, id) {

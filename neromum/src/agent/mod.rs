@@ -5,6 +5,7 @@
 //! carries out the effects together: one write to the launcher, one sync of the
 //! ledger, one round over the followers. Nothing here waits for anybody.
 
+mod clean;
 mod control;
 mod effects;
 mod follow;
@@ -17,7 +18,7 @@ mod settle;
 mod sync;
 mod timers;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -35,9 +36,11 @@ use crate::ledger::{self, Ledger};
 use crate::staging::environment::Base;
 use crate::warden::bare;
 
+pub use clean::{Candidate, Verdict};
 pub use follow::FollowStream;
 pub use hand_over::{Placer, Placing};
 pub use kids::KidNews;
+pub use recover::Raw;
 use segments::Seg;
 
 /// What the agent is told.
@@ -52,6 +55,12 @@ pub enum Message {
         SetRulesRequest,
         oneshot::Sender<Result<SetRulesReply, Refused>>,
     ),
+    /// Somebody wants the folders of runs to go; `true`: only to know.
+    Clean(Vec<Candidate>, bool, oneshot::Sender<Vec<Verdict>>),
+    /// The folders of these runs are gone, or stay after all.
+    Cleaned(Vec<RunToken>),
+    /// Which runs are not over.
+    Open(oneshot::Sender<HashSet<RunId>>),
     /// How busy the node is.
     Describe(oneshot::Sender<Busy>),
     /// Somebody follows.
@@ -289,6 +298,8 @@ pub struct Agent {
     sync: sync::Syncs,
     followers: follow::Followers,
     settling: settle::Settling,
+    /// Runs whose folders are going right now.
+    cleaning: HashSet<RunToken>,
     timers: timers::Timers,
     /// Results of work off the reactor. Not bounded: each stands for work in
     /// flight, of which there is at most one per slot, sync and settled run.
@@ -337,6 +348,7 @@ impl Agent {
             sync: sync::Syncs::default(),
             followers: follow::Followers::default(),
             settling: settle::Settling::default(),
+            cleaning: HashSet::new(),
             timers: timers::Timers::default(),
             done,
             connections: 0,
@@ -400,6 +412,11 @@ impl Agent {
             Message::HandOver(placing, answer) => self.hand_over(placing, answer),
             Message::Cancel(request, answer) => self.cancel(request, answer),
             Message::SetRules(request, answer) => self.set_rules(request, answer),
+            Message::Clean(candidates, rehearsal, answer) => {
+                self.clean(candidates, rehearsal, answer);
+            }
+            Message::Cleaned(tokens) => self.cleaned(&tokens),
+            Message::Open(answer) => drop(answer.send(self.open_runs())),
             // An asker that left needs no answer; so for all answers here.
             Message::Describe(answer) => drop(answer.send(self.busy())),
             Message::Follow(request, answer) => self.follow(request, answer),

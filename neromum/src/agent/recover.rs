@@ -178,7 +178,7 @@ pub(super) fn has_rules(spec: &nero_wire::v1::RunSpec, run_dir: &std::path::Path
 
 /// A payload that is written as it was read.
 #[derive(Debug)]
-struct Raw<'a>(&'a [u8]);
+pub struct Raw<'a>(pub &'a [u8]);
 
 impl prost::Message for Raw<'_> {
     fn encode_raw(&self, out: &mut impl bytes::BufMut) {

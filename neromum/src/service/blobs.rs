@@ -24,6 +24,7 @@ pub fn missing(store: &Store, hashes: Vec<Vec<u8>>) -> Result<BlobList, Status> 
     let mut lacking = BlobList::default();
     for hash in hashes {
         let checked = checked(&hash)?;
+        store.wishes().add(checked);
         if !store.has(checked) {
             lacking.partial.push(store.partial(checked));
             lacking.hashes.push(hash);

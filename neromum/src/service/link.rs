@@ -1,11 +1,13 @@
-//! One connection: counted while it is open, and whether it said hello.
+//! One connection: counted while it is open, whether and for whom it said hello,
+//! and ended when its neroman is not the owner any more.
 
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 
+use futures_util::task::AtomicWaker;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::UnixStream;
 use tonic::transport::server::Connected;
@@ -22,19 +24,56 @@ pub struct Link {
 
 /// What calls know of their connection.
 #[derive(Clone, Debug)]
-pub struct LinkInfo {
-    greeted: Arc<AtomicBool>,
+pub struct LinkInfo(Arc<LinkState>);
+
+/// What is known of a connection.
+#[derive(Debug, Default)]
+pub struct LinkState {
+    greeted: AtomicBool,
+    tenure: AtomicU64,
+    over: AtomicBool,
+    reader: AtomicWaker,
+}
+
+impl LinkState {
+    /// The tenure of its neroman; one that said no hello, and a watcher's, are
+    /// nobody's.
+    pub fn tenure(&self) -> u64 {
+        self.tenure.load(Ordering::Acquire)
+    }
+
+    /// Ends the connection with all its calls.
+    pub fn end(&self) {
+        self.over.store(true, Ordering::Release);
+        self.reader.wake();
+    }
+
+    fn check(&self) -> io::Result<()> {
+        match self.over.load(Ordering::Acquire) {
+            true => Err(io::Error::new(
+                io::ErrorKind::ConnectionAborted,
+                "the deployment was taken over",
+            )),
+            false => Ok(()),
+        }
+    }
 }
 
 impl LinkInfo {
     /// Whether this connection's hello was accepted.
     pub fn is_greeted(&self) -> bool {
-        self.greeted.load(Ordering::Acquire)
+        self.0.greeted.load(Ordering::Acquire)
     }
 
     /// Its hello was accepted.
-    pub fn greet(&self) {
-        self.greeted.store(true, Ordering::Release);
+    pub fn greet(&self, tenure: u64) {
+        self.0.tenure.store(tenure, Ordering::Release);
+        self.0.greeted.store(true, Ordering::Release);
+    }
+
+    /// For whoever may have to end it.
+    pub fn state(&self) -> Weak<LinkState> {
+        Arc::downgrade(&self.0)
     }
 }
 
@@ -44,9 +83,7 @@ impl Link {
         agent.tell_now(Message::Connection(1));
         Self {
             stream,
-            info: LinkInfo {
-                greeted: Arc::new(AtomicBool::new(false)),
-            },
+            info: LinkInfo(Arc::default()),
             agent: agent.clone(),
         }
     }
@@ -72,6 +109,9 @@ impl AsyncRead for Link {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        // Registered before it is looked at: an end in between is seen or wakes.
+        self.info.0.reader.register(cx.waker());
+        self.info.0.check()?;
         Pin::new(&mut self.stream).poll_read(cx, buffer)
     }
 }
@@ -82,6 +122,7 @@ impl AsyncWrite for Link {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
+        self.info.0.check()?;
         Pin::new(&mut self.stream).poll_write(cx, bytes)
     }
 
@@ -98,6 +139,7 @@ impl AsyncWrite for Link {
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        self.info.0.check()?;
         Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
     }
 

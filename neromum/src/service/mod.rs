@@ -2,6 +2,7 @@
 //! is decided here but who may ask and how much.
 
 mod blobs;
+mod clean;
 mod describe;
 mod fetch;
 mod gpus;
@@ -9,6 +10,7 @@ mod kids;
 mod link;
 mod logs;
 mod mum;
+mod owner;
 mod room;
 
 use std::future::Future;
@@ -24,6 +26,7 @@ use tokio_stream::StreamExt as _;
 use tonic::{Request, Status};
 
 use crate::agent::{AgentHandle, Leaving, Message, Placer, Refused};
+use crate::clean::Janitor;
 use crate::config;
 use crate::staging::store::Store;
 use link::{Link, LinkInfo};
@@ -46,6 +49,10 @@ struct Inner {
     gpus: gpus::Gpus,
     /// Threads that file work may take; the rest are the agent's.
     threads: Arc<Semaphore>,
+    owners: owner::Owners,
+    janitor: Janitor,
+    /// Whose turn it is to clean or measure.
+    turn: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// Steps of file work done at a time for all calls together: the threads of
@@ -60,8 +67,12 @@ impl Service {
         build: String,
         memory_bytes: Option<u64>,
     ) -> Self {
+        let store = Store::new(&placer.paths);
         let inner = Inner {
-            store: Store::new(&placer.paths),
+            janitor: Janitor::new(&placer.paths, &store),
+            turn: Arc::default(),
+            owners: owner::Owners::new(&placer.paths),
+            store,
             deployment: placer.deployment,
             cpus: crate::core::capacity::cpus(placer.capacity.micro_cpus),
             agent,
@@ -85,6 +96,7 @@ impl Service {
         listener: OwnerOnly,
         stop: impl Future<Output = ()>,
     ) -> Result<(), tonic::transport::Error> {
+        self.inner.janitor.empty_trash();
         let agent = self.inner.agent.clone();
         let links = listener.map(move |stream| stream.map(|stream| Link::new(stream, &agent)));
         tonic::transport::Server::builder()

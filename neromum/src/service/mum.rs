@@ -7,10 +7,11 @@ use nero_wire::hello;
 use nero_wire::v1::mum_server::Mum;
 use nero_wire::v1::read_files_request::Want;
 use nero_wire::v1::{
-    BlobList, BlobPart, CancelReply, CancelRequest, DescribeRequest, FilePart, FollowRequest,
-    HandOverReply, HandOverRequest, Hello, ListFilesReply, ListFilesRequest, LogPart,
-    NodeDescription, PutBlobsReply, ReadFileRequest, ReadFilesRequest, ReadLogRequest, Role,
-    SetRulesReply, SetRulesRequest, StopReply, StopRequest,
+    BlobList, BlobPart, CancelReply, CancelRequest, CleanReply, CleanRequest, DescribeRequest,
+    DiskUsageReply, DiskUsageRequest, FilePart, FollowRequest, HandOverReply, HandOverRequest,
+    Hello, ListFilesReply, ListFilesRequest, LogPart, NodeDescription, PutBlobsReply,
+    ReadFileRequest, ReadFilesRequest, ReadLogRequest, Role, RunFolder, RunsRequest, SetRulesReply,
+    SetRulesRequest, StopReply, StopRequest,
 };
 use tokio::sync::mpsc;
 use tokio_stream::Stream;
@@ -38,8 +39,10 @@ impl Mum for Service {
         let role = if as_kid { Role::Nerokid } else { Role::Neroman };
         hello::check(&theirs, role, deployment)
             .map_err(|error| Status::permission_denied(error.to_string()))?;
-        if let Some(link) = link {
-            link.greet();
+        match link {
+            Some(link) if as_kid => link.greet(u64::MAX),
+            Some(link) => super::owner::greet(&self.inner, &theirs, &link).await?,
+            None => {}
         }
         let own = hello::own(Role::Neromum, &self.inner.build, deployment);
         Ok(Response::new(own))
@@ -90,10 +93,11 @@ impl Mum for Service {
             return Err(Status::invalid_argument("too many runs in one call"));
         }
         let placing = if runs.len() <= PLACED_AT_ONCE {
-            self.inner.placer.place(runs)
+            self.inner.placer.place(&self.inner.store, runs)
         } else {
-            let placer = self.inner.placer.clone();
-            self.inner.file_work(move || placer.place(runs)).await?
+            let inner = self.inner.clone();
+            let place = move || inner.placer.place(&inner.store, runs);
+            self.inner.file_work(place).await?
         };
         let ask = |answer| Message::HandOver(placing, answer);
         Ok(Response::new(self.inner.ask(ask).await?))
@@ -225,25 +229,28 @@ impl Mum for Service {
 
     async fn disk_usage(
         &self,
-        _: tonic::Request<nero_wire::v1::DiskUsageRequest>,
-    ) -> Result<tonic::Response<nero_wire::v1::DiskUsageReply>, tonic::Status> {
-        Err(tonic::Status::unimplemented("not built yet"))
+        request: Request<DiskUsageRequest>,
+    ) -> Result<Response<DiskUsageReply>, Status> {
+        self.greeted(&request)?;
+        let each_run = request.into_inner().runs;
+        let reply = super::clean::usage(&self.inner, each_run).await?;
+        Ok(Response::new(reply))
     }
 
-    async fn clean(
-        &self,
-        _: tonic::Request<nero_wire::v1::CleanRequest>,
-    ) -> Result<tonic::Response<nero_wire::v1::CleanReply>, tonic::Status> {
-        Err(tonic::Status::unimplemented("not built yet"))
+    async fn clean(&self, request: Request<CleanRequest>) -> Result<Response<CleanReply>, Status> {
+        self.greeted(&request)?;
+        let reply = super::clean::clean(&self.inner, request.into_inner()).await?;
+        Ok(Response::new(reply))
     }
 
-    type RunsStream = Answers<nero_wire::v1::RunFolder>;
+    type RunsStream = Answers<RunFolder>;
 
     async fn runs(
         &self,
-        _: tonic::Request<nero_wire::v1::RunsRequest>,
-    ) -> Result<tonic::Response<Self::RunsStream>, tonic::Status> {
-        Err(tonic::Status::unimplemented("not built yet"))
+        request: Request<RunsRequest>,
+    ) -> Result<Response<Self::RunsStream>, Status> {
+        self.greeted(&request)?;
+        Ok(Response::new(super::clean::folders(&self.inner).await?))
     }
 }
 

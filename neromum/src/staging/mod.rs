@@ -7,6 +7,7 @@ pub mod incoming;
 mod program;
 pub mod store;
 pub mod tree;
+pub mod wishes;
 
 use std::fs::{self, DirBuilder};
 use std::io::{self, Write as _};

@@ -11,12 +11,14 @@ use nero_model::ids::hex;
 use nero_model::paths::NodePaths;
 
 use super::incoming::Flights;
+use super::wishes::Wishes;
 
 /// The store's folder.
 #[derive(Clone, Debug)]
 pub struct Store {
     folder: PathBuf,
     flights: Flights,
+    wishes: Wishes,
 }
 
 /// The content does not have the hash that it was announced with.
@@ -33,6 +35,7 @@ impl Store {
         Self {
             folder: paths.store(),
             flights: Flights::default(),
+            wishes: Wishes::default(),
         }
     }
 
@@ -73,6 +76,11 @@ impl Store {
     pub(super) fn private_path(&self) -> PathBuf {
         let name = hex(&nero_model::ids::random::<12>());
         self.folder.join(format!(".{name}"))
+    }
+
+    /// What somebody asked for lately.
+    pub fn wishes(&self) -> &Wishes {
+        &self.wishes
     }
 
     /// Blobs that are being written now.

@@ -89,6 +89,7 @@ fn is_here(store: &Store, entry: &TreeEntry) -> bool {
     let Ok(hash) = entry.hash.as_slice().try_into() else {
         return false;
     };
+    store.wishes().add(hash);
     match store.size(hash) {
         Some(size) if size == entry.size => true,
         Some(_) if store.read(hash).is_ok() => true,

@@ -1,5 +1,6 @@
 //! neromum with real launchers, shims and watchers.
 
+mod cleaning;
 mod deaths;
 mod edge;
 mod files;

@@ -1,0 +1,107 @@
+//! Whether a run's folder may go, which only the agent can say: the disk alone
+//! does not tell whether a run waits here, or whether its records were taken
+//! over.
+
+use std::collections::HashSet;
+
+use nero_model::{RunId, RunToken};
+use tokio::sync::oneshot;
+
+use super::Agent;
+use crate::core::Stage;
+
+/// A run that somebody wants to have cleaned, as its folder tells it.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    /// Its token.
+    pub token: RunToken,
+    /// The run.
+    pub id: RunId,
+    /// Its segments say that it ended.
+    pub ended: bool,
+    /// Nothing of it was ever started.
+    pub never_began: bool,
+    /// Another node of this deployment has it.
+    pub elsewhere: Option<String>,
+}
+
+/// A run's verdict; none: it may go.
+pub type Verdict = Option<String>;
+
+impl Agent {
+    /// Decides about each; unless it is a rehearsal, those that may go are not
+    /// known here any more, nor taken up, until [`Agent::cleaned`].
+    pub(super) fn clean(
+        &mut self,
+        candidates: Vec<Candidate>,
+        rehearsal: bool,
+        answer: oneshot::Sender<Vec<Verdict>>,
+    ) {
+        let verdicts: Vec<Verdict> = candidates.iter().map(|one| self.verdict(one)).collect();
+        if rehearsal {
+            // An asker that left needs no answer.
+            let _ = answer.send(verdicts);
+            return;
+        }
+        let going: Vec<RunToken> = candidates
+            .iter()
+            .zip(&verdicts)
+            .filter(|(_, verdict)| verdict.is_none())
+            .map(|(one, _)| one.token)
+            .collect();
+        if answer.send(verdicts).is_err() {
+            return;
+        }
+        self.forget(&going);
+        self.cleaning.extend(going);
+    }
+
+    /// The folders of these runs are gone, or stay after all.
+    pub(super) fn cleaned(&mut self, tokens: &[RunToken]) {
+        for token in tokens {
+            self.cleaning.remove(token);
+        }
+    }
+
+    /// Runs that are not over.
+    pub(super) fn open_runs(&self) -> HashSet<RunId> {
+        let open = |stage: &Stage| !stage.is_final() && !matches!(stage, Stage::Ended { .. });
+        self.core
+            .runs()
+            .filter(|(_, run)| open(&run.stage))
+            .map(|(_, run)| run.id)
+            .collect()
+    }
+
+    /// Whether a run may be copied from: nothing of it is alive.
+    pub(super) fn is_open(&self, token: &RunToken) -> bool {
+        self.core
+            .run(token)
+            .is_some_and(|run| !run.stage.is_final() && !matches!(run.stage, Stage::Ended { .. }))
+    }
+
+    fn verdict(&self, one: &Candidate) -> Verdict {
+        if self.cleaning.contains(&one.token) {
+            return Some("it is being cleaned right now".to_owned());
+        }
+        if let Some(node) = &one.elsewhere {
+            return Some(format!("it belongs to the node {node} of the same folder"));
+        }
+        let Some(run) = self.core.run(&one.token) else {
+            return match (one.ended, one.never_began) {
+                (true, _) | (_, true) => None,
+                _ => Some("no record says that it ended".to_owned()),
+            };
+        };
+        match run.stage {
+            Stage::Waiting => Some("it waits for its turn; abort it first".to_owned()),
+            Stage::Starting { .. } | Stage::Running { .. } => {
+                Some("it is live; abort it first".to_owned())
+            }
+            Stage::Ended { .. } | Stage::Settled { .. } => {
+                Some("its last records were not taken over yet; try again in a moment".to_owned())
+            }
+            Stage::TakenAway | Stage::Refused => None,
+        }
+    }
+}

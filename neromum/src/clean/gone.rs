@@ -1,0 +1,136 @@
+//! What is kept of a run whose folder was cleaned: `runs/<experiment>/<run>.gone`
+//! with the records of its end, so that it is never started again, and whoever
+//! asks once more hears how it ended.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use nero_journal::frame::{self, FrameError, FrameKind};
+use nero_journal::v1::{
+    Gone, JobNotStarted, LedgerExited, RecordKind, job_not_started, ledger_exited,
+};
+use nero_journal::{Clocks, Segment, Writer};
+use nero_model::paths::{NodePaths, run as names};
+use nero_model::{DeploymentId, RunId, RunToken};
+use nero_wire::v1::RunSpec;
+use prost::Message as _;
+
+use crate::agent::segments;
+
+/// Where it is kept.
+pub fn path(paths: &NodePaths, id: RunId) -> PathBuf {
+    paths.run(id).with_extension("gone")
+}
+
+/// Writes it; not yet durable.
+///
+/// # Errors
+/// When the disk refuses; what was there before is left.
+pub fn write(paths: &NodePaths, id: RunId, end: LedgerExited) -> io::Result<()> {
+    let path = path(paths, id);
+    let gone = Gone {
+        end: Some(end),
+        cleaned_ms: Clocks::now().wall_ns / 1_000_000,
+    };
+    let private = path.with_extension(nero_model::ids::hex(&nero_model::ids::random::<8>()));
+    let written = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&private)
+        .and_then(|mut file| file.write_all(&frame::encode(FrameKind::Gone, &gone)))
+        .and_then(|()| fs::rename(&private, &path));
+    if written.is_err() {
+        // The private name is ours; a leftover takes space only.
+        let _ = fs::remove_file(&private);
+    }
+    written
+}
+
+/// What is kept of this very run; none when it was not cleaned.
+///
+/// # Errors
+/// When something is kept that cannot be read.
+pub fn read(paths: &NodePaths, id: RunId, token: RunToken) -> Result<Option<Gone>, FrameError> {
+    let gone: Gone = match frame::read(FrameKind::Gone, &path(paths, id)) {
+        Err(FrameError::Io(error)) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        gone => gone?,
+    };
+    let is_its = gone
+        .end
+        .as_ref()
+        .is_some_and(|end| end.token == token.as_bytes());
+    Ok(is_its.then_some(gone))
+}
+
+/// Makes a folder anew that says how the run ended, and nothing else.
+///
+/// # Errors
+/// When it cannot be made.
+pub fn raise(
+    paths: &NodePaths,
+    deployment: DeploymentId,
+    id: RunId,
+    token: RunToken,
+    gone: Gone,
+) -> io::Result<()> {
+    let run_dir = paths.run(id);
+    let end = gone.end.unwrap_or_default();
+    let spec = RunSpec {
+        token: token.to_vec(),
+        experiment: id.experiment.0,
+        number: id.number,
+        deployment: deployment.to_vec(),
+        ..RunSpec::default()
+    };
+    let incarnation = end.incarnation.max(1);
+    let folder = segments::folder(&run_dir, incarnation);
+    nero_model::paths::make_private(&run_dir)?;
+    nero_model::paths::make_private(&folder)?;
+    // Whoever died while cleaning may have left the folder as it was.
+    if !super::runs::life(&run_dir)?.facts.ended() {
+        write_end(&folder, token, incarnation, end.records)?;
+    }
+    // The spec comes last: without it the folder is nobody's.
+    match frame::create(FrameKind::Spec, &run_dir.join(names::SPEC), &spec) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        made => made,
+    }
+}
+
+fn write_end(
+    folder: &Path,
+    token: RunToken,
+    incarnation: u32,
+    mut records: Vec<ledger_exited::Copy>,
+) -> io::Result<()> {
+    if records.is_empty() {
+        let never = JobNotStarted {
+            stage: job_not_started::Stage::Cancelled.into(),
+            errno: 0,
+        };
+        records.push(ledger_exited::Copy {
+            kind: RecordKind::JobNotStarted as u32,
+            payload: never.encode_to_vec(),
+        });
+    }
+    let name = format!(
+        "mum-{}{}",
+        nero_model::ids::hex(&nero_model::ids::random::<8>()),
+        names::SEGMENT_SUFFIX
+    );
+    let path = folder.join(name);
+    let mut segment = Segment::create(&path, Writer::Mum, token.as_bytes(), incarnation)?;
+    for copy in &records {
+        let kind = i32::try_from(copy.kind)
+            .ok()
+            .and_then(|kind| RecordKind::try_from(kind).ok())
+            .unwrap_or_default();
+        segment
+            .append(kind, Clocks::now(), &crate::agent::Raw(&copy.payload))
+            .map_err(io::Error::other)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,108 @@
+//! Marking: which stored files and trees some run here names.
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+
+use nero_wire::v1::Tree;
+use prost::Message as _;
+
+use super::{Janitor, runs};
+use crate::staging::store::WrongHash;
+
+/// Everything that is named.
+#[derive(Debug, Default)]
+pub struct Named {
+    /// Stored files.
+    pub files: HashSet<[u8; 32]>,
+    /// Lists of trees.
+    pub trees: HashSet<[u8; 32]>,
+    /// What could not be understood and stops nothing.
+    pub notes: Vec<String>,
+}
+
+/// Why nothing can be said.
+#[derive(Debug, thiserror::Error)]
+pub enum MarkError {
+    /// Folders cannot be listed.
+    #[error("cannot list the run folders")]
+    List(#[source] io::Error),
+    /// A run could name anything.
+    #[error("{why}")]
+    Spec {
+        /// Which spec, and what is wrong.
+        why: String,
+    },
+    /// The list of a tree cannot be read now.
+    #[error("cannot read the list of files {hash}")]
+    Tree {
+        /// Which.
+        hash: String,
+        /// The kernel's word.
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl Janitor {
+    /// Reads the spec of every run here.
+    ///
+    /// # Errors
+    /// When something that may name files cannot be read.
+    pub fn mark(&self) -> Result<Named, MarkError> {
+        let mut named = Named::default();
+        let mut seen = HashMap::new();
+        for (_, run_dir) in runs::all(&self.paths).map_err(MarkError::List)? {
+            let spec = match runs::spec(&run_dir) {
+                Ok(spec) => spec,
+                // A folder without a spec was given up before it named anything.
+                Err(_) if is_bare(&run_dir) => continue,
+                Err(why) => return Err(MarkError::Spec { why }),
+            };
+            for hash in [&spec.tree, &spec.overlay] {
+                if let Ok(hash) = <[u8; 32]>::try_from(hash.as_slice())
+                    && seen.insert(hash, ()).is_none()
+                {
+                    self.mark_tree(hash, &mut named)?;
+                }
+            }
+        }
+        Ok(named)
+    }
+
+    fn mark_tree(&self, hash: [u8; 32], named: &mut Named) -> Result<(), MarkError> {
+        named.files.insert(hash);
+        named.trees.insert(hash);
+        let text = nero_model::ids::hex(&hash);
+        let bytes = match self.store.read(&hash) {
+            Ok(bytes) => bytes,
+            Err(error) if is_lost(&error) => {
+                named
+                    .notes
+                    .push(format!("the list of files {text} is lost"));
+                return Ok(());
+            }
+            Err(source) => return Err(MarkError::Tree { hash: text, source }),
+        };
+        match Tree::decode(&*bytes) {
+            Ok(tree) => named.files.extend(
+                tree.entries
+                    .iter()
+                    .filter_map(|entry| <[u8; 32]>::try_from(entry.hash.as_slice()).ok()),
+            ),
+            Err(_) => named
+                .notes
+                .push(format!("the list of files {text} cannot be decoded")),
+        }
+        Ok(())
+    }
+}
+
+fn is_lost(error: &io::Error) -> bool {
+    let wrong = error.get_ref().is_some_and(|inner| inner.is::<WrongHash>());
+    wrong || error.kind() == io::ErrorKind::NotFound
+}
+
+fn is_bare(run_dir: &std::path::Path) -> bool {
+    let spec = run_dir.join(nero_model::paths::run::SPEC);
+    matches!(spec.symlink_metadata(), Err(error) if error.kind() == io::ErrorKind::NotFound)
+}

@@ -1,0 +1,300 @@
+//! Sweeping: what nothing has named for long goes. Since when is written down,
+//! so that age counts from there and not from when a file came. Whatever
+//! somebody asked for within the last hour is on its way to a run and stays.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
+
+use nero_journal::Clocks;
+use nero_journal::frame::{self, FrameError, FrameKind};
+use nero_journal::v1::{Unnamed, unnamed};
+use nero_model::ids::hex;
+
+use super::Janitor;
+use super::measure::{Size, measure};
+use super::named::Named;
+use crate::config;
+
+/// What was (or, in a rehearsal, would be) freed.
+#[derive(Debug, Default)]
+pub struct Freed {
+    /// Space and files.
+    pub size: Size,
+    /// What the asker should know.
+    pub notes: Vec<String>,
+}
+
+impl Freed {
+    /// Counts.
+    pub fn add(&mut self, size: Size) {
+        self.size += size;
+    }
+
+    /// Says something, a few times at most.
+    pub fn note(&mut self, text: String) {
+        const NOTES_MAX: usize = 50;
+        if self.notes.len() < NOTES_MAX {
+            self.notes.push(text);
+        }
+    }
+}
+
+type Since = HashMap<[u8; 32], i64>;
+
+/// One sweep.
+struct Sweep<'a> {
+    janitor: &'a Janitor,
+    begun: Instant,
+    now_ms: i64,
+    unnamed_ms: u64,
+    dry_run: bool,
+}
+
+impl Janitor {
+    /// Takes away what nothing has named for `unnamed_ms` (1: at once).
+    pub fn sweep(&self, unnamed_ms: u64, dry_run: bool, freed: &mut Freed) {
+        let sweep = Sweep {
+            janitor: self,
+            begun: Instant::now(),
+            now_ms: Clocks::now().wall_ns / 1_000_000,
+            unnamed_ms,
+            dry_run,
+        };
+        match self.mark() {
+            Ok(named) => {
+                if let Err(error) = sweep.run(&named, freed) {
+                    freed.note(format!("sweeping stopped: {error}"));
+                }
+                named.notes.into_iter().for_each(|note| freed.note(note));
+            }
+            Err(error) => {
+                let why = std::error::Error::source(&error)
+                    .map_or_else(|| error.to_string(), |source| format!("{error}: {source}"));
+                freed.note(format!("the store is not swept: {why}"));
+            }
+        }
+        self.clean_builds(dry_run, freed);
+    }
+
+    /// Space of the store, and how much of it nothing names.
+    pub fn store_usage(&self) -> (Size, Size) {
+        let (mut all, mut unused) = (Size::default(), Size::default());
+        let named = self.mark();
+        for (hash, path) in blobs(self.store.folder()) {
+            let Some(size) = size_of(&path) else { continue };
+            all += size;
+            let is_free = |named: &Named| !named.files.contains(&hash);
+            if named.as_ref().is_ok_and(is_free) && !self.store.wishes().has(&hash) {
+                unused += size;
+            }
+        }
+        all += measure(&self.store.partials()).unwrap_or_default();
+        for (hash, folder) in hashed(&self.paths.trees()) {
+            let size = measure(&folder).unwrap_or_default();
+            all += size;
+            if named
+                .as_ref()
+                .is_ok_and(|named| !named.trees.contains(&hash))
+            {
+                unused += size;
+            }
+        }
+        (all, unused)
+    }
+
+    fn unnamed_path(&self) -> PathBuf {
+        self.store.folder().join("unnamed")
+    }
+}
+
+impl Sweep<'_> {
+    fn run(&self, named: &Named, freed: &mut Freed) -> io::Result<()> {
+        let store = &self.janitor.store;
+        let (old_files, old_trees) = read(&self.janitor.unnamed_path());
+        let (mut files, mut trees) = (Since::new(), Since::new());
+        for (hash, path) in blobs(store.folder()) {
+            if named.files.contains(&hash) {
+                continue;
+            }
+            let since = self.since(&old_files, &hash);
+            files.insert(hash, since);
+            if !self.is_due(since) {
+                continue;
+            }
+            self.in_time()?;
+            let size = size_of(&path).unwrap_or_default();
+            let removed = self.dry_run && !store.wishes().has(&hash)
+                || !self.dry_run && store.wishes().unless_wished(&hash, || remove(&path))?;
+            if removed {
+                freed.add(size);
+                files.remove(&hash);
+            }
+        }
+        for (hash, folder) in hashed(&self.janitor.paths.trees()) {
+            if named.trees.contains(&hash) {
+                continue;
+            }
+            let since = self.since(&old_trees, &hash);
+            trees.insert(hash, since);
+            if !self.is_due(since) || store.wishes().has(&hash) {
+                continue;
+            }
+            self.in_time()?;
+            let size = measure(&folder)?;
+            if !self.dry_run {
+                self.janitor.trash.take(&folder)?;
+            }
+            freed.add(size);
+            trees.remove(&hash);
+        }
+        self.partials(freed)?;
+        if self.dry_run {
+            return Ok(());
+        }
+        write(&self.janitor.unnamed_path(), &files, &trees)
+    }
+
+    /// What broken transfers left for long.
+    fn partials(&self, freed: &mut Freed) -> io::Result<()> {
+        let store = &self.janitor.store;
+        let kept = Duration::from_millis(self.unnamed_ms).max(config::WISH_KEPT);
+        for (hash, path) in hashed(&store.partials()) {
+            let old = fs::symlink_metadata(&path)
+                .and_then(|found| found.modified())
+                .is_ok_and(|at| {
+                    SystemTime::now()
+                        .duration_since(at)
+                        .is_ok_and(|age| age > kept)
+                });
+            if !old || store.flights().has(&hash) || store.wishes().has(&hash) {
+                continue;
+            }
+            freed.add(size_of(&path).unwrap_or_default());
+            if !self.dry_run {
+                remove(&path)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn since(&self, old: &Since, hash: &[u8; 32]) -> i64 {
+        // A clock that was set back must not make a file old.
+        old.get(hash)
+            .copied()
+            .unwrap_or(self.now_ms)
+            .min(self.now_ms)
+    }
+
+    fn is_due(&self, since: i64) -> bool {
+        let age = u64::try_from(self.now_ms - since).unwrap_or(0);
+        age >= self.unnamed_ms.saturating_sub(1)
+    }
+
+    /// Frozen in between, what was marked may be old.
+    fn in_time(&self) -> io::Result<()> {
+        if self.begun.elapsed() < config::WISH_KEPT / 2 {
+            return Ok(());
+        }
+        Err(io::Error::new(
+            io::ErrorKind::TimedOut,
+            "it took too long; clean once more",
+        ))
+    }
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        done => done,
+    }
+}
+
+fn size_of(path: &Path) -> Option<Size> {
+    let found = rustix::fs::lstat(path).ok()?;
+    Some(Size::of(&found))
+}
+
+/// All blobs: `<2 hex>/<64 hex>`.
+fn blobs(store: &Path) -> impl Iterator<Item = ([u8; 32], PathBuf)> {
+    let folders = (0..=255u8).map(|byte| store.join(hex(&[byte])));
+    let folders: Vec<PathBuf> = folders.collect();
+    folders.into_iter().flat_map(|folder| hashed(&folder))
+}
+
+/// Entries of a folder that are named by a hash.
+fn hashed(folder: &Path) -> Vec<([u8; 32], PathBuf)> {
+    let Ok(entries) = fs::read_dir(folder) else {
+        return Vec::new();
+    };
+    entries
+        .flatten()
+        .filter_map(|entry| Some((hash(entry.file_name().to_str()?)?, entry.path())))
+        .collect()
+}
+
+fn hash(name: &str) -> Option<[u8; 32]> {
+    let digits = name.as_bytes();
+    if digits.len() != 64
+        || !digits
+            .iter()
+            .all(|d| matches!(d, b'0'..=b'9' | b'a'..=b'f'))
+    {
+        return None;
+    }
+    let mut hash = [0; 32];
+    for (byte, pair) in hash.iter_mut().zip(digits.chunks(2)) {
+        *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
+    }
+    Some(hash)
+}
+
+/// Since when what is unnamed. Damaged, it counts from now again: that only
+/// keeps things longer.
+fn read(path: &Path) -> (Since, Since) {
+    let found: Unnamed = match frame::read(FrameKind::Unnamed, path) {
+        Ok(found) => found,
+        Err(FrameError::Io(error)) if error.kind() == io::ErrorKind::NotFound => Unnamed::default(),
+        Err(error) => {
+            tracing::warn!(path = %path.display(), %error, "counting anew since when files are unnamed");
+            Unnamed::default()
+        }
+    };
+    let since = |list: Vec<unnamed::One>| {
+        list.into_iter()
+            .filter_map(|one| Some((one.hash.try_into().ok()?, one.since_ms)))
+            .collect()
+    };
+    (since(found.files), since(found.trees))
+}
+
+fn write(path: &Path, files: &Since, trees: &Since) -> io::Result<()> {
+    let list = |since: &Since| {
+        let one = |(hash, since_ms): (&[u8; 32], &i64)| unnamed::One {
+            hash: hash.to_vec(),
+            since_ms: *since_ms,
+        };
+        since.iter().map(one).collect()
+    };
+    let content = Unnamed {
+        files: list(files),
+        trees: list(trees),
+    };
+    let name = format!(".{}", hex(&nero_model::ids::random::<12>()));
+    let private = path.with_file_name(name);
+    let mut file = match fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&private)
+    {
+        // Without a store there is nothing to remember.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        file => file?,
+    };
+    file.write_all(&frame::encode(FrameKind::Unnamed, &content))?;
+    fs::rename(&private, path)
+}

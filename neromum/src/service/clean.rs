@@ -1,0 +1,302 @@
+//! What lies on the node, and getting rid of it. One such piece of work at a
+//! time, off the reactor.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use nero_model::{ExperimentId, RunId, RunToken};
+use nero_wire::v1::clean_reply::Refusal;
+use nero_wire::v1::disk_usage_reply::Run;
+use nero_wire::v1::{CleanReply, CleanRequest, DiskUsageReply, RunFolder, RunRef};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Status;
+
+use super::mum::Answers;
+use super::{Inner, off_reactor};
+use crate::agent::{Candidate, Message, Verdict};
+use crate::clean::measure::{Size, measure};
+use crate::clean::sweep::Freed;
+use crate::clean::{gone, runs};
+use crate::config;
+
+/// Run folders in flight to whoever takes over.
+const FOLDERS_WAITING: usize = 16;
+/// Runs told one by one.
+const RUNS_MAX: usize = 20_000;
+
+impl Inner {
+    /// Runs one piece of the janitor's work, in its turn.
+    async fn in_turn<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Status> {
+        let turn = self.turn.clone().lock_owned().await;
+        off_reactor(move || {
+            let _turn = turn;
+            work()
+        })
+        .await
+    }
+}
+
+/// What lies in the deployment's folder.
+pub async fn usage(inner: &Arc<Inner>, each_run: bool) -> Result<DiskUsageReply, Status> {
+    let open = inner.ask(Message::Open).await?;
+    let held = inner.clone();
+    inner
+        .in_turn(move || measure_all(&held, &open, each_run))
+        .await?
+        .map_err(|error| Status::internal(format!("cannot measure the node's folder: {error}")))
+}
+
+fn measure_all(
+    inner: &Inner,
+    open: &HashSet<RunId>,
+    each_run: bool,
+) -> std::io::Result<DiskUsageReply> {
+    let paths = &inner.placer.paths;
+    let (store, unused) = inner.janitor.store_usage();
+    let builds = inner.janitor.builds()?;
+    let mut reply = DiskUsageReply {
+        store_bytes: store.bytes,
+        store_files: store.files,
+        store_unused_bytes: unused.bytes,
+        trash_bytes: inner.janitor.trash_size().bytes,
+        agents_bytes: builds.all.bytes,
+        agents_unused_bytes: builds.unused.bytes,
+        ..DiskUsageReply::default()
+    };
+    if let Ok(found) = rustix::fs::statvfs(paths.deployment()) {
+        reply.free_bytes = found.f_bavail.saturating_mul(found.f_frsize);
+        reply.total_bytes = found.f_blocks.saturating_mul(found.f_frsize);
+    }
+    for (id, folder) in runs::all(paths)? {
+        let size = measure(&folder)?;
+        reply.runs_bytes += size.bytes;
+        if each_run && reply.runs.len() < RUNS_MAX {
+            let token = runs::spec(&folder).map(|spec| spec.token);
+            reply.runs.push(Run {
+                run: Some(RunRef {
+                    token: token.unwrap_or_default(),
+                    experiment: id.experiment.0,
+                    number: id.number,
+                }),
+                bytes: size.bytes,
+                live: open.contains(&id),
+                folder: folder.display().to_string(),
+            });
+        }
+    }
+    Ok(reply)
+}
+
+/// Takes away what is asked for, or says what would go.
+pub async fn clean(inner: &Arc<Inner>, request: CleanRequest) -> Result<CleanReply, Status> {
+    if request.runs.len() > config::HAND_OVER_MAX {
+        return Err(Status::invalid_argument("too many runs in one call"));
+    }
+    let mut reply = CleanReply::default();
+    let mut freed = Freed::default();
+    if !request.runs.is_empty() {
+        let dry_run = request.dry_run;
+        freed = clean_runs(inner, request.runs, dry_run, &mut reply).await?;
+    }
+    if request.store {
+        let unnamed_ms = match request.unnamed_ms {
+            0 => config::UNNAMED_KEPT_MS,
+            given => given,
+        };
+        let (janitor, dry_run) = (inner.janitor.clone(), request.dry_run);
+        let sweep = move || {
+            if dry_run {
+                freed.add(janitor.trash_size());
+            }
+            janitor.sweep(unnamed_ms, dry_run, &mut freed);
+            freed
+        };
+        freed = inner.in_turn(sweep).await?;
+    }
+    if !request.dry_run {
+        inner.janitor.empty_trash();
+    }
+    reply.freed_bytes = freed.size.bytes;
+    reply.freed_files = freed.size.files;
+    reply.notes = freed.notes;
+    Ok(reply)
+}
+
+async fn clean_runs(
+    inner: &Arc<Inner>,
+    asked: Vec<RunRef>,
+    dry_run: bool,
+    reply: &mut CleanReply,
+) -> Result<Freed, Status> {
+    let held = inner.clone();
+    let looked = inner
+        .in_turn(move || {
+            let look = |run: &RunRef| (run.token.clone(), look(&held, run));
+            asked.iter().map(look).collect::<Vec<_>>()
+        })
+        .await?;
+    let mut candidates = Vec::new();
+    for (token, look) in looked {
+        match look {
+            Look::Here(candidate) => candidates.push(*candidate),
+            Look::GoneBefore => reply.cleaned.push(token),
+            Look::Refused(why) => reply.refused.push(Refusal { token, why }),
+        }
+    }
+    let question = |answer| Message::Clean(candidates.clone(), dry_run, answer);
+    let verdicts: Vec<Verdict> = inner.ask(question).await?;
+    let mut going = Vec::new();
+    for (candidate, verdict) in candidates.into_iter().zip(verdicts) {
+        let token = candidate.token.to_vec();
+        match verdict {
+            None => going.push(candidate),
+            Some(why) => reply.refused.push(Refusal { token, why }),
+        }
+    }
+    let tokens: Vec<RunToken> = going.iter().map(|one| one.token).collect();
+    let held = inner.clone();
+    let done = inner
+        .in_turn(move || take_away(&held, &going, dry_run))
+        .await;
+    if !dry_run {
+        inner.agent.tell(Message::Cleaned(tokens)).await?;
+    }
+    let (cleaned, kept, freed) = done?;
+    let cleaned = cleaned.into_iter().map(RunToken::to_vec);
+    reply.cleaned.extend(cleaned);
+    let refusals = kept.into_iter().map(|(token, why)| Refusal {
+        token: token.to_vec(),
+        why,
+    });
+    reply.refused.extend(refusals);
+    Ok(freed)
+}
+
+enum Look {
+    Here(Box<Candidate>),
+    GoneBefore,
+    Refused(String),
+}
+
+/// What a run's folder says.
+fn look(inner: &Inner, run: &RunRef) -> Look {
+    let paths = &inner.placer.paths;
+    let id = RunId {
+        experiment: ExperimentId(run.experiment),
+        number: run.number,
+    };
+    let token = match RunToken::from_slice(&run.token) {
+        Some(token) if run.experiment > 0 && run.number > 0 => token,
+        _ => return Look::Refused("this is no run".to_owned()),
+    };
+    let run_dir = paths.run(id);
+    let spec = match runs::spec(&run_dir) {
+        Ok(spec) if spec.token == token.as_bytes() => spec,
+        found => {
+            return match (gone::read(paths, id, token), found) {
+                (Ok(Some(_)), _) => Look::GoneBefore,
+                (_, Ok(_)) => Look::Refused("another run lies in its folder".to_owned()),
+                (_, Err(_)) if !run_dir.exists() => {
+                    Look::Refused("it is not on this node".to_owned())
+                }
+                (_, Err(why)) => Look::Refused(why),
+            };
+        }
+    };
+    let life = match runs::life(&run_dir) {
+        Ok(life) => life,
+        Err(error) => return Look::Refused(format!("cannot read its segments: {error}")),
+    };
+    let ended = life.facts.ended();
+    Look::Here(Box::new(Candidate {
+        token,
+        id,
+        ended,
+        never_began: life.never_began(),
+        elsewhere: elsewhere(inner, &spec.node).then_some(spec.node),
+    }))
+}
+
+/// Whether another node's neromum, of the same folder, has a run.
+fn elsewhere(inner: &Inner, node: &str) -> bool {
+    let own = inner.placer.paths.mum();
+    let theirs = own.with_file_name(nero_model::paths::file_name(node));
+    !node.is_empty() && theirs != own && theirs.exists()
+}
+
+type Kept = (RunToken, String);
+
+/// Writes what is kept of the runs, durably, then moves their folders away.
+fn take_away(
+    inner: &Inner,
+    going: &[Candidate],
+    dry_run: bool,
+) -> (Vec<RunToken>, Vec<Kept>, Freed) {
+    let paths = &inner.placer.paths;
+    let (mut freed, mut kept) = (Freed::default(), Vec::new());
+    let mut ready: Vec<(RunToken, PathBuf, Size)> = Vec::new();
+    for one in going {
+        let run_dir = paths.run(one.id);
+        let noted = runs::life(&run_dir).and_then(|life| {
+            let size = measure(&run_dir)?;
+            if !dry_run {
+                gone::write(paths, one.id, life.end(one.token))?;
+            }
+            Ok(size)
+        });
+        match noted {
+            Ok(size) => ready.push((one.token, run_dir, size)),
+            Err(error) => kept.push((one.token, format!("cannot clean it: {error}"))),
+        }
+    }
+    let synced = match dry_run {
+        true => Ok(()),
+        false => std::fs::File::open(paths.deployment())
+            .and_then(|folder| rustix::fs::syncfs(&folder).map_err(Into::into)),
+    };
+    let mut cleaned = Vec::new();
+    for (token, run_dir, size) in ready {
+        let taken = match &synced {
+            Err(error) => Err(error.to_string()),
+            Ok(()) if dry_run => Ok(()),
+            Ok(()) => inner
+                .janitor
+                .discard(&run_dir)
+                .map_err(|error| error.to_string()),
+        };
+        match taken {
+            Ok(()) => {
+                freed.add(size);
+                cleaned.push(token);
+            }
+            Err(why) => kept.push((token, format!("cannot clean it: {why}"))),
+        }
+    }
+    (cleaned, kept, freed)
+}
+
+/// Every run folder that lies here.
+pub async fn folders(inner: &Arc<Inner>) -> Result<Answers<RunFolder>, Status> {
+    let paths = inner.placer.paths.clone();
+    let listed = inner.in_turn(move || runs::all(&paths)).await?;
+    let listed = listed
+        .map_err(|error| Status::internal(format!("cannot list the run folders: {error}")))?;
+    let (folders, answers) = mpsc::channel(FOLDERS_WAITING);
+    let inner = inner.clone();
+    tokio::spawn(async move {
+        for (_, folder) in listed {
+            // Whoever asked may have left.
+            let Ok(room) = folders.reserve().await else {
+                return;
+            };
+            let described = inner.file_work(move || runs::describe(&folder)).await;
+            room.send(described);
+        }
+    });
+    Ok(Box::pin(ReceiverStream::new(answers)))
+}

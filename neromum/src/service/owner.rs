@@ -1,0 +1,174 @@
+//! Whose neroman this deployment answers: the one of the highest tenure. After
+//! `node take-over` from another machine the former owner is refused, and what
+//! it still has open here is ended.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError, Weak};
+
+use nero_journal::Clocks;
+use nero_journal::frame::{self, FrameError, FrameKind};
+use nero_journal::v1::Owner;
+use nero_model::paths::NodePaths;
+use nero_model::safe::Safe;
+use nero_model::units::print_duration_ms;
+use nero_wire::v1::Hello;
+use tonic::Status;
+
+use super::Inner;
+use super::link::{LinkInfo, LinkState};
+
+/// Longest name of a host that is kept.
+const HOST_CHARS: usize = 128;
+
+/// Knows the owner, and which connections are whose.
+#[derive(Debug)]
+pub struct Owners {
+    path: PathBuf,
+    links: Mutex<Vec<Weak<LinkState>>>,
+    /// One greeting at a time changes the owner.
+    turn: tokio::sync::Mutex<()>,
+}
+
+impl Owners {
+    /// For one deployment.
+    pub fn new(paths: &NodePaths) -> Self {
+        Self {
+            path: paths.deployment().join("owner"),
+            links: Mutex::default(),
+            turn: tokio::sync::Mutex::default(),
+        }
+    }
+
+    /// Remembers a connection for when the owner changes.
+    fn keep(&self, link: &LinkInfo) {
+        let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
+        links.retain(|link| link.strong_count() > 0);
+        links.push(link.state());
+    }
+
+    /// Ends the connections of lower tenures.
+    fn end_before(&self, tenure: u64) {
+        let links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
+        for link in links.iter().filter_map(Weak::upgrade) {
+            if link.tenure() < tenure {
+                link.end();
+            }
+        }
+    }
+}
+
+/// Lets a neroman in, or refuses it; a higher tenure is durable first.
+pub async fn greet(inner: &Inner, hello: &Hello, link: &LinkInfo) -> Result<(), Status> {
+    let owners = &inner.owners;
+    let _turn = owners.turn.lock().await;
+    let host: String = hello.host.chars().take(HOST_CHARS).collect();
+    let (path, tenure) = (owners.path.clone(), hello.tenure);
+    inner
+        .file_work(move || settle(&path, tenure, host))
+        .await??;
+    link.greet(tenure);
+    owners.keep(link);
+    owners.end_before(tenure);
+    Ok(())
+}
+
+fn settle(path: &Path, tenure: u64, host: String) -> Result<(), Status> {
+    let owner = read(path)?;
+    let other = !owner.host.is_empty() && !host.is_empty() && owner.host != host;
+    if tenure < owner.tenure || (tenure == owner.tenure && tenure > 0 && other) {
+        return Err(taken_over(&owner));
+    }
+    if tenure == owner.tenure {
+        return Ok(());
+    }
+    let next = Owner {
+        tenure,
+        host,
+        since_ms: now_ms(),
+    };
+    tracing::info!(tenure, host = %Safe::line(&next.host), "taken over");
+    write(path, &next)
+        .map_err(|error| Status::internal(format!("cannot write {}: {error}", path.display())))
+}
+
+fn taken_over(owner: &Owner) -> Status {
+    let age = u64::try_from(now_ms() - owner.since_ms).unwrap_or(0) / 1000 * 1000;
+    Status::failed_precondition(format!(
+        "this node's runs were taken over by {} {} ago; to have them back here: \
+         neroman node take-over NAME",
+        Safe::line(&owner.host),
+        print_duration_ms(age.max(1000)),
+    ))
+}
+
+fn now_ms() -> i64 {
+    Clocks::now().wall_ns / 1_000_000
+}
+
+fn read(path: &Path) -> Result<Owner, Status> {
+    match frame::read(FrameKind::Owner, path) {
+        Ok(owner) => Ok(owner),
+        Err(FrameError::Io(error)) if error.kind() == io::ErrorKind::NotFound => {
+            Ok(Owner::default())
+        }
+        Err(error) => Err(Status::failed_precondition(format!(
+            "cannot tell whose runs these are: {error}: {}; remove that file when no other \
+             machine's neroman uses this node",
+            path.display()
+        ))),
+    }
+}
+
+fn write(path: &Path, owner: &Owner) -> io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    let name = nero_model::ids::hex(&nero_model::ids::random::<8>());
+    let private = folder.join(format!(".{name}"));
+    let written = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&private)
+        .and_then(|mut file| {
+            file.write_all(&frame::encode(FrameKind::Owner, owner))?;
+            file.sync_all()
+        })
+        .and_then(|()| fs::rename(&private, path));
+    if written.is_err() {
+        // The private name is ours; a leftover takes space only.
+        let _ = fs::remove_file(&private);
+    }
+    written?;
+    File::open(folder)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(result: Result<(), Status>) -> String {
+        result.unwrap_err().message().to_owned()
+    }
+
+    #[test]
+    fn the_highest_tenure_owns_and_equals_must_be_the_same_host() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("owner");
+        let greet = |tenure, host: &str| settle(&path, tenure, host.to_owned());
+        greet(0, "a").unwrap();
+        greet(0, "b").unwrap();
+        assert!(!path.exists());
+        greet(2, "laptop").unwrap();
+        greet(2, "laptop").unwrap();
+        for (tenure, host) in [(2, "other"), (1, "laptop"), (0, "laptop")] {
+            assert!(text(greet(tenure, host)).contains("taken over by laptop"));
+        }
+        greet(3, "ot\u{1b}her").unwrap();
+        let refused = text(greet(2, "laptop"));
+        assert!(refused.contains("ot\\u{1b}her 1s ago"), "{refused}");
+        fs::write(&path, "rubbish").unwrap();
+        assert!(text(greet(9, "x")).contains("cannot tell whose"));
+    }
+}

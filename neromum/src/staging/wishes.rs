@@ -1,0 +1,102 @@
+//! Files that somebody asked for lately: on their way to a run that does not
+//! name them yet, so that no sweep takes them away in between. Whoever is about
+//! to look for a file wishes for it first; a sweep that got there before has
+//! removed it, and the look says so.
+
+use std::collections::HashSet;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use crate::config;
+
+/// Shared by whoever stages and whoever sweeps.
+#[derive(Clone, Debug, Default)]
+pub struct Wishes(Arc<Mutex<Generations>>);
+
+/// Half a hash each tells enough: one too many is kept, none too few.
+#[derive(Debug, Default)]
+struct Generations {
+    now: HashSet<u64>,
+    before: HashSet<u64>,
+    since: Option<Instant>,
+}
+
+impl Generations {
+    fn turn(&mut self) {
+        let since = *self.since.get_or_insert_with(Instant::now);
+        let age = since.elapsed();
+        if age >= config::WISH_KEPT {
+            self.before = std::mem::take(&mut self.now);
+            self.since = Some(Instant::now());
+        }
+        if age >= 2 * config::WISH_KEPT {
+            self.before = HashSet::new();
+        }
+    }
+
+    fn has(&self, hash: &[u8; 32]) -> bool {
+        let key = key(hash);
+        self.now.contains(&key) || self.before.contains(&key)
+    }
+}
+
+fn key(hash: &[u8; 32]) -> u64 {
+    let mut bytes = [0; 8];
+    bytes.copy_from_slice(&hash[..8]);
+    u64::from_le_bytes(bytes)
+}
+
+impl Wishes {
+    /// Somebody is about to look for this file.
+    pub fn add(&self, hash: &[u8; 32]) {
+        let mut wishes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        wishes.turn();
+        wishes.now.insert(key(hash));
+    }
+
+    /// Whether somebody asked for it lately.
+    pub fn has(&self, hash: &[u8; 32]) -> bool {
+        let wishes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        wishes.has(hash)
+    }
+
+    /// Removes a file that nobody wishes for; whether it was removed. Nobody
+    /// can begin to wish for it in between.
+    ///
+    /// # Errors
+    /// Those of `remove`.
+    pub fn unless_wished(
+        &self,
+        hash: &[u8; 32],
+        remove: impl FnOnce() -> io::Result<()>,
+    ) -> io::Result<bool> {
+        let wishes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if wishes.has(hash) {
+            return Ok(false);
+        }
+        remove()?;
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wished_for_is_not_removed() {
+        let wishes = Wishes::default();
+        wishes.add(&[1; 32]);
+        let mut removed = Vec::new();
+        for hash in [[1; 32], [2; 32]] {
+            let done = wishes.unless_wished(&hash, || {
+                removed.push(hash);
+                Ok(())
+            });
+            assert_eq!(done.unwrap(), hash == [2; 32]);
+        }
+        assert_eq!(removed, [[2; 32]]);
+        assert!(wishes.has(&[1; 32]) && !wishes.has(&[2; 32]));
+    }
+}

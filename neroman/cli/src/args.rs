@@ -1,6 +1,7 @@
 //! What each verb accepts, and its help.
 
 mod complete;
+mod config;
 mod files;
 mod node;
 
@@ -11,6 +12,7 @@ use crate::mistakes;
 use crate::steps::Step;
 
 pub use complete::{answer as complete, script as completions};
+pub use config::Config;
 pub use files::{Clean, Du, Exec, Fetch, Shell as ShellOn};
 pub use node::{Node, NodeAdd, Warden, YesNo};
 
@@ -71,6 +73,9 @@ pub enum Verb {
     /// Standing rules
     #[command(subcommand)]
     Rule(Rule),
+    /// What is in force and where it comes from; change one value
+    #[command(subcommand)]
+    Config(Config),
     /// The process that does the work
     #[command(subcommand)]
     Daemon(Daemon),
@@ -384,6 +389,7 @@ impl Verb {
             Self::Du(args) => args.json.json,
             Self::Node(args) => args.json(),
             Self::Version(json) => json.json,
+            Self::Config(Config::Show { json, .. } | Config::Set { json, .. }) => json.json,
             Self::Rule(
                 Rule::List { json, .. } | Rule::Add { json, .. } | Rule::Rm { json, .. },
             ) => json.json,

@@ -21,6 +21,7 @@ pub const BUILT: &[&str] = &[
     "clean",
     "du",
     "rule",
+    "config",
     "daemon",
     "completions",
     "help",
@@ -41,8 +42,8 @@ pub const ALIASES: &[(&str, &str)] = &[
 /// Verbs of the design that answer "not built yet".
 pub const NOT_BUILT: &[&str] = &[
     "template", "run", "set", "note", "tag", "copy", "copyexp", "rm", "delexp", "undo", "pause",
-    "resume", "plot", "open", "diff", "export", "backup", "top", "web", "setup", "mail", "config",
-    "import", "user",
+    "resume", "plot", "open", "diff", "export", "backup", "top", "web", "setup", "mail", "import",
+    "user",
 ];
 
 /// Options of built verbs that answer "not built yet": verb, option.

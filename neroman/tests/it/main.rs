@@ -2,6 +2,7 @@
 //! JSON, tables, faults; and the real daemon being started and stopped. What
 //! real daemons do is tested by the rig.
 
+mod config;
 mod fake;
 mod faults;
 mod json;

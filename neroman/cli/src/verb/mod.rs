@@ -3,6 +3,7 @@
 mod abort;
 mod add;
 mod clean;
+mod config;
 pub mod daemon;
 mod du;
 mod exec;
@@ -50,6 +51,7 @@ pub async fn run(session: &mut Session, verb: &Verb) -> Result<u8, Stop> {
         Verb::Clean(args) => clean::run(session, args).await,
         Verb::Du(args) => du::run(session, args).await,
         Verb::Rule(args) => rule::run(session, args).await,
+        Verb::Config(args) => config::run(&session.out, args),
         Verb::Daemon(args) => daemon::run(session, args).await,
         Verb::Completions { shell } => help::completions(&session.out, *shell),
         Verb::Help { topic } => help::run(&session.out, topic.as_deref()),

@@ -2,5 +2,6 @@
 
 mod disk;
 mod editing;
+mod origins;
 mod properties;
 mod reading;

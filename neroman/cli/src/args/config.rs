@@ -1,0 +1,29 @@
+//! What `config` accepts.
+
+use clap::Subcommand;
+
+use super::Json;
+
+/// `config`.
+#[derive(Debug, Subcommand)]
+pub enum Config {
+    /// What is in force
+    Show {
+        /// Also where each value comes from
+        #[arg(long)]
+        origin: bool,
+        #[command(flatten)]
+        json: Json,
+    },
+    /// Change one value of config.yaml; comments and order stay
+    Set {
+        /// default_node, groups.NAME or nodes.NAME.FIELD
+        #[arg(value_name = "KEY")]
+        key: String,
+        /// What it shall be; of a group its nodes, as a,b
+        #[arg(value_name = "VALUE", allow_hyphen_values = true)]
+        value: String,
+        #[command(flatten)]
+        json: Json,
+    },
+}

@@ -1,0 +1,127 @@
+//! `config show|set`: what is in force and where it comes from. No daemon is asked.
+
+use nero_config::{Config, Edit, EditError, NODE_VARIABLE, Origin};
+use nero_model::safe::Safe;
+use serde_json::{Value, json};
+
+use crate::args::Config as Args;
+use crate::fault::{Fault, Stop, code};
+use crate::say::{Out, json};
+use crate::session::home;
+
+/// Does it.
+pub fn run(out: &Out, args: &Args) -> Result<u8, Stop> {
+    match args {
+        Args::Show { origin, json } => show(out, *origin, json.json),
+        Args::Set { key, value, json } => set(out, key, value, json.json),
+    }
+}
+
+fn show(out: &Out, with_origin: bool, as_json: bool) -> Result<u8, Stop> {
+    let home = home()?;
+    let config = Config::read(&home.config).map_err(|error| {
+        let fault = Fault::usage("the configuration cannot be used").because(&error);
+        match error.hint() {
+            Some(hint) => fault.hint(hint),
+            None => fault,
+        }
+    })?;
+    let origins = config.origins(&home, |name| std::env::var(name).ok());
+    if let Ok(word) = std::env::var(NODE_VARIABLE)
+        && !word.is_empty()
+        && let Err(error) = config.resolve(&word)
+    {
+        out.note(&format!("note: {NODE_VARIABLE}: {error}; {}", error.hint));
+    }
+    if as_json {
+        let file = home.config.display().to_string();
+        out.json(&json::document(
+            json!({"file": file, "values": values(&origins)}),
+        ))?;
+    } else {
+        out.text(&as_text(&origins, with_origin))?;
+    }
+    Ok(code::OK)
+}
+
+fn as_text(origins: &[Origin], with_origin: bool) -> String {
+    let said = |origin: &Origin| {
+        let value = origin.value.as_deref();
+        Safe::line(value.unwrap_or(origin.otherwise)).to_string()
+    };
+    let widest = |length: fn(&(String, String)) -> usize, rows: &[(String, String)]| {
+        rows.iter().map(length).max().unwrap_or(0)
+    };
+    let rows: Vec<(String, String)> = origins
+        .iter()
+        .map(|origin| (Safe::line(&origin.key).to_string(), said(origin)))
+        .collect();
+    let keys = widest(|(key, _)| key.chars().count(), &rows);
+    let values = widest(|(_, value)| value.chars().count().min(VALUE_CHARS), &rows);
+    let mut text = String::new();
+    for ((key, value), origin) in rows.iter().zip(origins) {
+        let line = match with_origin {
+            true => format!("{key:<keys$}  {value:<values$}  {}", origin.from),
+            false => format!("{key:<keys$}  {value}"),
+        };
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// Longer values do not push the last column away for all others.
+const VALUE_CHARS: usize = 50;
+
+fn values(origins: &[Origin]) -> Vec<Value> {
+    let one = |origin: &Origin| {
+        json!({
+            "key": origin.key,
+            "value": origin.value,
+            "from": origin.from.to_string(),
+        })
+    };
+    origins.iter().map(one).collect()
+}
+
+fn set(out: &Out, key: &str, value: &str, as_json: bool) -> Result<u8, Stop> {
+    let path = home()?.config;
+    let edit = Edit::Set {
+        key: key.to_owned(),
+        value: value.to_owned(),
+    };
+    edit.apply(&path).map_err(|error| refused(&error))?;
+    if as_json {
+        let file = path.display().to_string();
+        out.json(&json::document(
+            json!({"file": file, "key": key, "value": value}),
+        ))?;
+    } else {
+        let shown = path.display().to_string();
+        out.line(&format!(
+            "{} is {} in {}",
+            Safe::line(key),
+            Safe::line(value),
+            Safe::line(&shown)
+        ))?;
+    }
+    Ok(code::OK)
+}
+
+fn refused(error: &EditError) -> Fault {
+    let exit_code = match error {
+        EditError::Write(_) => code::FAILED,
+        EditError::Config(_)
+        | EditError::Name { .. }
+        | EditError::Exists { .. }
+        | EditError::Unknown { .. }
+        | EditError::Used { .. }
+        | EditError::Value { .. }
+        | EditError::Unsafe { .. } => code::USAGE,
+    };
+    let fault = Fault::new(exit_code, "the configuration was not changed").because(error);
+    match error.hint() {
+        Some(hint) => fault.hint(hint),
+        None => fault,
+    }
+}

@@ -1,0 +1,134 @@
+//! `config`: no daemon is asked, and nothing but one line of the file changes.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::fake::{Answers, Fake, Ran};
+
+const FILE: &str = "\
+# my nodes
+nodes:
+  box: {address: me@box}  # in the lab
+
+groups: {g: [box, local]}
+default_node: g
+";
+
+fn lab() -> Fake {
+    let fake = Fake::new(Answers::default());
+    fs::write(fake.path().join("home/config.yaml"), FILE).expect("a file");
+    fake
+}
+
+/// The rows of the text, each in words, without the folders of this home.
+fn rows(said: &str) -> Vec<Vec<&str>> {
+    said.lines()
+        .map(|line| {
+            line.split("  ")
+                .map(str::trim)
+                .filter(|part| !part.is_empty())
+        })
+        .map(Iterator::collect)
+        .collect()
+}
+
+#[test]
+fn what_is_in_force_is_shown_with_where_it_comes_from() {
+    let fake = lab();
+    let said = fake.ok(&["config", "show", "--origin"]);
+    let rows = rows(&said);
+    for row in [
+        ["default_node", "g", "config.yaml:6"],
+        ["nodes.box.address", "me@box", "config.yaml:3"],
+        ["nodes.box.root", "~/.neronet", "default"],
+        ["nodes.local.cpus", "what it has", "default"],
+        ["groups.g", "box, local", "config.yaml:5"],
+        ["ssh", "ssh", "default"],
+    ] {
+        assert!(rows.contains(&row.to_vec()), "{row:?}: {said}");
+    }
+    let data = rows.iter().find(|row| row[0] == "data").expect("data");
+    assert_eq!(data[2], "NERONET_HOME", "{said}");
+    let plain = fake.ok(&["config", "show"]);
+    assert!(!plain.contains("config.yaml:"), "{plain}");
+    assert!(fake.requests().is_empty(), "no daemon is asked");
+}
+
+#[test]
+fn the_environment_goes_before_the_file() {
+    let fake = lab();
+    let shown = |node: &str| {
+        let mut command = fake.command(&["config", "show", "--json"]);
+        Ran::of(command.env("NERONET_NODE", node).output().expect("it runs"))
+    };
+    let ran = shown("box");
+    let said: Value = serde_json::from_str(&ran.out).expect("JSON");
+    assert_eq!(said["schema"], 1);
+    let values = said["values"].as_array().expect("a list");
+    let of = |key: &str| {
+        let found = values.iter().find(|value| value["key"] == key);
+        found.unwrap_or_else(|| panic!("no {key}: {said:#}"))
+    };
+    assert_eq!(of("default_node")["value"], "box");
+    assert_eq!(of("default_node")["from"], "NERONET_NODE");
+    assert_eq!(of("nodes.box.cpus")["value"], Value::Null);
+    assert_eq!(ran.err, "");
+    let ran = shown("boxx");
+    let note = "note: NERONET_NODE: no node or group is named `boxx`; did you mean `box`?\n";
+    assert_eq!((ran.code, ran.err.as_str()), (Some(0), note));
+}
+
+#[test]
+fn one_value_is_set_and_every_other_line_stays() {
+    let fake = lab();
+    let said = fake.ok(&["config", "set", "nodes.box.memory", "16G"]);
+    assert!(said.starts_with("nodes.box.memory is 16G in "), "{said}");
+    let expected = FILE.replace("{address: me@box}", "{address: me@box, memory: 16G}");
+    assert_eq!(fake.file("home/config.yaml"), expected);
+    let said = fake.ok(&["config", "set", "default_node", "any", "--json"]);
+    let said: Value = serde_json::from_str(&said).expect("JSON");
+    assert_eq!(said["key"], "default_node");
+    let expected = expected.replace("default_node: g", "default_node: any");
+    assert_eq!(fake.file("home/config.yaml"), expected);
+    assert!(fake.requests().is_empty(), "no daemon is asked");
+}
+
+#[test]
+fn what_cannot_be_meant_changes_nothing() {
+    let fake = lab();
+    for (words, why) in [
+        (
+            &["config", "set", "default_node", "boxx"][..],
+            "did you mean `box`?",
+        ),
+        (
+            &["config", "set", "nodes.box.cpu", "2"],
+            "did you mean `cpus`?",
+        ),
+        (
+            &["config", "set", "nodes.bax.cpus", "2"],
+            "did you mean `box`?",
+        ),
+        (
+            &["config", "set", "mail", "x"],
+            "`mail` is nothing that can be set",
+        ),
+        (&["config", "sett", "a", "b"], "config show|set"),
+    ] {
+        let ran = fake.run(words);
+        assert_eq!(ran.code, Some(2), "{ran:#?}");
+        assert!(ran.err.contains(why), "{words:?}: {}", ran.err);
+        assert_eq!(fake.file("home/config.yaml"), FILE, "{words:?}");
+    }
+    fs::write(
+        fake.path().join("home/config.yaml"),
+        "colour: red\nmail: x\n",
+    )
+    .expect("a file");
+    let ran = fake.run(&["config", "show"]);
+    assert_eq!(ran.code, Some(2), "{ran:#?}");
+    for said in ["has 2 mistakes", "config.yaml:1:1", "config.yaml:2:1"] {
+        assert!(ran.err.contains(said), "{said}: {}", ran.err);
+    }
+}

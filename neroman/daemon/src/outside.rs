@@ -124,6 +124,22 @@ impl Freezer {
         }
     }
 
+    /// Takes frozen files away that no run has named for a while. `runs` gives
+    /// the trees and differences that runs name; no freeze goes on meanwhile.
+    /// Blocks.
+    pub(crate) fn sweep<T, I>(&self, runs: T, dry_run: bool) -> snapshot::Swept
+    where
+        T: FnOnce() -> (I, Vec<String>),
+        I: Iterator<Item = String>,
+    {
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        cache.forget_git();
+        let (trees, others) = runs();
+        let mut named = snapshot::named(&self.store, trees);
+        named.extend(others);
+        snapshot::sweep(&self.store, &named, dry_run)
+    }
+
     /// Freezes what is wanted. Blocks.
     ///
     /// # Errors

@@ -9,6 +9,7 @@ mod cache;
 mod error;
 mod git;
 mod keep;
+mod sweep;
 mod walk;
 
 use std::path::{Path, PathBuf};
@@ -18,6 +19,7 @@ use prost::Message as _;
 
 pub(crate) use cache::Cache;
 pub(crate) use error::{SnapshotError, size};
+pub(crate) use sweep::{Swept, named, sweep};
 
 /// Largest snapshot that is taken without being asked for, in bytes.
 pub(crate) const BYTES_MAX: u64 = 200 * 1024 * 1024;

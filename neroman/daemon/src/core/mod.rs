@@ -6,6 +6,7 @@
 pub(crate) mod abort;
 pub(crate) mod add;
 pub(crate) mod change;
+pub(crate) mod clean;
 pub(crate) mod experiment;
 pub(crate) mod fold;
 pub(crate) mod gone;

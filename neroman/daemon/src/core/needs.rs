@@ -38,7 +38,8 @@ pub(crate) fn of(run: &Run) -> Needs {
     let live = run.phase().is_live();
     let unsent = desk.handing < super::run::Handing::Submitted && desk.word.is_none();
     let ended = run.phase().is_end();
-    let gone = matches!(desk.word, Some(Word::NodeGone { .. }));
+    // Nothing of it lies anywhere any more.
+    let gone = desk.cleaned_ms.is_some() || matches!(desk.word, Some(Word::NodeGone { .. }));
     let wanted = run.made.outputs || run.printed();
     let results = ended && !gone && !desk.results.settled() && wanted;
     Needs {

@@ -209,6 +209,15 @@ impl Job {
         Ok(outcome)
     }
 
+    /// How many of the node's files are not here as they are there.
+    pub(crate) async fn differ(&self, asked: &Asked) -> Result<u64, Trouble> {
+        let ask = self.ask(asked);
+        if ask.globs.is_empty() {
+            return Ok(0);
+        }
+        Ok(fetch::look(&self.way, &ask).await?.files)
+    }
+
     fn ask(&self, asked: &Asked) -> Ask {
         let any = |path: &String| Glob {
             path: path.clone(),

@@ -4,6 +4,7 @@ mod abort;
 mod add;
 mod admin;
 mod clean;
+mod du;
 mod fetch;
 mod list;
 mod logs;
@@ -321,16 +322,16 @@ impl v1::man_server::Man for Man {
 
     async fn clean(
         &self,
-        _: tonic::Request<v1::CleanAskRequest>,
-    ) -> Result<tonic::Response<v1::CleanAskReply>, tonic::Status> {
-        Err(tonic::Status::unimplemented("not built yet"))
+        request: Request<v1::CleanAskRequest>,
+    ) -> Result<Response<v1::CleanAskReply>, Status> {
+        answer(self.clean(request.into_inner()).await)
     }
 
     async fn du(
         &self,
-        _: tonic::Request<v1::DuRequest>,
-    ) -> Result<tonic::Response<v1::DuReply>, tonic::Status> {
-        Err(tonic::Status::unimplemented("not built yet"))
+        request: Request<v1::DuRequest>,
+    ) -> Result<Response<v1::DuReply>, Status> {
+        answer(self.du(request.into_inner()).await)
     }
 
     async fn locate(

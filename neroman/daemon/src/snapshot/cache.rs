@@ -105,6 +105,11 @@ impl Cache {
         text
     }
 
+    /// Forgets what git said: a difference that it names may be swept.
+    pub(crate) fn forget_git(&mut self) {
+        self.git.clear();
+    }
+
     /// Remembers a file however new it is.
     #[cfg(test)]
     pub(super) fn believe(&mut self, path: &Path, stamp: Stamp, hash: [u8; 32]) {

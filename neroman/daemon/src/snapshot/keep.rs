@@ -9,6 +9,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use nero_model::ids::{hex, random};
 use rustix::fs::OFlags;
@@ -22,6 +23,8 @@ const SMALL_BYTES: u64 = 1024 * 1024;
 const PART_BYTES: usize = 256 * 1024;
 /// How often a file that changes is read again.
 const TRIES: usize = 8;
+/// A file that is taken again gets a new time when its own is older.
+const RENEWED_AFTER: Duration = Duration::from_secs(24 * 3600);
 /// Up to so many new files each is synced by itself; more are synced together.
 const SYNCED_ALONE: usize = 64;
 
@@ -102,8 +105,22 @@ impl<'a> Keeper<'a> {
         Ok(hash)
     }
 
+    /// Whether the content is there. What is taken again is made new: it is not
+    /// swept before the run that names it is known.
     fn has(&self, hash: &[u8; 32]) -> bool {
-        self.new.contains_key(hash) || self.path(hash).symlink_metadata().is_ok()
+        if self.new.contains_key(hash) {
+            return true;
+        }
+        let path = self.path(hash);
+        let Ok(found) = path.symlink_metadata() else {
+            return false;
+        };
+        let old = found
+            .modified()
+            .ok()
+            .and_then(|at| at.elapsed().ok())
+            .is_some_and(|age| age > RENEWED_AFTER);
+        !old || renew(&path)
     }
 
     fn path(&self, hash: &[u8; 32]) -> PathBuf {
@@ -224,6 +241,20 @@ impl Drop for Keeper<'_> {
             let _ = fs::remove_file(private);
         }
     }
+}
+
+/// Gives a file the present time; false when it went away.
+fn renew(path: &Path) -> bool {
+    use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, utimensat};
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: UTIME_NOW,
+    };
+    let times = Timestamps {
+        last_access: now,
+        last_modification: now,
+    };
+    utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW).is_ok()
 }
 
 fn open(path: &Path) -> Result<File, SnapshotError> {

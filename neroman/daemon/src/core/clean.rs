@@ -1,0 +1,41 @@
+//! Which runs' folders may be taken away from their nodes.
+
+use super::needs;
+use super::run::{Results, Run, Word};
+
+/// Whether a folder of this run may lie on a node.
+pub(crate) fn lies_there(run: &Run) -> bool {
+    let sent = run.desk.handing >= super::run::Handing::Submitted;
+    let gone = matches!(run.desk.word, Some(Word::NodeGone { .. }));
+    run.desk.cleaned_ms.is_none() && !gone && (sent || !run.journal.incarnations.is_empty())
+}
+
+/// Why the folder of a run has to stay, for all that is known here;
+/// `unfetched`: what did not come home may be lost.
+pub(crate) fn stays(run: &Run, unfetched: bool) -> Option<String> {
+    let phase = run.phase();
+    if phase.is_live() {
+        return Some(phase.word().to_owned());
+    }
+    if run.in_doubt() {
+        return Some("lost: it may still run".to_owned());
+    }
+    if !run.desk.settled && run.desk.word.is_none() {
+        return Some("its records are on their way".to_owned());
+    }
+    if unfetched {
+        return None;
+    }
+    if needs::of(run).results {
+        return Some("its outputs are on their way home".to_owned());
+    }
+    match &run.desk.results {
+        Results::Failed { .. } => {
+            Some("its outputs did not come home; neroman fetch tries again".to_owned())
+        }
+        Results::Done { left, .. } if *left > 0 => {
+            Some("files too large to come home lie there; neroman fetch brings them".to_owned())
+        }
+        Results::Done { .. } | Results::Nothing | Results::Open | Results::Fetching { .. } => None,
+    }
+}

@@ -1,0 +1,80 @@
+//! Takes frozen files away that no run has named for a while: marked from the
+//! runs, swept from the store. A freeze makes what it takes again new, so that
+//! nothing goes between a freeze and the run that is made of it.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use nero_model::ids::hex;
+use nero_wire::v1::Tree;
+use prost::Message as _;
+
+/// Files go that nothing has named for so long.
+pub(crate) const UNNAMED: Duration = Duration::from_secs(7 * 24 * 3600);
+/// What a killed freeze left under a private name is not needed after this.
+const PRIVATE: Duration = Duration::from_secs(24 * 3600);
+
+/// What was taken away, or would be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Swept {
+    pub(crate) files: u64,
+    pub(crate) bytes: u64,
+}
+
+/// The names of everything that these trees hold, themselves included. A tree
+/// that is not there, or damaged, holds nothing that could be used.
+pub(crate) fn named(store: &Path, trees: impl Iterator<Item = String>) -> HashSet<String> {
+    let mut names = HashSet::new();
+    for tree in trees {
+        let path = store.join(tree.get(..2).unwrap_or("")).join(&tree);
+        if let Ok(bytes) = fs::read(path)
+            && let Ok(decoded) = Tree::decode(bytes.as_slice())
+        {
+            names.extend(decoded.entries.iter().map(|entry| hex(&entry.hash)));
+        }
+        names.insert(tree);
+    }
+    names
+}
+
+/// Sweeps the store. Blocks. Files that cannot be looked at stay.
+pub(crate) fn sweep(store: &Path, named: &HashSet<String>, dry_run: bool) -> Swept {
+    let mut swept = Swept::default();
+    let now = SystemTime::now();
+    for entry in fs::read_dir(store).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let Ok(kind) = entry.file_type() else {
+            continue;
+        };
+        if kind.is_dir() && name.len() == 2 {
+            for file in fs::read_dir(entry.path()).into_iter().flatten().flatten() {
+                let name = file.file_name().to_string_lossy().into_owned();
+                if !named.contains(&name) {
+                    swept.take(&file, now, UNNAMED, dry_run);
+                }
+            }
+        } else if kind.is_file() && name.starts_with('.') {
+            swept.take(&entry, now, PRIVATE, dry_run);
+        }
+    }
+    swept
+}
+
+impl Swept {
+    fn take(&mut self, file: &fs::DirEntry, now: SystemTime, after: Duration, dry_run: bool) {
+        let Ok(found) = file.metadata() else { return };
+        let age = found
+            .modified()
+            .ok()
+            .and_then(|at| now.duration_since(at).ok());
+        if !found.is_file() || age.is_none_or(|age| age < after) {
+            return;
+        }
+        if dry_run || fs::remove_file(file.path()).is_ok() {
+            self.files += 1;
+            self.bytes += found.len();
+        }
+    }
+}

@@ -83,6 +83,7 @@ fn line(progress: &Progress, since: Duration) -> String {
     let mut parts = Vec::new();
     let (done, total) = (progress.done_bytes, progress.total_bytes);
     match total {
+        0 if done == 0 => {}
         0 => parts.push(text::bytes(done)),
         total => parts.push(format!("{} of {}", text::bytes(done), text::bytes(total))),
     }
@@ -104,6 +105,9 @@ fn line(progress: &Progress, since: Duration) -> String {
         "" => String::new(),
         node => format!("{node}: "),
     };
+    if parts.is_empty() {
+        return format!("{node}{} …", progress.what);
+    }
     format!("{node}{}: {}", progress.what, parts.join(", "))
 }
 
@@ -120,6 +124,11 @@ mod tests {
             ..Progress::default()
         };
         let two = Duration::from_secs(2);
+        let looking = Progress {
+            what: "looking at the machine".into(),
+            ..Progress::default()
+        };
+        assert_eq!(line(&looking, two), "looking at the machine …");
         assert_eq!(line(&progress, two), "alpha: sending files: 2.0M, 1.0M/s");
         progress.total_bytes = 4 << 20;
         progress.done_files = 1;

@@ -7,8 +7,8 @@ use nero_tests::Home;
 
 /// Verbs of later versions.
 const VERBS_LATER: &[&str] = &[
-    "template", "run", "set", "note", "tag", "copy", "rm", "pause", "resume", "plot", "open", "diff",
-    "export", "backup", "top", "web", "setup", "mail", "import",
+    "template", "run", "set", "note", "tag", "copy", "rm", "pause", "resume", "plot", "open",
+    "diff", "export", "backup", "top", "web", "setup", "mail", "import",
 ];
 const VERBS: &[&str] = &[
     "add", "status", "show", "start", "restart", "abort", "wait", "logs", "metrics", "results",
@@ -20,10 +20,7 @@ const FIELDS_LATER: &[(&str, &str)] = &[
     ("script", "'echo hi'"),
     ("setup", "[module load x]"),
     ("python", "conda:myenv"),
-    ("requires", "load < 4"),
-    ("node", "triton"),
-    ("data", "{corpus: {local: /tmp}}"),
-    ("checkpoint", "'*.pt'"),
+    ("requires", "load < 4 for 10m"),
     ("progress", "epoch / 50"),
     ("retry", "{on: [node_failure], max: 2}"),
     ("render", "{a.in: a}"),
@@ -46,7 +43,7 @@ const FIELDS_LATER: &[(&str, &str)] = &[
         "{stdout.log: example file_reader 'a'}",
     ),
     ("resources", "{gpus: 1}"),
-    ("resources", "{disk: 20G}"),
+    ("resources", "{disk: {triton: 20G}}"),
     ("resources", "{nodes: 2}"),
     ("resources", "{gpu_type: a100}"),
     ("resources", "{exclusive: true}"),
@@ -92,6 +89,63 @@ const NAMES: &[&str] = &[
     "disk",
 ];
 const NAMES_LATER: &[&str] = &["progress", "eta", "gpu", "gpumem", "note", "tag", "user"];
+
+/// Words of `config.yaml` with an effect, each with a value.
+const CONFIG: &[(&str, &str)] = &[
+    ("default_node", "default_node: a"),
+    ("groups.g", "groups: {g: [a, local]}"),
+    ("nodes.a.root", "nodes: {a: {address: h, root: /tmp}}"),
+    ("nodes.a.cpus", "nodes: {a: {address: h, cpus: 2}}"),
+    ("nodes.a.memory", "nodes: {a: {address: h, memory: 4G}}"),
+    ("nodes.a.min_free", "nodes: {a: {address: h, min_free: 1G}}"),
+    ("nodes.a.shared", "nodes: {a: {address: h, shared: true}}"),
+    ("nodes.a.listen", "nodes: {a: {address: h, listen: never}}"),
+    ("nodes.a.notes", "nodes: {a: {address: h, notes: mine}}"),
+];
+/// Words of it of later versions.
+const CONFIG_LATER: &[&str] = &["user", "mail", "notify", "defaults"];
+const CONFIG_NODE_LATER: &[&str] = &[
+    "warden",
+    "setup",
+    "slots",
+    "gpus",
+    "max_running",
+    "max_queued",
+    "sbatch_args",
+    "qsub_args",
+];
+
+#[test]
+fn each_word_of_the_configuration_is_in_force_or_refused_with_its_place() {
+    let home = Home::new();
+    for (key, line) in CONFIG {
+        let node = match line.starts_with("nodes:") {
+            true => String::new(),
+            false => "nodes: {a: {address: h}}\n".to_owned(),
+        };
+        let place = format!("config.yaml:{}", 1 + node.lines().count());
+        home.configure(&format!("{node}{line}\n"));
+        let shown = home.json(&["config", "show"]);
+        let values = shown["values"].as_array().unwrap();
+        let found = values.iter().find(|value| value["key"] == *key);
+        assert_eq!(found.unwrap()["from"], place, "{line}: {shown:#}");
+    }
+    let refused = |text: &str| {
+        home.configure(text);
+        for verb in [&["config", "show"][..], &["start", "all"]] {
+            let ran = home.run(verb);
+            assert_eq!(ran.code, Some(2), "{text}: {ran:#?}");
+            let said = ran.err.contains("not built yet") && ran.err.contains("config.yaml:1:");
+            assert!(said, "{text}: {}", ran.err);
+        }
+    };
+    for word in CONFIG_LATER {
+        refused(&format!("{word}: {{x: y}}\n"));
+    }
+    for word in CONFIG_NODE_LATER {
+        refused(&format!("nodes: {{local: {{{word}: 1}}}}\n"));
+    }
+}
 
 #[test]
 fn each_verb_is_listed_or_said_to_be_of_a_later_version() {

@@ -107,12 +107,14 @@ pub(crate) fn read(printed: &[u8], errors: &[u8], needed_bytes: u64) -> Result<F
             }
         }
     }
-    if !said.contains_key("end") {
-        let said = match errors.trim_ascii() {
+    let unable = || NodeFault::Shell {
+        said: match errors.trim_ascii() {
             [] => text.trim().to_owned(),
             errors => String::from_utf8_lossy(errors).into_owned(),
-        };
-        return Err(NodeFault::Shell { said });
+        },
+    };
+    if !said.contains_key("end") || said.get("os").is_none_or(|os| os.trim().is_empty()) {
+        return Err(unable());
     }
     let get = |name: &str| {
         said.get(name)
@@ -126,6 +128,10 @@ pub(crate) fn read(printed: &[u8], errors: &[u8], needed_bytes: u64) -> Result<F
     }
     if let Some(kind) = said.get("fault") {
         return Err(fault::named(kind, get("why"), get("root"), needed_bytes));
+    }
+    // Without a fault, a program that it takes to tell is missing.
+    if !get("root").starts_with('/') {
+        return Err(unable());
     }
     Ok(Facts {
         os: get("os"),
@@ -243,6 +249,10 @@ mod tests {
         assert!(unset.hint().contains("WORK"));
         let other = read(b"os=Darwin\nend=yes\n", b"", 0).unwrap_err();
         assert!(other.to_string().contains("Darwin"));
+        for missing in ["os=\nroot=/r\nend=yes\n", "os=Linux\nroot=\nend=yes\n"] {
+            let broken = read(missing.as_bytes(), b"sh: tr: not found", 0).unwrap_err();
+            assert!(broken.to_string().contains("tr: not found"), "{broken}");
+        }
         let broken = read(b"os=Linux\n", b"sh: awk: not found\x1b[2J", 0).unwrap_err();
         assert!(
             broken.to_string().contains("awk: not found\\u{1b}"),

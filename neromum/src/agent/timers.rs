@@ -112,7 +112,8 @@ impl Agent {
             (false, Some(_)) => self.timers.leave = None,
             (true, Some(_)) | (false, None) => {}
         }
-        let watch = self.core.live() > 0 && !self.followers.is_empty();
+        let live = self.core.live() + self.core.far() > 0;
+        let watch = live && !self.followers.is_empty();
         match (watch, self.timers.look) {
             (true, None) => self.timers.look = Some(Instant::now() + config::LOOK_EVERY),
             (false, Some(_)) => self.timers.look = None,

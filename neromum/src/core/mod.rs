@@ -29,6 +29,7 @@ pub struct Core {
     queue: BTreeMap<u64, RunToken>,
     hold: Option<String>,
     live: usize,
+    far: usize,
     effects: Vec<Effect>,
 }
 
@@ -42,6 +43,7 @@ impl Core {
             queue: BTreeMap::new(),
             hold: None,
             live: 0,
+            far: 0,
             effects: Vec::new(),
         }
     }
@@ -59,6 +61,11 @@ impl Core {
     /// Runs that hold a slot.
     pub fn live(&self) -> usize {
         self.live
+    }
+
+    /// Runs that go on on other hosts of this root.
+    pub fn far(&self) -> usize {
+        self.far
     }
 
     /// Runs that wait.
@@ -123,11 +130,7 @@ impl Core {
         incarnation: u32,
     ) {
         if incarnation > 0 {
-            let stage = Stage::Running {
-                incarnation,
-                unsupervised: false,
-            };
-            self.insert(token, id, order, needs, stage);
+            self.insert(token, id, order, needs, Stage::running(incarnation));
             return;
         }
         self.insert(token, id, order, needs, Stage::Waiting);
@@ -311,13 +314,27 @@ impl Core {
         }
         let waiting = matches!(run.stage, Stage::Waiting);
         match decision {
-            Decision::Follow => self.goes_on(token, incarnation, false),
+            Decision::Follow => self.goes_on(token, Stage::running(incarnation)),
             Decision::Guard => {
-                self.goes_on(token, incarnation, false);
+                self.goes_on(token, Stage::running(incarnation));
                 self.effects.push(Effect::Guard { token, incarnation });
             }
-            Decision::CannotSee => self.goes_on(token, incarnation, true),
-            Decision::Elsewhere => self.goes_on(token, incarnation, false),
+            Decision::CannotSee => {
+                let stage = Stage::Running {
+                    incarnation,
+                    unsupervised: true,
+                    elsewhere: false,
+                };
+                self.goes_on(token, stage);
+            }
+            Decision::Elsewhere => {
+                let stage = Stage::Running {
+                    incarnation,
+                    unsupervised: false,
+                    elsewhere: true,
+                };
+                self.goes_on(token, stage);
+            }
             Decision::Ended => {
                 self.leave_queue(token);
                 self.set_stage(token, Stage::Ended { incarnation });
@@ -361,27 +378,20 @@ impl Core {
         }
     }
 
-    fn goes_on(&mut self, token: RunToken, incarnation: u32, unsupervised: bool) {
+    fn goes_on(&mut self, token: RunToken, stage: Stage) {
         self.leave_queue(token);
-        let run = &self.runs[&token];
-        if let Stage::Running {
-            incarnation: known, ..
-        } = run.stage
-            && known == incarnation
-            && !unsupervised
-        {
-            return;
-        }
+        let plain = stage == Stage::running(stage.incarnation());
         if let Some(run) = self.runs.get_mut(&token) {
+            let same = matches!(run.stage, Stage::Running { .. })
+                && run.stage.incarnation() == stage.incarnation()
+                && !run.stage.is_elsewhere();
+            // Nobody's parent it stays, whoever looks after it now.
+            if plain && same {
+                return;
+            }
             run.vain = 0;
         }
-        self.set_stage(
-            token,
-            Stage::Running {
-                incarnation,
-                unsupervised,
-            },
-        );
+        self.set_stage(token, stage);
     }
 
     fn start_again(&mut self, token: RunToken, incarnation: u32) {
@@ -507,6 +517,8 @@ impl Core {
         if run.stage == stage {
             return;
         }
+        self.far += usize::from(stage.is_elsewhere());
+        self.far -= usize::from(run.stage.is_elsewhere());
         match (run.stage.holds_slot(), stage.holds_slot()) {
             (false, true) => {
                 self.used = self.used.plus(run.needs);
@@ -532,6 +544,8 @@ impl Core {
         let used = holding().fold(Needs::default(), |sum, run| sum.plus(run.needs));
         assert_eq!(used, self.used, "what is taken is what holds slots");
         assert_eq!(holding().count(), self.live);
+        let far = self.runs.values().filter(|run| run.stage.is_elsewhere());
+        assert_eq!(far.count(), self.far);
         let waiting = self
             .runs
             .values()

@@ -22,6 +22,8 @@ pub enum Stage {
         incarnation: u32,
         /// It goes on without a parent of ours.
         unsupervised: bool,
+        /// On another host of this root, whose CPUs and memory it takes.
+        elsewhere: bool,
     },
     /// No record of its life can follow; a watcher's may.
     Ended {
@@ -40,10 +42,20 @@ pub enum Stage {
 }
 
 impl Stage {
+    /// Claimed, and looked after here.
+    pub fn running(incarnation: u32) -> Self {
+        Self::Running {
+            incarnation,
+            unsupervised: false,
+            elsewhere: false,
+        }
+    }
+
     /// Whether the run holds CPUs and memory.
     pub fn holds_slot(&self) -> bool {
         match self {
-            Self::Starting { .. } | Self::Running { .. } => true,
+            Self::Running { elsewhere, .. } => !elsewhere,
+            Self::Starting { .. } => true,
             Self::Waiting
             | Self::Ended { .. }
             | Self::Settled { .. }
@@ -60,6 +72,17 @@ impl Stage {
                 false
             }
         }
+    }
+
+    /// Whether it goes on on another host of this root.
+    pub fn is_elsewhere(&self) -> bool {
+        matches!(
+            self,
+            Self::Running {
+                elsewhere: true,
+                ..
+            }
+        )
     }
 
     /// The start that this stage is about; 0 when there was none.

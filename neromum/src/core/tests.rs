@@ -125,6 +125,27 @@ fn a_hold_is_shown_and_lifted() {
 }
 
 #[test]
+fn a_run_on_another_host_takes_nothing_here() {
+    let mut core = core(1.0);
+    accept(&mut core, 1, 1.0);
+    accept(&mut core, 2, 1.0);
+    core.prepared(token(1), 1);
+    // A leader on another host was faster to claim it.
+    core.found(token(1), 1, Decision::Elsewhere);
+    core.check_invariants();
+    assert_eq!((core.live(), core.far()), (0, 1));
+    core.schedule();
+    assert!(matches!(
+        core.run(&token(2)).unwrap().stage,
+        Stage::Starting { .. }
+    ));
+    // Leadership came back to that host.
+    core.found(token(1), 1, Decision::Guard);
+    core.check_invariants();
+    assert_eq!((core.live(), core.far()), (2, 0));
+}
+
+#[test]
 fn only_what_is_final_can_be_closed() {
     let mut core = core(1.0);
     accept(&mut core, 1, 1.0);
@@ -164,6 +185,7 @@ fn input() -> impl Strategy<Value = Input> {
         Just(Decision::SayCodeUnknown),
         Just(Decision::SayRebooted),
         Just(Decision::CannotSee),
+        Just(Decision::Elsewhere),
     ];
     prop_oneof![
         3 => (run.clone(), 0.1f64..3.0).prop_map(|(run, cpus)| Input::Accept(run, cpus)),

@@ -1,0 +1,375 @@
+//! Several login nodes with one home: one neromum leads, whoever starts, dies,
+//! freezes or cannot be reached, and every run is started exactly once.
+
+mod login;
+
+use std::io::{Read as _, Write as _};
+use std::time::{Duration, Instant, SystemTime};
+
+use nero_journal::HEADER_BYTES;
+use nero_journal::v1::{JobExited, RecordKind, StopAsked, StopCause};
+use nero_journal::{Header, Reader};
+use nero_wire::v1::RunSpec;
+use nero_wire::v1::run_state::Stage;
+
+use login::{BEAT_S, Logins, counted, until};
+
+/// The first record of a kind in any segment of a run's first incarnation.
+fn record<M: prost::Message + Default>(
+    logins: &Logins,
+    run: &RunSpec,
+    kind: RecordKind,
+) -> Option<M> {
+    let id = nero_model::RunId {
+        experiment: nero_model::ExperimentId(run.experiment),
+        number: 1,
+    };
+    let folder = logins.paths().run(id).join("1");
+    std::fs::read_dir(folder).ok()?.flatten().find_map(|entry| {
+        let bytes = std::fs::read(entry.path()).ok()?;
+        let header = Header::parse(&bytes).ok()?;
+        let mut records = Reader::new(&bytes[HEADER_BYTES..], HEADER_BYTES as u64, header.chain);
+        let found = records.find(|record| record.is(kind))?;
+        found.decode().ok()
+    })
+}
+
+#[tokio::test]
+async fn of_three_that_start_at_once_one_leads_and_all_answer() {
+    let Some(logins) = Logins::up(&["--cpus", "2"]) else {
+        return;
+    };
+    let before = ["h1", "h2", "h3"].map(|host| logins.listening(host));
+    let (one, two, three) = tokio::join!(logins.dial("h1"), logins.dial("h2"), logins.dial("h3"));
+    let mut mums = [one.unwrap(), two.unwrap(), three.unwrap()];
+    let (epoch, leader) = logins.leader();
+    assert_eq!(epoch, 1, "{}", logins.log());
+    for mum in &mut mums {
+        assert_eq!(mum.host().await, leader);
+    }
+    let serving: Vec<_> = ["h1", "h2", "h3"].map(|host| logins.mums(host)).concat();
+    assert_eq!(serving.len(), 1, "the others ended");
+
+    // Each is handed over by another dialler, and one by all of them.
+    let runs: Vec<RunSpec> = (1..=9).map(|number| logins.run(number, "exit 3")).collect();
+    let last = logins.run(10, "true");
+    for (index, run) in runs.iter().enumerate() {
+        mums[index % 3].accept(&[run, &last]).await;
+    }
+    for run in runs.iter().chain([&last]) {
+        mums[1].settled(run).await;
+        assert_eq!(logins.started(run.experiment), [leader.as_str()]);
+    }
+
+    // Who leads listens inside, once; nobody else does anything new.
+    for (host, before) in ["h1", "h2", "h3"].iter().zip(before) {
+        let now = logins.listening(host);
+        let new: Vec<_> = now.iter().filter(|one| !before.contains(one)).collect();
+        if *host == leader {
+            assert_eq!(new.len(), 1, "{new:?}");
+            assert_eq!(*new[0], logins.lease().unwrap().relay[0]);
+        } else {
+            assert_eq!(new, Vec::<&String>::new(), "{host}");
+        }
+    }
+    refuses_strangers(&logins.lease().unwrap().relay[0]);
+    mums[2].host().await;
+}
+
+/// Whoever has no certificate gets nothing but the end of a handshake.
+fn refuses_strangers(address: &str) {
+    let address = address.parse().unwrap();
+    let patience = Duration::from_secs(20);
+    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0".as_slice();
+    for said in [preface, b"GET / HTTP/1.1\r\n\r\n", b"\0\0\0\0"] {
+        let mut stream = std::net::TcpStream::connect_timeout(&address, patience).unwrap();
+        stream.set_read_timeout(Some(patience)).unwrap();
+        stream.write_all(said).unwrap();
+        let mut heard = Vec::new();
+        // A reset is an end, too; a read that runs into its time is not.
+        if let Err(error) = stream.read_to_end(&mut heard) {
+            assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+        }
+        // An alert of TLS: type 21, five bytes of head and two of content.
+        assert!(
+            heard.is_empty() || (heard[0] == 21 && heard.len() == 7),
+            "{heard:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_frozen_leader_that_wakes_leaves_and_starts_nothing() {
+    let Some(logins) = Logins::up(&["--cpus", "1"]) else {
+        return;
+    };
+    let mut first = logins.reach("h1").await;
+    assert_eq!(logins.leader(), (1, "h1".to_owned()));
+    let long = logins.run(1, &format!("{}; exit 5", logins.gate("long")));
+    let next = logins.run(2, "true");
+    first.accept(&[&long, &next]).await;
+    first
+        .until(&long, "the first to run", |state| {
+            state.stage() == Stage::Running
+        })
+        .await;
+    logins.hosts.freeze("h1");
+    // The first ends as soon as its host wakes: then the second is due, and
+    // the old leader would be the first to know.
+    logins.open("long");
+
+    // The new leader starts nothing: it keeps more disk free than there is.
+    let holding = ["--min-free", "99999999999999999"];
+    let second = logins.dial_with("h2", &holding).await.unwrap();
+    assert_eq!(logins.leader(), (2, "h2".to_owned()));
+    second
+        .until(&long, "the first to be followed from afar", |state| {
+            state.stage() == Stage::Running && state.host == "h1" && state.via_disk
+        })
+        .await;
+    assert_eq!(second.state(&next).stage(), Stage::Waiting);
+    assert!(!logins.left(1));
+
+    logins.hosts.thaw("h1");
+    second.settled(&long).await;
+    until("the old leader to leave", || match logins.mums("h1") {
+        mums if mums.is_empty() => Ok(()),
+        mums => Err(format!("{mums:?}")),
+    })
+    .await;
+    assert!(logins.left(1), "{}", logins.log());
+    let exited: JobExited = record(&logins, &long, RecordKind::JobExited).unwrap();
+    assert_eq!(
+        exited.code, 5,
+        "the true code, though its leader was replaced"
+    );
+    assert_eq!(logins.started(1), ["h1"]);
+    assert_eq!(logins.claims(2), 0, "the old leader started nothing");
+    until("the first follower to hear of it", || {
+        (!first.is_connected())
+            .then_some(())
+            .ok_or_else(String::new)
+    })
+    .await;
+    assert_eq!(logins.leader().0, 2);
+    // Who leads next starts it, once.
+    for pid in logins.mums("h2") {
+        nero_tests::home::end(&[nero_model::ProcessId::of(pid).unwrap()]);
+    }
+    let third = logins.reach("h3").await;
+    third.settled(&next).await;
+    assert_eq!(logins.started(2), ["h3"]);
+}
+
+#[tokio::test]
+async fn a_killed_leader_is_followed_at_once_on_its_host() {
+    let Some(logins) = Logins::up(&["--cpus", "2"]) else {
+        return;
+    };
+    let mut first = logins.reach("h1").await;
+    let long = logins.run(1, &format!("{}; exit 9", logins.gate("long")));
+    first.accept(&[&long]).await;
+    first
+        .until(&long, "a run to run", |state| {
+            state.stage() == Stage::Running
+        })
+        .await;
+    for pid in logins.mums("h1") {
+        nero_tests::home::end(&[nero_model::ProcessId::of(pid).unwrap()]);
+    }
+    let began = Instant::now();
+    let again = logins.reach("h1").await;
+    let old = Duration::from_secs_f64(3.0 * BEAT_S);
+    assert!(began.elapsed() < old, "proven dead: nobody waits for beats");
+    assert_eq!(logins.leader(), (2, "h1".to_owned()));
+    until("the run to be looked after as before", || {
+        let state = again.state(&long);
+        let here = state.stage() == Stage::Running && state.host.is_empty();
+        here.then_some(()).ok_or_else(|| format!("{state:?}"))
+    })
+    .await;
+    logins.open("long");
+    again.settled(&long).await;
+    let exited: JobExited = record(&logins, &long, RecordKind::JobExited).unwrap();
+    assert_eq!(exited.code, 9);
+    assert_eq!(logins.started(1), ["h1"]);
+}
+
+#[tokio::test]
+async fn a_run_on_another_host_is_cancelled_from_here() {
+    let Some(logins) = Logins::up(&["--cpus", "2"]) else {
+        return;
+    };
+    let mut first = logins.reach("h1").await;
+    let long = logins.run(1, &logins.gate("never"));
+    first.accept(&[&long]).await;
+    first
+        .until(&long, "a run to run", |state| {
+            state.stage() == Stage::Running
+        })
+        .await;
+    for pid in logins.mums("h1") {
+        nero_tests::home::end(&[nero_model::ProcessId::of(pid).unwrap()]);
+    }
+    let mut second = logins.reach("h2").await;
+    assert_eq!(logins.leader(), (2, "h2".to_owned()));
+    second
+        .until(&long, "the run to be followed", |state| state.host == "h1")
+        .await;
+    second.cancel(&long).await;
+    second.settled(&long).await;
+    let asked: StopAsked = record(&logins, &long, RecordKind::StopAsked).unwrap();
+    assert_eq!(asked.cause(), StopCause::Person);
+    assert_eq!(logins.started(1), ["h1"]);
+}
+
+#[tokio::test]
+async fn a_dead_host_is_replaced_and_its_runs_are_lost_only_when_it_is_back() {
+    let Some(logins) = Logins::up(&["--cpus", "2"]) else {
+        return;
+    };
+    let mut first = logins.reach("h1").await;
+    let long = logins.run(1, &logins.gate("never"));
+    first.accept(&[&long]).await;
+    first
+        .until(&long, "a run to run", |state| {
+            state.stage() == Stage::Running
+        })
+        .await;
+    logins.hosts.kill("h1");
+    let mut second = logins.reach("h2").await;
+    assert_eq!(logins.leader(), (2, "h2".to_owned()));
+    second
+        .until(&long, "the run to be followed", |state| {
+            state.host == "h1" && state.stage() == Stage::Running
+        })
+        .await;
+    // Others go on meanwhile.
+    let other = logins.run(2, "true");
+    second.accept(&[&other]).await;
+    second.settled(&other).await;
+    assert_eq!(
+        second.state(&long).stage(),
+        Stage::Running,
+        "no proof of its end"
+    );
+
+    logins.hosts.start("h1");
+    let mut third = logins.reach("h1").await;
+    assert_eq!(third.host().await, "h2", "relayed to who leads");
+    second.settled(&long).await;
+    let lost: nero_journal::v1::Lost = record(&logins, &long, RecordKind::Lost).unwrap();
+    assert_eq!(lost.reason(), nero_journal::v1::lost::Reason::Rebooted);
+    assert_eq!(logins.started(1), ["h1"]);
+    assert_eq!(logins.started(2), ["h2"]);
+}
+
+#[tokio::test]
+async fn without_a_way_to_the_leader_the_next_epoch_begins_and_they_do_not_take_turns() {
+    for how in ["unreachable", "blackhole"] {
+        let Some(logins) = Logins::up(&["--cpus", "2"]) else {
+            return;
+        };
+        let mut first = logins.reach("h1").await;
+        let long = logins.run(1, &logins.gate("long"));
+        first.accept(&[&long]).await;
+        first
+            .until(&long, "a run to run", |state| {
+                state.stage() == Stage::Running
+            })
+            .await;
+        logins.cut_between("h1", "h2", how);
+        let mut second = logins.reach("h2").await;
+        assert_eq!(logins.leader(), (2, "h2".to_owned()), "{how}");
+        assert!(logins.lease().unwrap().why.contains("cannot be reached"));
+        // Handed over again, as neroman does, and one more.
+        let short = logins.run(2, "true");
+        second.accept(&[&long, &short]).await;
+        second.settled(&short).await;
+        assert!(logins.left(1), "nothing starts before the old one has left");
+        // The other way round: not before the new lease is old enough.
+        let back = logins.reach("h1").await;
+        assert_eq!(logins.leader(), (3, "h1".to_owned()), "{how}");
+        let made = |epoch: u64| -> SystemTime {
+            let path = logins.paths().lease().join(format!("epoch.{epoch}"));
+            std::fs::metadata(path).unwrap().modified().unwrap()
+        };
+        for epoch in [1, 2] {
+            let between = made(epoch + 1).duration_since(made(epoch)).unwrap();
+            assert!(between.as_secs_f64() >= 4.0 * BEAT_S, "{how}: {between:?}");
+        }
+        logins.open("long");
+        back.settled(&long).await;
+        assert_eq!(logins.started(1), ["h1"]);
+        assert_eq!(logins.started(2), ["h2"]);
+    }
+}
+
+#[tokio::test]
+async fn one_that_listens_never_has_no_tcp_socket_and_is_replaced() {
+    let Some(logins) = Logins::up(&["--cpus", "2", "--listen", "never"]) else {
+        return;
+    };
+    let before = logins.listening("h1");
+    let mut first = logins.reach("h1").await;
+    first.accept(&[&logins.run(1, "true")]).await;
+    assert_eq!(logins.listening("h1"), before);
+    assert!(logins.lease().unwrap().relay.is_empty());
+    let mut second = logins.reach("h2").await;
+    assert_eq!(second.host().await, "h2");
+    assert_eq!(logins.leader(), (2, "h2".to_owned()));
+    until("the first to leave", || match logins.mums("h1") {
+        mums if mums.is_empty() => Ok(()),
+        mums => Err(format!("{mums:?}")),
+    })
+    .await;
+    assert!(logins.left(1));
+}
+
+/// Leaders are killed, frozen and cut off while runs are handed over.
+#[tokio::test]
+async fn every_run_is_started_once_whatever_becomes_of_the_leaders() {
+    let Some(logins) = Logins::up(&["--cpus", "2"]) else {
+        return;
+    };
+    let runs: Vec<RunSpec> = (1..=24)
+        .map(|number| logins.run(number, "sleep 0.2"))
+        .collect();
+    let all: Vec<&RunSpec> = runs.iter().collect();
+    for (round, host) in ["h1", "h2", "h3", "h1"].iter().enumerate() {
+        let mut mum = logins.reach(host).await;
+        // neroman hands over again what it does not know to be accepted.
+        mum.accept(&all).await;
+        let some = &runs[round * 4];
+        mum.until(some, "some of it to be done", |state| {
+            state.stage() == Stage::Settled
+        })
+        .await;
+        let leader = logins.leader().1;
+        match round {
+            0 => {
+                for pid in logins.mums(&leader) {
+                    nero_tests::home::end(&[nero_model::ProcessId::of(pid).unwrap()]);
+                }
+            }
+            1 => logins.hosts.freeze(&leader),
+            2 => {
+                for host in ["h1", "h2", "h3"] {
+                    logins.hosts.thaw(host);
+                }
+            }
+            _ => {}
+        }
+    }
+    let mut mum = logins.reach("h3").await;
+    mum.accept(&all).await;
+    for run in &runs {
+        mum.settled(run).await;
+    }
+    let starts = counted(runs.iter().flat_map(|run| {
+        let times = logins.started(run.experiment).len();
+        vec![run.experiment; times]
+    }));
+    assert_eq!(starts.len(), runs.len(), "{starts:?}\n{}", logins.log());
+    assert!(starts.values().all(|times| *times == 1), "{starts:?}");
+}

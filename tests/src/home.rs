@@ -16,6 +16,9 @@ use crate::hosts::Hosts;
 use crate::processes::{Part, parts};
 use crate::wait::until;
 
+/// All programs of the project.
+const PROGRAMS: [&str; 4] = ["neroman", "neromum", "nerokid", "nerokid-shim"];
+
 /// A home; dropping it ends every process that belongs to it.
 #[derive(Debug)]
 pub struct Home {
@@ -85,6 +88,22 @@ impl Home {
         self.neroman = folder.join("neroman");
     }
 
+    /// Copies of all programs whose content is that of build `number`; 0 is
+    /// the present one. Returns their folder.
+    pub fn other_build(&self, number: usize) -> PathBuf {
+        let folder = self.path().join("programs").join(number.to_string());
+        fs::create_dir_all(&folder).expect("a folder");
+        for name in PROGRAMS {
+            let to = folder.join(name);
+            let mut content = fs::read(program(name)).expect("it is built");
+            if number > 0 {
+                content.extend_from_slice(format!("another build: {number}").as_bytes());
+            }
+            self.script(&to, content);
+        }
+        folder
+    }
+
     /// The folder stays when the home goes; returns it.
     pub fn keep(&mut self) -> PathBuf {
         self.folder.disable_cleanup(true);
@@ -120,7 +139,7 @@ impl Home {
     }
 
     /// Writes an executable script into a folder.
-    pub fn script(&self, path: &Path, text: &str) {
+    pub fn script(&self, path: &Path, text: impl AsRef<[u8]>) {
         fs::write(path, text).expect("a file");
         fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("own file");
     }

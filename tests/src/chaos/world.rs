@@ -1,8 +1,8 @@
 //! What the chaos happens to: a home with real programs in several builds,
 //! hosts, and the processes of both.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write as _};
+use std::fs::{self, File};
+use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,9 +14,6 @@ use crate::home::program;
 use crate::hosts::{Plan, isolates};
 use crate::processes::{self, Part};
 use crate::{Home, Hosts};
-
-/// The programs of a build.
-const PROGRAMS: [&str; 4] = ["neroman", "neromum", "nerokid", "nerokid-shim"];
 
 /// How many builds there are to upgrade to and fro.
 const BUILDS: usize = 3;
@@ -37,6 +34,7 @@ pub struct World {
     /// The program of all jobs, at the same path everywhere.
     pub job: PathBuf,
     small_home: bool,
+    builds: Vec<PathBuf>,
     build: usize,
 }
 
@@ -59,10 +57,8 @@ impl World {
         let folder = tempfile::Builder::new().prefix("nc").tempdir_in("/tmp")?;
         let small_home = mount(&folder.path().join("home"))?;
         let mut home = Home::in_folder(folder);
-        for build in 0..BUILDS {
-            write_build(&builds(&home, build), build)?;
-        }
-        home.use_programs(&builds(&home, 0));
+        let builds: Vec<PathBuf> = (0..BUILDS).map(|build| home.other_build(build)).collect();
+        home.use_programs(&builds[0]);
         let (common, job) = match &hosts {
             Some(hosts) => {
                 home.set_env("NERONET_SSH", &hosts.ssh_command());
@@ -79,6 +75,7 @@ impl World {
             notes,
             job,
             small_home,
+            builds,
             build: 0,
         };
         world.home.configure(&world.configuration());
@@ -141,8 +138,7 @@ impl World {
     /// The next build is what commands are run from.
     pub fn upgrade(&mut self) -> usize {
         self.build = (self.build + 1) % BUILDS;
-        let folder = builds(&self.home, self.build);
-        self.home.use_programs(&folder);
+        self.home.use_programs(&self.builds[self.build]);
         self.build
     }
 
@@ -212,24 +208,6 @@ fn hosts(count: usize) -> Hosts {
     } else {
         plan.up()
     }
-}
-
-fn builds(home: &Home, build: usize) -> PathBuf {
-    home.path().join("programs").join(build.to_string())
-}
-
-/// The programs of this build; from the second on with other content.
-fn write_build(folder: &Path, build: usize) -> io::Result<()> {
-    fs::create_dir_all(folder)?;
-    for name in PROGRAMS {
-        let to = folder.join(name);
-        fs::copy(program(name), &to)?;
-        if build > 0 {
-            let mut file = OpenOptions::new().append(true).open(&to)?;
-            write!(file, "another build: {build}")?;
-        }
-    }
-    Ok(())
 }
 
 /// A small file system for the home; false when only root could.

@@ -40,7 +40,7 @@ enum Read {
 
 impl Man {
     /// Streams a log.
-    pub(super) async fn logs(
+    pub(crate) async fn logs(
         &self,
         request: v1::LogsRequest,
         sink: Sink<v1::LogChunk>,
@@ -81,6 +81,16 @@ impl Man {
             },
             told: false,
         };
+        if let Some(at_ms) = run.desk.cleaned_ms {
+            let said = super::clean::cleaned(at_ms);
+            let copy = copy_of(run, request.stderr);
+            if !copy.is_some_and(|path| path.is_file()) {
+                let _ = sink.send(Ok(end(&said))).await;
+                return Ok(());
+            }
+            let gone = tonic::Status::not_found(said);
+            return self.home_copy(id, &place, &gone, &sink).await;
+        }
         loop {
             let node = self.node_of(id);
             let read = match self.nodes.channel(&node, PATIENCE).await {
@@ -151,8 +161,12 @@ impl Man {
         let Ok(mut file) = tokio::fs::File::open(&path).await else {
             return Err(away());
         };
+        let cleaned = state.run(id).and_then(|run| run.desk.cleaned_ms);
         let notice = v1::LogChunk {
-            notice: format!("node {node} does not answer; this is what came home"),
+            notice: match cleaned {
+                Some(at_ms) => super::clean::cleaned(at_ms),
+                None => format!("node {node} does not answer; this is what came home"),
+            },
             ..v1::LogChunk::default()
         };
         if sink.send(Ok(notice)).await.is_err() {

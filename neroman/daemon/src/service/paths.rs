@@ -1,5 +1,10 @@
 //! `Paths`: where the files of runs lie.
 
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+use nero_config::LOCAL;
+use nero_model::DeploymentId;
 use nero_model::paths::{NodePaths, run::WORK};
 use nero_wire::v1;
 use nero_wire::v1::paths_reply::One;
@@ -12,28 +17,51 @@ use crate::failure::Failure;
 
 impl Man {
     /// The folders of what is picked.
-    pub(super) async fn paths(&self, request: v1::PathsRequest) -> Result<v1::PathsReply, Failure> {
+    pub(crate) async fn paths(&self, request: v1::PathsRequest) -> Result<v1::PathsReply, Failure> {
         let selection = select::read(request.selection, "", self.clock.now_ms())?;
         let state = self.ledger.state();
-        let nodes = self.node_paths();
+        let roots = self.roots();
+        let deployment = self.deployment;
         blocking(move || {
             let (chosen, _) = selection.choose(&state)?;
             let paths = chosen
                 .iter()
-                .filter_map(|chosen| one(&state, chosen, &nodes, request.work))
+                .filter_map(|chosen| {
+                    one(&state, chosen, request.work, |run| {
+                        work(&roots, &deployment, run)
+                    })
+                })
                 .collect();
             Ok(v1::PathsReply { paths })
         })
         .await?
     }
 
-    /// Where things lie on the local node.
-    pub(super) fn node_paths(&self) -> NodePaths {
-        NodePaths::new(&self.home.local_root, &self.deployment, nero_config::LOCAL)
+    /// The roots of nodes, as far as they are known.
+    fn roots(&self) -> HashMap<String, PathBuf> {
+        let nodes = self.nodes.all().into_iter();
+        nodes
+            .filter_map(|node| {
+                let root = self.root_of(&node.name)?;
+                // A node's word: shown, and never opened here.
+                let plain = root.starts_with('/') && !root.contains(char::is_control);
+                plain.then(|| (node.name, PathBuf::from(root)))
+            })
+            .collect()
+    }
+
+    /// The job's folder of one run; empty when there is none, or nobody knows.
+    pub(super) fn work_of(&self, run: &Run) -> String {
+        work(&self.roots(), &self.deployment, run).0
     }
 }
 
-fn one(state: &State, chosen: &Chosen, nodes: &NodePaths, work: bool) -> Option<One> {
+fn one(
+    state: &State,
+    chosen: &Chosen,
+    work: bool,
+    place: impl Fn(&Run) -> (String, String),
+) -> Option<One> {
     let experiment = state.experiment(chosen.id)?;
     let Some(run) = chosen.of(experiment) else {
         return Some(One {
@@ -44,23 +72,51 @@ fn one(state: &State, chosen: &Chosen, nodes: &NodePaths, work: bool) -> Option<
             node: String::new(),
         });
     };
-    let (path, note) = if work {
-        (work_folder(nodes, run), String::new())
-    } else {
-        results(run)
-    };
+    let (path, note) = if work { place(run) } else { results(run) };
+    let remote = work && !path.is_empty() && run.node_word() != LOCAL;
     Some(One {
         experiment: chosen.id.0,
         run: run.made.id.number,
         path,
         note,
-        node: String::new(),
+        node: match remote {
+            true => run.node_word().to_owned(),
+            false => String::new(),
+        },
     })
+}
+
+/// The job's folder on its node, or why there is none.
+fn work(
+    roots: &HashMap<String, PathBuf>,
+    deployment: &DeploymentId,
+    run: &Run,
+) -> (String, String) {
+    if let Some(at_ms) = run.desk.cleaned_ms {
+        return (String::new(), super::clean::cleaned(at_ms));
+    }
+    let Some(node) = run.node() else {
+        return (String::new(), "it waits for a node".to_owned());
+    };
+    match roots.get(node) {
+        Some(root) => {
+            let nodes = NodePaths::new(root, deployment, node);
+            (work_folder(&nodes, run), String::new())
+        }
+        None => (
+            String::new(),
+            format!("where it lies is known once {node} has answered"),
+        ),
+    }
 }
 
 fn results(run: &Run) -> (String, String) {
     let note = match &run.desk.results {
         Results::Open if run.phase().is_live() => "it has not ended",
+        Results::Fetching { .. } if run.phase().is_live() => "it has not ended; more is to come",
+        Results::Open | Results::Nothing if run.desk.cleaned_ms.is_some() => {
+            "its folder on the node was cleaned, and nothing had come home"
+        }
         Results::Open | Results::Nothing if !run.printed() && !run.made.outputs => {
             "it printed nothing and has no outputs"
         }

@@ -86,7 +86,7 @@ impl Man {
         reply.tree = run.made.tree.clone();
         reply.git = run.made.git.clone();
         reply.facts = facts(run);
-        reply.work = super::paths::work_folder(&self.node_paths(), run);
+        reply.work = self.work_of(run);
         if let Some(exit) = run.exit() {
             reply.user_cpu_s = exit.user_cpu_us as f64 / 1e6;
             reply.system_cpu_s = exit.system_cpu_us as f64 / 1e6;

@@ -48,6 +48,8 @@ pub(super) struct Files {
     /// Bytes of blobs that came.
     pub(super) came: usize,
     made: u64,
+    /// Tokens of runs whose folders were taken away.
+    pub(super) cleaned: Vec<Vec<u8>>,
 }
 
 impl Files {
@@ -115,6 +117,26 @@ impl Files {
         let bytes = answer.iter().flatten().map(|part| part.data.len());
         self.sent += bytes.sum::<usize>();
         answer
+    }
+
+    /// Takes run folders away, but none of the runs that it is told to keep.
+    pub(super) fn clean(&mut self, request: v1::CleanRequest, keep: &[Vec<u8>]) -> v1::CleanReply {
+        let mut reply = v1::CleanReply::default();
+        for run in request.runs {
+            if keep.contains(&run.token) {
+                reply.refused.push(v1::clean_reply::Refusal {
+                    token: run.token,
+                    why: "it \u{1b}lives".to_owned(),
+                });
+            } else {
+                reply.freed_bytes += 1000;
+                reply.cleaned.push(run.token);
+            }
+        }
+        if !request.dry_run {
+            self.cleaned.extend(reply.cleaned.clone());
+        }
+        reply
     }
 
     pub(super) fn missing(&self, asked: Vec<Vec<u8>>) -> v1::BlobList {

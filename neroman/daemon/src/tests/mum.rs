@@ -547,14 +547,40 @@ impl Mum for Service {
         &self,
         _: tonic::Request<v1::DiskUsageRequest>,
     ) -> Result<tonic::Response<v1::DiskUsageReply>, tonic::Status> {
-        Err(Status::unimplemented("the fake has none"))
+        let runs = self.inner(|inner| {
+            let run = |held: &Held| v1::disk_usage_reply::Run {
+                run: Some(v1::RunRef {
+                    token: held.spec.token.clone(),
+                    experiment: held.spec.experiment,
+                    number: held.spec.number,
+                }),
+                bytes: 1000,
+                ..v1::disk_usage_reply::Run::default()
+            };
+            inner.runs.values().map(run).collect()
+        });
+        Ok(Response::new(v1::DiskUsageReply {
+            runs,
+            runs_bytes: 77,
+            ..v1::DiskUsageReply::default()
+        }))
     }
 
     async fn clean(
         &self,
-        _: tonic::Request<v1::CleanRequest>,
+        request: tonic::Request<v1::CleanRequest>,
     ) -> Result<tonic::Response<v1::CleanReply>, tonic::Status> {
-        Err(Status::unimplemented("the fake has none"))
+        let reply = self.inner(|inner| {
+            let live = |held: &&Held| held.stage != Stage::Settled;
+            let keep: Vec<Vec<u8>> = inner
+                .runs
+                .values()
+                .filter(live)
+                .map(|held| held.spec.token.clone())
+                .collect();
+            inner.files.clean(request.into_inner(), &keep)
+        });
+        Ok(Response::new(reply))
     }
 
     type RunsStream = Streamed<v1::RunFolder>;

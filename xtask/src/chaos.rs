@@ -15,7 +15,7 @@ const LIST: &str = "tests/chaos_seeds.txt";
 const FIXED: Chaos = Chaos {
     seed: 1,
     seconds: 60,
-    hosts: 0,
+    hosts: 2,
 };
 
 /// A chaos.

@@ -116,6 +116,9 @@ async fn serve_by_lock(options: &Options, paths: NodePaths) -> Result<(), RunErr
         });
     }
     begin_log(&paths)?;
+    // Caught once it is never fatal again: a terminal or a connection that ends
+    // must not end it.
+    drop(signal(SignalKind::hangup()).map_err(at(Path::new("signals")))?);
     let sockets = paths.sockets();
     if sockets.starts_with(private_runtime()) {
         make_private_runtime(&sockets).map_err(at(&sockets))?;

@@ -46,6 +46,9 @@ async fn neromum_outlives_its_connection_and_keeps_nothing_of_it() {
     })
     .await;
     assert_eq!(node.serving(), [pid]);
+    // As a terminal does that it was started from.
+    let process = rustix::process::Pid::from_raw(pid).unwrap();
+    rustix::process::kill_process(process, rustix::process::Signal::HUP).unwrap();
     let again = node.start().await.unwrap();
     assert_eq!((again.hello.pid, again.pushed_bytes), (pid, 0));
 }

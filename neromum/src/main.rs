@@ -8,6 +8,7 @@ mod clean;
 mod config;
 mod core;
 mod dial;
+mod examine;
 mod files;
 mod lease;
 mod ledger;

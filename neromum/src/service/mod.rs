@@ -29,7 +29,9 @@ use crate::agent::{AgentHandle, Leaving, Message, Placer, Refused};
 use crate::clean::Janitor;
 use crate::config;
 use crate::staging::store::Store;
+pub use describe::{kernel, libc};
 use link::{Link, LinkInfo};
+pub use room::shown;
 
 /// What every call may need.
 #[derive(Clone, Debug)]

@@ -8,10 +8,10 @@ use nero_wire::v1::mum_server::Mum;
 use nero_wire::v1::read_files_request::Want;
 use nero_wire::v1::{
     BlobList, BlobPart, CancelReply, CancelRequest, CleanReply, CleanRequest, DescribeRequest,
-    DiskUsageReply, DiskUsageRequest, FilePart, FollowRequest, HandOverReply, HandOverRequest,
-    Hello, ListFilesReply, ListFilesRequest, LogPart, NodeDescription, PutBlobsReply,
-    ReadFileRequest, ReadFilesRequest, ReadLogRequest, Role, RunFolder, RunsRequest, SetRulesReply,
-    SetRulesRequest, StopReply, StopRequest,
+    DiskUsageReply, DiskUsageRequest, ExamineReply, ExamineRequest, FilePart, FollowRequest,
+    HandOverReply, HandOverRequest, Hello, ListFilesReply, ListFilesRequest, LogPart,
+    NodeDescription, PutBlobsReply, ReadFileRequest, ReadFilesRequest, ReadLogRequest, Role,
+    RunFolder, RunsRequest, SetRulesReply, SetRulesRequest, StopReply, StopRequest,
 };
 use tokio::sync::mpsc;
 use tokio_stream::Stream;
@@ -21,6 +21,7 @@ use tonic::{Request, Response, Status, Streaming};
 use super::link::LinkInfo;
 use super::{Service, io_status};
 use crate::agent::{FollowStream, Message};
+use crate::examine::Subject;
 use crate::{config, files, staging};
 
 /// A stream of answers.
@@ -222,9 +223,20 @@ impl Mum for Service {
 
     async fn examine(
         &self,
-        _: tonic::Request<nero_wire::v1::ExamineRequest>,
-    ) -> Result<tonic::Response<nero_wire::v1::ExamineReply>, tonic::Status> {
-        Err(tonic::Status::unimplemented("not built yet"))
+        request: Request<ExamineRequest>,
+    ) -> Result<Response<ExamineReply>, Status> {
+        self.greeted(&request)?;
+        let busy = self.inner.ask(Message::Describe).await?;
+        let paths = &self.inner.placer.paths;
+        let subject = Subject {
+            root: paths.root().to_path_buf(),
+            folder: paths.mum(),
+            min_free: busy.min_free,
+            gpus: self.inner.gpus.look().await,
+            programs: request.into_inner().programs,
+        };
+        let findings = crate::examine::examine(subject).await;
+        Ok(Response::new(ExamineReply { findings }))
     }
 
     async fn disk_usage(

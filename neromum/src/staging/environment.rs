@@ -40,6 +40,11 @@ impl Base {
         Self::new(own, &passwd, rustix::process::geteuid().as_raw())
     }
 
+    /// One variable that every job begins with.
+    pub fn value(&self, name: &[u8]) -> Option<&[u8]> {
+        value(&self.vars, name)
+    }
+
     fn new(own: impl Fn(&str) -> Option<Vec<u8>>, passwd: &[u8], uid: u32) -> Self {
         let entry = passwd_entry(passwd, uid);
         let fallback = |name: &str| match name {

@@ -3,6 +3,7 @@
 mod cleaning;
 mod deaths;
 mod edge;
+mod examine;
 mod files;
 mod ledger;
 mod rig;

@@ -1,0 +1,49 @@
+//! Whether the clock says something sensible and runs evenly. Order, leases and
+//! time limits do not depend on it; what people read does.
+
+use nero_journal::Clocks;
+
+use super::Findings;
+
+const WHAT: &str = "clock";
+/// No machine of ours ran before 2024.
+const EARLIEST_MS: i64 = 1_704_067_200_000;
+/// A step of the wall clock beside the steady one, during an examination.
+const STEP_NS: i64 = 20_000_000;
+
+/// The clocks when an examination began.
+#[derive(Debug)]
+pub struct Began(Clocks);
+
+impl Began {
+    pub fn now() -> Self {
+        Self(Clocks::now())
+    }
+
+    pub fn judge(self, findings: &mut Findings) {
+        let now = Clocks::now();
+        let wall = now.wall_ns - self.0.wall_ns;
+        let steady =
+            i64::try_from(now.mono_ns).unwrap_or(0) - i64::try_from(self.0.mono_ns).unwrap_or(0);
+        let step = wall - steady;
+        let now_ms = now.wall_ns / 1_000_000;
+        if now_ms < EARLIEST_MS {
+            findings.bad(
+                WHAT,
+                format!("it says {now_ms} ms after 1970, which is years behind"),
+                "set the machine's clock; dates of runs there would be wrong",
+            );
+        } else if step.abs() > STEP_NS {
+            findings.warning(
+                WHAT,
+                format!(
+                    "it was set by {} ms just now; it says {now_ms} ms after 1970",
+                    step / 1_000_000
+                ),
+                "dates of runs there may be off; nothing else depends on it",
+            );
+        } else {
+            findings.good(WHAT, format!("{now_ms} ms after 1970, runs evenly"));
+        }
+    }
+}

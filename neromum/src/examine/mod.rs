@@ -1,0 +1,101 @@
+//! Looks closely at what a node lets us do, for `node doctor`: everything is
+//! tried or read here and now, nothing is guessed from names. Every finding says
+//! what it means for runs, and what to do. No program that is asked can hold
+//! this up for longer than its time.
+
+mod clock;
+mod disk;
+mod kernel;
+mod limits;
+mod programs;
+mod schedulers;
+mod survive;
+
+use std::path::PathBuf;
+
+use nero_wire::v1::finding::Level;
+use nero_wire::v1::{Finding, Gpu};
+
+use crate::staging::environment::Base;
+
+/// Longest text of one finding, in characters.
+const TEXT_CHARS: usize = 2000;
+/// Programs looked for in one examination.
+const PROGRAMS_MAX: usize = 32;
+
+/// What an examination needs to know.
+#[derive(Debug)]
+pub struct Subject {
+    /// The node's root.
+    pub root: PathBuf,
+    /// A folder of ours on the same file system.
+    pub folder: PathBuf,
+    /// Free disk that is kept.
+    pub min_free: u64,
+    /// GPUs that were found.
+    pub gpus: Vec<Gpu>,
+    /// Interpreters that experiments name.
+    pub programs: Vec<String>,
+}
+
+/// Collects findings.
+#[derive(Debug, Default)]
+struct Findings(Vec<Finding>);
+
+impl Findings {
+    fn add(&mut self, level: Level, what: &str, text: impl AsRef<str>, hint: &str) {
+        self.0.push(Finding {
+            level: level.into(),
+            what: what.to_owned(),
+            text: text.as_ref().chars().take(TEXT_CHARS).collect(),
+            hint: hint.to_owned(),
+        });
+    }
+
+    fn good(&mut self, what: &str, text: impl AsRef<str>) {
+        self.add(Level::Good, what, text, "");
+    }
+
+    fn warning(&mut self, what: &str, text: impl AsRef<str>, hint: &str) {
+        self.add(Level::Warning, what, text, hint);
+    }
+
+    fn bad(&mut self, what: &str, text: impl AsRef<str>, hint: &str) {
+        self.add(Level::Bad, what, text, hint);
+    }
+}
+
+/// Everything, in the order in which people read it.
+pub async fn examine(mut subject: Subject) -> Vec<Finding> {
+    subject.programs.truncate(PROGRAMS_MAX);
+    let clock = clock::Began::now();
+    let base = Base::of_node();
+    let (kills, quota, schedulers, programs) = tokio::join!(
+        survive::kills_at_logout(),
+        disk::quota(&subject.folder),
+        schedulers::look(&base),
+        programs::look(&base, &subject.programs),
+    );
+    let read = tokio::task::spawn_blocking(move || {
+        let mut findings = Findings::default();
+        survive::judge(&mut findings, kills);
+        limits::judge(&mut findings);
+        disk::judge(&mut findings, &subject, quota);
+        clock.judge(&mut findings);
+        kernel::judge(&mut findings);
+        programs::gpus(&mut findings, &subject.gpus);
+        findings
+    });
+    let mut findings = read.await.unwrap_or_else(|_| {
+        let mut failed = Findings::default();
+        failed.bad(
+            "examination",
+            "it failed in the middle",
+            "look into neromum's log, and please report it",
+        );
+        failed
+    });
+    findings.0.extend(schedulers.0);
+    findings.0.extend(programs.0);
+    findings.0
+}

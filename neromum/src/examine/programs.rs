@@ -1,0 +1,164 @@
+//! Programs of the node: asking one for a line within its time, interpreters
+//! that experiments name, GPUs.
+
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use nero_model::safe::Safe;
+use nero_wire::v1::Gpu;
+use rustix::fs::{Access, access};
+use tokio::process::Command;
+
+use super::Findings;
+use crate::service::shown;
+use crate::staging::environment::Base;
+
+/// How long one program may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Names that may be asked for their version: anything else could take the word
+/// for its work.
+const INTERPRETERS: [&str; 12] = [
+    "python", "pypy", "Rscript", "R", "julia", "perl", "ruby", "node", "bash", "octave", "lua",
+    "java",
+];
+
+/// The first line that a program says, on either stream; none when it is not
+/// there, fails or takes too long.
+pub async fn ask(program: &str, words: &[&str]) -> Option<String> {
+    let asked = Command::new(program)
+        .args(words)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .kill_on_drop(true)
+        .spawn()
+        .ok()?;
+    let group = asked.id();
+    let Ok(said) = tokio::time::timeout(PATIENCE, asked.wait_with_output()).await else {
+        end(group);
+        return None;
+    };
+    let said = said.ok()?;
+    let text = match said.stdout.is_empty() {
+        true => said.stderr,
+        false => said.stdout,
+    };
+    let text = String::from_utf8_lossy(&text);
+    let line = text.lines().find(|line| !line.trim().is_empty())?.trim();
+    let line: String = line.chars().take(200).collect();
+    said.status.success().then(|| Safe::line(&line).to_string())
+}
+
+/// Ends a program that takes too long, with whatever it started.
+fn end(group: Option<u32>) {
+    let leader = group.and_then(|group| i32::try_from(group).ok());
+    if let Some(leader) = leader.and_then(rustix::process::Pid::from_raw) {
+        // The leader was killed just now; its number is not given anew while
+        // others of its group live. An empty group is no error to us.
+        let _ = rustix::process::kill_process_group(leader, rustix::process::Signal::KILL);
+    }
+}
+
+/// Where runs would find a program.
+pub fn find(base: &Base, name: &str) -> Option<PathBuf> {
+    let is_program = |path: &PathBuf| access(path, Access::EXEC_OK).is_ok() && path.is_file();
+    if name.contains('/') {
+        return Some(PathBuf::from(name)).filter(|path| path.is_absolute() && is_program(path));
+    }
+    let path = base.value(b"PATH").unwrap_or_default();
+    path.split(|byte| *byte == b':')
+        .map(|folder| PathBuf::from(std::ffi::OsStr::from_bytes(folder)).join(name))
+        .find(is_program)
+}
+
+pub async fn look(base: &Base, names: &[String]) -> Findings {
+    let each = names.iter().map(|name| async move {
+        let found = find(base, name);
+        let version = match &found {
+            Some(path) if is_interpreter(name) => {
+                let word = match name.as_str() {
+                    "java" => "-version",
+                    _ => "--version",
+                };
+                ask(&path.to_string_lossy(), &[word]).await
+            }
+            Some(_) | None => None,
+        };
+        (name, found, version)
+    });
+    let mut findings = Findings::default();
+    for (name, found, version) in join_all(each).await {
+        let what = format!("program {}", Safe::line(name));
+        match (found, version) {
+            (Some(path), Some(version)) => {
+                findings.good(&what, format!("{}: {version}", path.display()));
+            }
+            (Some(path), None) => findings.good(&what, path.display().to_string()),
+            (None, _) => findings.bad(
+                &what,
+                "it is not there: not on the PATH of runs",
+                "install it, or put its folder on the PATH in your login files or in env: of the \
+                 experiment",
+            ),
+        }
+    }
+    findings
+}
+
+fn is_interpreter(name: &str) -> bool {
+    let versions = |c: char| c.is_ascii_digit() || c == '.';
+    INTERPRETERS.contains(&name.trim_end_matches(versions))
+}
+
+pub fn gpus(findings: &mut Findings, gpus: &[Gpu]) {
+    const WHAT: &str = "GPUs";
+    let driver = std::fs::read_to_string("/proc/driver/nvidia/version").ok();
+    let driver = driver.as_deref().and_then(|text| text.lines().next());
+    match (gpus, driver) {
+        ([], Some(driver)) => findings.bad(
+            WHAT,
+            format!("the driver is loaded ({driver}) and nvidia-smi tells of no GPU"),
+            "run nvidia-smi there: driver and library may be of different versions",
+        ),
+        ([], None) if std::path::Path::new("/sys/class/kfd").exists() => findings.warning(
+            WHAT,
+            "AMD GPUs are there; they are not given to runs or measured yet",
+            "",
+        ),
+        ([], None) => findings.good(WHAT, "none"),
+        (gpus, driver) => {
+            let each = gpus.iter().map(|gpu| {
+                let (used, all) = (shown(gpu.memory_used_bytes), shown(gpu.memory_bytes));
+                format!(
+                    "{} {} ({used} of {all} used)",
+                    gpu.index,
+                    Safe::line(&gpu.name)
+                )
+            });
+            let each: Vec<String> = each.collect();
+            findings.good(
+                WHAT,
+                format!("{}; {}", each.join(", "), driver.unwrap_or_default()),
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_interpreters_are_asked_for_their_version() {
+        for name in ["python", "python3", "python3.11", "Rscript"] {
+            assert!(is_interpreter(name), "{name}");
+        }
+        for name in ["train", "./python", "reboot", "3.11", ""] {
+            assert!(!is_interpreter(name), "{name}");
+        }
+    }
+}

@@ -15,6 +15,7 @@ mod probe;
 mod push;
 mod remote;
 mod root;
+mod shared;
 mod start;
 mod supply;
 

@@ -1,5 +1,6 @@
 //! Starting neromum where nobody answers, and greeting it.
 
+use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -19,7 +20,7 @@ use tonic::transport::Channel;
 
 use super::greet::{self, Greeter};
 use super::install::{install, mum_of, refused};
-use super::{AgentError, AgentOptions};
+use super::{AgentError, AgentOptions, shared};
 
 /// How long a neromum that was started may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -69,16 +70,44 @@ struct Place<'a> {
 impl Place<'_> {
     /// Connects; starts one where nobody listens.
     async fn reach(&self) -> Result<Channel, AgentError> {
+        if self.is_shared()? {
+            let folder = self.install().await?;
+            return shared::dial(&folder, self.words()).await;
+        }
         let socket = self.paths.sockets().join("mum.sock");
         if let Some(channel) = try_dial(&socket).await? {
             return Ok(channel);
         }
+        let folder = self.install().await?;
+        self.wait(&folder, &socket).await
+    }
+
+    /// Whether a lease says who leads: then only neromum itself knows the way.
+    fn is_shared(&self) -> Result<bool, AgentError> {
+        match self.options.shared {
+            Some(said) => Ok(said),
+            None => self
+                .paths
+                .is_shared()
+                .map_err(refused("look at", self.paths.root())),
+        }
+    }
+
+    async fn install(&self) -> Result<PathBuf, AgentError> {
         let (from, bin) = (self.from.to_path_buf(), self.paths.bin());
         let installed = tokio::task::spawn_blocking(move || install(&from, &bin));
-        let folder = installed.await.map_err(|error| {
-            refused("install", self.paths.root())(std::io::Error::other(error))
-        })??;
-        self.wait(&folder, &socket).await
+        installed
+            .await
+            .map_err(|error| refused("install", self.paths.root())(std::io::Error::other(error)))?
+    }
+
+    /// Which node, as words of neromum's command line.
+    fn words(&self) -> Vec<OsString> {
+        let mut words: Vec<OsString> = vec!["--root".into(), self.paths.root().into()];
+        words.extend(["--deployment".into(), self.deployment.to_string().into()]);
+        words.extend(["--node".into(), self.node.into()]);
+        words.extend(self.options.words().into_iter().map(OsString::from));
+        words
     }
 
     /// Starts neromum and dials until it answers. A child that is let go is
@@ -128,11 +157,8 @@ impl Place<'_> {
             .open(&words)
             .map_err(refused("make", &words))?;
         Command::new(&program)
-            .args(["serve", "--own-session", "--root"])
-            .arg(self.paths.root())
-            .args(["--deployment", &self.deployment.to_string()])
-            .args(["--node", self.node])
-            .args(self.options.words())
+            .args(["serve", "--own-session"])
+            .args(self.words())
             .current_dir("/")
             .stdin(Stdio::null())
             .stdout(Stdio::null())

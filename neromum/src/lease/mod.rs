@@ -14,7 +14,7 @@ mod tests;
 use std::str::FromStr;
 use std::time::Duration;
 
-use nero_model::paths::{NodePaths, may_be_shared};
+use nero_model::paths::NodePaths;
 
 use crate::relay::addresses::Listen;
 
@@ -94,9 +94,7 @@ impl Terms {
         match self.shared {
             Shared::Yes => Ok(true),
             Shared::No => Ok(false),
-            // Whoever leads there by lease cannot see a lock.
-            Shared::Auto if paths.lease().is_dir() => Ok(true),
-            Shared::Auto => may_be_shared(paths.root()),
+            Shared::Auto => paths.is_shared(),
         }
     }
 }

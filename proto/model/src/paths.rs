@@ -67,6 +67,16 @@ impl NodePaths {
         self.mum().join("lease")
     }
 
+    /// Whether several hosts may share the root: its file system says so, or it
+    /// was so before.
+    ///
+    /// # Errors
+    /// When nobody can say what file system it lies on.
+    pub fn is_shared(&self) -> io::Result<bool> {
+        // Who leads by a lease cannot be seen by who looks for a file lock.
+        Ok(self.lease().is_dir() || may_be_shared(&self.root)?)
+    }
+
     /// What signs the certificates of this deployment's relays.
     pub fn authority(&self) -> PathBuf {
         self.own.join("ca")

@@ -85,6 +85,12 @@ impl Failure {
         &self.hint
     }
 
+    /// With what the command line ends.
+    #[cfg(test)]
+    pub(crate) fn exit_code(&self) -> u32 {
+        self.exit_code
+    }
+
     /// Whether looking again may help.
     pub(crate) fn try_again(&self) -> bool {
         self.code == Code::Aborted

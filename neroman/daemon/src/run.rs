@@ -27,6 +27,8 @@ use crate::upkeep;
 
 /// A connection without anything to do is given up after this long.
 const NODE_IDLE: Duration = Duration::from_secs(300);
+/// A node out of reach for this long loses what it never got.
+const NODE_AWAY: Duration = Duration::from_secs(30);
 /// How long calls in flight may take once the daemon is to stop.
 const STOP_PATIENCE: Duration = Duration::from_secs(3);
 /// Calls of one connection at a time; more wait.
@@ -236,6 +238,7 @@ fn start(home: &Home) -> Result<Running, DaemonError> {
     let settings = Settings {
         name: String::new(),
         remote: false,
+        away: NODE_AWAY,
         store: home.store(),
         results: crate::results::Places::of(home),
         idle: NODE_IDLE,

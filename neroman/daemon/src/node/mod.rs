@@ -94,6 +94,9 @@ pub(crate) struct Settings {
     /// Without anything to do for this long, the connection is given up.
     pub idle: Duration,
     pub clock: crate::clock::Clock,
+    /// Out of reach for this long, a node loses what it never got, if another
+    /// one may take it.
+    pub away: Duration,
     /// Another machine.
     pub remote: bool,
 }

@@ -22,13 +22,10 @@ use crate::core::state::State;
 const FRESH_MS: i64 = 30_000;
 /// How long an answer that may change a choice is waited for.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// A node out of reach for this long loses what it never got, if another one
-/// may take it.
-const AWAY_MS: i64 = 30_000;
 /// Between two looks while something waits or a node is out of reach.
 const EVERY: Duration = Duration::from_secs(10);
-/// Between two looks at all runs for that.
-const LEAVE_EVERY: Duration = Duration::from_secs(2);
+/// Between two looks at all runs for what nodes out of reach never got.
+const LEAVE_EVERY: Duration = Duration::from_secs(1);
 /// Runs of one decision.
 const RUNS_MAX: usize = 10_000;
 
@@ -70,10 +67,10 @@ impl Placer {
     async fn look(&mut self) -> Option<Duration> {
         let state = self.nodes.ledger().state();
         let now_ms = self.nodes.clock().now_ms();
-        let left = self.leave(&state, now_ms).await;
+        let due = self.leave(&state, now_ms).await;
         if state.unplaced == 0 {
             self.asked.clear();
-            return left.then_some(EVERY);
+            return due;
         }
         let waiting: Vec<RunId> = state
             .experiments
@@ -84,7 +81,7 @@ impl Placer {
             .take(RUNS_MAX)
             .collect();
         let mut changes: Vec<(RunId, Choice)> = Vec::new();
-        let mut pause = EVERY;
+        let mut pause = due.unwrap_or(EVERY).min(EVERY);
         // Runs that ask for the same word share what is known of its nodes.
         let mut words: BTreeMap<String, Vec<Candidate>> = BTreeMap::new();
         for id in waiting {
@@ -182,13 +179,14 @@ impl Placer {
     }
 
     /// Takes back what nodes out of reach never got, where other nodes may have
-    /// it. Whether there may be more to take back later.
-    async fn leave(&mut self, state: &State, now_ms: i64) -> bool {
-        if self.looked.is_some_and(|at| at.elapsed() < LEAVE_EVERY) {
-            return true;
+    /// it. How soon there may be more to take back.
+    async fn leave(&mut self, state: &State, now_ms: i64) -> Option<Duration> {
+        if let Some(at) = self.looked.filter(|at| at.elapsed() < LEAVE_EVERY) {
+            return Some(LEAVE_EVERY.saturating_sub(at.elapsed()));
         }
         let config = self.nodes.usable_config();
-        let mut may_come = false;
+        let patience = self.nodes.away();
+        let mut due: Option<Duration> = None;
         let mut taken: Vec<(RunId, String, String)> = Vec::new();
         for (name, _) in state.nodes.iter().filter(|(_, count)| count.live > 0) {
             let known = self.nodes.node(name).map(|node| node.now());
@@ -212,8 +210,10 @@ impl Placer {
             if movable.is_empty() {
                 continue;
             }
-            if now_ms - since <= AWAY_MS {
-                may_come = true;
+            let gone = Duration::from_millis((now_ms - since).max(0).unsigned_abs());
+            if gone < patience {
+                let rest = patience - gone;
+                due = Some(due.map_or(rest, |due| due.min(rest)));
                 continue;
             }
             let why = known.map_or_else(|| "it is not configured".to_owned(), |now| away(&now));
@@ -224,7 +224,7 @@ impl Placer {
             );
         }
         if taken.is_empty() {
-            return may_come;
+            return due;
         }
         let written = self
             .nodes
@@ -238,8 +238,9 @@ impl Placer {
             .await;
         if let Err(failure) = written {
             tracing::warn!(%failure, "runs not taken back");
+            return Some(EVERY);
         }
-        true
+        due
     }
 }
 

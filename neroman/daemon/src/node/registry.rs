@@ -262,7 +262,10 @@ impl Nodes {
 
     /// What is known of all.
     pub(crate) fn known(&self) -> Known {
-        let held = self.held();
+        let mut held = self.held();
+        if held.stamp != stamp(&self.0.config) {
+            self.read(&mut held);
+        }
         Known {
             nodes: held
                 .nodes
@@ -323,6 +326,11 @@ impl Nodes {
 
     pub(super) fn inboxes(&self) -> &Inboxes {
         &self.0.inboxes
+    }
+
+    /// Out of reach for this long, a node loses what it never got.
+    pub(super) fn away(&self) -> Duration {
+        self.0.settings.away
     }
 
     pub(super) fn clock(&self) -> crate::clock::Clock {

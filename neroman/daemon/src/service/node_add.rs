@@ -25,7 +25,7 @@ const DRIVEN: Duration = Duration::from_secs(30);
 
 impl Man {
     /// Adds a node; says what is found on the way.
-    pub(super) async fn node_add(
+    pub(crate) async fn node_add(
         &self,
         request: v1::NodeAddRequest,
         sink: Sink<v1::NodeEvent>,

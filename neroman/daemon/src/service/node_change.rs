@@ -12,7 +12,7 @@ use crate::ledger::Decided;
 
 impl Man {
     /// Takes a node out of the configuration.
-    pub(super) async fn node_remove(
+    pub(crate) async fn node_remove(
         &self,
         request: v1::NodeRemoveRequest,
     ) -> Result<v1::NodeRemoveReply, Failure> {
@@ -87,7 +87,7 @@ impl Man {
     }
 
     /// Gives up what a node had.
-    pub(super) async fn node_gone(
+    pub(crate) async fn node_gone(
         &self,
         request: v1::NodeGoneRequest,
     ) -> Result<v1::NodeGoneReply, Failure> {

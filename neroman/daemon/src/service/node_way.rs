@@ -103,7 +103,7 @@ impl Man {
     }
 
     /// Tries at once, whatever was the reason not to.
-    pub(super) async fn node_connect(
+    pub(crate) async fn node_connect(
         &self,
         request: v1::NodeConnectRequest,
         sink: Sink<v1::NodeEvent>,

@@ -17,7 +17,7 @@ const OLD_MS: i64 = 60_000;
 
 impl Man {
     /// Every node, as it is now; nodes out of reach as they were last.
-    pub(super) async fn ask_nodes(&self, request: v1::NodesRequest) -> v1::NodesReply {
+    pub(crate) async fn ask_nodes(&self, request: v1::NodesRequest) -> v1::NodesReply {
         let config = self.nodes.usable_config();
         if !request.as_known {
             let all = self.nodes.all();

@@ -2,12 +2,13 @@
 
 mod files;
 mod mum;
+mod nodes;
 mod stories;
 mod transfers;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use nero_config::LOCAL;
@@ -27,21 +28,31 @@ use mum::FakeMum;
 /// Longer than anything here takes; a test that waits this long has failed.
 const DEADLINE: Duration = Duration::from_secs(20);
 
-/// Fake nodes by name.
+/// Fake nodes by name, made when they are first asked for.
+#[derive(Default)]
 struct Fakes {
-    nodes: BTreeMap<String, Arc<FakeMum>>,
+    nodes: Mutex<BTreeMap<String, Arc<FakeMum>>>,
+}
+
+impl Fakes {
+    fn mum(&self, name: &str) -> Arc<FakeMum> {
+        let mut nodes = self.nodes.lock().unwrap();
+        Arc::clone(nodes.entry(name.to_owned()).or_default())
+    }
 }
 
 impl Ways for Fakes {
     fn way(&self, name: &str, _: &nero_config::Node) -> Arc<dyn Connect> {
-        Arc::clone(&self.nodes[name]) as Arc<dyn Connect>
+        self.mum(name)
     }
 }
 
 /// A daemon over a folder of its own.
 struct Rig {
     man: Man,
+    /// The node of this machine.
     mum: Arc<FakeMum>,
+    fakes: Arc<Fakes>,
     home: Home,
     /// Holds the experiment's files.
     folder: PathBuf,
@@ -56,10 +67,25 @@ impl Rig {
         let base = tempfile::tempdir().unwrap();
         let folder = base.path().join("lab");
         std::fs::create_dir_all(&folder).unwrap();
-        Self::over(base, Arc::new(FakeMum::default()))
+        Self::over(base, Arc::default())
     }
 
-    fn over(base: tempfile::TempDir, mum: Arc<FakeMum>) -> Self {
+    /// With nodes elsewhere: the text of `config.yaml`.
+    fn configured(config: &str) -> Self {
+        let base = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(base.path().join("lab")).unwrap();
+        let home = Home::below(&base.path().canonicalize().unwrap().join("home"));
+        nero_model::paths::make_private(&home.data).unwrap();
+        std::fs::write(&home.config, config).unwrap();
+        Self::over(base, Arc::default())
+    }
+
+    /// A node elsewhere.
+    fn node(&self, name: &str) -> Arc<FakeMum> {
+        self.fakes.mum(name)
+    }
+
+    fn over(base: tempfile::TempDir, fakes: Arc<Fakes>) -> Self {
         let home = Home::below(&base.path().canonicalize().unwrap().join("home"));
         nero_model::paths::make_private(&home.data).unwrap();
         let clock = Clock::system();
@@ -80,6 +106,7 @@ impl Rig {
         let settings = Settings {
             name: String::new(),
             remote: false,
+            away: Duration::from_millis(300),
             store: home.store(),
             results: Places {
                 pace: Pace {
@@ -98,9 +125,7 @@ impl Rig {
             settings,
             ledger: ledger.clone(),
             inboxes,
-            ways: Arc::new(Fakes {
-                nodes: [(LOCAL.to_owned(), Arc::clone(&mum))].into(),
-            }),
+            ways: Arc::clone(&fakes) as Arc<dyn Ways>,
             stop: stop.clone(),
         });
         let man = Man {
@@ -117,7 +142,8 @@ impl Rig {
         };
         Self {
             man,
-            mum,
+            mum: fakes.mum(LOCAL),
+            fakes,
             home,
             folder: base.path().join("lab"),
             leave,
@@ -129,11 +155,11 @@ impl Rig {
 
     /// Ends the daemon and starts it again over what it left.
     async fn restart(self) -> Self {
-        let (base, mum) = self.stop().await;
-        Self::over(base, mum)
+        let (base, fakes) = self.stop().await;
+        Self::over(base, fakes)
     }
 
-    async fn stop(self) -> (tempfile::TempDir, Arc<FakeMum>) {
+    async fn stop(self) -> (tempfile::TempDir, Arc<Fakes>) {
         self.leave.send_replace(true);
         tokio::time::timeout(DEADLINE, self.driver)
             .await
@@ -145,7 +171,7 @@ impl Rig {
             .await
             .unwrap()
             .unwrap();
-        (self.base, self.mum)
+        (self.base, self.fakes)
     }
 
     fn write(&self, text: &str) {
@@ -166,6 +192,46 @@ impl Rig {
             ..v1::StartRequest::default()
         };
         self.man.start(request).await.unwrap()
+    }
+
+    async fn restart_runs_on(&self, text: &str, node: &str) -> v1::StartReply {
+        let request = v1::StartRequest {
+            selection: select(text),
+            node: node.to_owned(),
+            restart: true,
+            ..v1::StartRequest::default()
+        };
+        self.man.start(request).await.unwrap()
+    }
+
+    /// What happened to an experiment, line by line.
+    async fn history(&self, what: &str) -> String {
+        let request = v1::ShowRequest {
+            what: what.to_owned(),
+            zone: String::new(),
+        };
+        self.man.show(request).await.unwrap().history.join("\n")
+    }
+
+    /// Waits until a node looks as wanted.
+    async fn until_node(&self, name: &str, wanted: impl Fn(&v1::NodeView) -> bool) -> v1::NodeView {
+        let mut news = self.man.nodes.watch();
+        let seen = tokio::time::timeout(DEADLINE, async {
+            loop {
+                news.borrow_and_update();
+                let request = v1::NodesRequest { as_known: true };
+                let reply = self.man.ask_nodes(request).await;
+                if let Some(node) = reply
+                    .nodes
+                    .into_iter()
+                    .find(|node| node.name == name && wanted(node))
+                {
+                    return node;
+                }
+                news.changed().await.unwrap();
+            }
+        });
+        seen.await.expect("the node comes to look so")
     }
 
     async fn restart_runs(&self, text: &str) -> v1::StartReply {

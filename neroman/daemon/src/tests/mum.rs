@@ -43,6 +43,15 @@ struct Inner {
     positions: Vec<v1::RunPosition>,
     files: Files,
     away: bool,
+    /// The next tries need a person.
+    locked: bool,
+    /// How often somebody tried to connect.
+    tries: usize,
+    /// Runs are taken and the answer is lost with the connection.
+    swallows: bool,
+    /// It never says which files it lacks.
+    ponders: bool,
+    about: v1::NodeDescription,
 }
 
 /// The node.
@@ -69,8 +78,19 @@ struct Service {
 impl Connect for FakeMum {
     fn connect<'a>(&'a self, _: Heard<'a>) -> BoxFuture<'a, Result<Link, Unconnected>> {
         async move {
-            if self.inner.lock().unwrap().away {
-                return Err(Failure::node("away").into());
+            {
+                let mut inner = self.inner.lock().unwrap();
+                inner.tries += 1;
+                self.bell.0.send_modify(|count| *count += 1);
+                if inner.locked {
+                    return Err(Unconnected {
+                        failure: Failure::node("a password has to be typed").hint("connect it"),
+                        needs_person: true,
+                    });
+                }
+                if inner.away {
+                    return Err(Failure::node("away").into());
+                }
             }
             let (near, far) = tokio::io::duplex(1 << 20);
             let service = Service {
@@ -189,6 +209,43 @@ impl FakeMum {
         for follower in inner.followers.drain(..) {
             let _ = follower.try_send(Err(Status::unavailable("killed")));
         }
+    }
+
+    /// Whether only a person can open the way.
+    pub(super) fn lock(&self, locked: bool) {
+        self.inner.lock().unwrap().locked = locked;
+    }
+
+    /// How often somebody tried to connect.
+    pub(super) fn tries(&self) -> usize {
+        self.inner.lock().unwrap().tries
+    }
+
+    /// Waits until somebody tried that often.
+    pub(super) async fn tried(&self, times: usize) {
+        self.until("was tried", |inner| inner.tries >= times).await;
+    }
+
+    /// Takes the next runs, and is away before it says so.
+    pub(super) fn swallow(&self, swallows: bool) {
+        self.inner.lock().unwrap().swallows = swallows;
+    }
+
+    /// Whether it keeps silent about the files that it lacks.
+    pub(super) fn ponder(&self, ponders: bool) {
+        self.inner.lock().unwrap().ponders = ponders;
+    }
+
+    /// What it says that it has.
+    pub(super) fn has_cpus(&self, cpus: f64) {
+        let mut inner = self.inner.lock().unwrap();
+        inner.about = v1::NodeDescription {
+            cpus,
+            memory_bytes: 16 << 30,
+            disk_free_bytes: 1 << 40,
+            boot_id: "b".to_owned(),
+            ..v1::NodeDescription::default()
+        };
     }
 
     /// Forgets a run, as a node that lost its disk would.
@@ -324,7 +381,7 @@ impl Mum for Service {
         &self,
         _: Request<v1::DescribeRequest>,
     ) -> Result<Response<v1::NodeDescription>, Status> {
-        Ok(Response::new(v1::NodeDescription::default()))
+        Ok(Response::new(self.inner(|inner| inner.about.clone())))
     }
 
     async fn missing_blobs(
@@ -332,6 +389,9 @@ impl Mum for Service {
         request: Request<v1::BlobList>,
     ) -> Result<Response<v1::BlobList>, Status> {
         let asked = request.into_inner().hashes;
+        if self.inner(|inner| inner.ponders) {
+            std::future::pending::<()>().await;
+        }
         let list = self.inner(|inner| inner.files.missing(asked));
         Ok(Response::new(list))
     }
@@ -381,14 +441,19 @@ impl Mum for Service {
         request: Request<v1::HandOverRequest>,
     ) -> Result<Response<v1::HandOverReply>, Status> {
         let mut reply = v1::HandOverReply::default();
-        self.inner(|inner| {
+        let lost = self.inner(|inner| {
             inner.hand_overs += 1;
             for spec in request.into_inner().runs {
                 let token = spec.token.clone();
                 reply.accepted.push(token.clone());
                 inner.runs.entry(token).or_insert_with(|| Held::new(spec));
             }
+            inner.away |= inner.swallows;
+            inner.swallows
         });
+        if lost {
+            return Err(Status::unavailable("cut"));
+        }
         Ok(Response::new(reply))
     }
 

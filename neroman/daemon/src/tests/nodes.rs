@@ -1,0 +1,369 @@
+//! Several nodes: where runs go, what happens when a node is out of reach, and
+//! what a person can do about it. The daemon is started anew between steps.
+
+use nero_wire::v1;
+use nero_wire::v1::node_event::Event;
+use tokio::sync::mpsc;
+
+use super::{DEADLINE, Rig, select};
+use crate::failure::Failure;
+
+const FOUR: &str = "collection: lab\ncommand: echo {x}\nparameters: {x: [1, 2, 3, 4]}\n";
+const BOTH: &str = "nodes: {alpha: {address: a}, beta: {address: b}}\n\
+                    groups: {both: [alpha, beta]}\n";
+
+fn both(cpus: (f64, f64)) -> Rig {
+    let rig = Rig::configured(BOTH);
+    rig.node("alpha").has_cpus(cpus.0);
+    rig.node("beta").has_cpus(cpus.1);
+    rig.write(FOUR);
+    rig
+}
+
+async fn start_on(rig: &Rig, what: &str, node: &str) -> Result<v1::StartReply, Failure> {
+    let request = v1::StartRequest {
+        selection: select(what),
+        node: node.to_owned(),
+        ..v1::StartRequest::default()
+    };
+    rig.man.start(request).await
+}
+
+/// Everything that a call about a node says, and how it ended.
+async fn follow<F>(
+    call: impl FnOnce(mpsc::Sender<Result<v1::NodeEvent, tonic::Status>>) -> F,
+) -> (Vec<Event>, Result<(), Failure>)
+where
+    F: Future<Output = Result<(), Failure>>,
+{
+    let (tx, mut rx) = mpsc::channel(100);
+    let ended = tokio::time::timeout(DEADLINE, call(tx)).await;
+    let mut events = Vec::new();
+    while let Some(Ok(event)) = rx.recv().await {
+        events.extend(event.event);
+    }
+    (events, ended.expect("the call ends"))
+}
+
+/// A person's word that a node is to be connected now.
+async fn connect(rig: &Rig, name: &str) -> Vec<Event> {
+    let request = v1::NodeConnectRequest {
+        name: name.to_owned(),
+    };
+    let (events, ended) = follow(|sink| rig.man.node_connect(request, sink)).await;
+    ended.unwrap();
+    events
+}
+
+async fn gone(rig: &Rig, name: &str, dry_run: bool) -> Vec<(u64, String)> {
+    let request = v1::NodeGoneRequest {
+        name: name.to_owned(),
+        author: "me".to_owned(),
+        dry_run,
+        ..v1::NodeGoneRequest::default()
+    };
+    let reply = rig.man.node_gone(request).await.unwrap();
+    let mut told: Vec<_> = reply
+        .runs
+        .into_iter()
+        .map(|one| (one.experiment, one.outcome))
+        .collect();
+    told.sort();
+    told
+}
+
+#[tokio::test]
+async fn a_batch_is_spread_over_a_group_and_each_node_tells_its_part() {
+    let rig = both((1.0, 3.0));
+    rig.add().await;
+    start_on(&rig, "1-4", "both").await.unwrap();
+    let mut on_alpha = 0;
+    for id in 1..=4 {
+        let view = rig
+            .until(id, "was placed", |view| view.node != "both")
+            .await;
+        on_alpha += usize::from(view.node == "alpha");
+        let node = rig.node(&view.node);
+        let token = node.token(id, 1).await;
+        assert_eq!(node.spec(&token).node, view.node);
+        node.begin(&token);
+    }
+    assert_eq!(on_alpha, 1);
+    let rig = rig.restart().await;
+    for id in 1..=4 {
+        let view = rig.state(id, "running").await;
+        let node = rig.node(&view.node);
+        let token = node.token(id, 1).await;
+        node.end(&token, 0, b"");
+        rig.state(id, "finished").await;
+    }
+    assert_eq!(rig.mum.tries(), 0, "nobody wanted this machine");
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn flag_beats_default_and_an_unknown_word_is_refused_at_once() {
+    let config = format!("{BOTH}default_node: beta\n");
+    let rig = Rig::configured(&config);
+    rig.write(FOUR);
+    rig.add().await;
+    rig.start("1").await;
+    rig.node("beta").token(1, 1).await;
+    start_on(&rig, "2", "alpha").await.unwrap();
+    rig.node("alpha").token(2, 1).await;
+    let failure = start_on(&rig, "3", "gamma").await.unwrap_err();
+    assert!(failure.to_string().contains("gamma"), "{failure}");
+    assert!(
+        failure.hint_text().contains("alpha"),
+        "{}",
+        failure.hint_text()
+    );
+    assert_eq!(rig.view(3).await.state, "defined");
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn a_run_that_fits_nowhere_says_each_node_with_its_value() {
+    let rig = both((2.0, 4.0));
+    rig.write("collection: lab\ncommand: echo\nresources: {cpus: 3, memory: 64G}\n");
+    rig.node("beta").cut(true);
+    rig.add().await;
+    start_on(&rig, "1", "both").await.unwrap();
+    let view = rig
+        .until(1, "said why", |view| view.waiting_for.contains("alpha: "))
+        .await;
+    assert!(
+        view.waiting_for
+            .contains("alpha: cpus 2 < 3; beta: no contact since "),
+        "{}",
+        view.waiting_for
+    );
+    assert_eq!(
+        (view.state.as_str(), view.node.as_str()),
+        ("queued", "both")
+    );
+    // What is known by now is said at once the next time.
+    rig.node("beta").cut(false);
+    connect(&rig, "beta").await;
+    let reply = rig.restart_runs_on("1", "both").await;
+    let note = reply.notes.join("\n");
+    assert!(note.contains("`both` can never take it"), "{note}");
+    assert!(note.contains("beta: memory 16G < 64G"), "{note}");
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn what_a_node_never_got_goes_to_another_one() {
+    let rig = both((4.0, 1.0));
+    rig.node("alpha").ponder(true);
+    rig.add().await;
+    start_on(&rig, "1", "both").await.unwrap();
+    rig.until(1, "was placed", |view| view.node == "alpha")
+        .await;
+    let rig = rig.restart().await;
+    rig.node("alpha").cut(true);
+    let view = rig.until(1, "was moved", |view| view.node == "beta").await;
+    assert_eq!(view.wish, "");
+    let token = rig.node("beta").token(1, 1).await;
+    assert!(!rig.node("alpha").has(1, 1));
+    rig.node("beta").begin(&token);
+    rig.state(1, "running").await;
+    let history = rig.history("1").await;
+    assert!(
+        history.contains("1.1: taken back from alpha: no contact since"),
+        "{history}"
+    );
+    assert!(history.contains("1.1: placed on beta"), "{history}");
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn what_a_node_may_have_stays_there_until_proof() {
+    let rig = both((4.0, 1.0));
+    rig.node("alpha").swallow(true);
+    rig.add().await;
+    start_on(&rig, "1", "both").await.unwrap();
+    let token = rig.node("alpha").token(1, 1).await;
+    rig.until(1, "was out of reach", |view| {
+        view.contact.contains("no contact")
+    })
+    .await;
+    let rig = rig.restart().await;
+    // Long after a run that it never got would have been taken back.
+    start_on(&rig, "2", "both").await.unwrap();
+    rig.node("beta").token(2, 1).await;
+    rig.until(2, "was told", |view| {
+        view.state == "submitted" || view.state == "pending"
+    })
+    .await;
+    tokio::time::timeout(
+        std::time::Duration::from_millis(700),
+        rig.node("beta").token(1, 1),
+    )
+    .await
+    .expect_err("it must not go to another node");
+    assert_eq!(rig.view(1).await.node, "alpha");
+    rig.node("alpha").swallow(false);
+    rig.node("alpha").cut(false);
+    connect(&rig, "alpha").await;
+    rig.node("alpha").begin(&token);
+    rig.state(1, "running").await;
+    assert!(!rig.node("beta").has(1, 1));
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn a_way_that_only_a_person_opens_is_not_tried_before() {
+    let rig = both((1.0, 1.0));
+    rig.node("alpha").lock(true);
+    rig.add().await;
+    start_on(&rig, "1", "alpha").await.unwrap();
+    let needs = |node: &v1::NodeView| node.needs_person && node.next_try_ms == 0;
+    let node = rig.until_node("alpha", needs).await;
+    assert_eq!((node.hint.as_str(), node.connected), ("connect it", false));
+    assert!(node.why_not.contains("password"));
+    let tries = rig.node("alpha").tries();
+    // Nothing that happens elsewhere, and no reader, makes another try.
+    start_on(&rig, "2", "beta").await.unwrap();
+    rig.node("beta").token(2, 1).await;
+    let denied = rig.man.nodes.channel("alpha", DEADLINE).await.unwrap_err();
+    assert!(denied.to_string().contains("password"), "{denied}");
+    assert_eq!(rig.node("alpha").tries(), tries);
+    // A client that brings another agent does, and a person's word.
+    rig.man.nodes.agent_came();
+    rig.node("alpha").tried(tries + 1).await;
+    rig.until_node("alpha", needs).await;
+    rig.node("alpha").lock(false);
+    let said = connect(&rig, "alpha").await;
+    assert!(matches!(said.last(), Some(Event::Node(node)) if node.connected));
+    rig.node("alpha").token(1, 1).await;
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn a_node_that_is_gone_loses_what_ran_and_gives_back_what_did_not() {
+    let rig = both((4.0, 1.0));
+    rig.add().await;
+    start_on(&rig, "2", "both").await.unwrap();
+    rig.until(2, "was placed", |view| view.node == "alpha")
+        .await;
+    start_on(&rig, "1", "alpha").await.unwrap();
+    let first = rig.node("alpha").token(1, 1).await;
+    rig.node("alpha").begin(&first);
+    rig.state(1, "running").await;
+    let second = rig.node("alpha").token(2, 1).await;
+    rig.until(2, "was told", |view| {
+        view.state == "submitted" || view.state == "pending"
+    })
+    .await;
+    rig.node("alpha").cut(true);
+    rig.until_node("alpha", |node| node.unreachable_since_ms > 0)
+        .await;
+    let expected = vec![(1, "lost".to_owned()), (2, "moved".to_owned())];
+    assert_eq!(gone(&rig, "alpha", true).await, expected);
+    assert_eq!(rig.view(1).await.state, "running");
+    assert_eq!(gone(&rig, "alpha", false).await, expected);
+    let view = rig.state(1, "lost").await;
+    assert_eq!(view.reason, "node gone: me said so");
+    assert_eq!(rig.node("beta").token(2, 1).await, second);
+    let rig = rig.restart().await;
+    assert_eq!(rig.view(1).await.state, "lost");
+    // It comes back after all: what it still has is ended, and nothing that it
+    // says of a run that is elsewhere now counts.
+    rig.node("alpha").cut(false);
+    connect(&rig, "alpha").await;
+    rig.node("alpha").cancelled(&first).await;
+    rig.node("alpha").cancelled(&second).await;
+    rig.node("alpha").begin(&second);
+    rig.node("alpha").end(&second, 7, b"");
+    rig.node("beta").begin(&second);
+    rig.state(2, "running").await;
+    rig.node("beta").end(&second, 0, b"");
+    rig.state(2, "finished").await;
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn a_node_is_added_only_when_it_answers() {
+    let rig = Rig::configured("# mine\nnodes:\n  alpha: {address: a} # first\n");
+    let request = |name: &str| v1::NodeAddRequest {
+        request: nero_model::RequestId::random().to_vec(),
+        name: name.to_owned(),
+        address: "me@there".to_owned(),
+        ..v1::NodeAddRequest::default()
+    };
+    let text = || std::fs::read_to_string(&rig.home.config).unwrap();
+    let before = text();
+    rig.node("beta").cut(true);
+    let (_, ended) = follow(|sink| rig.man.node_add(request("beta"), sink)).await;
+    assert_eq!(ended.unwrap_err().exit_code(), 4);
+    assert_eq!(text(), before);
+    for bad in ["alpha", "7", "local", "a b"] {
+        let (_, ended) = follow(|sink| rig.man.node_add(request(bad), sink)).await;
+        assert_eq!(ended.unwrap_err().exit_code(), 2, "{bad}");
+    }
+    rig.node("beta").cut(false);
+    rig.node("beta").has_cpus(2.0);
+    let wanted = request("beta");
+    for _ in 0..2 {
+        // The answer to the first may be lost on its way.
+        let (events, ended) = follow(|sink| rig.man.node_add(wanted.clone(), sink)).await;
+        ended.unwrap();
+        let Some(Event::Node(node)) = events.last() else {
+            panic!("{events:?}");
+        };
+        assert_eq!((node.connected, node.cpus), (true, 2.0));
+    }
+    assert!(text().starts_with("# mine\nnodes:\n  alpha: {address: a} # first\n"));
+    rig.write(FOUR);
+    rig.add().await;
+    start_on(&rig, "1", "beta").await.unwrap();
+    let token = rig.node("beta").token(1, 1).await;
+    let remove = v1::NodeRemoveRequest {
+        name: "beta".to_owned(),
+        ..v1::NodeRemoveRequest::default()
+    };
+    rig.until(1, "was told", |view| {
+        view.state == "submitted" || view.state == "pending"
+    })
+    .await;
+    let refused = rig.man.node_remove(remove.clone()).await.unwrap_err();
+    assert!(
+        refused.to_string().contains("1 runs have not ended"),
+        "{refused}"
+    );
+    rig.node("beta").begin(&token);
+    rig.node("beta").end(&token, 0, b"");
+    rig.state(1, "finished").await;
+    rig.node("beta").closed(&token).await;
+    let reply = rig.man.node_remove(remove).await.unwrap();
+    assert_eq!((reply.live, reply.runs), (0, 1));
+    assert_eq!(text(), before);
+    assert!(start_on(&rig, "1", "beta").await.is_err());
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn runs_of_a_node_that_is_configured_no_more_say_so() {
+    let rig = both((1.0, 1.0));
+    rig.add().await;
+    start_on(&rig, "1", "alpha").await.unwrap();
+    let token = rig.node("alpha").token(1, 1).await;
+    rig.node("alpha").begin(&token);
+    rig.state(1, "running").await;
+    std::fs::write(&rig.home.config, "nodes: {beta: {address: b}}\n").unwrap();
+    let view = rig
+        .until(1, "said so", |view| {
+            view.contact.contains("not configured any more")
+        })
+        .await;
+    assert_eq!(
+        (view.state.as_str(), view.node.as_str()),
+        ("running", "alpha")
+    );
+    std::fs::write(&rig.home.config, BOTH).unwrap();
+    rig.man.nodes.config().unwrap();
+    rig.node("alpha").end(&token, 0, b"");
+    rig.state(1, "finished").await;
+    rig.stop().await;
+}

@@ -17,6 +17,7 @@ use super::Agent;
 use crate::clean::gone;
 use crate::config;
 use crate::core::capacity::{Capacity, Needs};
+use crate::staging::data::Lying;
 use crate::staging::store::Store;
 use crate::staging::tree;
 
@@ -121,6 +122,7 @@ impl Placer {
                 )
             })?;
         }
+        check_data(&spec)?;
         let run_dir = self.paths.run(id);
         let fresh = self
             .make_folder(&run_dir, id, &spec, experiment_made)
@@ -248,6 +250,21 @@ fn check_tree(store: &Store, hash: &[u8]) -> Result<(), String> {
         .map_err(|error| match std::error::Error::source(&error) {
             Some(source) => format!("{error}: {source}"),
             None => error.to_string(),
+        })
+}
+
+/// Whether the data that the run expects here is here.
+fn check_data(spec: &RunSpec) -> Result<(), No> {
+    let data = Lying::of(spec).and_then(|data| data.check().map(|()| data));
+    // A place of which nothing is said is a mistake that no start can mend.
+    data.and_then(|data| data.argv(&spec.argv))
+        .map(drop)
+        .map_err(|error| {
+            let why = match std::error::Error::source(&error) {
+                Some(source) => format!("{error}: {source}"),
+                None => error.to_string(),
+            };
+            no(why, "put it there, or correct `data` of the experiment")
         })
 }
 

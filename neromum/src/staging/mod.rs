@@ -2,6 +2,7 @@
 //! program. Called by the agent, for large trees off the reactor. Nothing here
 //! starts a process.
 
+pub mod data;
 pub mod environment;
 pub mod incoming;
 mod program;
@@ -36,6 +37,9 @@ pub enum PrepareError {
     /// Its code cannot be had.
     #[error(transparent)]
     Tree(#[from] tree::TreeError),
+    /// Its data is not to be found.
+    #[error(transparent)]
+    Data(#[from] data::DataError),
 }
 
 impl PrepareError {
@@ -44,7 +48,7 @@ impl PrepareError {
         let source = match self {
             Self::Io { source, .. } => source,
             Self::Tree(tree::TreeError::Io { source, .. }) => source,
-            Self::Tree(_) => return false,
+            Self::Tree(_) | Self::Data(_) => return false,
         };
         use rustix::io::Errno;
         let passing = [
@@ -114,9 +118,11 @@ pub fn prepare(
         work: &work,
         params: &params,
     };
-    let vars = environment::build(base, spec, &place);
+    let data = data::Lying::of(spec)?;
+    let vars = data.vars(environment::build(base, spec, &place))?;
     let path = environment::value(&vars, b"PATH").unwrap_or_default();
-    let (argv, argv0) = program::resolve(&spec.argv, spec.line_buffered, path, &work);
+    let argv = data.argv(&spec.argv)?;
+    let (argv, argv0) = program::resolve(&argv, spec.line_buffered, path, &work);
     let env = vars
         .into_iter()
         .map(|(mut name, value)| {

@@ -1,6 +1,6 @@
-//! Makes the samples of stored formats anew: `cargo run -p nero-tests --example
-//! make_golden`. Only for a new version of a format, under a new name; what an
-//! earlier build made is kept and must go on being read.
+//! Makes the samples of stored formats that are not there yet: `cargo run -p
+//! nero-tests --example make_golden`. A new version of a format gets a new name;
+//! what an earlier build made stays as it is and must go on being read.
 
 use std::fs;
 use std::path::Path;
@@ -11,18 +11,7 @@ use nero_tests::golden;
 
 fn main() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden");
-    let claim = folder.join("claim-v1");
-    let _ = fs::remove_file(&claim);
-    let mut segment = Segment::create(&claim, Writer::Shim, &golden::TOKEN, 1).expect("a new file");
-    let (claimed, started, exited, gone) = golden::claim();
-    let [first, second, third, last] = golden::CLAIM_KINDS;
-    let appended = segment
-        .append(first, Clocks::now(), &claimed)
-        .map(drop)
-        .and_then(|()| segment.append(second, Clocks::now(), &started).map(drop))
-        .and_then(|()| segment.append(third, Clocks::now(), &exited).map(drop))
-        .and_then(|()| segment.append(last, Clocks::now(), &gone).map(drop));
-    appended.expect("the disk has space");
+    make_claim(&folder.join("claim-v1"));
     for (name, bytes) in [
         ("spec-v1", frame::encode(FrameKind::Spec, &golden::spec())),
         (
@@ -33,7 +22,47 @@ fn main() {
             "rules-v1",
             frame::encode(FrameKind::Rules, &golden::rules()),
         ),
+        (
+            "lease-v1",
+            frame::encode(FrameKind::Lease, &golden::lease()),
+        ),
+        (
+            "host-v1",
+            frame::encode(FrameKind::HostSeen, &golden::host_seen()),
+        ),
+        (
+            "authority-v1",
+            frame::encode(FrameKind::Authority, &golden::authority()),
+        ),
+        (
+            "owner-v1",
+            frame::encode(FrameKind::Owner, &golden::owner()),
+        ),
+        ("gone-v1", frame::encode(FrameKind::Gone, &golden::gone())),
+        (
+            "unnamed-v1",
+            frame::encode(FrameKind::Unnamed, &golden::unnamed_files()),
+        ),
     ] {
-        fs::write(folder.join(name), bytes).expect("the folder is writable");
+        let path = folder.join(name);
+        if !path.exists() {
+            fs::write(path, bytes).expect("the folder is writable");
+        }
     }
+}
+
+fn make_claim(path: &Path) {
+    if path.exists() {
+        return;
+    }
+    let mut segment = Segment::create(path, Writer::Shim, &golden::TOKEN, 1).expect("a new file");
+    let (claimed, started, exited, gone) = golden::claim();
+    let [first, second, third, last] = golden::CLAIM_KINDS;
+    let appended = segment
+        .append(first, Clocks::now(), &claimed)
+        .map(drop)
+        .and_then(|()| segment.append(second, Clocks::now(), &started).map(drop))
+        .and_then(|()| segment.append(third, Clocks::now(), &exited).map(drop))
+        .and_then(|()| segment.append(last, Clocks::now(), &gone).map(drop));
+    appended.expect("the disk has space");
 }

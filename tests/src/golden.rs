@@ -1,8 +1,12 @@
 //! What the samples of stored formats hold: fixed values, so that a sample
 //! made by any build must read back as exactly this.
 
-use nero_journal::v1::{Claimed, JobExited, JobStarted, Process, RecordKind, TreeGone};
+use nero_journal::v1::{
+    Authority, Claimed, Gone, HostSeen, JobExited, JobStarted, Lease, LedgerExited, Owner, Process,
+    RecordKind, TreeGone, Unnamed, ledger_exited, unnamed,
+};
 use nero_wire::v1::{Cancel, EnvVar, Monitor, Output, Param, Resources, Rule, RuleSet, RunSpec};
+use prost::Message as _;
 
 /// The run of every sample.
 pub const TOKEN: [u8; 16] = *b"a golden  token!";
@@ -128,5 +132,74 @@ pub fn spec() -> RunSpec {
         line_buffered: true,
         collections: vec!["lang_exp".to_owned(), "all".to_owned()],
         ..RunSpec::default()
+    }
+}
+
+/// The sample lease of a shared root.
+pub fn lease() -> Lease {
+    Lease {
+        epoch: 4,
+        host: "login2".to_owned(),
+        machine: "0123456789abcdef0123456789abcdef".to_owned(),
+        process: process(102),
+        socket: "/tmp/neronet-1000/abcdefgh/mum.sock".to_owned(),
+        relay: vec!["10.0.0.2:40123".to_owned(), "[fd00::2]:40123".to_owned()],
+        build: "0.1.0+abcdefgh".to_owned(),
+        why: "the neromum of login1 is dead".to_owned(),
+        beat_ms: 15_000,
+    }
+}
+
+/// The sample start of a host.
+pub fn host_seen() -> HostSeen {
+    HostSeen {
+        host: "login2".to_owned(),
+        machine: "0123456789abcdef0123456789abcdef".to_owned(),
+        boot_id: vec![7; 16],
+    }
+}
+
+/// The sample authority; no key of anything.
+pub fn authority() -> Authority {
+    Authority {
+        key: b"a golden key".to_vec(),
+        certificate: b"a golden certificate".to_vec(),
+    }
+}
+
+/// The sample owner of a deployment.
+pub fn owner() -> Owner {
+    Owner {
+        tenure: 2,
+        host: "laptop".to_owned(),
+        since_ms: 1_795_000_000_000,
+    }
+}
+
+/// The sample of a run that was cleaned.
+pub fn gone() -> Gone {
+    let (_, _, exited, _) = claim();
+    Gone {
+        end: Some(LedgerExited {
+            token: TOKEN.to_vec(),
+            incarnation: 1,
+            records: vec![ledger_exited::Copy {
+                kind: RecordKind::JobExited as u32,
+                payload: exited.encode_to_vec(),
+            }],
+        }),
+        cleaned_ms: 1_795_000_000_000,
+    }
+}
+
+/// The sample of files that nothing names.
+pub fn unnamed_files() -> Unnamed {
+    let one = |byte| unnamed::One {
+        hash: vec![byte; 32],
+        since_ms: 1_795_000_000_000,
+    };
+    Unnamed {
+        files: vec![one(1), one(2)],
+        trees: vec![one(3)],
     }
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use nero_journal::frame::{self, FrameKind};
-use nero_journal::{Stop, Writer, scan};
+use nero_journal::{Encoder, Reader, Stop, Writer, scan};
 use nero_tests::golden;
 
 fn sample(name: &str) -> PathBuf {
@@ -50,4 +50,79 @@ fn spec_wish_and_rules_of_version_1_are_read() {
     assert_eq!(cancel, golden::cancel());
     let rules: nero_wire::v1::RuleSet = frame::read(FrameKind::Rules, &sample("rules-v1")).unwrap();
     assert_eq!(rules, golden::rules());
+}
+
+/// The sample of a frame, read as this build reads it.
+fn framed<M: prost::Message + Default>(kind: FrameKind, name: &str) -> M {
+    frame::read(kind, &sample(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+#[test]
+fn what_a_node_keeps_beside_runs_is_read_in_version_1() {
+    let lease: nero_journal::v1::Lease = framed(FrameKind::Lease, "lease-v1");
+    assert_eq!(lease, golden::lease());
+    let host: nero_journal::v1::HostSeen = framed(FrameKind::HostSeen, "host-v1");
+    assert_eq!(host, golden::host_seen());
+    let authority: nero_journal::v1::Authority = framed(FrameKind::Authority, "authority-v1");
+    assert_eq!(authority, golden::authority());
+    let owner: nero_journal::v1::Owner = framed(FrameKind::Owner, "owner-v1");
+    assert_eq!(owner, golden::owner());
+    let gone: nero_journal::v1::Gone = framed(FrameKind::Gone, "gone-v1");
+    assert_eq!(gone, golden::gone());
+    let unnamed: nero_journal::v1::Unnamed = framed(FrameKind::Unnamed, "unnamed-v1");
+    assert_eq!(unnamed, golden::unnamed_files());
+}
+
+/// A spec as a later build may write it.
+#[derive(Clone, PartialEq, prost::Message)]
+struct LaterSpec {
+    #[prost(bytes = "vec", tag = "1")]
+    token: Vec<u8>,
+    #[prost(uint64, tag = "2")]
+    experiment: u64,
+    #[prost(string, tag = "2000")]
+    news: String,
+    #[prost(message, optional, tag = "2001")]
+    more: Option<nero_journal::v1::Notice>,
+}
+
+#[test]
+fn fields_of_a_later_build_are_passed_over() {
+    let later = LaterSpec {
+        token: golden::TOKEN.to_vec(),
+        experiment: 144,
+        news: "of a later build".to_owned(),
+        more: Some(nero_journal::v1::Notice::default()),
+    };
+    let bytes = frame::encode(FrameKind::Spec, &later);
+    let read: nero_wire::v1::RunSpec = frame::decode(FrameKind::Spec, &bytes).unwrap();
+    let expected = nero_wire::v1::RunSpec {
+        token: golden::TOKEN.to_vec(),
+        experiment: 144,
+        ..nero_wire::v1::RunSpec::default()
+    };
+    assert_eq!(read, expected);
+}
+
+#[test]
+fn records_of_a_later_build_are_passed_over() {
+    let known = std::fs::read(sample("claim-v1")).unwrap();
+    let (_, mut reader) = scan(&known).unwrap();
+    let before: Vec<_> = reader.by_ref().collect();
+    let mut encoder = Encoder {
+        chain: Reader::chain(&reader),
+        sequence: 4,
+    };
+    let mut more = [0; 256];
+    let notice = nero_journal::v1::Notice {
+        text: "of a later build".to_owned(),
+    };
+    let length = encoder.record(&mut more, 4000, 1, 2, &notice).unwrap();
+    let bytes = [&known[..reader.offset() as usize], &more[..length]].concat();
+    let (_, mut reader) = scan(&bytes).unwrap();
+    let records: Vec<_> = reader.by_ref().collect();
+    assert_eq!(reader.stop(), Stop::End);
+    let (last, first) = records.split_last().unwrap();
+    assert_eq!(first, before);
+    assert_eq!((last.kind, last.sequence), (4000, 4));
 }

@@ -1,5 +1,6 @@
 //! The first message of every link.
 
+use nero_model::safe::Safe;
 use nero_model::{DeploymentId, PROTOCOL_HIGHEST, PROTOCOL_LOWEST, VERSION};
 
 use crate::v1::{Hello, Role};
@@ -9,7 +10,8 @@ use crate::v1::{Hello, Role};
 pub enum HelloError {
     /// The ranges of protocols do not meet.
     #[error(
-        "{build} speaks protocols {lowest} to {highest}, this build {PROTOCOL_LOWEST} to {PROTOCOL_HIGHEST}"
+        "build {} speaks protocols {lowest} to {highest}, this build ({VERSION}) {PROTOCOL_LOWEST} to {PROTOCOL_HIGHEST}",
+        Safe::line(.build)
     )]
     Protocol {
         /// The peer's build.
@@ -98,10 +100,16 @@ mod tests {
             protocol_highest: 99,
             ..hello.clone()
         };
-        assert!(matches!(
-            check(&too_new, Role::Neromum, None),
-            Err(HelloError::Protocol { .. })
-        ));
+        let said = check(&too_new, Role::Neromum, None)
+            .unwrap_err()
+            .to_string();
+        let both = format!("this build ({VERSION}) {PROTOCOL_LOWEST} to {PROTOCOL_HIGHEST}");
+        assert_eq!(said, format!("build b speaks protocols 98 to 99, {both}"));
+        let able = Hello {
+            capabilities: vec!["of a later build".to_owned()],
+            ..hello.clone()
+        };
+        assert!(check(&able, Role::Neromum, Some(ours)).is_ok());
         assert_eq!(check(&hello, Role::Nerokid, None), Err(HelloError::Role));
         let other = Some(DeploymentId::random());
         assert_eq!(

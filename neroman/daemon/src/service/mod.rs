@@ -109,8 +109,13 @@ impl v1::man_server::Man for Man {
             self.bring_agent(&request.get_ref().ssh_auth_sock);
         }
         answer(
-            said.map(|_| self.hello())
-                .map_err(|error| Failure::daemon("cannot speak to this client").caused_by(&error)),
+            said.map(|_| self.hello()).map_err(|error| {
+                let failure = Failure::daemon("cannot speak to this client").caused_by(&error);
+                failure.hint(
+                    "use the neroman that started the daemon, or end it with that one: \
+                     `neroman daemon stop`",
+                )
+            }),
         )
     }
 

@@ -152,6 +152,13 @@ pub(crate) fn rule(rule: &Rule) -> v1::Rule {
     }
 }
 
+/// The command as it is shown: places of data as they were written.
+pub(crate) fn shown(argv: &[String]) -> Vec<String> {
+    argv.iter()
+        .map(|word| nero_model::data::shown(word))
+        .collect()
+}
+
 /// The environment as it is shown: values that look secret are masked.
 pub(crate) fn masked(env: &[v1::EnvVar]) -> Vec<v1::EnvVar> {
     const SECRET: [&str; 3] = ["TOKEN", "KEY", "PASSWORD"];
@@ -163,7 +170,7 @@ pub(crate) fn masked(env: &[v1::EnvVar]) -> Vec<v1::EnvVar> {
                 value: if secret {
                     "***".to_owned()
                 } else {
-                    var.value.clone()
+                    nero_model::data::shown(&var.value)
                 },
                 ..var.clone()
             }

@@ -44,7 +44,7 @@ impl Man {
                 .iter()
                 .map(|run| run_view(run, now_ms))
                 .collect(),
-            argv: definition.argv.clone(),
+            argv: spec::shown(&definition.argv),
             resources: Some(v1::Resources {
                 cpus: definition.resources.cpus,
                 memory_bytes: definition.resources.memory_bytes.unwrap_or(0),
@@ -78,7 +78,7 @@ impl Man {
             if run.node().is_some_and(|node| node != nero_config::LOCAL) {
                 spec::without_shell(&mut spec);
             }
-            reply.argv = spec.argv;
+            reply.argv = spec::shown(&spec.argv);
             reply.env = spec::masked(&spec.env);
             reply.resources = spec.resources;
             reply.outputs = spec.outputs;

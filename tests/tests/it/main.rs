@@ -2,12 +2,14 @@
 
 mod clients;
 mod disk;
+mod files;
 mod golden;
 mod hosts;
 mod input;
 mod jobs;
 mod kill;
 mod neighbours;
+mod placing;
 mod review;
 mod rules;
 mod selecting;

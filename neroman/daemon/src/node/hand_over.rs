@@ -37,6 +37,8 @@ const RUNS_WAITING_MAX: usize = 10_000;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Before a node that had no room for files is tried again.
 const AGAIN: Duration = Duration::from_secs(60);
+/// Before a node that could not take a run now is asked again.
+const SOON: Duration = Duration::from_secs(5);
 
 /// Held while runs are handed over, and while wishes are carried there: a run
 /// that a node never heard of must not get there after that was told.
@@ -291,6 +293,10 @@ impl HandOver {
             .await
             .map_err(|status| Failure::node("the node does not take runs").status(&status))?
             .into_inner();
+        if reply.refused.iter().any(|refusal| refusal.later) {
+            let soon = Instant::now() + SOON;
+            self.again = Some(self.again.map_or(soon, |again| again.min(soon)));
+        }
         self.ledger
             .note(false, move |state, now_ms| {
                 answered(state, &reply, &versions, now_ms)
@@ -338,7 +344,12 @@ fn answered(
                 "" => bounded(&refusal.why),
                 hint => bounded(&format!("{} ({hint})", refusal.why)),
             };
-            desk.word = Some(Word::Refused { why, at_ms: now_ms });
+            if refusal.later {
+                desk.handing = desk.handing.max(Handing::Staging);
+                desk.why = why;
+            } else {
+                desk.word = Some(Word::Refused { why, at_ms: now_ms });
+            }
         })
     });
     accepted.chain(refused).collect()

@@ -62,6 +62,19 @@ struct Held {
     known: Known,
 }
 
+impl Held {
+    fn forget(self) {
+        let Self { mut folder, known } = self;
+        for name in known.halves() {
+            let file = super::folder::safe_path(&name);
+            if let Some(path) = file.or_else(|| super::logs::place(&name)) {
+                folder.discard(&path);
+            }
+        }
+        known.forget();
+    }
+}
+
 /// Takes whatever is asked for; `last` says that nothing more will come, so
 /// that what was remembered is forgotten.
 pub(super) async fn files(way: &Way, ask: &Ask, last: bool) -> Result<Outcome, Trouble> {
@@ -91,19 +104,21 @@ pub(super) async fn files(way: &Way, ask: &Ask, last: bool) -> Result<Outcome, T
             break;
         }
     }
-    if last {
-        blocking(move || {
-            let Held { mut folder, known } = held;
-            for name in known.halves() {
-                if let Some(path) = super::folder::safe_path(&name) {
-                    folder.discard(&path);
-                }
-            }
-            known.forget();
-        })
-        .await?;
-    }
+    blocking(move || {
+        if last {
+            held.forget()
+        } else {
+            held.known.close()
+        }
+    })
+    .await?;
     Ok(outcome)
+}
+
+/// Nothing more will come: what is half here, and what was remembered, goes.
+pub(super) async fn forget(way: &Way) -> Result<(), Trouble> {
+    let held = hold(&way.folder, &way.known).await?;
+    blocking(move || held.forget()).await
 }
 
 /// What would come, without bringing it.
@@ -121,7 +136,8 @@ pub(super) async fn look(way: &Way, ask: &Ask) -> Result<Outcome, Trouble> {
         });
     }
     let held = hold(&way.folder, &way.known).await?;
-    let (_, choice) = choose(held, list, ask, way).await?;
+    let (held, choice) = choose(held, list, ask, way).await?;
+    blocking(move || held.known.close()).await?;
     Ok(Outcome {
         files: choice.wanted.len() as u64,
         bytes: choice.bytes,

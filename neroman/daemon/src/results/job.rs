@@ -165,6 +165,8 @@ impl Job {
         if !globs.is_empty() {
             let ask = Ask { globs, live: false };
             outcome.add(fetch::files(&self.way, &ask, true).await?);
+        } else if self.wanted_logs(false).iter().any(|log| log.whole) {
+            fetch::forget(&self.way).await?;
         }
         self.latest().await?;
         self.done(ledger, outcome.notes.into_lines(), outcome.left)
@@ -182,8 +184,9 @@ impl Job {
         }
         let ask = self.ask(asked);
         if !ask.globs.is_empty() {
-            let last = self.ended && asked.include.is_empty();
-            outcome.add(fetch::files(&self.way, &ask, last).await?);
+            outcome.add(fetch::files(&self.way, &ask, self.ended).await?);
+        } else if self.ended {
+            fetch::forget(&self.way).await?;
         }
         self.latest().await?;
         if self.ended && asked.include.is_empty() {

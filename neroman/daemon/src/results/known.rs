@@ -187,6 +187,13 @@ impl Known {
         Ok(())
     }
 
+    /// Closes it; a file that would say nothing is taken away.
+    pub(super) fn close(self) {
+        if self.kept.is_empty() && self.begun.is_empty() {
+            self.forget();
+        }
+    }
+
     /// Nothing more comes: forgets everything.
     pub(super) fn forget(self) {
         // What stays is read by nobody who does not compare it.

@@ -3,7 +3,7 @@
 //! it; nothing is appended to it any more.
 
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use nero_model::paths::run::{STDERR, STDOUT};
 use nero_wire::v1;
@@ -42,6 +42,15 @@ impl Log {
     /// No file of a job has such a name.
     fn key(self) -> &'static str {
         if self.stderr { "//stderr" } else { "//stdout" }
+    }
+}
+
+/// Where a log goes that is known by this name.
+pub(super) fn place(key: &str) -> Option<PathBuf> {
+    match key {
+        "//stdout" => Some(PathBuf::from(STDOUT)),
+        "//stderr" => Some(PathBuf::from(STDERR)),
+        _ => None,
     }
 }
 

@@ -81,7 +81,10 @@ impl Man {
             reply.nodes.push(went.node);
         }
         if request.node.is_empty() {
-            reply.nodes.push(self.clean_here(request.dry_run).await?);
+            let here = self.clean_here(request.dry_run).await?;
+            if here.freed_bytes > 0 {
+                reply.nodes.push(here);
+            }
         }
         runs.sort_by_key(|one| (one.experiment, one.run));
         reply.runs = runs;

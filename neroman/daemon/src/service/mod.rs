@@ -108,15 +108,13 @@ impl v1::man_server::Man for Man {
         if said.is_ok() {
             self.bring_agent(&request.get_ref().ssh_auth_sock);
         }
-        answer(
-            said.map(|_| self.hello()).map_err(|error| {
-                let failure = Failure::daemon("cannot speak to this client").caused_by(&error);
-                failure.hint(
-                    "use the neroman that started the daemon, or end it with that one: \
+        answer(said.map(|_| self.hello()).map_err(|error| {
+            let failure = Failure::daemon("cannot speak to this client").caused_by(&error);
+            failure.hint(
+                "use the neroman that started the daemon, or end it with that one: \
                      `neroman daemon stop`",
-                )
-            }),
-        )
+            )
+        }))
     }
 
     async fn add(
@@ -332,10 +330,7 @@ impl v1::man_server::Man for Man {
         answer(self.clean(request.into_inner()).await)
     }
 
-    async fn du(
-        &self,
-        request: Request<v1::DuRequest>,
-    ) -> Result<Response<v1::DuReply>, Status> {
+    async fn du(&self, request: Request<v1::DuRequest>) -> Result<Response<v1::DuReply>, Status> {
         answer(self.du(request.into_inner()).await)
     }
 

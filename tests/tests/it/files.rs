@@ -1,0 +1,264 @@
+//! Files both ways with the real programs: outputs while a run goes on and
+//! after it, whatever dies meanwhile; and what is cleaned, and what is not.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use nero_tests::{Home, Part, until};
+use serde_json::Value;
+
+use crate::story::{added, make_pipe};
+
+/// Everything below a folder: content by path; what is no plain file is named.
+fn tree(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![folder.to_path_buf()];
+    while let Some(at) = folders.pop() {
+        for entry in fs::read_dir(&at).unwrap() {
+            let path = entry.unwrap().path();
+            let about = path.symlink_metadata().unwrap();
+            let name = path.strip_prefix(folder).unwrap().display().to_string();
+            if about.is_dir() {
+                folders.push(path);
+            } else if about.is_file() {
+                found.insert(name, fs::read(&path).unwrap());
+            } else {
+                found.insert(format!("{name} is no file"), Vec::new());
+            }
+        }
+    }
+    found
+}
+
+fn results(home: &Home, id: &str) -> PathBuf {
+    PathBuf::from(home.ok(&["path", id]).trim_end())
+}
+
+/// Waits until the results of a run are complete.
+fn until_home(home: &Home, id: &str) -> PathBuf {
+    until("the results to be home", || {
+        let ran = home.run(&["path", id]);
+        let complete = ran.code == Some(0) && ran.err.is_empty() && !ran.out.trim().is_empty();
+        if complete {
+            Ok(PathBuf::from(ran.out.trim_end()))
+        } else {
+            Err((ran, home.logs()))
+        }
+    })
+}
+
+fn run_of(reply: &Value, id: &str) -> Value {
+    let all = reply["runs"].as_array().unwrap();
+    all.iter().find(|one| one["run"] == id).cloned().unwrap()
+}
+
+#[test]
+fn files_of_a_live_run_come_when_they_are_asked_for() {
+    let home = Home::new();
+    let pipe = home.path().join("pipe");
+    make_pipe(&pipe);
+    let yaml = format!(
+        "collection: f
+outputs: [{{path: 'out/**', fetch: end}}]
++f: {{command: [sh, -c, 'mkdir out; seq 1000 > out/a; echo x > other; echo said; cat {0}; seq 5 > out/b']}}
+",
+        pipe.display()
+    );
+    added(&home, "f", &yaml);
+    home.ok(&["start", "1"]);
+    until("the job to have printed", || {
+        let ran = home.run(&["logs", "1"]);
+        if ran.out == "said\n" {
+            Ok(())
+        } else {
+            Err(ran)
+        }
+    });
+    let reply = home.json(&["fetch", "1"]);
+    let one = run_of(&reply, "1.1");
+    assert_eq!(one["failed"], Value::Null, "{reply:#}");
+    let folder = PathBuf::from(one["folder"].as_str().unwrap());
+    let seq = |last: u32| {
+        let lines: String = (1..=last).map(|number| format!("{number}\n")).collect();
+        lines.into_bytes()
+    };
+    assert_eq!(fs::read(folder.join("out/a")).unwrap(), seq(1000));
+    assert_eq!(fs::read(folder.join("stdout.log")).unwrap(), b"said\n");
+    assert!(!folder.join("other").exists());
+    home.ok(&["fetch", "1", "--include", "oth*"]);
+    assert_eq!(fs::read(folder.join("other")).unwrap(), b"x\n");
+    fs::write(&pipe, "").unwrap();
+    home.ok(&["wait", "1"]);
+    assert_eq!(until_home(&home, "1"), folder);
+    assert_eq!(fs::read(folder.join("out/b")).unwrap(), seq(5));
+    let words = ["fetch", "1", "--include", "oth*", "--include", "out/**"];
+    let again = run_of(&home.json(&words), "1.1");
+    assert_eq!(
+        (&again["files"], &again["unchanged"]),
+        (&0.into(), &3.into()),
+        "{again:#}"
+    );
+}
+
+#[test]
+fn a_daemon_that_is_killed_while_results_come_brings_each_once() {
+    let home = Home::new();
+    let yaml = "collection: k
+outputs: ['many/**', big]
++k: {command: [sh, -c, 'mkdir many; i=0; while [ $i -lt 3000 ]; do echo $i > many/$i; i=$((i+1)); done; yes abcdefg | head -c 400000000 > big']}
+";
+    added(&home, "k", yaml);
+    home.ok(&["start", "1"]);
+    home.run(&["wait", "1"]);
+    let work = PathBuf::from(home.ok(&["path", "1", "--remote"]).trim_end());
+    let mut kills = 0;
+    // Each time a little later: among the many, and within the big one.
+    for wanted in [1, 700, 2500, 3001, 3002] {
+        let found = until("files to come, or all to be there", || {
+            let path = home.run(&["path", "1"]);
+            let folder = PathBuf::from(path.out.trim_end());
+            let count = match folder.is_dir() && !path.out.trim().is_empty() {
+                true => tree_names(&folder),
+                false => 0,
+            };
+            if count >= wanted || (path.err.is_empty() && path.code == Some(0)) {
+                Ok(path.err.is_empty())
+            } else {
+                Err((path, count))
+            }
+        });
+        if !found {
+            home.kill(Part::Daemon);
+            kills += 1;
+        }
+    }
+    assert!(kills > 0, "nothing was cut short");
+    let folder = until_home(&home, "1");
+    let mut there = tree(&work);
+    there.retain(|path, _| path.starts_with("many/") || path == "big");
+    let mut here = tree(&folder);
+    here.retain(|path, _| !path.ends_with(".log"));
+    assert_eq!(here.len(), there.len(), "nothing half, nothing doubled");
+    assert!(here == there, "every byte");
+    let left = fs::read_dir(home.base().join("data/fetching")).unwrap();
+    assert_eq!(left.count(), 0);
+}
+
+fn tree_names(folder: &Path) -> usize {
+    let mut count = 0;
+    let mut folders = vec![folder.to_path_buf()];
+    while let Some(at) = folders.pop() {
+        for entry in fs::read_dir(&at).into_iter().flatten().flatten() {
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => folders.push(entry.path()),
+                _ => count += 1,
+            }
+        }
+    }
+    count
+}
+
+#[test]
+fn what_a_job_makes_to_harm_stays_on_its_node() {
+    let home = Home::new();
+    let secret = home.path().join("secret");
+    fs::write(&secret, "secret").unwrap();
+    let script = format!(
+        "mkdir -p d/$(printf 'a%.0s/' $(seq 70)) 'od\td'; ln -s {0} link; ln -s / d/root; \
+         mkfifo pipe; cp /bin/true setuid; chmod 4755 setuid; echo good > good; \
+         echo hidden > .hidden; printf x > \"$(printf 'es\\033[31mc')\"; echo deep > d/ok; echo s > 'od\td/f'",
+        secret.display()
+    );
+    let yaml = serde_json::json!({
+        "collection": "h",
+        "outputs": ["**"],
+        "+h": {"command": ["sh", "-c", script]},
+    });
+    added(&home, "h", &yaml.to_string());
+    home.ok(&["start", "1"]);
+    home.ok(&["wait", "1"]);
+    let folder = until_home(&home, "1");
+    let here = tree(&folder);
+    assert!(
+        !here.keys().any(|name| name.ends_with("is no file")),
+        "{:?}",
+        here.keys()
+    );
+    assert_eq!(here["good"], b"good\n");
+    assert_eq!(here["d/ok"], b"deep\n");
+    assert!(here.values().all(|content| content != b"secret"));
+    let plain = |name: &&String| name.bytes().all(|byte| byte.is_ascii_graphic());
+    assert!(here.keys().all(|name| plain(&name)), "{:?}", here.keys());
+    for name in here.keys() {
+        let mode = folder.join(name).metadata().unwrap().mode();
+        assert_eq!(mode & 0o7177, 0, "{name}: {mode:o}");
+    }
+    let shown = home.run(&["show", "1"]);
+    for said in ["link (a link)", "pipe (a pipe)"] {
+        assert!(shown.err.contains(said), "{shown:#?}");
+    }
+    assert!(!format!("{}{}", shown.out, shown.err).contains('\u{1b}'));
+}
+
+#[test]
+fn what_is_home_is_cleaned_and_what_is_not_stays() {
+    let home = Home::new();
+    let pipe = home.path().join("pipe");
+    make_pipe(&pipe);
+    let yaml = format!(
+        "collection: c
+outputs: [{{path: 'o*', max: 1K}}]
++small: {{command: [sh, -c, 'echo said; echo x > o']}}
++large: {{command: [sh, -c, 'head -c 5000 /dev/zero > o']}}
++live: {{command: [sh, -c, 'cat {}']}}
+",
+        pipe.display()
+    );
+    added(&home, "c", &yaml);
+    home.ok(&["start", "all"]);
+    home.ok(&["wait", "1-2"]);
+    home.until_state(3, "running");
+    let folder = until_home(&home, "1");
+    until_home(&home, "2");
+    let work = |id: &str| PathBuf::from(home.ok(&["path", id, "--remote"]).trim_end());
+    let (small, large, live) = (work("1"), work("2"), work("3"));
+    let cleaned = until("the runs to be settled", || {
+        let reply = home.json(&["clean", "--yes"]);
+        let one = run_of(&reply, "1.1");
+        if one["skipped"] == Value::Null {
+            Ok(reply)
+        } else {
+            Err(reply)
+        }
+    });
+    let skipped = |id: &str| run_of(&cleaned, id)["skipped"].to_string();
+    assert!(skipped("2.1").contains("too large"), "{cleaned:#}");
+    assert!(skipped("3.1").contains("running"), "{cleaned:#}");
+    assert!(!small.exists() && large.exists() && live.exists());
+    assert_eq!(home.ok(&["logs", "1"]), "said\n");
+    assert_eq!(results(&home, "1"), folder);
+    assert_eq!(fs::read(folder.join("o")).unwrap(), b"x\n");
+    let fetched = home.run(&["fetch", "1"]);
+    assert_eq!(fetched.code, Some(1), "{fetched:#?}");
+    assert!(fetched.out.contains("was cleaned on"), "{fetched:#?}");
+    // Once it is home, it goes; what is still needed here is not swept.
+    home.ok(&["fetch", "2"]);
+    home.ok(&["clean", "2"]);
+    assert!(!large.exists());
+    assert_eq!(tree(&results(&home, "2"))["o"].len(), 5000);
+    fs::write(&pipe, "").unwrap();
+    home.ok(&["wait", "3"]);
+    home.ok(&["restart", "1"]);
+    home.ok(&["wait", "1"]);
+    let du = home.json(&["du", "--runs"]);
+    let runs = du["nodes"][0]["usage"]["runs"].as_array().unwrap();
+    let mut ids: Vec<&str> = runs
+        .iter()
+        .map(|run| run["run"].as_str().unwrap())
+        .collect();
+    ids.sort_unstable();
+    assert_eq!(ids, ["1.2", "3.1"], "{du:#}");
+    assert!(du["home"]["store_bytes"].as_u64().unwrap() > 0);
+}

@@ -15,6 +15,24 @@ use crate::say::progress::Meter;
 use crate::say::{Out, json, text};
 use crate::session::Session;
 
+/// How much is said, and in which form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// Every finding, one line each.
+    Everything,
+    /// Of the findings those that somebody should read.
+    Troubles,
+    /// One document.
+    Json,
+}
+
+impl How {
+    /// This, unless JSON was asked for.
+    pub fn or_json(self, as_json: bool) -> Self {
+        if as_json { Self::Json } else { self }
+    }
+}
+
 /// What was said, for `--json`.
 #[derive(Default)]
 struct Heard {
@@ -27,7 +45,7 @@ struct Heard {
 /// is made once more: it carries the same request.
 pub async fn follow<Q: Clone>(
     session: &mut Session,
-    as_json: bool,
+    how: How,
     asked: Q,
     send: impl AsyncFn(
         &mut ManClient<Channel>,
@@ -45,7 +63,7 @@ pub async fn follow<Q: Clone>(
         loop {
             match client.next(&mut events).await? {
                 Next::Message(NodeEvent { event: Some(event) }) => {
-                    take(&out, as_json, &mut meter, &mut heard, event)?;
+                    take(&out, how, &mut meter, &mut heard, event)?;
                 }
                 Next::Message(NodeEvent { event: None }) => {}
                 Next::Lost => continue 'asking,
@@ -53,7 +71,7 @@ pub async fn follow<Q: Clone>(
             }
         }
         let bad = heard.findings.iter().any(|one| one.level() == Level::Bad);
-        if as_json {
+        if how == How::Json {
             out.json(&document(&heard))?;
         }
         return Ok(if bad { code::FAILED } else { code::OK });
@@ -62,7 +80,7 @@ pub async fn follow<Q: Clone>(
 
 fn take(
     out: &Out,
-    as_json: bool,
+    how: How,
     meter: &mut Meter,
     heard: &mut Heard,
     event: Event,
@@ -78,21 +96,22 @@ fn take(
         }
         Event::Line(line) => {
             meter.clear();
-            if !as_json {
+            if how != How::Json {
                 out.line(&format!("  {}", Safe::line(&line)))?;
             }
             heard.lines.push(line);
         }
         Event::Finding(finding) => {
             meter.clear();
-            if !as_json {
+            let telling = how == How::Everything || finding.level() != Level::Good;
+            if how != How::Json && telling {
                 out.text(&finding_text(&finding))?;
             }
             heard.findings.push(finding);
         }
         Event::Node(node) => {
             meter.clear();
-            if !as_json {
+            if how != How::Json {
                 out.line(&ready(&node))?;
             }
             heard.node = Some(node);

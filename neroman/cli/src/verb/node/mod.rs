@@ -13,6 +13,8 @@ use crate::session::{Session, request};
 
 pub use list::show as list;
 
+use events::How;
+
 /// Does one of them.
 pub async fn run(session: &mut Session, args: &Node) -> Result<u8, Stop> {
     match args {
@@ -20,17 +22,23 @@ pub async fn run(session: &mut Session, args: &Node) -> Result<u8, Stop> {
         Node::List(json) => list(session, json.json).await,
         Node::Doctor { name, json } => {
             let asked = NodeDoctorRequest { name: name.clone() };
-            events::follow(session, json.json, asked, async |man, request| {
-                man.node_doctor(request).await
-            })
+            events::follow(
+                session,
+                How::Everything.or_json(json.json),
+                asked,
+                async |man, request| man.node_doctor(request).await,
+            )
             .await
         }
         Node::Connect { name, json } => {
             connect::open(session, name).await?;
             let asked = NodeConnectRequest { name: name.clone() };
-            events::follow(session, json.json, asked, async |man, request| {
-                man.node_connect(request).await
-            })
+            events::follow(
+                session,
+                How::Troubles.or_json(json.json),
+                asked,
+                async |man, request| man.node_connect(request).await,
+            )
             .await
         }
         Node::Rm {
@@ -57,9 +65,12 @@ pub async fn run(session: &mut Session, args: &Node) -> Result<u8, Stop> {
                 deployment: deployment.clone().unwrap_or_default(),
                 dry_run: *dry_run,
             };
-            events::follow(session, json.json, asked, async |man, request| {
-                man.node_take_over(request).await
-            })
+            events::follow(
+                session,
+                How::Troubles.or_json(json.json),
+                asked,
+                async |man, request| man.node_take_over(request).await,
+            )
             .await
         }
     }
@@ -85,8 +96,11 @@ async fn add(session: &mut Session, args: &NodeAdd) -> Result<u8, Stop> {
         memory_bytes: args.memory.unwrap_or(0),
         shared: shared.to_owned(),
     };
-    events::follow(session, args.json.json, asked, async |man, request| {
-        man.node_add(request).await
-    })
+    events::follow(
+        session,
+        How::Troubles.or_json(args.json.json),
+        asked,
+        async |man, request| man.node_add(request).await,
+    )
     .await
 }

@@ -1,0 +1,122 @@
+//! What an experiment asks of its node, on this machine alone: the one node is taken,
+//! or it is said why not.
+
+use std::fs;
+
+use nero_tests::{Home, until};
+
+use crate::story::added;
+
+/// What `status` says that an experiment waits for.
+fn waits_for(home: &Home, id: u64, part: &str) -> String {
+    let mut why = String::new();
+    until("the reason to be said", || {
+        let seen = home.experiment_json(id);
+        why = seen["waiting_for"].as_str().unwrap_or_default().to_owned();
+        if why.contains(part) {
+            Ok(())
+        } else {
+            Err(seen)
+        }
+    });
+    why
+}
+
+#[test]
+fn data_is_found_where_it_lies() {
+    let home = Home::new();
+    let data = home.path().join("my data");
+    fs::create_dir(&data).unwrap();
+    fs::write(data.join("words"), "alpha\n").unwrap();
+    let yaml = format!(
+        "collection: d\n\
+         data: {{corpus: {{elsewhere: /nowhere, local: '{}'}}}}\n\
+         node: local\n\
+         requires: cpus >= 1 && os == linux && group != gpus\n\
+         resources: {{disk: 1M}}\n\
+         +d:\n  command: [sh, -c, 'cat \"$1/words\"; echo \"$CORPUS\"', sh, '{{data.corpus}}']\n  \
+         env: {{CORPUS: '{{data.corpus}}/$USER'}}\n",
+        data.display()
+    );
+    added(&home, "d", &yaml);
+    home.ok(&["start", "1"]);
+    home.ok(&["wait", "1"]);
+    let said = home.ok(&["logs", "1"]);
+    let user = said.lines().nth(1).unwrap_or_default();
+    assert!(said.starts_with("alpha\n"), "{said}");
+    assert!(user.starts_with(&format!("{}/", data.display())), "{said}");
+    let shown = home.json(&["show", "1"]);
+    let command = shown["command"].to_string();
+    assert!(command.contains("{data.corpus}"), "{command}");
+    assert!(!shown.to_string().contains('\u{e0d0}'), "{shown:#}");
+}
+
+#[test]
+fn data_that_is_not_there_refuses_the_run() {
+    let home = Home::new();
+    let yaml = "collection: d\n\
+                +gone: {command: 'cat {data.c}', data: {c: /nowhere/at/all}}\n\
+                +unset: {command: 'cat {data.c}', data: {c: $NERO_NOT_SET/c}}\n";
+    added(&home, "d", yaml);
+    home.ok(&["start", "all"]);
+    for (id, why) in [(1, "/nowhere/at/all"), (2, "NERO_NOT_SET")] {
+        let seen = home.until_state(id, "crashed");
+        let reason = seen["reason"].as_str().unwrap_or_default();
+        assert!(reason.contains(why), "{seen:#}");
+        assert_eq!(seen["exit_code"], serde_json::Value::Null, "it never ran");
+    }
+}
+
+#[test]
+fn what_no_node_can_satisfy_is_said_at_start_with_its_values() {
+    let home = Home::new();
+    let yaml = "collection: d\n\
+                +group: {command: 'true', requires: group == gpus && cpus >= 1}\n\
+                +data: {command: 'cat {data.c}', data: {c: {elsewhere: /c}}}\n\
+                +disk: {command: 'true', resources: {disk: 1000T}}\n";
+    added(&home, "d", yaml);
+    // What the node has is known once something went there.
+    added(&home, "w", "collection: w\n+w: {command: 'true'}\n");
+    home.ok(&["start", "4"]);
+    home.ok(&["wait", "4"]);
+    until("the node to be described", || {
+        let seen = home.json(&["node", "list"]);
+        match seen["nodes"][0]["cpus"].is_null() {
+            true => Err(seen),
+            false => Ok(()),
+        }
+    });
+    let ran = home.run(&["start", "1-2"]);
+    let said = format!("{}{}", ran.out, ran.err);
+    for part in ["group == 'gpus' (group is none)", "no place of `c` there"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    home.ok(&["start", "3"]);
+    waits_for(&home, 1, "group == 'gpus' (group is none)");
+    waits_for(&home, 2, "no place of `c` there");
+    waits_for(&home, 3, "free disk");
+    home.ok(&["abort", "1-3", "--yes"]);
+}
+
+#[test]
+fn an_unknown_node_is_refused_with_its_place() {
+    let home = Home::new();
+    added(
+        &home,
+        "d",
+        "collection: d\n+d:\n  command: 'true'\n  node: tritn\n",
+    );
+    home.configure("nodes: {triton: {address: nowhere.invalid}}\n");
+    let ran = home.run(&["start", "1"]);
+    assert_eq!(ran.code, Some(2), "{ran:#?}");
+    for part in [
+        "no node or group is named `tritn`",
+        "neronet.yaml:4:9",
+        "did you mean `triton`?",
+    ] {
+        assert!(ran.err.contains(part), "{part}: {}", ran.err);
+    }
+    // What is typed goes before what the experiment says.
+    home.ok(&["start", "1", "--node", "local"]);
+    home.ok(&["wait", "1"]);
+}

@@ -66,14 +66,40 @@ pub struct Placer {
 struct No {
     why: String,
     hint: &'static str,
+    /// The same run may be taken in a while.
+    later: bool,
+}
+
+impl No {
+    fn about(self, token: Vec<u8>) -> Refusal {
+        Refusal {
+            token,
+            why: self.why,
+            hint: self.hint.to_owned(),
+            later: self.later,
+        }
+    }
 }
 
 fn no(why: impl Into<String>, hint: &'static str) -> No {
     No {
         why: why.into(),
         hint,
+        later: false,
     }
 }
+
+/// The disk refused. A full one ends no run: there will be space again.
+fn disk(why: String, error: Option<&io::Error>) -> No {
+    use io::ErrorKind::{QuotaExceeded, StorageFull};
+    No {
+        later: error.is_some_and(|error| matches!(error.kind(), StorageFull | QuotaExceeded)),
+        ..no(why, DISK)
+    }
+}
+
+/// What a person does about it.
+const DISK: &str = "see to the node's disk, then try again";
 
 impl Placer {
     /// Checks every run and makes its folder.
@@ -85,11 +111,7 @@ impl Placer {
             let token = spec.token.clone();
             match self.place_one(spec, store, &mut trees, &mut experiment_made) {
                 Ok(placed) => placing.placed.push(placed),
-                Err(No { why, hint }) => placing.refused.push(Refusal {
-                    token,
-                    why,
-                    hint: hint.to_owned(),
-                }),
+                Err(no) => placing.refused.push(no.about(token)),
             }
         }
         placing
@@ -128,7 +150,7 @@ impl Placer {
             .make_folder(&run_dir, id, &spec, experiment_made)
             .map_err(|error| {
                 let why = format!("cannot make {}: {error}", run_dir.display());
-                no(why, "see to the node's disk, then try again")
+                disk(why, Some(&error))
             })??;
         Ok(Placed {
             token,
@@ -363,11 +385,7 @@ impl Agent {
             let token = placed.token.to_vec();
             match self.accept(placed) {
                 Ok(()) => reply.accepted.push(token),
-                Err(No { why, hint }) => reply.refused.push(Refusal {
-                    token,
-                    why,
-                    hint: hint.to_owned(),
-                }),
+                Err(no) => reply.refused.push(no.about(token)),
             }
         }
         // An asker that left asks again, and gets the same.
@@ -375,7 +393,6 @@ impl Agent {
     }
 
     fn accept(&mut self, placed: Placed) -> Result<(), No> {
-        const DISK: &str = "see to the node's disk, then try again";
         let Placed {
             token,
             id,
@@ -393,20 +410,33 @@ impl Agent {
         }
         let cleaned = || matches!(gone::read(&self.setup.paths, id, token), Ok(Some(_)));
         if self.cleaning.contains(&token) || (fresh && cleaned()) {
-            return Err(no("it is being cleaned right now", "hand it over again"));
+            return Err(No {
+                later: true,
+                ..no("it is being cleaned right now", "hand it over again")
+            });
         }
         if !fresh {
             return if self.adopt(token, id) {
                 Ok(())
             } else {
-                Err(no("the ledger does not take it", DISK))
+                // It could not be written, or not be read: both may pass.
+                Err(No {
+                    later: true,
+                    ..no("the ledger does not take it", DISK)
+                })
             };
         }
         let order = self.next_order;
         self.ledger.accepted(token, id, order).map_err(|error| {
-            let why = std::error::Error::source(&error)
-                .map_or_else(|| error.to_string(), |source| format!("{error}: {source}"));
-            no(why, DISK)
+            let mut why = error.to_string();
+            let mut cause = std::error::Error::source(&error);
+            let mut kernel = None;
+            while let Some(source) = cause {
+                why = format!("{why}: {source}");
+                kernel = kernel.or_else(|| source.downcast_ref());
+                cause = source.source();
+            }
+            disk(why, kernel)
         })?;
         self.next_order += 1;
         let mut entry = super::Entry::new(id);

@@ -486,6 +486,9 @@ pub mod hand_over_reply {
         pub why: ::prost::alloc::string::String,
         #[prost(string, tag = "3")]
         pub hint: ::prost::alloc::string::String,
+        /// nothing is wrong with the run: hand it over again in a while
+        #[prost(bool, tag = "4")]
+        pub later: bool,
     }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]

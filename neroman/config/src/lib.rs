@@ -23,4 +23,4 @@ pub use file::{ConfigFile, WriteError};
 pub use mistake::{ConfigError, Mistake};
 pub use names::{ANY, NameError, check_name};
 pub use origin::{From, NODE_VARIABLE, Origin};
-pub use target::{Candidate, Target, UnknownTarget};
+pub use target::{Target, UnknownTarget};

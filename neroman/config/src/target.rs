@@ -39,15 +39,6 @@ pub struct UnknownTarget {
     pub hint: String,
 }
 
-/// A word that may be typed where a node is named.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Candidate {
-    /// The word.
-    pub word: String,
-    /// What it is, for a list of completions.
-    pub about: String,
-}
-
 impl Config {
     /// What a word means: a node, a group, `any`.
     ///
@@ -77,30 +68,6 @@ impl Config {
         self.default_node
             .as_ref()
             .map_or(LOCAL, |word| word.text.as_str())
-    }
-
-    /// What may be typed where a node is named, beginning with `start`.
-    pub fn candidates(&self, start: &str) -> Vec<Candidate> {
-        let nodes = self.nodes.iter().map(|(name, node)| {
-            let about = match &node.address {
-                Some(address) => address.clone(),
-                None => "this machine".to_owned(),
-            };
-            (name.as_str(), about)
-        });
-        let groups = self
-            .groups
-            .iter()
-            .map(|(name, group)| (name.as_str(), group.nodes.join(", ")));
-        nodes
-            .chain(groups)
-            .chain([(ANY, "the least loaded node that fits".to_owned())])
-            .filter(|(word, _)| word.starts_with(start))
-            .map(|(word, about)| Candidate {
-                word: word.to_owned(),
-                about,
-            })
-            .collect()
     }
 
     fn unknown_hint(&self, word: &str) -> String {

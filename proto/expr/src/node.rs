@@ -215,19 +215,6 @@ impl Requirement {
         self.expr.canonical()
     }
 
-    /// The facts that it names, each once, in the order of [`NodeFact::ALL`].
-    pub fn facts(&self) -> Vec<NodeFact> {
-        let mut facts = Vec::new();
-        self.expr.root().walk(&mut |node| {
-            if let Node::Place(fact) = node {
-                facts.push(*fact);
-            }
-        });
-        facts.sort_unstable();
-        facts.dedup();
-        facts
-    }
-
     /// Whether a node meets it. Unknown is not met.
     pub fn check(&self, scope: &impl NodeScope) -> Truth {
         self.expr.eval(&Bindings::default(), &OfNode(scope))

@@ -80,12 +80,28 @@ impl Agent {
             .is_some_and(|run| !run.stage.is_final() && !matches!(run.stage, Stage::Ended { .. }))
     }
 
+    /// A run that was not started yet and needs the files of this one.
+    fn begins_with(&self, token: &RunToken) -> Option<RunId> {
+        let not_started = |stage: &Stage| matches!(stage, Stage::Waiting | Stage::Starting { .. });
+        let needs = self.entries.iter().find(|(next, entry)| {
+            entry.earlier == Some(*token)
+                && self
+                    .core
+                    .run(next)
+                    .is_some_and(|run| not_started(&run.stage))
+        });
+        needs.map(|(_, entry)| entry.id)
+    }
+
     fn verdict(&self, one: &Candidate) -> Verdict {
         if self.cleaning.contains(&one.token) {
             return Some("it is being cleaned right now".to_owned());
         }
         if let Some(node) = &one.elsewhere {
             return Some(format!("it belongs to the node {node} of the same folder"));
+        }
+        if let Some(next) = self.begins_with(&one.token) {
+            return Some(format!("run {next} is to begin with its checkpoints"));
         }
         let Some(run) = self.core.run(&one.token) else {
             return match (one.ended, one.never_began) {

@@ -148,7 +148,7 @@ impl Agent {
                 return;
             }
         };
-        if spec.tree.is_empty() {
+        if staging::is_quick(&spec) {
             let start = build(&setup, id, token, &spec, incarnation);
             self.prepared(token, incarnation, start);
             return;

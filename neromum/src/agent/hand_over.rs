@@ -14,10 +14,10 @@ use nero_wire::v1::{HandOverReply, RunSpec};
 use tokio::sync::oneshot;
 
 use super::Agent;
-use crate::clean::gone;
+use crate::clean::{gone, runs};
 use crate::config;
 use crate::core::capacity::{Capacity, Needs};
-use crate::staging::data::Lying;
+use crate::staging::data::{DataError, Lying};
 use crate::staging::store::Store;
 use crate::staging::tree;
 
@@ -37,6 +37,8 @@ pub struct Placed {
     rules: bool,
     /// The folder is new: nothing of the run can have been started.
     fresh: bool,
+    /// The run whose checkpoints it begins with.
+    earlier: Option<RunToken>,
 }
 
 impl Placed {
@@ -48,6 +50,7 @@ impl Placed {
             needs: Needs::default(),
             rules: false,
             fresh: false,
+            earlier: None,
         }
     }
 }
@@ -119,7 +122,7 @@ impl Placer {
 
     fn place_one(
         &self,
-        spec: RunSpec,
+        mut spec: RunSpec,
         store: &Store,
         trees: &mut HashMap<Vec<u8>, Result<(), String>>,
         experiment_made: &mut Option<u64>,
@@ -133,10 +136,14 @@ impl Placer {
         self.capacity
             .could_ever(needs)
             .map_err(|never| no(never.to_string(), never.hint()))?;
-        if !spec.tree.is_empty() {
+        let earlier = self.earlier(&spec)?;
+        for hash in [&spec.tree, &spec.overlay] {
+            if hash.is_empty() {
+                continue;
+            }
             let checked = trees
-                .entry(spec.tree.clone())
-                .or_insert_with(|| check_tree(store, &spec.tree));
+                .entry(hash.clone())
+                .or_insert_with(|| check_tree(store, hash));
             checked.as_ref().map_err(|why| {
                 no(
                     why.clone(),
@@ -144,7 +151,7 @@ impl Placer {
                 )
             })?;
         }
-        check_data(&spec)?;
+        find_data(&mut spec)?;
         let run_dir = self.paths.run(id);
         let fresh = self
             .make_folder(&run_dir, id, &spec, experiment_made)
@@ -158,6 +165,7 @@ impl Placer {
             needs,
             rules: spec.rules.is_some_and(|rules| !rules.rules.is_empty()),
             fresh,
+            earlier,
         })
     }
 
@@ -207,6 +215,43 @@ impl Placer {
                 .map_err(|error| unreadable(&error)),
             Err(error) => Err(unreadable(&error)),
         }
+    }
+
+    /// The run whose checkpoints are to be carried over, when it is here and
+    /// over. Whether it waits or is being cleaned, the agent knows.
+    fn earlier(&self, spec: &RunSpec) -> Result<Option<RunToken>, No> {
+        const HINT: &str = "start it without --resume";
+        let Some(earlier) = &spec.resume else {
+            return Ok(None);
+        };
+        let id = RunId {
+            experiment: ExperimentId(earlier.experiment),
+            number: earlier.number,
+        };
+        let token = RunToken::from_slice(&earlier.token)
+            .ok_or_else(|| no(format!("run {id} is named without its token"), HINT))?;
+        let node = &spec.node;
+        if matches!(gone::read(&self.paths, id, token), Ok(Some(_))) {
+            return Err(no(
+                format!("run {id} was cleaned: its files are not on {node} any more"),
+                HINT,
+            ));
+        }
+        let run_dir = self.paths.run(id);
+        let is_its = runs::spec(&run_dir).is_ok_and(|found| found.token == token.as_bytes());
+        if !is_its {
+            return Err(no(format!("run {id} is not on {node}"), HINT));
+        }
+        let life = runs::life(&run_dir).map_err(|error| {
+            no(
+                format!("cannot read the records of run {id}: {error}"),
+                HINT,
+            )
+        })?;
+        if life.facts.ended() || life.never_began() {
+            return Ok(Some(token));
+        }
+        Err(still_live(id))
     }
 
     /// Makes the run's folder and its spec; true when it is new.
@@ -275,19 +320,43 @@ fn check_tree(store: &Store, hash: &[u8]) -> Result<(), String> {
         })
 }
 
-/// Whether the data that the run expects here is here.
-fn check_data(spec: &RunSpec) -> Result<(), No> {
-    let data = Lying::of(spec).and_then(|data| data.check().map(|()| data));
+/// Whether the data that the run expects here is here; the spec says where from
+/// now on.
+fn find_data(spec: &mut RunSpec) -> Result<(), No> {
+    let no_data = |error: &DataError| {
+        let why = match std::error::Error::source(error) {
+            Some(source) => format!("{error}: {source}"),
+            None => error.to_string(),
+        };
+        no(
+            format!("{why} (node {})", spec.node),
+            "put it there, or correct `data` of the experiment",
+        )
+    };
     // A place of which nothing is said is a mistake that no start can mend.
-    data.and_then(|data| data.argv(&spec.argv))
-        .map(drop)
-        .map_err(|error| {
-            let why = match std::error::Error::source(&error) {
-                Some(source) => format!("{error}: {source}"),
-                None => error.to_string(),
-            };
-            no(why, "put it there, or correct `data` of the experiment")
-        })
+    let data = Lying::of(spec).and_then(|data| data.check().map(|()| data));
+    let data = data.map_err(|error| no_data(&error))?;
+    let argv = data.argv(&spec.argv).map_err(|error| no_data(&error))?;
+    let values = spec.env.iter().map(|var| &var.value);
+    let texts = values.chain(spec.params.iter().map(|param| &param.text));
+    for text in texts {
+        data.fill(text).map_err(|error| no_data(&error))?;
+    }
+    if argv != spec.argv {
+        check_command(&RunSpec {
+            argv,
+            ..spec.clone()
+        })?;
+    }
+    data.settle(spec);
+    Ok(())
+}
+
+fn still_live(id: impl std::fmt::Display) -> No {
+    no(
+        format!("run {id} is not over: its checkpoints may still be written"),
+        "abort it first, or wait for its end",
+    )
 }
 
 /// Writes the spec under its own name. Cut short, it is known by its checksum,
@@ -399,6 +468,7 @@ impl Agent {
             needs,
             rules,
             fresh,
+            earlier,
         } = placed;
         if let Some(known) = self.entries.get(&token) {
             return if known.id == id {
@@ -426,21 +496,26 @@ impl Agent {
                 })
             };
         }
+        if let Some(earlier) = earlier {
+            if self.is_open(&earlier) {
+                return Err(still_live("named by --resume"));
+            }
+            if self.cleaning.contains(&earlier) {
+                const HINT: &str = "start it without --resume";
+                return Err(no("the run named by --resume is being cleaned", HINT));
+            }
+        }
         let order = self.next_order;
         self.ledger.accepted(token, id, order).map_err(|error| {
-            let mut why = error.to_string();
-            let mut cause = std::error::Error::source(&error);
-            let mut kernel = None;
-            while let Some(source) = cause {
-                why = format!("{why}: {source}");
-                kernel = kernel.or_else(|| source.downcast_ref());
-                cause = source.source();
-            }
-            disk(why, kernel)
+            let source = std::error::Error::source(&error);
+            let why =
+                source.map_or_else(|| error.to_string(), |source| format!("{error}: {source}"));
+            disk(why, source.and_then(|source| source.downcast_ref()))
         })?;
         self.next_order += 1;
         let mut entry = super::Entry::new(id);
         entry.rules = rules;
+        entry.earlier = earlier;
         self.entries.insert(token, entry);
         self.core
             .accept(token, id, order, needs)

@@ -244,6 +244,8 @@ struct Entry {
     inherited: bool,
     /// How often its watcher's last words were waited for in vain.
     waits: u8,
+    /// The run whose checkpoints it begins with.
+    earlier: Option<RunToken>,
     /// It has rules, so that a watcher must see its output.
     rules: bool,
     /// `control/` may hold wishes up to this number.
@@ -274,6 +276,7 @@ impl Entry {
             elsewhere: None,
             inherited: false,
             waits: 0,
+            earlier: None,
             rules: false,
             cancels: 0,
             kid: None,

@@ -50,6 +50,8 @@ impl Agent {
         let needs = match &spec {
             Ok(spec) => {
                 entry.rules = has_rules(spec, &run_dir);
+                let earlier = spec.resume.as_ref();
+                entry.earlier = earlier.and_then(|run| RunToken::from_slice(&run.token));
                 let resources = spec.resources.unwrap_or_default();
                 Needs::of(resources.cpus, resources.memory_bytes)
             }

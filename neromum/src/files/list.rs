@@ -27,6 +27,18 @@ struct Walk<'a> {
     seen: usize,
     bytes: usize,
     full: bool,
+    links: Vec<String>,
+}
+
+/// What matches, links apart.
+#[derive(Debug)]
+pub struct Listing {
+    /// Files, and what is left out (links too).
+    pub reply: ListFilesReply,
+    /// Links that match.
+    pub links: Vec<String>,
+    /// There is more than what is listed.
+    pub full: bool,
 }
 
 /// Lists what matches below `work`.
@@ -34,6 +46,14 @@ struct Walk<'a> {
 /// # Errors
 /// When the folder itself cannot be opened.
 pub fn list(work: &Path, patterns: &[String]) -> io::Result<ListFilesReply> {
+    walk(work, patterns).map(|listing| listing.reply)
+}
+
+/// As [`list`], with the links that match.
+///
+/// # Errors
+/// As [`list`].
+pub fn walk(work: &Path, patterns: &[String]) -> io::Result<Listing> {
     let folder = open_folder(work)?;
     let mut reply = ListFilesReply {
         work: work.display().to_string(),
@@ -56,11 +76,17 @@ pub fn list(work: &Path, patterns: &[String]) -> io::Result<ListFilesReply> {
         seen: 0,
         bytes: 0,
         full: false,
+        links: Vec::new(),
     };
     walk.folder(folder, "", &states, 0);
-    let mut reply = walk.reply;
+    let Walk {
+        mut reply,
+        full,
+        links,
+        ..
+    } = walk;
     reply.files.sort_by(|one, other| one.path.cmp(&other.path));
-    Ok(reply)
+    Ok(Listing { reply, links, full })
 }
 
 impl Walk<'_> {
@@ -139,7 +165,10 @@ impl Walk<'_> {
                 }
             }
             FileType::RegularFile if matched => self.file(path, &found, fits),
-            kind if matched => self.leave_out(&path, what(kind)),
+            kind if matched => {
+                self.leave_out(&path, what(kind));
+                self.link(kind, path);
+            }
             _ => {}
         }
     }
@@ -159,6 +188,18 @@ impl Walk<'_> {
             inode: found.st_ino,
             globs,
         });
+    }
+
+    fn link(&mut self, kind: FileType, path: String) {
+        self.bytes += path.len();
+        if kind != FileType::Symlink {
+            return;
+        }
+        if self.bytes > REPLY_BYTES_MAX {
+            self.full = true;
+        } else {
+            self.links.push(path);
+        }
     }
 
     fn leave_out(&mut self, path: &str, why: &str) {

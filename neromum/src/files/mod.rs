@@ -57,6 +57,27 @@ pub fn open_below(folder: impl AsFd, path: &Path) -> io::Result<std::fs::File> {
     Ok(file)
 }
 
+/// Where a link below a folder leads, as it is written. The link itself is
+/// reached through no other one, and not followed.
+///
+/// # Errors
+/// When there is no such link below it.
+pub fn link_below(folder: impl AsFd, path: &Path) -> io::Result<std::ffi::OsString> {
+    use std::os::unix::ffi::OsStringExt as _;
+    let refused = || io::Error::new(io::ErrorKind::InvalidInput, "the path must lead to a link");
+    let name = path.file_name().ok_or_else(refused)?;
+    let mut above = folder.as_fd().try_clone_to_owned()?;
+    let through = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    for part in path.parent().unwrap_or(Path::new("")).components() {
+        let Component::Normal(part) = part else {
+            return Err(refused());
+        };
+        above = openat(&above, part, through, Mode::empty())?;
+    }
+    let target = rustix::fs::readlinkat(&above, name, Vec::new())?;
+    Ok(std::ffi::OsString::from_vec(target.into_bytes()))
+}
+
 fn open_step_by_step(folder: impl AsFd, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
     let through = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut at = folder.as_fd().try_clone_to_owned()?;

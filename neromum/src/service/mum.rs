@@ -2,7 +2,6 @@
 
 use std::pin::Pin;
 
-use nero_model::paths::run as names;
 use nero_wire::hello;
 use nero_wire::v1::mum_server::Mum;
 use nero_wire::v1::read_files_request::Want;
@@ -93,7 +92,10 @@ impl Mum for Service {
         if runs.len() > config::HAND_OVER_MAX {
             return Err(Status::invalid_argument("too many runs in one call"));
         }
-        let placing = if runs.len() <= PLACED_AT_ONCE {
+        let quick = runs
+            .iter()
+            .all(|run| staging::is_quick(run) && run.data.is_empty());
+        let placing = if runs.len() <= PLACED_AT_ONCE && quick {
             self.inner.placer.place(&self.inner.store, runs)
         } else {
             let inner = self.inner.clone();
@@ -271,17 +273,5 @@ fn work_of(run_dir: &std::path::Path, incarnation: u32) -> std::path::PathBuf {
     if incarnation > 0 {
         return staging::work_folder(run_dir, incarnation);
     }
-    let later = std::fs::read_dir(run_dir)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|entry| {
-            let name = entry.file_name();
-            let number = name
-                .to_str()?
-                .strip_prefix(names::WORK)?
-                .strip_prefix('.')?;
-            number.parse::<u32>().ok()
-        });
-    staging::work_folder(run_dir, later.max().unwrap_or(1))
+    staging::newest_work(run_dir)
 }

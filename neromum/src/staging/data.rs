@@ -7,7 +7,7 @@ use std::path::Path;
 use nero_model::data::{self, FillError};
 use nero_wire::v1::RunSpec;
 
-use super::environment::Var;
+use super::environment::{Base, Var};
 
 /// Why a run cannot have its data here.
 #[derive(Debug, thiserror::Error)]
@@ -58,7 +58,17 @@ impl Lying {
     /// # Errors
     /// A variable that is not set, a path that is not absolute.
     pub fn of(spec: &RunSpec) -> Result<Self, DataError> {
-        Self::with(spec, |name| std::env::var(name).ok())
+        if spec.data.is_empty() {
+            return Ok(Self::default());
+        }
+        let base = Base::of_node();
+        let of_node = |name: &str| {
+            let value = base.value(name.as_bytes())?;
+            String::from_utf8(value.to_vec()).ok()
+        };
+        Self::with(spec, |name| {
+            std::env::var(name).ok().or_else(|| of_node(name))
+        })
     }
 
     fn with(spec: &RunSpec, variable: impl Fn(&str) -> Option<String>) -> Result<Self, DataError> {
@@ -92,6 +102,23 @@ impl Lying {
         Ok(())
     }
 
+    /// Names and absolute paths.
+    pub fn paths(&self) -> impl Iterator<Item = (&str, &str)> {
+        let paths = self.paths.iter();
+        paths.map(|(name, path)| (&**name, &**path))
+    }
+
+    /// Writes the absolute paths into the spec, so that a later start of ours
+    /// with other variables finds the same; those that would be expanded once
+    /// more stay as they were.
+    pub fn settle(&self, spec: &mut RunSpec) {
+        for (lies, (_, path)) in spec.data.iter_mut().zip(&self.paths) {
+            if !path.contains('$') {
+                lies.path.clone_from(path);
+            }
+        }
+    }
+
     /// The arguments with every place filled.
     ///
     /// # Errors
@@ -112,7 +139,11 @@ impl Lying {
         vars.into_iter().map(filled).collect()
     }
 
-    fn fill(&self, text: &str) -> Result<String, DataError> {
+    /// A text with every place filled.
+    ///
+    /// # Errors
+    /// A place of which nothing is said.
+    pub fn fill(&self, text: &str) -> Result<String, DataError> {
         let path = |name: &str| {
             let found = self.paths.iter().find(|(known, _)| known == name);
             found.map(|(_, path)| path.as_str())

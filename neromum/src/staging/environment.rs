@@ -96,6 +96,8 @@ pub struct Place<'a> {
     pub work: &'a Path,
     /// The JSON file of its parameters.
     pub params: &'a Path,
+    /// Checkpoints of an earlier run lie in its folder.
+    pub resumed: bool,
 }
 
 /// The whole environment, later entries of a name having replaced earlier.
@@ -134,10 +136,12 @@ fn set_ours(vars: &mut Vec<Var>, spec: &RunSpec, place: &Place<'_>) {
     set(vars, "NERO_OUT", work);
     set(vars, "NERO_PARAMS", place.params.as_os_str().as_bytes());
     for param in &spec.params {
-        set(vars, &param_name(&param.name), &*param.text);
+        set(vars, &upper("NERO_PARAM_", &param.name), &*param.text);
     }
     set(vars, "NERO_CPUS", cpus.to_string());
-    if value(vars, b"NERO_RESUME").is_some_and(<[u8]>::is_empty) {
+    if place.resumed {
+        set(vars, "NERO_RESUME", work);
+    } else {
         vars.retain(|(name, _)| name != b"NERO_RESUME");
     }
     set_unless(vars, "OMP_NUM_THREADS", &(cpus as u64).max(1).to_string());
@@ -147,9 +151,10 @@ fn set_ours(vars: &mut Vec<Var>, spec: &RunSpec, place: &Place<'_>) {
     }
 }
 
-/// `NERO_PARAM_<NAME>`: upper case, and `_` for whatever a shell would not take.
-fn param_name(name: &str) -> String {
-    let mut var = "NERO_PARAM_".to_owned();
+/// `NERO_PARAM_<NAME>` and the like: upper case, and `_` for whatever a shell
+/// would not take.
+fn upper(prefix: &str, name: &str) -> String {
+    let mut var = prefix.to_owned();
     var.extend(name.chars().map(|c| {
         if c.is_ascii_alphanumeric() {
             c.to_ascii_uppercase()
@@ -158,6 +163,11 @@ fn param_name(name: &str) -> String {
         }
     }));
     var
+}
+
+/// Tells where the data of a run lies: `NERO_DATA_<NAME>`.
+pub fn set_data(vars: &mut Vec<Var>, name: &str, path: &str) {
+    set(vars, &upper("NERO_DATA_", name), path);
 }
 
 /// The value of a variable.
@@ -243,6 +253,7 @@ mod tests {
             node: "local",
             work: Path::new("/r/work"),
             params: Path::new("/r/params.json"),
+            resumed: false,
         };
         build(base, spec, &place)
     }

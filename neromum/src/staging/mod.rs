@@ -6,6 +6,7 @@ pub mod data;
 pub mod environment;
 pub mod incoming;
 mod program;
+mod resume;
 pub mod store;
 pub mod tree;
 pub mod wishes;
@@ -15,9 +16,10 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use nero_model::RunId;
 use nero_model::paths::{NodePaths, run as names};
-use nero_wire::v1::RunSpec;
+use nero_model::{ExperimentId, RunId};
+use nero_wire::v1::{Param, RunSpec, Tree};
+use serde_json::Value;
 
 use environment::Base;
 use store::Store;
@@ -37,6 +39,9 @@ pub enum PrepareError {
     /// Its code cannot be had.
     #[error(transparent)]
     Tree(#[from] tree::TreeError),
+    /// The checkpoints of an earlier run cannot be had.
+    #[error(transparent)]
+    Resume(#[from] resume::ResumeError),
     /// Its data is not to be found.
     #[error(transparent)]
     Data(#[from] data::DataError),
@@ -47,7 +52,12 @@ impl PrepareError {
     pub fn may_pass(&self) -> bool {
         let source = match self {
             Self::Io { source, .. } => source,
-            Self::Tree(tree::TreeError::Io { source, .. }) => source,
+            Self::Tree(tree::TreeError::Io { source, .. })
+            | Self::Resume(
+                resume::ResumeError::Make { source, .. }
+                | resume::ResumeError::Earlier { source, .. },
+            ) => source,
+            Self::Resume(_) => return false,
             Self::Tree(_) | Self::Data(_) => return false,
         };
         use rustix::io::Errno;
@@ -111,15 +121,19 @@ pub fn prepare(
     let run_dir = paths.run(id);
     let work = work_folder(&run_dir, incarnation);
     build_work(paths, spec, &work)?;
-    let params = write_params(paths, &run_dir, spec)?;
+    let data = data::Lying::of(spec)?;
+    let params = write_params(paths, &run_dir, spec, &data)?;
     let place = environment::Place {
         id,
         node: &spec.node,
         work: &work,
         params: &params,
+        resumed: !is_quick(spec) && resumed_mark(&work).exists(),
     };
-    let data = data::Lying::of(spec)?;
-    let vars = data.vars(environment::build(base, spec, &place))?;
+    let mut vars = data.vars(environment::build(base, spec, &place))?;
+    for (name, path) in data.paths() {
+        environment::set_data(&mut vars, name, path);
+    }
     let path = environment::value(&vars, b"PATH").unwrap_or_default();
     let argv = data.argv(&spec.argv)?;
     let (argv, argv0) = program::resolve(&argv, spec.line_buffered, path, &work);
@@ -139,8 +153,13 @@ pub fn prepare(
     })
 }
 
+/// Whether a run's folder is made so fast that nobody needs to wait for it.
+pub fn is_quick(spec: &RunSpec) -> bool {
+    spec.tree.is_empty() && spec.overlay.is_empty() && spec.resume.is_none()
+}
+
 fn build_work(paths: &NodePaths, spec: &RunSpec, work: &Path) -> Result<(), PrepareError> {
-    if spec.tree.is_empty() {
+    if is_quick(spec) {
         return match private_folder(work) {
             Err(source) if source.kind() != io::ErrorKind::AlreadyExists => Err(PrepareError::Io {
                 path: work.to_path_buf(),
@@ -152,26 +171,80 @@ fn build_work(paths: &NodePaths, spec: &RunSpec, work: &Path) -> Result<(), Prep
     if work.exists() {
         return Ok(());
     }
-    let store = Store::new(paths);
-    let tree = tree::load(&store, &spec.tree)?;
+    let at = |path: &Path| {
+        let path = path.to_path_buf();
+        move |source| PrepareError::Io { path, source }
+    };
     let private = work.with_file_name(format!(
         ".work-{}",
         nero_model::ids::hex(&nero_model::ids::random::<8>())
     ));
-    tree::build(&store, &paths.trees(), &spec.tree, &tree, &private)?;
+    private_folder(&private).map_err(at(&private))?;
+    if fill_work(paths, spec, &private)? {
+        let mark = resumed_mark(work);
+        fs::write(&mark, "").map_err(at(&mark))?;
+    }
     match fs::rename(&private, work) {
-        Ok(()) => Ok(()),
         // An earlier leader on another host was faster: it built the same.
         Err(_) if work.exists() => {
             // Left behind, it goes with the run.
             let _ = fs::remove_dir_all(&private);
             Ok(())
         }
-        Err(source) => Err(PrepareError::Io {
-            path: work.to_path_buf(),
-            source,
-        }),
+        done => done.map_err(at(work)),
     }
+}
+
+/// Code, checkpoints that came from elsewhere, checkpoints of an earlier run
+/// here, in this order; links only when no file is made any more. Whether any
+/// checkpoint came.
+fn fill_work(paths: &NodePaths, spec: &RunSpec, work: &Path) -> Result<bool, PrepareError> {
+    let store = Store::new(paths);
+    let load = |hash: &[u8]| match hash {
+        [] => Ok(Tree::default()),
+        hash => tree::load(&store, hash),
+    };
+    let over = load(&spec.overlay)?;
+    let code = tree::under(load(&spec.tree)?, &over);
+    for (hash, tree) in [(&spec.tree, &code), (&spec.overlay, &over)] {
+        tree::build_files(&store, &paths.trees(), hash, tree, work)?;
+    }
+    let carried = match &spec.resume {
+        Some(earlier) => {
+            let id = RunId {
+                experiment: ExperimentId(earlier.experiment),
+                number: earlier.number,
+            };
+            let earlier = newest_work(&paths.run(id));
+            Some(resume::carry(&earlier, &spec.checkpoint, work)?)
+        }
+        None => None,
+    };
+    tree::build_links(&code, work)?;
+    tree::build_links(&over, work)?;
+    let any = carried.as_ref().is_some_and(|carried| !carried.is_empty());
+    if let Some(carried) = carried {
+        carried.links(work)?;
+    }
+    Ok(any || !over.entries.is_empty())
+}
+
+/// Its existence says that checkpoints lie in a work folder.
+fn resumed_mark(work: &Path) -> PathBuf {
+    let mut name = work.file_name().unwrap_or_default().to_owned();
+    name.push(".resumed");
+    work.with_file_name(name)
+}
+
+/// The newest work folder of a run that was built.
+pub fn newest_work(run_dir: &Path) -> PathBuf {
+    let entries = fs::read_dir(run_dir).into_iter().flatten().flatten();
+    let later = entries.filter_map(|entry| {
+        let name = entry.file_name();
+        let number = name.to_str()?.strip_prefix(names::WORK)?;
+        number.strip_prefix('.')?.parse::<u32>().ok()
+    });
+    work_folder(run_dir, later.max().unwrap_or(1))
 }
 
 /// Writes the parameters as a JSON file; runs without any share an empty one.
@@ -179,11 +252,12 @@ fn write_params(
     paths: &NodePaths,
     run_dir: &Path,
     spec: &RunSpec,
+    data: &data::Lying,
 ) -> Result<PathBuf, PrepareError> {
     let (path, content) = if spec.params.is_empty() {
         (paths.mum().join("no-params.json"), "{}\n".to_owned())
     } else {
-        (run_dir.join("params.json"), params_json(spec))
+        (run_dir.join("params.json"), params_json(spec, data)?)
     };
     if spec.params.is_empty() && path.exists() {
         return Ok(path);
@@ -201,17 +275,19 @@ fn write_params(
     }
 }
 
-fn params_json(spec: &RunSpec) -> String {
-    let object: serde_json::Map<String, serde_json::Value> = spec
-        .params
-        .iter()
-        .map(|param| {
-            let value = serde_json::from_str(&param.json)
-                .unwrap_or_else(|_| serde_json::Value::String(param.text.clone()));
-            (param.name.clone(), value)
-        })
+fn params_json(spec: &RunSpec, data: &data::Lying) -> Result<String, data::DataError> {
+    let value = |param: &Param| {
+        let read = serde_json::from_str(&param.json);
+        match read.unwrap_or_else(|_| Value::String(param.text.clone())) {
+            Value::String(text) => Ok(Value::String(data.fill(&text)?)),
+            other => Ok(other),
+        }
+    };
+    let params = spec.params.iter();
+    let object: Result<serde_json::Map<String, Value>, data::DataError> = params
+        .map(|param| Ok((param.name.clone(), value(param)?)))
         .collect();
-    format!("{}\n", serde_json::Value::Object(object))
+    Ok(format!("{}\n", Value::Object(object?)))
 }
 
 /// Makes one folder, closed to others.

@@ -138,11 +138,31 @@ fn check(tree: &Tree) -> Result<(), TreeError> {
     Ok(())
 }
 
-/// Builds the tree at `target`, which must not exist.
+/// What of a tree stays under another one that is laid over it.
+pub fn under(tree: Tree, over: &Tree) -> Tree {
+    let leaves: HashSet<&str> = over.entries.iter().map(|entry| &*entry.path).collect();
+    let folders: HashSet<&str> = leaves.iter().flat_map(|path| above(path)).collect();
+    let free = |path: &str| {
+        let hidden = above(path).any(|folder| leaves.contains(folder));
+        !(hidden || leaves.contains(path) || folders.contains(path))
+    };
+    let entries = tree.entries.into_iter();
+    Tree {
+        entries: entries.filter(|entry| free(&entry.path)).collect(),
+    }
+}
+
+/// The folders above a path.
+fn above(path: &str) -> impl Iterator<Item = &str> {
+    path.match_indices('/').map(|(at, _)| &path[..at])
+}
+
+/// Makes the files of a tree in `target`; its links are made by
+/// [`build_links`].
 ///
 /// # Errors
 /// When a file cannot be made, or its content is missing.
-pub fn build(
+pub fn build_files(
     store: &Store,
     trees: &Path,
     hash: &[u8],
@@ -164,10 +184,21 @@ pub fn build(
             store::copy(&from, &to, mode).map_err(at(&to))?;
         }
     }
-    // Links come last, so that nothing is ever made through one.
+    Ok(())
+}
+
+/// Makes the links of a tree, where nothing is yet: they come last, so that
+/// nothing is ever made through one.
+///
+/// # Errors
+/// When one cannot be made.
+pub fn build_links(tree: &Tree, target: &Path) -> Result<(), TreeError> {
     for entry in tree.entries.iter().filter(|entry| !entry.link.is_empty()) {
         let to = target.join(&entry.path);
-        symlink(&entry.link, &to).map_err(at(&to))?;
+        match symlink(&entry.link, &to) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            made => made.map_err(at(&to))?,
+        }
     }
     Ok(())
 }
@@ -185,14 +216,15 @@ fn blob(store: &Store, entry: &TreeEntry) -> Result<PathBuf, TreeError> {
 }
 
 fn make_folders(target: &Path, tree: &Tree) -> Result<(), TreeError> {
-    super::private_folder(target).map_err(at(target))?;
     let mut made = HashSet::new();
-    for entry in &tree.entries {
-        for (at_slash, _) in entry.path.match_indices('/') {
-            let folder = &entry.path[..at_slash];
-            if made.insert(folder) {
-                let path = target.join(folder);
-                super::private_folder(&path).map_err(at(&path))?;
+    let folders = tree.entries.iter().flat_map(|entry| above(&entry.path));
+    for folder in folders {
+        if made.insert(folder) {
+            let path = target.join(folder);
+            match super::private_folder(&path) {
+                // Made for the tree below.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                done => done.map_err(at(&path))?,
             }
         }
     }

@@ -1,0 +1,240 @@
+//! What a run finds in its folder and environment beside its code: data that
+//! stays on the node, checkpoints of an earlier run.
+
+use nero_model::data::place;
+use nero_wire::v1::run_state::Stage;
+use nero_wire::v1::{BlobPart, CleanRequest, DataPath, EnvVar, Param, RunSpec, Tree, TreeEntry};
+use prost::Message as _;
+
+use crate::rig::{Known, Mum, Node, reference, wait_until_forgotten};
+
+async fn settled(mum: &mut Mum, spec: &RunSpec) {
+    mum.accept(&[spec]).await;
+    let mut follower = mum.follow(Known::default()).await;
+    follower.settled(&[spec]).await;
+}
+
+async fn refused(mum: &mut Mum, spec: &RunSpec) -> String {
+    let reply = mum.hand_over(vec![spec.clone()]).await;
+    assert_eq!(reply.accepted.len(), 0);
+    assert!(!reply.refused[0].hint.is_empty());
+    reply.refused[0].why.clone()
+}
+
+fn stdout(node: &Node, spec: &RunSpec) -> String {
+    let path = node.run_dir(spec).join("1/stdout.log");
+    std::fs::read_to_string(path).unwrap()
+}
+
+fn lies(name: &str, path: &str) -> DataPath {
+    DataPath {
+        name: name.to_owned(),
+        path: path.to_owned(),
+    }
+}
+
+#[tokio::test]
+async fn data_that_stays_on_the_node_is_found_or_refused() {
+    let mut node = Node::new();
+    let work = node.root.with_file_name("scratch $x");
+    std::fs::create_dir_all(work.join("corpus")).unwrap();
+    std::fs::create_dir_all(work.join("home")).unwrap();
+    let text = work.display().to_string();
+    let home = work.join("home").display().to_string();
+    let env = [
+        ("WRKDIR", &*text),
+        ("HOME", &*home),
+        ("PATH", "/usr/bin:/bin"),
+    ];
+    let mut mum = node.start_with_env(&env).await;
+    let line = "echo \"$0\"; echo \"$IN\"; echo \"$NERO_DATA_MY_CORPUS\"; echo \"$NERO_PARAM_P\"; \
+                cat \"$NERO_PARAMS\"";
+    let corpus = place("my-corpus");
+    let spec = RunSpec {
+        argv: ["sh", "-c", line, &format!("a:{corpus}")]
+            .map(str::to_owned)
+            .to_vec(),
+        env: vec![EnvVar {
+            name: "IN".to_owned(),
+            value: format!("$HOME+{corpus}"),
+            expand: true,
+            unset: false,
+        }],
+        params: vec![Param {
+            name: "p".to_owned(),
+            text: corpus.clone(),
+            json: format!("\"{corpus}\""),
+        }],
+        data: vec![lies("my-corpus", "${WRKDIR}/corpus"), lies("h", "~")],
+        ..node.run(1, &["x"])
+    };
+    settled(&mut mum, &spec).await;
+    let expected = format!(
+        "a:{text}/corpus\n{home}+{text}/corpus\n{text}/corpus\n{text}/corpus\n\
+         {{\"p\":\"{text}/corpus\"}}\n"
+    );
+    assert_eq!(stdout(&node, &spec), expected);
+    let other = |data: Vec<DataPath>, experiment| RunSpec {
+        experiment,
+        token: nero_model::RunToken::random().to_vec(),
+        data,
+        ..spec.clone()
+    };
+    for (data, expected) in [
+        (vec![lies("my-corpus", "$WRKDIR/nope")], "nope"),
+        (vec![lies("my-corpus", "$NOT_SET/x")], "NOT_SET"),
+        (vec![lies("my-corpus", "relative")], "absolute"),
+        (vec![lies("another", "/")], "my-corpus"),
+    ] {
+        let spec = other(data, 2);
+        let why = refused(&mut mum, &spec).await;
+        assert!(why.contains(expected) && why.contains("(node n)"), "{why}");
+        assert!(!node.run_dir(&spec).exists());
+    }
+}
+
+async fn put(mum: &mut Mum, content: &[u8]) -> Vec<u8> {
+    let hash = blake3::hash(content).as_bytes().to_vec();
+    let part = BlobPart {
+        hash: hash.clone(),
+        data: content.to_vec(),
+        last: true,
+        offset: 0,
+    };
+    let parts = tokio_stream::iter([part]);
+    mum.client.put_blobs(parts).await.unwrap();
+    hash
+}
+
+async fn tree(mum: &mut Mum, files: &[(&str, &str)], links: &[(&str, &str)]) -> Vec<u8> {
+    let mut tree = Tree::default();
+    for (path, content) in files {
+        tree.entries.push(TreeEntry {
+            path: (*path).to_owned(),
+            hash: put(mum, content.as_bytes()).await,
+            size: content.len() as u64,
+            ..TreeEntry::default()
+        });
+    }
+    for (path, to) in links {
+        tree.entries.push(TreeEntry {
+            path: (*path).to_owned(),
+            link: (*to).to_owned(),
+            ..TreeEntry::default()
+        });
+    }
+    put(mum, &tree.encode_to_vec()).await
+}
+
+fn resuming(node: &Node, experiment: u64, earlier: &RunSpec, line: &str) -> RunSpec {
+    RunSpec {
+        resume: Some(reference(earlier)),
+        checkpoint: vec!["ckpt/**".to_owned()],
+        ..node.sh(experiment, line)
+    }
+}
+
+#[tokio::test]
+async fn a_run_goes_on_from_the_checkpoints_of_an_earlier_one() {
+    let mut node = Node::new();
+    let mut mum = node.start().await;
+    let code = tree(
+        &mut mum,
+        &[("ckpt/old", "code"), ("main", "v1")],
+        &[("l", "main")],
+    )
+    .await;
+    let first = RunSpec {
+        tree: code.clone(),
+        ..node.sh(
+            1,
+            "echo step9 > ckpt/9.pt; ln -s 9.pt ckpt/last.pt; echo new > ckpt/old; \
+             ln -s / ckpt/root; ln -s /etc/passwd ckpt/p; mkfifo ckpt/fifo; echo no > log; exit 1",
+        )
+    };
+    settled(&mut mum, &first).await;
+    let line = "cat ckpt/last.pt ckpt/old main l; [ \"$NERO_RESUME\" = \"$PWD\" ] && echo resumed; \
+                [ -e log ] || echo no log; readlink ckpt/root; echo step10 > ckpt/9.pt";
+    let second = RunSpec {
+        tree: code.clone(),
+        ..resuming(&node, 2, &first, line)
+    };
+    settled(&mut mum, &second).await;
+    assert_eq!(
+        stdout(&node, &second),
+        "step9\nnew\nv1v1resumed\nno log\n/\n"
+    );
+    let earlier = node.run_dir(&first).join("work/ckpt/9.pt");
+    assert_eq!(std::fs::read_to_string(earlier).unwrap(), "step9\n");
+    // Nothing fits: it begins at its beginning, and is told so.
+    let none = RunSpec {
+        checkpoint: vec!["none/**".to_owned()],
+        ..resuming(&node, 3, &first, "echo \"[${NERO_RESUME-unset}]\"")
+    };
+    settled(&mut mum, &none).await;
+    assert_eq!(stdout(&node, &none), "[unset]\n");
+    // From another node they come as files laid over the code.
+    let over = tree(
+        &mut mum,
+        &[("ckpt/old", "other node"), ("l/x", "deep")],
+        &[],
+    )
+    .await;
+    let third = RunSpec {
+        tree: code,
+        overlay: over,
+        ..node.sh(
+            4,
+            "cat ckpt/old l/x main; [ -n \"$NERO_RESUME\" ] && echo resumed",
+        )
+    };
+    settled(&mut mum, &third).await;
+    assert_eq!(stdout(&node, &third), "other nodedeepv1resumed\n");
+}
+
+#[tokio::test]
+async fn an_earlier_run_that_is_live_absent_or_cleaned_refuses() {
+    let mut node = Node::with(&["--cpus", "1"]);
+    let mut mum = node.start().await;
+    let line = "mkdir ckpt; echo 1 > ckpt/a; while [ ! -e ../go ]; do sleep 0.01; done";
+    let first = node.sh(1, line);
+    let waiting = node.sh(2, "true");
+    mum.accept(&[&first, &waiting]).await;
+    let mut follower = mum.follow(Known::default()).await;
+    follower.stage(&first, Stage::Running).await;
+    for earlier in [&first, &waiting] {
+        let why = refused(&mut mum, &resuming(&node, 3, earlier, "true")).await;
+        assert!(why.contains("not over"), "{why}");
+    }
+    let why = refused(&mut mum, &resuming(&node, 4, &node.sh(99, "true"), "true")).await;
+    assert!(why.contains("run 99.1 is not on n"), "{why}");
+    std::fs::write(node.run_dir(&first).join("go"), "").unwrap();
+    follower.settled(&[&first, &waiting]).await;
+    follower.close(&[&first, &waiting]).await;
+    wait_until_forgotten(&mut mum).await;
+    // One that waits to begin with them keeps them from being cleaned.
+    let block = node.sh(5, "while [ ! -e ../go ]; do sleep 0.01; done");
+    let next = resuming(&node, 6, &first, "cat ckpt/a");
+    mum.accept(&[&block, &next]).await;
+    let clean = CleanRequest {
+        runs: vec![reference(&first)],
+        ..CleanRequest::default()
+    };
+    for restart in [false, true] {
+        if restart {
+            node.kill_mum();
+            mum = node.start().await;
+        }
+        let asked = mum.client.clean(clean.clone()).await;
+        let reply = asked.unwrap().into_inner();
+        assert!(reply.refused[0].why.contains("run 6.1"), "{reply:?}");
+    }
+    std::fs::write(node.run_dir(&block).join("go"), "").unwrap();
+    let mut follower = mum.follow(Known::default()).await;
+    follower.settled(&[&next]).await;
+    assert_eq!(stdout(&node, &next), "1\n");
+    let asked = mum.client.clean(clean).await.unwrap();
+    assert_eq!(asked.into_inner().cleaned.len(), 1);
+    let why = refused(&mut mum, &resuming(&node, 7, &first, "true")).await;
+    assert!(why.contains("run 1.1 was cleaned"), "{why}");
+}

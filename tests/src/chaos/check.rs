@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Instant;
 
 use nero_journal::Stop;
 use serde_json::Value;
@@ -11,7 +13,7 @@ use serde_json::Value;
 use super::plan::{Fate, Planned};
 use super::run::Chaos;
 use super::script::{End, WRITE_FAILED, points};
-use super::settle::Seen;
+use super::settle::{AGREE, LOOK, Seen};
 use super::world::Place;
 use crate::processes::Part;
 
@@ -31,15 +33,16 @@ pub(super) fn all(chaos: &mut Chaos) {
     let Some(seen) = chaos.settle() else { return };
     let noted = notes(&chaos.world.notes);
     told_is_there(chaos, &seen);
-    let mut known: Vec<String> = Vec::new();
+    let mut known = BTreeMap::new();
     for one in seen.iter().filter(|one| one.ran) {
-        known.extend(experiment(chaos, one, &noted));
+        experiment(chaos, one, &noted, &mut known);
     }
-    for run in noted.keys().filter(|run| !known.contains(run)) {
+    for run in noted.keys().filter(|run| !known.contains_key(*run)) {
         chaos
             .broken
             .push(format!("{run} ran, and neroman does not know it"));
     }
+    shown(chaos, &known);
     nothing_lives(chaos);
     chaos.ask(&["daemon", "stop"]);
     stores(chaos);
@@ -60,11 +63,24 @@ fn told_is_there(chaos: &mut Chaos, seen: &[Seen]) {
     }
 }
 
-/// Checks the runs of an experiment; returns their names.
-fn experiment(chaos: &mut Chaos, seen: &Seen, noted: &BTreeMap<String, Noted>) -> Vec<String> {
+/// What is known of a run at the end.
+#[derive(Debug)]
+struct Known {
+    which: usize,
+    state: String,
+    logs: Vec<u8>,
+}
+
+/// Checks the runs of an experiment and adds them to those that are known.
+fn experiment(
+    chaos: &mut Chaos,
+    seen: &Seen,
+    noted: &BTreeMap<String, Noted>,
+    known: &mut BTreeMap<String, Known>,
+) {
     let planned = chaos.planned[seen.which].clone();
     let Some(answer) = chaos.ask(&["show", &seen.id.to_string(), "--json"]) else {
-        return Vec::new();
+        return;
     };
     let runs = answer.json()["runs"]
         .as_array()
@@ -74,6 +90,29 @@ fn experiment(chaos: &mut Chaos, seen: &Seen, noted: &BTreeMap<String, Noted>) -
         .iter()
         .filter_map(|run| run["run"].as_str().map(str::to_owned))
         .collect();
+    asked_for(chaos, &planned, &names);
+    for (run, name) in runs.iter().zip(&names) {
+        let noted = noted.get(name).unwrap_or(&NOTHING);
+        let mut wrong = state(chaos, &planned, run, noted);
+        let mut logs = Vec::new();
+        if noted.starts == 1 {
+            logs = traces(chaos, &planned, run, noted, &mut wrong);
+        }
+        for why in wrong {
+            let name = &planned.name;
+            chaos
+                .broken
+                .push(format!("{name}: {why}; {noted:?}; {planned:?}; {run}"));
+        }
+        let state = run["state"].as_str().unwrap_or_default().to_owned();
+        *chaos.states.entry(state.clone()).or_default() += 1;
+        let which = seen.which;
+        known.insert(name.clone(), Known { which, state, logs });
+    }
+}
+
+/// The runs are those that somebody asked for.
+fn asked_for(chaos: &mut Chaos, planned: &Planned, names: &[String]) {
     let name = &planned.name;
     for told in planned.told.iter().filter(|told| !names.contains(told)) {
         chaos.broken.push(format!(
@@ -86,19 +125,30 @@ fn experiment(chaos: &mut Chaos, seen: &Seen, noted: &BTreeMap<String, Noted>) -
             "{name} has runs {names:?}, and asked for were {told:?}"
         ));
     }
-    for (run, name) in runs.iter().zip(&names) {
-        let noted = noted.get(name).unwrap_or(&NOTHING);
-        let mut wrong = state(chaos, &planned, run, noted);
-        if noted.starts == 1 {
-            wrong.extend(traces(chaos, &planned, run, name, noted));
+}
+
+/// What was shown in the midst of it was true.
+fn shown(chaos: &mut Chaos, known: &BTreeMap<String, Known>) {
+    for (run, end) in std::mem::take(&mut chaos.ends) {
+        let state = known.get(&run).map(|known| known.state.as_str());
+        if state != Some(&end) {
+            chaos
+                .broken
+                .push(format!("{run} was shown as {end} and is {state:?}"));
         }
-        let what = format!("{name} ({})", planned.name);
-        let broken = wrong.into_iter();
-        chaos
-            .broken
-            .extend(broken.map(|why| format!("{what}: {why}; {noted:?}; {:?}; {run}", planned)));
     }
-    names
+    for (which, out) in std::mem::take(&mut chaos.followed) {
+        let name = &chaos.planned[which].name;
+        if !known
+            .values()
+            .any(|known| known.which == which && known.logs == out)
+        {
+            let bytes = out.len();
+            chaos.broken.push(format!(
+                "{name}: {bytes} bytes were followed, which no run printed"
+            ));
+        }
+    }
 }
 
 const NOTHING: Noted = Noted {
@@ -167,49 +217,63 @@ fn crashed_host(chaos: &Chaos, run: &Value) -> bool {
     chaos.crashes.iter().any(|(host, _)| run["node"] == **host)
 }
 
-/// Output, metrics and results of a run that started.
+/// Checks output, metrics and results of a run that started; returns its
+/// output.
 fn traces(
     chaos: &mut Chaos,
     planned: &Planned,
     run: &Value,
-    name: &str,
     noted: &Noted,
-) -> Vec<String> {
-    let mut wrong = Vec::new();
+    wrong: &mut Vec<String>,
+) -> Vec<u8> {
+    let name = run["run"].as_str().unwrap_or_default();
     let Some(logs) = chaos.ask(&["logs", name]) else {
-        return wrong;
+        return Vec::new();
     };
     let full = planned.script.output(name);
     let whole = noted.ends == 1 && noted.failures == 0;
     if whole && logs.out != full {
+        let had = logs.out.len();
         wrong.push(format!(
-            "{} bytes of output instead of {}",
-            logs.out.len(),
-            full.len()
+            "{had} bytes of output instead of {}: {}",
+            full.len(),
+            logs.err
         ));
     } else if !full.starts_with(&logs.out) {
         wrong.push("its output is not what it printed".to_owned());
     }
     wrong.extend(metrics(chaos, name, &logs.out));
+    let file = if whole {
+        planned.script.file(name)
+    } else {
+        Vec::new()
+    };
+    // What could not be written here is tried again after half a minute.
+    let began = Instant::now();
+    while let Some(why) = results(run, &logs.out, &file) {
+        if began.elapsed() > AGREE {
+            wrong.push(why);
+            break;
+        }
+        thread::sleep(LOOK);
+    }
+    logs.out
+}
+
+/// What is wrong with the results at home.
+fn results(run: &Value, output: &[u8], file: &[u8]) -> Option<String> {
     let Some(results) = run["results"].as_str().map(PathBuf::from) else {
         // A run that made nothing has no folder for it.
-        if !logs.out.is_empty() || (whole && planned.script.file_bytes > 0) {
-            wrong.push("it has no results".to_owned());
-        }
-        return wrong;
+        let made = !output.is_empty() || !file.is_empty();
+        return made.then(|| "it has no results".to_owned());
     };
     let home = fs::read(results.join("stdout.log")).unwrap_or_default();
-    if home != logs.out {
-        wrong.push(format!("{} bytes of output are at home", home.len()));
+    if home != output {
+        return Some(format!("{} bytes of output are at home", home.len()));
     }
-    if whole && planned.script.file_bytes > 0 {
-        let file = fs::read(results.join("out.bin"));
-        if file.as_ref().ok() != Some(&planned.script.file(name)) {
-            let had = file.map(|bytes| bytes.len());
-            wrong.push(format!("out.bin at home is {had:?}"));
-        }
-    }
-    wrong
+    let home = fs::read(results.join("out.bin")).unwrap_or_default();
+    let differs = !file.is_empty() && home != file;
+    differs.then(|| format!("{} bytes of out.bin are at home", home.len()))
 }
 
 fn metrics(chaos: &mut Chaos, name: &str, output: &[u8]) -> Option<String> {

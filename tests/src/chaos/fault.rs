@@ -41,9 +41,10 @@ impl Chaos {
         let Some((place, victim)) = self.victim(place, part, pick) else {
             return;
         };
-        self.history
-            .add(format!("kill {part:?} {} at {place:?}", victim.pid));
-        self.faults += 1;
+        self.happened(
+            &format!("kill {part:?}"),
+            &format!("{} at {place:?}", victim.pid),
+        );
         signal(&victim, Signal::KILL);
     }
 
@@ -52,9 +53,10 @@ impl Chaos {
         let Some((place, victim)) = self.victim(place, part, pick) else {
             return;
         };
-        self.history
-            .add(format!("freeze {part:?} {} at {place:?}", victim.pid));
-        self.faults += 1;
+        self.happened(
+            &format!("freeze {part:?}"),
+            &format!("{} at {place:?}", victim.pid),
+        );
         signal(&victim, Signal::STOP);
         self.later(ms, Mend::Thaw(victim));
     }
@@ -103,9 +105,8 @@ impl Chaos {
         if self.undo.iter().any(|undo| undo.what == Mend::FreeHome) {
             return;
         }
-        self.faults += 1;
         match self.world.fill_home() {
-            Ok(()) => self.history.add("the home is full"),
+            Ok(()) => self.happened("full home", ""),
             Err(error) => self
                 .history
                 .add(format!("the home could not be filled: {error}")),
@@ -123,13 +124,14 @@ impl Chaos {
         if self.is_broken(name) {
             return;
         }
-        self.history.add(format!("{name}: {fault:?}"));
-        self.faults += 1;
+        let name = name.clone();
+        let kind = format!("{fault:?}");
+        let kind = kind.split(' ').next().unwrap_or_default().to_lowercase();
+        self.happened(&kind, &format!("{name}: {fault:?}"));
         let at = self.history.elapsed();
         let Some(hosts) = &self.world.hosts else {
             return;
         };
-        let name = name.clone();
         match fault {
             HostFault::Cut { ms } => {
                 hosts.cut(&name);
@@ -155,6 +157,11 @@ impl Chaos {
             }
             HostFault::Move => hosts.change_own_address(),
         }
+    }
+
+    fn happened(&mut self, kind: &str, what: &str) {
+        self.history.add(format!("FAULT {kind} {what}"));
+        *self.faults.entry(kind.to_owned()).or_default() += 1;
     }
 
     fn is_broken(&self, name: &str) -> bool {

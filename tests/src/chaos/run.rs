@@ -1,5 +1,6 @@
 //! The course of a chaos: steps and their undoing, then peace, then the check.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 use std::thread;
@@ -51,6 +52,10 @@ pub(super) enum Why {
     Start(usize, usize),
     /// To start this one anew.
     Restart(usize),
+    /// To read what this one prints until it ends.
+    Follow(usize),
+    /// To see the states of all.
+    Status,
     /// For nothing that has to be remembered.
     Other,
 }
@@ -65,10 +70,15 @@ pub struct Chaos {
     pub(super) broken: Vec<String>,
     /// Hosts that crashed, and when since the beginning.
     pub(super) crashes: Vec<(String, Duration)>,
+    /// What `logs --follow` printed of which experiment, to its end.
+    pub(super) followed: Vec<(usize, Vec<u8>)>,
+    /// Ends of runs that were shown.
+    pub(super) ends: BTreeMap<String, String>,
     clients: Vec<Client<Why>>,
     pub(super) undo: Vec<Undo>,
     commands: usize,
-    pub(super) faults: usize,
+    pub(super) faults: BTreeMap<String, usize>,
+    pub(super) states: BTreeMap<String, usize>,
 }
 
 impl Chaos {
@@ -87,10 +97,13 @@ impl Chaos {
             planned: Vec::new(),
             broken: Vec::new(),
             crashes: Vec::new(),
+            followed: Vec::new(),
+            ends: BTreeMap::new(),
             clients: Vec::new(),
             undo: Vec::new(),
             commands: 0,
-            faults: 0,
+            faults: BTreeMap::new(),
+            states: BTreeMap::new(),
         })
     }
 
@@ -121,12 +134,14 @@ impl Chaos {
 
     fn outcome(mut self) -> Outcome {
         let summary = format!(
-            "{} experiments, {} commands, {} faults in {:.0} s",
+            "{} experiments, {} commands in {:.0} s; runs: {}; faults: {}",
             self.planned.len(),
             self.commands,
-            self.faults,
-            self.history.elapsed().as_secs_f64()
+            self.history.elapsed().as_secs_f64(),
+            counts(&self.states),
+            counts(&self.faults),
         );
+        self.history.add(&summary);
         for broken in &self.broken {
             self.history.add(format!("BROKEN {broken}"));
         }
@@ -181,7 +196,28 @@ impl Chaos {
                 self.planned[which].unsure += usize::from(!sure);
                 self.told(&answer.json());
             }
-            Why::Other => {}
+            Why::Follow(which) if sure => self.followed.push((which, answer.out.clone())),
+            Why::Status if sure => self.seen_to_end(&answer.json()),
+            Why::Follow(_) | Why::Status | Why::Other => {}
+        }
+    }
+
+    /// Remembers the ends that somebody was shown: they never change.
+    fn seen_to_end(&mut self, reply: &Value) {
+        for one in reply["experiments"].as_array().into_iter().flatten() {
+            let phase = one["phase"].as_str().unwrap_or_default();
+            if let Some(run) = one["run"].as_str()
+                && ["finished", "crashed", "aborted", "timeout"].contains(&phase)
+            {
+                let known = self
+                    .ends
+                    .entry(run.to_owned())
+                    .or_insert_with(|| phase.to_owned());
+                if known != phase {
+                    self.broken
+                        .push(format!("{run} was {known} and is {phase}"));
+                }
+            }
         }
     }
 
@@ -290,11 +326,13 @@ impl Chaos {
         let Some(one) = self.one(pick) else { return };
         let name = self.planned[one].name.clone();
         match which {
-            Reading::Status => self.command(&["status", "all", "--json"], Why::Other),
+            Reading::Status => self.command(&["status", "all", "--json"], Why::Status),
+            Reading::Nodes => self.command(&["node", "list", "--json"], Why::Other),
+            Reading::Fetch => self.command(&["fetch", &name], Why::Other),
             Reading::Metrics => self.command(&["metrics", &name, "--json"], Why::Other),
             // Neither returns while the run lives, which may be for ever.
             Reading::Follow | Reading::Wait if self.planned[one].fate == Fate::Person => {}
-            Reading::Follow => self.command(&["logs", "--follow", &name], Why::Other),
+            Reading::Follow => self.command(&["logs", "--follow", &name], Why::Follow(one)),
             Reading::Wait => self.command(&["wait", &name], Why::Other),
         }
     }
@@ -317,4 +355,12 @@ impl Chaos {
             thread::sleep(LOOK);
         }
     }
+}
+
+fn counts(all: &BTreeMap<String, usize>) -> String {
+    let each: Vec<String> = all
+        .iter()
+        .map(|(what, count)| format!("{count} {what}"))
+        .collect();
+    each.join(", ")
 }

@@ -12,10 +12,10 @@ use super::run::Chaos;
 
 /// All tiers agree within 60 s of contact; twice that on a loaded machine.
 /// Counted anew whenever something has moved, as there may be much to run.
-const AGREE: Duration = Duration::from_secs(120);
+pub(super) const AGREE: Duration = Duration::from_secs(120);
 
 /// Between two questions.
-const LOOK: Duration = Duration::from_millis(200);
+pub(super) const LOOK: Duration = Duration::from_millis(200);
 
 /// An experiment as neroman shows it, once everything has ended.
 #[derive(Debug)]

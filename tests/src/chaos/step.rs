@@ -50,6 +50,10 @@ pub enum Reading {
     Metrics,
     /// `wait` for an experiment
     Wait,
+    /// `fetch` of an experiment
+    Fetch,
+    /// `node list`
+    Nodes,
 }
 
 /// What happens to a host.
@@ -136,6 +140,8 @@ fn step(class: Class, random: &mut Random, scope: Scope) -> Step {
                 (3, Reading::Follow),
                 (2, Reading::Metrics),
                 (2, Reading::Wait),
+                (1, Reading::Fetch),
+                (1, Reading::Nodes),
             ]),
         },
         Class::KillClient => Step::KillClient,

@@ -147,15 +147,19 @@ impl World {
     /// # Errors
     /// When it cannot be filled.
     pub fn fill_home(&self) -> io::Result<()> {
+        use rustix::fs::{FallocateFlags, fallocate, statvfs};
         let file = File::create(self.filler())?;
-        let free = rustix::fs::statvfs(self.home.base())?;
-        rustix::fs::fallocate(
-            &file,
-            rustix::fs::FallocateFlags::empty(),
-            0,
-            free.f_bavail * free.f_frsize,
-        )?;
-        Ok(())
+        let mut tries = 0;
+        loop {
+            let free = statvfs(self.home.base())?;
+            let bytes = free.f_bavail * free.f_frsize;
+            match fallocate(&file, FallocateFlags::empty(), 0, bytes) {
+                Ok(()) => return Ok(()),
+                // Others write meanwhile.
+                Err(rustix::io::Errno::NOSPC) if tries < 20 => tries += 1,
+                Err(error) => return Err(error.into()),
+            }
+        }
     }
 
     /// Gives the space back.

@@ -507,10 +507,15 @@ impl Agent {
         }
         let order = self.next_order;
         self.ledger.accepted(token, id, order).map_err(|error| {
-            let source = std::error::Error::source(&error);
-            let why =
-                source.map_or_else(|| error.to_string(), |source| format!("{error}: {source}"));
-            disk(why, source.and_then(|source| source.downcast_ref()))
+            let mut why = error.to_string();
+            let mut cause = std::error::Error::source(&error);
+            let mut kernel = None;
+            while let Some(source) = cause {
+                why = format!("{why}: {source}");
+                kernel = kernel.or_else(|| source.downcast_ref());
+                cause = source.source();
+            }
+            disk(why, kernel)
         })?;
         self.next_order += 1;
         let mut entry = super::Entry::new(id);

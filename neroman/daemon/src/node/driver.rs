@@ -133,7 +133,10 @@ impl Driver {
     }
 
     async fn connect(&self) -> Result<Link, Unconnected> {
-        self.tell.change(|now| now.connecting = true);
+        self.tell.change(|now| {
+            now.connecting = true;
+            now.next_try_ms = None;
+        });
         let way = self.way.now();
         let tell = self.tell.clone();
         let heard = move |progress: v1::Progress| {
@@ -196,11 +199,24 @@ impl Driver {
         if kick.is_some_and(|kick| kick > Kick::Wanted) {
             backoff.reset();
         }
+        if !self.wanted_still() {
+            // Nobody needs it now: it is tried when somebody does.
+            self.tell.change(|now| now.next_try_ms = None);
+        }
     }
 
     /// Whether there is a reason to be connected.
     fn wanted(&self) -> bool {
-        self.inbox.link_wanted() || self.ledger.state().on_node(&self.settings.name).open > 0
+        self.inbox.link_wanted() || self.open() > 0
+    }
+
+    fn wanted_still(&self) -> bool {
+        self.inbox.link_is_wanted() || self.open() > 0
+    }
+
+    /// Runs that the node may have something to say about.
+    fn open(&self) -> u64 {
+        self.ledger.state().on_node(&self.settings.name).open
     }
 
     async fn session(&mut self, link: Link) -> SessionEnd {
@@ -267,8 +283,6 @@ impl Driver {
             _ = self.inbox.kicked(Kick::Changed) => SessionEnd::Anew,
             () = self.idle() => SessionEnd::Idle,
         };
-        self.tell
-            .quietly(|now| now.contact_ms = Some(clock.now_ms()));
         end
     }
 
@@ -291,13 +305,14 @@ impl Driver {
         mut client: MumClient<Channel>,
         patience: Duration,
     ) -> Result<Described, Failure> {
-        let silent = "the node does not say what it has";
-        let mut request = tonic::Request::new(v1::DescribeRequest {});
-        request.set_timeout(patience);
+        let silent = "the node does not answer";
+        let request = tonic::Request::new(v1::DescribeRequest {});
         let (asked, asked_ms) = (Instant::now(), self.settings.clock.now_ms());
         let description = tokio::time::timeout(patience, client.describe(request))
             .await
-            .map_err(|_| Failure::node(silent))?
+            .map_err(|_| {
+                Failure::node(silent).because(format!("nothing within {} s", patience.as_secs()))
+            })?
             .map_err(|status| Failure::node(silent).status(&status))?
             .into_inner();
         let trip = asked.elapsed();

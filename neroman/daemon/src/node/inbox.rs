@@ -127,6 +127,11 @@ impl Inbox {
         std::mem::take(&mut self.held().link)
     }
 
+    /// Whether somebody wants to read.
+    pub(super) fn link_is_wanted(&self) -> bool {
+        self.held().link
+    }
+
     /// What changed, if anything.
     pub(super) fn take(&self) -> Option<News> {
         let mut held = self.held();

@@ -300,6 +300,17 @@ impl Nodes {
         }
     }
 
+    /// Waits until a node is connected, or anything about it changes; at least
+    /// for a moment.
+    pub(crate) async fn settled(&self, node: &str, moment: Duration) {
+        tokio::time::sleep(moment).await;
+        if let Some(node) = self.node(node)
+            && !node.now().connected()
+        {
+            node.news().await;
+        }
+    }
+
     /// What is known of a node; nothing of one that is not configured.
     pub(crate) fn now(&self, node: &str) -> NodeNow {
         self.node(node).map(|node| node.now()).unwrap_or_default()

@@ -8,8 +8,10 @@ use nero_wire::v1;
 use super::select::{self, Chosen};
 use super::view::{self, Sight};
 use super::{Man, blocking};
+use crate::core::run::Run;
 use crate::core::state::State;
 use crate::failure::Failure;
+use crate::node::{Known, NodeNow};
 
 /// How long a call waits at most for ended runs to be settled.
 const SETTLE: Duration = Duration::from_secs(5);
@@ -54,10 +56,11 @@ impl Man {
     /// Waits until what ended of these is settled; not longer than is bearable.
     pub(super) async fn settle(&self, chosen: &[Chosen]) {
         let mut states = self.ledger.watch();
+        let known = self.nodes.known();
         let settled = async {
             loop {
                 let state = Arc::clone(&states.borrow_and_update());
-                if all_settled(&state, chosen) || states.changed().await.is_err() {
+                if all_settled(&state, &known, chosen) || states.changed().await.is_err() {
                     return;
                 }
             }
@@ -67,11 +70,16 @@ impl Man {
     }
 }
 
-fn all_settled(state: &State, chosen: &[Chosen]) -> bool {
+/// A node out of reach is not waited for.
+fn all_settled(state: &State, known: &Known, chosen: &[Chosen]) -> bool {
+    let away = |run: &Run| {
+        let node = run.node().and_then(|node| known.of(node));
+        node.is_none_or(NodeNow::out_of_reach)
+    };
     chosen
         .iter()
         .filter_map(|chosen| chosen.of(state.experiment(chosen.id)?))
-        .all(view::settled)
+        .all(|run| view::settled(run) || away(run))
 }
 
 /// The views of what was chosen.

@@ -35,7 +35,11 @@ enum Read {
     /// The client left.
     Left,
     /// The node went away; what was read stays read.
-    Lost(tonic::Status),
+    Lost {
+        failure: Failure,
+        /// Whether asking again may help.
+        again: bool,
+    },
 }
 
 impl Man {
@@ -88,29 +92,32 @@ impl Man {
                 let _ = sink.send(Ok(end(&said))).await;
                 return Ok(());
             }
-            let gone = tonic::Status::not_found(said);
-            return self.home_copy(id, &place, &gone, &sink).await;
+            return self.home_copy(id, &place, Failure::node(said), &sink).await;
         }
         loop {
             let node = self.node_of(id);
             let read = match self.nodes.channel(&node, PATIENCE).await {
                 Ok(channel) => from_node(MumClient::new(channel), &mut place, &sink).await,
-                Err(failure) => Read::Lost(failure.into()),
+                Err(failure) => Read::Lost {
+                    failure,
+                    again: true,
+                },
             };
-            let status = match read {
+            let (failure, again) = match read {
                 Read::Done | Read::Left => return Ok(()),
-                Read::Lost(status) => status,
+                Read::Lost { failure, again } => (failure, again),
             };
             let live = self
                 .ledger
                 .state()
                 .run(id)
                 .is_some_and(|run| run.phase().is_live());
-            if live && request.follow && retry(&status) {
-                tokio::time::sleep(BETWEEN).await;
+            if live && request.follow && again {
+                // Whoever follows does not make the node be tried without end.
+                self.nodes.settled(&node, BETWEEN).await;
                 continue;
             }
-            return self.home_copy(id, &place, &status, &sink).await;
+            return self.home_copy(id, &place, failure, &sink).await;
         }
     }
 
@@ -148,18 +155,17 @@ impl Man {
         &self,
         id: RunId,
         place: &Place,
-        status: &tonic::Status,
+        lost: Failure,
         sink: &Sink<v1::LogChunk>,
     ) -> Result<(), Failure> {
         let state = self.ledger.state();
         let node = self.node_of(id);
-        let away = || Failure::node(format!("the log lies on node {node}")).status(status);
-        let path = state
+        let copy = state
             .run(id)
-            .and_then(|run| copy_of(run, place.request.stderr))
-            .ok_or_else(away)?;
+            .and_then(|run| copy_of(run, place.request.stderr));
+        let Some(path) = copy else { return Err(lost) };
         let Ok(mut file) = tokio::fs::File::open(&path).await else {
-            return Err(away());
+            return Err(lost);
         };
         let cleaned = state.run(id).and_then(|run| run.desk.cleaned_ms);
         let notice = v1::LogChunk {
@@ -216,12 +222,14 @@ fn end(notice: &str) -> v1::LogChunk {
     }
 }
 
-/// Whether asking again may help.
-fn retry(status: &tonic::Status) -> bool {
-    !matches!(
-        status.code(),
-        tonic::Code::NotFound | tonic::Code::InvalidArgument | tonic::Code::Unimplemented
-    )
+fn lost(status: &tonic::Status) -> Read {
+    Read::Lost {
+        failure: Failure::node("the log cannot be read").status(status),
+        again: !matches!(
+            status.code(),
+            tonic::Code::NotFound | tonic::Code::InvalidArgument | tonic::Code::Unimplemented
+        ),
+    }
 }
 
 async fn from_node(
@@ -231,7 +239,7 @@ async fn from_node(
 ) -> Read {
     let mut parts = match client.read_log(place.request.clone()).await {
         Ok(reply) => reply.into_inner(),
-        Err(status) => return Read::Lost(status),
+        Err(status) => return lost(&status),
     };
     loop {
         let part = match parts.message().await {
@@ -241,7 +249,7 @@ async fn from_node(
                 let _ = sink.send(Ok(end(""))).await;
                 return Read::Done;
             }
-            Err(status) => return Read::Lost(status),
+            Err(status) => return lost(&status),
         };
         let next = part.offset + part.data.len() as u64;
         place.request.offset = i64::try_from(next).unwrap_or(i64::MAX);

@@ -9,8 +9,10 @@ use nero_wire::v1::metrics_reply::Series;
 
 use super::select;
 use super::{Man, blocking};
+use crate::core::run::Run;
 use crate::core::state::State;
 use crate::failure::Failure;
+use crate::node::NodeNow;
 
 /// Points of one answer; more are asked for in parts.
 const POINTS_MAX: usize = 20_000_000;
@@ -32,6 +34,7 @@ impl Man {
             .filter_map(|chosen| chosen.of(state.experiment(chosen.id)?))
             .map(|run| run.made.id)
             .collect();
+        let ids = runs.clone();
         let keys = self.ledger.keys(runs).await?;
         let folded: Vec<(RunId, RunKey, u64)> = keys
             .into_iter()
@@ -48,11 +51,32 @@ impl Man {
         })
         .await??;
         let mut notes = picked.notes;
+        notes.extend(self.stale(&state, &ids));
         notes.extend(unknown);
         if series.is_empty() && notes.is_empty() {
             notes.push("no metric was printed".to_owned());
         }
         Ok(v1::MetricsReply { series, notes })
+    }
+}
+
+impl Man {
+    /// A line for each node that may have more and is out of reach.
+    fn stale(&self, state: &State, runs: &[RunId]) -> Vec<String> {
+        let known = self.nodes.known();
+        let away: BTreeSet<&str> = runs
+            .iter()
+            .filter_map(|id| state.run(*id))
+            .filter(|run| run.open() && !super::view::settled(run) || run.phase().is_live())
+            .filter_map(Run::node)
+            .filter(|node| known.of(node).is_none_or(NodeNow::out_of_reach))
+            .collect();
+        away.into_iter()
+            .map(|node| {
+                let why = known.of(node).map(NodeNow::why_not).unwrap_or_default();
+                format!("{node} is out of reach and may have more: {why}")
+            })
+            .collect()
     }
 }
 

@@ -131,24 +131,37 @@ impl Man {
         for line in node_way::lines(name, &link) {
             say(sink, Event::Line(line)).await;
         }
-        for finding in examine(&link.channel, Vec::new()).await {
+        let offset = link.facts.as_ref().and_then(|facts| facts.clock_offset_ms);
+        for finding in examine(&link.channel, Vec::new(), offset).await {
             say(sink, Event::Finding(finding)).await;
         }
         Ok(link)
     }
 }
 
-/// What a close look finds; nothing where the agent is too old for it.
-pub(super) async fn examine(channel: &Channel, programs: Vec<String>) -> Vec<v1::Finding> {
+/// What a close look finds; nothing where the agent is too old for it. How far
+/// the clock is off is known here alone.
+pub(super) async fn examine(
+    channel: &Channel,
+    programs: Vec<String>,
+    clock_offset_ms: Option<i64>,
+) -> Vec<v1::Finding> {
     let mut client = MumClient::new(channel.clone());
-    let mut request = tonic::Request::new(v1::ExamineRequest { programs });
-    request.set_timeout(EXAMINE);
-    match tokio::time::timeout(EXAMINE, client.examine(request)).await {
+    let request = v1::ExamineRequest { programs };
+    let mut findings = match tokio::time::timeout(EXAMINE, client.examine(request)).await {
         Ok(Ok(reply)) => reply.into_inner().findings,
         Ok(Err(status)) if status.code() == tonic::Code::Unimplemented => Vec::new(),
         Ok(Err(status)) => vec![unexamined(status.message())],
         Err(_) => vec![unexamined("it does not answer in time")],
+    };
+    if let Some(offset) = clock_offset_ms {
+        let good = |finding: &v1::Finding| {
+            finding.what == "clock" && finding.level() == v1::finding::Level::Good
+        };
+        findings.retain(|finding| !good(finding));
+        findings.push(node_way::clock(offset));
     }
+    findings
 }
 
 fn unexamined(why: &str) -> v1::Finding {

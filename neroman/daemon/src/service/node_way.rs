@@ -16,7 +16,7 @@ use super::select;
 use super::{Man, Sink};
 use crate::core::run::Run;
 use crate::failure::Failure;
-use crate::node::{Described, Kick, Link, Node, NodeNow, not_configured};
+use crate::node::{Kick, Link, Node, NodeNow, not_configured};
 
 /// How long a person waits for a connection at most; the agents may have to be
 /// sent over a slow line.
@@ -165,13 +165,11 @@ impl Man {
         for line in about(&now) {
             say(&sink, Event::Line(line)).await;
         }
-        if let Some(about) = &now.about {
-            say(&sink, Event::Finding(clock(about))).await;
-        }
         let Some(channel) = now.channel.clone() else {
             return Err(node.away(&now));
         };
-        for finding in examine(&channel, self.programs()).await {
+        let offset = now.about.as_ref().map(|about| about.clock_offset_ms);
+        for finding in examine(&channel, self.programs(), offset).await {
             say(&sink, Event::Finding(finding)).await;
         }
         self.say_node(&request.name, &sink).await
@@ -311,10 +309,10 @@ fn about(now: &NodeNow) -> Vec<String> {
 }
 
 /// How far its clock is off.
-fn clock(about: &Described) -> v1::Finding {
+pub(super) fn clock(offset_ms: i64) -> v1::Finding {
     use v1::finding::Level;
-    let off = about.clock_offset_ms as f64 / 1000.0;
-    let right = about.clock_offset_ms.abs() < CLOCK_MS;
+    let off = offset_ms as f64 / 1000.0;
+    let right = offset_ms.abs() < CLOCK_MS;
     v1::Finding {
         level: if right { Level::Good } else { Level::Warning }.into(),
         what: "clock".to_owned(),

@@ -98,11 +98,27 @@ impl Man {
         if let Results::Done { notes, .. } = &run.desk.results {
             reply.notes.extend(notes.iter().cloned());
         }
-        if run.started_ms().is_some() {
+        if let Some(away) = self.away(run) {
+            reply.notes.push(away);
+        } else if run.started_ms().is_some() {
             reply.stdout_tail = self.tail(run, false).await;
             reply.stderr_tail = self.tail(run, true).await;
         }
         Ok(())
+    }
+
+    /// That a run's last lines lie on a node out of reach.
+    fn away(&self, run: &Run) -> Option<String> {
+        let home = run.desk.results.settled() && !run.desk.results.folder().is_empty();
+        let now = self.nodes.now(run.node()?);
+        if home || run.started_ms().is_none() || !now.out_of_reach() {
+            return None;
+        }
+        Some(format!(
+            "its last lines are on {}, which is out of reach: {}",
+            run.node_word(),
+            now.why_not()
+        ))
     }
 
     /// The end of a log; empty when nobody has it.

@@ -4,6 +4,7 @@ mod abort;
 mod add;
 mod admin;
 mod clean;
+mod clean_node;
 mod du;
 mod fetch;
 mod list;

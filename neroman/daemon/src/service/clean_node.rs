@@ -1,0 +1,346 @@
+//! Cleaning one node: what it has is held against what came home, that is
+//! synced, and only then anything goes.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nero_model::safe::Safe;
+use nero_model::{RequestId, RunId, RunToken};
+use nero_wire::v1;
+use nero_wire::v1::clean_ask_reply::{OnNode, One};
+use nero_wire::v1::mum_client::MumClient;
+use tonic::transport::Channel;
+
+use super::{Man, blocking};
+use crate::core::needs;
+use crate::core::run::Results;
+use crate::core::state::State;
+use crate::failure::Failure;
+use crate::node::desk_change;
+use crate::results::{Asked, Job, Places};
+
+/// How long a node may take to be reached.
+const REACHED: Duration = Duration::from_secs(30);
+/// How long a node may take to count or to take away what lies there.
+const PATIENCE: Duration = Duration::from_secs(600);
+/// How long it may take until the node may forget runs.
+const CLOSED: Duration = Duration::from_secs(10);
+/// How often what a node refuses is asked for again, and how soon.
+const AGAIN: usize = 5;
+/// See [`AGAIN`].
+const BETWEEN: Duration = Duration::from_millis(300);
+/// Runs of one message.
+const RUNS_MAX: usize = 10_000;
+/// Notes of one answer.
+const NOTES_MAX: usize = 100;
+
+/// A run that may go.
+#[derive(Clone)]
+pub(super) struct Going {
+    pub(super) id: RunId,
+    pub(super) token: Vec<u8>,
+    pub(super) folder: PathBuf,
+    /// Files were to come home.
+    pub(super) outputs: bool,
+}
+
+/// What of one node was cleaned.
+#[derive(Default)]
+pub(super) struct Went {
+    pub(super) runs: Vec<One>,
+    pub(super) node: OnNode,
+    /// Where in `runs` a token's run is.
+    places: HashMap<Vec<u8>, usize>,
+    cleaned: HashSet<Vec<u8>>,
+}
+
+impl Went {
+    /// Says of a run why it stays; empty: it goes.
+    fn skip(&mut self, token: &[u8], why: String) {
+        let one = self.places.get(token);
+        if let Some(one) = one.and_then(|place| self.runs.get_mut(*place)) {
+            one.skipped = why;
+        }
+    }
+
+    /// Those of a part that the node refused.
+    fn refused(&self, part: &[Going]) -> Vec<Going> {
+        let left = part.iter().filter(|run| !self.cleaned.contains(&run.token));
+        left.cloned().collect()
+    }
+}
+
+impl Man {
+    pub(super) async fn clean_node(
+        &self,
+        node: String,
+        going: Vec<Going>,
+        request: &v1::CleanAskRequest,
+    ) -> Went {
+        let mut went = Went::default();
+        went.node.node.clone_from(&node);
+        if let Err(failure) = self.try_clean(&node, going, request, &mut went).await {
+            went.node.failed = failure.to_string();
+        }
+        went
+    }
+
+    async fn try_clean(
+        &self,
+        node: &str,
+        going: Vec<Going>,
+        request: &v1::CleanAskRequest,
+        went: &mut Went,
+    ) -> Result<(), Failure> {
+        let channel = self.nodes.channel(node, REACHED).await?;
+        let mut client = MumClient::new(channel)
+            .max_decoding_message_size(nero_model::MESSAGE_BYTES_MAX)
+            .max_encoding_message_size(nero_model::MESSAGE_BYTES_MAX);
+        let sizes = sizes(&mut client).await?;
+        let mut able = Vec::new();
+        for run in going {
+            let why = match request.unfetched {
+                true => None,
+                false => self.not_home(&client, &run).await?,
+            };
+            went.places.insert(run.token.clone(), went.runs.len());
+            went.runs.push(One {
+                experiment: run.id.experiment.0,
+                run: run.id.number,
+                node: node.to_owned(),
+                bytes: sizes.get(&run.token).copied().unwrap_or(0),
+                skipped: why.clone().unwrap_or_default(),
+            });
+            if why.is_none() {
+                able.push(run);
+            }
+        }
+        if !request.dry_run {
+            let folders = able.iter().map(|run| run.folder.clone()).collect();
+            blocking(move || sync(folders)).await??;
+            self.give_up(&able).await?;
+        }
+        self.closed(&able).await;
+        let mut parts: Vec<&[Going]> = able.chunks(RUNS_MAX).collect();
+        if parts.is_empty() {
+            parts.push(&[]);
+        }
+        let last = parts.len() - 1;
+        for (index, part) in parts.into_iter().enumerate() {
+            let (store, dry_run) = (index == last, request.dry_run);
+            self.clean_part(&mut client, part, store, dry_run, went)
+                .await?;
+            for _ in 0..AGAIN {
+                let refused = went.refused(part);
+                if dry_run && request.unfetched {
+                    // What keeps them there is given up when it is done.
+                    for run in &refused {
+                        went.skip(&run.token, String::new());
+                    }
+                    break;
+                }
+                if refused.is_empty() {
+                    break;
+                }
+                // It may not have heard yet that nothing more is needed.
+                tokio::time::sleep(BETWEEN).await;
+                self.clean_part(&mut client, &refused, false, dry_run, went)
+                    .await?;
+            }
+        }
+        let runs: u64 = went
+            .runs
+            .iter()
+            .filter(|one| one.skipped.is_empty())
+            .map(|one| one.bytes)
+            .sum();
+        went.node.store_bytes = went.node.freed_bytes.saturating_sub(runs);
+        Ok(())
+    }
+
+    /// Nobody wants the rest of what these runs made any more.
+    async fn give_up(&self, able: &[Going]) -> Result<(), Failure> {
+        let given_up: Vec<RunId> = able.iter().map(|run| run.id).collect();
+        self.ledger
+            .note(true, move |state, _| {
+                let wanted = |id: &&RunId| {
+                    let run = state.run(**id);
+                    run.is_some_and(|run| needs::of(run).results)
+                };
+                given_up
+                    .iter()
+                    .filter(wanted)
+                    .filter_map(|id| {
+                        desk_change(state, *id, |desk| {
+                            desk.results = Results::Failed {
+                                folder: desk.results.folder().to_owned(),
+                                why: "cleaned before all of it was home".to_owned(),
+                            };
+                        })
+                    })
+                    .collect()
+            })
+            .await
+    }
+
+    /// Waits for runs that the node is about to be told to forget; it refuses
+    /// those of which that was not said.
+    async fn closed(&self, able: &[Going]) {
+        let ids: Vec<RunId> = able.iter().map(|run| run.id).collect();
+        let about = |state: &State, id: &RunId| {
+            let run = state.run(*id);
+            run.is_some_and(|run| !run.desk.closed && needs::of(run).close)
+        };
+        let mut states = self.ledger.watch();
+        let closed = states.wait_for(|state| !ids.iter().any(|id| about(state, id)));
+        let _ = tokio::time::timeout(CLOSED, closed).await.map(drop);
+    }
+
+    /// One call; the code that nobody uses goes with the last.
+    async fn clean_part(
+        &self,
+        client: &mut MumClient<Channel>,
+        part: &[Going],
+        store: bool,
+        dry_run: bool,
+        went: &mut Went,
+    ) -> Result<(), Failure> {
+        let mut request = tonic::Request::new(v1::CleanRequest {
+            request: RequestId::random().to_vec(),
+            runs: part
+                .iter()
+                .map(|run| v1::RunRef {
+                    token: run.token.clone(),
+                    experiment: run.id.experiment.0,
+                    number: run.id.number,
+                })
+                .collect(),
+            store,
+            dry_run,
+            unnamed_ms: 0,
+        });
+        request.set_timeout(PATIENCE);
+        let reply = client
+            .clean(request)
+            .await
+            .map_err(|status| Failure::node("the node does not clean").status(&status))?
+            .into_inner();
+        let asked: HashSet<&[u8]> = part.iter().map(|run| run.token.as_slice()).collect();
+        for token in &asked {
+            went.skip(token, String::new());
+        }
+        for refusal in &reply.refused {
+            let why = Safe::line(&bounded(&refusal.why)).to_string();
+            went.skip(&refusal.token, why);
+        }
+        went.node.freed_bytes += reply.freed_bytes;
+        for note in reply.notes.iter().take(NOTES_MAX) {
+            let note = Safe::line(&bounded(note)).to_string();
+            if !went.node.notes.contains(&note) {
+                went.node.notes.push(note);
+            }
+        }
+        let ours = |token: &&Vec<u8>| asked.contains(token.as_slice());
+        let cleaned: Vec<Vec<u8>> = reply.cleaned.iter().filter(ours).cloned().collect();
+        if !dry_run {
+            self.mark(cleaned.clone()).await?;
+        }
+        went.cleaned.extend(cleaned);
+        Ok(())
+    }
+
+    /// Writes down that nothing of these runs lies on a node any more.
+    async fn mark(&self, tokens: Vec<Vec<u8>>) -> Result<(), Failure> {
+        self.ledger
+            .note(true, move |state, now_ms| {
+                tokens
+                    .iter()
+                    .filter_map(|token| state.by_token(&RunToken::from_slice(token)?))
+                    .filter_map(|id| desk_change(state, id, |desk| desk.cleaned_ms = Some(now_ms)))
+                    .collect()
+            })
+            .await
+    }
+
+    /// Why what a run made is not home, held against what its node has.
+    async fn not_home(
+        &self,
+        client: &MumClient<Channel>,
+        run: &Going,
+    ) -> Result<Option<String>, Failure> {
+        let folder = run.folder.clone();
+        let printed = !folder.as_os_str().is_empty();
+        if printed && blocking(move || !folder.is_dir()).await? {
+            return Ok(Some(format!(
+                "its results are no longer in {}",
+                run.folder.display()
+            )));
+        }
+        if !run.outputs {
+            return Ok(None);
+        }
+        let places = Places::of(&self.home);
+        let deaf = Arc::new(|_| ());
+        let job = Job::prepare(&places, &self.ledger, client.clone(), deaf, run.id, true).await;
+        let differ = match job {
+            Ok(Some(job)) => job.differ(&Asked::default()).await,
+            Ok(None) => Ok(0),
+            Err(trouble) => Err(trouble),
+        };
+        match differ {
+            Ok(0) => Ok(None),
+            Ok(files) => Ok(Some(format!(
+                "{files} of its files are not home as they are there; neroman fetch {}",
+                run.id
+            ))),
+            Err(trouble) => Ok(Some(trouble.failure().to_string())),
+        }
+    }
+}
+
+/// The sizes of the run folders on a node, by token.
+async fn sizes(client: &mut MumClient<Channel>) -> Result<HashMap<Vec<u8>, u64>, Failure> {
+    let mut request = tonic::Request::new(v1::DiskUsageRequest { runs: true });
+    request.set_timeout(PATIENCE);
+    let usage = client
+        .disk_usage(request)
+        .await
+        .map_err(|status| Failure::node("the node does not say what lies there").status(&status))?
+        .into_inner();
+    Ok(usage
+        .runs
+        .into_iter()
+        .filter_map(|run| Some((run.run?.token, run.bytes)))
+        .collect())
+}
+
+/// Makes sure that what came home survives a power cut: each disk once.
+/// Blocks.
+fn sync(folders: Vec<PathBuf>) -> Result<(), Failure> {
+    let mut synced = BTreeSet::new();
+    for folder in folders.iter().filter(|path| !path.as_os_str().is_empty()) {
+        let failed = |error: std::io::Error| {
+            Failure::failed(format!("cannot sync {}", folder.display())).caused_by(&error)
+        };
+        let open = match std::fs::File::open(folder) {
+            // Somebody took it away, and knows.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            open => open.map_err(failed)?,
+        };
+        if synced.insert(open.metadata().map_err(failed)?.dev()) {
+            rustix::fs::syncfs(&open)
+                .map_err(std::io::Error::from)
+                .map_err(failed)?;
+        }
+    }
+    Ok(())
+}
+
+/// A node's words, short enough to be shown.
+fn bounded(text: &str) -> String {
+    const BYTES_MAX: usize = 300;
+    text[..text.floor_char_boundary(BYTES_MAX)].to_owned()
+}

@@ -6,6 +6,8 @@ mod edge;
 mod examine;
 mod files;
 mod ledger;
+mod placing;
 mod rig;
 mod runs;
+mod shared;
 mod transfers;

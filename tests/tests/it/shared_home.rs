@@ -7,10 +7,12 @@ use std::io::{Read as _, Write as _};
 use std::time::{Duration, Instant, SystemTime};
 
 use nero_journal::HEADER_BYTES;
-use nero_journal::v1::{JobExited, RecordKind, StopAsked, StopCause};
+use nero_journal::v1::job_not_started;
+use nero_journal::v1::{JobExited, JobNotStarted, RecordKind, StopAsked, StopCause};
 use nero_journal::{Header, Reader};
 use nero_wire::v1::RunSpec;
 use nero_wire::v1::run_state::Stage;
+use rustix::process::{Signal, kill_process};
 
 use login::{BEAT_S, Logins, counted, until};
 
@@ -153,9 +155,7 @@ async fn a_frozen_leader_that_wakes_leaves_and_starts_nothing() {
     .await;
     assert_eq!(logins.leader().0, 2);
     // Who leads next starts it, once.
-    for pid in logins.mums("h2") {
-        nero_tests::home::end(&[nero_model::ProcessId::of(pid).unwrap()]);
-    }
+    logins.kill_mums("h2");
     let third = logins.reach("h3").await;
     third.settled(&next).await;
     assert_eq!(logins.started(2), ["h3"]);
@@ -174,9 +174,7 @@ async fn a_killed_leader_is_followed_at_once_on_its_host() {
             state.stage() == Stage::Running
         })
         .await;
-    for pid in logins.mums("h1") {
-        nero_tests::home::end(&[nero_model::ProcessId::of(pid).unwrap()]);
-    }
+    logins.kill_mums("h1");
     let began = Instant::now();
     let again = logins.reach("h1").await;
     let old = Duration::from_secs_f64(3.0 * BEAT_S);
@@ -208,9 +206,7 @@ async fn a_run_on_another_host_is_cancelled_from_here() {
             state.stage() == Stage::Running
         })
         .await;
-    for pid in logins.mums("h1") {
-        nero_tests::home::end(&[nero_model::ProcessId::of(pid).unwrap()]);
-    }
+    logins.kill_mums("h1");
     let mut second = logins.reach("h2").await;
     assert_eq!(logins.leader(), (2, "h2".to_owned()));
     second
@@ -221,6 +217,60 @@ async fn a_run_on_another_host_is_cancelled_from_here() {
     let asked: StopAsked = record(&logins, &long, RecordKind::StopAsked).unwrap();
     assert_eq!(asked.cause(), StopCause::Person);
     assert_eq!(logins.started(1), ["h1"]);
+}
+
+/// A launch that an old leader ordered and whose shim comes late.
+#[tokio::test]
+async fn a_launch_on_its_way_is_no_second_start() {
+    let Some(logins) = Logins::up(&["--cpus", "2"]) else {
+        return;
+    };
+    let mut first = logins.reach("h1").await;
+    let warm = logins.run(1, "true");
+    first.accept(&[&warm]).await;
+    first.settled(&warm).await;
+    let launcher = logins.launcher("h1");
+    kill_process(launcher, Signal::STOP).unwrap();
+    let (once, never) = (logins.run(2, "true"), logins.run(3, "true"));
+    first.accept(&[&once, &never]).await;
+    for run in [&once, &never] {
+        first
+            .until(run, "a launch to be ordered", |state| {
+                state.stage() == Stage::Starting
+            })
+            .await;
+    }
+    logins.kill_mums("h1");
+
+    // One is cancelled before the new leader may start it, one is started.
+    let holding = ["--min-free", "99999999999999999"];
+    let mut second = logins.dial_with("h2", &holding).await.unwrap();
+    assert_eq!(logins.leader(), (2, "h2".to_owned()));
+    second.cancel(&never).await;
+    second
+        .until(&never, "a run to be taken away", |state| {
+            state.stage() == Stage::TakenAway
+        })
+        .await;
+    logins.kill_mums("h2");
+    let third = logins.reach("h2").await;
+    third.settled(&once).await;
+
+    kill_process(launcher, Signal::CONT).unwrap();
+    until("the late shims to have looked", || {
+        let claimed = logins.claims(3) == 1;
+        claimed.then_some(()).ok_or_else(|| logins.log())
+    })
+    .await;
+    until("the late shim to say that it was cancelled", || {
+        record::<JobNotStarted>(&logins, &never, RecordKind::JobNotStarted)
+            .map(|said| assert_eq!(said.stage(), job_not_started::Stage::Cancelled))
+            .ok_or_else(String::new)
+    })
+    .await;
+    assert_eq!(logins.started(2), ["h2"]);
+    assert_eq!(logins.claims(2), 1);
+    assert_eq!(logins.started(3), Vec::<String>::new());
 }
 
 #[tokio::test]
@@ -347,11 +397,7 @@ async fn every_run_is_started_once_whatever_becomes_of_the_leaders() {
         .await;
         let leader = logins.leader().1;
         match round {
-            0 => {
-                for pid in logins.mums(&leader) {
-                    nero_tests::home::end(&[nero_model::ProcessId::of(pid).unwrap()]);
-                }
-            }
+            0 => logins.kill_mums(&leader),
             1 => logins.hosts.freeze(&leader),
             2 => {
                 for host in ["h1", "h2", "h3"] {

@@ -10,6 +10,7 @@ use std::time::Duration;
 use nero_journal::frame::{self, FrameKind};
 use nero_journal::v1::Lease;
 use nero_model::paths::NodePaths;
+use nero_model::process::{ProcessId, Stat};
 use nero_model::{DeploymentId, ExperimentId, RunId, RunToken};
 use nero_tests::Hosts;
 use nero_tests::hosts::Plan;
@@ -21,6 +22,7 @@ use nero_wire::v1::{
     CancelRequest, DescribeRequest, FollowRequest, HandOverRequest, Resources, Role, RunRef,
     RunSpec, RunState,
 };
+use rustix::process::Pid;
 use tokio::process::{Child, Command};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
@@ -93,14 +95,37 @@ impl Logins {
 
     /// Serving neromums of a host, as this machine numbers them.
     pub fn mums(&self, host: &str) -> Vec<i32> {
-        let serves = |pid: &i32| {
+        self.programs(host, "neromum", "serve")
+    }
+
+    /// `kill -9` to the serving neromums of a host; returns when they are dead.
+    pub fn kill_mums(&self, host: &str) {
+        let mums = self.mums(host);
+        assert!(!mums.is_empty(), "somebody serves on {host}");
+        for pid in mums {
+            nero_tests::home::end(&[ProcessId::of(pid).expect("it serves")]);
+        }
+    }
+
+    /// The launcher of a host: the oldest of its kind, since shims look the same.
+    pub fn launcher(&self, host: &str) -> Pid {
+        let all = self.programs(host, "nerokid-shim", "launcher");
+        let age = |pid: &i32| Stat::read(*pid).map_or(u64::MAX, |stat| stat.start_ticks);
+        let oldest = all.into_iter().min_by_key(age);
+        Pid::from_raw(oldest.expect("a launcher")).expect("a number")
+    }
+
+    fn programs(&self, host: &str, name: &str, verb: &str) -> Vec<i32> {
+        let is = |pid: &i32| {
             let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
             let words: Vec<&[u8]> = line.split(|byte| *byte == 0).collect();
-            words.first().is_some_and(|word| word.ends_with(b"neromum"))
-                && words.get(1) == Some(&b"serve".as_slice())
+            let named = words
+                .first()
+                .is_some_and(|word| word.ends_with(name.as_bytes()));
+            named && words.get(1) == Some(&verb.as_bytes())
         };
         let all = self.hosts.processes(host).into_iter();
-        all.filter(serves).collect()
+        all.filter(is).collect()
     }
 
     /// Dials on a host, once, and says hello.

@@ -60,6 +60,9 @@ impl Trash {
     /// Begins to delete what lies here, behind the caller's back. What is not
     /// deleted before neromum ends waits for the next one.
     pub fn empty_behind(self: &Arc<Self>) {
+        if !self.folder.exists() {
+            return;
+        }
         self.more.store(true, Ordering::SeqCst);
         if self.busy.swap(true, Ordering::SeqCst) {
             return;
@@ -257,7 +260,7 @@ mod tests {
         for index in 0..3000 {
             fs::write(work.join(format!("many{index}")), "").unwrap();
         }
-        let closed = fs::Permissions::from_mode(0);
+        let closed = fs::Permissions::from_mode(0o000);
         fs::set_permissions(work.join("closed/inner"), closed.clone()).unwrap();
         fs::set_permissions(work.join("closed"), closed).unwrap();
         trash.take(&work).unwrap();

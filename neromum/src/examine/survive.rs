@@ -54,11 +54,11 @@ fn configured() -> Option<bool> {
 }
 
 fn setting(text: &str) -> Option<bool> {
-    let values = text.lines().filter_map(|line| {
+    let mut values = text.lines().filter_map(|line| {
         let (name, value) = line.split_once('=')?;
         (name.trim() == "KillUserProcesses").then(|| value.trim().to_ascii_lowercase())
     });
-    let last = values.last()?;
+    let last = values.next_back()?;
     Some(matches!(last.as_str(), "yes" | "true" | "on" | "1"))
 }
 

@@ -23,8 +23,8 @@ use crate::config;
 
 /// Run folders in flight to whoever takes over.
 const FOLDERS_WAITING: usize = 16;
-/// Runs told one by one.
-const RUNS_MAX: usize = 20_000;
+/// Bytes of runs told one by one, well below a message's limit.
+const REPLY_BYTES_MAX: usize = 3 * 1024 * 1024;
 
 impl Inner {
     /// Runs one piece of the janitor's work, in its turn.
@@ -72,10 +72,12 @@ fn measure_all(
         reply.free_bytes = found.f_bavail.saturating_mul(found.f_frsize);
         reply.total_bytes = found.f_blocks.saturating_mul(found.f_frsize);
     }
+    let mut told = 0;
     for (id, folder) in runs::all(paths)? {
         let size = measure(&folder)?;
         reply.runs_bytes += size.bytes;
-        if each_run && reply.runs.len() < RUNS_MAX {
+        if each_run && told < REPLY_BYTES_MAX {
+            told += folder.as_os_str().len() + 64;
             let token = runs::spec(&folder).map(|spec| spec.token);
             reply.runs.push(Run {
                 run: Some(RunRef {
@@ -92,11 +94,19 @@ fn measure_all(
     Ok(reply)
 }
 
-/// Takes away what is asked for, or says what would go.
+/// Takes away what is asked for, or says what would go. Begun, it goes on to
+/// its end, also when the asker leaves.
 pub async fn clean(inner: &Arc<Inner>, request: CleanRequest) -> Result<CleanReply, Status> {
     if request.runs.len() > config::HAND_OVER_MAX {
         return Err(Status::invalid_argument("too many runs in one call"));
     }
+    let inner = inner.clone();
+    tokio::spawn(async move { clean_all(&inner, request).await })
+        .await
+        .map_err(|_| Status::internal("cleaning failed"))?
+}
+
+async fn clean_all(inner: &Arc<Inner>, request: CleanRequest) -> Result<CleanReply, Status> {
     let mut reply = CleanReply::default();
     let mut freed = Freed::default();
     if !request.runs.is_empty() {

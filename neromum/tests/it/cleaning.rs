@@ -88,7 +88,11 @@ async fn an_ended_run_goes_and_whoever_asks_again_hears_its_end() {
     assert!(node.run_dir(&spec).join("work/big").exists());
     for _ in 0..2 {
         let reply = clean(&mut mum, runs(&[&spec])).await;
-        assert_eq!(reply.cleaned, [spec.token.clone()], "{reply:?}");
+        assert_eq!(
+            reply.cleaned,
+            std::slice::from_ref(&spec.token),
+            "{reply:?}"
+        );
     }
     assert!(!node.run_dir(&spec).exists());
     wait_for_empty_trash(&node).await;

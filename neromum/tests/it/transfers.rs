@@ -114,7 +114,10 @@ async fn a_transfer_that_neromum_died_in_goes_on_where_it_was() {
     let mut mum = node.start().await;
     let content = noise(3_000_000, 1);
     let name = hash(&content);
-    assert_eq!(missing(&mut mum, &[name.clone()]).await.partial, [0]);
+    assert_eq!(
+        missing(&mut mum, std::slice::from_ref(&name)).await.partial,
+        [0]
+    );
     let (_sender, put_first) = begin(&node, &mum, &content, 1_000_000).await;
     node.kill_mum();
     assert!(put_first.await.unwrap().is_err());
@@ -149,7 +152,10 @@ async fn a_partial_file_with_wrong_content_is_dropped_and_asked_for_anew() {
     let refused = put(&mut mum, parts(&content, 200_000, 256 * 1024)).await;
     assert_eq!(refused.unwrap_err().code(), tonic::Code::Aborted);
     assert!(!blob(&node, &name).exists() && !partial(&node, &name).exists());
-    assert_eq!(missing(&mut mum, &[name.clone()]).await.partial, [0]);
+    assert_eq!(
+        missing(&mut mum, std::slice::from_ref(&name)).await.partial,
+        [0]
+    );
     put(&mut mum, parts(&content, 0, 256 * 1024)).await.unwrap();
     assert_eq!(std::fs::read(blob(&node, &name)).unwrap(), content);
 }

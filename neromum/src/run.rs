@@ -353,6 +353,11 @@ fn cpus() -> f64 {
     std::thread::available_parallelism().map_or(1.0, |count| count.get() as f64)
 }
 
+/// How often the lock is tried.
+const LOCK_TRIES: u32 = 10;
+/// Pause between two tries.
+const LOCK_PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
+
 /// Takes the lock that makes this the only neromum here; none when another has
 /// it.
 fn lock(path: &Path) -> Result<Option<File>, RunError> {
@@ -363,11 +368,16 @@ fn lock(path: &Path) -> Result<Option<File>, RunError> {
         .mode(0o600)
         .open(path)
         .map_err(at(path))?;
-    match file.try_lock() {
-        Ok(()) => Ok(Some(file)),
-        Err(std::fs::TryLockError::WouldBlock) => Ok(None),
-        Err(std::fs::TryLockError::Error(error)) => Err(at(path)(error)),
+    for _ in 0..LOCK_TRIES {
+        match file.try_lock() {
+            Ok(()) => return Ok(Some(file)),
+            // Perhaps a process that a dead neromum was just starting: it has
+            // the lock until it executes its program.
+            Err(std::fs::TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
+            Err(std::fs::TryLockError::Error(error)) => return Err(at(path)(error)),
+        }
     }
+    Ok(None)
 }
 
 /// Opens the log; one that has grown large is kept once and begun anew.

@@ -8,6 +8,7 @@ mod check;
 mod client;
 mod fault;
 mod history;
+mod judge;
 mod plan;
 pub mod random;
 mod run;

@@ -10,20 +10,13 @@ use std::time::Instant;
 use nero_journal::Stop;
 use serde_json::Value;
 
-use super::plan::{Fate, Planned};
+use super::judge::{self, Noted};
+use super::plan::Planned;
 use super::run::Chaos;
-use super::script::{End, WRITE_FAILED, points};
+use super::script::points;
 use super::settle::{AGREE, LOOK, Seen};
 use super::world::Place;
 use crate::processes::Part;
-
-/// What the jobs of one run noted.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Noted {
-    starts: usize,
-    ends: usize,
-    failures: usize,
-}
 
 /// Checks everything; what is broken is added to the chaos.
 pub(super) fn all(chaos: &mut Chaos) {
@@ -31,7 +24,8 @@ pub(super) fn all(chaos: &mut Chaos) {
         return;
     }
     let Some(seen) = chaos.settle() else { return };
-    let noted = notes(&chaos.world.notes);
+    let text = fs::read_to_string(&chaos.world.notes).unwrap_or_default();
+    let noted = judge::notes(&text);
     told_is_there(chaos, &seen);
     let mut known = BTreeMap::new();
     for one in seen.iter().filter(|one| one.ran) {
@@ -92,8 +86,8 @@ fn experiment(
         .collect();
     asked_for(chaos, &planned, &names);
     for (run, name) in runs.iter().zip(&names) {
-        let noted = noted.get(name).unwrap_or(&NOTHING);
-        let mut wrong = state(chaos, &planned, run, noted);
+        let noted = noted.get(name).copied().unwrap_or_default();
+        let mut wrong = judge::state(&planned, run, noted, crashed_host(chaos, run));
         let mut logs = Vec::new();
         if noted.starts == 1 {
             logs = traces(chaos, &planned, run, noted, &mut wrong);
@@ -151,68 +145,6 @@ fn shown(chaos: &mut Chaos, known: &BTreeMap<String, Known>) {
     }
 }
 
-const NOTHING: Noted = Noted {
-    starts: 0,
-    ends: 0,
-    failures: 0,
-};
-
-/// Whether the run ended as it had to, once.
-fn state(chaos: &Chaos, planned: &Planned, run: &Value, noted: &Noted) -> Vec<String> {
-    let mut wrong = Vec::new();
-    if noted.starts > 1 {
-        wrong.push("it ran more than once".to_owned());
-    }
-    let state = run["state"].as_str().unwrap_or_default();
-    let natural = natural(planned, noted);
-    let code = run["exit_code"].as_i64();
-    let signal = run["signal"].as_i64();
-    let reason = run["reason"].as_str().unwrap_or_default();
-    let right = match state {
-        "finished" => natural == Natural::Code(0) && code == Some(0),
-        "crashed" if noted.failures > 0 => {
-            code == Some(WRITE_FAILED.into()) && reason.contains("disk full")
-        }
-        "crashed" => match natural {
-            Natural::Code(expected) => expected != 0 && code == Some(expected),
-            Natural::Signal(expected) => signal == Some(expected),
-            Natural::None => false,
-        },
-        "aborted" => planned.touched || matches!(planned.fate, Fate::Person | Fate::Rule),
-        "timeout" => planned.fate == Fate::Limit && noted.starts == 1,
-        "lost" => crashed_host(chaos, run) && reason.contains("restarted"),
-        _ => false,
-    };
-    if !right {
-        wrong.push(format!(
-            "{state} (code {code:?}, signal {signal:?}, {reason}) is wrong"
-        ));
-    }
-    if state == "aborted" && planned.fate == Fate::Rule && !planned.touched && noted.starts != 1 {
-        wrong.push("its rule ended it before it ran".to_owned());
-    }
-    wrong
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Natural {
-    Code(i64),
-    Signal(i64),
-    None,
-}
-
-/// How the job itself says that it ended.
-fn natural(planned: &Planned, noted: &Noted) -> Natural {
-    if noted.ends != 1 {
-        return Natural::None;
-    }
-    match planned.script.end {
-        End::Exit(code) => Natural::Code(code.into()),
-        End::Signal(number) => Natural::Signal(number.into()),
-        End::Hold => Natural::None,
-    }
-}
-
 fn crashed_host(chaos: &Chaos, run: &Value) -> bool {
     chaos.crashes.iter().any(|(host, _)| run["node"] == **host)
 }
@@ -223,7 +155,7 @@ fn traces(
     chaos: &mut Chaos,
     planned: &Planned,
     run: &Value,
-    noted: &Noted,
+    noted: Noted,
     wrong: &mut Vec<String>,
 ) -> Vec<u8> {
     let name = run["run"].as_str().unwrap_or_default();
@@ -299,22 +231,6 @@ fn metrics(chaos: &mut Chaos, name: &str, output: &[u8]) -> Option<String> {
             answer.err
         )
     })
-}
-
-/// What the jobs noted, by run. A note is `WHAT RUN PID`.
-fn notes(path: &Path) -> BTreeMap<String, Noted> {
-    let mut all: BTreeMap<String, Noted> = BTreeMap::new();
-    for line in fs::read_to_string(path).unwrap_or_default().lines() {
-        let mut words = line.split(' ');
-        let (what, run) = (words.next(), words.next().unwrap_or_default());
-        let noted = all.entry(run.to_owned()).or_default();
-        match what {
-            Some("start") => noted.starts += 1,
-            Some("end") => noted.ends += 1,
-            _ => noted.failures += 1,
-        }
-    }
-    all
 }
 
 /// No job lives, and nobody who would look after one.

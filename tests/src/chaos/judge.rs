@@ -1,0 +1,187 @@
+//! What a run's end has to be, from what its job is known to do and what it
+//! noted itself.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::plan::{Fate, Planned};
+use super::script::{End, WRITE_FAILED};
+
+/// What the jobs of one run noted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Noted {
+    /// How often one began.
+    pub starts: usize,
+    /// How often one was done.
+    pub ends: usize,
+    /// How often one could not write.
+    pub failures: usize,
+}
+
+/// What the jobs noted, by run. A note is `WHAT RUN PID`.
+pub(super) fn notes(text: &str) -> BTreeMap<String, Noted> {
+    let mut all: BTreeMap<String, Noted> = BTreeMap::new();
+    for line in text.lines() {
+        let mut words = line.split(' ');
+        let (what, run) = (words.next(), words.next().unwrap_or_default());
+        let noted = all.entry(run.to_owned()).or_default();
+        match what {
+            Some("start") => noted.starts += 1,
+            Some("end") => noted.ends += 1,
+            _ => noted.failures += 1,
+        }
+    }
+    all
+}
+
+/// What is wrong with a run's end; `host_crashed`: its host did, at some time.
+pub(super) fn state(
+    planned: &Planned,
+    run: &Value,
+    noted: Noted,
+    host_crashed: bool,
+) -> Vec<String> {
+    let mut wrong = Vec::new();
+    if noted.starts > 1 {
+        wrong.push("it ran more than once".to_owned());
+    }
+    let state = run["state"].as_str().unwrap_or_default();
+    let natural = natural(planned, noted);
+    let code = run["exit_code"].as_i64();
+    let signal = run["signal"].as_i64();
+    let reason = run["reason"].as_str().unwrap_or_default();
+    let right = match state {
+        "finished" => natural == Natural::Code(0) && code == Some(0),
+        "crashed" if noted.failures > 0 => {
+            code == Some(WRITE_FAILED.into()) && reason.contains("disk full")
+        }
+        "crashed" => match natural {
+            Natural::Code(expected) => expected != 0 && code == Some(expected),
+            Natural::Signal(expected) => signal == Some(expected),
+            Natural::None => false,
+        },
+        "aborted" => planned.touched || matches!(planned.fate, Fate::Person | Fate::Rule),
+        "timeout" => planned.fate == Fate::Limit && noted.starts == 1,
+        "lost" => host_crashed && reason.contains("restarted"),
+        _ => false,
+    };
+    if !right {
+        wrong.push(format!(
+            "{state} (code {code:?}, signal {signal:?}, {reason}) is wrong"
+        ));
+    }
+    if state == "aborted" && planned.fate == Fate::Rule && !planned.touched && noted.starts != 1 {
+        wrong.push("its rule ended it before it ran".to_owned());
+    }
+    wrong
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Natural {
+    Code(i64),
+    Signal(i64),
+    None,
+}
+
+/// How the job itself says that it ended.
+fn natural(planned: &Planned, noted: Noted) -> Natural {
+    if noted.ends != 1 {
+        return Natural::None;
+    }
+    match planned.script.end {
+        End::Exit(code) => Natural::Code(code.into()),
+        End::Signal(number) => Natural::Signal(number.into()),
+        End::Hold => Natural::None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::chaos::script::Script;
+
+    const ONCE: Noted = Noted {
+        starts: 1,
+        ends: 1,
+        failures: 0,
+    };
+    const CUT_SHORT: Noted = Noted { ends: 0, ..ONCE };
+
+    fn planned(end: End, fate: Fate) -> Planned {
+        Planned {
+            name: "n".to_owned(),
+            script: Script {
+                seed: 1,
+                lines: 1,
+                metric_every: 1,
+                pause_ms: 0,
+                file_bytes: 0,
+                stray: false,
+                stubborn: false,
+                end,
+            },
+            fate,
+            touched: false,
+            told: Vec::new(),
+            unsure: 0,
+        }
+    }
+
+    fn run(state: &str, code: Option<i64>, reason: &str) -> Value {
+        json!({"state": state, "exit_code": code, "signal": null, "reason": reason})
+    }
+
+    fn right(planned: &Planned, run: &Value, noted: Noted) -> bool {
+        state(planned, run, noted, false).is_empty()
+    }
+
+    #[test]
+    fn a_job_that_ends_by_itself_has_its_code_and_ran_once() {
+        let seven = planned(End::Exit(7), Fate::Alone);
+        assert!(right(&seven, &run("crashed", Some(7), ""), ONCE));
+        assert!(!right(&seven, &run("crashed", Some(8), ""), ONCE));
+        assert!(!right(&seven, &run("finished", Some(0), ""), ONCE));
+        assert!(!right(&seven, &run("aborted", None, ""), CUT_SHORT));
+        assert!(!right(&seven, &run("crashed", Some(7), ""), CUT_SHORT));
+        let twice = Noted { starts: 2, ..ONCE };
+        assert!(!right(&seven, &run("crashed", Some(7), ""), twice));
+    }
+
+    #[test]
+    fn a_signal_is_no_exit_code() {
+        let segv = planned(End::Signal(11), Fate::Alone);
+        let mut seen = run("crashed", None, "killed by SIGSEGV");
+        assert!(!right(&segv, &seen, ONCE));
+        seen["signal"] = json!(11);
+        assert!(right(&segv, &seen, ONCE));
+    }
+
+    #[test]
+    fn nobody_is_aborted_who_was_not_asked_for() {
+        let mut held = planned(End::Hold, Fate::Limit);
+        assert!(right(&held, &run("timeout", None, ""), CUT_SHORT));
+        assert!(!right(&held, &run("aborted", None, ""), CUT_SHORT));
+        held.touched = true;
+        assert!(right(&held, &run("aborted", None, ""), CUT_SHORT));
+    }
+
+    #[test]
+    fn lost_is_only_what_a_crashed_host_took_along() {
+        let job = planned(End::Exit(0), Fate::Alone);
+        let lost = run("lost", None, "the machine was restarted");
+        assert!(!state(&job, &lost, CUT_SHORT, false).is_empty());
+        assert!(state(&job, &lost, CUT_SHORT, true).is_empty());
+        let unknown = run("lost", None, "ended, exit code unknown");
+        assert!(!state(&job, &unknown, CUT_SHORT, true).is_empty());
+    }
+
+    #[test]
+    fn notes_are_counted_by_run() {
+        let all = notes("start 1.1 7\nstart 2.1 8\nend 1.1 7\nfailed 2.1 8\n");
+        assert_eq!(all["1.1"], ONCE);
+        assert_eq!(all["2.1"].failures, 1);
+    }
+}

@@ -115,10 +115,8 @@ async fn a_frozen_leader_that_wakes_leaves_and_starts_nothing() {
             state.stage() == Stage::Running
         })
         .await;
-    logins.hosts.freeze("h1");
-    // The first ends as soon as its host wakes: then the second is due, and
-    // the old leader would be the first to know.
-    logins.open("long");
+    let frozen = logins.mum("h1");
+    kill_process(frozen, Signal::STOP).unwrap();
 
     // The new leader starts nothing: it keeps more disk free than there is.
     let holding = ["--min-free", "99999999999999999"];
@@ -129,11 +127,13 @@ async fn a_frozen_leader_that_wakes_leaves_and_starts_nothing() {
             state.stage() == Stage::Running && state.host == "h1" && state.via_disk
         })
         .await;
+    // The launcher of the frozen one tells it that the first has ended: when it
+    // wakes, that is what it reads first, and the second is due.
+    logins.open("long");
+    second.settled(&long).await;
     assert_eq!(second.state(&next).stage(), Stage::Waiting);
     assert!(!logins.left(1));
-
-    logins.hosts.thaw("h1");
-    second.settled(&long).await;
+    kill_process(frozen, Signal::CONT).unwrap();
     until("the old leader to leave", || match logins.mums("h1") {
         mums if mums.is_empty() => Ok(()),
         mums => Err(format!("{mums:?}")),

@@ -98,6 +98,13 @@ impl Logins {
         self.programs(host, "neromum", "serve")
     }
 
+    /// The one that serves on a host.
+    pub fn mum(&self, host: &str) -> Pid {
+        let mums = self.mums(host);
+        assert_eq!(mums.len(), 1, "one serves on {host}");
+        Pid::from_raw(mums[0]).expect("a number")
+    }
+
     /// `kill -9` to the serving neromums of a host; returns when they are dead.
     pub fn kill_mums(&self, host: &str) {
         let mums = self.mums(host);

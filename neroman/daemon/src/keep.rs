@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+use nero_config::LOCAL;
 use nero_format::Definition;
 use nero_journal::SegmentId;
 use nero_model::{DeploymentId, ExperimentId, Home, Phase, RequestId, RunId};
@@ -15,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::core::change::{Change, Described, NewRun, Rule};
 use crate::core::experiment::{Origin, Stamp};
 use crate::core::fold::Position;
-use crate::core::run::{Desk, Handing, Made, Run};
+use crate::core::run::{Desk, Handing, Made, Run, Word};
 use crate::core::state::State;
 use crate::failure::Failure;
 use crate::folding::RunFolded;
@@ -258,6 +259,9 @@ impl Keep {
                 let key = |run: &RunId| fresh.get(run).or_else(|| keys.get(run)).copied();
                 for id in &batch.desks {
                     if let (Some(key), Some(run)) = (key(id), work.run(*id)) {
+                        if matches!(run.desk.word, Some(Word::NodeGone { .. })) {
+                            tx.raise()?;
+                        }
                         tx.put_desk(key, &desk_row(run))?;
                     }
                 }
@@ -475,6 +479,9 @@ fn write_change(
             while given.experiment < described.id.0 {
                 given.experiment = tx.new_experiment()?.0;
             }
+            if asks_of_nodes(&described.definition) {
+                tx.raise()?;
+            }
             tx.put_experiment(&experiment_row(described))
         }
         Change::Rule(rule) => {
@@ -495,6 +502,10 @@ fn write_change(
             })
         }
         Change::Run(new) => {
+            // Version 1 knows one node and would forget where this one went.
+            if new.made.placing || new.made.node != LOCAL {
+                tx.raise()?;
+            }
             let key = tx.insert_run(&run_row(new), &new.spec)?;
             fresh.insert(new.made.id, key);
             Ok(())
@@ -514,6 +525,15 @@ fn write_change(
         // Written once per run, as it is at the end of the batch.
         Change::Desk { .. } | Change::Journal { .. } => Ok(()),
     }
+}
+
+/// Whether a definition says what builds of version 1 do not know.
+fn asks_of_nodes(definition: &Definition) -> bool {
+    definition.node.is_some()
+        || definition.requires.is_some()
+        || !definition.data.is_empty()
+        || !definition.checkpoint.is_empty()
+        || definition.resources.disk_bytes.is_some()
 }
 
 fn source_row(origin: &Origin) -> nero_store::Source {
@@ -570,7 +590,8 @@ fn run_row(new: &NewRun) -> nero_store::Run {
     }
 }
 
-fn unhex(text: &str) -> Option<[u8; 32]> {
+/// Bytes of a hash in hexadecimal.
+pub(crate) fn unhex(text: &str) -> Option<[u8; 32]> {
     let mut bytes = [0; 32];
     if text.len() != 64 || !text.is_ascii() {
         return None;

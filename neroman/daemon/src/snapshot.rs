@@ -9,6 +9,7 @@ mod cache;
 mod error;
 mod git;
 mod keep;
+mod overlay;
 mod sweep;
 mod walk;
 
@@ -19,6 +20,7 @@ use prost::Message as _;
 
 pub(crate) use cache::Cache;
 pub(crate) use error::{SnapshotError, size};
+pub(crate) use overlay::gather;
 pub(crate) use sweep::{Swept, named, sweep};
 
 /// Largest snapshot that is taken without being asked for, in bytes.

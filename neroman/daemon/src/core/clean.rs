@@ -1,5 +1,6 @@
 //! Which runs' folders may be taken away from their nodes.
 
+use super::experiment::Experiment;
 use super::needs;
 use super::run::{Results, Run, Word};
 
@@ -8,6 +9,17 @@ pub(crate) fn lies_there(run: &Run) -> bool {
     let sent = run.desk.handing >= super::run::Handing::Submitted;
     let gone = matches!(run.desk.word, Some(Word::NodeGone { .. }));
     run.desk.cleaned_ms.is_none() && !gone && (sent || !run.journal.incarnations.is_empty())
+}
+
+/// Why a later run needs the folder of this one.
+pub(crate) fn needed(experiment: &Experiment, run: &Run) -> Option<String> {
+    let number = Some(run.made.id.number);
+    let mut later = experiment.runs.iter();
+    let next = later.find(|next| {
+        let waits = next.phase().is_live() && next.started_ms().is_none();
+        waits && next.made.resume == number
+    })?;
+    Some(format!("{} is to begin with its checkpoints", next.made.id))
 }
 
 /// Why the folder of a run has to stay, for all that is known here;

@@ -121,8 +121,13 @@ fn ended(desk: &Desk, journal: &Journal, one: &Incarnation) -> Option<Outcome> {
     let Some(exit) = &one.exit else {
         return lost_end(one);
     };
-    let gone = one.gone.as_ref()?;
-    let ended_ms = Some(exit.at_ms.max(gone.at_ms));
+    let gone_ms = match (&one.gone, &one.lost) {
+        (Some(gone), _) => gone.at_ms,
+        // How it ended is known, and a restarted machine has nothing of it left.
+        (None, Some(lost)) if lost.reason == i32::from(lost::Reason::Rebooted) => lost.at_ms,
+        (None, _) => return lost_end(one),
+    };
+    let ended_ms = Some(exit.at_ms.max(gone_ms));
     let stopped = one.stop.as_ref().filter(|stop| stop.key < exit.key);
     if let Some(stop) = stopped {
         let cause = StopCause::try_from(stop.cause).unwrap_or(StopCause::Unspecified);

@@ -90,6 +90,9 @@ pub(crate) type Judge<'a> = &'a dyn Fn(&str, &Figures) -> Result<(), String>;
 
 /// Chooses for one run and counts it in, so that the next one sees it.
 pub(crate) fn choose(takes: &Takes, nodes: &mut [Candidate], judge: Judge<'_>) -> Choice {
+    if let Some(choice) = preferred(takes, nodes, judge) {
+        return choice;
+    }
     let mut reasons = Vec::new();
     let mut best: Option<(usize, f64)> = None;
     for (index, node) in nodes.iter().enumerate() {
@@ -116,6 +119,20 @@ pub(crate) fn choose(takes: &Takes, nodes: &mut [Candidate], judge: Judge<'_>) -
         figures.cores += takes.cores();
     }
     Choice::On(nodes[index].name.clone())
+}
+
+/// The node that is taken before others, when it fits or may do so soon.
+fn preferred(takes: &Takes, nodes: &mut [Candidate], judge: Judge<'_>) -> Option<Choice> {
+    let node = nodes.iter_mut().find(|node| node.name == takes.prefer)?;
+    match &mut node.standing {
+        Standing::Asked => Some(Choice::Wait),
+        Standing::Away(_) => None,
+        Standing::Known(figures) => {
+            fits(takes, &node.name, figures, judge).ok()?;
+            figures.cores += takes.cores();
+            Some(Choice::On(node.name.clone()))
+        }
+    }
 }
 
 /// Whether the first is to be taken before the second.

@@ -40,6 +40,9 @@ pub(crate) struct Made {
     /// What it takes of its node.
     #[serde(default)]
     pub takes: Takes,
+    /// It begins with the checkpoints of this earlier run of the experiment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resume: Option<u32>,
 }
 
 /// What a run takes of its node, and asks of it beforehand.
@@ -55,6 +58,9 @@ pub(crate) struct Takes {
     /// The canonical expression of `requires`; empty: none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub requires: String,
+    /// This node is taken before others when it fits; empty: none.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub prefer: String,
     /// What lies on the nodes already, and where.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub data: Vec<DataDef>,
@@ -189,6 +195,10 @@ pub(crate) struct Desk {
     /// Version of the rules that the node has.
     pub rules_delivered: u64,
     pub results: Results,
+    /// Tree of the checkpoints that it begins with, in hexadecimal, when they
+    /// come from here; empty: there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub overlay: Option<String>,
     /// When its folder on the node was taken away.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cleaned_ms: Option<i64>,

@@ -15,6 +15,8 @@ pub(crate) struct Wanted {
     pub restart: bool,
     /// Go on beside a lost run.
     pub abandon: bool,
+    /// Begin with the checkpoints of the run before.
+    pub resume: bool,
 }
 
 /// What becomes of one experiment.
@@ -54,6 +56,13 @@ pub(crate) fn plan(state: &State, picked: &[ExperimentId], wanted: Wanted) -> Ve
         .collect()
 }
 
+/// The run whose checkpoints a new one begins with: the newest whose job was
+/// started.
+pub(crate) fn earlier(experiment: &Experiment) -> Option<&Run> {
+    let mut runs = experiment.runs.iter().rev();
+    runs.find(|run| run.started_ms().is_some())
+}
+
 fn refusal(experiment: &Experiment, wanted: Wanted) -> Option<String> {
     if let Some(word) = experiment.definition.not_built.first() {
         let more = experiment.definition.not_built.len() - 1;
@@ -68,6 +77,14 @@ fn refusal(experiment: &Experiment, wanted: Wanted) -> Option<String> {
     }
     if experiment.definition.argv.is_empty() {
         return Some("it has no command".to_owned());
+    }
+    if wanted.resume {
+        if experiment.definition.checkpoint.is_empty() {
+            return Some("it names no `checkpoint` to go on from".to_owned());
+        }
+        if earlier(experiment).is_none() {
+            return Some("no run of it was ever started: nothing to go on from".to_owned());
+        }
     }
     let newest = experiment.newest()?;
     match newest.phase() {

@@ -138,6 +138,7 @@ impl Lab {
                 outputs: false,
                 placing: false,
                 takes: Takes::default(),
+                resume: None,
             };
             let new = NewRun {
                 made: Arc::new(made),
@@ -258,6 +259,7 @@ fn skipped(plans: &[Plan]) -> Vec<&str> {
 const RESTART: Wanted = Wanted {
     restart: true,
     abandon: false,
+    resume: false,
 };
 
 #[test]
@@ -413,6 +415,7 @@ fn lost_runs_are_gone_beside_only_when_told_so() {
         Wanted {
             restart: true,
             abandon: true,
+            resume: false,
         },
     );
     assert!(skipped(&plans).is_empty());
@@ -552,7 +555,7 @@ proptest! {
             match step {
                 Step::Start(id) => { lab.start(&[id], Wanted::default()); }
                 Step::Restart(id) => { lab.start(&[id], RESTART); }
-                Step::Abandon(id) => { lab.start(&[id], Wanted { restart: true, abandon: true }); }
+                Step::Abandon(id) => { lab.start(&[id], Wanted { abandon: true, ..RESTART }); }
                 Step::Wish(id) => if let Some(id) = sent(&lab, id) { lab.wish(id); },
                 Step::Hand(id) => if let Some(id) = sent(&lab, id) {
                     lab.desk(id, |desk| desk.handing = Handing::Submitted);

@@ -17,6 +17,7 @@ use super::Settings;
 use super::deliver::desk_change;
 use super::follow::bounded;
 use super::inbox::Inbox;
+use super::resume::{self, Carry};
 use super::stage::{StageError, Stager};
 use super::transfer::Hearer;
 use crate::core::change::Change;
@@ -37,12 +38,17 @@ const RUNS_WAITING_MAX: usize = 10_000;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Before a node that had no room for files is tried again.
 const AGAIN: Duration = Duration::from_secs(60);
+/// Between two looks whether checkpoints came home.
+const CHECKPOINTS: Duration = Duration::from_secs(2);
 /// Before a node that could not take a run now is asked again.
 const SOON: Duration = Duration::from_secs(5);
 
 /// Held while runs are handed over, and while wishes are carried there: a run
 /// that a node never heard of must not get there after that was told.
 pub(super) type Gate = Arc<Mutex<()>>;
+
+/// A run that is not sent now, and why.
+type Held = (RunToken, Carry);
 
 /// Hands runs over through one connection.
 pub(super) struct HandOver {
@@ -115,8 +121,9 @@ impl HandOver {
         runs.retain(|id| state.run(*id).is_some_and(|run| self.is_due(run)));
         let mut rest = runs.as_slice();
         while !rest.is_empty() {
-            let (batch, taken) = self.next_batch(&state, rest).await?;
+            let (batch, held, taken) = self.next_batch(&state, rest).await?;
             rest = &rest[taken..];
+            self.hold(held).await?;
             let batch = self.stage(batch).await?;
             let gate = self.gate.clone();
             let _held = gate.lock().await;
@@ -130,12 +137,14 @@ impl HandOver {
         run.node() == Some(&self.settings.name) && needs::of(run).hand_over
     }
 
-    /// As many specs as fit into one message, and how many runs they are.
+    /// As many specs as fit into one message, what has to wait, and how many
+    /// runs they are.
     async fn next_batch(
         &self,
         state: &State,
         runs: &[RunId],
-    ) -> Result<(Vec<v1::RunSpec>, usize), Failure> {
+    ) -> Result<(Vec<v1::RunSpec>, Vec<Held>, usize), Failure> {
+        let mut held = Vec::new();
         let mut batch: Vec<v1::RunSpec> = Vec::new();
         let mut bytes = 0;
         let mut taken = 0;
@@ -154,12 +163,31 @@ impl HandOver {
             if self.settings.remote {
                 spec::without_shell(&mut spec);
             }
-            batch.push(spec);
+            let carried = resume::carry(&self.settings, &self.ledger, state, run, &mut spec);
+            match carried.await? {
+                Carry::Ready => batch.push(spec),
+                carry @ (Carry::Wait(_) | Carry::Never(_)) => held.push((run.made.token, carry)),
+            }
             if bytes >= BYTES_MAX {
                 break;
             }
         }
-        Ok((batch, taken.max(1)))
+        Ok((batch, held, taken.max(1)))
+    }
+
+    /// Writes down why runs are not sent.
+    async fn hold(&mut self, held: Vec<Held>) -> Result<(), Failure> {
+        for (token, carry) in held {
+            match carry {
+                Carry::Ready => {}
+                Carry::Wait(why) => {
+                    self.again = Some(Instant::now() + CHECKPOINTS);
+                    self.waits(vec![token], why).await?;
+                }
+                Carry::Never(why) => self.refused(vec![token], why).await?,
+            }
+        }
+        Ok(())
     }
 
     /// Sends the files that the node lacks. Runs whose files are not here any
@@ -198,7 +226,8 @@ impl HandOver {
             return Ok(());
         }
         self.mark(tokens, |desk, _| {
-            desk.handing = desk.handing.max(Handing::Staging)
+            desk.handing = desk.handing.max(Handing::Staging);
+            desk.why.clear();
         })
         .await
         .map_err(StageError::Node)?;

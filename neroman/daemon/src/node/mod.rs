@@ -12,6 +12,7 @@ mod inbox;
 mod now;
 mod placer;
 mod registry;
+mod resume;
 mod stage;
 mod transfer;
 mod wake;

@@ -121,6 +121,9 @@ fn named(state: &State) -> (BTreeSet<String>, Vec<String>) {
         if !run.made.tree.is_empty() && !trees.contains(&run.made.tree) {
             trees.insert(run.made.tree.clone());
         }
+        if let Some(overlay) = run.desk.overlay.as_ref().filter(|tree| !tree.is_empty()) {
+            trees.insert(overlay.clone());
+        }
         if let Some((_, diff)) = run.made.git.split_once('+') {
             others.push(diff.to_owned());
         }
@@ -152,7 +155,8 @@ fn pick(
             .filter(there)
         {
             let at = run.node_word().to_owned();
-            match clean::stays(run, unfetched) {
+            let needed = clean::needed(experiment, run);
+            match needed.or_else(|| clean::stays(run, unfetched)) {
                 Some(why) => stay.push(One {
                     experiment: run.made.id.experiment.0,
                     run: run.made.id.number,

@@ -84,6 +84,7 @@ impl Man {
             wanted: Wanted {
                 restart: request.restart,
                 abandon: request.abandon,
+                resume: request.resume,
             },
             as_added: request.as_added,
             big: request.big,
@@ -157,6 +158,8 @@ struct Placed {
     /// The node, when there is no choice; else the placer finds one.
     node: Option<String>,
     takes: Takes,
+    /// Number of the run whose checkpoints it begins with.
+    resume: Option<u32>,
 }
 
 impl Places {
@@ -178,6 +181,7 @@ impl Places {
             word: word.to_owned(),
             node,
             takes,
+            resume: None,
         })
     }
 
@@ -208,6 +212,7 @@ fn takes(definition: &Definition) -> Takes {
         disk_bytes: definition.resources.disk_bytes.unwrap_or(0),
         requires: (definition.requires.as_ref())
             .map_or_else(String::new, |requires| requires.text.clone()),
+        prefer: String::new(),
         data: definition.data.clone(),
     }
 }
@@ -387,7 +392,13 @@ fn decide(
         for rule in fresh {
             take(&mut work, Change::Rule(Arc::new(rule)));
         }
-        let placed = asked.places.of(&experiment)?;
+        let mut placed = asked.places.of(&experiment)?;
+        if asked.wanted.resume
+            && let Some(earlier) = start::earlier(&experiment)
+        {
+            placed.resume = Some(earlier.made.id.number);
+            earlier.node_word().clone_into(&mut placed.takes.prefer);
+        }
         hopeless.look(&asked.places, &placed, *id);
         let node = placed.node.clone();
         let made = made(&experiment, *id, frozen, placed, now_ms);
@@ -472,11 +483,10 @@ fn made(experiment: &Experiment, id: RunId, frozen: &Frozen, placed: Placed, now
         git: frozen.git.clone(),
         fingerprint: experiment.fingerprint.to_string(),
         time_ms: definition.resources.time_ms.unwrap_or(0),
-        outputs: definition
-            .outputs
-            .iter()
-            .any(|output| output.stream.is_none()),
+        outputs: !definition.checkpoint.is_empty()
+            || (definition.outputs.iter()).any(|output| output.stream.is_none()),
         takes: placed.takes,
+        resume: placed.resume,
     }
 }
 

@@ -152,9 +152,9 @@ fn wish(run: &Run, sight: &Sight<'_>) -> String {
 fn waiting_for(run: &Run) -> String {
     match (run.phase(), run.desk.after) {
         (_, Some(number)) => format!("the end of run {}.{number}", run.made.id.experiment),
-        (Phase::Staging | Phase::Pending, None) => run.desk.why.clone(),
         (_, None) if run.unplaced() && !run.desk.why.is_empty() => run.desk.why.clone(),
         (_, None) if run.unplaced() => format!("a node of `{}`", run.made.node),
+        (Phase::Queued | Phase::Staging | Phase::Pending, None) => run.desk.why.clone(),
         (_, None) => String::new(),
     }
 }

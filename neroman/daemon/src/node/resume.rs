@@ -1,0 +1,107 @@
+//! What a run that goes on from an earlier one begins with: the checkpoints in
+//! the earlier one's folder where both go to the same node, else those that
+//! came home.
+
+use std::path::PathBuf;
+
+use nero_model::RunId;
+use nero_model::ids::hex;
+use nero_wire::v1;
+
+use super::Settings;
+use super::deliver::desk_change;
+use super::follow::run_ref;
+use crate::core::run::{Results, Run};
+use crate::core::state::State;
+use crate::core::{clean, needs};
+use crate::failure::Failure;
+use crate::keep::unhex;
+use crate::ledger::Ledger;
+use crate::snapshot;
+
+/// Whether a run can be sent as far as its checkpoints go.
+pub(super) enum Carry {
+    Ready,
+    /// They are not here yet, and why.
+    Wait(String),
+    /// They will never be here, and why.
+    Never(String),
+}
+
+/// Puts the checkpoints of the earlier run into the spec.
+pub(super) async fn carry(
+    settings: &Settings,
+    ledger: &Ledger,
+    state: &State,
+    run: &Run,
+    spec: &mut v1::RunSpec,
+) -> Result<Carry, Failure> {
+    let Some(number) = run.made.resume else {
+        return Ok(Carry::Ready);
+    };
+    let id = RunId {
+        number,
+        ..run.made.id
+    };
+    let Some(earlier) = state.run(id) else {
+        return Ok(Carry::Never(format!("there is no run {id}")));
+    };
+    if clean::lies_there(earlier) && earlier.node() == Some(&settings.name) {
+        spec.resume = Some(run_ref(earlier));
+        return Ok(Carry::Ready);
+    }
+    if needs::of(earlier).results {
+        let node = earlier.node_word();
+        let why = format!("the checkpoints of {id} are on their way from {node}");
+        return Ok(Carry::Wait(why));
+    }
+    let known = run.desk.overlay.clone();
+    let overlay = match known {
+        Some(overlay) => overlay,
+        None => {
+            let frozen = freeze(settings, earlier, spec).await?;
+            if let (None, Results::Failed { why, .. }) = (&frozen, &earlier.desk.results) {
+                return Ok(Carry::Never(format!(
+                    "the checkpoints of {id} did not come home: {why} (start it without --resume)"
+                )));
+            }
+            let overlay = frozen.map_or_else(String::new, |hash| hex(&hash));
+            remember(ledger, run.made.id, overlay.clone()).await?;
+            overlay
+        }
+    };
+    spec.overlay = unhex(&overlay).map_or_else(Vec::new, |hash| hash.to_vec());
+    Ok(Carry::Ready)
+}
+
+/// Freezes what came home of the earlier run's checkpoints.
+async fn freeze(
+    settings: &Settings,
+    earlier: &Run,
+    spec: &v1::RunSpec,
+) -> Result<Option<[u8; 32]>, Failure> {
+    let folder = PathBuf::from(earlier.desk.results.folder());
+    if folder.as_os_str().is_empty() {
+        return Ok(None);
+    }
+    let (globs, store) = (spec.checkpoint.clone(), settings.store.clone());
+    let frozen = tokio::task::spawn_blocking(move || match folder.is_dir() {
+        true => snapshot::gather(&folder, &globs, &store),
+        false => Ok(None),
+    });
+    let failed = || Failure::failed("the checkpoints that came home cannot be frozen");
+    match frozen.await {
+        Ok(frozen) => frozen.map_err(|error| failed().caused_by(&error)),
+        Err(error) => Err(failed().caused_by(&error)),
+    }
+}
+
+async fn remember(ledger: &Ledger, id: RunId, overlay: String) -> Result<(), Failure> {
+    ledger
+        .note(false, move |state, _| {
+            desk_change(state, id, |desk| desk.overlay = Some(overlay))
+                .into_iter()
+                .collect()
+        })
+        .await
+}

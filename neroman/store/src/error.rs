@@ -185,7 +185,8 @@ impl StoreError {
                 "set NERONET_HOME or XDG_DATA_HOME to a folder on a local disk".to_owned()
             }
             Self::TooNew { .. } => {
-                "use the newer neroman again, or put the copy `….before-v<N>` in its place".to_owned()
+                "use the newer neroman again; a copy `….before-v<N>` beside it, where there is one, is as it was before the upgrade"
+                    .to_owned()
             }
             Self::Foreign { path, .. } | Self::Missing { path, .. }
                 if is_series(path) => fold_again(path),

@@ -12,24 +12,37 @@ pub(crate) struct Kind {
     pub(crate) application: i32,
     /// Step `n` (from 0) makes version `n + 1`. Steps are never changed.
     pub(crate) steps: &'static [Step],
+    /// Versions above the last step that differ in what rows hold and not in
+    /// tables: reached by [`crate::Tx::raise`] only, once there is such a row.
+    pub(crate) raises: i64,
 }
 
 /// The database of facts.
 pub(crate) const STATE: Kind = Kind {
     application: i32::from_be_bytes(*b"NEst"),
     steps: &[|conn| conn.execute_batch(include_str!("schema/state-1.sql"))],
+    // 2: runs have places, and experiments say what a node must have. Builds
+    // that know version 1 would drop it. The next step makes version 3; step 2
+    // does nothing then.
+    raises: 1,
 };
 
 /// The database of metrics.
 pub(crate) const SERIES: Kind = Kind {
     application: i32::from_be_bytes(*b"NEse"),
     steps: &[|conn| conn.execute_batch(include_str!("schema/series-1.sql"))],
+    raises: 0,
 };
 
 impl Kind {
-    /// The version that this build writes.
+    /// The version of a new file.
     pub(crate) fn version(self) -> i64 {
         self.steps.len() as i64
+    }
+
+    /// The highest version that this build knows.
+    pub(crate) fn newest(self) -> i64 {
+        self.version() + self.raises
     }
 
     /// Brings a database from `version` to ours, each step in one transaction.

@@ -4,6 +4,7 @@ use nero_model::{ExperimentId, RequestId};
 
 use crate::db::Db;
 use crate::error::StoreError;
+use crate::migrate::STATE;
 use crate::positions;
 use crate::row::{
     Advance, Desk, Event, Experiment, Facts, Node, Request, Rule, RuleId, RuleState, Run, RunKey,
@@ -44,6 +45,16 @@ impl Tx<'_> {
         }
         self.db.change("RELEASE part", [])?;
         done
+    }
+
+    /// Marks the file as one of version 2, which builds that know version 1
+    /// refuse: a row is written whose content they would not keep.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn raise(&mut self) -> Result<(), StoreError> {
+        self.db.in_transaction()?;
+        self.db.raise(STATE)
     }
 
     /// Takes the next number of a kind, never given again.

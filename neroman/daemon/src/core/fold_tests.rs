@@ -385,6 +385,14 @@ fn ends_are_judged_by_their_records() {
             Phase::Lost,
             "node was restarted",
         ),
+        // What it left behind was still to be waited for.
+        (
+            begun()
+                .with(RecordKind::JobExited, &exited(3, 0))
+                .with(RecordKind::Lost, &lost),
+            Phase::Crashed,
+            "exit code 3",
+        ),
     ];
     for (segment, phase, reason) in table {
         let outcome = judge(

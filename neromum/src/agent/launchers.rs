@@ -178,6 +178,9 @@ impl Agent {
                 entry.tracked = None;
             }
         }
+        if !own && !was_up {
+            tracing::info!(why, "a launcher of another build cannot be spoken to");
+        }
         if own {
             tracing::warn!(why, was_up, "the launcher's link ended");
             self.launchers.own = None;

@@ -64,7 +64,7 @@ impl Service {
     fn checked(&self, kid: KidHello) -> Result<Attached, Status> {
         let hello = kid.hello.unwrap_or_default();
         hello::check(&hello, Role::Nerokid, Some(self.inner.deployment))
-            .map_err(|error| Status::permission_denied(error.to_string()))?;
+            .map_err(super::not_spoken_to)?;
         let token = RunToken::from_slice(&kid.token);
         let segment = kid.segment.as_slice().try_into().ok();
         let (Some(token), Some(segment)) = (token, segment) else {

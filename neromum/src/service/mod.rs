@@ -17,6 +17,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use nero_model::{DeploymentId, MESSAGE_BYTES_MAX, RunId, RunToken};
+use nero_wire::hello::HelloError;
 use nero_wire::listen::OwnerOnly;
 use nero_wire::v1::RunRef;
 use nero_wire::v1::kids_server::KidsServer;
@@ -201,6 +202,18 @@ impl From<Refused> for Status {
             Refused::Invalid(_) => Self::invalid_argument(text),
         }
     }
+}
+
+/// Why somebody is not let in, and what to do about another protocol.
+fn not_spoken_to(error: HelloError) -> Status {
+    let hint = match &error {
+        HelloError::Protocol { .. } => format!(
+            "; end this neromum, process {}, to have the other build serve: runs go on",
+            std::process::id()
+        ),
+        HelloError::Deployment | HelloError::Role => String::new(),
+    };
+    Status::permission_denied(format!("{error}{hint}"))
 }
 
 /// The status that says what the kernel said.

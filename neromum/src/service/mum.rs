@@ -37,8 +37,7 @@ impl Mum for Service {
         let deployment = Some(self.inner.deployment);
         let as_kid = theirs.role() == Role::Nerokid;
         let role = if as_kid { Role::Nerokid } else { Role::Neroman };
-        hello::check(&theirs, role, deployment)
-            .map_err(|error| Status::permission_denied(error.to_string()))?;
+        hello::check(&theirs, role, deployment).map_err(super::not_spoken_to)?;
         match link {
             Some(link) if as_kid => link.greet(u64::MAX),
             Some(link) => super::owner::greet(&self.inner, &theirs, &link).await?,

@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use nero_journal::v1::{FromLauncher, LauncherHello, ToLauncher, from_launcher, to_launcher};
-use nero_model::{PROTOCOL_HIGHEST, PROTOCOL_LOWEST, ProcessId};
+use nero_model::process::Life;
+use nero_model::safe::Safe;
+use nero_model::{PROTOCOL_HIGHEST, PROTOCOL_LOWEST, ProcessId, VERSION};
 use prost::Message as _;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
@@ -224,11 +226,34 @@ async fn read_hello(reader: &mut OwnedReadHalf, frames: &mut Frames) -> io::Resu
         {
             Ok(())
         }
-        Some(from_launcher::Message::Hello(hello)) => Err(invalid(&format!(
-            "the launcher {} speaks another protocol",
-            hello.build
-        ))),
+        Some(from_launcher::Message::Hello(hello)) => {
+            send_home(&hello);
+            Err(invalid(&format!(
+                "the launcher {} speaks protocols {} to {}, this neromum ({VERSION}) {PROTOCOL_LOWEST} \
+             to {PROTOCOL_HIGHEST}; its runs go on and are followed by disk, and it leaves after them",
+                Safe::line(&hello.build),
+                hello.protocol_lowest,
+                hello.protocol_highest,
+            )))
+        }
         _ => Err(invalid("the launcher did not say hello first")),
+    }
+}
+
+/// A launcher that cannot be spoken to understands this signal: leave when no
+/// run needs you.
+fn send_home(hello: &LauncherHello) {
+    use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+    let process = hello.process.as_ref().and_then(|said| said.identity());
+    let Some((process, pid)) = process.and_then(|is| Some((is, Pid::from_raw(is.pid)?))) else {
+        return;
+    };
+    // Without pidfds it stays until its machine is started anew: a few pages.
+    if let Ok(handle) = pidfd_open(pid, PidfdFlags::empty())
+        && process.life().is_ok_and(|life| life == Life::Alive)
+    {
+        // It may end by itself in between.
+        let _ = pidfd_send_signal(&handle, Signal::TERM);
     }
 }
 

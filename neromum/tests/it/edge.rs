@@ -28,7 +28,11 @@ async fn nobody_is_answered_before_a_fitting_hello() {
     future.protocol_lowest = 99;
     future.protocol_highest = 99;
     let refused = client.greet(future).await.unwrap_err();
-    assert!(refused.message().contains("protocol"));
+    let said = refused.message();
+    assert!(
+        said.contains("protocols 99 to 99") && said.contains("end this neromum"),
+        "{said}"
+    );
     assert!(client.describe(DescribeRequest {}).await.is_err());
     let ours = hello::own(Role::Neroman, "x", Some(node.deployment));
     client.greet(ours).await.unwrap();

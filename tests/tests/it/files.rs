@@ -262,3 +262,38 @@ outputs: [{{path: 'o*', max: 1K}}]
     assert_eq!(ids, ["1.2", "3.1"], "{du:#}");
     assert!(du["home"]["store_bytes"].as_u64().unwrap() > 0);
 }
+
+#[test]
+fn a_restarted_run_goes_on_from_its_checkpoints_wherever_they_are() {
+    let home = Home::new();
+    let yaml = "collection: r
+checkpoint: 'ckpt/**'
++r: {command: [sh, -c, 'mkdir -p ckpt; n=$(cat ckpt/n 2>/dev/null || echo 0); n=$((n+1)); echo $n > ckpt/n; echo at $n $(test -n \"$NERO_RESUME\" && echo resumed); [ $n -ge 3 ]']}
+";
+    added(&home, "r", yaml);
+    home.ok(&["start", "1"]);
+    home.run(&["wait", "1"]);
+    assert_eq!(home.ok(&["logs", "1"]), "at 1\n");
+    home.ok(&["restart", "1", "--resume"]);
+    home.run(&["wait", "1"]);
+    assert_eq!(home.ok(&["logs", "1"]), "at 2 resumed\n");
+    // From here on nothing lies on the node: what came home is laid over.
+    let folder = until_home(&home, "1");
+    assert_eq!(fs::read(folder.join("ckpt/n")).unwrap(), b"2\n");
+    let cleaned = home.json(&["clean", "1"]);
+    assert_eq!(
+        run_of(&cleaned, "1.2")["skipped"],
+        Value::Null,
+        "{cleaned:#}"
+    );
+    home.ok(&["restart", "1", "--resume"]);
+    home.ok(&["wait", "1"]);
+    assert_eq!(home.ok(&["logs", "1"]), "at 3 resumed\n");
+    home.ok(&["restart", "1"]);
+    home.run(&["wait", "1"]);
+    assert_eq!(
+        home.ok(&["logs", "1"]),
+        "at 1\n",
+        "without the word it begins anew"
+    );
+}

@@ -53,6 +53,7 @@ impl Batch {
             | Change::Experiment(_)
             | Change::Rule(_)
             | Change::Event { .. }
+            | Change::Adopted { .. }
             | Change::Last(_)) => self.changes.push(other),
         }
     }
@@ -521,6 +522,10 @@ fn write_change(
             at_ms: *at_ms,
             text: text.clone(),
         }),
+        Change::Adopted { deployment, tenure } => {
+            tx.adopt(*deployment)?;
+            tx.set_meta(TENURE, &json(tenure))
+        }
         Change::Last(last) => tx.set_last(last),
         // Written once per run, as it is at the end of the batch.
         Change::Desk { .. } | Change::Journal { .. } => Ok(()),

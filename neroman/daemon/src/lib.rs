@@ -5,6 +5,7 @@
 //! home, `service/` is the gRPC edge that the command line speaks to, and
 //! [`run()`] is the order of start and stop.
 
+mod adopt;
 mod clock;
 mod core;
 mod failure;
@@ -22,7 +23,6 @@ mod spec;
 mod upkeep;
 
 pub use run::{DaemonError, run};
-
 
 #[cfg(test)]
 mod tests;

@@ -83,7 +83,7 @@ impl Connect for LocalAgent {
 }
 
 /// What runs may use of a node.
-fn options(node: &nero_config::Node) -> AgentOptions {
+pub(crate) fn options(node: &nero_config::Node) -> AgentOptions {
     AgentOptions {
         cpus: node.cpus,
         memory_bytes: node.memory_bytes,

@@ -85,6 +85,14 @@ impl Store {
         let series_new = make_series(home, deployment)?;
         let (series, of_series) = Db::open(&home.series_db(), SERIES, unclean)?;
         if self::deployment(&series)? != deployment {
+            // A take-over changed the id before there was any series.
+            if holds_nothing(&series)? {
+                let open = series.begin(true)?;
+                state::put_meta(&series, meta::DEPLOYMENT, deployment.as_bytes())?;
+                open.commit().map_err(|error| series.failed(error))?;
+            }
+        }
+        if self::deployment(&series)? != deployment {
             return Err(StoreError::Foreign {
                 path: series.path.clone(),
                 what: "belongs to another state.db",
@@ -376,6 +384,20 @@ fn pass_keys(state: &Db, series: &Db) -> Result<(), StoreError> {
     let open = state.begin(true)?;
     state::put_meta(state, meta::NEXT_RUN, &wanted.to_le_bytes())?;
     open.commit().map_err(|error| state.failed(error))
+}
+
+/// Whether there is nothing in it that belongs to any run.
+fn holds_nothing(series: &Db) -> Result<bool, StoreError> {
+    series
+        .conn
+        .query_row(
+            "SELECT NOT EXISTS (SELECT 1 FROM series)
+                AND NOT EXISTS (SELECT 1 FROM segment)
+                AND NOT EXISTS (SELECT 1 FROM sample)",
+            [],
+            |row| row.get(0),
+        )
+        .map_err(|error| series.failed(error))
 }
 
 fn deployment(db: &Db) -> Result<DeploymentId, StoreError> {

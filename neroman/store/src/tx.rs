@@ -1,6 +1,6 @@
 //! One transaction over `state.db`.
 
-use nero_model::{ExperimentId, RequestId};
+use nero_model::{DeploymentId, ExperimentId, RequestId};
 
 use crate::db::Db;
 use crate::error::StoreError;
@@ -271,6 +271,15 @@ impl Tx<'_> {
     pub fn set_last(&mut self, last: &[ExperimentId]) -> Result<(), StoreError> {
         let bytes: Vec<u8> = last.iter().flat_map(|id| id.0.to_le_bytes()).collect();
         state::put_meta(self.db, meta::LAST, &bytes)
+    }
+
+    /// Takes another deployment's id: its machine was lost. The series, which
+    /// must hold nothing, follow when the files are opened next.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn adopt(&mut self, deployment: DeploymentId) -> Result<(), StoreError> {
+        state::put_meta(self.db, meta::DEPLOYMENT, deployment.as_bytes())
     }
 
     /// Keeps a value of the caller's under a name.

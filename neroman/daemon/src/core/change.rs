@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use nero_format::Definition;
-use nero_model::{ExperimentId, RunId};
+use nero_model::{DeploymentId, ExperimentId, RunId};
 
 use super::experiment::Origin;
 use super::journal::Journal;
@@ -36,6 +36,11 @@ pub(crate) enum Change {
         run: Option<u32>,
         at_ms: i64,
         text: String,
+    },
+    /// This neroman takes over from a lost one, with its identity.
+    Adopted {
+        deployment: DeploymentId,
+        tenure: u64,
     },
     /// What `last` means from now on.
     Last(Arc<[ExperimentId]>),

@@ -143,8 +143,9 @@ impl State {
                 }
                 self.change_run(*run, |found| found.update(None, Some(Arc::clone(journal))));
             }
-            // The history is read from the database when it is shown.
-            Change::Event { .. } => {}
+            // The history is read from the database when it is shown; the
+            // identity is what the daemon starts with.
+            Change::Event { .. } | Change::Adopted { .. } => {}
             Change::Last(last) => self.last = Arc::clone(last),
         }
     }

@@ -80,6 +80,15 @@ impl Agents {
         }
     }
 
+    /// The same for another deployment.
+    pub(crate) fn of(&self, deployment: DeploymentId, tenure: u64) -> Self {
+        Self {
+            deployment,
+            tenure,
+            ..self.clone()
+        }
+    }
+
     /// The user's ssh.
     ///
     /// # Errors
@@ -177,6 +186,11 @@ impl RemoteAgent {
         let failure = match error {
             // It names the node itself.
             AgentError::Ssh(error) => Failure::node_error(error),
+            // The node's own words, without those of the protocol.
+            AgentError::Greeting(status) => {
+                let what = format!("cannot use node {} ({})", self.name, self.address);
+                Failure::node(what).status(status)
+            }
             other => {
                 let what = format!("cannot use node {} ({})", self.name, self.address);
                 Failure::node(what).caused_by(other)

@@ -12,6 +12,7 @@ mod logs;
 mod metrics;
 mod node_add;
 mod node_change;
+mod node_take_over;
 mod node_way;
 mod nodes;
 mod paths;
@@ -307,9 +308,12 @@ impl v1::man_server::Man for Man {
 
     async fn node_take_over(
         &self,
-        _: tonic::Request<v1::NodeTakeOverRequest>,
-    ) -> Result<tonic::Response<Self::NodeTakeOverStream>, tonic::Status> {
-        Err(tonic::Status::unimplemented("not built yet"))
+        request: Request<v1::NodeTakeOverRequest>,
+    ) -> Result<Response<Self::NodeTakeOverStream>, Status> {
+        let man = self.clone();
+        Ok(streamed(self.leaving.clone(), |sink| async move {
+            man.node_take_over(request.into_inner(), sink).await
+        }))
     }
 
     type FetchStream = Streamed<v1::FetchEvent>;

@@ -1,0 +1,444 @@
+//! From what lies on a node to experiments and runs: for a machine that takes
+//! over from a lost one. The definitions are what the runs say of themselves;
+//! adding the sources again makes them whole.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use nero_format::{
+    Buffering, Definition, Fetch, Monitor, Output, Param, Place, Resources, Source, SourceKind,
+    Strays, Stream, Value,
+};
+use nero_model::ids::hex;
+use nero_model::{ExperimentId, RunId, RunToken};
+use nero_wire::v1;
+use prost::Message as _;
+
+use crate::core::change::{Change, Described, NewRun, Rule};
+use crate::core::experiment::{Origin, Stamp};
+use crate::core::run::{Desk, Handing, Made, Takes, Word};
+use crate::core::state::State;
+
+/// What is taken over.
+#[derive(Debug, Default)]
+pub(crate) struct Adopted {
+    pub experiments: usize,
+    pub runs: usize,
+    pub changes: Vec<Change>,
+    pub notes: Vec<String>,
+}
+
+/// Turns the runs of a node into changes. What is known already stays. All of
+/// them count as handed over until their journals have been read: of an
+/// experiment several may look live for that moment.
+pub(crate) fn adopt(
+    state: &State,
+    node: &str,
+    folder: &Path,
+    specs: Vec<v1::RunSpec>,
+    now_ms: i64,
+) -> Adopted {
+    let mut by_experiment: BTreeMap<u64, BTreeMap<u32, v1::RunSpec>> = BTreeMap::new();
+    for spec in specs {
+        let runs = by_experiment.entry(spec.experiment).or_default();
+        runs.insert(spec.number, spec);
+    }
+    let mut adopted = Adopted::default();
+    let mut work = state.clone();
+    let origin = origin(&mut work, &mut adopted, folder);
+    rules(&mut work, &mut adopted, &by_experiment);
+    for (id, runs) in by_experiment {
+        let Some((_, newest)) = runs.last_key_value() else {
+            continue;
+        };
+        let id = ExperimentId(id);
+        if work.experiment(id).is_none() {
+            let definition = Arc::new(definition(newest, folder));
+            take(
+                &mut work,
+                &mut adopted,
+                Change::Experiment(Arc::new(Described {
+                    id,
+                    fingerprint: definition.fingerprint().into(),
+                    definition,
+                    source: origin,
+                    gone: true,
+                    created_ms: now_ms,
+                    modified_ms: now_ms,
+                    extra_rules: Arc::from([]),
+                })),
+            );
+            adopted.experiments += 1;
+        }
+        for (number, spec) in runs {
+            one(
+                &mut work,
+                &mut adopted,
+                node,
+                RunId {
+                    experiment: id,
+                    number,
+                },
+                &spec,
+                now_ms,
+            );
+        }
+    }
+    adopted
+}
+
+fn take(work: &mut State, adopted: &mut Adopted, change: Change) {
+    work.apply(&change);
+    adopted.changes.push(change);
+}
+
+/// The source that everything is said to come from.
+fn origin(work: &mut State, adopted: &mut Adopted, folder: &Path) -> u64 {
+    if let Some(known) = work.origin_at(folder) {
+        return known.id;
+    }
+    let id = work.origins.last_key_value().map_or(0, |(id, _)| *id) + 1;
+    let origin = Origin {
+        id,
+        source: Source {
+            path: folder.to_path_buf(),
+            kind: SourceKind::Folder,
+            file: folder.join("neronet.yaml"),
+            folder: folder.to_path_buf(),
+            digest: String::new(),
+        },
+        stamp: Stamp::default(),
+    };
+    take(work, adopted, Change::Origin(Arc::new(origin)));
+    id
+}
+
+/// Rules keep their numbers: journals name them.
+fn rules(
+    work: &mut State,
+    adopted: &mut Adopted,
+    runs: &BTreeMap<u64, BTreeMap<u32, v1::RunSpec>>,
+) {
+    let mut all: BTreeMap<u64, Rule> = BTreeMap::new();
+    let specs = runs.values().flat_map(BTreeMap::values);
+    for rule in specs.flat_map(|spec| spec.rules.iter().flat_map(|set| &set.rules)) {
+        all.entry(rule.id).or_insert_with(|| Rule {
+            id: rule.id,
+            action: rule.action.clone(),
+            text: rule.text.clone(),
+            author: rule.author.clone(),
+            origin: rule.origin.clone(),
+        });
+    }
+    for (id, rule) in all {
+        if id > 0 && !work.rules.contains_key(&id) {
+            take(work, adopted, Change::Rule(Arc::new(rule)));
+        }
+    }
+}
+
+fn one(
+    work: &mut State,
+    adopted: &mut Adopted,
+    node: &str,
+    id: RunId,
+    spec: &v1::RunSpec,
+    now_ms: i64,
+) {
+    let Some(token) = RunToken::from_slice(&spec.token) else {
+        adopted
+            .notes
+            .push(format!("{id}: its token cannot be read"));
+        return;
+    };
+    if work.by_token(&token).is_some() {
+        return;
+    }
+    let known = work
+        .experiment(id.experiment)
+        .map_or(0, |experiment| experiment.runs.len());
+    let place = usize::try_from(id.number).unwrap_or(usize::MAX);
+    if place <= known {
+        adopted.notes.push(format!(
+            "{id}: another run has this number here; its files stay on {node}"
+        ));
+        return;
+    }
+    for number in known + 1..place {
+        let missing = RunId {
+            number: u32::try_from(number).unwrap_or(u32::MAX),
+            ..id
+        };
+        take(work, adopted, elsewhere(missing, now_ms));
+        adopted.notes.push(format!(
+            "{missing}: it is not on {node}, and nothing is known of it"
+        ));
+    }
+    let rules = spec.rules.clone().unwrap_or_default();
+    let desk = Desk {
+        node: Some(node.to_owned()),
+        handing: Handing::Submitted,
+        offered: true,
+        rules_version: rules.version.max(1),
+        rules_delivered: rules.version.max(1),
+        ..Desk::default()
+    };
+    let bare = v1::RunSpec {
+        rules: None,
+        ..spec.clone()
+    };
+    let run = NewRun {
+        made: Arc::new(made(id, token, node, spec, now_ms)),
+        desk,
+        rules: rules.rules.iter().map(|rule| rule.id).collect(),
+        spec: bare.encode_to_vec().into(),
+    };
+    take(work, adopted, Change::Run(Arc::new(run)));
+    adopted.runs += 1;
+}
+
+fn made(id: RunId, token: RunToken, node: &str, spec: &v1::RunSpec, now_ms: i64) -> Made {
+    let resources = spec.resources.unwrap_or_default();
+    Made {
+        token,
+        id,
+        node: node.to_owned(),
+        placing: true,
+        created_ms: now_ms,
+        tree: hex(&spec.tree),
+        git: String::new(),
+        fingerprint: String::new(),
+        time_ms: resources.time_ms,
+        outputs: spec
+            .outputs
+            .iter()
+            .any(|output| stream(&output.path).is_none()),
+        takes: Takes {
+            cpus: resources.cpus,
+            memory_bytes: resources.memory_bytes,
+            ..Takes::default()
+        },
+    }
+}
+
+/// A number that another node has, or nobody any more.
+fn elsewhere(id: RunId, now_ms: i64) -> Change {
+    let made = Made {
+        token: RunToken::random(),
+        id,
+        node: "unknown".to_owned(),
+        placing: false,
+        created_ms: now_ms,
+        tree: String::new(),
+        git: String::new(),
+        fingerprint: String::new(),
+        time_ms: 0,
+        outputs: false,
+        takes: Takes::default(),
+    };
+    let desk = Desk {
+        closed: true,
+        word: Some(Word::NodeGone {
+            who: "node take-over".to_owned(),
+            at_ms: now_ms,
+        }),
+        ..Desk::default()
+    };
+    Change::Run(Arc::new(NewRun {
+        made: Arc::new(made),
+        desk,
+        rules: Arc::from([]),
+        spec: v1::RunSpec::default().encode_to_vec().into(),
+    }))
+}
+
+/// What a run says of its experiment.
+fn definition(spec: &v1::RunSpec, folder: &Path) -> Definition {
+    let resources = spec.resources.unwrap_or_default();
+    let monitor = spec.monitor.unwrap_or_default();
+    let given = |number: u64| (number > 0).then_some(number);
+    let mut collections = spec.collections.clone();
+    if collections.is_empty() {
+        collections.push(spec.collection.clone());
+    }
+    Definition {
+        name: spec.name.clone(),
+        collections,
+        folder: folder.to_path_buf(),
+        place: Place {
+            file: folder.join("neronet.yaml").display().to_string(),
+            line: 1,
+            column: 1,
+        },
+        argv: spec.argv.clone(),
+        command_text: spec.argv.join(" "),
+        params: spec.params.iter().map(param).collect(),
+        env: spec
+            .env
+            .iter()
+            .filter(|var| var.expand || var.unset)
+            .map(|var| (var.name.clone(), (!var.unset).then(|| var.value.clone())))
+            .collect(),
+        data: Vec::new(),
+        resources: Resources {
+            cpus: resources.cpus,
+            memory_bytes: given(resources.memory_bytes),
+            time_ms: given(resources.time_ms),
+            disk_bytes: None,
+        },
+        node: None,
+        requires: None,
+        files: None,
+        required_files: Vec::new(),
+        main_file: None,
+        outputs: spec.outputs.iter().map(output).collect(),
+        checkpoint: spec.checkpoint.clone(),
+        rules: Vec::new(),
+        metric_patterns: spec.metric_patterns.clone(),
+        monitor: Monitor {
+            interval_ms: monitor.interval_ms,
+            grace_ms: monitor.grace_ms,
+            strays: match monitor.wait_for_strays {
+                true => Strays::Wait,
+                false => Strays::Kill,
+            },
+        },
+        buffering: match (spec.buffered, spec.line_buffered) {
+            (true, _) => Buffering::Untouched,
+            (false, true) => Buffering::Line,
+            (false, false) => Buffering::default(),
+        },
+        results_dir: None,
+        custom_msg: None,
+        sbatch_args: None,
+        not_built: Vec::new(),
+        notes: vec!["taken over from its runs: add its source again to change it".to_owned()],
+    }
+}
+
+fn param(param: &v1::Param) -> Param {
+    let value = match serde_json::from_str(&param.json) {
+        Ok(serde_json::Value::Null) => Value::Null,
+        Ok(serde_json::Value::Bool(truth)) => Value::Bool(truth),
+        Ok(serde_json::Value::Number(number)) => match number.as_i64() {
+            Some(whole) => Value::Int(whole),
+            None => Value::Float(number.as_f64().unwrap_or(f64::NAN)),
+        },
+        Ok(serde_json::Value::String(text)) => Value::Text(text),
+        Ok(_) | Err(_) => Value::Text(param.text.clone()),
+    };
+    Param {
+        name: param.name.clone(),
+        text: param.text.clone(),
+        value,
+    }
+}
+
+fn stream(path: &str) -> Option<Stream> {
+    match path {
+        "stdout" => Some(Stream::Stdout),
+        "stderr" => Some(Stream::Stderr),
+        _ => None,
+    }
+}
+
+fn output(output: &v1::Output) -> Output {
+    Output {
+        path: output.path.clone(),
+        stream: stream(&output.path),
+        fetch: match output.fetch.as_str() {
+            "end" => Fetch::End,
+            _ => Fetch::Live,
+        },
+        max_bytes: (output.max_bytes > 0).then_some(output.max_bytes),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(experiment: u64, number: u32) -> v1::RunSpec {
+        v1::RunSpec {
+            token: RunToken::random().to_vec(),
+            experiment,
+            number,
+            name: format!("e{experiment}"),
+            collection: "lab".to_owned(),
+            argv: vec!["true".to_owned()],
+            params: vec![v1::Param {
+                name: "lr".to_owned(),
+                text: "0.10".to_owned(),
+                json: "0.1".to_owned(),
+            }],
+            rules: Some(v1::RuleSet {
+                version: 3,
+                rules: vec![v1::Rule {
+                    id: 7,
+                    action: "warn".to_owned(),
+                    text: "loss > 2".to_owned(),
+                    ..v1::Rule::default()
+                }],
+            }),
+            ..v1::RunSpec::default()
+        }
+    }
+
+    fn take_all(state: &mut State, node: &str, specs: Vec<v1::RunSpec>) -> Adopted {
+        let adopted = adopt(state, node, Path::new("/home/taken-over"), specs, 1000);
+        for change in &adopted.changes {
+            state.apply(change);
+        }
+        adopted
+    }
+
+    #[test]
+    fn runs_keep_numbers_tokens_and_rules() {
+        let mut state = State::default();
+        let (first, later) = (spec(2, 1), spec(9, 3));
+        let told = take_all(&mut state, "alpha", vec![later.clone(), first.clone()]);
+        state.check_invariants();
+        assert_eq!((told.experiments, told.runs), (2, 2));
+        // 9.1 and 9.2 were elsewhere.
+        assert_eq!(told.notes.len(), 2);
+        let id = RunId {
+            experiment: ExperimentId(9),
+            number: 3,
+        };
+        assert_eq!(
+            state.by_token(&RunToken::from_slice(&later.token).unwrap()),
+            Some(id)
+        );
+        let run = state.run(id).unwrap();
+        assert_eq!((run.node(), run.desk.rules_version), (Some("alpha"), 3));
+        assert_eq!(*run.rules, [7]);
+        assert_eq!(state.rules[&7].text, "loss > 2");
+        assert!(
+            state
+                .run(RunId { number: 1, ..id })
+                .unwrap()
+                .phase()
+                .is_end()
+        );
+        let experiment = state.experiment(ExperimentId(2)).unwrap();
+        assert_eq!(experiment.definition.params[0].value, Value::Float(0.1));
+        assert_eq!(state.highest, 9);
+    }
+
+    #[test]
+    fn taking_over_again_adds_what_is_new_alone() {
+        let mut state = State::default();
+        let first = spec(1, 1);
+        take_all(&mut state, "alpha", vec![first.clone()]);
+        let told = take_all(&mut state, "alpha", vec![first.clone(), spec(1, 2)]);
+        assert_eq!((told.experiments, told.runs), (0, 1));
+        let told = take_all(&mut state, "beta", vec![spec(1, 2), spec(1, 3)]);
+        assert_eq!((told.runs, told.notes.len()), (1, 1));
+        let broken = v1::RunSpec {
+            token: vec![1],
+            ..spec(4, 1)
+        };
+        assert_eq!(take_all(&mut state, "alpha", vec![broken]).notes.len(), 1);
+    }
+}

@@ -1,0 +1,378 @@
+//! `NodeTakeOver`: the runs that a lost machine had on a node come here, with
+//! the identity of its deployment. The daemon starts anew with it.
+
+use std::time::Duration;
+
+use nero_config::LOCAL;
+use nero_journal::frame::{self, FrameKind};
+use nero_journal::v1::Owner;
+use nero_model::DeploymentId;
+use nero_model::safe::Safe;
+use nero_ssh::Host;
+use nero_wire::v1;
+use nero_wire::v1::mum_client::MumClient;
+use nero_wire::v1::node_event::Event;
+use tonic::transport::Channel;
+
+use super::node_way::say;
+use super::{Man, Sink};
+use crate::adopt;
+use crate::core::change::Change;
+use crate::failure::Failure;
+use crate::ledger::Decided;
+use crate::outside::RemoteAgent;
+
+/// How long listing what lies there may take.
+const LIST: Duration = Duration::from_secs(600);
+/// Runs that are taken over at most; more were never on one node.
+const RUNS_MAX: usize = 1_000_000;
+/// Notes that are said one by one.
+const NOTES_MAX: usize = 20;
+
+/// A deployment that has runs on the node.
+#[derive(Debug, Default)]
+struct Found {
+    /// The name of its folder.
+    short: String,
+    /// Names by which nodes were known to it.
+    nodes: Vec<String>,
+    owner: Owner,
+    id: Option<DeploymentId>,
+    runs: u64,
+}
+
+impl Man {
+    /// Takes the runs of a lost machine over.
+    pub(super) async fn node_take_over(
+        &self,
+        request: v1::NodeTakeOverRequest,
+        sink: Sink<v1::NodeEvent>,
+    ) -> Result<(), Failure> {
+        let name = request.name.clone();
+        self.configured(&name)?;
+        let config = self.nodes.config()?;
+        let node = config.node(&name).cloned().unwrap_or_default();
+        let Some(address) = node.address.clone().filter(|_| name != LOCAL) else {
+            return Err(Failure::usage(
+                "`local` is this machine, whose runs are here",
+            ));
+        };
+        let host = self
+            .agents
+            .host(&name, &address)
+            .await
+            .map_err(|refused| refused.failure)?;
+        // The node's own words on where its root is.
+        self.nodes.channel(&name, LIST).await?;
+        let root = self
+            .root_of(&name)
+            .ok_or_else(|| Failure::node(format!("node {name} does not say where its root is")))?;
+        let all = find(&host, &root).await?;
+        let found = self.choose(&name, &request.deployment, all)?;
+        let id = found
+            .id
+            .ok_or_else(|| Failure::failed("no run there says which deployment it is of"))?;
+        self.may_adopt(id)?;
+        let line = format!(
+            "{} runs of {}, {}",
+            found.runs,
+            found.short,
+            whose(&found.owner)
+        );
+        say(&sink, Event::Line(line)).await;
+        if request.dry_run {
+            return Ok(());
+        }
+        let tenure = found.owner.tenure.max(self.agents.tenure) + 1;
+        let agent = RemoteAgent {
+            agents: self.agents.of(id, tenure),
+            root: node.root.clone(),
+            options: crate::outside::options(&node),
+            name: name.clone(),
+            address,
+        };
+        let specs = self.specs_of(agent, &sink).await?;
+        self.adopt(&name, id, tenure, specs, &sink).await?;
+        tracing::info!(node = name, deployment = %id, tenure, "taken over");
+        // Everything holds the old identity; the next command starts it anew.
+        self.stop.notify_one();
+        Ok(())
+    }
+
+    /// Whether this neroman may have that identity.
+    fn may_adopt(&self, id: DeploymentId) -> Result<(), Failure> {
+        let state = self.ledger.state();
+        if id == self.deployment || state.experiments.len() == 0 {
+            return Ok(());
+        }
+        Err(Failure::failed("this neroman has experiments of its own")
+            .because("the numbers of both would clash")
+            .hint("take over into an empty one: NERONET_HOME=DIR neroman node add …, then node take-over"))
+    }
+
+    fn choose(&self, name: &str, wanted: &str, all: Vec<Found>) -> Result<Found, Failure> {
+        let list = || {
+            let words = all
+                .iter()
+                .map(|one| format!("{} ({} runs, {})", one.short, one.runs, whose(&one.owner)));
+            words.collect::<Vec<_>>().join("; ")
+        };
+        let own = self.deployment.short();
+        let others: Vec<&Found> = all.iter().filter(|one| one.short != own).collect();
+        let chosen = match (wanted, others.as_slice()) {
+            ("", [one]) => Some(one.short.clone()),
+            ("", []) if all.iter().any(|one| one.short == own) => Some(own.to_string()),
+            ("", []) => {
+                return Err(Failure::failed(format!(
+                    "node {name} has no runs of anybody"
+                )));
+            }
+            ("", _) => {
+                return Err(
+                    Failure::usage(format!("node {name} has runs of several: {}", list()))
+                        .hint(format!("neroman node take-over {name} DEPLOYMENT")),
+                );
+            }
+            (wanted, _) => Some(wanted.to_owned()),
+        };
+        let known = list();
+        let found = all
+            .into_iter()
+            .find(|one| Some(&one.short) == chosen.as_ref());
+        let found = found.ok_or_else(|| {
+            Failure::usage(format!("node {name} has no runs of `{wanted}`"))
+                .hint(format!("there are {known}"))
+        })?;
+        if found.nodes.iter().any(|node| node == name) {
+            return Ok(found);
+        }
+        let called = found.nodes.join("` or `");
+        Err(
+            Failure::failed(format!("{} knew this node as `{called}`", found.short)).hint(format!(
+                "neroman node rm {name}, then add it as `{called}` and take over again"
+            )),
+        )
+    }
+
+    /// Becomes the owner there, and reads what lies there.
+    async fn specs_of(
+        &self,
+        agent: RemoteAgent,
+        sink: &Sink<v1::NodeEvent>,
+    ) -> Result<Vec<v1::RunSpec>, Failure> {
+        use crate::node::Connect as _;
+        let heard = {
+            let sink = sink.clone();
+            move |progress: v1::Progress| {
+                let event = v1::NodeEvent {
+                    event: Some(Event::Progress(progress)),
+                };
+                let _ = sink.try_send(Ok(event));
+            }
+        };
+        let link = agent
+            .connect(&heard)
+            .await
+            .map_err(|refused| refused.failure)?;
+        let listed = tokio::time::timeout(LIST, list(link.channel.clone(), sink));
+        listed
+            .await
+            .map_err(|_| Failure::node("the node does not list its runs in time"))?
+    }
+
+    async fn adopt(
+        &self,
+        name: &str,
+        id: DeploymentId,
+        tenure: u64,
+        specs: Vec<v1::RunSpec>,
+        sink: &Sink<v1::NodeEvent>,
+    ) -> Result<(), Failure> {
+        let (node, folder) = (name.to_owned(), self.home.data.join("taken-over"));
+        let own = self.deployment;
+        let (tx, rx) = tokio::sync::oneshot::channel();
+        self.ledger
+            .ask(&[], move |state, now_ms| {
+                if id != own && state.experiments.len() > 0 {
+                    return Err(Failure::moved());
+                }
+                let adopted = adopt::adopt(state, &node, &folder, specs, now_ms);
+                let mut changes = vec![Change::Adopted {
+                    deployment: id,
+                    tenure,
+                }];
+                changes.extend(adopted.changes);
+                let said = (adopted.experiments, adopted.runs, adopted.notes);
+                // Whoever asked waits for the answer.
+                let _ = tx.send(said);
+                Ok(Decided {
+                    answer: v1::NodeRemoveReply::default(),
+                    changes,
+                })
+            })
+            .await?;
+        let (experiments, runs, notes) = rx.await.unwrap_or_default();
+        let more = notes.len().saturating_sub(NOTES_MAX);
+        for note in notes.into_iter().take(NOTES_MAX) {
+            say(sink, Event::Line(note)).await;
+        }
+        if more > 0 {
+            say(sink, Event::Line(format!("… and {more} more"))).await;
+        }
+        let line = format!("taken over: {runs} runs of {experiments} experiments");
+        say(sink, Event::Line(line)).await;
+        Ok(())
+    }
+}
+
+fn whose(owner: &Owner) -> String {
+    match owner.host.as_str() {
+        "" => "never taken over".to_owned(),
+        host => format!("taken over by {} before", Safe::line(host)),
+    }
+}
+
+async fn list(channel: Channel, sink: &Sink<v1::NodeEvent>) -> Result<Vec<v1::RunSpec>, Failure> {
+    let failed =
+        |status: tonic::Status| Failure::node("the node does not list its runs").status(&status);
+    let mut client =
+        MumClient::new(channel).max_decoding_message_size(nero_model::MESSAGE_BYTES_MAX);
+    let mut folders = client
+        .runs(v1::RunsRequest {})
+        .await
+        .map_err(failed)?
+        .into_inner();
+    let mut specs = Vec::new();
+    while let Some(folder) = folders.message().await.map_err(failed)? {
+        match folder.spec {
+            Some(spec) if folder.problem.is_empty() => specs.push(spec),
+            Some(_) | None => {
+                let line = format!(
+                    "{}: {}",
+                    Safe::line(&folder.folder),
+                    Safe::line(&folder.problem)
+                );
+                say(sink, Event::Line(line)).await;
+            }
+        }
+        if specs.len() >= RUNS_MAX {
+            return Err(Failure::node("the node lists more runs than there can be"));
+        }
+    }
+    Ok(specs)
+}
+
+/// The deployments that have runs below a root.
+async fn find(host: &Host, root: &str) -> Result<Vec<Found>, Failure> {
+    // Files travel as hexadecimal digits: they are not text. A large spec is
+    // passed over; any other says the same.
+    const SCRIPT: &str = r#"
+cd "$root" || exit 3
+file() { printf '%s ' "$1"; od -An -v -tx1 < "$2" | tr -d ' \n'; echo; }
+for d in ????????; do
+  [ -d "$d/runs" ] || continue
+  printf 'D %s\n' "$d"
+  for m in "$d"/mum/*/; do [ -d "$m" ] && m=${m%/} && printf 'M %s\n' "${m##*/}"; done
+  [ -f "$d/owner" ] && file O "$d/owner"
+  first=
+  n=0
+  for s in "$d"/runs/*/*/spec; do
+    [ -f "$s" ] || continue
+    n=$((n + 1))
+    [ -z "$first" ] && [ "$(wc -c < "$s")" -lt 100000 ] && first=$s
+  done
+  printf 'N %s\n' "$n"
+  [ -n "$first" ] && file S "$first"
+done
+exit 0
+"#;
+    let quoted = root.replace('\'', "'\\''");
+    let said = host
+        .script(&format!("root='{quoted}'{SCRIPT}"))
+        .await
+        .map_err(|error| Failure::node_error(&error))?;
+    if said.status != 0 {
+        return Err(Failure::failed(format!("cannot look into {root} there"))
+            .because(Safe::line(&said.err).to_string()));
+    }
+    Ok(read(&String::from_utf8_lossy(&said.out)))
+}
+
+fn read(text: &str) -> Vec<Found> {
+    let mut all: Vec<Found> = Vec::new();
+    for line in text.lines() {
+        let Some((kind, rest)) = line.split_once(' ') else {
+            continue;
+        };
+        if kind == "D" {
+            all.push(Found {
+                short: rest.to_owned(),
+                ..Found::default()
+            });
+            continue;
+        }
+        let Some(found) = all.last_mut() else {
+            continue;
+        };
+        match kind {
+            "M" => found.nodes.push(rest.to_owned()),
+            "N" => found.runs = rest.parse().unwrap_or(0),
+            "O" => {
+                let owner =
+                    unhex(rest).and_then(|bytes| frame::decode(FrameKind::Owner, &bytes).ok());
+                found.owner = owner.unwrap_or_default();
+            }
+            "S" => {
+                let spec: Option<v1::RunSpec> =
+                    unhex(rest).and_then(|bytes| frame::decode(FrameKind::Spec, &bytes).ok());
+                found.id = spec
+                    .and_then(|spec| DeploymentId::from_slice(&spec.deployment))
+                    .filter(|id| id.short() == found.short);
+            }
+            _ => {}
+        }
+    }
+    all.retain(|found| found.runs > 0);
+    all
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    text.as_bytes()
+        .chunks(2)
+        .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lies_on_a_node_is_read_and_nothing_of_it_trusted() {
+        let id = DeploymentId::random();
+        let spec = v1::RunSpec {
+            deployment: id.to_vec(),
+            ..v1::RunSpec::default()
+        };
+        let owner = Owner {
+            tenure: 3,
+            host: "lost".to_owned(),
+            since_ms: 1,
+        };
+        let short = id.short();
+        let spec = nero_model::ids::hex(&frame::encode(FrameKind::Spec, &spec));
+        let owner = nero_model::ids::hex(&frame::encode(FrameKind::Owner, &owner));
+        let text = format!(
+            "M lost\nD {short}\nM alpha\nM beta\nO {owner}\nN 2\nS {spec}\n\
+             D forged00\nN 1\nS {spec}\nO zz\nD empty000\nN 0\nnonsense\n"
+        );
+        let all = read(&text);
+        assert_eq!(all.len(), 2);
+        assert_eq!(
+            (all[0].id, all[0].owner.tenure, all[0].runs),
+            (Some(id), 3, 2)
+        );
+        assert_eq!(all[0].nodes, ["alpha", "beta"]);
+        assert_eq!((all[1].id, all[1].owner.tenure), (None, 0));
+    }
+}

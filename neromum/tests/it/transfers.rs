@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use nero_wire::v1::read_files_request::Want;
 use nero_wire::v1::run_state::Stage;
 use nero_wire::v1::{
-    BlobList, BlobPart, DescribeRequest, FilePart, ListFilesRequest, PutBlobsReply,
+    BlobList, BlobPart, CleanRequest, DescribeRequest, FilePart, ListFilesRequest, PutBlobsReply,
     ReadFilesRequest, RunSpec, Tree, TreeEntry,
 };
 use prost::Message as _;
@@ -415,4 +415,137 @@ async fn a_node_says_what_it_is() {
     mum.client.describe(DescribeRequest {}).await.unwrap();
     let times = std::fs::read_to_string(tools.join("asked")).unwrap();
     assert_eq!(times, "x\n", "the driver is asked once a minute at most");
+}
+
+/// Every file of the store that has its name holds what the name says.
+fn whole_blobs(node: &Node) -> usize {
+    let mut count = 0;
+    for folder in std::fs::read_dir(node.paths.store()).unwrap().flatten() {
+        let name = folder.file_name();
+        if name.len() != 2 || !folder.path().is_dir() {
+            continue;
+        }
+        for blob in std::fs::read_dir(folder.path()).unwrap().flatten() {
+            let found = hash(&std::fs::read(blob.path()).unwrap());
+            let name = blob.file_name().into_string().unwrap();
+            assert_eq!(nero_model::ids::hex(&found), name);
+            count += 1;
+        }
+    }
+    count
+}
+
+#[tokio::test]
+async fn killed_while_files_come_and_while_they_go_every_one_is_whole_or_absent() {
+    let mut node = Node::new();
+    let mut mum = node.start().await;
+    let contents: Vec<Vec<u8>> = (0..1500)
+        .map(|index| format!("file {index}\n").repeat(50).into_bytes())
+        .collect();
+    let all = |contents: &[Vec<u8>]| -> Vec<BlobPart> {
+        let each = contents.iter();
+        each.flat_map(|content| parts(content, 0, 300)).collect()
+    };
+    let mut client = mum.client.clone();
+    let sent = all(&contents);
+    let putting = tokio::spawn(async move { client.put_blobs(tokio_stream::iter(sent)).await });
+    let some = blob(&node, &hash(&contents[200]));
+    wait_for("some of the files", || some.exists().then_some(())).await;
+    node.kill_mum();
+    let _ = putting.await;
+    assert!(whole_blobs(&node) > 200);
+    mum = node.start().await;
+    let hashes: Vec<_> = contents.iter().map(|content| hash(content)).collect();
+    let lacking = missing(&mut mum, &hashes).await.hashes;
+    let rest: Vec<Vec<u8>> = contents
+        .iter()
+        .filter(|content| lacking.contains(&hash(content)))
+        .cloned()
+        .collect();
+    put(&mut mum, all(&rest)).await.unwrap();
+    assert_eq!(whole_blobs(&node), 1500);
+    // Nothing names them; a new neromum was asked for none.
+    let tree = Tree {
+        entries: contents[..3]
+            .iter()
+            .zip(["a", "b", "c"])
+            .map(|(content, path)| TreeEntry {
+                path: path.to_owned(),
+                hash: hash(content),
+                size: content.len() as u64,
+                ..TreeEntry::default()
+            })
+            .collect(),
+    };
+    let list = tree.encode_to_vec();
+    put(&mut mum, parts(&list, 0, 1000)).await.unwrap();
+    let spec = RunSpec {
+        tree: hash(&list),
+        ..node.sh(1, "cat a b c")
+    };
+    ended(&mut mum, &spec).await;
+    node.kill_mum();
+    mum = node.start().await;
+    let sweep = CleanRequest {
+        store: true,
+        unnamed_ms: 1,
+        ..CleanRequest::default()
+    };
+    let (mut client, request) = (mum.client.clone(), sweep.clone());
+    let sweeping = tokio::spawn(async move { client.clean(request).await });
+    let paths: Vec<PathBuf> = hashes.iter().map(|hash| blob(&node, hash)).collect();
+    wait_for("some to be gone", || {
+        let gone = paths.iter().filter(|path| !path.exists()).count();
+        (gone > 50 || sweeping.is_finished()).then_some(())
+    })
+    .await;
+    node.kill_mum();
+    let _ = sweeping.await;
+    let left = whole_blobs(&node);
+    assert!((4..1501).contains(&left), "{left}");
+    mum = node.start().await;
+    mum.client.clean(sweep).await.unwrap();
+    assert_eq!(whole_blobs(&node), 4);
+    assert!(paths[..3].iter().all(|path| path.exists()));
+}
+
+#[tokio::test]
+async fn a_full_disk_keeps_what_came_and_sending_goes_on_when_there_is_room() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: mounting a small file system needs root");
+        return;
+    }
+    let mut node = Node::new();
+    let store = node.paths.store();
+    std::fs::create_dir_all(&store).unwrap();
+    let plain = node.command();
+    let mut command = std::process::Command::new("unshare");
+    let script = "mount -t tmpfs -o size=2m,mode=700 none \"$0\" && exec \"$@\"";
+    command.args(["-m", "sh", "-c", script]).arg(&store);
+    command.arg(plain.get_program()).args(plain.get_args());
+    let mut mum = node.start_as(command).await;
+    let small = b"small".to_vec();
+    put(&mut mum, parts(&small, 0, 100)).await.unwrap();
+    let content = noise(5_000_000, 5);
+    let refused = put(&mut mum, parts(&content, 0, 64 * 1024)).await;
+    let refused = refused.unwrap_err();
+    assert_eq!(refused.code(), tonic::Code::ResourceExhausted, "{refused}");
+    assert!(
+        refused.message().contains("or more are needed"),
+        "{refused}"
+    );
+    let lacking = missing(&mut mum, &[hash(&content), hash(&small)]).await;
+    assert_eq!(lacking.hashes, [hash(&content)]);
+    let partial = lacking.partial[0] as usize;
+    assert!(partial > 1_000_000, "{partial}");
+    let enlarged = std::process::Command::new("nsenter")
+        .args(["-t", &node.mum_pid().to_string(), "-m", "mount"])
+        .args(["-o", "remount,size=20m"])
+        .arg(&store)
+        .status();
+    assert!(enlarged.unwrap().success());
+    let rest = parts(&content, partial, 64 * 1024);
+    assert_eq!(put(&mut mum, rest).await.unwrap().bytes, 5_000_000);
+    let lacking = missing(&mut mum, &[hash(&content)]).await;
+    assert_eq!(lacking, BlobList::default());
 }

@@ -45,7 +45,7 @@ pub enum EditError {
     #[error(transparent)]
     Config(ConfigError),
     /// The name cannot be a node's.
-    #[error("{} cannot be a node's name: {source}", quoted(.name))]
+    #[error("{} cannot be a node's name", quoted(.name))]
     Name {
         /// The name.
         name: String,
@@ -54,7 +54,7 @@ pub enum EditError {
         source: NameError,
     },
     /// There is a node or group of this name.
-    #[error("{} is there already ({}:{})", quoted(.name), .place.line, .place.column)]
+    #[error("{} is there already (line {} of the configuration)", quoted(.name), .place.line)]
     Exists {
         /// The name.
         name: String,
@@ -70,7 +70,7 @@ pub enum EditError {
         hint: String,
     },
     /// Something else in the file names the node.
-    #[error("the node {} is named by {by} (line {})", quoted(.name), .place.line)]
+    #[error("the node {} is named by {by} (line {} of the configuration)", quoted(.name), .place.line)]
     Used {
         /// The node.
         name: String,

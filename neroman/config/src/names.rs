@@ -8,8 +8,32 @@ pub const ANY: &str = "any";
 /// Longer names fit in no table and no path of a socket.
 const NAME_CHARS_MAX: usize = 64;
 
-/// Words that mean something else where a node can be named.
-const RESERVED: &[&str] = &["all", ANY, "last", "nodes", "default"];
+/// Words that mean something else where a node can be named: of selectors, and
+/// the states of runs.
+const RESERVED: &[&str] = &[
+    "all",
+    ANY,
+    "last",
+    "nodes",
+    "default",
+    "live",
+    "failed",
+    "done",
+    "changed",
+    "defined",
+    "queued",
+    "staging",
+    "submitted",
+    "pending",
+    "running",
+    "ending",
+    "paused",
+    "finished",
+    "crashed",
+    "aborted",
+    "timeout",
+    "lost",
+];
 
 /// Why a name cannot be a node's or a group's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -146,17 +146,17 @@ fn what_cannot_be_meant_is_refused_in_words() {
         (
             add("a", &[("address", "y")]),
             lab,
-            "`a` is there already (1:9)",
+            "`a` is there already (line 1 of the configuration)",
         ),
         (
             add("g", &[("address", "y")]),
             lab,
-            "`g` is there already (2:10)",
+            "`g` is there already (line 2 of the configuration)",
         ),
         (
             add("any", &[("address", "y")]),
             lab,
-            "`any` cannot be a node's name: `any` means something else",
+            "`any` cannot be a node's name",
         ),
         (add("b", &[]), lab, "the node `b` has no address"),
         (
@@ -172,12 +172,12 @@ fn what_cannot_be_meant_is_refused_in_words() {
         (
             remove("a"),
             lab,
-            "the node `a` is named by the group `g` (line 2)",
+            "the node `a` is named by the group `g` (line 2 of the configuration)",
         ),
         (
             remove("a"),
             "nodes: {a: {address: x}}\ndefault_node: a\n",
-            "the node `a` is named by `default_node` (line 2)",
+            "the node `a` is named by `default_node` (line 2 of the configuration)",
         ),
         (remove("b"), lab, "config.yaml has no node `b`"),
         (remove("local"), lab, "config.yaml has no node `local`"),

@@ -213,7 +213,9 @@ fn made(id: RunId, token: RunToken, node: &str, spec: &v1::RunSpec, now_ms: i64)
         outputs: spec
             .outputs
             .iter()
-            .any(|output| stream(&output.path).is_none()),
+            .any(|output| stream(&output.path).is_none())
+            || !spec.checkpoint.is_empty(),
+        resume: spec.resume.as_ref().map(|run| run.number),
         takes: Takes {
             cpus: resources.cpus,
             memory_bytes: resources.memory_bytes,
@@ -236,6 +238,7 @@ fn elsewhere(id: RunId, now_ms: i64) -> Change {
         time_ms: 0,
         outputs: false,
         takes: Takes::default(),
+        resume: None,
     };
     let desk = Desk {
         closed: true,

@@ -285,11 +285,11 @@ new_key() {
 }
 
 fill() {
-  local home free try
+  local home free
   home=$(home_of "$1")
   mountpoint -q "$home" || die "the home of $1 has no size of its own: HOME_SIZE"
   # Others may write meanwhile.
-  for try in $(seq 20); do
+  for _ in $(seq 20); do
     free=$(df --output=avail -B1 "$home" | tail -n 1)
     if [ "$free" -le "$2" ] || fallocate -l "$((free - $2))" "$home/.fill" 2>/dev/null; then return 0; fi
   done

@@ -101,6 +101,8 @@ fn a_host_out_of_reach_is_said_with_its_time_and_comes_back_by_itself() {
         "{seen:#}"
     );
     assert_eq!(seen["phase"], "running", "silence is no result: {seen:#}");
+    let shown = lab.home.ok(&["status"]);
+    assert!(shown.contains("no contact since"), "{shown}");
     // It ends while nobody can see it.
     release(&pipe);
     until("the job to end", || {

@@ -187,6 +187,10 @@ pub(crate) struct Desk {
     pub closed: bool,
     /// Its job goes on without a parent of ours.
     pub unsupervised: bool,
+    /// The host on which it goes on, when that is not where its neromum is;
+    /// followed by disk then.
+    #[serde(default)]
+    pub far_host: String,
     /// It waits for the end of this earlier run of the experiment.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<u32>,

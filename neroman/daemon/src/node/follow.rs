@@ -270,8 +270,12 @@ fn said(state: &State, states: &[v1::RunState], now_ms: i64) -> Vec<Change> {
         .collect()
 }
 
+/// Longest name of a host that is kept.
+const HOST_CHARS_MAX: usize = 64;
+
 fn hear(run: &Run, desk: &mut Desk, word: &v1::RunState, now_ms: i64) {
     desk.unsupervised = word.unsupervised;
+    desk.far_host = word.host.chars().take(HOST_CHARS_MAX).collect();
     match word.stage() {
         Stage::Waiting | Stage::Starting => {
             desk.handing = Handing::Pending;

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use nero_model::Phase;
+use nero_model::safe::Safe;
 use nero_wire::v1;
 
 use crate::core::experiment::Experiment;
@@ -105,6 +106,12 @@ fn of_run(view: &mut v1::ExperimentView, run: &Run, sight: &Sight<'_>) {
         if run.desk.unsupervised {
             view.warnings
                 .push("unsupervised: its exit code cannot be known".to_owned());
+        }
+        if !run.desk.far_host.is_empty() {
+            let host = Safe::line(&run.desk.far_host);
+            view.warnings.push(format!(
+                "goes on on {host}, another host of its node; followed by disk"
+            ));
         }
         if let Some(sample) = &run.journal.sample {
             view.cpu_cores = Some(sample.cpu_cores);

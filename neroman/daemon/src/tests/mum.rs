@@ -228,6 +228,16 @@ impl FakeMum {
 
     /// Takes the next runs, and is away before it says so.
     pub(super) fn swallow(&self, swallows: bool) {
+    /// Says that a run goes on on another host of the node.
+    pub(super) fn goes_on_at(&self, token: &[u8], host: &str) {
+        let state = v1::RunState {
+            host: host.to_owned(),
+            via_disk: true,
+            ..state(token, Stage::Running)
+        };
+        self.inner.lock().unwrap().tell(Event::State(state));
+    }
+
         self.inner.lock().unwrap().swallows = swallows;
     }
 

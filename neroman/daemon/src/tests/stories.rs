@@ -62,6 +62,30 @@ async fn a_run_goes_there_and_its_end_comes_back() {
 }
 
 #[tokio::test]
+async fn a_run_on_another_host_of_its_node_is_told_with_that_host() {
+    let rig = Rig::new();
+    rig.write(TWO);
+    rig.add().await;
+    rig.start("1").await;
+    let token = rig.mum.token(1, 1).await;
+    rig.mum.begin(&token);
+    rig.state(1, "running").await;
+    rig.mum.goes_on_at(&token, "login\x1b[31m2");
+    let view = rig
+        .until(1, "was told to be elsewhere", |view| {
+            !view.warnings.is_empty()
+        })
+        .await;
+    assert_eq!(view.state, "running");
+    let told = &view.warnings[0];
+    let plain = !told.contains('\x1b');
+    assert!(told.contains("another host") && plain, "{told}");
+    rig.mum.goes_on_at(&token, "");
+    rig.until(1, "was here again", |view| view.warnings.is_empty())
+        .await;
+}
+
+#[tokio::test]
 async fn what_was_accepted_is_there_after_a_restart_of_the_daemon() {
     let rig = Rig::new();
     rig.write(TWO);

@@ -185,7 +185,7 @@ fn options(mut args: impl Iterator<Item = OsString>) -> Result<Options, ArgsErro
             "--shared" => terms.shared = one_of(text, "--shared", "yes, no or auto")?,
             "--listen" => terms.listen = one_of(text, "--listen", "auto, never or an address")?,
             "--beat" => {
-                terms.beat = Duration::from_secs_f64(number(text, "--beat", positive)?);
+                terms.beat = Duration::from_secs_f64(number(text, "--beat", beat)?);
             }
             "--over" => terms.over = Some(number(text, "--over", whole)?),
             "--because" => terms.because = text.unwrap_or_default().to_owned(),
@@ -273,6 +273,11 @@ fn number<T>(
 fn positive(text: &str) -> Option<f64> {
     let number: f64 = text.parse().ok()?;
     (number > 0.0 && number <= 1e6).then_some(number)
+}
+
+/// Seconds that others believe a lease.
+fn beat(text: &str) -> Option<f64> {
+    positive(text).filter(|seconds| (0.05..=600.0).contains(seconds))
 }
 
 fn whole(text: &str) -> Option<u64> {

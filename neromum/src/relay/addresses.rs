@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
 /// Addresses at most; a host with more has them for jobs or containers.
-const ADDRESSES_MAX: usize = 4;
+const ADDRESSES_MAX: usize = 8;
 
 /// What the user said about listening.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

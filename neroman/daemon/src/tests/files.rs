@@ -47,6 +47,10 @@ pub(super) struct Files {
     pub(super) sent: usize,
     /// Bytes of blobs that came.
     pub(super) came: usize,
+    /// Blobs are not taken before this is over.
+    pub(super) stalled: bool,
+    /// There is no room for blobs.
+    pub(super) full: bool,
     made: u64,
     /// Tokens of runs whose folders were taken away.
     pub(super) cleaned: Vec<Vec<u8>>,

@@ -190,7 +190,9 @@ impl FakeMum {
 
     /// Changes or tells what it holds beside its runs.
     pub(super) fn files<T>(&self, change: impl FnOnce(&mut Files) -> T) -> T {
-        change(&mut self.inner.lock().unwrap().files)
+        let done = change(&mut self.inner.lock().unwrap().files);
+        self.bell.0.send_modify(|count| *count += 1);
+        done
     }
 
     /// Waits until what it holds beside its runs is so.
@@ -226,8 +228,6 @@ impl FakeMum {
         self.until("was tried", |inner| inner.tries >= times).await;
     }
 
-    /// Takes the next runs, and is away before it says so.
-    pub(super) fn swallow(&self, swallows: bool) {
     /// Says that a run goes on on another host of the node.
     pub(super) fn goes_on_at(&self, token: &[u8], host: &str) {
         let state = v1::RunState {
@@ -238,6 +238,8 @@ impl FakeMum {
         self.inner.lock().unwrap().tell(Event::State(state));
     }
 
+    /// Takes the next runs, and is away before it says so.
+    pub(super) fn swallow(&self, swallows: bool) {
         self.inner.lock().unwrap().swallows = swallows;
     }
 
@@ -411,6 +413,13 @@ impl Mum for Service {
         request: Request<Streaming<v1::BlobPart>>,
     ) -> Result<Response<v1::PutBlobsReply>, Status> {
         let mut parts = request.into_inner();
+        let mut bell = self.bell.0.subscribe();
+        while self.inner.lock().unwrap().files.stalled {
+            bell.changed().await.unwrap();
+        }
+        if self.inner(|inner| inner.files.full) {
+            return Err(Status::resource_exhausted("no room in /node"));
+        }
         let mut content: Vec<u8> = Vec::new();
         let mut hash = Vec::new();
         while let Some(part) = parts.next().await {

@@ -502,11 +502,11 @@ async fn a_run_goes_on_from_the_checkpoints_of_the_one_before() {
     rig.state(1, "running").await;
     let gone = clean(&rig, "1.1", true, false).await;
     assert_eq!(gone.runs[0].skipped, "");
-    rig.mum.end(&second, 1, b"");
-    rig.state(1, "crashed").await;
     rig.mum.files(|files| files.files.clear());
+    rig.mum.end(&second, 1, b"");
     // Nothing came home of the second one.
-    clean(&rig, "1.2", true, false).await;
+    rig.mum.closed(&second).await;
+    assert_eq!(clean(&rig, "1.2", false, false).await.runs[0].skipped, "");
     resume(&rig, "1").await;
     let third = rig.mum.token(1, 3).await;
     let spec = rig.mum.spec(&third);
@@ -530,5 +530,73 @@ async fn checkpoints_that_came_home_are_laid_over_the_code() {
     let paths: Vec<&str> = tree.entries.iter().map(|entry| &*entry.path).collect();
     assert_eq!(paths, ["c1"]);
     assert_eq!(blobs[&tree.entries[0].hash], b"state");
+    rig.stop().await;
+}
+
+const APART: &str = "collection: lab
++a: {command: echo, files: [a]}
++b: {command: echo, files: [b]}
+";
+
+#[tokio::test]
+async fn a_wish_does_not_wait_for_files_on_their_way() {
+    let rig = Rig::new();
+    rig.write(APART);
+    for name in ["a", "b"] {
+        std::fs::write(rig.folder.join(name), name).unwrap();
+    }
+    rig.add().await;
+    rig.start("1").await;
+    let token = rig.mum.token(1, 1).await;
+    rig.mum.begin(&token);
+    rig.state(1, "running").await;
+    rig.mum.files(|files| files.stalled = true);
+    rig.start("2").await;
+    rig.state(2, "staging").await;
+    let abort = |text: &str| v1::AbortRequest {
+        selection: select(text),
+        author: "me".to_owned(),
+        ..v1::AbortRequest::default()
+    };
+    rig.man.abort(abort("1")).await.unwrap();
+    rig.mum.cancelled(&token).await;
+    // Nor does the wish that ends the very run whose files are on their way;
+    // it never gets there afterwards.
+    rig.man.abort(abort("2")).await.unwrap();
+    rig.state(2, "aborted").await;
+    rig.mum.files(|files| files.stalled = false);
+    rig.mum
+        .until_files("took it", |files| files.blobs.len() == 4)
+        .await;
+    rig.restart_runs("2").await;
+    rig.mum.token(2, 2).await;
+    assert!(!rig.mum.has(2, 1));
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn a_node_without_room_keeps_its_connection_and_the_run_says_why() {
+    let rig = Rig::new();
+    rig.write(APART);
+    for name in ["a", "b"] {
+        std::fs::write(rig.folder.join(name), name).unwrap();
+    }
+    rig.add().await;
+    rig.start("1").await;
+    let token = rig.mum.token(1, 1).await;
+    rig.mum.begin(&token);
+    rig.mum.files(|files| files.full = true);
+    rig.start("2").await;
+    let view = rig
+        .until(2, "said why", |view| view.waiting_for.contains("no room"))
+        .await;
+    assert_eq!(view.state, "staging");
+    assert!(rig.man.nodes.now("local").connected());
+    rig.mum.end(&token, 0, b"");
+    rig.state(1, "finished").await;
+    rig.mum.files(|files| files.full = false);
+    // Whatever looks at everything tries it again, a new connection too.
+    rig.mum.cut(false);
+    rig.mum.token(2, 1).await;
     rig.stop().await;
 }

@@ -23,7 +23,7 @@ use crate::node::desk_change;
 use crate::results::{Asked, Job, Places};
 
 /// How long a node may take to be reached.
-const REACHED: Duration = Duration::from_secs(30);
+const REACHED: Duration = Duration::from_secs(10);
 /// How long a node may take to count or to take away what lies there.
 const PATIENCE: Duration = Duration::from_secs(600);
 /// How long it may take until the node may forget runs.

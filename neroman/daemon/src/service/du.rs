@@ -13,7 +13,7 @@ use super::{Man, blocking};
 use crate::failure::Failure;
 
 /// How long a node may take to be reached.
-const REACHED: Duration = Duration::from_secs(20);
+const REACHED: Duration = Duration::from_secs(10);
 /// How long it may take to count.
 const PATIENCE: Duration = Duration::from_secs(300);
 /// Entries that are looked at here; more are not counted.

@@ -20,7 +20,7 @@ use crate::node::Hearer;
 use crate::results::{Asked, Job, Places, Trouble};
 
 /// How long a node may take to be reached.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What was picked, by node, and what is said of the rest.
 #[derive(Default)]

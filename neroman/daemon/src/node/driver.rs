@@ -35,7 +35,20 @@ pub(crate) struct Driver {
     pub(super) ledger: Ledger,
     pub(super) way: Way,
     pub(super) tell: Tell,
-    pub(super) stop: watch::Receiver<bool>,
+    pub(super) stop: watch::Receiver<Stop>,
+    /// A person opened the way: what they typed is not thrown away.
+    pub(super) opened: bool,
+}
+
+/// Whether a driver is to stop.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Stop {
+    #[default]
+    No,
+    /// The daemon leaves.
+    Leaving,
+    /// The node is configured no more.
+    Removed,
 }
 
 impl std::fmt::Debug for Driver {
@@ -62,12 +75,14 @@ impl Driver {
         let stopped = tokio::select! {
             () = self.drive() => false,
             // An error means that the sender is gone: the daemon leaves, too.
-            stopped = async { stop.wait_for(|stop| *stop).await.is_ok() } => stopped,
+            stopped = async { stop.wait_for(|stop| *stop != Stop::No).await.is_ok() } => stopped,
         };
         if stopped {
             self.send_home().await;
         }
-        self.way.now().hang_up().await;
+        if !self.opened || *self.stop.borrow() == Stop::Removed {
+            self.way.now().hang_up().await;
+        }
         tracing::debug!(node = self.settings.name, "driver ended");
     }
 
@@ -101,6 +116,7 @@ impl Driver {
             self.inbox.settle();
             let end = match self.connect().await {
                 Ok(link) => {
+                    self.opened |= self.tell.now().needs_person;
                     let began = Instant::now();
                     let end = self.session(link).await;
                     if began.elapsed() > GOOD {
@@ -124,7 +140,9 @@ impl Driver {
                 SessionEnd::Slept => {
                     tracing::info!(node = self.settings.name, "connecting anew after a sleep");
                     backoff.reset();
-                    self.way.now().hang_up().await;
+                    if !self.opened {
+                        self.way.now().hang_up().await;
+                    }
                     self.tell.change(|now| now.channel = None);
                 }
                 SessionEnd::Lost(refused) => self.lost(refused, &mut backoff).await,

@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tonic::transport::Channel;
 
-use super::driver::Driver;
+use super::driver::{Driver, Stop};
 use super::inbox::{Inboxes, Kick};
 use super::now::{Known, NodeNow, Tell};
 use super::placer;
@@ -66,7 +66,7 @@ struct Entry {
     node: Node,
     way: Way,
     configured: nero_config::Node,
-    stop: watch::Sender<bool>,
+    stop: watch::Sender<Stop>,
 }
 
 /// The configuration as it was read last, and the drivers of its nodes.
@@ -186,7 +186,7 @@ impl Nodes {
             let stays = config.nodes.contains_key(name);
             if !stays {
                 tracing::info!(node = name, "node is configured no more");
-                entry.stop.send_replace(true);
+                entry.stop.send_replace(Stop::Removed);
             }
             stays
         });
@@ -213,7 +213,7 @@ impl Nodes {
         let inbox = self.0.inboxes.of(name);
         let tell = Tell::new(Arc::clone(&self.0.any));
         let way = Way::new(self.0.ways.way(name, configured));
-        let (stop, stopped) = watch::channel(false);
+        let (stop, stopped) = watch::channel(Stop::No);
         let settings = Settings {
             name: name.to_owned(),
             remote: configured.address.is_some(),
@@ -232,6 +232,7 @@ impl Nodes {
             way: way.clone(),
             tell,
             stop: stopped,
+            opened: false,
         });
         Entry {
             node,
@@ -350,7 +351,7 @@ impl Nodes {
 
     fn stop_all(&self) {
         for entry in self.held().nodes.values() {
-            entry.stop.send_replace(true);
+            entry.stop.send_replace(Stop::Leaving);
         }
     }
 }

@@ -218,3 +218,33 @@ fn a_full_disk_there_ends_nothing_and_loses_nothing() {
     release(&pipe);
     lab.ran_once_and_crashed_with_7("a");
 }
+
+#[test]
+fn a_run_waits_for_space_on_its_node() {
+    if !nero_tests::hosts::isolates() {
+        eprintln!("skipped: a disk of a size of its own needs root");
+        return;
+    }
+    let lab = Lab::of(nero_tests::hosts::Plan::new(1).home_size("400M").up());
+    let pipe = lab.add_held("a");
+    lab.warm_up();
+    lab.hosts.fill("h1", 0);
+    lab.home.ok(&["start", "1", "--node", "h1"]);
+    let seen = until("it to say what it waits for", || {
+        let seen = lab.home.experiment_json(1);
+        let why = seen["waiting_for"].as_str().unwrap_or_default();
+        if why.contains("No space left")
+            || why.contains("disk is full")
+            || why.contains("disk full")
+        {
+            Ok(seen)
+        } else {
+            Err((seen, lab.home.logs()))
+        }
+    });
+    assert_eq!(seen["reason"], Value::Null, "{seen:#}");
+    lab.hosts.free("h1");
+    lab.home.until_state(1, "running");
+    release(&pipe);
+    lab.ran_once_and_crashed_with_7("a");
+}

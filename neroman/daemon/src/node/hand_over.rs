@@ -37,7 +37,7 @@ const RUNS_WAITING_MAX: usize = 10_000;
 /// How long an answer may take; neromum answers from memory and its disk.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Before a node that had no room for files is tried again.
-const AGAIN: Duration = Duration::from_secs(60);
+const AGAIN: Duration = Duration::from_secs(20);
 /// Between two looks whether checkpoints came home.
 const CHECKPOINTS: Duration = Duration::from_secs(2);
 /// Before a node that could not take a run now is asked again.

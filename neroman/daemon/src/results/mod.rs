@@ -42,6 +42,8 @@ use queue::{Kind, Queue};
 
 /// Tries before a run's results are given up: `neroman fetch` begins anew.
 const TRIES: u32 = 3;
+/// Bytes of a reason that are kept: nodes have a say in it.
+const WHY_BYTES_MAX: usize = 1000;
 /// Between them.
 const BETWEEN_TRIES: Duration = Duration::from_secs(1);
 
@@ -177,7 +179,8 @@ impl Fetcher {
         }
     }
 
-    async fn give_up(&self, run: RunId, why: String) {
+    async fn give_up(&self, run: RunId, mut why: String) {
+        why.truncate(why.floor_char_boundary(WHY_BYTES_MAX));
         tracing::warn!(%run, why, "results given up");
         let given_up = self
             .ledger

@@ -16,6 +16,8 @@ use super::known::{Known, Stamp};
 const FILES_MAX: usize = 100_000;
 /// Notes kept of one run.
 pub(super) const NOTES_MAX: usize = 200;
+/// Bytes of one note: names come from nodes.
+const NOTE_BYTES_MAX: usize = 600;
 /// A file may have grown by so much since it was listed.
 const GROWN_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
@@ -69,7 +71,11 @@ pub(crate) struct Notes {
 }
 
 impl Notes {
-    pub(super) fn add(&mut self, line: String) {
+    pub(super) fn add(&mut self, mut line: String) {
+        if line.len() > NOTE_BYTES_MAX {
+            line.truncate(line.floor_char_boundary(NOTE_BYTES_MAX));
+            line.push('…');
+        }
         if self.lines.len() < NOTES_MAX {
             self.lines.push(line);
         } else {

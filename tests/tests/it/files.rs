@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use nero_tests::{Home, Part, until};
 use serde_json::Value;
 
+use crate::ssh::Lab;
 use crate::story::{added, make_pipe};
 
 /// Everything below a folder: content by path; what is no plain file is named.
@@ -296,4 +297,82 @@ checkpoint: 'ckpt/**'
         "at 1\n",
         "without the word it begins anew"
     );
+}
+
+#[test]
+fn files_go_on_over_a_connection_that_dies() {
+    let lab = Lab::new(1);
+    lab.warm_up();
+    let folder = lab.home.experiment(
+        "big",
+        "collection: big
+outputs: [stdout, out]
++b: {command: [sh, -c, 'cksum < in; cat in in > out'], files: [in]}
+",
+    );
+    let (mut content, mut seed) = (vec![0u8; 150_000_000], 88_172_645_463_325_252_u64);
+    for part in content.chunks_mut(8) {
+        // Nothing that a compressing connection makes small.
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        part.copy_from_slice(&seed.to_le_bytes()[..part.len()]);
+    }
+    fs::write(folder.join("in"), &content).unwrap();
+    let added = lab.home.ok(&["add", &folder.display().to_string()]);
+    let id = added.split_whitespace().last().unwrap().to_owned();
+    lab.home.ok(&["start", &id, "--node", "h1"]);
+    let on_node = lab.hosts.home("h1").join(".neronet");
+    let there = |folder: &Path, wanted: fn(&str) -> bool| {
+        let mut bytes = 0;
+        let mut folders = vec![folder.to_path_buf()];
+        while let Some(at) = folders.pop() {
+            for entry in fs::read_dir(&at).into_iter().flatten().flatten() {
+                let path = entry.path();
+                if path.is_dir() && !path.is_symlink() {
+                    folders.push(path);
+                } else if wanted(&path.display().to_string()) {
+                    bytes += entry.metadata().map_or(0, |about| about.len());
+                }
+            }
+        }
+        bytes
+    };
+    let mut cuts = 0;
+    let mut cut = |what: &str, come: &dyn Fn() -> u64, over: &dyn Fn() -> bool| {
+        until(what, || {
+            let bytes = come();
+            if bytes > 5_000_000 || over() {
+                Ok(())
+            } else {
+                Err((bytes, lab.home.logs()))
+            }
+        });
+        if !over() {
+            lab.home.kill(Part::Ssh);
+            cuts += 1;
+        }
+    };
+    cut(
+        "the input to be on its way",
+        &|| there(&on_node, |path| path.contains("/store/partial/")),
+        &|| there(&on_node, |path| path.contains("/work/out")) > 0,
+    );
+    lab.home.ok(&["wait", &id]);
+    let home_of = |id: &str| {
+        let path = lab.home.run(&["path", id]).out;
+        PathBuf::from(path.trim_end())
+    };
+    cut(
+        "the output to be on its way",
+        &|| there(&home_of(&id), |path| path.ends_with(".part")),
+        &|| home_of(&id).join("out").exists(),
+    );
+    let results = until_home(&lab.home, &id);
+    assert!(cuts > 0, "nothing was cut");
+    let here = fs::read(results.join("out")).unwrap();
+    assert!(here.len() == 2 * content.len(), "{} bytes", here.len());
+    assert!(here[..content.len()] == content && here[content.len()..] == content);
+    let names: Vec<String> = tree(&results).into_keys().collect();
+    assert_eq!(names, ["out", "stdout.log"]);
 }

@@ -2,11 +2,11 @@
 //! all of a tree in one stream. Files are read ahead of the network, in order,
 //! off the reactor; one that a cut left half sent goes on where it broke off.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nero_model::ids::hex;
 use nero_wire::v1;
@@ -25,6 +25,9 @@ const PART_BYTES: usize = 256 * 1024;
 const AHEAD: usize = 32;
 /// Hashes of one question.
 const HASHES_MAX: usize = 50_000;
+/// A node sweeps nothing that was asked for within an hour: for so long what
+/// it said is believed.
+const STAYS: Duration = Duration::from_secs(10 * 60);
 /// How long the node may take to look into its store.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// How long a whole tree may be on its way; the next try goes on from there.
@@ -73,8 +76,8 @@ pub(super) struct Stager {
     node: String,
     client: MumClient<Channel>,
     hearer: Hearer,
-    /// Trees that are whole on the node.
-    there: HashSet<Vec<u8>>,
+    /// Trees that were whole on the node, and when that was said.
+    there: HashMap<Vec<u8>, Instant>,
 }
 
 impl Stager {
@@ -89,13 +92,14 @@ impl Stager {
             node,
             client,
             hearer,
-            there: HashSet::new(),
+            there: HashMap::new(),
         }
     }
 
     /// What the node lacks of a tree.
     pub(super) async fn missing(&mut self, tree: &[u8]) -> Result<Lacking, StageError> {
-        if self.there.contains(tree) {
+        self.there.retain(|_, said| said.elapsed() < STAYS);
+        if self.there.contains_key(tree) {
             return Ok(Lacking::default());
         }
         let sizes = self.sizes(tree).await?;
@@ -117,7 +121,7 @@ impl Stager {
             blobs.extend(lacking(reply.into_inner(), &sizes));
         }
         if blobs.is_empty() {
-            self.there.insert(tree.to_vec());
+            self.there.insert(tree.to_vec(), Instant::now());
         }
         blobs.sort_by_key(|blob| blob.hash == tree);
         Ok(Lacking { blobs })
@@ -175,7 +179,7 @@ impl Stager {
                 _ => StageError::Node(failure),
             }
         })?;
-        self.there.insert(tree.to_vec());
+        self.there.insert(tree.to_vec(), Instant::now());
         Ok(())
     }
 }

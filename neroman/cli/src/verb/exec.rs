@@ -2,21 +2,24 @@
 //! The daemon says how to get there; ssh runs in this terminal.
 
 use std::ffi::OsString;
+use std::io::IsTerminal as _;
 use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 
-use nero_wire::v1::{LocateReply, LocateRequest};
+use nero_wire::v1::{LocateReply, LocateRequest, NodesRequest};
 
 use crate::args::{Exec, ShellOn};
-use crate::connect::CHANGE_DEADLINE;
+use crate::connect::{CHANGE_DEADLINE, READ_DEADLINE};
 use crate::fault::{Fault, Stop, code};
 use crate::session::Session;
 
-/// `exec RUN|NODE -- CMD`: exits as the command did.
+/// `exec RUN|NODE -- CMD`: exits as the command did. Where a person sits at
+/// both ends of it, it gets a terminal there, so that Ctrl-C reaches it.
 pub async fn run(session: &mut Session, args: &Exec) -> Result<u8, Stop> {
-    let place = locate(session, &args.what, false).await?;
-    go(&place, Some(&args.command), false).await
+    let terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+    let place = locate(session, &args.what, terminal).await?;
+    go(session, &place, Some(&args.command)).await
 }
 
 /// `shell NODE|RUN`.
@@ -27,7 +30,7 @@ pub async fn shell(session: &mut Session, args: &ShellOn) -> Result<u8, Stop> {
             .into());
     }
     let place = locate(session, &args.what, true).await?;
-    go(&place, None, true).await
+    go(session, &place, None).await
 }
 
 async fn locate(session: &mut Session, what: &str, terminal: bool) -> Result<LocateReply, Stop> {
@@ -47,7 +50,11 @@ async fn locate(session: &mut Session, what: &str, terminal: bool) -> Result<Loc
     Ok(place)
 }
 
-async fn go(place: &LocateReply, command: Option<&[String]>, terminal: bool) -> Result<u8, Stop> {
+async fn go(
+    session: &mut Session,
+    place: &LocateReply,
+    command: Option<&[String]>,
+) -> Result<u8, Stop> {
     let mut words = os_words(&place.argv);
     let mut here = if words.is_empty() {
         on_this_machine(place, command)
@@ -66,13 +73,32 @@ async fn go(place: &LocateReply, command: Option<&[String]>, terminal: bool) -> 
         };
         Fault::new(code::FAILED, what).because(&error)
     })?;
-    // ssh says by 255 that it failed itself, or that the command did so.
-    if away && ended.code() == Some(255) && terminal {
+    // ssh says by 255 that it failed itself, or that the command ended so.
+    if away && ended.code() == Some(255) && !is_connected(session, &place.node).await? {
         return Err(
-            Fault::new(code::NO_NODE, format!("the way to {} was lost", place.node)).into(),
+            Fault::new(code::NO_NODE, format!("the way to {} was lost", place.node))
+                .hint(
+                    "what ran there may run on; `neroman status nodes` says when it is tried next",
+                )
+                .into(),
         );
     }
     Ok(exit_code(ended))
+}
+
+async fn is_connected(session: &mut Session, node: &str) -> Result<bool, Stop> {
+    let client = session.client().await?;
+    let reply = client
+        .call(
+            READ_DEADLINE,
+            NodesRequest::default(),
+            async |man, request| man.nodes(request).await,
+        )
+        .await?;
+    Ok(reply
+        .nodes
+        .iter()
+        .any(|one| one.name == node && one.connected))
 }
 
 fn on_this_machine(place: &LocateReply, command: Option<&[String]>) -> tokio::process::Command {
@@ -103,7 +129,12 @@ fn remote_words(place: &LocateReply, command: Option<&[String]>) -> String {
     if !place.folder.is_empty() {
         script.push_str(&format!("cd {} && ", quoted(&place.folder)));
     }
-    script.push_str("exec env");
+    // This shell waits for a command, to turn the signal that ended it into
+    // a code, and does not end with it at Ctrl-C. A login shell takes its place.
+    script.push_str(match command {
+        Some(_) => "{ trap : INT QUIT; env",
+        None => "exec env",
+    });
     for var in &place.env {
         script.push_str(&format!(
             " {}",
@@ -115,6 +146,7 @@ fn remote_words(place: &LocateReply, command: Option<&[String]>) -> String {
             for word in words {
                 script.push_str(&format!(" {}", quoted(word)));
             }
+            script.push_str("; exit $?; }");
         }
         None => script.push_str(" \"${SHELL:-/bin/sh}\" -l"),
     }
@@ -184,6 +216,20 @@ mod tests {
             let said = ran(shell, &line);
             let want = format!("{}\n1.1 'x' $(y)\n{}\n", place.folder, odd.join("\n"));
             assert_eq!(said, want, "{shell}");
+        }
+    }
+
+    #[test]
+    fn a_signal_that_ends_the_command_is_a_code() {
+        let words = |script: &str| ["/bin/sh", "-c", script].map(str::to_owned);
+        for (script, want) in [("kill -TERM $$", 143), ("exit 7", 7), ("exit 0", 0)] {
+            let line = remote_words(&LocateReply::default(), Some(&words(script)));
+            let ended = std::process::Command::new("/bin/bash")
+                .args(["-c", &line])
+                .stderr(std::process::Stdio::null())
+                .status()
+                .expect("a shell");
+            assert_eq!(ended.code(), Some(want), "{script}");
         }
     }
 }

@@ -65,6 +65,18 @@ pub async fn remove(
     Ok(code::OK)
 }
 
+/// Takes back a node that was kept a moment ago.
+pub async fn quietly(session: &mut Session, name: &str) -> Result<(), Stop> {
+    let asked = NodeRemoveRequest {
+        request: request(),
+        name: name.to_owned(),
+        dry_run: false,
+        yes: true,
+    };
+    call_remove(session, asked).await?;
+    Ok(())
+}
+
 async fn call_remove(
     session: &mut Session,
     asked: NodeRemoveRequest,

@@ -151,6 +151,7 @@ fn says(node: &NodeView) -> String {
     if node.connected || !said.is_empty() {
         said.join("; ")
     } else {
-        "not connected".to_owned()
+        // Nothing runs there and nothing was asked of it for a while.
+        "idle".to_owned()
     }
 }

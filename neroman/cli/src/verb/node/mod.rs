@@ -5,10 +5,14 @@ mod events;
 mod forget;
 mod list;
 
-use nero_wire::v1::{NodeAddRequest, NodeConnectRequest, NodeDoctorRequest, NodeTakeOverRequest};
+use nero_wire::v1::node_event::Event;
+use nero_wire::v1::{
+    NodeAddRequest, NodeConnectRequest, NodeDoctorRequest, NodeEvent, NodeTakeOverRequest,
+};
 
 use crate::args::{Node, NodeAdd, Warden, YesNo};
-use crate::fault::{Fault, Stop};
+use crate::connect::{CHANGE_DEADLINE, Client, Next};
+use crate::fault::{Fault, Stop, code};
 use crate::session::{Session, request};
 
 pub use list::show as list;
@@ -96,11 +100,82 @@ async fn add(session: &mut Session, args: &NodeAdd) -> Result<u8, Stop> {
         memory_bytes: args.memory.unwrap_or(0),
         shared: shared.to_owned(),
     };
-    events::follow(
-        session,
-        How::Troubles.or_json(args.json.json),
-        asked,
-        async |man, request| man.node_add(request).await,
-    )
+    let how = How::Troubles.or_json(args.json.json);
+    let failed = match try_add(session, how, asked.clone()).await {
+        Err(Stop::Fault(fault)) if needs_terminal(&fault, args) => *fault,
+        other => return other,
+    };
+    let typed = format!(
+        "`neroman node add {} {} --without-test`",
+        args.name, args.address
+    );
+    if !session.out.screen.can_ask || how == How::Json {
+        let hint = format!(
+            "in a terminal this command asks for it; else {typed} keeps the node, \
+             and `neroman node connect {}` asks later",
+            args.name
+        );
+        return Err(failed.hint(hint).into());
+    }
+    for cause in &failed.causes {
+        session.out.note(&format!("note: {cause}"));
+    }
+    // It has to be known for the way to be opened, and goes when it is not.
+    let kept = NodeAddRequest {
+        request: request(),
+        without_test: true,
+        ..asked.clone()
+    };
+    let client = session.client().await?;
+    drain(client, kept).await?;
+    let opened = match connect::open(session, &args.name).await {
+        Ok(()) => {
+            let asked = NodeConnectRequest {
+                name: args.name.clone(),
+            };
+            events::follow(session, how, asked, async |man, request| {
+                man.node_connect(request).await
+            })
+            .await
+        }
+        Err(stop) => Err(stop),
+    };
+    if opened.is_err() {
+        forget::quietly(session, &args.name).await?;
+    }
+    opened
+}
+
+async fn try_add(session: &mut Session, how: How, asked: NodeAddRequest) -> Result<u8, Stop> {
+    events::follow(session, how, asked, async |man, request| {
+        man.node_add(request).await
+    })
     .await
+}
+
+/// Whether somebody has to type something before the node can be tried.
+fn needs_terminal(fault: &Fault, args: &NodeAdd) -> bool {
+    let asks = format!("`neroman node connect {}`", args.name);
+    fault.exit_code == code::NO_NODE
+        && !args.dry_run
+        && !args.without_test
+        && fault.hint.contains(&asks)
+}
+
+/// Keeps the node without a word.
+async fn drain(client: &mut Client, asked: NodeAddRequest) -> Result<(), Stop> {
+    let mut events = client
+        .call(CHANGE_DEADLINE, asked, async |man, request| {
+            man.node_add(request).await
+        })
+        .await?;
+    loop {
+        match client.next(&mut events).await? {
+            Next::Message(NodeEvent {
+                event: Some(Event::Failed(failure)),
+            }) => return Err(Fault::from_failure(failure).into()),
+            Next::Message(_) => {}
+            Next::Lost | Next::End => return Ok(()),
+        }
+    }
 }

@@ -37,7 +37,14 @@ pub async fn run(session: &mut Session, args: &Du) -> Result<u8, Stop> {
 
 fn as_text(screen: &Screen, reply: &DuReply) -> String {
     let header = [
-        "node", "runs", "code", "unused", "trash", "programs", "unused", "free",
+        "node",
+        "runs",
+        "code",
+        "of it unused",
+        "trash",
+        "programs",
+        "of them unused",
+        "free",
     ]
     .map(str::to_owned);
     let mut rows = Vec::new();

@@ -1,13 +1,15 @@
 //! `path SEL`: where results lie, one path a line.
 
+use nero_config::Config;
 use nero_wire::v1::PathsRequest;
+use nero_wire::v1::paths_reply::One;
 use serde_json::json;
 
 use crate::args::Paths;
 use crate::connect::READ_DEADLINE;
-use crate::fault::{Stop, code};
+use crate::fault::{Fault, Stop, code};
 use crate::say::json;
-use crate::session::{Session, selection};
+use crate::session::{Session, home, selection};
 
 /// Does it.
 pub async fn run(session: &mut Session, args: &Paths) -> Result<u8, Stop> {
@@ -41,17 +43,28 @@ pub async fn run(session: &mut Session, args: &Paths) -> Result<u8, Stop> {
                     .note(&format!("note: {}: {}", one.experiment, one.note));
             }
             if !one.path.is_empty() {
-                // As `scp` and `rsync` take it.
-                let node = match one.node.as_str() {
-                    "" => String::new(),
-                    node => format!("{node}:"),
-                };
-                session
-                    .out
-                    .raw(format!("{node}{}\n", one.path).as_bytes())?;
+                session.out.raw(format!("{}\n", shown(one)?).as_bytes())?;
             }
         }
     }
     let found = reply.paths.iter().any(|one| !one.path.is_empty());
     Ok(if found { code::OK } else { code::FAILED })
+}
+
+/// The path; of a folder on another machine as `scp` and `rsync` take it.
+fn shown(one: &One) -> Result<String, Fault> {
+    if one.node.is_empty() {
+        return Ok(one.path.clone());
+    }
+    // A configuration that cannot be read has no better name for the machine.
+    let config = Config::read(&home()?.config).unwrap_or_default();
+    let address = config
+        .node(&one.node)
+        .and_then(|node| node.address.clone())
+        .unwrap_or_else(|| one.node.clone());
+    if address.starts_with("ssh://") {
+        let address = address.trim_start_matches("ssh://").trim_end_matches('/');
+        return Ok(format!("scp://{address}/{}", one.path));
+    }
+    Ok(format!("{address}:{}", one.path))
 }

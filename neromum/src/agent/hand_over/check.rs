@@ -1,0 +1,189 @@
+//! Whether a run can be taken: its command, its files, its data, the run that
+//! it goes on from.
+
+use nero_model::{ExperimentId, RunId, RunToken};
+use nero_wire::v1::RunSpec;
+
+use super::place::Placer;
+use super::{No, no};
+use crate::clean::{gone, runs};
+use crate::config;
+use crate::staging::data::{DataError, Lying};
+use crate::staging::store::Store;
+use crate::staging::tree;
+
+impl Placer {
+    /// Who it is, when nothing is wrong with its description.
+    pub(super) fn check(&self, spec: &RunSpec) -> Result<(RunToken, RunId), No> {
+        const OURS: &str = "this is a mistake in neroman; please report it";
+        let token = RunToken::from_slice(&spec.token)
+            .ok_or_else(|| no("its token is not 16 bytes", OURS))?;
+        if spec.deployment != self.deployment.as_bytes() {
+            return Err(no("it belongs to another deployment", OURS));
+        }
+        if spec.experiment == 0 || spec.number == 0 {
+            return Err(no("experiments and runs count from 1", OURS));
+        }
+        let id = RunId {
+            experiment: ExperimentId(spec.experiment),
+            number: spec.number,
+        };
+        check_command(spec)?;
+        let cpus = spec.resources.map_or(0.0, |resources| resources.cpus);
+        if !(0.0..=1e6).contains(&cpus) {
+            return Err(no(
+                format!("it asks for {cpus} CPUs"),
+                "give resources.cpus as a positive number",
+            ));
+        }
+        if spec.encoded() > nero_journal::PAYLOAD_BYTES_MAX * 3 {
+            return Err(no(
+                "its description is too large",
+                "put large texts into files",
+            ));
+        }
+        Ok((token, id))
+    }
+
+    /// The run whose checkpoints are to be carried over, when it is here and
+    /// over. Whether it waits or is being cleaned, the agent knows.
+    pub(super) fn earlier(&self, spec: &RunSpec) -> Result<Option<RunToken>, No> {
+        const HINT: &str = "start it without --resume";
+        let Some(earlier) = &spec.resume else {
+            return Ok(None);
+        };
+        let id = RunId {
+            experiment: ExperimentId(earlier.experiment),
+            number: earlier.number,
+        };
+        let token = RunToken::from_slice(&earlier.token)
+            .ok_or_else(|| no(format!("run {id} is named without its token"), HINT))?;
+        let node = &spec.node;
+        if matches!(gone::read(&self.paths, id, token), Ok(Some(_))) {
+            return Err(no(
+                format!("run {id} was cleaned: its files are not on {node} any more"),
+                HINT,
+            ));
+        }
+        let run_dir = self.paths.run(id);
+        let is_its = runs::spec(&run_dir).is_ok_and(|found| found.token == token.as_bytes());
+        if !is_its {
+            return Err(no(format!("run {id} is not on {node}"), HINT));
+        }
+        let life = runs::life(&run_dir).map_err(|error| {
+            no(
+                format!("cannot read the records of run {id}: {error}"),
+                HINT,
+            )
+        })?;
+        if life.facts.ended() || life.never_began() {
+            return Ok(Some(token));
+        }
+        Err(still_live(id))
+    }
+}
+
+/// Whether all files of a tree are here.
+pub(super) fn check_tree(store: &Store, hash: &[u8]) -> Result<(), String> {
+    if let Ok(list) = hash.try_into() {
+        store.wishes().add(list);
+    }
+    tree::load(store, hash)
+        .and_then(|tree| tree::complete(store, &tree))
+        .map_err(|error| match std::error::Error::source(&error) {
+            Some(source) => format!("{error}: {source}"),
+            None => error.to_string(),
+        })
+}
+
+/// Whether the data that the run expects here is here; the spec says where from
+/// now on.
+pub(super) fn find_data(spec: &mut RunSpec) -> Result<(), No> {
+    let no_data = |error: &DataError| {
+        let why = match std::error::Error::source(error) {
+            Some(source) => format!("{error}: {source}"),
+            None => error.to_string(),
+        };
+        no(
+            format!("{why} (node {})", spec.node),
+            "put it there, or correct `data` of the experiment",
+        )
+    };
+    // A place of which nothing is said is a mistake that no start can mend.
+    let data = Lying::of(spec).and_then(|data| data.check().map(|()| data));
+    let data = data.map_err(|error| no_data(&error))?;
+    let argv = data.argv(&spec.argv).map_err(|error| no_data(&error))?;
+    let values = spec.env.iter().map(|var| &var.value);
+    let texts = values.chain(spec.params.iter().map(|param| &param.text));
+    for text in texts {
+        data.fill(text).map_err(|error| no_data(&error))?;
+    }
+    if argv != spec.argv {
+        check_command(&RunSpec {
+            argv,
+            ..spec.clone()
+        })?;
+    }
+    data.settle(spec);
+    Ok(())
+}
+
+/// The run that it is to go on from may still write.
+pub(super) fn still_live(id: impl std::fmt::Display) -> No {
+    no(
+        format!("run {id} is not over: its checkpoints may still be written"),
+        "abort it first, or wait for its end",
+    )
+}
+
+fn check_command(spec: &RunSpec) -> Result<(), No> {
+    const HINT: &str = "correct the command or its variables";
+    if spec.argv.first().is_none_or(String::is_empty) {
+        return Err(no("it has no command", HINT));
+    }
+    let mut total = 0;
+    let texts = spec.argv.iter().map(String::as_str);
+    let variables = spec.env.iter().flat_map(|var| [&*var.name, &*var.value]);
+    let params = spec
+        .params
+        .iter()
+        .flat_map(|param| [&*param.name, &*param.text]);
+    let ours = [&*spec.name, &*spec.collection, &*spec.node];
+    for text in texts.chain(variables).chain(params).chain(ours) {
+        if text.contains('\0') {
+            return Err(no("a text of it holds a zero byte", HINT));
+        }
+        if text.len() >= config::ARGUMENT_BYTES_MAX - 64 {
+            let why = format!(
+                "an argument or variable of it has {} bytes; the kernel takes {}",
+                text.len(),
+                config::ARGUMENT_BYTES_MAX
+            );
+            return Err(no(why, "put large texts into files"));
+        }
+        total += text.len() + 16;
+    }
+    if total > config::ARGUMENTS_BYTES_MAX {
+        let why = format!("its arguments and variables have {total} bytes together");
+        return Err(no(why, "put large texts into files"));
+    }
+    for var in &spec.env {
+        if var.name.is_empty() || var.name.contains('=') {
+            return Err(no(
+                format!("`{}` cannot name a variable", var.name.escape_debug()),
+                HINT,
+            ));
+        }
+    }
+    Ok(())
+}
+
+trait Encoded {
+    fn encoded(&self) -> usize;
+}
+
+impl Encoded for RunSpec {
+    fn encoded(&self) -> usize {
+        prost::Message::encoded_len(self)
+    }
+}

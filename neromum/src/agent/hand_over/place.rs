@@ -1,0 +1,216 @@
+//! Makes the folders of runs, and refuses those that cannot be taken.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::Path;
+
+use nero_journal::frame::{self, FrameKind};
+use nero_model::paths::{make_private, run as names};
+use nero_model::{DeploymentId, RunId, RunToken};
+use nero_wire::v1::RunSpec;
+use nero_wire::v1::hand_over_reply::Refusal;
+
+use super::check::{check_tree, find_data};
+use super::{No, disk, no};
+use crate::agent::segments;
+use crate::clean::gone;
+use crate::core::capacity::{Capacity, Needs};
+use crate::staging::store::Store;
+
+/// What came of making the folders of one request's runs.
+#[derive(Debug, Default)]
+pub struct Placing {
+    pub(super) placed: Vec<Placed>,
+    pub(super) refused: Vec<Refusal>,
+}
+
+/// A run whose folder and spec are there.
+#[derive(Debug)]
+pub struct Placed {
+    pub(super) token: RunToken,
+    pub(super) id: RunId,
+    pub(super) needs: Needs,
+    pub(super) rules: bool,
+    /// The folder is new: nothing of the run can have been started.
+    pub(super) fresh: bool,
+    /// The run whose checkpoints it begins with.
+    pub(super) earlier: Option<RunToken>,
+}
+
+impl Placed {
+    /// Its folder says that it is over.
+    fn ended(token: RunToken, id: RunId) -> Self {
+        Self {
+            token,
+            id,
+            needs: Needs::default(),
+            rules: false,
+            fresh: false,
+            earlier: None,
+        }
+    }
+}
+
+/// Makes folders for runs; called by the service, beside the agent.
+#[derive(Clone, Debug)]
+pub struct Placer {
+    /// Where things lie.
+    pub paths: nero_model::paths::NodePaths,
+    /// Whose runs these must be.
+    pub deployment: DeploymentId,
+    /// What could ever be met.
+    pub capacity: Capacity,
+}
+
+impl Placer {
+    /// Checks every run and makes its folder.
+    pub fn place(&self, store: &Store, runs: Vec<RunSpec>) -> Placing {
+        let mut placing = Placing::default();
+        let mut trees = HashMap::new();
+        let mut experiment_made = None;
+        for spec in runs {
+            let token = spec.token.clone();
+            match self.place_one(spec, store, &mut trees, &mut experiment_made) {
+                Ok(placed) => placing.placed.push(placed),
+                Err(no) => placing.refused.push(no.about(token)),
+            }
+        }
+        placing
+    }
+
+    fn place_one(
+        &self,
+        mut spec: RunSpec,
+        store: &Store,
+        trees: &mut HashMap<Vec<u8>, Result<(), String>>,
+        experiment_made: &mut Option<u64>,
+    ) -> Result<Placed, No> {
+        let (token, id) = self.check(&spec)?;
+        if self.was_cleaned(token, id)? {
+            return Ok(Placed::ended(token, id));
+        }
+        let resources = spec.resources.unwrap_or_default();
+        let needs = Needs::of(resources.cpus, resources.memory_bytes);
+        self.capacity
+            .could_ever(needs)
+            .map_err(|never| no(never.to_string(), never.hint()))?;
+        let earlier = self.earlier(&spec)?;
+        for hash in [&spec.tree, &spec.overlay] {
+            if hash.is_empty() {
+                continue;
+            }
+            let checked = trees
+                .entry(hash.clone())
+                .or_insert_with(|| check_tree(store, hash));
+            checked.as_ref().map_err(|why| {
+                no(
+                    why.clone(),
+                    "send the missing files, then hand it over again",
+                )
+            })?;
+        }
+        find_data(&mut spec)?;
+        let run_dir = self.paths.run(id);
+        let fresh = self
+            .make_folder(&run_dir, id, &spec, experiment_made)
+            .map_err(|error| {
+                let why = format!("cannot make {}: {error}", run_dir.display());
+                disk(why, Some(&error))
+            })??;
+        Ok(Placed {
+            token,
+            id,
+            needs,
+            rules: spec.rules.is_some_and(|rules| !rules.rules.is_empty()),
+            fresh,
+            earlier,
+        })
+    }
+
+    /// Whether the run was here, ended, and was cleaned; its end can be told
+    /// again then.
+    fn was_cleaned(&self, token: RunToken, id: RunId) -> Result<bool, No> {
+        let unreadable = |error: &dyn std::fmt::Display| {
+            let path = gone::path(&self.paths, id);
+            let why = format!("cannot use {}: {error}", path.display());
+            no(why, "see to the node's disk, then try again")
+        };
+        match gone::read(&self.paths, id, token) {
+            Ok(None) => Ok(false),
+            Ok(Some(gone)) => gone::raise(&self.paths, self.deployment, id, token, gone)
+                .map(|()| true)
+                .map_err(|error| unreadable(&error)),
+            Err(error) => Err(unreadable(&error)),
+        }
+    }
+
+    /// Makes the run's folder and its spec; true when it is new.
+    fn make_folder(
+        &self,
+        run_dir: &Path,
+        id: RunId,
+        spec: &RunSpec,
+        experiment_made: &mut Option<u64>,
+    ) -> io::Result<Result<bool, No>> {
+        if *experiment_made != Some(id.experiment.0) {
+            make_private(run_dir.parent().unwrap_or(run_dir))?;
+            *experiment_made = Some(id.experiment.0);
+        }
+        for folder in [run_dir, &run_dir.join(names::CONTROL)] {
+            match crate::staging::private_folder(folder) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+                _ => {}
+            }
+        }
+        let path = run_dir.join(names::SPEC);
+        match write_spec(&path, spec) {
+            Ok(()) => return Ok(Ok(true)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+        match frame::read::<RunSpec>(FrameKind::Spec, &path) {
+            Ok(found) if found.token == spec.token => Ok(Ok(false)),
+            Ok(_) => Ok(Err(no(
+                format!("another run lies at {}", run_dir.display()),
+                "the node holds runs of another database with this id; remove its folder there, or choose another root",
+            ))),
+            Err(frame::FrameError::Io(error)) => Err(error),
+            Err(error) => self.replace_torn(&path, run_dir, spec, &error),
+        }
+    }
+
+    /// A power cut can leave a spec without content: it is written anew, unless
+    /// something was started from it.
+    fn replace_torn(
+        &self,
+        path: &Path,
+        run_dir: &Path,
+        spec: &RunSpec,
+        error: &frame::FrameError,
+    ) -> io::Result<Result<bool, No>> {
+        if segments::newest(run_dir)? > 0 {
+            let why = format!("cannot use {}: {error}", path.display());
+            return Ok(Err(no(why, "a run was started there; look at its folder")));
+        }
+        std::fs::remove_file(path)?;
+        write_spec(path, spec)?;
+        Ok(Ok(false))
+    }
+}
+
+/// Writes the spec under its own name. Cut short, it is known by its checksum,
+/// and replaced when the run is handed over again: nothing was started from it.
+fn write_spec(path: &Path, spec: &RunSpec) -> io::Result<()> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let mut file = std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)?;
+    let written = io::Write::write_all(&mut file, &frame::encode(FrameKind::Spec, spec));
+    if written.is_err() {
+        // Half a spec says nothing; left behind, it is replaced.
+        let _ = std::fs::remove_file(path);
+    }
+    written
+}

@@ -1,0 +1,88 @@
+//! Who owns a node's runs, and leaving for another build.
+
+use std::path::Path;
+
+use nero_journal::v1::RecordKind;
+use nero_wire::hello;
+use nero_wire::v1::mum_client::MumClient;
+use nero_wire::v1::run_state::Stage;
+use nero_wire::v1::{DescribeRequest, Role, StopRequest};
+
+use crate::rig::{Known, Mum, Node, wait_for};
+
+async fn greet(node: &Node, tenure: u64, host: &str) -> Result<Mum, tonic::Status> {
+    let channel = nero_wire::dial(&node.socket()).await.unwrap();
+    let mut client = MumClient::new(channel);
+    let own = nero_wire::v1::Hello {
+        tenure,
+        host: host.to_owned(),
+        ..hello::own(Role::Neroman, "test", Some(node.deployment))
+    };
+    client.greet(own).await?;
+    Ok(Mum { client })
+}
+
+#[tokio::test]
+async fn a_taken_over_deployment_answers_its_new_owner_alone() {
+    let mut node = Node::new();
+    let mut first = node.start().await;
+    let spec = node.sh(1, "while [ ! -e ../go ]; do sleep 0.01; done; echo end");
+    first.accept(&[&spec]).await;
+    let mut follower = first.follow(Known::default()).await;
+    follower.stage(&spec, Stage::Running).await;
+    let mut second = greet(&node, 1, "desktop").await.unwrap();
+    // What the first had open has ended, and nothing of it works any more.
+    follower.until_parts(usize::MAX, &|_| false).await;
+    assert!(first.client.describe(DescribeRequest {}).await.is_err());
+    second.client.describe(DescribeRequest {}).await.unwrap();
+    for (tenure, host) in [(0, "laptop"), (1, "laptop")] {
+        let refused = greet(&node, tenure, host).await.err().unwrap();
+        assert_eq!(refused.code(), tonic::Code::FailedPrecondition);
+        assert!(
+            refused.message().contains("taken over by desktop"),
+            "{refused}"
+        );
+    }
+    node.kill_mum();
+    let mut command = node.command();
+    let mut mum = command.spawn().unwrap();
+    let again = wait_for("neromum", || node.socket().exists().then_some(())).await;
+    let () = again;
+    let mut third = loop {
+        match nero_wire::dial(&node.socket()).await {
+            Ok(_) => break greet(&node, 1, "desktop").await.unwrap(),
+            Err(_) => tokio::task::yield_now().await,
+        }
+    };
+    assert!(greet(&node, 0, "laptop").await.is_err());
+    std::fs::write(node.run_dir(&spec).join("go"), "").unwrap();
+    let mut follower = third.follow(Known::default()).await;
+    follower.settled(&[&spec]).await;
+    mum.kill().unwrap();
+    mum.wait().unwrap();
+}
+
+#[tokio::test]
+async fn an_upgrade_leaves_at_once_and_touches_no_job() {
+    let mut node = Node::new();
+    let mut mum = node.start().await;
+    let spec = node.sh(1, "while [ ! -e ../go ]; do sleep 0.01; done; exit 4");
+    mum.accept(&[&spec]).await;
+    let mut follower = mum.follow(Known::default()).await;
+    follower.stage(&spec, Stage::Running).await;
+    let launcher = node.launcher().await;
+    mum.client
+        .stop(StopRequest { upgrade: true })
+        .await
+        .unwrap();
+    assert_eq!(node.ended().await, Some(0));
+    assert!(Path::new(&format!("/proc/{launcher}")).exists());
+    std::fs::write(node.run_dir(&spec).join("go"), "").unwrap();
+    let mut mum = node.start().await;
+    let mut follower = mum.follow(Known::default()).await;
+    follower.settled(&[&spec]).await;
+    let run = follower.of(&spec);
+    let exit: nero_journal::v1::JobExited = run.record(RecordKind::JobExited).unwrap();
+    assert_eq!(exit.code, 4);
+    assert_eq!(run.count(RecordKind::TakenOver), 0, "its shim saw its end");
+}

@@ -124,13 +124,36 @@ impl HandOver {
             let (batch, held, taken) = self.next_batch(&state, rest).await?;
             rest = &rest[taken..];
             self.hold(held).await?;
-            let batch = self.stage(batch).await?;
-            let gate = self.gate.clone();
-            let _held = gate.lock().await;
-            let batch = self.offer(batch).await?;
-            self.send(batch).await?;
+            for group in self.by_files(batch) {
+                let group = self.stage(group).await?;
+                let gate = self.gate.clone();
+                let _held = gate.lock().await;
+                let group = self.offer(group).await?;
+                self.send(group).await?;
+            }
         }
         Ok(())
+    }
+
+    /// Runs whose files are there come first; then those of one tree after the
+    /// other, so that none waits for the files of all.
+    fn by_files(&self, batch: Vec<v1::RunSpec>) -> Vec<Vec<v1::RunSpec>> {
+        let there =
+            |spec: &v1::RunSpec| self.stager.has(&spec.tree) && self.stager.has(&spec.overlay);
+        let (now, later): (Vec<_>, Vec<_>) = batch.into_iter().partition(there);
+        let mut groups = vec![now];
+        for spec in later {
+            let alike = |group: &&mut Vec<v1::RunSpec>| {
+                let first = group.first();
+                first.is_some_and(|one| one.tree == spec.tree && one.overlay == spec.overlay)
+            };
+            match groups.iter_mut().skip(1).find(alike) {
+                Some(group) => group.push(spec),
+                None => groups.push(vec![spec]),
+            }
+        }
+        groups.retain(|group| !group.is_empty());
+        groups
     }
 
     fn is_due(&self, run: &Run) -> bool {

@@ -96,6 +96,11 @@ impl Stager {
         }
     }
 
+    /// Whether a tree was said to be there; nothing always is.
+    pub(super) fn has(&self, tree: &[u8]) -> bool {
+        tree.is_empty() || self.there.contains_key(tree)
+    }
+
     /// What the node lacks of a tree.
     pub(super) async fn missing(&mut self, tree: &[u8]) -> Result<Lacking, StageError> {
         self.there.retain(|_, said| said.elapsed() < STAYS);

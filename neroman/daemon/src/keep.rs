@@ -119,6 +119,18 @@ pub(crate) enum LoadError {
     },
 }
 
+impl LoadError {
+    /// What a person can do about it.
+    pub(crate) fn hint(&self) -> Option<String> {
+        match self {
+            Self::Store(error) => error.hint(),
+            Self::Content { .. } => {
+                Some("a newer neroman wrote it: use that one again; nothing was changed".to_owned())
+            }
+        }
+    }
+}
+
 /// Both databases, and which run has which key in them.
 #[derive(Debug)]
 pub(crate) struct Keep {
@@ -504,7 +516,7 @@ fn write_change(
         }
         Change::Run(new) => {
             // Version 1 knows one node and would forget where this one went.
-            if new.made.placing || new.made.node != LOCAL {
+            if new.made.node != LOCAL {
                 tx.raise()?;
             }
             let key = tx.insert_run(&run_row(new), &new.spec)?;

@@ -61,6 +61,8 @@ pub enum DaemonError {
         /// Why.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
+        /// What a person can do about it.
+        hint: Option<String>,
     },
     /// The runtime could not be made.
     #[error("cannot start the runtime")]
@@ -71,6 +73,16 @@ pub enum DaemonError {
         /// Which part.
         part: &'static str,
     },
+}
+
+impl DaemonError {
+    /// What a person can do about it.
+    pub fn hint(&self) -> Option<&str> {
+        match self {
+            Self::Stored { hint, .. } => hint.as_deref(),
+            Self::Io { .. } | Self::Runtime(_) | Self::Ended { .. } => None,
+        }
+    }
 }
 
 /// Runs the daemon of this home until it is told to stop. Returns at once when
@@ -219,6 +231,7 @@ fn start(home: &Home) -> Result<Running, DaemonError> {
     let (keep, state) =
         Keep::open(home, clock.now_ms()).map_err(|source: LoadError| DaemonError::Stored {
             path: home.data.clone(),
+            hint: source.hint(),
             source: Box::new(source),
         })?;
     let deployment = keep.deployment();

@@ -8,6 +8,7 @@ pub mod chaos;
 pub mod golden;
 pub mod home;
 pub mod hosts;
+pub mod previous;
 pub mod processes;
 pub mod wait;
 

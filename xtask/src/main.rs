@@ -7,6 +7,7 @@ mod demo;
 mod deps;
 mod packages;
 mod portable;
+mod skew;
 mod steps;
 mod test;
 
@@ -69,6 +70,12 @@ enum Task {
         #[arg(long)]
         release: bool,
     },
+    /// Mix the programs of an earlier revision with those of this one: at each
+    /// release, those of the release before
+    Skew {
+        /// A tag, branch or commit
+        revision: String,
+    },
     /// Generate the Rust of proto/*.proto (--check only compares)
     Codegen {
         #[arg(long)]
@@ -98,6 +105,7 @@ fn main() -> ExitCode {
             let seed = seed.unwrap_or_else(chaos::new_seed);
             chaos::run(&steps, release, chaos::Chaos { seed, seconds, hosts })
         }
+        Task::Skew { revision } => skew::run(&mut steps, &revision),
         Task::Codegen { check } => codegen::run(&root, check),
     };
     match outcome {

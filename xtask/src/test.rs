@@ -89,7 +89,7 @@ fn tests(steps: &mut Steps, name: &str, umask: u32, which: &[&str]) -> Result<()
 
 /// Clears the environment but for what finds the toolchain, sets another time
 /// zone and the umask.
-fn bare(command: &mut Command, umask: u32) {
+pub fn bare(command: &mut Command, umask: u32) {
     command.env_clear().env("TZ", "Pacific/Chatham");
     for name in [
         "PATH",

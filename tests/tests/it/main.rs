@@ -17,5 +17,6 @@ mod ssh;
 mod ssh_faults;
 mod ssh_groups;
 mod shared_home;
+mod skew;
 mod story;
 mod words;

@@ -1,0 +1,115 @@
+//! `cargo xtask skew`: builds of an earlier revision beside those of this one,
+//! in any mix.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::demo::target_folder;
+use crate::steps::{Steps, execute, has_cargo_command};
+use crate::test::{PROGRAMS, bare};
+
+/// Names the folder with the earlier programs; `nero_tests::previous` reads it.
+const PREVIOUS: &str = "NERONET_PREVIOUS";
+
+/// Builds the programs of `revision` and runs the scenarios that mix builds.
+pub fn run(steps: &mut Steps, revision: &str) -> Result<(), String> {
+    let commit = commit_of(steps.root(), revision)?;
+    let folder = target_folder(steps.root()).join("skew").join(&commit[..12]);
+    steps.run(&format!("programs of {revision}"), |steps| {
+        older(steps.root(), &commit, &folder)
+    })?;
+    let mut build = vec!["build", "--locked", "-p", "nero-tests", "--bins"];
+    for program in PROGRAMS {
+        build.extend(["-p", program]);
+    }
+    steps.command("programs of this revision", steps.cargo(&build))?;
+    let mut words = match has_cargo_command(steps.root(), "nextest") {
+        true => vec!["nextest", "run"],
+        false => vec!["test"],
+    };
+    // The last word picks tests, for both.
+    words.extend(["--locked", "--no-fail-fast", "-p", "nero-tests"]);
+    words.extend(["--test", "it", "skew::"]);
+    let mut command = steps.cargo(&words);
+    bare(&mut command, 0o077);
+    command.env(PREVIOUS, folder.join("bin"));
+    steps.command(&format!("builds of {revision} and of this one"), command)
+}
+
+fn commit_of(root: &Path, revision: &str) -> Result<String, String> {
+    let asked = Command::new("git")
+        .args(["rev-parse", "--verify", "--quiet", "--end-of-options"])
+        .arg(format!("{revision}^{{commit}}"))
+        .current_dir(root)
+        .output()
+        .map_err(|error| format!("cannot run git: {error}"))?;
+    let text = String::from_utf8_lossy(&asked.stdout).trim().to_owned();
+    match asked.status.success() && text.len() >= 40 {
+        true => Ok(text),
+        false => Err(format!("`{revision}` is no revision of this repository")),
+    }
+}
+
+/// The programs of a commit in `folder/bin`; built once.
+fn older(root: &Path, commit: &str, folder: &Path) -> Result<(), String> {
+    let bin = folder.join("bin");
+    if PROGRAMS.iter().all(|name| bin.join(name).is_file()) {
+        return Ok(());
+    }
+    let failed = |path: &Path| {
+        let path = path.display().to_string();
+        move |error| format!("{path}: {error}")
+    };
+    fs::create_dir_all(folder).map_err(failed(folder))?;
+    let tree = folder.join("tree");
+    forget(root, &tree)?;
+    let mut checkout = Command::new("git");
+    checkout
+        .args(["worktree", "add", "--detach", "--force"])
+        .arg(&tree)
+        .arg(commit)
+        .current_dir(root);
+    execute(checkout)?;
+    let built = build(&tree, &folder.join("target"));
+    forget(root, &tree)?;
+    let made = built?;
+    fs::create_dir_all(&bin).map_err(failed(&bin))?;
+    for name in PROGRAMS {
+        let from = made.join(name);
+        fs::copy(&from, bin.join(name)).map_err(failed(&from))?;
+    }
+    let target = folder.join("target");
+    fs::remove_dir_all(&target).map_err(failed(&target))
+}
+
+/// Builds the programs of a tree; returns where they lie.
+fn build(tree: &Path, target: &Path) -> Result<PathBuf, String> {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command
+        .args(["build", "--locked"])
+        .current_dir(tree)
+        .env("CARGO_TARGET_DIR", target);
+    for program in PROGRAMS {
+        command.args(["-p", program]);
+    }
+    execute(command)?;
+    Ok(target.join("debug"))
+}
+
+/// Takes a checkout away, also one that an interrupted run left.
+fn forget(root: &Path, tree: &Path) -> Result<(), String> {
+    if tree.exists() {
+        let mut command = Command::new("git");
+        command
+            .args(["worktree", "remove", "--force"])
+            .arg(tree)
+            .current_dir(root);
+        if execute(command).is_err() {
+            fs::remove_dir_all(tree).map_err(|error| format!("{}: {error}", tree.display()))?;
+        }
+    }
+    let mut command = Command::new("git");
+    command.args(["worktree", "prune"]).current_dir(root);
+    execute(command)
+}

@@ -100,15 +100,51 @@ pub fn look(
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(look),
         Err(error) => return Err(error),
     };
+    let mut new = Vec::new();
     for entry in entries {
         let name = entry?.file_name();
         let Some(name) = name.to_str() else { continue };
         let is_segment = name == names::CLAIM || name.ends_with(names::SEGMENT_SUFFIX);
-        if is_segment && !name.starts_with('.') {
+        if !is_segment || name.starts_with('.') {
+            continue;
+        }
+        let is_known = |seg: &Seg| seg.incarnation == incarnation && *seg.name == *name;
+        if segments.iter().any(is_known) {
             look_at(&folder, incarnation, name, segments, facts, &mut look)?;
+        } else {
+            new.push((header(&folder, name)?, name.to_owned()));
         }
     }
+    in_order(&mut new, facts.boot_id);
+    for (_, name) in new {
+        look_at(&folder, incarnation, &name, segments, facts, &mut look)?;
+    }
     Ok(look)
+}
+
+/// Sorts new segments of one incarnation by their beginning, as they are passed
+/// on in the order in which they lie in memory: a watcher begins when the one
+/// before it is dead, so its points are the later ones. The claim is the first;
+/// `boot_id`: of the claim, when it is known. What was begun after another
+/// start of the machine comes last.
+fn in_order(new: &mut [(Option<Header>, String)], boot_id: Option<[u8; 16]>) {
+    let claim = new.iter().find(|(_, name)| name == names::CLAIM);
+    let boot_id = boot_id.or(claim.and_then(|(header, _)| Some(header.as_ref()?.boot_id)));
+    new.sort_by_key(|(header, name)| match header {
+        Some(header) => (
+            name != names::CLAIM,
+            boot_id.is_some_and(|boot_id| header.boot_id != boot_id),
+            header.mono_ns,
+        ),
+        // Not there yet; it is looked at again.
+        None => (true, true, u64::MAX),
+    });
+}
+
+fn header(folder: &Path, name: &str) -> io::Result<Option<Header>> {
+    let mut head = [0; HEADER_BYTES];
+    let length = read_at_most(&File::open(folder.join(name))?, &mut head, 0)?;
+    Ok(Header::parse(&head[..length]).ok())
 }
 
 /// Looks at the claim alone: enough for a run so short that nothing but its
@@ -443,6 +479,21 @@ mod tests {
             (segments[0].len, segments[0].chain),
             (segment.offset(), segment.chain())
         );
+    }
+
+    #[test]
+    fn segments_found_together_are_in_the_order_of_their_beginning() {
+        let run = tempfile::tempdir().unwrap();
+        drop(claim(run.path()));
+        // Names say nothing about the order, nor does the folder.
+        for name in ["c", "a", "d", "b"] {
+            let path = run.path().join("1").join(format!("{name}.seg"));
+            Segment::create(&path, Writer::Watcher, &[1; 16], 1).unwrap();
+        }
+        let (mut segments, mut facts) = (Vec::new(), Facts::default());
+        look(run.path(), 1, &mut segments, &mut facts).unwrap();
+        let names: Vec<&str> = segments.iter().map(|seg| &*seg.name).collect();
+        assert_eq!(names, ["claim", "c.seg", "a.seg", "d.seg", "b.seg"]);
     }
 
     #[test]

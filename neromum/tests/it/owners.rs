@@ -8,7 +8,7 @@ use nero_wire::v1::mum_client::MumClient;
 use nero_wire::v1::run_state::Stage;
 use nero_wire::v1::{DescribeRequest, Role, StopRequest};
 
-use crate::rig::{Known, Mum, Node, wait_for};
+use crate::rig::{Known, Mum, Node, PATIENCE};
 
 async fn greet(node: &Node, tenure: u64, host: &str) -> Result<Mum, tonic::Status> {
     let channel = nero_wire::dial(&node.socket()).await.unwrap();
@@ -43,17 +43,15 @@ async fn a_taken_over_deployment_answers_its_new_owner_alone() {
             "{refused}"
         );
     }
+    // Another start knows it, too.
     node.kill_mum();
-    let mut command = node.command();
-    let mut mum = command.spawn().unwrap();
-    let again = wait_for("neromum", || node.socket().exists().then_some(())).await;
-    let () = again;
-    let mut third = loop {
-        match nero_wire::dial(&node.socket()).await {
-            Ok(_) => break greet(&node, 1, "desktop").await.unwrap(),
-            Err(_) => tokio::task::yield_now().await,
-        }
-    };
+    let mut mum = node.command().spawn().unwrap();
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    while nero_wire::dial(&node.socket()).await.is_err() {
+        assert!(tokio::time::Instant::now() < deadline, "nobody answers");
+        tokio::task::yield_now().await;
+    }
+    let mut third = greet(&node, 1, "desktop").await.unwrap();
     assert!(greet(&node, 0, "laptop").await.is_err());
     std::fs::write(node.run_dir(&spec).join("go"), "").unwrap();
     let mut follower = third.follow(Known::default()).await;

@@ -329,16 +329,16 @@ impl Run {
         self.journal.newest()?.1.exit.as_ref()
     }
 
-    /// Whether its job wrote anything to its logs, or may have: one whose end
-    /// nobody saw does not say.
+    /// Whether its job wrote anything to its logs, or may have: one whose last
+    /// process nobody saw end does not say.
     pub(crate) fn printed(&self) -> bool {
-        let lost = self.phase() == Phase::Lost;
+        let ended = self.phase().is_end();
         self.journal
             .incarnations
             .values()
             .any(|one| match &one.gone {
                 Some(gone) => gone.stdout_bytes + gone.stderr_bytes > 0,
-                None => lost && one.started_ms.is_some(),
+                None => ended && one.started_ms.is_some(),
             })
     }
 

@@ -30,6 +30,9 @@ const LOCK_DEADLINE: Duration = Duration::from_secs(15);
 /// event for "listens now"; this goes on for milliseconds, once per daemon.
 const LOOK: Duration = Duration::from_millis(2);
 
+/// Before another one is started where an older daemon is ending.
+const AGAIN: Duration = Duration::from_millis(20);
+
 /// How much of the log is shown when a daemon does not come up.
 const LOG_LINES: usize = 20;
 
@@ -65,9 +68,12 @@ pub async fn start(home: &Home, program: &Program) -> Result<Greeted, Fault> {
         return Ok(greeted);
     }
     let (log, log_from) = open_log(home)?;
-    let mut child = spawn(program, &log).map_err(|error| {
-        Fault::no_daemon(format!("cannot start {}", program.path.display())).because(&error)
-    })?;
+    let spawned = || {
+        spawn(program, &log).map_err(|error| {
+            Fault::no_daemon(format!("cannot start {}", program.path.display())).because(&error)
+        })
+    };
+    let mut child = spawned()?;
     let deadline = Instant::now() + START_DEADLINE;
     loop {
         if let Some(greeted) = find(home).await? {
@@ -75,6 +81,12 @@ pub async fn start(home: &Home, program: &Program) -> Result<Greeted, Fault> {
         }
         let ended = tokio::time::timeout(LOOK, child.wait()).await;
         let why = match ended {
+            // It left the place to one that has the lock: that one answers, or is about to end.
+            Ok(Ok(status)) if status.success() && Instant::now() < deadline => {
+                tokio::time::sleep(AGAIN).await;
+                child = spawned()?;
+                continue;
+            }
             Ok(status) => ended_early(status),
             Err(_) if Instant::now() > deadline => {
                 format!("it does not answer after {} s", START_DEADLINE.as_secs())

@@ -34,6 +34,17 @@ async fn a_daemon_that_refuses_is_quoted() {
 }
 
 #[tokio::test]
+async fn one_that_finds_another_ending_is_started_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let flag = folder.path().join("was-here");
+    let line = format!("test -e '{0}' && exit 9; : > '{0}'", flag.display());
+    let fault = Client::connect(&home(folder.path()), &shell(&line))
+        .await
+        .expect_err("the second refuses");
+    assert!(fault.text().contains("exit status: 9"), "{}", fault.text());
+}
+
+#[tokio::test]
 async fn a_daemon_gets_only_what_it_needs() {
     let folder = tempfile::tempdir().expect("a folder");
     let home = home(folder.path());

@@ -42,7 +42,11 @@ impl Trouble {
                 "close other sessions to this host, \
                  or ask for a larger MaxSessions in its sshd_config",
             ),
-            Self::Deadline { .. } => some("the network or the node may be frozen or very busy"),
+            Self::Deadline { .. } => Some(format!(
+                "the network or the node may be frozen or very busy, or a start-up file of the \
+                 account is slow: `time ssh {} true`",
+                Safe::line(address)
+            )),
             Self::PipeEnded { .. } | Self::TooMuch { .. } | Self::ZeroByte | Self::Io { .. } => {
                 None
             }

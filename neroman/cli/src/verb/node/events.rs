@@ -112,7 +112,8 @@ fn take(
         Event::Node(node) => {
             meter.clear();
             if how != How::Json {
-                out.line(&ready(&node))?;
+                let is_bad = |one: &Finding| one.level() == Level::Bad;
+                out.line(&ready(&node, heard.findings.iter().any(is_bad)))?;
             }
             heard.node = Some(node);
         }
@@ -140,8 +141,8 @@ fn word(level: Level) -> &'static str {
     }
 }
 
-/// The last line: what the node has.
-fn ready(node: &NodeView) -> String {
+/// The last line: what the node has. With a bad finding it is not called ready.
+fn ready(node: &NodeView, has_bad: bool) -> String {
     let name = Safe::line(&node.name);
     if !node.connected {
         let why = match node.why_not.as_str() {
@@ -158,7 +159,8 @@ fn ready(node: &NodeView) -> String {
     for gpu in &node.gpus {
         has.push(Safe::line(&gpu.name).to_string());
     }
-    format!("{name} is ready: {}", has.join(", "))
+    let state = if has_bad { "answers" } else { "is ready" };
+    format!("{name} {state}: {}", has.join(", "))
 }
 
 fn document(heard: &Heard) -> Value {

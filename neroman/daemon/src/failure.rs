@@ -128,6 +128,9 @@ impl Failure {
     pub(crate) fn status(self, status: &Status) -> Self {
         let code = status.code();
         match status.message() {
+            _ if code == Code::Unimplemented => self
+                .because("the neromum there is of another build and does not know this call")
+                .hint("its runs go on; try again once it was replaced by this build's"),
             "" => self.because(code.to_string()),
             message => self.because(message),
         }

@@ -199,6 +199,10 @@ fn host_fault(random: &mut Random, scope: Scope) -> HostFault {
     let mut all = always.to_vec();
     if scope.isolated {
         all.extend(isolated);
+    } else {
+        // Without a boot id of its own a host that crashed looks like one whose
+        // processes were killed.
+        all.retain(|(_, fault)| !matches!(fault, HostFault::Crash { .. }));
     }
     random.weighted(&all)
 }

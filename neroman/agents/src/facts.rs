@@ -87,6 +87,10 @@ pub struct Facts {
     pub has_gzip: bool,
     /// Builds that lie there whole, of those asked for.
     pub builds: Vec<String>,
+    /// The newest other builds that lie there, newest first.
+    pub other_builds: Vec<String>,
+    /// Nothing can be written to its root now.
+    pub full: Option<NodeFault>,
 }
 
 /// Reads what the probe printed.
@@ -97,10 +101,11 @@ pub struct Facts {
 pub(crate) fn read(printed: &[u8], errors: &[u8], needed_bytes: u64) -> Result<Facts, NodeFault> {
     let text = String::from_utf8_lossy(printed);
     let mut said: HashMap<&str, &str> = HashMap::new();
-    let mut builds = Vec::new();
+    let (mut builds, mut others) = (Vec::new(), Vec::new());
     for (name, value) in text.lines().filter_map(|line| line.split_once('=')) {
         match name {
             "build" => builds.push(value.to_owned()),
+            "other" if nero_model::builds::is_name(value) => others.push(value.to_owned()),
             // The first fault is the one that counts.
             _ => {
                 said.entry(name).or_insert(value);
@@ -126,9 +131,14 @@ pub(crate) fn read(printed: &[u8], errors: &[u8], needed_bytes: u64) -> Result<F
     if get("os") != "Linux" {
         return Err(NodeFault::NotLinux { os: get("os") });
     }
-    if let Some(kind) = said.get("fault") {
-        return Err(fault::named(kind, get("why"), get("root"), needed_bytes));
-    }
+    let full = match said.get("fault") {
+        None => None,
+        Some(kind) => match fault::named(kind, get("why"), get("root"), needed_bytes) {
+            // What lies there may do without.
+            full @ NodeFault::NoSpace { .. } => Some(full),
+            fault => return Err(fault),
+        },
+    };
     // Without a fault, a program that it takes to tell is missing.
     if !get("root").starts_with('/') {
         return Err(unable());
@@ -158,7 +168,12 @@ pub(crate) fn read(printed: &[u8], errors: &[u8], needed_bytes: u64) -> Result<F
         clock_offset_ms: None,
         took_ms: 0,
         has_gzip: said.contains_key("gzip"),
+        other_builds: others
+            .into_iter()
+            .filter(|one| !builds.contains(one))
+            .collect(),
         builds,
+        full,
     })
 }
 
@@ -225,7 +240,10 @@ mod tests {
     #[test]
     fn every_fault_says_what_to_do() {
         let fault = |lines: &str| printed(lines).unwrap_err();
-        let full = fault("root=/r\nfault=make\nwhy=mkdir: No space left on device");
+        let full =
+            printed("root=/r\nfault=make\nwhy=mkdir: No space left on device\nother=../x").unwrap();
+        assert_eq!(full.other_builds, [] as [&str; 0]);
+        let full = full.full.unwrap();
         assert!(matches!(&full, NodeFault::NoSpace { .. }), "{full}");
         assert!(
             full.hint().starts_with("6 MB are needed"),

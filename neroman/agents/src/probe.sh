@@ -40,6 +40,8 @@ if [ "$os" = Linux ]; then
         else
             try=$root/bin/.try-$$
             if ! why=$({ printf '#!/bin/sh\nexit 0\n' >"$try"; } 2>&1) || ! why=$(chmod 700 "$try" 2>&1); then
+                # Some shells call it an input/output error.
+                [ "$(df -Pk "$root" 2>/dev/null | awk 'END { print ($(NF-2) < 16) }')" != 1 ] || why='No space left on device'
                 fault write "$why"
             elif ! why=$("$try" 2>&1); then
                 fault exec "$why"
@@ -63,6 +65,7 @@ if [ "$os" = Linux ]; then
             '' | UNKNOWN*) kind=$(df -PT "$near" 2>/dev/null | awk 'END { print $2 }') ;;
         esac
         say fs "$kind"
+        for other in $(ls -1t "$root/bin" 2>/dev/null | head -n 8); do say other "$other"; done
         for build in $builds; do
             [ -d "$root/bin/$build" ] || continue
             [ "$("$root/bin/$build/neromum" verify "$root/bin/$build" 2>/dev/null)" = "$build" ] && say build "$build"

@@ -11,6 +11,7 @@ use nero_wire::v1::Hello;
 use tonic::transport::Channel;
 
 use crate::facts::Facts;
+use crate::fault::NodeFault;
 use crate::greet::{self, Greeter};
 use crate::install::refused;
 use crate::root::{self, quoted};
@@ -43,6 +44,8 @@ pub struct Remote {
     pub facts: Facts,
     /// What was sent, compressed; 0: everything was there.
     pub pushed_bytes: u64,
+    /// Why an agent that was there before is used and ours was not sent.
+    pub kept: Option<NodeFault>,
 }
 
 /// Looks at the machine, sends what it lacks, starts neromum where none serves
@@ -90,9 +93,18 @@ async fn start(
     let needed_bytes = supplies.iter().map(push::needed_bytes).max().unwrap_or(0);
     let facts = probe::probe(host, root, &builds, needed_bytes).await?;
     let supply = supply::choose(&supplies, &facts)?;
-    let pushed_bytes = match facts.builds.contains(&supply.build) {
-        true => 0,
-        false => push::push(host, supply, &facts, progress).await?,
+    let there = facts.builds.contains(&supply.build);
+    let pushed = match &facts.full {
+        _ if there => Ok(0),
+        Some(full) => Err(AgentError::Node(full.clone())),
+        None => push::push(host, supply, &facts, progress).await,
+    };
+    let pushed_bytes = match pushed {
+        Ok(bytes) => bytes,
+        Err(AgentError::Node(full @ NodeFault::NoSpace { .. })) => {
+            return with_another(host, wish, facts, full).await;
+        }
+        Err(error) => return Err(error),
     };
     let greeter = Greeter {
         deployment: wish.deployment,
@@ -106,7 +118,37 @@ async fn start(
         hello,
         facts,
         pushed_bytes,
+        kept: None,
     })
+}
+
+/// Speaks to the agent of an earlier push, since there is no room for ours: the
+/// runs there are seen, and room can be made.
+async fn with_another(
+    host: &Host,
+    wish: &RemoteWish,
+    facts: Facts,
+    full: NodeFault,
+) -> Result<Remote, AgentError> {
+    let greeter = Greeter {
+        deployment: wish.deployment,
+        tenure: wish.tenure,
+        mum: String::new(),
+    };
+    for build in &facts.other_builds {
+        let dial = || dial(host, wish, &facts, build).boxed();
+        // One that cannot be run or spoken to is no way; the next may be.
+        if let Ok((channel, hello)) = greet::connect(&dial, &greeter).await {
+            return Ok(Remote {
+                channel,
+                hello,
+                facts,
+                pushed_bytes: 0,
+                kept: Some(full),
+            });
+        }
+    }
+    Err(AgentError::Node(full))
 }
 
 /// Speaks gRPC with neromum through `neromum dial` there, which starts one where

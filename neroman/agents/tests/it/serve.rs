@@ -6,7 +6,7 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use nero_agents::{AgentOptions, Progress, start_local_from, start_remote_from};
+use nero_agents::{AgentOptions, NodeFault, Progress, start_local_from, start_remote_from};
 use nero_model::builds::PROGRAMS;
 use nero_model::paths::NodePaths;
 use nero_model::{DeploymentId, RunToken};
@@ -149,6 +149,30 @@ async fn another_build_replaces_neromum_and_touches_no_job() {
         .await
         .unwrap();
     assert!(node.serving().contains(&fourth.hello.pid));
+}
+
+#[tokio::test]
+async fn without_room_for_ours_the_agent_that_is_there_is_used() {
+    let node = Node::new();
+    let first = node.start().await.unwrap();
+    // As a quota does: files end before the pack does.
+    node.login_shell("ulimit -f 4000; exec \"$shell\" -c \"$SSH_ORIGINAL_COMMAND\"");
+    let newer = other_build(&node, "newer");
+    let (host, wish) = (node.host().await, node.wish());
+    let quiet = |_: Progress| {};
+    let second = start_remote_from(&newer, &host, &wish, &quiet)
+        .await
+        .unwrap();
+    assert_eq!(second.hello.pid, first.hello.pid);
+    let why = second.kept.expect("ours was not sent");
+    assert!(matches!(why, NodeFault::NoSpace { .. }), "{why}");
+    // With room ours serves.
+    node.login_shell("exec \"$shell\" -c \"$SSH_ORIGINAL_COMMAND\"");
+    let third = start_remote_from(&newer, &host, &wish, &quiet)
+        .await
+        .unwrap();
+    assert_ne!(third.hello.build, first.hello.build);
+    assert_eq!(third.kept, None);
 }
 
 #[tokio::test]

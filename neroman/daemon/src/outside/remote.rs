@@ -172,6 +172,14 @@ impl RemoteAgent {
                 "agents sent"
             );
         }
+        if let Some(why) = &remote.kept {
+            tracing::warn!(
+                node = self.name,
+                build = remote.hello.build,
+                %why,
+                "our agent could not be sent; the one there is used"
+            );
+        }
         let carrier = host.clone();
         Ok(Link {
             channel: remote.channel,

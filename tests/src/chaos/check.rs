@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use nero_journal::Stop;
+use rustix::process::Signal;
 use serde_json::Value;
 
 use super::judge::{self, Noted};
@@ -15,7 +16,7 @@ use super::plan::Planned;
 use super::run::Chaos;
 use super::script::points;
 use super::settle::{AGREE, LOOK, Seen};
-use super::world::Place;
+use super::world::{Place, signal};
 use crate::processes::Part;
 
 /// Checks everything; what is broken is added to the chaos.
@@ -37,8 +38,18 @@ pub(super) fn all(chaos: &mut Chaos) {
             .push(format!("{run} ran, and neroman does not know it"));
     }
     shown(chaos, &known);
-    nothing_lives(chaos);
+    let jobs = [Part::Job, Part::Shim, Part::Watcher];
+    all_leave(chaos, &jobs, "after the end of all runs");
     chaos.ask(&["daemon", "stop"]);
+    dismiss(chaos);
+    let others = [
+        Part::Daemon,
+        Part::Mum,
+        Part::Launcher,
+        Part::Dial,
+        Part::Ssh,
+    ];
+    all_leave(chaos, &others, "after they were asked to leave");
     stores(chaos);
 }
 
@@ -233,18 +244,36 @@ fn metrics(chaos: &mut Chaos, name: &str, output: &[u8]) -> Option<String> {
     })
 }
 
-/// No job lives, and nobody who would look after one.
-fn nothing_lives(chaos: &mut Chaos) {
+/// How long anybody may take to leave.
+const LEAVE: Duration = Duration::from_secs(60);
+
+/// Waits until nobody of these parts lives anywhere.
+fn all_leave(chaos: &mut Chaos, leaving: &[Part], what: &str) {
+    let began = Instant::now();
     for place in chaos.world.places() {
-        let parts = chaos.world.parts(&place);
-        let left: Vec<_> = parts
-            .iter()
-            .filter(|(part, _)| matches!(part, Part::Job | Part::Shim | Part::Watcher))
-            .collect();
-        if !left.is_empty() {
-            chaos
-                .broken
-                .push(format!("at {place:?} live after the end: {left:?}"));
+        loop {
+            let mut left = chaos.world.parts(&place);
+            left.retain(|(part, _)| leaving.contains(part));
+            if left.is_empty() {
+                break;
+            }
+            if began.elapsed() > LEAVE {
+                let why = format!("at {place:?} live {what}: {left:?}");
+                chaos.broken.push(why);
+                break;
+            }
+            thread::sleep(LOOK);
+        }
+    }
+}
+
+/// Asks agents and launchers to leave, as nothing needs them any more.
+fn dismiss(chaos: &mut Chaos) {
+    for place in chaos.world.places() {
+        for (part, id) in chaos.world.parts(&place) {
+            if matches!(part, Part::Mum | Part::Launcher) {
+                signal(&id, Signal::TERM);
+            }
         }
     }
 }

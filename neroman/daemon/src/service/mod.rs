@@ -360,6 +360,11 @@ impl Man {
     }
 }
 
+/// `1 run`, `2 runs`.
+pub(crate) fn counted(count: u64, word: &str) -> String {
+    format!("{count} {word}{}", if count == 1 { "" } else { "s" })
+}
+
 /// Work that takes a while and never waits: reading files, looking at many
 /// experiments.
 pub(crate) async fn blocking<T: Send + 'static>(

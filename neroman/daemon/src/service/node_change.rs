@@ -4,7 +4,7 @@
 use nero_config::{Config, Edit, LOCAL};
 use nero_wire::v1;
 
-use super::Man;
+use super::{Man, counted};
 use crate::core::gone;
 use crate::core::run::Handing;
 use crate::failure::Failure;
@@ -63,7 +63,9 @@ impl Man {
             }
         }
         if sent > 0 {
-            let failure = Failure::failed(format!("{sent} runs have not ended on node {name}"));
+            let have = if sent == 1 { "has" } else { "have" };
+            let sent = counted(sent, "run");
+            let failure = Failure::failed(format!("{sent} {have} not ended on node {name}"));
             return Err(failure.hint(format!(
                 "neroman wait 'node=={name} && live', or neroman node gone {name} when it will never answer again"
             )));
@@ -71,12 +73,14 @@ impl Man {
         let mut notes = Vec::new();
         if queued > 0 {
             notes.push(format!(
-                "{queued} runs are queued for {name} and stay so until it is added again: neroman abort 'node=={name} && live'"
+                "{} queued for {name}, until it is added again: neroman abort 'node=={name} && live' ends that",
+                counted(queued, "run")
             ));
         }
         if runs > 0 {
             notes.push(format!(
-                "the folders of {runs} runs stay there; neroman clean --node {name} takes them away before"
+                "what {} left in folders there stays; neroman clean --node {name} takes it away before",
+                counted(runs, "run")
             ));
         }
         Ok(v1::NodeRemoveReply {

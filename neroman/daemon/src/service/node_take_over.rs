@@ -15,7 +15,7 @@ use nero_wire::v1::node_event::Event;
 use tonic::transport::Channel;
 
 use super::node_way::say;
-use super::{Man, Sink};
+use super::{Man, Sink, counted};
 use crate::adopt;
 use crate::core::change::Change;
 use crate::failure::Failure;
@@ -39,6 +39,31 @@ struct Found {
     owner: Owner,
     id: Option<DeploymentId>,
     runs: u64,
+}
+
+/// What this neroman holds already.
+struct Ours {
+    short: String,
+    tenure: u64,
+}
+
+impl Ours {
+    /// Whether nobody took that one over from us since.
+    fn has(&self, found: &Found) -> bool {
+        found.short == self.short && found.owner.tenure <= self.tenure
+    }
+
+    /// Why nothing is to be taken over, when all that is meant is ours.
+    fn already(&self, name: &str, wanted: &str, all: &[Found]) -> Option<Failure> {
+        let mine = all.iter().any(|one| self.has(one));
+        let named =
+            wanted == self.short || (wanted.is_empty() && all.iter().all(|one| self.has(one)));
+        (mine && named).then(|| {
+            Failure::failed(format!("{name} is yours already"))
+                .because(format!("no other deployment lies on {name}"))
+                .hint("its runs are in `neroman status`")
+        })
+    }
 }
 
 impl Man {
@@ -74,8 +99,8 @@ impl Man {
             .ok_or_else(|| Failure::failed("no run there says which deployment it is of"))?;
         self.may_adopt(id)?;
         let line = format!(
-            "{} runs of {}, {}",
-            found.runs,
+            "{} of deployment {}, {}",
+            counted(found.runs, "run"),
             found.short,
             whose(&found.owner)
         );
@@ -112,19 +137,25 @@ impl Man {
 
     fn choose(&self, name: &str, wanted: &str, all: Vec<Found>) -> Result<Found, Failure> {
         let list = || {
-            let words = all
-                .iter()
-                .map(|one| format!("{} ({} runs, {})", one.short, one.runs, whose(&one.owner)));
+            let words = all.iter().map(|one| {
+                let runs = counted(one.runs, "run");
+                format!("{} ({runs}, {})", one.short, whose(&one.owner))
+            });
             words.collect::<Vec<_>>().join("; ")
         };
-        let own = self.deployment.short();
-        let others: Vec<&Found> = all.iter().filter(|one| one.short != own).collect();
+        let ours = Ours {
+            short: self.deployment.short().to_string(),
+            tenure: self.agents.tenure,
+        };
+        if let Some(refusal) = ours.already(name, wanted, &all) {
+            return Err(refusal);
+        }
+        let others: Vec<&Found> = all.iter().filter(|one| !ours.has(one)).collect();
         let chosen = match (wanted, others.as_slice()) {
             ("", [one]) => Some(one.short.clone()),
-            ("", []) if all.iter().any(|one| one.short == own) => Some(own.to_string()),
             ("", []) => {
                 return Err(Failure::failed(format!(
-                    "node {name} has no runs of anybody"
+                    "no other deployment lies on {name}"
                 )));
             }
             ("", _) => {
@@ -140,8 +171,11 @@ impl Man {
             .into_iter()
             .find(|one| Some(&one.short) == chosen.as_ref());
         let found = found.ok_or_else(|| {
-            Failure::usage(format!("node {name} has no runs of `{wanted}`"))
-                .hint(format!("there are {known}"))
+            let failure = Failure::usage(format!("node {name} has no runs of `{wanted}`"));
+            match known.as_str() {
+                "" => failure,
+                known => failure.hint(format!("there are those of {known}")),
+            }
         })?;
         if found.nodes.iter().any(|node| node == name) {
             return Ok(found);
@@ -219,7 +253,11 @@ impl Man {
         if more > 0 {
             say(sink, Event::Line(format!("… and {more} more"))).await;
         }
-        let line = format!("taken over: {runs} runs of {experiments} experiments");
+        let line = format!(
+            "taken over: {} of {}",
+            counted(runs as u64, "run"),
+            counted(experiments as u64, "experiment")
+        );
         say(sink, Event::Line(line)).await;
         Ok(())
     }
@@ -346,6 +384,36 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_ours_is_not_taken_over_and_what_was_taken_from_us_is() {
+        let found = |short: &str, tenure| Found {
+            short: short.to_owned(),
+            owner: Owner {
+                tenure,
+                ..Owner::default()
+            },
+            runs: 1,
+            ..Found::default()
+        };
+        let ours = Ours {
+            short: "mine".to_owned(),
+            tenure: 2,
+        };
+        let refused = |wanted: &str, all: &[Found]| {
+            let refusal = ours.already("b", wanted, all);
+            refusal.is_some_and(|failure| failure.to_string().starts_with("b is yours already"))
+        };
+        assert!(refused("", &[found("mine", 2)]));
+        assert!(refused("mine", &[found("mine", 2), found("other", 0)]));
+        assert!(!refused("", &[found("mine", 2), found("other", 0)]));
+        assert!(!refused("other", &[found("mine", 2), found("other", 0)]));
+        assert!(
+            !refused("", &[found("mine", 3)]),
+            "somebody else has it now"
+        );
+        assert!(!refused("", &[]));
+    }
 
     #[test]
     fn what_lies_on_a_node_is_read_and_nothing_of_it_trusted() {

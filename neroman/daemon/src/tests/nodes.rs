@@ -329,7 +329,7 @@ async fn a_node_is_added_only_when_it_answers() {
     .await;
     let refused = rig.man.node_remove(remove.clone()).await.unwrap_err();
     assert!(
-        refused.to_string().contains("1 runs have not ended"),
+        refused.to_string().contains("1 run has not ended"),
         "{refused}"
     );
     rig.node("beta").begin(&token);

@@ -5,7 +5,7 @@ use nero_journal::Clocks;
 
 use super::Findings;
 
-const WHAT: &str = "clock";
+const WHAT: &str = "clock's pace";
 /// No machine of ours ran before 2024.
 const EARLIEST_MS: i64 = 1_704_067_200_000;
 /// A step of the wall clock beside the steady one, during an examination.
@@ -30,20 +30,20 @@ impl Began {
         if now_ms < EARLIEST_MS {
             findings.bad(
                 WHAT,
-                format!("it says {now_ms} ms after 1970, which is years behind"),
+                format!(
+                    "it is more than {} days behind",
+                    (EARLIEST_MS - now_ms) / 86_400_000
+                ),
                 "set the machine's clock; dates of runs there would be wrong",
             );
         } else if step.abs() > STEP_NS {
             findings.warning(
                 WHAT,
-                format!(
-                    "it was set by {} ms just now; it says {now_ms} ms after 1970",
-                    step / 1_000_000
-                ),
+                format!("it was set by {} ms just now", step / 1_000_000),
                 "dates of runs there may be off; nothing else depends on it",
             );
         } else {
-            findings.good(WHAT, format!("{now_ms} ms after 1970, runs evenly"));
+            findings.good(WHAT, "it runs evenly");
         }
     }
 }

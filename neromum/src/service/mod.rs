@@ -32,7 +32,7 @@ use crate::config;
 use crate::staging::store::Store;
 pub use describe::{kernel, libc};
 use link::{Link, LinkInfo};
-pub use room::shown;
+pub use nero_model::units::short_bytes as shown;
 
 /// What every call may need.
 #[derive(Clone, Debug)]

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::Path;
 
+use nero_model::units::short_bytes;
 use tonic::Status;
 
 /// Refuses what would touch the reserve that running jobs' records need.
@@ -16,10 +17,10 @@ pub fn check(folder: &Path, bytes: u64, kept_back: u64) -> Result<(), Status> {
     Err(Status::resource_exhausted(format!(
         "the node's disk is full: {} are free at {}, {} are kept back, {} more are to be written \
          (make room there, or: neroman clean); what came already is kept",
-        shown(free),
+        short_bytes(free),
         folder.display(),
-        shown(kept_back),
-        shown(bytes)
+        short_bytes(kept_back),
+        short_bytes(bytes)
     )))
 }
 
@@ -31,7 +32,7 @@ pub fn is_full(error: &io::Error) -> bool {
 
 /// The disk, or the user's part of it, is full.
 pub fn full(folder: &Path, path: &Path, error: &io::Error, needed: u64) -> Status {
-    let free = free(folder).map_or_else(|| "?".to_owned(), shown);
+    let free = free(folder).map_or_else(|| "?".to_owned(), short_bytes);
     let what = match error.kind() {
         io::ErrorKind::QuotaExceeded => "your quota on the node is used up",
         _ => "the node's disk is full",
@@ -39,7 +40,7 @@ pub fn full(folder: &Path, path: &Path, error: &io::Error, needed: u64) -> Statu
     Status::resource_exhausted(format!(
         "{what} ({error}): {} or more are needed for {}, {free} are free \
          (make room there, or: neroman clean); what came already is kept",
-        shown(needed),
+        short_bytes(needed),
         path.display(),
     ))
 }
@@ -50,35 +51,9 @@ pub fn free(folder: &Path) -> Option<u64> {
     Some(found.f_bavail.saturating_mul(found.f_frsize))
 }
 
-/// A size as people read it: 64 MB, 1.2 GB.
-pub fn shown(bytes: u64) -> String {
-    const UNITS: [&str; 6] = ["bytes", "kB", "MB", "GB", "TB", "PB"];
-    let (mut value, mut unit) = (bytes as f64, 0);
-    while value >= 1000.0 && unit + 1 < UNITS.len() {
-        value /= 1000.0;
-        unit += 1;
-    }
-    let places = usize::from(unit > 1 && value < 10.0);
-    format!("{value:.places$} {}", UNITS[unit])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes_are_short() {
-        for (bytes, expected) in [
-            (0, "0 bytes"),
-            (999, "999 bytes"),
-            (1500, "2 kB"),
-            (64 * 1024 * 1024, "67 MB"),
-            (1_230_000_000, "1.2 GB"),
-            (u64::MAX, "18447 PB"),
-        ] {
-            assert_eq!(shown(bytes), expected);
-        }
-    }
 
     #[test]
     fn the_reserve_is_kept() {

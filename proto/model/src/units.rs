@@ -153,6 +153,20 @@ pub fn print_bytes(bytes: u64) -> String {
     bytes.to_string()
 }
 
+/// Prints a size for eyes, in two or three digits: `3.2G`, `512K`, `0B`. Units are
+/// those that people type: powers of 1024.
+pub fn short_bytes(bytes: u64) -> String {
+    let mut value = bytes as f64;
+    for unit in ["B", "K", "M", "G", "T"] {
+        if value < 1024.0 {
+            let places = usize::from(unit != "B" && value < 10.0);
+            return format!("{value:.places$}{unit}");
+        }
+        value /= 1024.0;
+    }
+    format!("{value:.0}P")
+}
+
 fn time_unit(word: &str) -> Result<u64, UnitError> {
     TIME_UNITS
         .iter()

@@ -74,15 +74,7 @@ pub fn number(value: f64) -> String {
 
 /// `3.2G`, `512K`.
 pub fn bytes(count: u64) -> String {
-    let mut value = count as f64;
-    for unit in ["B", "K", "M", "G", "T"] {
-        if value < 1024.0 {
-            let places = usize::from(unit != "B" && value < 10.0);
-            return format!("{value:.places$}{unit}");
-        }
-        value /= 1024.0;
-    }
-    format!("{value:.0}P")
+    nero_model::units::short_bytes(count)
 }
 
 /// Ids as they are typed: `17,44-46`.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use nero_config::LOCAL;
 use nero_model::paths::NodePaths;
-use nero_model::units::print_bytes;
+use nero_model::units::short_bytes;
 use nero_wire::v1;
 use nero_wire::v1::node_event::Event;
 use tokio::time::Instant;
@@ -299,8 +299,8 @@ fn about(now: &NodeNow) -> Vec<String> {
         lines.push(format!(
             "{} cpus, {} memory, {} disk free, load {:.2}, round trip {:.0} ms",
             said.cpus,
-            print_bytes(said.memory_bytes),
-            print_bytes(said.disk_free_bytes),
+            short_bytes(said.memory_bytes),
+            short_bytes(said.disk_free_bytes),
             said.load_1,
             about.round_trip_ms
         ));

@@ -107,7 +107,21 @@ fn a_neighbour_on_a_node_finds_nothing() {
         .collect();
     assert!(ours.is_empty(), "{own:#?}");
 
-    // The guards off: every folder and file open to all.
+    // The guards off: every folder and file open to all, and a socket that
+    // answers everybody.
+    let open = format!(
+        "setsid {} listen {place}/.neronet/open.sock >/dev/null 2>&1 </dev/null &",
+        hosts.program("nero-neighbour").display()
+    );
+    assert!(hosts.ssh("h1", &open).status.success());
+    until("the open socket", || {
+        let looked = hosts.ssh("h1", &format!("test -S {place}/.neronet/open.sock"));
+        if looked.status.success() {
+            Ok(())
+        } else {
+            Err(looked)
+        }
+    });
     hosts.enter(
         "h1",
         &["chmod", "-R", "a+rwX", &format!("{place}/.neronet")],
@@ -120,10 +134,15 @@ fn a_neighbour_on_a_node_finds_nothing() {
             "{kind}: {strange:#?}"
         );
     }
-    // The socket asks who is there, whatever its mode says.
+    // Our socket asks who is there, whatever its mode says; one beside it, which
+    // does not ask, is found.
+    let talking: Vec<&String> = strange
+        .iter()
+        .filter(|line| line.starts_with("talk "))
+        .collect();
     assert!(
-        !strange.iter().any(|line| line.starts_with("talk ")),
-        "{strange:#?}"
+        talking.len() == 1 && talking[0].ends_with("/open.sock"),
+        "{talking:?}"
     );
     home.ok(&["abort", "1"]);
     home.run(&["wait", "1"]);

@@ -40,7 +40,9 @@ pub(crate) fn of(run: &Run) -> Needs {
     let ended = run.phase().is_end();
     // Nothing of it lies anywhere any more.
     let gone = desk.cleaned_ms.is_some() || matches!(desk.word, Some(Word::NodeGone { .. }));
-    let wanted = run.made.outputs || run.printed();
+    // One that never started has made nothing.
+    let began = !run.journal.incarnations.is_empty();
+    let wanted = began && (run.made.outputs || run.printed());
     let results = ended && !gone && !desk.results.settled() && wanted;
     Needs {
         // A run that is to end is not sent any more; one that was sent without

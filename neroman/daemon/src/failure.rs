@@ -9,6 +9,9 @@ use nero_wire::v1;
 use prost::Message as _;
 use tonic::{Code, Status};
 
+/// A connection that broke, before it is known which node it led to.
+const LOST: &str = "the connection to the node was lost";
+
 /// Why a call was not carried out.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Failure {
@@ -123,9 +126,34 @@ impl Failure {
         self
     }
 
-    /// With what a peer answered.
+    /// That the connection to a node broke: exit code 4.
+    pub(crate) fn lost() -> Self {
+        Self::node(LOST)
+    }
+
+    /// With the name of the node where a broken connection is spoken of.
     #[must_use]
-    pub(crate) fn status(self, status: &Status) -> Self {
+    pub(crate) fn of(mut self, node: &str) -> Self {
+        let named = format!("the connection to {node} was lost");
+        for text in self.causes.iter_mut().chain([&mut self.what]) {
+            if text == LOST {
+                text.clone_from(&named);
+            }
+        }
+        self
+    }
+
+    /// With what a peer answered. A broken connection is told as such, without
+    /// the words of the protocol.
+    #[must_use]
+    pub(crate) fn status(mut self, status: &Status) -> Self {
+        if connection_lost(status) {
+            (self.code, self.exit_code) = (Code::Unavailable, 4);
+            return match self.what == LOST {
+                true => self,
+                false => self.because(LOST),
+            };
+        }
         let code = status.code();
         match status.message() {
             _ if code == Code::Unimplemented => self
@@ -146,6 +174,13 @@ impl Failure {
         }
         self
     }
+}
+
+/// Whether nobody answered: what a peer says has no cause on this side.
+pub(crate) fn connection_lost(status: &Status) -> bool {
+    let late = matches!(status.code(), Code::DeadlineExceeded)
+        || status.message().eq_ignore_ascii_case("timeout expired");
+    status.source().is_some() && !late
 }
 
 impl std::fmt::Display for Failure {
@@ -183,4 +218,25 @@ fn bounded(text: String) -> String {
     }
     let cut = text.floor_char_boundary(BYTES_MAX);
     format!("{}…", &text[..cut])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lost_connection_is_told_without_the_words_of_the_protocol() {
+        let broken = std::io::Error::other("h2 protocol error: error reading a body");
+        let broken = Status::from_error(Box::new(broken));
+        let failure = Failure::failed("cannot fetch stdout.log").status(&broken);
+        assert_eq!(
+            failure.clone().of("h2").to_string(),
+            "cannot fetch stdout.log: the connection to h2 was lost"
+        );
+        assert_eq!(failure.exit_code(), 4);
+        let failure = Failure::lost().status(&broken).of("h2");
+        assert_eq!(failure.to_string(), "the connection to h2 was lost");
+        let said = Failure::failed("cannot fetch it").status(&Status::not_found("no such file"));
+        assert_eq!(said.of("h2").to_string(), "cannot fetch it: no such file");
+    }
 }

@@ -174,6 +174,7 @@ impl Driver {
             failure,
             needs_person,
         } = refused;
+        let failure = failure.of(&self.settings.name);
         let now_ms = self.settings.clock.now_ms();
         let wait = backoff.next();
         let news = {
@@ -296,7 +297,7 @@ impl Driver {
             failure = hand_over.run() => lost(failure),
             () = fetcher.run() => lost(Failure::bug("the fetcher of results ended")),
             failure = self.describe(client.clone()) => lost(failure),
-            () = gone => lost(Failure::node("the connection to the node ended")),
+            () = gone => lost(Failure::lost()),
             () = self.slept(client.clone()), if self.settings.remote => SessionEnd::Slept,
             _ = self.inbox.kicked(Kick::Changed) => SessionEnd::Anew,
             () = self.idle() => SessionEnd::Idle,

@@ -88,7 +88,7 @@ async fn follow_once(
             Some(tokens) = closed.recv() => {
                 let told = v1::FollowRequest { positions: Vec::new(), closed: tokens };
                 if requests.send(told).await.is_err() {
-                    return Err(Failure::node("the connection to the node was lost"));
+                    return Err(Failure::lost());
                 }
                 continue;
             }
@@ -102,9 +102,7 @@ async fn follow_once(
         while let Some(event) = next {
             let event = event
                 .ok_or_else(|| Failure::node("the node ended the connection"))?
-                .map_err(|status| {
-                    Failure::node("the connection to the node was lost").status(&status)
-                })?;
+                .map_err(|status| Failure::lost().status(&status))?;
             batch.take(event);
             let full = batch.events >= EVENTS_MAX || batch.bytes >= BYTES_MAX;
             // Whatever came meanwhile shares a transaction.

@@ -199,6 +199,7 @@ impl RemoteAgent {
                 let what = format!("cannot use node {} ({})", self.name, self.address);
                 Failure::node(what).status(status)
             }
+            AgentError::Transport(_) => Failure::lost().of(&self.name),
             other => {
                 let what = format!("cannot use node {} ({})", self.name, self.address);
                 Failure::node(what).caused_by(other)

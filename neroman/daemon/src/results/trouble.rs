@@ -2,7 +2,7 @@
 
 use tonic::{Code, Status};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, connection_lost};
 
 /// Why bringing files home ended early.
 #[derive(Debug)]
@@ -18,6 +18,9 @@ pub(crate) enum Trouble {
 impl Trouble {
     /// What a node's status means.
     pub(super) fn status(what: impl Into<String>, status: &Status) -> Self {
+        if connection_lost(status) {
+            return Self::Node(Failure::node(what).status(status));
+        }
         match status.code() {
             Code::NotFound
             | Code::InvalidArgument
@@ -46,6 +49,16 @@ impl Trouble {
         match error.kind() {
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Self::Full(failure),
             _ => Self::Refused(failure),
+        }
+    }
+
+    /// With the name of the node that it is about.
+    #[must_use]
+    pub(crate) fn of(self, node: &str) -> Self {
+        match self {
+            Self::Node(failure) => Self::Node(failure.of(node)),
+            Self::Full(failure) => Self::Full(failure),
+            Self::Refused(failure) => Self::Refused(failure),
         }
     }
 

@@ -83,7 +83,7 @@ impl Man {
         let mut went = Went::default();
         went.node.node.clone_from(&node);
         if let Err(failure) = self.try_clean(&node, going, request, &mut went).await {
-            went.node.failed = failure.to_string();
+            went.node.failed = failure.of(&node).to_string();
         }
         went
     }
@@ -104,7 +104,7 @@ impl Man {
         for run in going {
             let why = match request.unfetched {
                 true => None,
-                false => self.not_home(&client, &run).await?,
+                false => self.not_home(node, &client, &run).await?,
             };
             went.places.insert(run.token.clone(), went.runs.len());
             went.runs.push(One {
@@ -268,6 +268,7 @@ impl Man {
     /// Why what a run made is not home, held against what its node has.
     async fn not_home(
         &self,
+        node: &str,
         client: &MumClient<Channel>,
         run: &Going,
     ) -> Result<Option<String>, Failure> {
@@ -296,7 +297,7 @@ impl Man {
                 "{files} of its files are not home as they are there; neroman fetch {}",
                 run.id
             ))),
-            Err(trouble) => Ok(Some(trouble.failure().to_string())),
+            Err(trouble) => Ok(Some(trouble.of(node).failure().to_string())),
         }
     }
 }

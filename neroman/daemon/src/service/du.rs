@@ -60,7 +60,7 @@ impl Man {
         };
         match asked.await {
             Ok(usage) => reply.usage = Some(usage.into_inner()),
-            Err(failure) => reply.failed = failure.to_string(),
+            Err(failure) => reply.failed = failure.of(&reply.node).to_string(),
         }
         reply
     }

@@ -117,6 +117,7 @@ impl Man {
                     say(sink, Event::Done(one)).await;
                 }
                 Err(trouble) => {
+                    let trouble = trouble.of(&node);
                     went.failed += 1;
                     let failure = trouble.failure().clone();
                     say(sink, Event::Done(not_done(run, failure.to_string()))).await;

@@ -105,7 +105,7 @@ impl Man {
             };
             let (failure, again) = match read {
                 Read::Done | Read::Left => return Ok(()),
-                Read::Lost { failure, again } => (failure, again),
+                Read::Lost { failure, again } => (failure.of(&node), again),
             };
             let live = self
                 .ledger

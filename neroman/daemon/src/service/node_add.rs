@@ -13,7 +13,7 @@ use tonic::transport::Channel;
 
 use super::node_way::{self, say};
 use super::{Man, Sink, blocking};
-use crate::failure::Failure;
+use crate::failure::{Failure, connection_lost};
 use crate::node::{Link, Unconnected};
 
 /// How long a first connection may take, the agents on a slow line included.
@@ -151,6 +151,9 @@ pub(super) async fn examine(
     let mut findings = match tokio::time::timeout(EXAMINE, client.examine(request)).await {
         Ok(Ok(reply)) => reply.into_inner().findings,
         Ok(Err(status)) if status.code() == tonic::Code::Unimplemented => Vec::new(),
+        Ok(Err(status)) if connection_lost(&status) => {
+            vec![unexamined("the connection was lost")]
+        }
         Ok(Err(status)) => vec![unexamined(status.message())],
         Err(_) => vec![unexamined("it does not answer in time")],
     };

@@ -116,7 +116,8 @@ impl Man {
             name: name.clone(),
             address,
         };
-        let specs = self.specs_of(agent, &sink).await?;
+        let specs = self.specs_of(agent, &sink).await;
+        let specs = specs.map_err(|failure| failure.of(&name))?;
         self.adopt(&name, id, tenure, specs, &sink).await?;
         tracing::info!(node = name, deployment = %id, tenure, "taken over");
         // Everything holds the old identity; the next command starts it anew.

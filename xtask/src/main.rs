@@ -103,7 +103,15 @@ fn main() -> ExitCode {
         } => {
             let seconds = minutes.map_or(seconds, |minutes| minutes * 60);
             let seed = seed.unwrap_or_else(chaos::new_seed);
-            chaos::run(&steps, release, chaos::Chaos { seed, seconds, hosts })
+            chaos::run(
+                &steps,
+                release,
+                chaos::Chaos {
+                    seed,
+                    seconds,
+                    hosts,
+                },
+            )
         }
         Task::Skew { revision } => skew::run(&mut steps, &revision),
         Task::Codegen { check } => codegen::run(&root, check),

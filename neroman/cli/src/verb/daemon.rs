@@ -34,15 +34,13 @@ pub fn serve(own_session: bool) -> Result<u8, Fault> {
         // Fails only for the leader of a group, which has a session already.
         let _ = rustix::process::setsid();
     }
-    nero_daemon::run(home)
-        .map(|()| code::OK)
-        .map_err(|error| {
-            let fault = Fault::new(code::FAILED, "the daemon cannot go on").because(&error);
-            match error.hint() {
-                Some(hint) => fault.hint(hint),
-                None => fault,
-            }
-        })
+    nero_daemon::run(home).map(|()| code::OK).map_err(|error| {
+        let fault = Fault::new(code::FAILED, "the daemon cannot go on").because(&error);
+        match error.hint() {
+            Some(hint) => fault.hint(hint),
+            None => fault,
+        }
+    })
 }
 
 async fn start(session: &mut Session, as_json: bool) -> Result<u8, Stop> {

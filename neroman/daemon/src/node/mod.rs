@@ -110,6 +110,9 @@ pub(crate) struct Node {
     now: watch::Receiver<NodeNow>,
 }
 
+/// How long a fresh try of a way that failed before is waited for.
+const FRESH_TRY: Duration = Duration::from_secs(10);
+
 impl Node {
     /// What is known now.
     pub(crate) fn now(&self) -> NodeNow {
@@ -147,13 +150,26 @@ impl Node {
         self.now()
     }
 
-    /// A connection, made when there is none.
+    /// Whether the node says anything within this time; false when it is not
+    /// connected.
+    pub(crate) async fn answers(&self, patience: Duration) -> bool {
+        let before = self.now();
+        let now = self.described(patience).await;
+        let newer = match (&now.about, &before.about) {
+            (Some(now), Some(before)) => !Arc::ptr_eq(now, before),
+            (now, _) => now.is_some(),
+        };
+        now.connected() && (newer || now.contact_ms > before.contact_ms)
+    }
+
+    /// A connection, made when there is none. What was wrong already is told
+    /// once one fresh try failed, or takes long.
     ///
     /// # Errors
     /// When none comes about in time, or none can without a person.
     pub(crate) async fn channel(&self, patience: Duration) -> Result<Channel, Failure> {
         let mut now = self.now.clone();
-        let deadline = Instant::now() + patience;
+        let start = Instant::now();
         let asked = {
             let known = now.borrow_and_update();
             if let Some(channel) = &known.channel {
@@ -165,15 +181,20 @@ impl Node {
             known.failures
         };
         self.inbox.want_link();
-        let clock = crate::clock::Clock::system();
-        let settled = now.wait_for(|known| {
-            let late = clock.now_ms() + i64::try_from(patience.as_millis()).unwrap_or(i64::MAX);
-            known.channel.is_some()
-                || known.needs_person
-                || (known.failures > asked && known.next_try_ms.is_some_and(|next| next > late))
-        });
-        // What is known by then is the answer, whatever it is.
-        let _ = tokio::time::timeout_at(deadline, settled).await.map(drop);
+        let mut settled = async |until: Instant| {
+            let settled = now.wait_for(|known| {
+                // This machine's own agent is started anew in a moment.
+                let failed = known.failures > asked && self.name != nero_config::LOCAL;
+                known.channel.is_some() || known.needs_person || failed
+            });
+            // What is known by then is the answer, whatever it is.
+            let _ = tokio::time::timeout_at(until, settled).await.map(drop);
+        };
+        settled(start + patience.min(FRESH_TRY)).await;
+        let known = self.now();
+        if known.channel.is_none() && known.failures == asked && known.on_its_way() {
+            settled(start + patience).await;
+        }
         let known = self.now();
         match &known.channel {
             Some(channel) => Ok(channel.clone()),

@@ -67,6 +67,13 @@ impl NodeNow {
         self.channel.is_none() && self.since_ms.is_some()
     }
 
+    /// Whether a try may well succeed: nothing failed before, or files are
+    /// being sent there.
+    pub(super) fn on_its_way(&self) -> bool {
+        let sent = self.transfer.as_ref().map_or(0, |sent| sent.total_bytes);
+        self.failed.is_none() || sent > 0
+    }
+
     /// Why it is out of reach, in one line.
     pub(crate) fn why_not(&self) -> String {
         self.failed

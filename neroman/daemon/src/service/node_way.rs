@@ -23,6 +23,8 @@ use crate::node::{Kick, Link, Node, NodeNow, not_configured};
 const CONNECT: Duration = Duration::from_secs(30 * 60);
 /// How long a way that is to be opened for a command may take.
 const LOCATE: Duration = Duration::from_secs(60);
+/// How long a node that is connected may take to say that it is there.
+const ANSWER: Duration = Duration::from_secs(10);
 /// Between two words on how far it is.
 const SAY_EVERY: Duration = Duration::from_millis(250);
 /// A clock that is wrong by less disturbs nobody.
@@ -244,7 +246,18 @@ impl Man {
             return Ok(reply);
         }
         let node = self.nodes.node(name).ok_or_else(|| not_configured(name))?;
+        let was_open = node.now().connected();
         node.channel(LOCATE).await?;
+        if was_open && !node.answers(ANSWER).await {
+            let silent = node.now();
+            return Err(match silent.connected() {
+                true => Failure::node(format!("node {name} does not answer")).because(format!(
+                    "nothing came from it within {} s",
+                    ANSWER.as_secs()
+                )),
+                false => node.away(&silent),
+            });
+        }
         let host = node.now().host;
         let host = host.ok_or_else(|| node.away(&node.now()))?;
         reply.argv = host

@@ -12,7 +12,7 @@ use nero_wire::v1::clean_ask_reply::{OnNode, One};
 
 use super::clean_node::Going;
 use super::select::{self, Chosen};
-use super::{Man, blocking};
+use super::{Man, blocking, counted};
 use crate::core::clean;
 use crate::core::run::Run;
 use crate::core::state::State;
@@ -39,7 +39,7 @@ impl Man {
             Ok::<_, Failure>(pick(&state, &chosen, &node, unfetched))
         })
         .await??;
-        let nodes = self.to_clean(&request, going)?;
+        let (nodes, left) = self.to_clean(&request, going)?;
         let each = nodes
             .into_iter()
             .map(|(node, going)| self.clean_node(node, going, &request));
@@ -49,8 +49,9 @@ impl Man {
             reply.nodes.push(went.node);
         }
         if request.node.is_empty() {
-            let here = self.clean_here(request.dry_run).await?;
-            if here.freed_bytes > 0 {
+            let mut here = self.clean_here(request.dry_run).await?;
+            here.notes.extend(left);
+            if here.freed_bytes > 0 || !here.notes.is_empty() {
                 reply.nodes.push(here);
             }
         }
@@ -69,17 +70,29 @@ impl Man {
             .await
     }
 
-    /// The nodes that are cleaned: the one that was named, else all.
+    /// The nodes that are cleaned: the one that was named, else all that are
+    /// configured; a note tells which others have runs.
     fn to_clean(
         &self,
         request: &v1::CleanAskRequest,
         mut going: BTreeMap<String, Vec<Going>>,
-    ) -> Result<BTreeMap<String, Vec<Going>>, Failure> {
+    ) -> Result<(BTreeMap<String, Vec<Going>>, Option<String>), Failure> {
         let config = self.nodes.config()?;
         if request.node.is_empty() {
+            let removed: Vec<String> = going
+                .extract_if(.., |name, _| config.node(name).is_none())
+                .map(|(name, runs)| format!("{name} ({})", counted(runs.len() as u64, "run")))
+                .collect();
+            let left = (!removed.is_empty()).then(|| {
+                format!(
+                    "not looked at, since they are not configured any more: {}",
+                    removed.join(", ")
+                )
+            });
             for name in config.nodes.keys() {
                 going.entry(name.clone()).or_default();
             }
+            return Ok((going, left));
         } else if config.node(&request.node).is_none() {
             return Err(
                 Failure::usage(format!("there is no node `{}`", request.node))
@@ -88,7 +101,7 @@ impl Man {
         } else {
             going.entry(request.node.clone()).or_default();
         }
-        Ok(going)
+        Ok((going, None))
     }
 
     /// Frozen files here that no run names.

@@ -367,3 +367,45 @@ async fn runs_of_a_node_that_is_configured_no_more_say_so() {
     rig.state(1, "finished").await;
     rig.stop().await;
 }
+
+#[tokio::test]
+async fn what_is_known_of_a_node_out_of_reach_is_told_after_one_try() {
+    let rig = both((1.0, 1.0));
+    rig.node("alpha").cut(true);
+    let began = std::time::Instant::now();
+    for _ in 0..2 {
+        let failure = rig.man.nodes.channel("alpha", DEADLINE).await.unwrap_err();
+        assert_eq!(failure.to_string(), "node alpha does not answer: away");
+        assert_eq!(failure.exit_code(), 4);
+    }
+    assert!(began.elapsed() < DEADLINE / 4, "{:?}", began.elapsed());
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn runs_on_a_node_that_was_removed_do_not_make_a_clean_fail() {
+    let rig = both((1.0, 1.0));
+    rig.add().await;
+    start_on(&rig, "1", "alpha").await.unwrap();
+    let token = rig.node("alpha").token(1, 1).await;
+    rig.node("alpha").begin(&token);
+    rig.node("alpha").end(&token, 0, b"");
+    rig.state(1, "finished").await;
+    rig.node("alpha").closed(&token).await;
+    std::fs::write(&rig.home.config, "nodes: {beta: {address: b}}\n").unwrap();
+    let request = v1::CleanAskRequest {
+        request: nero_model::RequestId::random().to_vec(),
+        unfetched: true,
+        ..v1::CleanAskRequest::default()
+    };
+    let reply = rig.man.clean(request).await.unwrap();
+    assert!(reply.runs.is_empty(), "{:?}", reply.runs);
+    let failed = |node: &&v1::clean_ask_reply::OnNode| !node.failed.is_empty();
+    assert_eq!(reply.nodes.iter().find(failed), None);
+    let notes: Vec<_> = reply.nodes.iter().flat_map(|node| &node.notes).collect();
+    assert_eq!(
+        notes,
+        ["not looked at, since they are not configured any more: alpha (1 run)"]
+    );
+    rig.stop().await;
+}

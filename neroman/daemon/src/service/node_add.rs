@@ -38,22 +38,54 @@ impl Man {
         let edit = edit_of(&request);
         let config = self.prospect(edit.clone()).await?;
         let node = config.node(&request.name).cloned().unwrap_or_default();
-        if request.dry_run {
-            if let (false, Some(address)) = (request.without_test, &node.address) {
-                self.agents
-                    .host(&request.name, address)
-                    .await
-                    .map_err(|refused| refused.failure)?;
-                say(&sink, Event::Line("ssh gets there".to_owned())).await;
-            }
-            let line = format!("would add {}", request.name);
-            say(&sink, Event::Line(line)).await;
-            return Ok(());
+        if let Some(warning) = same_place(&config, &request.name) {
+            say(&sink, Event::Finding(warning)).await;
         }
+        if request.dry_run {
+            let looked = self.look_once(&request, &node, &sink).await;
+            self.let_go(&request.name, &node).await;
+            return looked;
+        }
+        let kept = self.try_and_keep(&request, edit, &node, &sink).await;
+        if kept.is_err() {
+            self.let_go(&request.name, &node).await;
+        }
+        kept?;
+        self.remember(&request.request).await?;
+        self.say_node(&request.name, &sink).await
+    }
+
+    /// Says what would be done; sees whether `ssh` gets there.
+    async fn look_once(
+        &self,
+        request: &v1::NodeAddRequest,
+        node: &nero_config::Node,
+        sink: &Sink<v1::NodeEvent>,
+    ) -> Result<(), Failure> {
+        if let (false, Some(address)) = (request.without_test, &node.address) {
+            self.agents
+                .host(&request.name, address)
+                .await
+                .map_err(|refused| refused.failure)?;
+            say(sink, Event::Line("ssh gets there".to_owned())).await;
+        }
+        let line = format!("would add {}", request.name);
+        say(sink, Event::Line(line)).await;
+        Ok(())
+    }
+
+    /// Connects, unless that is not wanted, and writes the node down.
+    async fn try_and_keep(
+        &self,
+        request: &v1::NodeAddRequest,
+        edit: Edit,
+        node: &nero_config::Node,
+        sink: &Sink<v1::NodeEvent>,
+    ) -> Result<(), Failure> {
         let link = if request.without_test {
             None
         } else {
-            Some(self.try_node(&request.name, &node, &sink).await?)
+            Some(self.try_node(&request.name, node, sink).await?)
         };
         self.write(edit).await?;
         self.nodes.config()?;
@@ -63,10 +95,17 @@ impl Man {
             && let Some(node) = self.nodes.node(&request.name)
         {
             node.inbox.kick(crate::node::Kick::Person);
-            let _ = node_way::until_known(&node, DRIVEN, &sink).await;
+            let _ = node_way::until_known(&node, DRIVEN, sink).await;
         }
-        self.remember(&request.request).await?;
-        self.say_node(&request.name, &sink).await
+        Ok(())
+    }
+
+    /// Ends our connections of a node that was not kept. Those of one that is
+    /// configured by now belong to its driver.
+    async fn let_go(&self, name: &str, node: &nero_config::Node) {
+        if self.nodes.node(name).is_none() {
+            self.nodes.way(name, node).hang_up().await;
+        }
     }
 
     /// The configuration with a change, which is not written.
@@ -165,6 +204,27 @@ pub(super) async fn examine(
         findings.push(node_way::clock(offset));
     }
     findings
+}
+
+/// That another node is the same folder of the same machine.
+fn same_place(config: &Config, name: &str) -> Option<v1::Finding> {
+    let place = |node: &nero_config::Node| {
+        let root = node.root.as_deref().unwrap_or("~/.neronet");
+        (node.address.clone(), root.trim_end_matches('/').to_owned())
+    };
+    let ours = place(config.node(name)?);
+    let (other, _) = config
+        .nodes
+        .iter()
+        .find(|(other, node)| *other != name && node.address.is_some() && place(node) == ours)?;
+    Some(v1::Finding {
+        level: v1::finding::Level::Warning.into(),
+        what: "address".to_owned(),
+        text: format!(
+            "node {other} has the same address and root: what the machine has is counted twice"
+        ),
+        hint: format!("use {other}, or neroman node rm one of them"),
+    })
 }
 
 fn unexamined(why: &str) -> v1::Finding {

@@ -2,6 +2,7 @@
 
 mod files;
 mod mum;
+mod node_add;
 mod nodes;
 mod stories;
 mod transfers;

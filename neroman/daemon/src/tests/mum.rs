@@ -47,6 +47,8 @@ struct Inner {
     locked: bool,
     /// How often somebody tried to connect.
     tries: usize,
+    /// How often its connections were ended.
+    hung_up: usize,
     /// Runs are taken and the answer is lost with the connection.
     swallows: bool,
     /// It never says which files it lacks.
@@ -117,7 +119,11 @@ impl Connect for FakeMum {
     }
 
     fn hang_up(&self) -> BoxFuture<'_, ()> {
-        std::future::ready(()).boxed()
+        async {
+            self.inner.lock().unwrap().hung_up += 1;
+            self.bell.0.send_modify(|count| *count += 1);
+        }
+        .boxed()
     }
 }
 
@@ -131,6 +137,16 @@ impl FakeMum {
             }
         });
         assert!(done.await.is_ok(), "the node never {what}");
+    }
+
+    pub(super) fn hung_up(&self) -> usize {
+        self.inner.lock().unwrap().hung_up
+    }
+
+    /// Waits until its connections were ended this often.
+    pub(super) async fn until_hung_up(&self, count: usize) {
+        self.until("was let go", |inner| inner.hung_up >= count)
+            .await;
     }
 
     /// The token of a run, once it was handed over.

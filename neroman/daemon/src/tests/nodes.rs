@@ -30,7 +30,7 @@ async fn start_on(rig: &Rig, what: &str, node: &str) -> Result<v1::StartReply, F
 }
 
 /// Everything that a call about a node says, and how it ended.
-async fn follow<F>(
+pub(super) async fn follow<F>(
     call: impl FnOnce(mpsc::Sender<Result<v1::NodeEvent, tonic::Status>>) -> F,
 ) -> (Vec<Event>, Result<(), Failure>)
 where
@@ -256,9 +256,22 @@ async fn a_node_that_is_gone_loses_what_ran_and_gives_back_what_did_not() {
         view.state == "submitted" || view.state == "pending"
     })
     .await;
+    let request = v1::NodeGoneRequest {
+        name: "alpha".to_owned(),
+        ..v1::NodeGoneRequest::default()
+    };
+    let refused = rig.man.node_gone(request).await.unwrap_err();
+    assert!(
+        refused.hint_text().starts_with("it answers:"),
+        "{refused}: {}",
+        refused.hint_text()
+    );
     rig.node("alpha").cut(true);
-    rig.until_node("alpha", |node| node.unreachable_since_ms > 0)
+    let node = rig
+        .until_node("alpha", |node| node.unreachable_since_ms > 0)
         .await;
+    assert_eq!((node.live, node.waiting), (1, 1), "{node:?}");
+    assert!(node.contact_ms >= node.unreachable_since_ms, "{node:?}");
     let expected = vec![(1, "lost".to_owned()), (2, "moved".to_owned())];
     assert_eq!(gone(&rig, "alpha", true).await, expected);
     assert_eq!(rig.view(1).await.state, "running");

@@ -146,11 +146,17 @@ fn a_job_that_cuts_its_own_log_is_followed() {
         "{} print loss 1 -- truncate -- print loss 2",
         job()
     ));
-    assert_eq!(home.experiment_json(1)["state"], "finished");
-    assert_eq!(
-        home.experiment_json(1)["metrics"]["loss"]["last"].as_f64(),
-        Some(2.0)
-    );
+    // What it printed last may come after its end.
+    let seen = until("the run to be settled", || {
+        let seen = home.experiment_json(1);
+        if seen["settled"] == true {
+            Ok(seen)
+        } else {
+            Err(seen)
+        }
+    });
+    assert_eq!(seen["state"], "finished");
+    assert_eq!(seen["metrics"]["loss"]["last"].as_f64(), Some(2.0));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use tokio::net::UnixStream;
 
 use crate::error::{SshError, Trouble};
 use crate::master::Master;
-use crate::pipe::Pipe;
+use crate::pipe::{Heard, Pipe};
 use crate::quote::{for_any_shell, for_sh, words_for_any_shell};
 use crate::run::{self, Child, NotBegun, Patience};
 use crate::ssh::{Ssh, Target};
@@ -42,6 +42,7 @@ struct Link {
     /// The first is the one in use; the others were made when it took no more
     /// sessions.
     masters: Mutex<Vec<Master>>,
+    heard: Heard,
 }
 
 /// What a command said and how it ended.
@@ -62,6 +63,7 @@ impl Host {
                 ssh,
                 target,
                 masters: Mutex::new(vec![master]),
+                heard: Heard::default(),
             }),
         }
     }
@@ -69,6 +71,12 @@ impl Host {
     /// The node's name.
     pub fn node(&self) -> &str {
         &self.link.target.node
+    }
+
+    /// When bytes came through a [`Pipe`] last, in milliseconds since 1970;
+    /// none when none did.
+    pub fn heard_ms(&self) -> Option<i64> {
+        self.link.heard.last_ms()
     }
 
     /// The address given to `ssh`.
@@ -111,7 +119,7 @@ impl Host {
     pub async fn open(&self, command: &str, mark: &str) -> Result<Pipe, SshError> {
         let open = async {
             let (child, master) = self.begin(command).await?;
-            Pipe::begin(child, master, mark).await
+            Pipe::begin(child, master, mark, self.link.heard.clone()).await
         };
         open.await.map_err(|trouble| self.error(trouble))
     }

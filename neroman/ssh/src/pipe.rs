@@ -5,9 +5,10 @@ use std::fmt;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use openssh::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
@@ -37,6 +38,26 @@ pub struct Pipe {
     words: LastWords,
     state: State,
     master: Master,
+    heard: Heard,
+}
+
+/// When bytes came from a node last. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Heard(Arc<AtomicI64>);
+
+impl Heard {
+    fn now(&self) {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        let ms = since.map_or(0, |since| {
+            i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+        });
+        self.0.store(ms, Ordering::Relaxed);
+    }
+
+    /// In milliseconds since 1970; none when nothing came yet.
+    pub(crate) fn last_ms(&self) -> Option<i64> {
+        Some(self.0.load(Ordering::Relaxed)).filter(|ms| *ms > 0)
+    }
 }
 
 enum State {
@@ -62,6 +83,7 @@ impl Pipe {
         mut child: Child,
         master: Master,
         mark: &str,
+        heard: Heard,
     ) -> Result<Self, Trouble> {
         let stdin = child.stdin().take();
         let mut stdout = child.stdout().take().expect("stdout is a pipe");
@@ -88,6 +110,7 @@ impl Pipe {
             stdin,
             stdout,
             rest: catch.into_said().into(),
+            heard,
             words,
             state: State::Open(Some(child)),
             master,
@@ -163,6 +186,7 @@ impl AsyncRead for Pipe {
                     let before = into.filled().len();
                     ready!(Pin::new(&mut pipe.stdout).poll_read(cx, into))?;
                     if into.filled().len() > before || into.remaining() == 0 {
+                        pipe.heard.now();
                         return Poll::Ready(Ok(()));
                     }
                     if pipe.stdin.is_none() {

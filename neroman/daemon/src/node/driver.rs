@@ -130,11 +130,9 @@ impl Driver {
                 SessionEnd::Idle | SessionEnd::Anew => {
                     backoff.reset();
                     self.tell.change(|now| {
+                        now.contact_ms = now.heard_ms();
                         now.part();
-                        now.failed = None;
-                        now.since_ms = None;
-                        now.next_try_ms = None;
-                        now.needs_person = false;
+                        now.found();
                     });
                 }
                 SessionEnd::Slept => {
@@ -195,10 +193,9 @@ impl Driver {
         }
         let next_ms = now_ms + i64::try_from(wait.as_millis()).unwrap_or(i64::MAX);
         self.tell.change(|now| {
-            now.part();
+            now.lose(now_ms);
             now.failed = Some(failure);
             now.needs_person = needs_person;
-            now.since_ms = now.since_ms.or(Some(now_ms));
             now.next_try_ms = (!needs_person).then_some(next_ms);
             now.failures += 1;
         });
@@ -255,10 +252,7 @@ impl Driver {
             now.hello = Some(Arc::new(hello));
             now.host = host;
             now.facts = facts;
-            now.failed = None;
-            now.needs_person = false;
-            now.since_ms = None;
-            now.next_try_ms = None;
+            now.found();
             now.contact_ms = Some(clock.now_ms());
         });
         // Whatever is open is looked at anew: nothing is remembered of an

@@ -22,8 +22,10 @@ pub(crate) struct NodeNow {
     pub needs_person: bool,
     /// When it is tried next.
     pub next_try_ms: Option<i64>,
-    /// Since when it has been out of reach.
+    /// Since when it has been out of reach: nothing was heard of it since.
     pub since_ms: Option<i64>,
+    /// When that was noticed.
+    pub noticed_ms: Option<i64>,
     /// When it was heard of last.
     pub contact_ms: Option<i64>,
     /// How many tries failed, ever.
@@ -54,6 +56,30 @@ impl NodeNow {
     /// Whether it is connected.
     pub(crate) fn connected(&self) -> bool {
         self.channel.is_some()
+    }
+
+    /// When it was heard of last, be it by a sign of life alone.
+    pub(crate) fn heard_ms(&self) -> Option<i64> {
+        let carrier = self.host.as_ref().and_then(nero_ssh::Host::heard_ms);
+        self.contact_ms.max(carrier)
+    }
+
+    /// It is out of reach, which is noticed now.
+    pub(super) fn lose(&mut self, now_ms: i64) {
+        self.contact_ms = self.heard_ms();
+        let heard = self.contact_ms.filter(|_| self.connected());
+        self.part();
+        self.since_ms = self.since_ms.or(heard).or(Some(now_ms));
+        self.noticed_ms = self.noticed_ms.or(Some(now_ms));
+    }
+
+    /// Nothing keeps it out of reach.
+    pub(super) fn found(&mut self) {
+        self.failed = None;
+        self.since_ms = None;
+        self.noticed_ms = None;
+        self.next_try_ms = None;
+        self.needs_person = false;
     }
 
     /// Nothing leads there any more.

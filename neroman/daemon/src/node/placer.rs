@@ -192,7 +192,7 @@ impl Placer {
             let known = self.nodes.node(name).map(|node| node.now());
             let since = match &known {
                 Some(now) if !now.out_of_reach() => continue,
-                Some(now) => now.since_ms.unwrap_or(now_ms),
+                Some(now) => now.noticed_ms.unwrap_or(now_ms),
                 None => 0,
             };
             self.looked = Some(Instant::now());

@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use nero_config::{Config, LOCAL};
+use nero_model::Phase;
 use nero_wire::v1;
 
 use super::Man;
-use crate::node::{Described, NodeNow};
+use crate::core::state::State;
+use crate::node::{Described, NodeNow, open_runs};
 
 /// How long a node may take to say what it has.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -61,7 +63,7 @@ impl Man {
             connected: now.connected(),
             why_not: now.why_not(),
             hint: now.hint().to_owned(),
-            contact_ms: now.contact_ms.unwrap_or(0),
+            contact_ms: now.heard_ms().unwrap_or(0),
             unreachable_since_ms: now.since_ms.unwrap_or(0),
             needs_person: now.needs_person,
             next_try_ms: now.next_try_ms.unwrap_or(0),
@@ -75,15 +77,31 @@ impl Man {
             transfer: transfer(&now),
             ..v1::NodeView::default()
         };
-        let count = self.ledger.state().on_node(name);
-        view.live = u32::try_from(count.live).unwrap_or(u32::MAX);
+        let state = self.ledger.state();
         if let Some(about) = &now.about {
             let age = self.clock.now_ms() - about.at_ms;
             view.known_old = !now.connected() || age > OLD_MS;
             describe(&mut view, about);
         }
+        if !now.connected() || now.about.is_none() {
+            // It cannot say so now; what is known here is newer.
+            (view.live, view.waiting) = own_runs(&state, name);
+        }
         view
     }
+}
+
+/// Our runs of a node that are at work, and those that wait for it.
+fn own_runs(state: &State, node: &str) -> (u32, u32) {
+    let (mut live, mut waiting) = (0, 0);
+    for id in open_runs(state, node) {
+        match state.run(id).map(|run| run.phase()) {
+            Some(Phase::Running | Phase::Ending) => live += 1,
+            Some(phase) if phase.is_live() => waiting += 1,
+            Some(_) | None => {}
+        }
+    }
+    (live, waiting)
 }
 
 fn describe(view: &mut v1::NodeView, about: &Described) {

@@ -1,6 +1,8 @@
 //! `NodeRemove` and `NodeGone`: nodes that are configured no more, and nodes
 //! that will never answer again.
 
+use std::time::Duration;
+
 use nero_config::{Config, Edit, LOCAL};
 use nero_wire::v1;
 
@@ -9,6 +11,9 @@ use crate::core::gone;
 use crate::core::run::Handing;
 use crate::failure::Failure;
 use crate::ledger::Decided;
+
+/// How long a node that a person calls gone may take to say something.
+const ANSWER: Duration = Duration::from_secs(5);
 
 impl Man {
     /// Takes a node out of the configuration.
@@ -110,9 +115,13 @@ impl Man {
             let hint = error.as_ref().map_or("", |error| error.hint.as_str());
             return Err(Failure::usage(format!("no node is named `{node}`")).hint(hint));
         }
-        if self.nodes.now(&node).connected() {
-            return Err(Failure::failed(format!("node {node} is connected"))
-                .hint("its runs can be ended: neroman abort, and neroman node rm then"));
+        // One that fell silent may count as connected for a while.
+        let here = self.nodes.node(&node);
+        if let Some(here) = here.filter(|here| here.now().connected())
+            && here.answers(ANSWER).await
+        {
+            return Err(Failure::failed(format!("node {node} is not gone"))
+                .hint("it answers: `neroman abort` ends its runs, `neroman node rm` forgets it"));
         }
         if request.dry_run {
             let elsewhere = |word: &str| elsewhere(&config, word, &node);

@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use nero_config::{Config, ConfigError};
 use nero_model::{Home, RequestId};
 use nero_wire::v1::Selection;
 
@@ -16,6 +17,8 @@ pub struct Session {
     /// Where steps write.
     pub out: Out,
     client: Option<Client>,
+    /// What is typed may go over ssh, and was not compared with the daemon's.
+    asks_ssh: bool,
 }
 
 impl Session {
@@ -26,6 +29,35 @@ impl Session {
                 screen: Screen::find(),
             },
             client: None,
+            asks_ssh: false,
+        }
+    }
+
+    /// What is done next may go over `ssh`: a daemon that uses another one than
+    /// this command would is told of, once.
+    pub fn goes_by_ssh(&mut self) {
+        self.asks_ssh = true;
+        if let Some(client) = &self.client {
+            let other = client.other_ssh();
+            self.says_ssh(other);
+        }
+    }
+
+    /// Says that the configuration is broken, where what is shown depends on
+    /// it: the daemon goes on with what it could read last.
+    pub fn warn_of_broken_config(&self) {
+        let Ok(home) = home() else { return };
+        if let Err(error) = Config::read(&home.config) {
+            self.out.note(&broken(&error));
+        }
+    }
+
+    fn says_ssh(&mut self, other: Option<String>) {
+        if !std::mem::take(&mut self.asks_ssh) {
+            return;
+        }
+        if let Some(other) = other {
+            self.out.note(&format!("note: {other}"));
         }
     }
 
@@ -64,6 +96,7 @@ impl Session {
         if let Some(skew) = client.skew() {
             self.out.note(&format!("note: {skew}"));
         }
+        self.says_ssh(client.other_ssh());
         self.client = Some(client);
     }
 
@@ -72,6 +105,22 @@ impl Session {
             .as_mut()
             .ok_or_else(|| Fault::no_daemon("the daemon is not connected"))
     }
+}
+
+/// The first mistake of a configuration, and what holds meanwhile.
+fn broken(error: &ConfigError) -> String {
+    let first = match error {
+        ConfigError::Mistakes { path, mistakes } if mistakes.len() > 1 => format!(
+            "{} ({}:{}:{}), and {} more",
+            mistakes[0].message,
+            path.display(),
+            mistakes[0].place.line,
+            mistakes[0].place.column,
+            mistakes.len() - 1
+        ),
+        other => other.to_string(),
+    };
+    format!("note: the configuration is broken, the last good one is in force: {first}")
 }
 
 /// Where things lie.

@@ -132,3 +132,52 @@ fn what_cannot_be_meant_changes_nothing() {
         assert!(ran.err.contains(said), "{said}: {}", ran.err);
     }
 }
+
+#[test]
+fn what_depends_on_a_broken_file_says_so() {
+    let fake = Fake::new(Answers::default());
+    let words: [&[&str]; 3] = [
+        &["status"],
+        &["status", "nodes", "--json"],
+        &["node", "list"],
+    ];
+    for words in words {
+        let ran = fake.run(words);
+        assert!(!ran.err.contains("broken"), "{words:?}: {}", ran.err);
+    }
+    let text = "colour: red\nmail: x\n";
+    fs::write(fake.path().join("home/config.yaml"), text).expect("a file");
+    for words in words {
+        let ran = fake.run(words);
+        assert_eq!(ran.code, Some(0), "{ran:#?}");
+        assert_eq!(ran.err.lines().count(), 1, "{words:?}: {}", ran.err);
+        for said in ["the last good one is in force", "config.yaml:1:1", "1 more"] {
+            assert!(ran.err.contains(said), "{words:?}: {}", ran.err);
+        }
+    }
+}
+
+#[test]
+fn another_ssh_than_the_daemons_is_said() {
+    let said = |daemons: Option<&str>, words: &[&str]| {
+        let capabilities = daemons
+            .map(|ssh| format!("ssh={ssh}"))
+            .into_iter()
+            .collect();
+        let answers = Answers {
+            hello: Some(nero_wire::v1::Hello {
+                capabilities,
+                ..nero_wire::hello::own(nero_wire::v1::Role::Neroman, "", None)
+            }),
+            ..Answers::default()
+        };
+        Fake::new(answers).run(words).err
+    };
+    for same in [None, Some("")] {
+        assert_eq!(said(same, &["node", "list"]), "");
+    }
+    assert_eq!(said(Some("ssh -F x"), &["status"]), "");
+    let other = said(Some("ssh -F x"), &["node", "list"]);
+    assert!(other.contains("uses `ssh -F x`"), "{other}");
+    assert!(other.contains("neroman daemon stop"), "{other}");
+}

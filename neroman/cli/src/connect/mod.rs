@@ -38,6 +38,10 @@ const LOST_STREAMS_MAX: u32 = 5;
 /// thousand experiments fits.
 const REPLY_BYTES_MAX: usize = 512 * 1024 * 1024;
 
+/// What the daemon's `ssh` command stands behind in what it can do; an older
+/// daemon does not tell it.
+const SSH: &str = "ssh=";
+
 /// A daemon that was greeted.
 #[derive(Debug)]
 pub struct Client {
@@ -98,6 +102,27 @@ impl Client {
             format!(
                 "the daemon that runs is version {theirs}, this is {ours}; \
                  `neroman daemon stop` lets the next command start the new one"
+            )
+        })
+    }
+
+    /// A line about a daemon that reaches nodes by another `ssh` than what is
+    /// set here.
+    pub fn other_ssh(&self) -> Option<String> {
+        let said = &self.hello.capabilities;
+        let theirs = said.iter().find_map(|word| word.strip_prefix(SSH))?;
+        let ours = std::env::var_os("NERONET_SSH").unwrap_or_default();
+        let ours = ours.to_string_lossy();
+        let named = |command: &str| match command {
+            "" => "`ssh`".to_owned(),
+            other => format!("`{other}`"),
+        };
+        (theirs != ours).then(|| {
+            format!(
+                "the daemon that runs uses {}, NERONET_SSH stands for {} here; \
+                 `neroman daemon stop` lets the next command start one that uses it",
+                named(theirs),
+                named(&ours)
             )
         })
     }

@@ -11,6 +11,7 @@ use crate::session::{Session, request, selection};
 
 /// Does it.
 pub async fn run(session: &mut Session, args: &Restart) -> Result<u8, Stop> {
+    session.goes_by_ssh();
     if !args.yes && !args.launch.dry_run && !may_stop_live_ones(session, args).await? {
         session.out.note("nothing was done");
         return Ok(code::FAILED);

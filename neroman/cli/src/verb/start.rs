@@ -22,6 +22,7 @@ const SHORT_REASON: usize = 32;
 
 /// Does it.
 pub async fn run(session: &mut Session, args: &Start) -> Result<u8, Stop> {
+    session.goes_by_ssh();
     let (paths, selectors): (Vec<String>, Vec<String>) =
         args.picked.iter().cloned().partition(|word| is_path(word));
     for path in &paths {

@@ -35,6 +35,7 @@ pub async fn run(session: &mut Session, args: &Status) -> Result<u8, Stop> {
             man.list(request).await
         })
         .await?;
+    session.warn_of_broken_config();
     if args.json.json {
         let (views, _) = arranged(&reply.experiments, args)?;
         session.out.json(&document(&views))?;

@@ -356,7 +356,12 @@ impl Man {
     }
 
     fn hello(&self) -> v1::Hello {
-        hello::own(v1::Role::Neroman, "", Some(self.deployment))
+        // Clients compare it with their own, and say when it is another one.
+        let ssh = std::env::var_os(nero_ssh::SSH_VARIABLE).unwrap_or_default();
+        v1::Hello {
+            capabilities: vec![format!("ssh={}", ssh.to_string_lossy())],
+            ..hello::own(v1::Role::Neroman, "", Some(self.deployment))
+        }
     }
 }
 

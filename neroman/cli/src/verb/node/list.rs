@@ -19,6 +19,7 @@ pub async fn show(session: &mut Session, as_json: bool) -> Result<u8, Stop> {
             async |man, request| man.nodes(request).await,
         )
         .await?;
+    session.warn_of_broken_config();
     if as_json {
         let nodes: Vec<_> = reply.nodes.iter().map(json::node).collect();
         let mut groups: Vec<_> = reply.groups.iter().collect();

@@ -21,6 +21,7 @@ use events::How;
 
 /// Does one of them.
 pub async fn run(session: &mut Session, args: &Node) -> Result<u8, Stop> {
+    session.goes_by_ssh();
     match args {
         Node::Add(args) => add(session, args).await,
         Node::List(json) => list(session, json.json).await,

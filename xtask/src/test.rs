@@ -9,6 +9,18 @@ use crate::{chaos, codegen, deps, packages};
 /// The four programs of the project; each must build alone.
 pub const PROGRAMS: &[&str] = &["neroman", "neromum", "nerokid", "nerokid-shim"];
 
+/// Scenarios on hosts of their own: the umask there is that of their logins.
+const ON_HOSTS: &[&str] = &[
+    "hosts::",
+    "neighbours::",
+    "placing::",
+    "shared_home::",
+    "skew::",
+    "ssh::",
+    "ssh_faults::",
+    "ssh_groups::",
+];
+
 /// Everything that must pass; with `ci` format, lints and docs too.
 pub fn run(steps: &mut Steps, ci: bool) -> Result<(), String> {
     steps.run("what the tests need is installed", |_| packages::ensure())?;
@@ -44,12 +56,13 @@ pub fn run(steps: &mut Steps, ci: bool) -> Result<(), String> {
         docs.env("RUSTDOCFLAGS", "-D warnings");
         steps.command("docs", docs)?;
     }
-    tests(steps, "tests, umask 077", 0o077, &["--workspace"])?;
+    tests(steps, "tests, umask 077", 0o077, &["--workspace"], &[])?;
     tests(
         steps,
         "scenarios once more, umask 022",
         0o022,
         &["-p", "nero-tests", "-p", "nerokid-shim"],
+        ON_HOSTS,
     )?;
     if ci {
         chaos::all(steps)?;
@@ -62,7 +75,13 @@ pub fn run(steps: &mut Steps, ci: bool) -> Result<(), String> {
 }
 
 /// Runs tests in an environment that holds nothing by accident.
-fn tests(steps: &mut Steps, name: &str, umask: u32, which: &[&str]) -> Result<(), String> {
+fn tests(
+    steps: &mut Steps,
+    name: &str,
+    umask: u32,
+    which: &[&str],
+    without: &[&str],
+) -> Result<(), String> {
     let nextest = has_cargo_command(steps.root(), "nextest");
     let mut args: Vec<&str> = if nextest {
         vec!["nextest", "run"]
@@ -81,6 +100,11 @@ fn tests(steps: &mut Steps, name: &str, umask: u32, which: &[&str]) -> Result<()
         ]);
     } else {
         args.extend(["--no-fail-fast", "--lib", "--bins", "--tests"]);
+    }
+    if !without.is_empty() {
+        // Both runners give these to the tests themselves.
+        args.push("--");
+        args.extend(without.iter().flat_map(|name| ["--skip", name]));
     }
     let mut command = steps.cargo(&args);
     bare(&mut command, umask);

@@ -88,7 +88,10 @@ async fn data_that_stays_on_the_node_is_found_or_refused() {
     ] {
         let spec = other(data, 2);
         let why = refused(&mut mum, &spec).await;
-        assert!(why.contains(expected) && why.contains("(node n)"), "{why}");
+        assert!(
+            why.contains(expected) && why.contains("node n: ") && !why.contains("os error"),
+            "{why}"
+        );
         assert!(!node.run_dir(&spec).exists());
     }
 }

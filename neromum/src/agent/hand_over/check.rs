@@ -96,6 +96,13 @@ pub(super) fn check_tree(store: &Store, hash: &[u8]) -> Result<(), String> {
         })
 }
 
+/// Without the kernel's number for it, which tells a person nothing.
+fn plain(why: &str) -> &str {
+    why.rfind(" (os error ")
+        .filter(|_| why.ends_with(')'))
+        .map_or(why, |at| &why[..at])
+}
+
 /// Whether the data that the run expects here is here; the spec says where from
 /// now on.
 pub(super) fn find_data(spec: &mut RunSpec) -> Result<(), No> {
@@ -105,7 +112,7 @@ pub(super) fn find_data(spec: &mut RunSpec) -> Result<(), No> {
             None => error.to_string(),
         };
         no(
-            format!("{why} (node {})", spec.node),
+            format!("node {}: {}", spec.node, plain(&why)),
             "put it there, or correct `data` of the experiment",
         )
     };

@@ -156,7 +156,9 @@ impl Placer {
             // Asked anew next time.
             self.asked.remove(name);
         }
-        if asked.elapsed() < PATIENCE && !now.out_of_reach() {
+        // The first push takes as long as the way is slow; one that stalls ends.
+        let pushed_to = !now.connected() && now.transfer.is_some();
+        if !now.out_of_reach() && (asked.elapsed() < PATIENCE || pushed_to) {
             return Standing::Asked;
         }
         Standing::Away(away(&now))

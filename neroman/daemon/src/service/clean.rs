@@ -22,6 +22,9 @@ use crate::ledger::Decided;
 /// This machine, where nodes are named: no node has such a name.
 const HERE: &str = "(here)";
 
+/// What goes, by node.
+type ByNode = BTreeMap<String, Vec<Going>>;
+
 impl Man {
     /// Takes away what may go; with `dry_run`, only says what would.
     pub(crate) async fn clean(
@@ -76,7 +79,7 @@ impl Man {
         &self,
         request: &v1::CleanAskRequest,
         mut going: BTreeMap<String, Vec<Going>>,
-    ) -> Result<(BTreeMap<String, Vec<Going>>, Option<String>), Failure> {
+    ) -> Result<(ByNode, Option<String>), Failure> {
         let config = self.nodes.config()?;
         if request.node.is_empty() {
             let removed: Vec<String> = going

@@ -101,7 +101,8 @@ impl Watch {
     /// Our child ended while the run lives.
     pub fn ended(&mut self, ended: &Ended, now_ns: u64) {
         if ended.code == 0 && ended.signal == 0 {
-            self.state = State::Done;
+            // It found another one at work, which may be gone by now.
+            self.state = State::Due(now_ns + BACKOFF_MAX_NS);
         } else {
             self.failed(now_ns);
         }
@@ -158,11 +159,11 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_done_is_not_started_again() {
+    fn one_that_left_to_another_is_followed_later() {
         let mut watch = Watch::new(&["w".to_owned()], 0);
         watch.running(0);
         watch.ended(&Ended::default(), 1);
-        assert_eq!(watch.due_ns(), None);
+        assert_eq!(watch.due_ns(), Some(1 + BACKOFF_MAX_NS));
         assert_eq!(Watch::new(&[], 0).due_ns(), None);
     }
 }

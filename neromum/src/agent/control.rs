@@ -173,12 +173,24 @@ impl Agent {
         }
         let shim = self.entries.get(&token).and_then(|entry| entry.facts.shim);
         let rung = shim.is_some_and(|shim| ring(shim).unwrap_or(false));
-        if !rung {
-            let doorbell = Doorbell {
-                token: token.to_vec(),
-            };
-            self.launchers
-                .send_all(&to_launcher::Message::Doorbell(doorbell));
+        if rung {
+            return;
+        }
+        let doorbell = Doorbell {
+            token: token.to_vec(),
+        };
+        self.launchers
+            .send_all(&to_launcher::Message::Doorbell(doorbell));
+        // A launcher of an earlier build that took over may have no socket any
+        // more; the signal means the same to it.
+        if let Some(entry) = self.entries.get(&token) {
+            let incarnation = entry.incarnation.max(1);
+            self.look(token, incarnation);
+        }
+        let taker = self.entries.get(&token).and_then(|entry| entry.facts.taker);
+        if let Some(taker) = taker {
+            // One that is dead rings no more; the next launcher guards the run.
+            let _ = ring(taker);
         }
     }
 
@@ -261,7 +273,7 @@ impl Agent {
     }
 }
 
-/// Rings a shim. False when it is dead or cannot be signalled safely.
+/// Rings a shim or launcher. False when it is dead or cannot be signalled safely.
 fn ring(shim: ProcessId) -> io::Result<bool> {
     use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
     let Some(pid) = Pid::from_raw(shim.pid) else {

@@ -355,6 +355,7 @@ fn fact_of(kind: RecordKind, record: &Record<'_>) -> Option<Fact> {
             Fact::TakenOver {
                 is_parent: taken.is_parent,
                 job: taken.job.and_then(|p| p.identity()),
+                launcher: taken.launcher.and_then(|p| p.identity()),
             }
         }
         RecordKind::WatchStarted => Fact::WatchStarted {

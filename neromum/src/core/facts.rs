@@ -33,6 +33,8 @@ pub enum Fact {
         is_parent: bool,
         /// The job as the launcher knows it.
         job: Option<ProcessId>,
+        /// Who took over.
+        launcher: Option<ProcessId>,
     },
     /// A watcher began.
     WatchStarted {
@@ -75,6 +77,8 @@ pub struct Facts {
     pub output_bytes: u64,
     /// A launcher looks after the job, and whether as its parent.
     pub taken_over: Option<bool>,
+    /// The launcher that took over last.
+    pub taker: Option<ProcessId>,
     /// The last watcher that began.
     pub watcher: Option<ProcessId>,
     /// A watcher began at least once.
@@ -101,8 +105,13 @@ impl Facts {
                 self.gone = true;
                 self.output_bytes = output_bytes;
             }
-            Fact::TakenOver { is_parent, job } => {
+            Fact::TakenOver {
+                is_parent,
+                job,
+                launcher,
+            } => {
                 self.taken_over = Some(is_parent);
+                self.taker = launcher;
                 self.job = self.job.or(job);
             }
             Fact::WatchStarted { watcher } => {

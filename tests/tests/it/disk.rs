@@ -120,6 +120,15 @@ fn metrics_printed_while_the_disk_was_full_are_known_afterwards() {
     home.until_state(1, "finished");
     let printed = points(home.ok(&["logs", "1"]).as_bytes());
     assert_eq!(printed.len(), 60);
+    // The daemon may be leaving, whose database had no room; it says: try again.
+    until("the daemon to have room again", || {
+        let ran = home.run(&["metrics", "1", "loss", "--json"]);
+        if ran.code == Some(0) {
+            Ok(())
+        } else {
+            Err(ran)
+        }
+    });
     let series = home.json(&["metrics", "1", "loss"])["series"][0].clone();
     let expected: Vec<f64> = printed.iter().map(|point| point.loss).collect();
     assert_eq!(series["values"], serde_json::json!(expected), "{series}");

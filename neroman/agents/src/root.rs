@@ -105,8 +105,8 @@ mod tests {
             "root=\nexpand HOME\nroot=${root}/.neronet\nwhole\n"
         );
         assert_eq!(
-            lines("/work/a b/"),
-            "root=\nroot=${root}'/work/a b'\nwhole\n"
+            lines("/data/a b/"),
+            "root=\nroot=${root}'/data/a b'\nwhole\n"
         );
         assert_eq!(
             lines("$WORK/it's/${USER}x"),

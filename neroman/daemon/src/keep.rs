@@ -333,17 +333,23 @@ impl Keep {
 
     /// Makes sure that points survive a power cut, before a node is told to
     /// forget a run.
-    pub(crate) fn sync_series(&self) {
+    ///
+    /// # Errors
+    /// When the disk does not say that it has them.
+    pub(crate) fn sync_series(&self) -> Result<(), Failure> {
         let mut wal = self.home.series_db().into_os_string();
         wal.push("-wal");
         for path in [wal, self.home.series_db().into_os_string()] {
             match std::fs::File::open(&path).and_then(|file| file.sync_data()) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                    tracing::warn!(%error, "series not synced");
+                    return Err(Failure::failed("metrics could not be made durable")
+                        .caused_by(&error)
+                        .hint("look at that disk; the run's node keeps them meanwhile"));
                 }
                 _ => {}
             }
         }
+        Ok(())
     }
 
     /// Nothing more of these runs comes.

@@ -445,15 +445,19 @@ impl Writer {
                 closed(&work) && !closed(&self.state)
             })
             .collect();
-        if !closed.is_empty() {
-            // A node forgets a closed run: its points have to be safe before.
-            self.keep.sync_series();
-        }
-        let written = if batch.is_empty() {
+        // A node forgets a closed run: its points have to be safe before.
+        let safe = if closed.is_empty() {
             Ok(())
         } else {
-            self.keep.write(&work, &batch)
+            self.keep.sync_series()
         };
+        let written = safe.and_then(|()| {
+            if batch.is_empty() {
+                Ok(())
+            } else {
+                self.keep.write(&work, &batch)
+            }
+        });
         match written {
             Ok(()) => {
                 self.folding.committed();

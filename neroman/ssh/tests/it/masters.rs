@@ -75,17 +75,10 @@ async fn ours_outlives_its_maker_and_is_found_by_the_next() {
 
     // It has a session of its own: what ends ours does not end it.
     let pid = node.process(&sockets[0]).as_raw_nonzero();
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("it lives");
-    let fields: Vec<&str> = stat
-        .rsplit_once(')')
-        .expect("a name")
-        .1
-        .split(' ')
-        .collect();
-    let own = rustix::process::getsid(None)
-        .expect("ours")
-        .as_raw_nonzero();
-    assert_ne!(fields[4], own.to_string(), "session of {stat}");
+    assert_ne!(
+        stat_of(&pid.to_string()).expect("it lives").session,
+        stat_of("self").expect("ours").session
+    );
 
     node.ssh().hang_up("node", "node").await.expect("it ends");
     assert_eq!(node.control_sockets(), Vec::<PathBuf>::new());
@@ -95,9 +88,28 @@ async fn ours_outlives_its_maker_and_is_found_by_the_next() {
         Fault::MasterGone
     );
     until("its process to end", || {
-        !fs::exists(format!("/proc/{pid}")).unwrap_or(true)
+        stat_of(&pid.to_string()).is_none_or(|stat| stat.state == "Z")
     })
     .await;
+}
+
+/// What `/proc` says of a process; `None` when there is none.
+struct Stat {
+    /// `Z` for one that has ended and that nobody has waited for yet.
+    state: String,
+    /// 0 for one whose leader this name space of processes does not see, as
+    /// in a container.
+    session: u32,
+}
+
+fn stat_of(process: &str) -> Option<Stat> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    let (_, after_name) = stat.rsplit_once(") ")?;
+    let fields: Vec<&str> = after_name.split(' ').collect();
+    Some(Stat {
+        state: fields[0].to_owned(),
+        session: fields[3].parse().expect("a number"),
+    })
 }
 
 #[tokio::test]

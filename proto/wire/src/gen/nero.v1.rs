@@ -214,6 +214,10 @@ pub struct RunSpec {
     /// from another node.
     #[prost(bytes = "vec", tag = "24")]
     pub overlay: ::prost::alloc::vec::Vec<u8>,
+    /// Other nodes may have it: its program is looked for when it is handed over,
+    /// so that one without it refuses at once.
+    #[prost(bool, tag = "25")]
+    pub movable: bool,
 }
 /// A place on a node, named by the experiment.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -489,6 +493,10 @@ pub mod hand_over_reply {
         /// nothing is wrong with the run: hand it over again in a while
         #[prost(bool, tag = "4")]
         pub later: bool,
+        /// Another node may take it: what is missing is missing here, and nothing of
+        /// the run was started here nor will be, whatever else was sent of it.
+        #[prost(bool, tag = "5")]
+        pub only_here: bool,
     }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]

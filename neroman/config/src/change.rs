@@ -5,9 +5,10 @@ use std::ops::RangeInclusive;
 use std::rc::Rc;
 use std::str::FromStr as _;
 
+use nero_yaml::{Kind, Node};
 use yaml_edit::{Document, Mapping, YamlNode};
 
-use crate::tree::{self, Kind, Node};
+use crate::read;
 
 /// What a value is, apart from how and where it is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -172,15 +173,15 @@ impl Change {
                 return lines;
             };
             let below = std::ptr::eq(key, &self.path()[self.path().len() - 1]);
-            let end = last_byte(&entry.value).max(entry.bytes.1);
+            let end = last_byte(&entry.value).max(entry.key_bytes.1);
             if below || entry.value.is_null() {
-                lines.push(lines_of(text, entry.bytes.0, end));
+                lines.push(lines_of(text, entry.key_bytes.0, end));
                 if at.flow {
                     lines.push(lines_of(text, at.bytes.0, last_byte(at)));
                 }
             } else if only || holds_one(&entry.value) {
                 // What holds the last entry may become `{}`.
-                lines.push(lines_of(text, entry.bytes.0, entry.bytes.1));
+                lines.push(lines_of(text, entry.key_bytes.0, entry.key_bytes.1));
             }
             at = &entry.value;
         }
@@ -194,7 +195,7 @@ fn holds_one(node: &Node) -> bool {
 
 fn root(text: &str) -> Result<Option<Rc<Node>>, Unsafe> {
     let mut mistakes = Vec::new();
-    let root = tree::parse(text, &mut mistakes).map_err(|_| Unsafe)?;
+    let root = read::tree(text, &mut mistakes).map_err(|_| Unsafe)?;
     match mistakes.is_empty() {
         true => Ok(root),
         false => Err(Unsafe),
@@ -304,7 +305,7 @@ fn last_byte(node: &Node) -> usize {
     match &node.kind {
         Kind::Map(entries) if !node.flow => entries
             .iter()
-            .map(|entry| last_byte(&entry.value).max(entry.bytes.1))
+            .map(|entry| last_byte(&entry.value).max(entry.key_bytes.1))
             .max()
             .unwrap_or(start),
         Kind::List(items) if !node.flow => items

@@ -6,6 +6,7 @@ use std::io::{self, Read as _};
 use std::path::Path;
 
 use indexmap::IndexMap;
+pub use nero_yaml::Mark as Place;
 
 use crate::mistake::ConfigError;
 use crate::read;
@@ -15,15 +16,6 @@ pub const LOCAL: &str = "local";
 
 /// No honest configuration is larger; a bigger file is some other thing by mistake.
 const FILE_BYTES_MAX: u64 = 1 << 20;
-
-/// Where a word stands in the file, counted from one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place {
-    /// Line.
-    pub line: u32,
-    /// Column, in characters.
-    pub column: u32,
-}
 
 /// A word and where it stands.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,10 +6,12 @@
 
 use std::path::Path;
 
+use nero_model::safe::quoted;
+
 use crate::change::{Change, Unsafe, Value};
 use crate::config::{Config, LOCAL, Place};
 use crate::file::{ConfigFile, WriteError};
-use crate::mistake::{ConfigError, quoted};
+use crate::mistake::ConfigError;
 use crate::names::{NameError, check_name, nearest};
 use crate::read;
 

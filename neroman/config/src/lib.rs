@@ -15,7 +15,6 @@ mod names;
 mod origin;
 mod read;
 mod target;
-mod tree;
 
 pub use config::{Config, Group, LOCAL, Listen, Node, Place, Word};
 pub use edit::{Edit, EditError};

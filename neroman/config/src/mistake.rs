@@ -92,13 +92,3 @@ impl fmt::Display for Listed<'_> {
         Ok(())
     }
 }
-
-/// A word of the file between backticks, made safe and short.
-pub(crate) fn quoted(text: &str) -> String {
-    const MAX: usize = 60;
-    let safe = Safe::line(text).to_string();
-    match safe.char_indices().nth(MAX) {
-        Some((cut, _)) => format!("`{}…`", &safe[..cut]),
-        None => format!("`{safe}`"),
-    }
-}

@@ -3,12 +3,13 @@
 use std::rc::Rc;
 
 use indexmap::IndexMap;
+use nero_model::safe::quoted;
 use nero_model::units;
+use nero_yaml::{Entry, Kind, Limits, Wrong};
 
 use crate::config::{Config, Group, LOCAL, Listen, Node, Place, Word};
-use crate::mistake::{Mistake, quoted};
+use crate::mistake::Mistake;
 use crate::names::{ANY, check_name, known_hint, nearest};
-use crate::tree::{self, Entry, Kind};
 
 /// More processors than any machine has.
 const CPUS_MAX: f64 = 1e6;
@@ -36,6 +37,31 @@ const NODE_WORDS_LATER: &[&str] = &[
     "data",
 ];
 
+/// What a file may hold.
+const LIMITS: Limits = Limits {
+    depth: 32,
+    key_chars: 1024,
+    values: 200_000,
+    repeated: 200_000,
+};
+
+/// The tree of a text; what does not end the reading is added to `mistakes`.
+pub(crate) fn tree(
+    text: &str,
+    mistakes: &mut Vec<Mistake>,
+) -> Result<Option<Rc<nero_yaml::Node>>, Mistake> {
+    let mut wrong = |wrong| mistakes.push(mistake(wrong));
+    nero_yaml::parse(text, &LIMITS, &mut wrong).map_err(mistake)
+}
+
+fn mistake(Wrong { mark, what }: Wrong) -> Mistake {
+    Mistake {
+        place: mark,
+        message: what.to_string(),
+        hint: what.hint(),
+    }
+}
+
 /// Reads a text, or answers with every mistake in it.
 pub(crate) fn config(text: &str) -> Result<Config, Vec<Mistake>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -44,7 +70,7 @@ pub(crate) fn config(text: &str) -> Result<Config, Vec<Mistake>> {
         mistakes: Vec::new(),
         members: Vec::new(),
     };
-    let root = match tree::parse(text, &mut reader.mistakes) {
+    let root = match tree(text, &mut reader.mistakes) {
         Ok(root) => root,
         Err(mistake) => {
             reader.mistakes.push(mistake);
@@ -83,7 +109,7 @@ impl Reader<'_> {
         });
     }
 
-    fn root(&mut self, root: &tree::Node) -> Config {
+    fn root(&mut self, root: &nero_yaml::Node) -> Config {
         let mut config = Config::default();
         for entry in self.entries(root, "the file", "nodes: {box: {address: me@box}}") {
             match entry.key.as_str() {
@@ -100,7 +126,7 @@ impl Reader<'_> {
     }
 
     /// Nodes in the order of the file, this machine first when it is not named.
-    fn nodes(&mut self, given: &tree::Node) -> IndexMap<String, Node> {
+    fn nodes(&mut self, given: &nero_yaml::Node) -> IndexMap<String, Node> {
         let mut nodes = IndexMap::new();
         let entries = self.entries(given, "`nodes`", "nodes: {box: {address: me@box}}");
         if !entries.iter().any(|entry| entry.key == LOCAL) {
@@ -111,7 +137,7 @@ impl Reader<'_> {
                 && let Err(error) = check_name(&entry.key)
             {
                 let message = format!("{} cannot be a node's name: {error}", quoted(&entry.key));
-                self.wrong(entry.place, message, "for example `gpu-box`");
+                self.wrong(entry.key_mark, message, "for example `gpu-box`");
                 continue;
             }
             nodes.insert(entry.key.clone(), self.node(entry));
@@ -122,7 +148,7 @@ impl Reader<'_> {
     fn node(&mut self, given: &Entry) -> Node {
         let name = given.key.as_str();
         let mut node = Node {
-            place: Some(given.place),
+            place: Some(given.key_mark),
             ..Node::default()
         };
         let whole = format!("the node {}", quoted(name));
@@ -142,7 +168,7 @@ impl Reader<'_> {
             if value.is_null() {
                 continue;
             }
-            node.fields.insert(known, entry.place);
+            node.fields.insert(known, entry.key_mark);
             match *known {
                 "address" => node.address = self.address(name, &full, value),
                 "root" => node.root = self.node_root(name, &full, value),
@@ -156,7 +182,7 @@ impl Reader<'_> {
         }
         if name != LOCAL && node.address.is_none() && !node.fields.contains_key("address") {
             self.wrong(
-                given.place,
+                given.key_mark,
                 format!("the node {} has no address", quoted(name)),
                 "give what `ssh` takes, for example `address: me@box.example.org`",
             );
@@ -164,11 +190,11 @@ impl Reader<'_> {
         node
     }
 
-    fn address(&mut self, node: &str, full: &str, value: &tree::Node) -> Option<String> {
+    fn address(&mut self, node: &str, full: &str, value: &nero_yaml::Node) -> Option<String> {
         let given = self.text(full, value, "me@box.example.org")?;
         if node == LOCAL {
             let message = format!("`{LOCAL}` is this machine and has no address");
-            self.wrong(value.place, message, "give the node another name");
+            self.wrong(value.mark, message, "give the node another name");
             return None;
         }
         // Behind `ssh` such a word would be an option, or several words.
@@ -176,7 +202,7 @@ impl Reader<'_> {
         if given.text.starts_with('-') || given.text.contains(odd) {
             let message = format!("{} is no address of `ssh`", quoted(&given.text));
             self.wrong(
-                value.place,
+                value.mark,
                 message,
                 "for example box, me@box.example.org or ssh://me@box:2222",
             );
@@ -185,78 +211,78 @@ impl Reader<'_> {
         Some(given.text)
     }
 
-    fn node_root(&mut self, node: &str, full: &str, value: &tree::Node) -> Option<String> {
+    fn node_root(&mut self, node: &str, full: &str, value: &nero_yaml::Node) -> Option<String> {
         if node == LOCAL {
             let hint = "NERONET_HOME moves everything of this machine";
-            self.wrong(value.place, format!("not built yet: `{full}`"), hint);
+            self.wrong(value.mark, format!("not built yet: `{full}`"), hint);
             return None;
         }
         let given = self.text(full, value, "$WRKDIR/neronet")?;
         if !given.text.starts_with(['/', '~', '$']) || given.text.contains(char::is_control) {
             let message = format!("`{full}` takes a folder, not {}", quoted(&given.text));
             let hint = "it begins with `/`, `~/` or `$NAME/`, as on the node";
-            self.wrong(value.place, message, hint);
+            self.wrong(value.mark, message, hint);
             return None;
         }
         Some(given.text)
     }
 
-    fn cpus(&mut self, full: &str, value: &tree::Node) -> Option<f64> {
+    fn cpus(&mut self, full: &str, value: &nero_yaml::Node) -> Option<f64> {
         let number = value.scalar().and_then(|text| text.parse::<f64>().ok());
         let fits = number.filter(|number| *number > 0.0 && *number < CPUS_MAX);
         if fits.is_none() {
             let message = format!("`{full}` takes a number above zero");
-            self.wrong(value.place, message, "for example 8, or 0.5");
+            self.wrong(value.mark, message, "for example 8, or 0.5");
         }
         fits
     }
 
-    fn bytes(&mut self, full: &str, value: &tree::Node) -> Option<u64> {
+    fn bytes(&mut self, full: &str, value: &nero_yaml::Node) -> Option<u64> {
         let given = self.text(full, value, "16G")?;
         match units::parse_bytes(&given.text) {
             Ok(bytes) => Some(bytes),
             Err(error) => {
                 let message = format!("`{full}` takes a size: {error}");
-                self.wrong(value.place, message, "for example 16G");
+                self.wrong(value.mark, message, "for example 16G");
                 None
             }
         }
     }
 
-    fn truth(&mut self, full: &str, value: &tree::Node) -> Option<bool> {
+    fn truth(&mut self, full: &str, value: &nero_yaml::Node) -> Option<bool> {
         match value.scalar() {
             Some("true" | "True" | "yes" | "on") => Some(true),
             Some("false" | "False" | "no" | "off") => Some(false),
             _ => {
                 let message = format!("`{full}` takes true or false");
-                self.wrong(value.place, message, "");
+                self.wrong(value.mark, message, "");
                 None
             }
         }
     }
 
-    fn listen(&mut self, full: &str, value: &tree::Node) -> Listen {
+    fn listen(&mut self, full: &str, value: &nero_yaml::Node) -> Listen {
         match value.scalar() {
             Some("auto") => Listen::Auto,
             Some("never") => Listen::Never,
             _ => {
-                self.wrong(value.place, format!("`{full}` takes auto or never"), "");
+                self.wrong(value.mark, format!("`{full}` takes auto or never"), "");
                 Listen::Auto
             }
         }
     }
 
-    fn groups(&mut self, given: &tree::Node) -> IndexMap<String, Group> {
+    fn groups(&mut self, given: &nero_yaml::Node) -> IndexMap<String, Group> {
         let mut groups = IndexMap::new();
         for entry in self.entries(given, "`groups`", "groups: {gpus: [triton, box]}") {
             let group = quoted(&entry.key);
             if let Err(error) = check_name(&entry.key) {
                 let message = format!("{group} cannot be a group's name: {error}");
-                self.wrong(entry.place, message, "for example `gpus`");
+                self.wrong(entry.key_mark, message, "for example `gpus`");
                 continue;
             }
             let one;
-            let items: &[Rc<tree::Node>] = match &entry.value.kind {
+            let items: &[Rc<nero_yaml::Node>] = match &entry.value.kind {
                 Kind::List(items) => items,
                 Kind::Scalar { .. } if !entry.value.is_null() => {
                     one = Rc::clone(&entry.value);
@@ -264,21 +290,21 @@ impl Reader<'_> {
                 }
                 Kind::Map(_) | Kind::Scalar { .. } => {
                     let message = format!("the group {group} takes a list of nodes");
-                    self.wrong(entry.place, message, "for example [triton, box]");
+                    self.wrong(entry.key_mark, message, "for example [triton, box]");
                     continue;
                 }
             };
             if items.is_empty() {
-                self.wrong(entry.place, format!("the group {group} is empty"), "");
+                self.wrong(entry.key_mark, format!("the group {group} is empty"), "");
             }
             let nodes = self.members(&group, items);
-            let place = entry.place;
+            let place = entry.key_mark;
             groups.insert(entry.key.clone(), Group { nodes, place });
         }
         groups
     }
 
-    fn members(&mut self, group: &str, items: &[Rc<tree::Node>]) -> Vec<String> {
+    fn members(&mut self, group: &str, items: &[Rc<nero_yaml::Node>]) -> Vec<String> {
         let mut nodes: Vec<String> = Vec::new();
         for item in items {
             let Some(word) = self.text(&format!("the group {group}"), item, "triton") else {
@@ -286,7 +312,7 @@ impl Reader<'_> {
             };
             if nodes.contains(&word.text) {
                 let message = format!("{} is twice in the group {group}", quoted(&word.text));
-                self.wrong(item.place, message, "");
+                self.wrong(item.mark, message, "");
             } else {
                 nodes.push(word.text.clone());
                 self.members.push((group.to_owned(), word));
@@ -296,50 +322,50 @@ impl Reader<'_> {
     }
 
     /// The entries of a map; nothing at all is an empty one.
-    fn entries<'n>(&mut self, node: &'n tree::Node, what: &str, example: &str) -> &'n [Entry] {
+    fn entries<'n>(&mut self, node: &'n nero_yaml::Node, what: &str, example: &str) -> &'n [Entry] {
         match &node.kind {
             Kind::Map(entries) => entries,
             Kind::Scalar { .. } if node.is_null() => &[],
             Kind::Scalar { .. } | Kind::List(_) => {
                 let message = format!("{what} holds {}, not a map", node.describe());
-                self.wrong(node.place, message, format!("for example `{example}`"));
+                self.wrong(node.mark, message, format!("for example `{example}`"));
                 &[]
             }
         }
     }
 
     /// A single word or number as it is written.
-    fn text(&mut self, what: &str, node: &tree::Node, example: &str) -> Option<Word> {
+    fn text(&mut self, what: &str, node: &nero_yaml::Node, example: &str) -> Option<Word> {
         let text = node
             .scalar()
             .filter(|text| !text.is_empty() && text.len() <= TEXT_BYTES_MAX && !node.is_null());
         let Some(text) = text else {
             let message = format!("`{}` takes a single value", what.trim_matches('`'));
-            self.wrong(node.place, message, format!("for example {example}"));
+            self.wrong(node.mark, message, format!("for example {example}"));
             return None;
         };
         Some(Word {
             text: text.to_owned(),
-            place: node.place,
+            place: node.mark,
         })
     }
 
     /// A value as it stands in the file.
-    fn written(&self, node: &tree::Node) -> String {
+    fn written(&self, node: &nero_yaml::Node) -> String {
         match node.scalar() {
             Some(text) => text.to_owned(),
-            None => {
-                let (start, end) = node.bytes;
-                let written = self.text.get(start..end).unwrap_or("");
-                written.trim_end().to_owned()
-            }
+            None => node.written(self.text).to_owned(),
         }
     }
 
     fn odd_word(&mut self, entry: &Entry, before: &str, known: &[&str], later: &[&str]) {
         let word = entry.key.as_str();
         if later.contains(&word) {
-            self.wrong(entry.place, format!("not built yet: `{before}{word}`"), "");
+            self.wrong(
+                entry.key_mark,
+                format!("not built yet: `{before}{word}`"),
+                "",
+            );
             return;
         }
         let message = format!("{} is no word of the configuration", quoted(&entry.key));
@@ -348,7 +374,7 @@ impl Reader<'_> {
             Some(near) => format!("did you mean `{near}`?"),
             None => format!("known are {}", known.join(", ")),
         };
-        self.wrong(entry.place, message, hint);
+        self.wrong(entry.key_mark, message, hint);
     }
 
     /// Names that belong to nothing, or to two things.

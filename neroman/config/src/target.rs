@@ -31,7 +31,7 @@ impl Target {
 
 /// A word that names neither a node nor a group.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no node or group is named {}", crate::mistake::quoted(.word))]
+#[error("no node or group is named {}", nero_model::safe::quoted(.word))]
 pub struct UnknownTarget {
     /// The word.
     pub word: String,

@@ -6,10 +6,9 @@
 //! it the order of experiments) is the order in which they were first written.
 
 use crate::fields::{self, Field};
-use crate::problem::quoted;
 use crate::reader::Reader;
-use crate::source::Mark;
-use crate::tree::{Entry, Kind, Node};
+use nero_model::safe::quoted;
+use nero_yaml::{Entry, Kind, Mark, Node};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 
@@ -144,6 +143,7 @@ fn merge(reader: &mut Reader<'_>, entry: &Entry, into: &mut Vec<Named>, null: Nu
         key,
         key_mark,
         value,
+        ..
     } in entries
     {
         let place = known.get(key).copied();

@@ -8,12 +8,11 @@ use crate::block::{Given, Scope};
 use crate::fields::Field;
 use crate::names::Names;
 use crate::params::Axis;
-use crate::problem::quoted;
 use crate::pyformat::{Template, TemplateError};
 use crate::reader::Reader;
-use crate::source::Mark;
-use crate::tree::{Kind, Node};
 use crate::words;
+use nero_model::safe::quoted;
+use nero_yaml::{Kind, Mark, Node};
 use std::collections::HashSet;
 use std::rc::Rc;
 
@@ -166,7 +165,7 @@ fn note_shell_word(reader: &mut Reader<'_>, line: &str, node: &Node, word: &word
     let is_one =
         SHELL_WORDS.contains(&word.text.as_str()) && line[word.offset..].starts_with(&word.text);
     if is_one {
-        let mark = node.mark_inside(reader.text, word.offset);
+        let mark = node.mark_inside(&reader.text.text, word.offset);
         let shown = quoted(&word.text);
         let text = format!("{shown} is handed over as an argument: no shell runs the command");
         reader.note(Some(mark), text);
@@ -178,7 +177,7 @@ fn split(reader: &mut Reader<'_>, line: &str, node: &Node) -> Vec<words::Word> {
     match words::split(line) {
         Ok(words) => words,
         Err(open) => {
-            let mark = node.mark_inside(reader.text, open.offset);
+            let mark = node.mark_inside(&reader.text.text, open.offset);
             reader.wrong(
                 mark,
                 format!("the `{}` is not closed", open.quote),
@@ -283,7 +282,7 @@ pub(crate) fn report(reader: &mut Reader<'_>, node: &Node, at: At, error: Templa
         At::Exactly(start) => start + error.offset,
         At::About(start) => start,
     };
-    let mark = node.mark_inside(reader.text, offset);
+    let mark = node.mark_inside(&reader.text.text, offset);
     reader.wrong(mark, error.message, error.hint);
 }
 

@@ -7,11 +7,11 @@
 use crate::block::Given;
 use crate::definition::{RuleAction, RuleDef, Value};
 use crate::fields::word_hint;
-use crate::problem::quoted;
 use crate::reader::Reader;
 use crate::rules::checked;
 use crate::scalar::typed;
-use crate::tree::{Entry, Node};
+use nero_model::safe::quoted;
+use nero_yaml::{Entry, Node};
 
 /// The rules of a `conditions` map.
 pub(crate) fn read(reader: &mut Reader<'_>, given: &Given, rules: &mut Vec<RuleDef>) {

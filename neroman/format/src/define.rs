@@ -6,11 +6,10 @@ use crate::command::{self, Command};
 use crate::definition::{Buffering, Definition, Monitor, NotBuilt, Resources};
 use crate::fields::{self, Field};
 use crate::params::{self, Axis};
-use crate::problem::quoted;
 use crate::reader::{Found, Reader};
-use crate::source::Mark;
-use crate::tree::{Entry, Kind};
 use crate::{outputs, placing, rules, settings};
+use nero_model::safe::quoted;
+use nero_yaml::{Entry, Kind, Mark};
 
 /// A block before its parameters get values.
 #[derive(Debug)]

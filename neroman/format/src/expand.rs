@@ -8,9 +8,9 @@ use crate::define::Draft;
 use crate::definition::Param;
 use crate::fill;
 use crate::params::Axis;
-use crate::problem::quoted;
 use crate::reader::Reader;
-use crate::source::Mark;
+use nero_model::safe::quoted;
+use nero_yaml::Mark;
 
 /// More experiments of one source are a mistake in a range, not a plan.
 pub(crate) const EXPERIMENTS_MAX: u64 = 100_000;

@@ -2,9 +2,9 @@
 
 use crate::command::{Command, Word, report};
 use crate::definition::Param;
-use crate::problem::quoted;
 use crate::reader::{Found, Reader};
 use crate::words;
+use nero_model::safe::quoted;
 
 /// The arguments for given parameters, or `None` when a mistake was reported.
 pub(crate) fn argv(
@@ -70,7 +70,7 @@ fn check_program(reader: &mut Reader<'_>, command: &Command, argv: &[String]) {
     if !program.contains('/') || elsewhere {
         return;
     }
-    let mark = word.node.mark_inside(reader.text, word.at.start());
+    let mark = word.node.mark_inside(&reader.text.text, word.at.start());
     match reader.look(program) {
         Found::File { executable: true } => {}
         Found::File { executable: false } => reader.note(

@@ -6,8 +6,8 @@
 //! folder or a YAML file completely and answers with every experiment in it, or with
 //! every mistake in it; nothing is half read. Called by neroman only.
 //!
-//! The steps, each in its module: `source` finds and decodes the file, `parse` makes
-//! a tree of positioned nodes, `reader` walks the blocks, `block` applies inheritance,
+//! The steps, each in its module: `source` finds and decodes the file, `parse` has
+//! a tree of positioned nodes made, `reader` walks the blocks, `block` applies inheritance,
 //! `define` reads the fields, `expand` multiplies and `command` fills in.
 //!
 //! Never done here: running anything, expanding `$NAME`, looking at a node.
@@ -34,7 +34,6 @@ mod scalar;
 mod settings;
 mod source;
 mod spec;
-mod tree;
 mod words;
 
 pub use definition::{
@@ -44,10 +43,10 @@ pub use definition::{
 pub use problem::{FormatErrors, PROBLEMS_MAX, Problem};
 
 use nero_expr::ParseContext;
+use nero_yaml::{Entry, Kind};
 use problem::Problems;
 use reader::Reader;
 use std::path::Path;
-use tree::{Entry, Kind};
 
 /// The most experiments that one source may make.
 pub const EXPERIMENTS_MAX: u64 = expand::EXPERIMENTS_MAX;

@@ -4,8 +4,9 @@ use crate::block::Scope;
 use crate::fields::{Field, nearest};
 use crate::params::Axis;
 use crate::placing;
-use crate::problem::{printable, quoted};
+use crate::problem::printable;
 use crate::pyformat::NameKind;
+use nero_model::safe::quoted;
 use std::collections::HashMap;
 
 /// Begins the name of data: `{data.corpus}`.

@@ -2,11 +2,11 @@
 
 use crate::definition::{Fetch, Output, Stream};
 use crate::fields::word_hint;
-use crate::problem::{printable, quoted};
+use crate::problem::printable;
 use crate::reader::Reader;
-use crate::source::Mark;
-use crate::tree::{Entry, Kind, Node};
 use ignore::overrides::OverrideBuilder;
+use nero_model::safe::quoted;
+use nero_yaml::{Entry, Kind, Mark, Node};
 
 /// The entries of `outputs`: one, or a list of texts and maps.
 pub(crate) fn read(reader: &mut Reader<'_>, node: &Node) -> Vec<Output> {
@@ -56,6 +56,7 @@ fn from_map(reader: &mut Reader<'_>, mark: Mark, entries: &[Entry]) -> Option<Ou
         key,
         key_mark,
         value,
+        ..
     } in entries
     {
         match key.as_str() {

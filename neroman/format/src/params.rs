@@ -3,12 +3,12 @@
 use crate::block::{Named, Scope};
 use crate::definition::{NotBuilt, Param, Value};
 use crate::fields::{GENERATORS_LATER, nearest};
-use crate::problem::quoted;
+use crate::parse::is_tuple;
 use crate::range::{Range, RangeError};
 use crate::reader::Reader;
 use crate::scalar::typed;
-use crate::source::Mark;
-use crate::tree::{Entry, Kind, Node};
+use nero_model::safe::quoted;
+use nero_yaml::{Entry, Kind, Mark, Node};
 use std::rc::Rc;
 
 /// A parameter with all its values.
@@ -79,7 +79,7 @@ fn values(reader: &mut Reader<'_>, named: &Named, not_built: &mut Vec<NotBuilt>)
     let node = &*named.value;
     match &node.kind {
         Kind::Scalar { .. } => Some(Values::List(vec![scalar(reader, &named.name, node)?])),
-        Kind::List(items) if node.tuple => range(reader, &named.name, node, items),
+        Kind::List(items) if is_tuple(node) => range(reader, &named.name, node, items),
         Kind::List(items) => list(reader, &named.name, node, items),
         Kind::Map(entries) => generated(reader, named, entries, not_built),
     }
@@ -148,7 +148,7 @@ fn generated(
             &format!("parameters.{name}.{}", entry.key),
             entry.key_mark,
         );
-        let written = named.value.written(reader.text).to_owned();
+        let written = named.value.written(&reader.text.text).to_owned();
         return Some(Values::List(vec![(written.clone(), Value::Text(written))]));
     }
     match entries {

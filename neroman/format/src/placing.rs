@@ -8,10 +8,10 @@ use crate::block::{Named, Scope};
 use crate::definition::{DataDef, DataPath, NotBuilt, Placed};
 use crate::fields::Field;
 use crate::outputs;
-use crate::problem::quoted;
 use crate::reader::Reader;
-use crate::tree::{Entry, Kind, Node};
 use nero_expr::{ErrorKind, Requirement};
+use nero_model::safe::quoted;
+use nero_yaml::{Entry, Kind, Node};
 
 /// The key of `data` that holds for every other node.
 const DEFAULT: &str = "default";
@@ -50,7 +50,7 @@ pub(crate) fn requires(
             place: reader.text.place(node.mark),
         }),
         Err(error) => {
-            let mark = node.mark_inside(reader.text, error.span.start);
+            let mark = node.mark_inside(&reader.text.text, error.span.start);
             if error.kind == ErrorKind::NotBuilt {
                 let word = format!("{}: {}", given.key, error.span.of(text));
                 reader.not_built(not_built, &word, mark);
@@ -118,6 +118,7 @@ fn on_nodes(reader: &mut Reader<'_>, name: &str, entries: &[Entry]) -> Vec<DataP
         key,
         key_mark,
         value,
+        ..
     } in entries
     {
         if key.is_empty() {
@@ -166,7 +167,7 @@ pub(crate) fn env_value(
         };
         let name = &behind[..end];
         if !is_data(scope, name) {
-            let mark = node.mark_inside(reader.text, offset);
+            let mark = node.mark_inside(&reader.text.text, offset);
             let message = format!("{} names no data", quoted(&format!("data.{name}")));
             reader.wrong(mark, message, data_hint(scope, name));
             return None;

@@ -6,7 +6,9 @@
 //! comes from the file is made safe to print: no control characters reach a terminal.
 
 use crate::definition::Place;
-use crate::source::{Mark, Text};
+use crate::source::Text;
+use nero_model::safe::Safe;
+use nero_yaml::Mark;
 use std::collections::HashSet;
 use std::fmt;
 
@@ -149,34 +151,9 @@ impl Problems {
     }
 }
 
-/// A text of the file between backticks, made safe and short.
-pub(crate) fn quoted(text: &str) -> String {
-    const MAX: usize = 60;
-    let safe = printable(text);
-    match safe.char_indices().nth(MAX) {
-        Some((cut, _)) => format!("`{}…`", &safe[..cut]),
-        None => format!("`{safe}`"),
-    }
-}
-
 /// The text with control and direction characters written out.
 pub(crate) fn printable(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '\n' => safe.push_str("\\n"),
-            '\t' => safe.push_str("\\t"),
-            c if is_unsafe(c) => safe.push_str(&format!("\\u{{{:x}}}", c as u32)),
-            c => safe.push(c),
-        }
-    }
-    safe
-}
-
-/// Control characters, and those that reorder or hide text on a terminal.
-fn is_unsafe(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+    Safe::line(text).to_string()
 }
 
 /// The part of a line around a column, and how far the caret is pushed right.
@@ -212,8 +189,7 @@ pub(crate) fn window(line: &str, column: usize) -> (String, usize) {
 fn shown_char(c: char) -> String {
     match c {
         '\t' => "→".into(),
-        c if is_unsafe(c) => printable(&c.to_string()),
-        c => c.to_string(),
+        c => printable(&c.to_string()),
     }
 }
 
@@ -253,8 +229,6 @@ mod tests {
 
     #[test]
     fn escapes_never_reach_the_terminal() {
-        assert_eq!(quoted("a\u{1b}[31m\n"), "`a\\u{1b}[31m\\n`");
-        assert_eq!(quoted(&"é".repeat(90)).chars().count(), 63);
         assert_eq!(window("a\u{1b}b", 3).0, "a\\u{1b}b");
     }
 }

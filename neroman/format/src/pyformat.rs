@@ -5,8 +5,9 @@
 //! sense here and are refused with the place inside the template.
 
 use crate::definition::Param;
-use crate::problem::{printable, quoted};
+use crate::problem::printable;
 use crate::spec::Spec;
+use nero_model::safe::quoted;
 
 /// A parsed template.
 #[derive(Debug, Clone, PartialEq, Eq)]

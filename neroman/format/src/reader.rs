@@ -7,13 +7,15 @@
 use crate::block::{self, Scope};
 use crate::definition::{Definition, NotBuilt, Note};
 use crate::fields::Field;
-use crate::problem::{Problems, quoted};
+use crate::parse::is_tuple;
+use crate::problem::Problems;
 use crate::scalar;
-use crate::source::{Mark, Text};
-use crate::tree::{Entry, Kind, Node};
+use crate::source::Text;
 use crate::{define, expand};
 use nero_expr::ParseContext;
+use nero_model::safe::quoted;
 use nero_model::units::{self, UnitError};
+use nero_yaml::{Entry, Kind, Mark, Node};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
@@ -234,7 +236,7 @@ impl<'a> Reader<'a> {
     /// A text or a list of texts.
     pub(crate) fn several<'n>(&mut self, what: &str, node: &'n Node) -> Vec<(&'n str, &'n Node)> {
         let items = match &node.kind {
-            Kind::List(items) if !node.tuple => items.iter().map(|n| &**n).collect(),
+            Kind::List(items) if !is_tuple(node) => items.iter().map(|n| &**n).collect(),
             _ => vec![node],
         };
         items

@@ -8,11 +8,11 @@ use crate::block::{Given, Scope};
 use crate::conditions;
 use crate::definition::{NotBuilt, RuleAction, RuleDef};
 use crate::fields::{ACTIONS, ACTIONS_LATER, Field, word_hint};
-use crate::problem::{printable, quoted};
+use crate::problem::printable;
 use crate::reader::Reader;
-use crate::source::Mark;
-use crate::tree::{Entry, Kind, Node};
 use nero_expr::{ErrorKind, Expr, ExprError};
+use nero_model::safe::quoted;
+use nero_yaml::{Entry, Kind, Mark, Node};
 
 /// The rules of a block, `conditions` and `rules` together in the order of the file.
 pub(crate) fn read(
@@ -121,7 +121,7 @@ fn expression<'n>(reader: &mut Reader<'_>, entry: &'n Entry) -> Option<&'n str> 
         }
         Some(text) => Some(text),
         None => {
-            let written = printable(node.written(reader.text));
+            let written = printable(node.written(&reader.text.text));
             reader.wrong(
                 node.mark,
                 format!(
@@ -154,7 +154,7 @@ pub(crate) fn checked(
             place: reader.text.place(entry.key_mark),
         }),
         Err(error) => {
-            let mark = entry.value.mark_inside(reader.text, error.span.start);
+            let mark = entry.value.mark_inside(&reader.text.text, error.span.start);
             if error.kind == ErrorKind::NotBuilt {
                 let word = format!("rules.{}: {}", entry.key, not_built_word(&error, text));
                 reader.not_built(not_built, &word, mark);

@@ -5,7 +5,7 @@
 //! evident reading of numbers: `010` is ten, `1e-3` a number.
 
 use crate::definition::Value;
-use crate::tree::is_null_text;
+use nero_yaml::is_null_text;
 
 /// The value of a scalar; quoted ones are text whatever they look like.
 pub(crate) fn typed(text: &str, plain: bool) -> Value {

@@ -3,10 +3,11 @@
 use crate::block::Scope;
 use crate::definition::{Monitor, NotBuilt, Resources, Strays};
 use crate::fields::{Field, RESOURCES, RESOURCES_LATER, word_hint};
-use crate::problem::{printable, quoted};
+use crate::problem::printable;
 use crate::reader::Reader;
 use crate::scalar::typed;
-use crate::tree::{Entry, Kind, Node};
+use nero_model::safe::quoted;
+use nero_yaml::{Entry, Kind, Node};
 
 /// More processors than any machine has.
 const CPUS_MAX: f64 = 1e6;
@@ -22,6 +23,7 @@ pub(crate) fn resources(
         key,
         key_mark,
         value,
+        ..
     } in reader.map("resources", node, "resources: {cpus: 2, memory: 4G}")
     {
         let known = RESOURCES.contains(&key.as_str());
@@ -73,6 +75,7 @@ pub(crate) fn monitor(reader: &mut Reader<'_>, node: &Node) -> Monitor {
         key,
         key_mark,
         value,
+        ..
     } in reader.map("monitor", node, "monitor: {interval: 10s, grace: 30s}")
     {
         if value.is_null() && KEYS.contains(&key.as_str()) {
@@ -130,6 +133,7 @@ pub(crate) fn metrics(
             key,
             key_mark,
             value,
+            ..
         } in reader.map("metrics", item, example)
         {
             match key.as_str() {

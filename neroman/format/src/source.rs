@@ -5,19 +5,13 @@
 
 use crate::definition::{Place, Source, SourceKind};
 use crate::problem::{Problem, printable, window};
+use nero_yaml::Mark;
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 /// No honest description is larger; a bigger file is some other thing by mistake.
 const FILE_BYTES_MAX: u64 = 64 << 20;
-
-/// A position inside the file, as the parser counts: from one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Mark {
-    pub(crate) line: u32,
-    pub(crate) column: u32,
-}
 
 /// The text of a file and where its lines begin.
 #[derive(Debug)]

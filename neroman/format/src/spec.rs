@@ -4,7 +4,7 @@
 //! written for it. What is not understood is refused, never half applied.
 
 use crate::definition::{Param, Value};
-use crate::problem::quoted;
+use nero_model::safe::quoted;
 
 /// A format specification: `[[fill]align][sign][0][width][.precision][type]`.
 #[derive(Debug, Clone, PartialEq, Eq)]

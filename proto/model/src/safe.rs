@@ -58,6 +58,16 @@ impl fmt::Debug for Safe<'_> {
     }
 }
 
+/// A word between backticks, safe and at most 60 characters long.
+pub fn quoted(text: &str) -> String {
+    const CHARS_MAX: usize = 60;
+    let safe = Safe::line(text).to_string();
+    match safe.char_indices().nth(CHARS_MAX) {
+        Some((cut, _)) => format!("`{}…`", &safe[..cut]),
+        None => format!("`{safe}`"),
+    }
+}
+
 /// Whether a character could do anything but appear.
 fn acts(c: char) -> bool {
     c.is_control()
@@ -77,6 +87,12 @@ mod tests {
             "{shown}"
         );
         assert!(shown.contains("\\u{1b}") && shown.contains("\\xff"));
+    }
+
+    #[test]
+    fn what_is_quoted_is_safe_and_short() {
+        assert_eq!(quoted("a\u{1b}[31m\n"), "`a\\u{1b}[31m\\n`");
+        assert_eq!(quoted(&"é".repeat(90)), format!("`{}…`", "é".repeat(60)));
     }
 
     #[test]

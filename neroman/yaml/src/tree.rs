@@ -1,0 +1,118 @@
+//! The tree.
+
+use std::rc::Rc;
+
+/// A position in the text, counted from one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Mark {
+    /// Line.
+    pub line: u32,
+    /// Column, in characters.
+    pub column: u32,
+}
+
+/// A value.
+#[derive(Debug)]
+pub struct Node {
+    /// What it is.
+    pub kind: Kind,
+    /// Where it begins, behind its tag and anchor.
+    pub mark: Mark,
+    /// Its tag as it is written, `!!python/tuple`.
+    pub tag: Option<Box<str>>,
+    /// First byte and the one behind the last, tag and anchor excluded. Of a block map or
+    /// list the end is where the next thing begins.
+    pub bytes: (usize, usize),
+    /// Whether it is a list or map in brackets.
+    pub flow: bool,
+    /// Values in it, itself included, aliases followed.
+    pub(crate) weight: usize,
+}
+
+/// What a value is.
+#[derive(Debug)]
+pub enum Kind {
+    /// A single value.
+    Scalar {
+        /// Its text, quotes and escapes resolved.
+        text: String,
+        /// Without quotes and not a block.
+        plain: bool,
+    },
+    /// A list.
+    List(Vec<Rc<Node>>),
+    /// A map in the order of the text; what merge keys bring stands where they stood.
+    Map(Vec<Entry>),
+}
+
+/// A key with its value.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    /// The key's text.
+    pub key: String,
+    /// Where the key begins.
+    pub key_mark: Mark,
+    /// First byte of the key and the one behind its last.
+    pub key_bytes: (usize, usize),
+    /// Its value.
+    pub value: Rc<Node>,
+}
+
+impl Node {
+    /// Whether this is `null`, `~` or nothing at all.
+    pub fn is_null(&self) -> bool {
+        match &self.kind {
+            Kind::Scalar { text, plain } => *plain && is_null_text(text),
+            Kind::List(_) | Kind::Map(_) => false,
+        }
+    }
+
+    /// The scalar's text.
+    pub fn scalar(&self) -> Option<&str> {
+        match &self.kind {
+            Kind::Scalar { text, .. } => Some(text),
+            Kind::List(_) | Kind::Map(_) => None,
+        }
+    }
+
+    /// What it is, for messages.
+    pub fn describe(&self) -> &'static str {
+        match &self.kind {
+            Kind::Scalar { .. } if self.is_null() => "nothing",
+            Kind::Scalar { .. } => "a single value",
+            Kind::List(_) => "a list",
+            Kind::Map(_) => "a map",
+        }
+    }
+
+    /// The value as it stands in the `text` that it was read from.
+    pub fn written<'t>(&self, text: &'t str) -> &'t str {
+        let (start, end) = self.bytes;
+        text.get(start..end).unwrap_or("").trim_end()
+    }
+
+    /// The mark of a byte inside the scalar's text, where `text` has it literally.
+    pub fn mark_inside(&self, text: &str, offset: usize) -> Mark {
+        let Some(value) = self.scalar() else {
+            return self.mark;
+        };
+        let written = self.written(text);
+        let skipped = if written == value {
+            0
+        } else if written.len() == value.len() + 2 && &written[1..written.len() - 1] == value {
+            1
+        } else {
+            return self.mark;
+        };
+        let chars = value.get(..offset).map_or(0, |v| v.chars().count());
+        Mark {
+            line: self.mark.line,
+            column: self.mark.column + skipped + u32::try_from(chars).unwrap_or(0),
+        }
+    }
+}
+
+/// Whether a plain scalar of this text is null.
+pub fn is_null_text(text: &str) -> bool {
+    matches!(text, "" | "~" | "null" | "Null" | "NULL")
+}

@@ -4,6 +4,7 @@
 //! together is the fair figure on a busy machine.
 
 mod host;
+mod printing;
 mod programs;
 mod rows;
 mod ssh;

@@ -1,7 +1,6 @@
 //! What is measured, row by row.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::Command;
 use std::thread;
@@ -11,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::programs::Programs;
 use super::stage::{Stage, private_kib, switches};
-use super::{Row, median, monotonic, quantile, ssh};
+use super::{Row, median, monotonic, printing, ssh};
 
 type Measure = fn(&Programs, usize, usize) -> Result<Vec<Row>, String>;
 
@@ -19,11 +18,11 @@ type Measure = fn(&Programs, usize, usize) -> Result<Vec<Row>, String>;
 pub const ALL: &[(&str, Measure)] = &[
     ("overhead per job", overhead),
     ("start and wait latency", latency),
-    ("print to client", print_to_client),
+    ("print to client", printing::here),
     ("memory and wake-ups", at_rest),
     ("restart after kill -9", restart),
     ("starting over ssh", ssh::starting),
-    ("print to client over ssh", ssh::printing),
+    ("print to client over ssh", printing::over_ssh),
     ("files over ssh", ssh::files),
 ];
 
@@ -85,7 +84,7 @@ fn floor(programs: &Programs, runs: usize) -> Result<(f64, f64), String> {
 }
 
 /// One run, so that daemon, neromum and launcher are there.
-fn warm(stage: &Stage) -> Result<(), String> {
+pub fn warm(stage: &Stage) -> Result<(), String> {
     let folder = stage.experiment("warm", "collection: warm\n+w:\n  command: /bin/true\n")?;
     stage.ok(&["add", &folder.display().to_string()])?;
     stage.ok(&["start", "warm/w"])?;
@@ -154,40 +153,6 @@ fn spawn_cost() -> Result<f64, String> {
         all.push(began.elapsed().as_secs_f64());
     }
     Ok(median(all))
-}
-
-fn print_to_client(programs: &Programs, _: usize, _: usize) -> Result<Vec<Row>, String> {
-    let stage = Stage::new(programs, "print")?;
-    let yaml = format!(
-        "collection: c\n+p:\n  command: {} lines 300 10\n",
-        programs.path("floor").display()
-    );
-    let folder = stage.experiment("e", &yaml)?;
-    stage.ok(&["add", &folder.display().to_string()])?;
-    warm(&stage)?;
-    stage.ok(&["start", "c/p"])?;
-    let mut client = stage.spawn(&["logs", "c/p", "-f"])?;
-    let out = client.stdout.take().ok_or("no pipe")?;
-    let mut late = Vec::new();
-    for line in BufReader::new(out).lines().map_while(Result::ok) {
-        let seen = monotonic();
-        if let Ok(printed) = line.trim().parse::<i64>() {
-            late.push((seen - printed) as f64 / 1e9);
-        }
-    }
-    client.wait().map_err(|error| error.to_string())?;
-    // The first lines were printed before the client was there.
-    let late = late.split_off(late.len().min(60));
-    Ok(vec![Row {
-        what: "printed line until `logs -f` has it",
-        ours: format!(
-            "p50 {:.2} ms, p99 {:.2} ms",
-            median(late.clone()) * 1e3,
-            quantile(late, 0.99) * 1e3
-        ),
-        beside: "-".to_owned(),
-        goal: "p50 5 ms, p99 50 ms",
-    }])
 }
 
 fn at_rest(programs: &Programs, _: usize, _: usize) -> Result<Vec<Row>, String> {

@@ -1,22 +1,22 @@
-//! The same over ssh: pushing, starting, printing, and files both ways beside
-//! `rsync`.
+//! The same over ssh: pushing, starting, and files both ways beside `rsync`.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::Write as _;
 use std::path::Path;
 use std::time::Instant;
 
 use super::host::Host;
 use super::programs::Programs;
 use super::stage::Stage;
-use super::{Row, median, monotonic, quantile};
+use super::{Row, median, monotonic};
 
 /// Files of the tree of small ones, and the bytes of each.
 const SMALL: (usize, usize) = (10_000, 2_000);
 /// Bytes of the large file.
 const LARGE: u64 = 1 << 30;
 
-fn on_host(programs: &Programs, host: &Host, name: &str) -> Result<Stage, String> {
+/// A home whose node `h1` is this host.
+pub fn on_host(programs: &Programs, host: &Host, name: &str) -> Result<Stage, String> {
     let stage = Stage::new(programs, name)?.with("NERONET_SSH", &host.ssh());
     stage.ok(&["node", "add", "h1", "h1"])?;
     Ok(stage)
@@ -105,42 +105,6 @@ fn ssh_cost(host: &Host) -> Result<f64, String> {
         all.push(began.elapsed().as_secs_f64());
     }
     Ok(median(all))
-}
-
-/// A printed line until a client here has it.
-pub fn printing(programs: &Programs, _: usize, _: usize) -> Result<Vec<Row>, String> {
-    let host = Host::up(programs.root())?;
-    let stage = on_host(programs, &host, "sshprint")?;
-    let floor = host.program(programs, "floor")?;
-    let yaml = format!(
-        "collection: c\nnode: h1\n+p:\n  command: {} lines 300 10\n",
-        floor.display()
-    );
-    let folder = stage.experiment("e", &yaml)?;
-    stage.ok(&["add", &folder.display().to_string()])?;
-    stage.ok(&["start", "1"])?;
-    let mut client = stage.spawn(&["logs", "1", "-f"])?;
-    let out = client.stdout.take().ok_or("no pipe")?;
-    let mut late = Vec::new();
-    for line in BufReader::new(out).lines().map_while(Result::ok) {
-        let seen = monotonic();
-        if let Ok(printed) = line.trim().parse::<i64>() {
-            late.push((seen - printed) as f64 / 1e9);
-        }
-    }
-    client.wait().map_err(|error| error.to_string())?;
-    // The first lines were printed before the client was there.
-    let late = late.split_off(late.len().min(60));
-    Ok(vec![Row {
-        what: "ssh: printed line until `logs -f` has it",
-        ours: format!(
-            "p50 {:.2} ms, p99 {:.2} ms",
-            median(late.clone()) * 1e3,
-            quantile(late, 0.99) * 1e3
-        ),
-        beside: "-".to_owned(),
-        goal: "p50 5 ms, p99 50 ms",
-    }])
 }
 
 /// Files there and back, beside rsync over the same ssh.

@@ -1,5 +1,5 @@
 //! Files of earlier builds are read by this one. Add a pair with each version:
-//! `cargo run -p nero-store --example make_golden`.
+//! `cargo run -p nero-store --example make_golden_store`.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
 //! Makes the samples of stored formats that are not there yet: `cargo run -p
-//! nero-tests --example make_golden`. A new version of a format gets a new name;
+//! nero-tests --example make_golden_node`. A new version of a format gets a new name;
 //! what an earlier build made stays as it is and must go on being read.
 
 use std::fs;

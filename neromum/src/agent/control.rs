@@ -118,23 +118,35 @@ impl Agent {
         })
     }
 
-    /// A waiting run may have been started by an earlier leader on another
-    /// host, whose shim is still on its way. The wish comes first: either the
-    /// claim is there by now, or every later one finds the wish. True when the
-    /// wish was made.
+    /// A run that was not started yet is not started any more: the disk says so
+    /// before anybody is told, to every later start of ours and to whoever takes
+    /// the deployment over. An earlier leader on another host may have started
+    /// it: either the claim is there by now, or every later one finds the wish.
+    /// True when the wish was made.
     fn wish_before_looking(&mut self, token: RunToken, wish: &Wish) -> io::Result<bool> {
+        let Some(run) = self.core.run(&token) else {
+            return Ok(false);
+        };
+        let waiting = run.stage == Stage::Waiting;
+        let first = Stage::Starting {
+            incarnation: 1,
+            launched: false,
+        };
+        if !waiting && run.stage != first {
+            return Ok(false);
+        }
+        match self.wish(token, wish) {
+            // Somebody took its folder away: nothing is started from nowhere.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
+            wished => wished?,
+        }
         let inherited = self
             .entries
             .get(&token)
             .is_some_and(|entry| entry.inherited);
-        let waiting = self
-            .core
-            .run(&token)
-            .is_some_and(|run| run.stage == Stage::Waiting);
         if !inherited || !waiting {
-            return Ok(false);
+            return Ok(true);
         }
-        self.wish(token, wish)?;
         self.look(token, 1);
         if self
             .entries
@@ -148,9 +160,7 @@ impl Agent {
     }
 
     fn wish(&mut self, token: RunToken, wish: &Wish) -> io::Result<()> {
-        self.write_cancel(token, wish)
-            .map(drop)
-            .ok_or_else(|| io::Error::other("the run's control folder takes no wish"))
+        self.write_cancel(token, wish).map(drop)
     }
 
     /// File first, then the doorbell: a shim that links its claim after the
@@ -194,9 +204,14 @@ impl Agent {
         }
     }
 
-    /// Makes `control/cancel.<n>`, durably noted; none when the disk refuses.
-    pub(super) fn write_cancel(&mut self, token: RunToken, wish: &Wish) -> Option<u32> {
-        let entry = self.entries.get_mut(&token)?;
+    /// Makes `control/cancel.<n>`, noted in the ledger first.
+    ///
+    /// # Errors
+    /// When the disk refuses either; `NotFound` when the run's folder is gone.
+    pub(super) fn write_cancel(&mut self, token: RunToken, wish: &Wish) -> io::Result<u32> {
+        let Some(entry) = self.entries.get_mut(&token) else {
+            return Err(io::Error::other("the run is not known here"));
+        };
         let control = self.setup.paths.run(entry.id).join(names::CONTROL);
         let content = Cancel {
             token: token.to_vec(),
@@ -212,17 +227,17 @@ impl Agent {
             let noted = self.ledger.cancel_asked(token, number, &wish.request);
             if let Err(error) = noted {
                 tracing::error!(run = %entry.id, ?error, "the ledger does not take a cancel");
-                return None;
+                return Err(io::Error::other(error));
             }
             entry.cancels = number;
             let path = control.join(format!("cancel.{number}"));
             match frame::create(FrameKind::Cancel, &path, &content) {
-                Ok(()) => return Some(number),
+                Ok(()) => return Ok(number),
                 // The watcher made a wish of its own by that name.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => {
                     tracing::error!(path = %path.display(), %error, "cannot make a wish");
-                    return None;
+                    return Err(error);
                 }
             }
         }
@@ -290,6 +305,15 @@ fn ring(shim: ProcessId) -> io::Result<bool> {
     }
     pidfd_send_signal(&pidfd, Signal::USR1)?;
     Ok(true)
+}
+
+/// The first number from `number` on by which no wish lies there.
+fn first_free(control: &std::path::Path, number: u32) -> u32 {
+    let taken = |number: &u32| {
+        let path = control.join(format!("cancel.{number}"));
+        std::fs::symlink_metadata(path).is_ok()
+    };
+    (number..).find(|number| !taken(number)).unwrap_or(u32::MAX)
 }
 
 fn now_ms() -> i64 {

@@ -13,3 +13,4 @@ mod rig;
 mod runs;
 mod shared;
 mod transfers;
+mod wishes;

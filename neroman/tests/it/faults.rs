@@ -73,6 +73,7 @@ fn a_lost_wait_is_asked_anew() {
             ended: vec![samples::experiment(1, "a", "finished")],
             still_live: 0,
             done: true,
+            ..WaitEvent::default()
         }],
         ..Answers::default()
     });

@@ -114,6 +114,7 @@ fn wait() {
         ended: vec![views.remove(1)],
         still_live: 0,
         done: true,
+        ..WaitEvent::default()
     }];
     let answers = Answers {
         wait,

@@ -182,11 +182,13 @@ fn wait_counts_and_groups() {
                 ended: vec![samples::experiment(1, "a", "finished"), crashed(2)],
                 still_live: 1,
                 done: false,
+                ..WaitEvent::default()
             },
             WaitEvent {
                 ended: vec![crashed(3), crashed(4)],
                 still_live: 0,
                 done: true,
+                ..WaitEvent::default()
             },
         ],
         ..Answers::default()
@@ -198,6 +200,49 @@ fn wait_counts_and_groups() {
         "2-4  crashed: exit code 3\nfinished 1 · crashed 3\n"
     );
     assert_eq!(ran.err, "");
+}
+
+#[test]
+fn wait_says_once_that_a_node_is_out_of_reach_and_back() {
+    let notice = |back| WaitEvent {
+        still_live: 2,
+        notice: Some(NodeNotice {
+            node: "h1".into(),
+            back,
+            since_ms: 1_700_000_000_000,
+            why: if back { "" } else { "no route\x1b[2J" }.into(),
+            runs: 2,
+        }),
+        ..WaitEvent::default()
+    };
+    let fake = Fake::new(Answers {
+        wait: vec![
+            notice(false),
+            // As a daemon that was started anew says it again.
+            notice(false),
+            notice(true),
+            WaitEvent {
+                ended: vec![samples::experiment(1, "a", "finished")],
+                done: true,
+                ..WaitEvent::default()
+            },
+        ],
+        ..Answers::default()
+    });
+    let ran = fake.run(&["wait", "1"]);
+    assert_eq!((ran.code, ran.out.as_str()), (Some(0), "finished 1\n"));
+    assert_eq!(
+        ran.err,
+        "note: node h1 is out of reach since 2023-11-15 11:58:20 (no route\\u{1b}[2J); \
+         2 runs there are not seen\n\
+         note: node h1 is back, nothing was heard since 2023-11-15 11:58:20\n"
+    );
+    let said: serde_json::Value =
+        serde_json::from_str(&fake.ok(&["wait", "1", "--json"])).expect("JSON");
+    assert_eq!(said["notices"][0]["back"], false);
+    assert_eq!(said["notices"][0]["since"], "2023-11-14T22:13:20Z");
+    assert_eq!(said["notices"][1]["back"], true);
+    assert_eq!(said["notices"][2], serde_json::Value::Null);
 }
 
 #[test]
@@ -234,6 +279,7 @@ fn a_line_of_steps_runs_in_its_order_and_stops_at_a_failure() {
             ended: vec![samples::experiment(1, "a", "crashed")],
             still_live: 0,
             done: true,
+            ..WaitEvent::default()
         }],
         ..Answers::default()
     });
@@ -352,6 +398,7 @@ fn nothing_of_others_reaches_the_screen_raw() {
             ended: vec![samples::hostile()],
             still_live: 0,
             done: true,
+            ..WaitEvent::default()
         }],
         watch: vec![WatchEvent {
             experiments: vec![samples::hostile()],

@@ -21,6 +21,7 @@ mod select;
 mod show;
 mod sources;
 mod start;
+mod unseen;
 mod view;
 mod wait;
 mod watch;

@@ -1,5 +1,7 @@
-//! `Wait`: tells each end at once, and leaves when all have ended.
+//! `Wait`: tells each end at once, and leaves when all have ended. Of nodes that
+//! carry what is waited for it tells when they go out of reach and are back.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,6 +10,7 @@ use nero_wire::v1;
 use tokio::time::Instant;
 
 use super::select::{self, Chosen};
+use super::unseen::Unseen;
 use super::view::{self, Sight};
 use super::{Man, Sink, blocking};
 use crate::core::run::Run;
@@ -38,6 +41,8 @@ impl Man {
         let zone = zone_of(request.selection.as_ref());
         let selection = select::read(request.selection, "", self.clock.now_ms())?;
         let mut states = self.ledger.watch();
+        let mut nodes = self.nodes.watch();
+        let mut unseen = Unseen::default();
         let state = Arc::clone(&states.borrow_and_update());
         let first = Arc::clone(&state);
         let (chosen, _) = blocking(move || selection.choose(&first)).await??;
@@ -47,15 +52,26 @@ impl Man {
             .collect();
         loop {
             let state = Arc::clone(&states.borrow_and_update());
+            nodes.borrow_and_update();
             let now = Instant::now();
             let ended = take_ended(&mut awaited, &state, request.settle, now);
             let done = awaited.is_empty();
+            let (notices, again) = unseen.news(
+                &carried(&awaited, &state),
+                &self.nodes.known(),
+                self.clock.now_ms(),
+            );
+            tell_notices(&sink, notices, awaited.len()).await;
             self.tell(&sink, &state, &zone, &ended, awaited.len(), done)
                 .await?;
             if done {
                 return Ok(());
             }
-            let soonest = awaited.iter().filter_map(|one| one.until).min();
+            let soonest = awaited
+                .iter()
+                .filter_map(|one| one.until)
+                .chain(again.map(|after| now + after))
+                .min();
             let timer = async {
                 match soonest {
                     Some(at) => tokio::time::sleep_until(at).await,
@@ -64,6 +80,9 @@ impl Man {
             };
             tokio::select! {
                 changed = states.changed() => if changed.is_err() {
+                    return Err(Failure::daemon("the daemon is leaving"));
+                },
+                changed = nodes.changed() => if changed.is_err() {
                     return Err(Failure::daemon("the daemon is leaving"));
                 },
                 () = timer => {}
@@ -94,6 +113,7 @@ impl Man {
                 ended: super::list::views(part, &sight),
                 still_live: u32::try_from(left).unwrap_or(u32::MAX),
                 done: done && index == last,
+                notice: None,
             };
             if sink.send(Ok(event)).await.is_err() {
                 break;
@@ -101,6 +121,32 @@ impl Man {
         }
         Ok(())
     }
+}
+
+/// A client that left ends the call.
+async fn tell_notices(sink: &Sink<v1::WaitEvent>, notices: Vec<v1::NodeNotice>, left: usize) {
+    for notice in notices {
+        let event = v1::WaitEvent {
+            still_live: u32::try_from(left).unwrap_or(u32::MAX),
+            notice: Some(notice),
+            ..v1::WaitEvent::default()
+        };
+        let _ = sink.send(Ok(event)).await;
+    }
+}
+
+/// How many of the awaited runs each node has.
+fn carried<'a>(awaited: &[Awaited], state: &'a State) -> BTreeMap<&'a str, u32> {
+    let mut carried = BTreeMap::new();
+    for one in awaited {
+        let run = state
+            .experiment(one.chosen.id)
+            .and_then(|found| one.chosen.of(found));
+        if let Some(node) = run.and_then(Run::node) {
+            *carried.entry(node).or_insert(0) += 1;
+        }
+    }
+    carried
 }
 
 /// The zone of whoever types.

@@ -396,6 +396,44 @@ async fn what_is_known_of_a_node_out_of_reach_is_told_after_one_try() {
 }
 
 #[tokio::test]
+async fn a_wait_says_once_that_a_node_is_out_of_reach_and_once_that_it_is_back() {
+    let rig = both((1.0, 1.0));
+    rig.add().await;
+    start_on(&rig, "1", "alpha").await.unwrap();
+    start_on(&rig, "2", "beta").await.unwrap();
+    let token = rig.node("alpha").token(1, 1).await;
+    rig.node("alpha").begin(&token);
+    rig.state(1, "running").await;
+    let (tx, mut rx) = mpsc::channel(8);
+    let request = v1::WaitRequest {
+        selection: select("1"),
+        settle: false,
+    };
+    let man = rig.man.clone();
+    let waiting = tokio::spawn(async move { man.wait(request, tx).await });
+    let mut next = async || {
+        let event = tokio::time::timeout(DEADLINE, rx.recv()).await;
+        event.expect("something is said").expect("more").unwrap()
+    };
+    // Of this one nothing is waited for.
+    rig.node("beta").cut(true);
+    rig.node("alpha").cut(true);
+    let away = next().await.notice.expect("a notice");
+    assert_eq!((away.node.as_str(), away.back), ("alpha", false));
+    assert!(away.runs == 1 && away.since_ms > 0, "{away:?}");
+    rig.node("alpha").cut(false);
+    connect(&rig, "alpha").await;
+    let back = next().await.notice.expect("a notice");
+    assert_eq!((back.node.as_str(), back.back), ("alpha", true));
+    assert_eq!(back.since_ms, away.since_ms);
+    rig.node("alpha").end(&token, 0, b"");
+    let event = next().await;
+    assert!(event.done && event.notice.is_none(), "{event:?}");
+    waiting.await.unwrap().unwrap();
+    rig.stop().await;
+}
+
+#[tokio::test]
 async fn runs_on_a_node_that_was_removed_do_not_make_a_clean_fail() {
     let rig = both((1.0, 1.0));
     rig.add().await;

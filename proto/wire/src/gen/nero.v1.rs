@@ -3121,6 +3121,25 @@ pub struct WaitEvent {
     pub still_live: u32,
     #[prost(bool, tag = "3")]
     pub done: bool,
+    /// in an event of its own
+    #[prost(message, optional, tag = "4")]
+    pub notice: ::core::option::Option<NodeNotice>,
+}
+/// A node that carries runs which somebody waits for went out of reach, or is back.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct NodeNotice {
+    #[prost(string, tag = "1")]
+    pub node: ::prost::alloc::string::String,
+    #[prost(bool, tag = "2")]
+    pub back: bool,
+    /// since when nothing was heard of it; 0: not known
+    #[prost(int64, tag = "3")]
+    pub since_ms: i64,
+    #[prost(string, tag = "4")]
+    pub why: ::prost::alloc::string::String,
+    /// that are waited for there
+    #[prost(uint32, tag = "5")]
+    pub runs: u32,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct WatchRequest {

@@ -1,0 +1,96 @@
+//! What `Wait` says of nodes: that one which carries awaited runs went out of
+//! reach, and that it is back. Each is said once.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use nero_wire::v1;
+
+use crate::node::{Known, NodeNow};
+
+/// What is mended sooner is not worth a word.
+const QUIET_MS: i64 = 3000;
+
+/// The nodes that were said to be out of reach, and since when they were.
+#[derive(Debug, Default)]
+pub(super) struct Unseen {
+    told: BTreeMap<String, i64>,
+}
+
+impl Unseen {
+    /// What is to be said now, and after which time to look again at the
+    /// latest. `carried` counts the awaited runs of each node.
+    pub(super) fn news(
+        &mut self,
+        carried: &BTreeMap<&str, u32>,
+        known: &Known,
+        now_ms: i64,
+    ) -> (Vec<v1::NodeNotice>, Option<Duration>) {
+        let mut notices = self.back(carried, known);
+        let mut again = None;
+        for (name, runs) in carried {
+            if self.told.contains_key(*name) {
+                continue;
+            }
+            let notice = match known.of(name) {
+                Some(node) => match quiet_ms(node, now_ms) {
+                    None => continue,
+                    Some(0) => away(name, *runs, node),
+                    Some(left_ms) => {
+                        let left = Duration::from_millis(left_ms);
+                        again = Some(again.map_or(left, |sooner: Duration| sooner.min(left)));
+                        continue;
+                    }
+                },
+                None => v1::NodeNotice {
+                    node: (*name).to_owned(),
+                    why: "it is not configured any more".to_owned(),
+                    runs: *runs,
+                    ..v1::NodeNotice::default()
+                },
+            };
+            self.told.insert(notice.node.clone(), notice.since_ms);
+            notices.push(notice);
+        }
+        (notices, again)
+    }
+
+    /// Those that are back. One that carries nothing any more is forgotten.
+    fn back(&mut self, carried: &BTreeMap<&str, u32>, known: &Known) -> Vec<v1::NodeNotice> {
+        let mut notices = Vec::new();
+        self.told.retain(|name, since_ms| {
+            let runs = carried.get(name.as_str()).copied();
+            if known.of(name).is_some_and(NodeNow::connected) {
+                notices.push(v1::NodeNotice {
+                    node: name.clone(),
+                    back: true,
+                    since_ms: *since_ms,
+                    runs: runs.unwrap_or(0),
+                    ..v1::NodeNotice::default()
+                });
+                return false;
+            }
+            runs.is_some()
+        });
+        notices
+    }
+}
+
+/// How long nothing is said yet of a node that is out of reach; none: it is not.
+fn quiet_ms(node: &NodeNow, now_ms: i64) -> Option<u64> {
+    if !node.out_of_reach() {
+        return None;
+    }
+    let for_ms = now_ms - node.noticed_ms.unwrap_or(0);
+    Some(u64::try_from(QUIET_MS - for_ms).unwrap_or(0))
+}
+
+fn away(name: &str, runs: u32, node: &NodeNow) -> v1::NodeNotice {
+    v1::NodeNotice {
+        node: name.to_owned(),
+        back: false,
+        since_ms: node.since_ms.unwrap_or(0),
+        why: node.why_not(),
+        runs,
+    }
+}

@@ -68,6 +68,9 @@ pub const LAUNCHER_RETRY: Duration = Duration::from_millis(500);
 /// Answers kept for repeated requests.
 pub const ANSWERS_MAX: usize = 10_000;
 
+/// Refused runs remembered: far more than requests can be at work with.
+pub const TURNED_AWAY_MAX: usize = 100_000;
+
 /// Space taken for the ledger beforehand, so that ends can be kept on a full
 /// disk.
 pub const LEDGER_RESERVE_BYTES: u64 = 1024 * 1024;

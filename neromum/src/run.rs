@@ -178,6 +178,7 @@ async fn serve_from(options: &Options, paths: NodePaths, seat: Seat) -> Result<(
     Store::new(&paths).sweep();
     let capacity = Capacity::new(options.cpus.unwrap_or_else(cpus), options.memory);
     let setup = setup(options, &paths, &programs, &seat)?;
+    let base = setup.base.clone();
     let (agent, handle, boxes) = Agent::new(setup, capacity, ledger, state);
     // Bound only now: whoever connects is answered with everything known.
     let socket = seat.socket.clone();
@@ -186,6 +187,7 @@ async fn serve_from(options: &Options, paths: NodePaths, seat: Seat) -> Result<(
         paths,
         deployment: options.deployment,
         capacity,
+        base,
     };
     let service = Service::new(handle.clone(), placer, programs.build, options.memory);
     let held = seat.held.clone();
@@ -397,6 +399,9 @@ fn begin_log(paths: &NodePaths) -> Result<(), RunError> {
         .with_ansi(false)
         .with_target(false)
         .with_max_level(tracing::Level::INFO)
+        // Told on standard error, which is a file on the same disk, a lack of
+        // room would be a panic of whoever had something to say.
+        .log_internal_errors(false)
         .try_init();
     if let Err(error) = logged {
         eprintln!("neromum: no log: {error}");

@@ -4,7 +4,9 @@
 
 mod check;
 mod place;
+mod program;
 
+use std::collections::{HashSet, VecDeque};
 use std::io;
 
 use nero_model::{RunId, RunToken};
@@ -14,6 +16,7 @@ use tokio::sync::oneshot;
 
 use super::Agent;
 use crate::clean::gone;
+use crate::config;
 use check::still_live;
 use place::Placed;
 pub use place::{Placer, Placing};
@@ -23,15 +26,23 @@ struct No {
     hint: &'static str,
     /// The same run may be taken in a while.
     later: bool,
+    /// It is this node that lacks something; another one may take the run.
+    here: bool,
 }
 
 impl No {
+    /// It is this node that lacks something.
+    fn here(self) -> Self {
+        Self { here: true, ..self }
+    }
+
     fn about(self, token: Vec<u8>) -> Refusal {
         Refusal {
             token,
             why: self.why,
             hint: self.hint.to_owned(),
             later: self.later,
+            only_here: self.here && !self.later,
         }
     }
 }
@@ -41,6 +52,29 @@ fn no(why: impl Into<String>, hint: &'static str) -> No {
         why: why.into(),
         hint,
         later: false,
+        here: false,
+    }
+}
+
+/// Runs that neroman was told another node may take. A request that lost its
+/// asker and is still at work must not bring one of them in after that.
+#[derive(Debug, Default)]
+pub(super) struct TurnedAway {
+    tokens: HashSet<RunToken>,
+    oldest: VecDeque<RunToken>,
+}
+
+impl TurnedAway {
+    fn add(&mut self, token: RunToken) {
+        if !self.tokens.insert(token) {
+            return;
+        }
+        self.oldest.push_back(token);
+        if self.oldest.len() > config::TURNED_AWAY_MAX
+            && let Some(oldest) = self.oldest.pop_front()
+        {
+            self.tokens.remove(&oldest);
+        }
     }
 }
 
@@ -76,8 +110,20 @@ impl Agent {
     pub(super) fn hand_over(&mut self, placing: Placing, answer: oneshot::Sender<HandOverReply>) {
         let mut reply = HandOverReply {
             accepted: Vec::with_capacity(placing.placed.len()),
-            refused: placing.refused,
+            refused: Vec::new(),
         };
+        for refusal in placing.refused {
+            match RunToken::from_slice(&refusal.token).filter(|_| refusal.only_here) {
+                // Another request brought it in before this one looked.
+                Some(token) if self.entries.contains_key(&token) => {
+                    reply.accepted.push(refusal.token);
+                    continue;
+                }
+                Some(token) => self.turned_away.add(token),
+                None => {}
+            }
+            reply.refused.push(refusal);
+        }
         for placed in placing.placed {
             let token = placed.token.to_vec();
             match self.accept(placed) {
@@ -105,6 +151,9 @@ impl Agent {
                 let why = format!("its token is that of run {}", known.id);
                 Err(no(why, "this is a mistake in neroman; please report it"))
             };
+        }
+        if fresh && self.turned_away.tokens.contains(&token) {
+            return Err(no("this node refused it before", "start it again").here());
         }
         let cleaned = || matches!(gone::read(&self.setup.paths, id, token), Ok(Some(_)));
         if self.cleaning.contains(&token) || (fresh && cleaned()) {

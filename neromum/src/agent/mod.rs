@@ -303,6 +303,8 @@ pub struct Agent {
     settling: settle::Settling,
     /// Runs whose folders are going right now.
     cleaning: HashSet<RunToken>,
+    /// Runs that another node may have taken since.
+    turned_away: hand_over::TurnedAway,
     timers: timers::Timers,
     /// Results of work off the reactor. Not bounded: each stands for work in
     /// flight, of which there is at most one per slot, sync and settled run.
@@ -352,6 +354,7 @@ impl Agent {
             followers: follow::Followers::default(),
             settling: settle::Settling::default(),
             cleaning: HashSet::new(),
+            turned_away: hand_over::TurnedAway::default(),
             timers: timers::Timers::default(),
             done,
             connections: 0,

@@ -93,7 +93,7 @@ impl Mum for Service {
         }
         let quick = runs
             .iter()
-            .all(|run| staging::is_quick(run) && run.data.is_empty());
+            .all(|run| staging::is_quick(run) && run.data.is_empty() && !run.movable);
         let placing = if runs.len() <= PLACED_AT_ONCE && quick {
             self.inner.placer.place(&self.inner.store, runs)
         } else {

@@ -5,7 +5,7 @@
 pub mod data;
 pub mod environment;
 pub mod incoming;
-mod program;
+pub mod program;
 mod resume;
 pub mod store;
 pub mod tree;

@@ -2,8 +2,10 @@
 //! the shim's `execve` says what is wrong with it.
 
 use std::ffi::OsStr;
+use std::fs::File;
+use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{Access, access};
 
@@ -56,9 +58,151 @@ fn bytes(path: PathBuf) -> Vec<u8> {
     path.into_os_string().into_encoded_bytes()
 }
 
+/// So much of a program is read to see which interpreter it names.
+pub const HEAD_BYTES: u64 = 256;
+
+/// What is missing for starting `typed` with this `PATH`, in words; none when
+/// nothing is, or that cannot be said before the work folder is there.
+/// `frozen` gives the first bytes of a file that the work folder will have.
+pub fn lacking(
+    typed: &[u8],
+    path: &[u8],
+    frozen: &dyn Fn(&str) -> Option<Vec<u8>>,
+) -> Option<String> {
+    let shown = String::from_utf8_lossy(typed);
+    let head = if !typed.contains(&b'/') {
+        let found = on_path(typed, path).ok()?;
+        let Some(found) = found else {
+            return Some(format!("no program `{shown}` is on its PATH"));
+        };
+        head(&found)?
+    } else if typed.starts_with(b"/") {
+        let program = Path::new(OsStr::from_bytes(typed));
+        if let Some(why) = cannot_execute(program) {
+            return Some(format!("the program {shown} {why}"));
+        }
+        head(program)?
+    } else {
+        frozen(&inside(&shown)?)?
+    };
+    let lacks = interpreter_lacking(&head, path)?;
+    Some(format!("{shown} is run by {lacks}"))
+}
+
+/// A path below the work folder as trees name it; none when it leaves it.
+fn inside(typed: &str) -> Option<String> {
+    let parts: Option<Vec<&str>> = Path::new(typed)
+        .components()
+        .filter(|part| *part != Component::CurDir)
+        .map(|part| match part {
+            Component::Normal(name) => name.to_str(),
+            _ => None,
+        })
+        .collect();
+    Some(parts?.join("/"))
+}
+
+/// Whether the kernel would find what the first line of a script names.
+fn interpreter_lacking(head: &[u8], path: &[u8]) -> Option<String> {
+    let line = head.strip_prefix(b"#!")?;
+    let end = line.iter().position(|byte| *byte == b'\n')?;
+    let line = line[..end].trim_ascii();
+    let at = line.iter().position(u8::is_ascii_whitespace);
+    let (name, rest) = line.split_at(at.unwrap_or(line.len()));
+    let program = Path::new(OsStr::from_bytes(name));
+    if !program.is_absolute() {
+        return None;
+    }
+    if let Some(why) = cannot_execute(program) {
+        return Some(format!("{}, which {why}", program.display()));
+    }
+    let word = rest.trim_ascii();
+    let plain = |byte: &u8| !byte.is_ascii_whitespace() && !b"=/".contains(byte);
+    let by_env = program.file_name() == Some(OsStr::new("env"))
+        && !word.is_empty()
+        && !word.starts_with(b"-")
+        && word.iter().all(plain);
+    if by_env && on_path(word, path).ok()?.is_none() {
+        let word = String::from_utf8_lossy(word);
+        return Some(format!("`{word}`, which is not on its PATH"));
+    }
+    None
+}
+
+/// Why a file cannot be executed, as far as that is certain.
+fn cannot_execute(program: &Path) -> Option<&'static str> {
+    use rustix::io::Errno;
+    match access(program, Access::EXEC_OK) {
+        Err(Errno::NOENT | Errno::NOTDIR) => Some("is not there"),
+        Err(Errno::ACCESS) => Some("may not be executed"),
+        Err(_) | Ok(()) => None,
+    }
+}
+
+/// Where a program is found; `Err` when a folder of the work folder is searched,
+/// which may have it.
+fn on_path(name: &[u8], path: &[u8]) -> Result<Option<PathBuf>, ()> {
+    for folder in path.split(|byte| *byte == b':') {
+        if !folder.starts_with(b"/") {
+            return Err(());
+        }
+        let candidate = Path::new(OsStr::from_bytes(folder)).join(OsStr::from_bytes(name));
+        if is_program(&candidate) {
+            return Ok(Some(candidate));
+        }
+    }
+    Ok(None)
+}
+
+fn head(program: &Path) -> Option<Vec<u8>> {
+    let mut head = Vec::new();
+    let file = File::open(program).ok()?;
+    file.take(HEAD_BYTES).read_to_end(&mut head).ok()?;
+    Some(head)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn lacks(typed: &str, path: &str) -> Option<String> {
+        let frozen = |name: &str| match name {
+            "bin/new.py" => Some(b"#!/usr/bin/env no-such-python\nprint()\n".to_vec()),
+            "old.sh" => Some(b"#! /bin/sh -e\ntrue\n".to_vec()),
+            "far.py" => Some(b"#!/opt/nowhere/python3\n".to_vec()),
+            "split.py" => Some(b"#!/usr/bin/env -S python3 -u\n".to_vec()),
+            _ => None,
+        };
+        lacking(typed.as_bytes(), path.as_bytes(), &frozen)
+    }
+
+    #[test]
+    fn what_a_node_lacks_is_said_before_anything_is_started() {
+        const PATH: &str = "/nope:/usr/bin:/bin";
+        let said = |typed: &str| lacks(typed, PATH).unwrap_or_default();
+        assert_eq!(said("no-such"), "no program `no-such` is on its PATH");
+        assert_eq!(said("/no/such"), "the program /no/such is not there");
+        assert_eq!(
+            said("./bin/new.py"),
+            "./bin/new.py is run by `no-such-python`, which is not on its PATH"
+        );
+        assert_eq!(
+            said("./far.py"),
+            "./far.py is run by /opt/nowhere/python3, which is not there"
+        );
+        for there in ["sh", "/bin/sh", "./old.sh", "./split.py"] {
+            assert_eq!(lacks(there, PATH), None, "{there}");
+        }
+    }
+
+    #[test]
+    fn what_only_the_work_folder_can_tell_is_left_to_the_start() {
+        for unclear in ["./made-later", "../outside", "a/../old.sh"] {
+            assert_eq!(lacks(unclear, "/bin"), None, "{unclear}");
+        }
+        assert_eq!(lacks("no-such", "bin:/bin"), None);
+        assert_eq!(lacks("no-such", ""), None);
+    }
 
     fn resolved(argv: &[&str], path: &str, line_buffered: bool) -> Vec<String> {
         let argv: Vec<String> = argv.iter().map(|&text| text.to_owned()).collect();

@@ -96,6 +96,83 @@ async fn data_that_stays_on_the_node_is_found_or_refused() {
     }
 }
 
+#[tokio::test]
+async fn what_only_this_node_lacks_is_told_and_never_started_here() {
+    let mut node = Node::new();
+    let mut mum = node.start().await;
+    let folder = node.root.with_file_name("corpus");
+    let path = folder.display().to_string();
+    let lacking = RunSpec {
+        data: vec![lies("c", &path)],
+        ..node.sh(1, "true")
+    };
+    let nowhere = RunSpec {
+        argv: vec!["echo".to_owned(), place("d")],
+        ..node.run(2, &["x"])
+    };
+    let reply = mum.hand_over(vec![lacking.clone(), nowhere]).await;
+    let only_here: Vec<bool> = reply.refused.iter().map(|no| no.only_here).collect();
+    assert_eq!(only_here, [true, false], "{reply:?}");
+    // Another node may have it by now, whatever this one finds.
+    std::fs::create_dir(&folder).unwrap();
+    let reply = mum.hand_over(vec![lacking.clone()]).await;
+    assert!(
+        reply.accepted.is_empty() && reply.refused[0].only_here,
+        "{reply:?}"
+    );
+    mum.accept(&[&node.sh(3, "true")]).await;
+}
+
+#[tokio::test]
+async fn a_run_that_was_taken_is_not_refused_for_what_is_missing_since() {
+    let mut node = Node::new();
+    let mut mum = node.start().await;
+    let folder = node.root.with_file_name("corpus");
+    std::fs::create_dir(&folder).unwrap();
+    let taken = RunSpec {
+        data: vec![lies("c", &folder.display().to_string())],
+        ..node.sh(1, "true")
+    };
+    settled(&mut mum, &taken).await;
+    std::fs::remove_dir(&folder).unwrap();
+    // Its asker never got the answer and asks again; so does one after a crash.
+    mum.accept(&[&taken]).await;
+    node.kill_mum();
+    let mut mum = node.start().await;
+    mum.accept(&[&taken]).await;
+    let mut follower = mum.follow(Known::default()).await;
+    follower.settled(&[&taken]).await;
+}
+
+#[tokio::test]
+async fn a_missing_program_refuses_only_a_run_that_may_go_elsewhere() {
+    let mut node = Node::new();
+    let mut mum = node.start().await;
+    let code = tree(
+        &mut mum,
+        &[("run.py", "#!/usr/bin/env no-such-python\n")],
+        &[],
+    )
+    .await;
+    let script = RunSpec {
+        tree: code,
+        ..node.run(1, &["./run.py"])
+    };
+    let bound = node.run(2, &["/no/such/program"]);
+    for (run, part) in [(&script, "no-such-python"), (&bound, "/no/such/program")] {
+        let run = RunSpec {
+            movable: true,
+            token: nero_model::RunToken::random().to_vec(),
+            ..run.clone()
+        };
+        let reply = mum.hand_over(vec![run.clone()]).await;
+        let no = &reply.refused[0];
+        assert!(no.only_here && no.why.contains(part), "{reply:?}");
+        assert!(!node.run_dir(&run).exists());
+    }
+    settled(&mut mum, &bound).await;
+}
+
 async fn put(mum: &mut Mum, content: &[u8]) -> Vec<u8> {
     let hash = blake3::hash(content).as_bytes().to_vec();
     let part = BlobPart {

@@ -63,18 +63,20 @@ impl Placer {
             return Err(no(
                 format!("run {id} was cleaned: its files are not on {node} any more"),
                 HINT,
-            ));
+            )
+            .here());
         }
         let run_dir = self.paths.run(id);
         let is_its = runs::spec(&run_dir).is_ok_and(|found| found.token == token.as_bytes());
         if !is_its {
-            return Err(no(format!("run {id} is not on {node}"), HINT));
+            return Err(no(format!("run {id} is not on {node}"), HINT).here());
         }
         let life = runs::life(&run_dir).map_err(|error| {
             no(
                 format!("cannot read the records of run {id}: {error}"),
                 HINT,
             )
+            .here()
         })?;
         if life.facts.ended() || life.never_began() {
             return Ok(Some(token));
@@ -111,10 +113,14 @@ pub(super) fn find_data(spec: &mut RunSpec) -> Result<(), No> {
             Some(source) => format!("{error}: {source}"),
             None => error.to_string(),
         };
-        no(
-            format!("node {}: {}", spec.node, plain(&why)),
-            "put it there, or correct `data` of the experiment",
-        )
+        No {
+            // A place of which nothing is said is missing on every node.
+            here: !matches!(error, DataError::Place(_)),
+            ..no(
+                format!("node {}: {}", spec.node, plain(&why)),
+                "put it there, or correct `data` of the experiment",
+            )
+        }
     };
     // A place of which nothing is said is a mistake that no start can mend.
     let data = Lying::of(spec).and_then(|data| data.check().map(|()| data));

@@ -11,10 +11,12 @@ use nero_wire::v1::RunSpec;
 use nero_wire::v1::hand_over_reply::Refusal;
 
 use super::check::{check_tree, find_data};
+use super::program::Programs;
 use super::{No, disk, no};
 use crate::agent::segments;
 use crate::clean::gone;
 use crate::core::capacity::{Capacity, Needs};
+use crate::staging::environment::Base;
 use crate::staging::store::Store;
 
 /// What came of making the folders of one request's runs.
@@ -38,8 +40,8 @@ pub struct Placed {
 }
 
 impl Placed {
-    /// Its folder says that it is over.
-    fn ended(token: RunToken, id: RunId) -> Self {
+    /// Its folder was made before and says what it is.
+    fn known(token: RunToken, id: RunId) -> Self {
         Self {
             token,
             id,
@@ -51,6 +53,24 @@ impl Placed {
     }
 }
 
+/// What is found once for all runs of a request.
+#[derive(Default)]
+struct Found {
+    trees: HashMap<Vec<u8>, Result<(), String>>,
+    programs: Programs,
+    experiment_made: Option<u64>,
+}
+
+/// Whether a run was handed over before.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Lies {
+    /// It was taken: whatever is missing now, it is not refused any more.
+    Here,
+    Nowhere,
+    /// Nobody can read that.
+    Unclear,
+}
+
 /// Makes folders for runs; called by the service, beside the agent.
 #[derive(Clone, Debug)]
 pub struct Placer {
@@ -60,17 +80,18 @@ pub struct Placer {
     pub deployment: DeploymentId,
     /// What could ever be met.
     pub capacity: Capacity,
+    /// What jobs begin with.
+    pub base: Base,
 }
 
 impl Placer {
     /// Checks every run and makes its folder.
     pub fn place(&self, store: &Store, runs: Vec<RunSpec>) -> Placing {
         let mut placing = Placing::default();
-        let mut trees = HashMap::new();
-        let mut experiment_made = None;
+        let mut found = Found::default();
         for spec in runs {
             let token = spec.token.clone();
-            match self.place_one(spec, store, &mut trees, &mut experiment_made) {
+            match self.place_one(spec, store, &mut found) {
                 Ok(placed) => placing.placed.push(placed),
                 Err(no) => placing.refused.push(no.about(token)),
             }
@@ -78,28 +99,41 @@ impl Placer {
         placing
     }
 
-    fn place_one(
-        &self,
-        mut spec: RunSpec,
-        store: &Store,
-        trees: &mut HashMap<Vec<u8>, Result<(), String>>,
-        experiment_made: &mut Option<u64>,
-    ) -> Result<Placed, No> {
+    fn place_one(&self, spec: RunSpec, store: &Store, found: &mut Found) -> Result<Placed, No> {
         let (token, id) = self.check(&spec)?;
         if self.was_cleaned(token, id)? {
-            return Ok(Placed::ended(token, id));
+            return Ok(Placed::known(token, id));
         }
+        match lies(&self.paths.run(id), token) {
+            Lies::Here => Ok(Placed::known(token, id)),
+            Lies::Nowhere => self.take(spec, token, id, store, found),
+            // It may have been started: no other node is to take it.
+            Lies::Unclear => self
+                .take(spec, token, id, store, found)
+                .map_err(|no| No { here: false, ..no }),
+        }
+    }
+
+    fn take(
+        &self,
+        mut spec: RunSpec,
+        token: RunToken,
+        id: RunId,
+        store: &Store,
+        found: &mut Found,
+    ) -> Result<Placed, No> {
         let resources = spec.resources.unwrap_or_default();
         let needs = Needs::of(resources.cpus, resources.memory_bytes);
         self.capacity
             .could_ever(needs)
-            .map_err(|never| no(never.to_string(), never.hint()))?;
+            .map_err(|never| no(never.to_string(), never.hint()).here())?;
         let earlier = self.earlier(&spec)?;
         for hash in [&spec.tree, &spec.overlay] {
             if hash.is_empty() {
                 continue;
             }
-            let checked = trees
+            let checked = found
+                .trees
                 .entry(hash.clone())
                 .or_insert_with(|| check_tree(store, hash));
             checked.as_ref().map_err(|why| {
@@ -107,15 +141,20 @@ impl Placer {
                     why.clone(),
                     "send the missing files, then hand it over again",
                 )
+                .here()
             })?;
         }
         find_data(&mut spec)?;
         let run_dir = self.paths.run(id);
+        if spec.movable {
+            let programs = &mut found.programs;
+            programs.find(&spec, &self.base, id, &run_dir, store)?;
+        }
         let fresh = self
-            .make_folder(&run_dir, id, &spec, experiment_made)
+            .make_folder(&run_dir, id, &spec, &mut found.experiment_made)
             .map_err(|error| {
                 let why = format!("cannot make {}: {error}", run_dir.display());
-                disk(why, Some(&error))
+                disk(why, Some(&error)).here()
             })??;
         Ok(Placed {
             token,
@@ -173,7 +212,8 @@ impl Placer {
             Ok(_) => Ok(Err(no(
                 format!("another run lies at {}", run_dir.display()),
                 "the node holds runs of another database with this id; remove its folder there, or choose another root",
-            ))),
+            )
+            .here())),
             Err(frame::FrameError::Io(error)) => Err(error),
             Err(error) => self.replace_torn(&path, run_dir, spec, &error),
         }
@@ -195,6 +235,19 @@ impl Placer {
         std::fs::remove_file(path)?;
         write_spec(path, spec)?;
         Ok(Ok(false))
+    }
+}
+
+/// Whether this run was handed over before, by its folder.
+fn lies(run_dir: &Path, token: RunToken) -> Lies {
+    match frame::read::<RunSpec>(FrameKind::Spec, &run_dir.join(names::SPEC)) {
+        Ok(found) if found.token == token.as_bytes() => Lies::Here,
+        // Another run's: this one was never taken.
+        Ok(_) => Lies::Nowhere,
+        Err(frame::FrameError::Io(error)) if error.kind() == io::ErrorKind::NotFound => {
+            Lies::Nowhere
+        }
+        Err(_) => Lies::Unclear,
     }
 }
 

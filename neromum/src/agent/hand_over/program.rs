@@ -1,0 +1,90 @@
+//! Whether the program of a run that other nodes may have is here, before
+//! anything of the run is.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use nero_model::RunId;
+use nero_wire::v1::RunSpec;
+
+use super::{No, no};
+use crate::staging::environment::{self, Base, Place};
+use crate::staging::program::{self, HEAD_BYTES};
+use crate::staging::store::Store;
+use crate::staging::{data::Lying, tree, work_folder};
+
+/// What a command and the folders that are searched for it came to.
+#[derive(Default)]
+pub(super) struct Programs {
+    /// By trees, program and `PATH`: what is missing, in words; empty: nothing.
+    known: HashMap<[Vec<u8>; 4], String>,
+}
+
+impl Programs {
+    /// Whether the program is here; the data of the run was found before.
+    pub(super) fn find(
+        &mut self,
+        spec: &RunSpec,
+        base: &Base,
+        id: RunId,
+        run_dir: &Path,
+        store: &Store,
+    ) -> Result<(), No> {
+        let work = work_folder(run_dir, 1);
+        let place = Place {
+            id,
+            node: &spec.node,
+            work: &work,
+            params: run_dir,
+            resumed: false,
+        };
+        let vars = environment::build(base, spec, &place);
+        // What cannot be filled is told when it is started.
+        let filled = Lying::of(spec)
+            .and_then(|data| Ok((data.vars(vars)?, data.argv(&spec.argv)?)))
+            .ok();
+        let Some((vars, argv)) = filled else {
+            return Ok(());
+        };
+        let typed = argv.first().map(String::as_bytes).unwrap_or_default();
+        let path = environment::value(&vars, b"PATH").unwrap_or_default();
+        let key = [
+            spec.tree.clone(),
+            spec.overlay.clone(),
+            typed.to_vec(),
+            path.to_vec(),
+        ];
+        let lacks = self.known.entry(key).or_insert_with(|| {
+            let frozen = |name: &str| head_in_trees(spec, store, name);
+            program::lacking(typed, path, &frozen).unwrap_or_default()
+        });
+        if lacks.is_empty() {
+            return Ok(());
+        }
+        Err(no(
+            format!("node {}: {lacks}", spec.node),
+            "install it there, or correct the command",
+        )
+        .here())
+    }
+}
+
+/// The first bytes of a file that comes with the run; none when it is not
+/// among them.
+fn head_in_trees(spec: &RunSpec, store: &Store, name: &str) -> Option<Vec<u8>> {
+    use std::io::Read as _;
+    // What is laid over the code replaces it.
+    let trees = [&spec.overlay, &spec.tree];
+    let hash = trees
+        .into_iter()
+        .filter(|hash| !hash.is_empty())
+        .find_map(|hash| {
+            let tree = tree::load(store, hash).ok()?;
+            let entry = tree.entries.into_iter().find(|entry| entry.path == name)?;
+            <[u8; 32]>::try_from(entry.hash).ok()
+        })?;
+    let file = std::fs::File::open(store.path(&hash)).ok()?;
+    let mut head = Vec::new();
+    file.take(HEAD_BYTES).read_to_end(&mut head).ok()?;
+    Some(head)
+}

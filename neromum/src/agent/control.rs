@@ -222,19 +222,20 @@ impl Agent {
             author: wish.author.clone(),
             asked_ms: now_ms(),
         };
+        // Whoever looks for wishes reads up to the first gap.
+        let mut number = first_free(&control, 1);
         loop {
-            let number = entry.cancels + 1;
             let noted = self.ledger.cancel_asked(token, number, &wish.request);
             if let Err(error) = noted {
                 tracing::error!(run = %entry.id, ?error, "the ledger does not take a cancel");
                 return Err(io::Error::other(error));
             }
-            entry.cancels = number;
+            entry.cancels = entry.cancels.max(number);
             let path = control.join(format!("cancel.{number}"));
             match frame::create(FrameKind::Cancel, &path, &content) {
                 Ok(()) => return Ok(number),
                 // The watcher made a wish of its own by that name.
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
                 Err(error) => {
                     tracing::error!(path = %path.display(), %error, "cannot make a wish");
                     return Err(error);

@@ -290,8 +290,9 @@ impl Agent {
             return;
         };
         let run_dir = self.run_dir(entry.id);
-        if segments::folder(&run_dir, 1).exists() {
-            self.write_cancel(token, &super::control::Wish::default());
+        if entry.cancels == 0 && segments::folder(&run_dir, 1).exists() {
+            // Why not, it said itself; the ledger has it.
+            let _ = self.write_cancel(token, &super::control::Wish::default());
         }
     }
 

@@ -9,6 +9,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use nero_journal::HEADER_BYTES;
+use nero_model::paths::run as names;
 use nero_model::{ExperimentId, RunId, RunToken};
 use nero_wire::v1::follow_event::Event;
 use nero_wire::v1::run_state::Stage as WireStage;
@@ -218,6 +219,16 @@ impl Follower {
     }
 }
 
+/// The highest number of the wishes in a run's folder; 0 when there is none.
+fn newest_wish(run_dir: &std::path::Path) -> u32 {
+    let entries = std::fs::read_dir(run_dir.join(names::CONTROL));
+    let wishes = entries.into_iter().flatten().flatten().filter_map(|entry| {
+        let name = entry.file_name();
+        name.to_str()?.strip_prefix("cancel.")?.parse::<u32>().ok()
+    });
+    wishes.max().unwrap_or(0)
+}
+
 /// What is in memory of a segment from an offset on, with the chain before.
 fn in_memory(seg: &Seg, offset: u64) -> Option<(u32, bytes::Bytes)> {
     let Fresh {
@@ -381,7 +392,8 @@ impl Agent {
             id,
             order,
             taken_away: None,
-            cancel: 0,
+            // Nobody else remembers that it was not to be started.
+            cancel: newest_wish(&self.setup.paths.run(id)),
             exited: None,
         };
         self.restore_run(token, kept);

@@ -67,6 +67,11 @@ impl Agent {
         let facts = self.entries[&token].facts;
         let started = newest > 1 || facts.claimed || spec.is_err();
         let incarnation = if started { newest.max(1) } else { 0 };
+        if kept.cancel > 0 && incarnation == 0 {
+            // A shim that may still be on its way finds the wish.
+            self.core.restore_taken_away(token, kept.id, kept.order);
+            return;
+        }
         self.core
             .restore(token, kept.id, kept.order, needs, incarnation);
         if kept.cancel > 0 {

@@ -59,3 +59,56 @@ async fn one_that_was_noted_and_not_made_before_neromum_died_is_heard_when_it_is
     follower.settled(&[&spec]).await;
     assert_eq!(follower.of(&spec).count(RecordKind::StopAsked), 1);
 }
+
+/// A run that waits behind another one, and is aborted there.
+async fn aborted_while_it_waits(node: &mut Node) -> (Mum, Follower, [RunSpec; 2]) {
+    let mut mum = node.start().await;
+    let first = node.sh(1, "while [ ! -e ../go ]; do sleep 0.01; done");
+    let second = node.sh(2, "echo x >> ../starts");
+    mum.accept(&[&first, &second]).await;
+    let mut follower = mum.follow(Known::default()).await;
+    follower.stage(&first, Stage::Running).await;
+    mum.cancel(&[&second]).await;
+    follower.stage(&second, Stage::TakenAway).await;
+    (mum, follower, [first, second])
+}
+
+#[tokio::test]
+async fn a_run_that_was_aborted_before_its_start_is_started_by_nobody_who_takes_it_up_again() {
+    let mut node = Node::with(&["--cpus", "1"]);
+    let (mut mum, mut follower, [first, second]) = aborted_while_it_waits(&mut node).await;
+    follower.close(&[&second]).await;
+    fs::write(node.run_dir(&first).join("go"), "").unwrap();
+    follower.settled(&[&first]).await;
+    follower.close(&[&first]).await;
+    crate::rig::wait_until_forgotten(&mut mum).await;
+    // As `node take-over` asks: for every run that has a folder here.
+    let mut known = Known::default();
+    known.name(&[&second]);
+    let mut follower = mum.follow(known).await;
+    let over = [Stage::TakenAway, Stage::Settled];
+    follower
+        .until(|known| over.contains(&known.runs[&second.token].stage()))
+        .await;
+    assert_eq!(follower.of(&second).stage(), Stage::TakenAway);
+    assert!(!node.run_dir(&second).join("starts").exists());
+}
+
+#[tokio::test]
+async fn an_abort_of_a_waiting_run_that_the_disk_refuses_is_not_answered_as_done() {
+    let mut node = Node::with(&["--cpus", "1"]);
+    let (mut mum, mut follower, [_, second]) = aborted_while_it_waits(&mut node).await;
+    let third = node.sh(3, "echo x >> ../starts");
+    mum.accept(&[&third]).await;
+    wish_in_vain(&node, &mut mum, &third).await;
+    mum.cancel(&[&third]).await;
+    follower.stage(&third, Stage::TakenAway).await;
+    // The next start knows it, too.
+    node.kill_mum();
+    let mut mum = node.start().await;
+    let mut follower = mum.follow(Known::default()).await;
+    follower.caught_up().await;
+    for run in [&second, &third] {
+        assert_eq!(follower.of(run).stage(), Stage::TakenAway);
+    }
+}

@@ -14,7 +14,19 @@ use nero_wire::v1::RunSpec;
 use nero_wire::v1::run_state::Stage;
 use rustix::process::{Signal, kill_process};
 
-use login::{BEAT_S, Logins, counted, until};
+use login::{BEAT_S, Logins, Mum, counted, until};
+
+/// Login nodes of which `h1` leads, its connection, and run 1: its job lives there until
+/// the gate `long` opens, and ends with `code` then.
+async fn busy(cpus: &str, code: u8) -> Option<(Logins, Mum, RunSpec)> {
+    let logins = Logins::up(&["--cpus", cpus])?;
+    let mut first = logins.reach("h1").await;
+    assert_eq!(logins.leader(), (1, "h1".to_owned()));
+    let long = logins.run(1, &format!("{}; exit {code}", logins.gate("long")));
+    first.accept(&[&long]).await;
+    first.running(&long).await;
+    Some((logins, first, long))
+}
 
 /// The first record of a kind in any segment of a run's first incarnation.
 fn record<M: prost::Message + Default>(
@@ -102,19 +114,11 @@ fn refuses_strangers(address: &str) {
 
 #[tokio::test]
 async fn a_frozen_leader_that_wakes_leaves_and_starts_nothing() {
-    let Some(logins) = Logins::up(&["--cpus", "1"]) else {
+    let Some((logins, mut first, long)) = busy("1", 5).await else {
         return;
     };
-    let mut first = logins.reach("h1").await;
-    assert_eq!(logins.leader(), (1, "h1".to_owned()));
-    let long = logins.run(1, &format!("{}; exit 5", logins.gate("long")));
     let next = logins.run(2, "true");
-    first.accept(&[&long, &next]).await;
-    first
-        .until(&long, "the first to run", |state| {
-            state.stage() == Stage::Running
-        })
-        .await;
+    first.accept(&[&next]).await;
     let frozen = logins.mum("h1");
     kill_process(frozen, Signal::STOP).unwrap();
 
@@ -134,11 +138,7 @@ async fn a_frozen_leader_that_wakes_leaves_and_starts_nothing() {
     assert_eq!(second.state(&next).stage(), Stage::Waiting);
     assert!(!logins.left(1));
     kill_process(frozen, Signal::CONT).unwrap();
-    until("the old leader to leave", || match logins.mums("h1") {
-        mums if mums.is_empty() => Ok(()),
-        mums => Err(format!("{mums:?}")),
-    })
-    .await;
+    logins.nobody_serves("h1").await;
     assert!(logins.left(1), "{}", logins.log());
     let exited: JobExited = record(&logins, &long, RecordKind::JobExited).unwrap();
     assert_eq!(
@@ -163,17 +163,9 @@ async fn a_frozen_leader_that_wakes_leaves_and_starts_nothing() {
 
 #[tokio::test]
 async fn a_killed_leader_is_followed_at_once_on_its_host() {
-    let Some(logins) = Logins::up(&["--cpus", "2"]) else {
+    let Some((logins, _first, long)) = busy("2", 9).await else {
         return;
     };
-    let mut first = logins.reach("h1").await;
-    let long = logins.run(1, &format!("{}; exit 9", logins.gate("long")));
-    first.accept(&[&long]).await;
-    first
-        .until(&long, "a run to run", |state| {
-            state.stage() == Stage::Running
-        })
-        .await;
     logins.kill_mums("h1");
     let again = logins.reach("h1").await;
     assert_eq!(logins.leader(), (2, "h1".to_owned()));
@@ -195,17 +187,9 @@ async fn a_killed_leader_is_followed_at_once_on_its_host() {
 
 #[tokio::test]
 async fn a_run_on_another_host_is_cancelled_from_here() {
-    let Some(logins) = Logins::up(&["--cpus", "2"]) else {
+    let Some((logins, _first, long)) = busy("2", 0).await else {
         return;
     };
-    let mut first = logins.reach("h1").await;
-    let long = logins.run(1, &logins.gate("never"));
-    first.accept(&[&long]).await;
-    first
-        .until(&long, "a run to run", |state| {
-            state.stage() == Stage::Running
-        })
-        .await;
     logins.kill_mums("h1");
     let mut second = logins.reach("h2").await;
     assert_eq!(logins.leader(), (2, "h2".to_owned()));
@@ -275,17 +259,9 @@ async fn a_launch_on_its_way_is_no_second_start() {
 
 #[tokio::test]
 async fn a_dead_host_is_replaced_and_its_runs_are_lost_only_when_it_is_back() {
-    let Some(logins) = Logins::up(&["--cpus", "2"]) else {
+    let Some((logins, _first, long)) = busy("2", 0).await else {
         return;
     };
-    let mut first = logins.reach("h1").await;
-    let long = logins.run(1, &logins.gate("never"));
-    first.accept(&[&long]).await;
-    first
-        .until(&long, "a run to run", |state| {
-            state.stage() == Stage::Running
-        })
-        .await;
     logins.hosts.kill("h1");
     let mut second = logins.reach("h2").await;
     assert_eq!(logins.leader(), (2, "h2".to_owned()));
@@ -317,17 +293,9 @@ async fn a_dead_host_is_replaced_and_its_runs_are_lost_only_when_it_is_back() {
 #[tokio::test]
 async fn without_a_way_to_the_leader_the_next_epoch_begins_and_they_do_not_take_turns() {
     for how in ["unreachable", "blackhole"] {
-        let Some(logins) = Logins::up(&["--cpus", "2"]) else {
+        let Some((logins, _first, long)) = busy("2", 0).await else {
             return;
         };
-        let mut first = logins.reach("h1").await;
-        let long = logins.run(1, &logins.gate("long"));
-        first.accept(&[&long]).await;
-        first
-            .until(&long, "a run to run", |state| {
-                state.stage() == Stage::Running
-            })
-            .await;
         logins.cut_between("h1", "h2", how);
         let mut second = logins.reach("h2").await;
         assert_eq!(logins.leader(), (2, "h2".to_owned()), "{how}");
@@ -368,11 +336,7 @@ async fn one_that_listens_never_has_no_tcp_socket_and_is_replaced() {
     let mut second = logins.reach("h2").await;
     assert_eq!(second.host().await, "h2");
     assert_eq!(logins.leader(), (2, "h2".to_owned()));
-    until("the first to leave", || match logins.mums("h1") {
-        mums if mums.is_empty() => Ok(()),
-        mums => Err(format!("{mums:?}")),
-    })
-    .await;
+    logins.nobody_serves("h1").await;
     assert!(logins.left(1));
 }
 
@@ -397,10 +361,7 @@ async fn every_run_is_started_once_whatever_becomes_of_the_leaders() {
             }
         }
         let some = &runs[round * 4];
-        mum.until(some, "some of it to be done", |state| {
-            state.stage() == Stage::Settled
-        })
-        .await;
+        mum.settled(some).await;
         let leader = logins.leader().1;
         match round {
             0 => logins.kill_mums(&leader),

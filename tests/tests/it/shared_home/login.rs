@@ -114,6 +114,15 @@ impl Logins {
         }
     }
 
+    /// Waits until no neromum serves on a host.
+    pub async fn nobody_serves(&self, host: &str) {
+        until("the neromum of a host to leave", || match self.mums(host) {
+            mums if mums.is_empty() => Ok(()),
+            mums => Err(format!("{host}: {mums:?}")),
+        })
+        .await;
+    }
+
     /// The launcher of a host: the oldest of its kind, since shims look the same.
     pub fn launcher(&self, host: &str) -> Pid {
         let all = self.programs(host, "nerokid-shim", "launcher");
@@ -378,6 +387,12 @@ impl Mum {
             })
         })
         .await;
+    }
+
+    /// Waits until a run's job lives.
+    pub async fn running(&self, run: &RunSpec) {
+        self.until(run, "a run to run", |state| state.stage() == Stage::Running)
+            .await;
     }
 
     /// Waits until a run is settled.

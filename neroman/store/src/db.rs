@@ -14,6 +14,7 @@ use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 use crate::backup;
 use crate::error::StoreError;
 use crate::migrate::{self, Kind};
+use crate::place;
 
 /// How long another process may hold the file before a call fails.
 const BUSY: Duration = Duration::from_secs(10);
@@ -21,6 +22,8 @@ const BUSY: Duration = Duration::from_secs(10);
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 /// Up to this size a file is checked at once after an unclean end.
 const CHECK_AT_ONCE_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// No write of SQLite is larger than a page with its header.
+const WRITTEN_LEAST: u64 = 64 * 1024 + 24;
 
 /// One open file.
 #[derive(Debug)]
@@ -276,15 +279,35 @@ impl Db {
         self.broken.get()
     }
 
+    /// The folder that the file lies in.
+    pub(crate) fn folder(&self) -> &Path {
+        self.path.parent().unwrap_or(Path::new("."))
+    }
+
     /// Names the file in SQLite's error. A failure of the storage is remembered:
     /// after a failed fsync nobody knows what the disk has.
     pub(crate) fn failed(&self, error: rusqlite::Error) -> StoreError {
-        let error = StoreError::from_sql(&self.path, error);
+        let error = match StoreError::from_sql(&self.path, error) {
+            // SQLite knows a full disk, but not a quota that is used up.
+            StoreError::Broken { path, source }
+                if is_write(&source) && !place::has_room(self.folder(), WRITTEN_LEAST) =>
+            {
+                StoreError::Full { path, source }
+            }
+            error => error,
+        };
         if matches!(error, StoreError::Broken { .. }) {
             self.broken.set(true);
         }
         error
     }
+}
+
+/// Whether SQLite could not write what it undoes by itself then.
+fn is_write(error: &rusqlite::Error) -> bool {
+    /// `SQLITE_IOERR_WRITE`.
+    const WRITE: i32 = 10 | (3 << 8);
+    matches!(error, rusqlite::Error::SqliteFailure(failure, _) if failure.extended_code == WRITE)
 }
 
 /// What can be said of a file without SQLite.

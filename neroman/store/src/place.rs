@@ -5,6 +5,9 @@
 
 use std::path::Path;
 
+use rustix::fs::{FallocateFlags, Mode, OFlags, fallocate, open};
+use rustix::io::Errno;
+
 use crate::error::StoreError;
 
 /// What a file system's magic number says.
@@ -62,6 +65,19 @@ pub(crate) fn check(folder: &Path) -> Result<Option<&'static str>, StoreError> {
     }
 }
 
+/// Whether the folder's file system gives us this many bytes more; they are
+/// given back at once. A file system that cannot be asked has room.
+pub(crate) fn has_room(folder: &Path, bytes: u64) -> bool {
+    // Without a name: nothing is left of it, whatever becomes of us.
+    let taken = open(
+        folder,
+        OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC,
+        Mode::RUSR | Mode::WUSR,
+    )
+    .and_then(|file| fallocate(file, FallocateFlags::empty(), 0, bytes));
+    !matches!(taken, Err(Errno::NOSPC | Errno::DQUOT))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -88,5 +104,17 @@ mod tests {
     fn a_temporary_folder_is_fine() {
         let folder = tempfile::tempdir().unwrap();
         check(folder.path()).unwrap();
+    }
+
+    #[test]
+    fn room_is_what_is_free() {
+        let folder = tempfile::tempdir().unwrap();
+        let free = rustix::fs::statvfs(folder.path()).unwrap();
+        assert!(has_room(folder.path(), 4096));
+        assert!(!has_room(
+            folder.path(),
+            free.f_blocks * free.f_frsize + 4096
+        ));
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 }

@@ -21,6 +21,10 @@ use crate::tx::Tx;
 /// Lowest SQLite without the corruption of several connections in WAL mode.
 const SQLITE_LOWEST: (i32, &str) = (3_051_003, "3.51.3");
 
+/// What must be free before writing goes on after a full disk: as much as the
+/// largest transaction, so that it is not begun and refused time and again.
+pub const ROOM_BYTES: u64 = 8 * 1024 * 1024;
+
 /// How long what was committed must last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
@@ -158,6 +162,25 @@ impl Store {
     /// Whether an earlier failure of the storage was final: open a new store.
     pub fn is_broken(&self) -> bool {
         self.state.is_broken() || self.series.is_broken()
+    }
+
+    /// Whether both files can be written again after a [`StoreError::Full`]:
+    /// [`ROOM_BYTES`] are free, and a row of each was written anew, as it is.
+    ///
+    /// # Errors
+    /// When writing fails for another reason than the lack of room.
+    pub fn has_room(&mut self) -> Result<bool, StoreError> {
+        for db in [&self.state, &self.series] {
+            if !place::has_room(db.folder(), ROOM_BYTES) {
+                return Ok(false);
+            }
+            match write_again(db) {
+                Ok(()) => {}
+                Err(StoreError::Full { .. }) => return Ok(false),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(true)
     }
 
     /// The encoded `nero.v1.RunSpec` of a run.
@@ -309,18 +332,28 @@ fn mark(home: &Home) -> PathBuf {
 }
 
 fn write_mark(mark: &Path) -> Result<(), StoreError> {
-    OpenOptions::new()
+    let mut file = OpenOptions::new()
         .write(true)
         .create(true)
         .truncate(true)
         .mode(0o600)
         .open(mark)
-        .and_then(|mut file| writeln!(file, "{}", std::process::id()))
-        .map_err(StoreError::io("make", mark))
+        .map_err(StoreError::io("make", mark))?;
+    // That it is there says everything; who, a person may want to know. On a
+    // full disk there is room for a name, but not for this.
+    let _ = writeln!(file, "{}", std::process::id());
+    Ok(())
 }
 
 fn exists(path: &Path) -> Result<bool, StoreError> {
     path.try_exists().map_err(StoreError::io("look at", path))
+}
+
+/// Writes a row anew that every file has, with what it holds.
+fn write_again(db: &Db) -> Result<(), StoreError> {
+    let open = db.begin(true)?;
+    state::put_meta(db, meta::DEPLOYMENT, deployment(db)?.as_bytes())?;
+    open.commit().map_err(|error| db.failed(error))
 }
 
 /// Makes `state.db` where nothing ever was.

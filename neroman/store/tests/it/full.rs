@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use nero_store::{Durability, StoreError};
+use nero_store::{Durability, Store, StoreError};
 
 use crate::rig::{at, filled, fold, home, one};
 
@@ -13,9 +13,10 @@ use crate::rig::{at, filled, fold, home, one};
 struct Small<'a>(&'a Path);
 
 impl<'a> Small<'a> {
-    fn mount(folder: &'a Path) -> Option<Self> {
+    fn mount(folder: &'a Path, mebibytes: u32) -> Option<Self> {
+        let size = format!("size={mebibytes}m");
         let done = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", "size=4m", "none"])
+            .args(["-t", "tmpfs", "-o", &size, "none"])
             .arg(folder)
             .output()
             .is_ok_and(|output| output.status.success());
@@ -32,7 +33,7 @@ impl Drop for Small<'_> {
 #[test]
 fn a_full_disk_is_said_and_survived() {
     let folder = tempfile::tempdir().unwrap();
-    let Some(small) = Small::mount(folder.path()) else {
+    let Some(small) = Small::mount(folder.path(), 4) else {
         eprintln!("skipped: this user may not mount a small file system");
         return;
     };
@@ -62,6 +63,7 @@ fn a_full_disk_is_said_and_survived() {
     };
     assert!(matches!(error, StoreError::Full { .. }), "{error:?}");
     assert!(error.is_transient() && !store.is_broken());
+    assert!(!store.has_room().unwrap());
     let folded = store.fold_series(&[fold(before.runs[0].run.key, at(200), at(300), 100_000)]);
     assert!(matches!(folded, Err(StoreError::Full { .. })), "{folded:?}");
     assert_eq!(store.read_all().unwrap().experiments.len(), told);
@@ -76,4 +78,37 @@ fn a_full_disk_is_said_and_survived() {
     assert_eq!(store.read_all().unwrap().experiments.len(), told + 1);
     nero_store::scrub(&home).unwrap();
     drop(store);
+}
+
+#[test]
+fn a_store_is_opened_and_read_without_room() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(small) = Small::mount(folder.path(), 32) else {
+        eprintln!("skipped: this user may not mount a small file system");
+        return;
+    };
+    let home = home(small.0);
+    drop(filled(&home, 5));
+    let mut store = Store::open(&home).unwrap();
+    assert!(store.has_room().unwrap());
+    let filler = small.0.join("filler");
+    let file = fs::File::create(&filler).unwrap();
+    let free = rustix::fs::statvfs(small.0).unwrap();
+    let all = free.f_bavail * free.f_frsize;
+    rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, all).unwrap();
+    drop(file);
+    assert!(!store.has_room().unwrap());
+    // As `kill -9` leaves it: nothing is closed.
+    std::mem::forget(store);
+    let mut store = Store::open(&home).unwrap();
+    assert!(store.opened().unclean);
+    assert_eq!(store.read_all().unwrap().experiments.len(), 5);
+    assert!(!store.has_room().unwrap());
+    fs::remove_file(&filler).unwrap();
+    assert!(store.has_room().unwrap());
+    store
+        .write(Durability::Synced, |tx| one(tx, "room again"))
+        .unwrap();
+    drop(store);
+    nero_store::scrub(&home).unwrap();
 }

@@ -23,6 +23,9 @@ pub const VAIN_RETRY_MAX: Duration = Duration::from_secs(60);
 /// looked at. Only while such runs and somebody who follows exist.
 pub const LOOK_EVERY: Duration = Duration::from_secs(2);
 
+/// How soon a segment that could not be read for a follower is read again.
+pub const UNREAD_RETRY: Duration = Duration::from_secs(2);
+
 /// Largest part of a segment in one message.
 pub const PART_BYTES_MAX: usize = 256 * 1024;
 
@@ -46,6 +49,8 @@ pub const SETTLE_BATCH: usize = 1000;
 pub const SETTLE_TRIES: u8 = 3;
 /// How long one `nerokid settle` may say nothing.
 pub const SETTLE_SILENCE: Duration = Duration::from_secs(300);
+/// How long it may take to end after it said everything.
+pub const SETTLE_END: Duration = Duration::from_secs(30);
 /// How often the watcher of an ended run on another host is waited for so long,
 /// when it began and when it was never seen.
 pub const FAR_WATCHER_WAITS: (u8, u8) = (6, 1);

@@ -32,6 +32,19 @@ pub struct Followers {
     next: u64,
     /// Runs whose bytes in memory can go after this turn.
     fresh: Vec<RunToken>,
+    /// Runs of which something cannot be read now.
+    unread: HashSet<RunToken>,
+}
+
+/// What came of sending a follower what it lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sent {
+    /// It has everything.
+    All,
+    /// There was no room for all of it.
+    NoRoom,
+    /// The disk does not give it now: what it says of the run's end waits.
+    Unread,
 }
 
 #[derive(Debug)]
@@ -81,6 +94,13 @@ impl Followers {
         self.list.retain(|follower| follower.id != id);
     }
 
+    /// Sends once more what could not be read.
+    pub fn try_unread(&mut self) {
+        for token in std::mem::take(&mut self.unread) {
+            self.mark(token);
+        }
+    }
+
     fn mark(&mut self, token: RunToken) {
         for follower in &mut self.list {
             follower.mark(token);
@@ -124,22 +144,23 @@ impl Follower {
         }));
     }
 
-    /// Sends what the follower lacks of one run; false when there was no room
-    /// for all of it.
+    /// Sends what the follower lacks of one run, in the order of its segments.
     fn send_run(
         &mut self,
         run_dir: &std::path::Path,
         token: RunToken,
         entry: &Entry,
         run: &Run,
-    ) -> bool {
+    ) -> Sent {
         let mut told = self.told.remove(&token).unwrap_or_default();
-        let mut all = true;
+        let mut sent = Sent::All;
         for seg in &entry.segments {
-            all &= self.send_segment(run_dir, token, seg, &mut told);
+            if sent == Sent::All {
+                sent = self.send_segment(run_dir, token, seg, &mut told);
+            }
         }
         // A state that says more than the segments sent so far comes later.
-        if all && !entry.unsynced && told.version != Some(entry.version) {
+        if sent == Sent::All && !entry.unsynced && told.version != Some(entry.version) {
             let stage = wire_stage(&run.stage);
             if stage == WireStage::Settled && !told.ended {
                 self.send_state(token, WireStage::Ended, Some((run, entry)));
@@ -149,7 +170,7 @@ impl Follower {
             self.send_state(token, stage, Some((run, entry)));
         }
         self.told.insert(token, told);
-        all
+        sent
     }
 
     fn send_segment(
@@ -158,7 +179,7 @@ impl Follower {
         token: RunToken,
         seg: &Seg,
         told: &mut Told,
-    ) -> bool {
+    ) -> Sent {
         let place = told
             .segments
             .iter()
@@ -174,15 +195,20 @@ impl Follower {
         });
         let position = &mut told.segments[place];
         let path = segments::folder(run_dir, seg.incarnation).join(&*seg.name);
-        if let Some(chain) = position.claimed_chain.take()
-            && !position_holds(seg, &path, position.offset, chain)
-        {
-            tracing::warn!(token = %token, segment = %seg.name, offset = position.offset, "a follower's position does not match: sending the segment anew");
-            position.offset = 0;
+        if let Some(chain) = position.claimed_chain {
+            match position_holds(seg, &path, position.offset, chain) {
+                Ok(true) => {}
+                Ok(false) => {
+                    tracing::warn!(token = %token, segment = %seg.name, offset = position.offset, "a follower's position does not match: sending the segment anew");
+                    position.offset = 0;
+                }
+                Err(error) => return unread(&path, &error),
+            }
+            position.claimed_chain = None;
         }
         while position.offset < seg.visible {
             if !self.flow.open() {
-                return false;
+                return Sent::NoRoom;
             }
             let (chain, data) = match in_memory(seg, position.offset) {
                 Some(found) => found,
@@ -194,15 +220,12 @@ impl Follower {
                     None,
                 ) {
                     Ok((chain, data)) => (chain, data.into()),
-                    Err(error) => {
-                        tracing::warn!(path = %path.display(), %error, "a segment cannot be read now");
-                        return true;
-                    }
+                    Err(error) => return unread(&path, &error),
                 },
             };
             if data.is_empty() {
                 // A torn end, or damage: nothing whole follows for now.
-                return true;
+                return Sent::All;
             }
             let length = data.len() as u64;
             self.send(Event::Part(SegmentPart {
@@ -215,7 +238,7 @@ impl Follower {
             }));
             position.offset += length;
         }
-        true
+        Sent::All
     }
 }
 
@@ -227,6 +250,17 @@ fn newest_wish(run_dir: &std::path::Path) -> u32 {
         name.to_str()?.strip_prefix("cancel.")?.parse::<u32>().ok()
     });
     wishes.max().unwrap_or(0)
+}
+
+/// What a segment that cannot be read means for what is to be sent.
+fn unread(path: &std::path::Path, error: &std::io::Error) -> Sent {
+    if error.kind() == std::io::ErrorKind::NotFound {
+        // Somebody took it away: it never comes back.
+        tracing::error!(path = %path.display(), "a segment is gone");
+        return Sent::All;
+    }
+    tracing::warn!(path = %path.display(), %error, "a segment cannot be read now");
+    Sent::Unread
 }
 
 /// What is in memory of a segment from an offset on, with the chain before.
@@ -250,18 +284,23 @@ fn in_memory(seg: &Seg, offset: u64) -> Option<(u32, bytes::Bytes)> {
 
 /// Whether a follower's position lies in this very segment: the chain value is
 /// the four bytes before the offset.
-fn position_holds(seg: &Seg, path: &std::path::Path, offset: u64, chain: u32) -> bool {
+fn position_holds(
+    seg: &Seg,
+    path: &std::path::Path,
+    offset: u64,
+    chain: u32,
+) -> std::io::Result<bool> {
     if offset == 0 {
-        return true;
+        return Ok(true);
     }
     if offset < HEADER_BYTES as u64 || offset > seg.len {
-        return false;
+        return Ok(false);
     }
     if offset == seg.len {
-        return chain == seg.chain;
+        return Ok(chain == seg.chain);
     }
-    segments::read_part(path, offset, seg.len, config::PART_BYTES_MAX, Some(chain))
-        .is_ok_and(|(_, data)| !data.is_empty())
+    let part = segments::read_part(path, offset, seg.len, config::PART_BYTES_MAX, Some(chain));
+    part.map(|(_, data)| !data.is_empty())
 }
 
 fn wire_stage(stage: &Stage) -> WireStage {
@@ -461,9 +500,17 @@ impl Agent {
                     continue;
                 };
                 let run_dir = self.setup.paths.run(entry.id);
-                if !follower.send_run(&run_dir, token, entry, run) {
-                    follower.marked.insert(token);
-                    follower.dirty.push_front(token);
+                match follower.send_run(&run_dir, token, entry, run) {
+                    Sent::All => {}
+                    Sent::NoRoom => {
+                        follower.marked.insert(token);
+                        follower.dirty.push_front(token);
+                    }
+                    Sent::Unread => {
+                        self.followers.unread.insert(token);
+                        let again = tokio::time::Instant::now() + config::UNREAD_RETRY;
+                        self.timers.unread.get_or_insert(again);
+                    }
                 }
             }
             again |= budget == 0 && !follower.dirty.is_empty();
@@ -484,5 +531,66 @@ impl Agent {
                 entry.segments.iter_mut().for_each(|seg| seg.fresh = None);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::Core;
+    use crate::core::capacity::{Capacity, Needs};
+    use crate::core::decide::Decision;
+    use crate::core::facts::Facts;
+    use nero_journal::v1::{RecordKind, TreeGone};
+    use nero_journal::{Clocks, Segment, Writer};
+
+    #[test]
+    fn a_run_is_not_told_as_over_while_its_records_cannot_be_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let run_dir = folder.path();
+        std::fs::create_dir(run_dir.join("1")).unwrap();
+        let claim = run_dir.join("1/claim");
+        let token = RunToken::from_bytes([1; 16]);
+        let mut segment = Segment::create(&claim, Writer::Shim, token.as_bytes(), 1).unwrap();
+        let gone = TreeGone::default();
+        segment
+            .append(RecordKind::TreeGone, Clocks::now(), &gone)
+            .unwrap();
+        let id = RunId {
+            experiment: ExperimentId(1),
+            number: 1,
+        };
+        let mut entry = Entry::new(id);
+        let mut facts = Facts::default();
+        segments::look(run_dir, 1, &mut entry.segments, &mut facts).unwrap();
+        entry.segments[0].visible = entry.segments[0].len;
+        entry.segments[0].fresh = None;
+        let mut core = Core::new(Capacity::new(1.0, None));
+        core.restore(token, id, 1, Needs::default(), 1);
+        core.found(token, 1, Decision::Ended);
+        let run = core.run(&token).unwrap();
+        let (events, mut sent) = mpsc::unbounded_channel();
+        let mut follower = Follower {
+            id: 1,
+            events,
+            flow: Arc::default(),
+            told: HashMap::new(),
+            dirty: VecDeque::new(),
+            marked: HashSet::new(),
+            caught_up: false,
+        };
+        // A folder by its name can be opened, and not be read.
+        std::fs::rename(&claim, run_dir.join("away")).unwrap();
+        std::fs::create_dir(&claim).unwrap();
+        let first = follower.send_run(run_dir, token, &entry, run);
+        assert_eq!(first, Sent::Unread);
+        assert!(sent.try_recv().is_err(), "nothing is told yet");
+        std::fs::remove_dir(&claim).unwrap();
+        std::fs::rename(run_dir.join("away"), &claim).unwrap();
+        let second = follower.send_run(run_dir, token, &entry, run);
+        assert_eq!(second, Sent::All);
+        let told: Vec<FollowEvent> = std::iter::from_fn(|| sent.try_recv().ok()).collect();
+        assert!(matches!(told[0].event, Some(Event::Part(_))), "{told:?}");
+        assert!(matches!(told[1].event, Some(Event::State(_))), "{told:?}");
     }
 }

@@ -390,7 +390,8 @@ impl Agent {
             if !self.leads() {
                 break;
             }
-            if batch.is_empty() {
+            // Messages that never end must not keep what is due waiting.
+            if deadline.is_some_and(|at| at <= tokio::time::Instant::now()) {
                 self.timers_due();
             }
             // What gathered meanwhile belongs to the same turn.

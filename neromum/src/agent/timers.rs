@@ -17,6 +17,8 @@ pub struct Timers {
     pub vain_pause: Option<std::time::Duration>,
     /// Live runs' segments are looked at.
     pub look: Option<Instant>,
+    /// Segments that could not be read are sent.
+    pub unread: Option<Instant>,
     /// The launcher is started again.
     pub launcher: Option<Instant>,
     /// The ledger is synced for a burst of ends, at the end of the turn.
@@ -42,6 +44,7 @@ impl Agent {
         [
             self.timers.starts,
             self.timers.look,
+            self.timers.unread,
             self.timers.launcher,
             self.timers.leave,
             self.timers.ledger,
@@ -68,6 +71,9 @@ impl Agent {
         }
         if due(&mut self.timers.look) {
             self.look_at_live();
+        }
+        if due(&mut self.timers.unread) {
+            self.followers.try_unread();
         }
         // The turn that this wakes syncs at its end.
         due(&mut self.timers.sync);

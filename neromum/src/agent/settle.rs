@@ -5,6 +5,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::time::Duration;
 
 use nero_model::RunToken;
 use nero_model::paths::run as names;
@@ -109,7 +110,8 @@ impl Agent {
         let (program, socket) = (self.setup.watcher.clone(), self.setup.socket.clone());
         let done = self.done.clone();
         tokio::spawn(async move {
-            if let Err(error) = settle(&program, &socket, &lines, &done).await {
+            let settled = settle(&program, &socket, &lines, &done, PATIENCE).await;
+            if let Err(error) = settled {
                 tracing::error!(%error, program = %program.display(), "settling failed");
             }
             // Sending fails only when the agent is gone.
@@ -191,12 +193,27 @@ fn output(entry: &Entry, run_dir: &Path) -> Output {
     Output::Settle
 }
 
+/// How long a settling process is waited for.
+#[derive(Clone, Copy, Debug)]
+struct Patience {
+    /// While it says nothing.
+    silence: Duration,
+    /// For its end, after it said everything.
+    end: Duration,
+}
+
+const PATIENCE: Patience = Patience {
+    silence: config::SETTLE_SILENCE,
+    end: config::SETTLE_END,
+};
+
 /// Runs one `nerokid settle` and passes its answers on as they come.
 async fn settle(
     program: &Path,
     socket: &Path,
     lines: &[u8],
     done: &mpsc::UnboundedSender<Message>,
+    patience: Patience,
 ) -> std::io::Result<()> {
     let mut child = tokio::process::Command::new(program)
         .arg("settle")
@@ -215,12 +232,13 @@ async fn settle(
             // A process that ends early is told by its silence.
             let _ = stdin.write_all(lines).await;
         }
+        Ok(())
     };
     let read = async {
         let Some(stdout) = stdout else { return Ok(()) };
         let mut answers = BufReader::new(stdout).split(b'\n');
         loop {
-            let next = tokio::time::timeout(config::SETTLE_SILENCE, answers.next_segment()).await;
+            let next = tokio::time::timeout(patience.silence, answers.next_segment()).await;
             let Some(line) =
                 next.map_err(|_| std::io::Error::from(std::io::ErrorKind::TimedOut))??
             else {
@@ -232,12 +250,15 @@ async fn settle(
             }
         }
     };
-    let ((), read): ((), std::io::Result<()>) = tokio::join!(feed, read);
-    if read.is_err() {
-        child.start_kill()?;
+    // A process that says nothing may read nothing as well.
+    let said = tokio::try_join!(feed, read).map(drop);
+    if said.is_ok()
+        && let Ok(ended) = tokio::time::timeout(patience.end, child.wait()).await
+    {
+        return ended.map(drop);
     }
-    child.wait().await?;
-    read
+    child.kill().await?;
+    said
 }
 
 /// `ok` or `failed`, a blank or tab, the folder, and after a tab whatever else.
@@ -252,4 +273,32 @@ fn answer(line: &[u8]) -> Option<(PathBuf, bool)> {
         .or_else(|| rest.strip_prefix(b"\t"))?;
     let run_dir = rest.split(|byte| *byte == b'\t').next()?;
     Some((PathBuf::from(std::ffi::OsStr::from_bytes(run_dir)), well))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    /// Settles with a shell script in the place of `nerokid`.
+    async fn settle_with(script: &str, lines: &[u8]) -> std::io::Result<()> {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("program");
+        std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).unwrap();
+        let (done, _boxes) = mpsc::unbounded_channel();
+        let patience = Patience {
+            silence: Duration::from_millis(50),
+            end: Duration::from_millis(50),
+        };
+        settle(&program, Path::new("/none"), lines, &done, patience).await
+    }
+
+    #[tokio::test]
+    async fn a_process_that_hangs_is_ended_whatever_it_leaves_unread() {
+        let lines = vec![b'x'; 1 << 20];
+        let silent = settle_with("exec sleep 600", &lines).await.unwrap_err();
+        assert_eq!(silent.kind(), std::io::ErrorKind::TimedOut);
+        settle_with("exec sleep 600 >/dev/null", b"").await.unwrap();
+    }
 }

@@ -46,7 +46,7 @@ install_missing() {
 
 start_time() { local s; s=$(cat "/proc/$1/stat" 2>/dev/null) || return 1; s=${s##*) }; set -- $s; [ "$1" != Z ] && echo "${20}"; }
 pid_of() { cut -d' ' -f1 "$RUN/$1.pid"; }
-alive() { local p t; read -r p t 2>/dev/null <"$RUN/$1.pid" && [ "$(start_time "$p")" = "$t" ]; }
+alive() { local p t; read -r p t 2>/dev/null <"$RUN/$1.pid" && [ -n "$t" ] && [ "$(start_time "$p")" = "$t" ]; }
 record() { echo "$2 $(start_time "$2")" >"$RUN/$1.pid"; }
 
 # spawn NAME CMD…: run CMD detached; it inherits no lock and no standard stream.

@@ -174,7 +174,7 @@ start_host() {
     seconds=$(cat "$d/clock")
     clock=(--time --monotonic "$seconds" --boottime "$seconds")
   fi
-  wait_for 10 "$(link "$h") to go" no_link "$h"
+  wait_for 60 "$(link "$h") to go" no_link "$h"
   # Where DIR lies below /tmp, the host's own /tmp would hide the common folder.
   mkdir -p "$d/tmp/${DIR#/tmp/}/common"
   spawn "$h" unshare --net --uts --pid --mount --ipc --mount-proc "${clock[@]}" --fork --kill-child sh -euc '
@@ -198,7 +198,7 @@ start_host() {
     cd /
     until ip link show eth0 >/dev/null 2>&1; do sleep 0.02; done
     exec "$4" -D -e -f /etc/ssh/sshd_config' sh "$h" "$DIR" "$(home_of "$h")" "$(command -v sshd)"
-  wait_for 10 "the name spaces of $h" own_net "$h"
+  wait_for 60 "the name spaces of $h" own_net "$h"
   ip link add "$(link "$h")" type veth peer name eth0 address "02:00:00:00:00:$(printf %02x "$(number "$h")")" netns "$(pid_of "$h")"
   nsenter -n -t "$(pid_of "$h")" sh -ec "ip address add $NET.$(number "$h")/24 dev eth0; ip link set eth0 up"
   ip link set "$(link "$h")" master "$BRIDGE" up
@@ -208,7 +208,7 @@ own_net() { alive "$1" && [ "$(readlink "/proc/$(pid_of "$1")/ns/net")" != "$(re
 # A refusal is an answer, too: options of a test may leave the key no way in.
 answers() {
   local said
-  said=$(timeout 5 ssh -F "$DIR/ssh_config" -o BatchMode=yes "$1" true </dev/null 2>&1) ||
+  said=$(timeout 20 ssh -F "$DIR/ssh_config" -o BatchMode=yes "$1" true </dev/null 2>&1) ||
     case $said in *'Permission denied'*) ;; *) return 1 ;; esac
 }
 
@@ -256,22 +256,22 @@ signal_all() {
 
 crash() {
   alive "$1" || return 0
-  local p
-  p=$(pid_of "$1")
-  [ "$MODE" = ns ] || signal_all "$1" KILL
-  kill -KILL "$p" 2>/dev/null || true
-  wait_for 15 "$1 to die" not_alive "$1"
+  local p=''
+  if [ "$MODE" = ns ]; then p=$(inner "$1" || true); else signal_all "$1" KILL; fi
+  # With its process 1 all others of a name space end; who made it ends after the last of them.
+  kill -KILL "${p:-$(pid_of "$1")}" 2>/dev/null || true
+  wait_for 60 "$1 to die" not_alive "$1"
   rm -f "$RUN/$1.pid"
   # It goes with the name space, but only after a while.
   [ "$MODE" = user ] || ip link delete "$(link "$1")" 2>/dev/null || true
 }
 not_alive() { ! alive "$1"; }
 
-# sshd processes of the host but for the listening one.
+# sshd processes of the host but for the listening one; later versions name them for what they do.
 sessions() {
   local p
   for p in $(members "$1" | tail -n +2); do
-    if [ "$(cat "/proc/$p/comm" 2>/dev/null)" = sshd ]; then echo "$p"; fi
+    case $(cat "/proc/$p/comm" 2>/dev/null) in sshd | sshd-*) echo "$p" ;; esac
   done
 }
 
@@ -314,7 +314,7 @@ bring_up() {
     ip link set "$BRIDGE" up
   fi
   for h in $(hosts); do start_host "$h"; done
-  for h in $(hosts); do wait_for 30 "$h" answers "$h"; done
+  for h in $(hosts); do wait_for 90 "$h" answers "$h"; done
 }
 
 hold() {
@@ -363,6 +363,7 @@ status() {
 
 [ $# -ge 1 ] || usage
 CMD=$1
+MODE=${MODE:-$([ "$(id -u)" = 0 ] && echo ns || echo user)}
 if [ "$CMD" = install ]; then
   slots
   exec 7>"$SLOTS/lock"
@@ -372,7 +373,6 @@ if [ "$CMD" = install ]; then
 fi
 [ $# -ge 2 ] || usage
 DIR=$(readlink -m "$2") HOST=${3:-}
-MODE=${MODE:-$([ "$(id -u)" = 0 ] && echo ns || echo user)}
 HOSTS=${HOSTS:-2} HOME_SIZE=${HOME_SIZE:-} SHARED=${SHARED:-} SSHD_OPTIONS=${SSHD_OPTIONS:-}
 slots
 case $CMD in
@@ -391,8 +391,8 @@ case " $(hosts | tr '\n' ' ') " in *" $HOST "*) ;; *) die "no such host: $HOST" 
 case $CMD in start | restart | clock | free | move) ;; *) alive "$HOST" || die "$HOST does not run" ;; esac
 case $MODE.$CMD in
   *.kill) crash "$HOST" ;;
-  *.start) start_host "$HOST"; wait_for 30 "$HOST" answers "$HOST" ;;
-  *.restart) crash "$HOST"; start_host "$HOST"; wait_for 30 "$HOST" answers "$HOST" ;;
+  *.start) start_host "$HOST"; wait_for 90 "$HOST" answers "$HOST" ;;
+  *.restart) crash "$HOST"; start_host "$HOST"; wait_for 90 "$HOST" answers "$HOST" ;;
   *.freeze) signal_all "$HOST" STOP ;;
   *.thaw) signal_all "$HOST" CONT ;;
   *.hangup) for p in $(sessions "$HOST"); do kill -KILL "$p" 2>/dev/null || true; done ;;

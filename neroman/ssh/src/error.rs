@@ -8,6 +8,8 @@ use nero_model::safe::Safe;
 
 mod hint;
 mod show;
+#[cfg(test)]
+mod tests;
 
 use show::{Key, Place, Quoted, Tried};
 
@@ -32,7 +34,8 @@ pub enum Fault {
     MasterGone,
     /// The login shell there does not run what it is given.
     Shell,
-    /// The program `ssh`, its configuration or our folder is at fault.
+    /// The program `ssh`, its configuration or our folder is at fault, until
+    /// somebody mends it.
     Program,
     /// Anything else.
     Other,
@@ -211,6 +214,14 @@ pub enum Trouble {
         /// How long.
         seconds: u64,
     },
+    /// A command that was to speak with us does not begin to.
+    #[error("the command does not answer within {seconds} s{}", Quoted(.said))]
+    Unanswered {
+        /// How long it was waited for.
+        seconds: u64,
+        /// What it said meanwhile.
+        said: Vec<u8>,
+    },
     /// The login shell does something else.
     #[error("the login shell {what}{}", Quoted(.said))]
     Shell {
@@ -337,13 +348,18 @@ impl Trouble {
         match self {
             Self::NoSuchHost { .. } => Fault::NoSuchHost,
             Self::Unreachable { .. } | Self::HungUp { .. } => Fault::Unreachable,
-            Self::NoAnswer { .. } | Self::Deadline { .. } => Fault::Timeout,
+            Self::NoAnswer { .. } | Self::Deadline { .. } | Self::Unanswered { .. } => {
+                Fault::Timeout
+            }
             Self::HostKeyUnknown { .. } => Fault::HostKeyUnknown,
             Self::HostKeyChanged { .. } | Self::HostKeyRevoked { .. } => Fault::HostKeyChanged,
             Self::Refused { .. } | Self::TooManyKeys { .. } => Fault::Refused,
             Self::NeedsPerson { .. } => Fault::NeedsPerson,
             Self::MasterGone { .. } => Fault::MasterGone,
             Self::Shell { .. } => Fault::Shell,
+            Self::NoProgram { source, .. } | Self::Folder { source, .. } if may_pass(source) => {
+                Fault::Other
+            }
             Self::Address { .. }
             | Self::Words { .. }
             | Self::NoProgram { .. }
@@ -360,4 +376,20 @@ impl Trouble {
             | Self::Io { .. } => Fault::Other,
         }
     }
+}
+
+/// Whether the kernel may say otherwise in a while: there were no processes,
+/// open files, memory or room left.
+fn may_pass(error: &io::Error) -> bool {
+    use io::ErrorKind;
+    !matches!(
+        error.kind(),
+        ErrorKind::NotFound
+            | ErrorKind::PermissionDenied
+            | ErrorKind::NotADirectory
+            | ErrorKind::IsADirectory
+            | ErrorKind::AlreadyExists
+            | ErrorKind::InvalidInput
+            | ErrorKind::ReadOnlyFilesystem
+    )
 }

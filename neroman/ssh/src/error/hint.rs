@@ -2,7 +2,7 @@
 
 use nero_model::safe::Safe;
 
-use super::{Need, Trouble};
+use super::{Need, Trouble, may_pass};
 
 impl Trouble {
     /// For the node of this name at this address.
@@ -25,6 +25,9 @@ impl Trouble {
                 some("give what `ssh` takes: a host, USER@HOST, an alias of ~/.ssh/config")
             }
             Self::Words { .. } => some("close the quotes in it, or unset it"),
+            Self::NoProgram { source, .. } | Self::Folder { source, .. } if may_pass(source) => {
+                some("this may pass: look for a full disk, too many processes or open files here")
+            }
             Self::NoProgram { .. } => {
                 some("install OpenSSH's client (openssh-client), or name it in NERONET_SSH")
             }
@@ -47,6 +50,7 @@ impl Trouble {
                  account is slow: `time ssh {} true`",
                 Safe::line(address)
             )),
+            Self::Unanswered { .. } => some("the node or its disk may be very busy, or frozen"),
             Self::PipeEnded { .. } | Self::TooMuch { .. } | Self::ZeroByte | Self::Io { .. } => {
                 None
             }
@@ -80,11 +84,11 @@ impl Trouble {
                 .to_owned(),
             Self::NeedsPerson { need, .. } => match need {
                 Need::Unlock => format!(
-                    "`ssh-add` the key and run the command again, \
-                     or `neroman node connect {node}` asks in the terminal"
+                    "`neroman node connect {node}` asks in the terminal, \
+                     or takes the key when you `ssh-add` it before"
                 ),
                 Need::Agent => format!(
-                    "unlock or confirm the key in your agent, or `neroman node connect {node}`"
+                    "`neroman node connect {node}`, and unlock or confirm the key in your agent"
                 ),
                 Need::Password | Need::SecondFactor => {
                     format!("`neroman node connect {node}` asks for it in the terminal")

@@ -1,0 +1,34 @@
+use super::*;
+
+#[test]
+fn a_machine_that_is_short_of_something_is_tried_again() {
+    let (enoent, eagain, eacces, emfile, enospc) = (2, 11, 13, 24, 28);
+    let error = |errno, is_program: bool| {
+        let source = io::Error::from_raw_os_error(errno);
+        let trouble = match is_program {
+            true => Trouble::NoProgram {
+                program: "ssh".to_owned(),
+                source,
+            },
+            false => Trouble::Folder {
+                folder: PathBuf::from("/f"),
+                source,
+            },
+        };
+        SshError::new("n", "a", trouble)
+    };
+    for (errno, needs_user) in [
+        (enoent, true),
+        (eacces, true),
+        (eagain, false),
+        (emfile, false),
+        (enospc, false),
+    ] {
+        for is_program in [true, false] {
+            let error = error(errno, is_program);
+            assert_eq!(error.needs_user(), needs_user, "{error:?}");
+            let passes = error.hint().is_some_and(|hint| hint.contains("may pass"));
+            assert_eq!(passes, !needs_user, "{error:?}");
+        }
+    }
+}

@@ -2,6 +2,7 @@
 //! greeted, over one ssh connection.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use nero_model::DeploymentId;
@@ -16,6 +17,10 @@ use crate::greet::{self, Greeter};
 use crate::install::refused;
 use crate::root::{self, quoted};
 use crate::{AgentError, AgentOptions, Progress, probe, push, supply};
+
+/// How long `neromum dial` may look for a way. In a root that several hosts
+/// share it gives a silent leader 95 s, and says then whom it met.
+const DIALLED: Duration = Duration::from_secs(110);
 
 /// Which agent is wanted.
 #[derive(Clone, Debug)]
@@ -175,7 +180,10 @@ async fn dial(
     words.extend(wish.options.words());
     let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
     let command = format!("exec {}", words.join(" "));
-    let pipe = host.open(&command, &mark).await.map_err(AgentError::Ssh)?;
+    let pipe = host
+        .open(&command, &mark, DIALLED)
+        .await
+        .map_err(AgentError::Ssh)?;
     nero_wire::dial_far(pipe)
         .await
         .map_err(AgentError::Transport)

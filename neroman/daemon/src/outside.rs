@@ -16,7 +16,7 @@ use crate::failure::Failure;
 use crate::node::{Connect, Heard, Link, Unconnected, Ways};
 use crate::snapshot;
 
-pub(crate) use remote::{Agents, RemoteAgent};
+pub(crate) use remote::{Agents, RemoteAgent, by_ssh};
 
 /// How the daemon reaches nodes.
 pub(crate) struct Outside {

@@ -7,8 +7,9 @@ use std::time::Duration;
 use nero_model::ids::{base32, random};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::net::UnixStream;
+use tokio::time::timeout;
 
-use crate::error::{SshError, Trouble};
+use crate::error::{Fault, SshError, Trouble};
 use crate::master::Master;
 use crate::pipe::{Heard, Pipe};
 use crate::quote::{for_any_shell, for_sh, words_for_any_shell};
@@ -90,9 +91,9 @@ impl Host {
     /// # Errors
     /// When it cannot be run to its end; an exit status is none.
     pub async fn script(&self, script: &str) -> Result<Said, SshError> {
-        // The script comes by the input and not in the line: that is bounded.
-        let command = "s=$(cat); (eval \"$s\") </dev/null";
-        self.followed(command, script.as_bytes(), SCRIPT).await
+        let end = base32(&random::<16>());
+        let body = format!("{script}\n#{end}");
+        self.followed(&reader(&end), body.as_bytes(), SCRIPT).await
     }
 
     /// Runs a line of `sh` on the node and feeds it `body`. Not bound in time
@@ -113,25 +114,43 @@ impl Host {
 
     /// Runs a line of `sh` on the node that prints the line `mark` and then
     /// speaks with us: its input and output from there on as one stream.
+    /// `patience` is the command's time until `mark`, without that of the login
+    /// shell.
     ///
     /// # Errors
-    /// When it does not print `mark` within half a minute and 64 KiB.
-    pub async fn open(&self, command: &str, mark: &str) -> Result<Pipe, SshError> {
+    /// When the login shell does not come to it within half a minute and
+    /// 64 KiB, or it prints no `mark` within `patience` and 64 KiB.
+    pub async fn open(
+        &self,
+        command: &str,
+        mark: &str,
+        patience: Duration,
+    ) -> Result<Pipe, SshError> {
+        let begin = base32(&random::<16>());
+        let line = format!("printf '\\n{begin}\\n'; {command}");
         let open = async {
-            let (child, master) = self.begin(command).await?;
-            Pipe::begin(child, master, mark, self.link.heard.clone()).await
+            let (child, master) = self.begin(&line).await?;
+            let heard = self.link.heard.clone();
+            Pipe::begin(child, master, &begin, mark, patience, heard).await
         };
         open.await.map_err(|trouble| self.error(trouble))
     }
 
-    /// The words of a command that runs `tail` on the node over this very
-    /// connection, in a terminal there or not; an empty `tail` is the login
+    /// The words of a command that runs `tail` on the node over a connection
+    /// that takes it, in a terminal there or not; an empty `tail` is the login
     /// shell. Each word of `tail` arrives as it is. With the connection gone
     /// the command fails and opens no other.
-    pub fn argv(&self, terminal: bool, tail: &[String]) -> Vec<OsString> {
+    ///
+    /// # Errors
+    /// When no connection takes a command.
+    pub async fn argv(&self, terminal: bool, tail: &[String]) -> Result<Vec<OsString>, SshError> {
+        let master = self
+            .with_room()
+            .await
+            .map_err(|trouble| self.error(trouble))?;
         let mut words = self.link.ssh.words();
         words.push("-S".into());
-        words.push(self.master().word());
+        words.push(master.word());
         for option in ARGV_OPTIONS {
             words.extend(["-o".into(), OsString::from(option)]);
         }
@@ -143,7 +162,7 @@ impl Host {
         if !tail.is_empty() {
             words.push(words_for_any_shell(tail).into());
         }
-        words
+        Ok(words)
     }
 
     /// Returns when the connection has ended. A user's own with `ControlPersist`
@@ -194,27 +213,53 @@ impl Host {
             return Err(Trouble::ZeroByte);
         }
         let line = for_any_shell(command);
-        let masters = self.link.masters.lock().expect("no holder panics").clone();
-        for (i, master) in masters.iter().enumerate() {
-            match run::begin(master, &line).await {
-                Ok(child) => return Ok((child, master.clone())),
-                Err(NotBegun::Refused) => {}
-                Err(NotBegun::Gone) if i > 0 => self.forget(master),
+        let mut full = Vec::new();
+        while let Some(master) = self.one_beside(&full).await? {
+            match run::begin(&master, &line).await {
+                Ok(child) => return Ok((child, master)),
+                Err(NotBegun::Refused) => full.push(master),
+                Err(NotBegun::Gone) if master != self.master() => {
+                    self.forget(&master);
+                    full.push(master);
+                }
                 Err(other) => return Err(other.into_trouble()),
             }
         }
-        if masters.len() >= MASTERS_MAX {
-            return Err(Trouble::TooManySessions);
+        Err(Trouble::TooManySessions)
+    }
+
+    /// A connection that is not among those that took no session; none when
+    /// there may be no more of them.
+    async fn one_beside(&self, full: &[Master]) -> Result<Option<Master>, Trouble> {
+        let known = self.link.masters.lock().expect("no holder panics").clone();
+        if let Some(other) = known.into_iter().find(|master| !full.contains(master)) {
+            return Ok(Some(other));
         }
-        let more = self.link.ssh.start(&self.link.target).await?;
-        self.link
-            .masters
-            .lock()
-            .expect("no holder panics")
-            .push(more.clone());
-        match run::begin(&more, &line).await {
-            Ok(child) => Ok((child, more)),
-            Err(other) => Err(other.into_trouble()),
+        if full.len() >= MASTERS_MAX {
+            return Ok(None);
+        }
+        let more = match self.link.ssh.another(&self.link.target, full).await {
+            // Nobody can be asked for a password whenever a command runs.
+            Err(trouble) if trouble.fault() == Fault::NeedsPerson => return Ok(None),
+            more => more?,
+        };
+        let mut masters = self.link.masters.lock().expect("no holder panics");
+        if !masters.contains(&more) {
+            masters.push(more.clone());
+        }
+        Ok(Some(more))
+    }
+
+    /// A connection that takes a session.
+    async fn with_room(&self) -> Result<Master, Trouble> {
+        let (child, master) = self.begin(":").await?;
+        // Over before the next one is to take its place.
+        match timeout(run::BEGIN, child.wait()).await {
+            Ok(_) => Ok(master),
+            Err(_) => Err(Trouble::Deadline {
+                what: "the start of a command",
+                seconds: run::BEGIN.as_secs(),
+            }),
         }
     }
 
@@ -222,6 +267,16 @@ impl Host {
         let mut masters = self.link.masters.lock().expect("no holder panics");
         masters.retain(|master| master != gone);
     }
+}
+
+/// The line of `sh` that runs a script which comes by the input, and not in the
+/// line, since that is bounded: the whole script, which ends with `end`, or
+/// nothing of one that was cut off.
+fn reader(end: &str) -> String {
+    format!(
+        "s=$(cat); case $s in *{end}) (eval \"$s\") </dev/null;; \
+         *) echo 'the script came cut off' >&2; (exit 90);; esac"
+    )
 }
 
 /// Options of commands in the user's terminal. The last one is what `ssh` would
@@ -237,3 +292,34 @@ const ARGV_OPTIONS: [&str; 9] = [
     "LogLevel=ERROR",
     "ProxyCommand=sh -c 'echo the ssh connection to this node has ended >&2; exit 1'",
 ];
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    fn a_script_that_is_cut_off_does_nothing() {
+        let run = |text: &str| {
+            let mut sh = Command::new("/bin/sh")
+                .args(["-c", &reader("3ND")])
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::null())
+                .spawn()
+                .expect("a shell");
+            let mut stdin = sh.stdin.take().expect("a pipe");
+            stdin.write_all(text.as_bytes()).expect("it reads all");
+            drop(stdin);
+            let done = sh.wait_with_output().expect("it ends");
+            (done.status.code(), done.stdout)
+        };
+        let whole = "echo one\necho two; exit 7\n#3ND";
+        for length in 0..whole.len() {
+            assert_eq!(run(&whole[..length]), (Some(90), Vec::new()), "{length}");
+        }
+        assert_eq!(run(whole), (Some(7), b"one\ntwo\n".to_vec()));
+    }
+}

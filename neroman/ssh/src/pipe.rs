@@ -12,10 +12,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use openssh::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::catch::Catch;
+use crate::catch::{Catch, NOISE_BYTES_MAX, Overrun};
 use crate::error::Trouble;
 use crate::master::{Life, Master};
 use crate::run::{BEGIN, Child, overrun_trouble};
@@ -78,38 +79,52 @@ impl fmt::Debug for Pipe {
 }
 
 impl Pipe {
-    /// Waits until the command has printed the line `mark`.
+    /// Waits until the login shell has printed the line `begin`, which says
+    /// that it comes to the command, and then, for `patience`, until the
+    /// command has printed the line `mark`.
     pub(crate) async fn begin(
         mut child: Child,
         master: Master,
+        begin: &str,
         mark: &str,
+        patience: Duration,
         heard: Heard,
     ) -> Result<Self, Trouble> {
         let stdin = child.stdin().take();
         let mut stdout = child.stdout().take().expect("stdout is a pipe");
         let words = LastWords::of(child.stderr().take().expect("stderr is a pipe"));
-        let mut catch = Catch::first_only(mark);
-        let until = Instant::now() + BEGIN;
-        while !catch.begun() {
-            let mut part = Vec::with_capacity(4096);
-            match timeout_at(until, stdout.read_buf(&mut part)).await {
-                Err(_) => return Err(late(&catch, &words)),
-                Ok(Ok(0)) => return Err(unbegun(child, &master, catch, words).await),
-                Ok(Err(source)) => {
-                    return Err(Trouble::Io {
-                        what: "read what the command says",
-                        source,
-                    });
-                }
-                Ok(Ok(_)) => catch
-                    .take(&part)
-                    .map_err(|overrun| overrun_trouble(overrun, &catch))?,
-            }
+        let mut catch = Catch::first_only(begin);
+        if let Err(unmarked) = until_mark(&mut stdout, &mut catch, BEGIN).await {
+            return Err(match unmarked {
+                Unmarked::Late => late(&catch, &words),
+                Unmarked::Overrun(overrun) => overrun_trouble(overrun, &catch),
+                Unmarked::Ended => unbegun(child, &master, catch, words).await,
+                Unmarked::Io(source) => unread(source),
+            });
+        }
+        let mut answer = Catch::first_only(mark);
+        let first = answer.take(&catch.into_said()).map_err(Unmarked::Overrun);
+        let marked = match first {
+            Ok(()) => until_mark(&mut stdout, &mut answer, patience).await,
+            overrun => overrun,
+        };
+        if let Err(unmarked) = marked {
+            return Err(match unmarked {
+                Unmarked::Late => Trouble::Unanswered {
+                    seconds: patience.as_secs(),
+                    said: [answer.noise(), &words.so_far()].concat(),
+                },
+                Unmarked::Overrun(_) => Trouble::TooMuch {
+                    bytes_max: NOISE_BYTES_MAX,
+                },
+                Unmarked::Ended => unbegun(child, &master, answer, words).await,
+                Unmarked::Io(source) => unread(source),
+            });
         }
         Ok(Self {
             stdin,
             stdout,
-            rest: catch.into_said().into(),
+            rest: answer.into_said().into(),
             heard,
             words,
             state: State::Open(Some(child)),
@@ -118,7 +133,40 @@ impl Pipe {
     }
 }
 
-/// No mark in time.
+/// Why a line that was waited for did not come.
+enum Unmarked {
+    Late,
+    Ended,
+    Overrun(Overrun),
+    Io(io::Error),
+}
+
+async fn until_mark(
+    stdout: &mut ChildStdout,
+    catch: &mut Catch,
+    patience: Duration,
+) -> Result<(), Unmarked> {
+    let until = Instant::now() + patience;
+    while !catch.begun() {
+        let mut part = Vec::with_capacity(4096);
+        match timeout_at(until, stdout.read_buf(&mut part)).await {
+            Err(_) => return Err(Unmarked::Late),
+            Ok(Ok(0)) => return Err(Unmarked::Ended),
+            Ok(Ok(_)) => catch.take(&part).map_err(Unmarked::Overrun)?,
+            Ok(Err(source)) => return Err(Unmarked::Io(source)),
+        }
+    }
+    Ok(())
+}
+
+fn unread(source: io::Error) -> Trouble {
+    Trouble::Io {
+        what: "read what the command says",
+        source,
+    }
+}
+
+/// The login shell does not come to the command in time.
 fn late(catch: &Catch, words: &LastWords) -> Trouble {
     let said = [catch.noise(), &words.so_far()].concat();
     if said.trim_ascii().is_empty() {
@@ -134,7 +182,7 @@ fn late(catch: &Catch, words: &LastWords) -> Trouble {
     }
 }
 
-/// The output ended before the mark: the command failed, or never ran.
+/// The output ended before a mark: the command failed, or never ran.
 async fn unbegun(child: Child, master: &Master, catch: Catch, words: LastWords) -> Trouble {
     let ended = ended(Some(child), master.clone(), words).await;
     match ended {
@@ -252,7 +300,9 @@ impl AsyncWrite for Pipe {
 #[derive(Clone)]
 struct LastWords {
     kept: Arc<Mutex<Vec<u8>>>,
-    reader: Arc<Reader>,
+    /// Fails once all is read.
+    more: watch::Receiver<()>,
+    _reader: Arc<Reader>,
 }
 
 /// The task; it goes with the last handle.
@@ -268,7 +318,9 @@ impl LastWords {
     fn of(mut stderr: ChildStderr) -> Self {
         let kept = Arc::new(Mutex::new(Vec::new()));
         let into = Arc::clone(&kept);
+        let (reading, more) = watch::channel(());
         let reader = tokio::spawn(async move {
+            let _reading = reading;
             let mut part = [0; 1024];
             while let Ok(bytes @ 1..) = stderr.read(&mut part).await {
                 let mut kept = into.lock().expect("no holder panics");
@@ -279,7 +331,8 @@ impl LastWords {
         });
         Self {
             kept,
-            reader: Arc::new(Reader(reader)),
+            more,
+            _reader: Arc::new(Reader(reader)),
         }
     }
 
@@ -288,11 +341,8 @@ impl LastWords {
     }
 
     /// All of it, once the command has ended.
-    async fn finish(self) -> Vec<u8> {
-        let until = Instant::now() + AFTERMATH;
-        while !self.reader.0.is_finished() && Instant::now() < until {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+    async fn finish(mut self) -> Vec<u8> {
+        let _ = timeout(AFTERMATH, self.more.changed()).await;
         self.so_far()
     }
 }

@@ -204,8 +204,25 @@ impl Ssh {
         Ok(lives)
     }
 
+    /// One of ours beside those that take no more sessions: one that somebody
+    /// made before, else a new one.
+    pub(crate) async fn another(
+        &self,
+        target: &Target,
+        full: &[Master],
+    ) -> Result<Master, Trouble> {
+        let _making = self.lock(&target.node).await;
+        let (ours, _) = master::ours(self.folder()?, &target.node, &target.settings.destination())?;
+        for master in ours.into_iter().filter(|master| !full.contains(master)) {
+            if master.life().await == Life::Lives {
+                return Ok(master);
+            }
+        }
+        self.start(target).await
+    }
+
     /// A new one of ours.
-    pub(crate) async fn start(&self, target: &Target) -> Result<Master, Trouble> {
+    async fn start(&self, target: &Target) -> Result<Master, Trouble> {
         let (words, master) = self.master_words(target, true)?;
         let deadline = Duration::from_secs(target.settings.connect_seconds()) + LOGIN;
         let auth_sock = target.auth_sock.as_deref();
@@ -281,8 +298,10 @@ impl Ssh {
         mutex.lock_owned().await
     }
 
-    /// Runs the program here. It never asks anything: there is no terminal, and
-    /// no window either.
+    /// Runs the program here. It never asks anything, in no terminal and no
+    /// window. `BatchMode` would not do: an `ssh` to a host on the way, which it
+    /// starts itself, is not told. So whatever is asked is answered by a program
+    /// that fails.
     async fn run(
         &self,
         words: &[OsString],
@@ -293,7 +312,8 @@ impl Ssh {
         let mut command = Command::new(&words[0]);
         command
             .args(&words[1..])
-            .env("SSH_ASKPASS_REQUIRE", "never")
+            .env("SSH_ASKPASS", "false")
+            .env("SSH_ASKPASS_REQUIRE", "force")
             .env_remove("SSH_AUTH_SOCK");
         if let Some(auth_sock) = auth_sock {
             command.env("SSH_AUTH_SOCK", auth_sock);

@@ -114,13 +114,18 @@ impl Agents {
 }
 
 fn refused(error: &SshError) -> Unconnected {
-    let failure = Failure::node_error(error);
     Unconnected {
-        failure: match error.hint() {
-            Some(hint) => failure.hint(hint),
-            None => failure,
-        },
+        failure: by_ssh(error),
         needs_person: error.needs_user(),
+    }
+}
+
+/// What failed on the way, with what to do.
+pub(crate) fn by_ssh(error: &SshError) -> Failure {
+    let failure = Failure::node_error(error);
+    match error.hint() {
+        Some(hint) => failure.hint(hint),
+        None => failure,
     }
 }
 

@@ -17,6 +17,7 @@ use super::{Man, Sink};
 use crate::core::run::Run;
 use crate::failure::Failure;
 use crate::node::{Kick, Link, Node, NodeNow, not_configured};
+use crate::outside::by_ssh;
 
 /// How long a person waits for a connection at most; the agents may have to be
 /// sent over a slow line.
@@ -139,13 +140,7 @@ impl Man {
             .ssh()?
             .login(&request.name, &address)
             .await
-            .map_err(|error| {
-                let failure = Failure::node_error(&error);
-                match error.hint() {
-                    Some(hint) => failure.hint(hint),
-                    None => failure,
-                }
-            })?;
+            .map_err(|error| by_ssh(&error))?;
         Ok(v1::NodeLoginReply {
             argv: words.into_iter().map(OsStringExt::into_vec).collect(),
             open: false,
@@ -260,8 +255,9 @@ impl Man {
         }
         let host = node.now().host;
         let host = host.ok_or_else(|| node.away(&node.now()))?;
-        reply.argv = host
-            .argv(terminal, &[])
+        let words = host.argv(terminal, &[]).await;
+        reply.argv = words
+            .map_err(|error| by_ssh(&error))?
             .into_iter()
             .map(OsStringExt::into_vec)
             .collect();

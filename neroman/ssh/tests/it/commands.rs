@@ -5,7 +5,7 @@ use std::process::Command;
 
 use nero_ssh::Fault;
 
-use crate::rig::{Node, run};
+use crate::rig::{Node, exec};
 
 /// Shells that read our line in different ways; the last one refuses `/` in
 /// names of commands, `exec` and redirections.
@@ -216,7 +216,7 @@ async fn settings_for_other_uses_are_not_in_the_way() {
         b"right\n"
     );
     let tail = ["echo".to_owned(), "right".to_owned()];
-    let output = run(&host.argv(false, &tail));
+    let output = exec(&host, &tail).await;
     assert_eq!(output.stdout, b"right\n", "{output:?}");
     assert_eq!(node.connections(), 1);
     assert!(!spoiled.exists());

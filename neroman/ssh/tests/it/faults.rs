@@ -5,7 +5,7 @@ use std::path::Path;
 
 use nero_ssh::{Fault, Ssh, SshError};
 
-use crate::rig::{Node, closed_port, fingerprint, make_key};
+use crate::rig::{Node, closed_port, fingerprint, make_key, write_program};
 
 /// What the user reads: the sentences and the hint.
 fn shown(error: &SshError) -> String {
@@ -222,6 +222,43 @@ async fn jump_hosts_are_named() {
     let error = node.try_connect().await.expect_err("changed");
     assert_eq!(error.fault(), Fault::HostKeyChanged);
     holds(&error, &["the way through gate", "ssh-keygen"]);
+}
+
+#[tokio::test]
+async fn a_jump_host_asks_nothing_in_a_terminal() {
+    let node = Node::new();
+    let gate = Node::with("PasswordAuthentication yes");
+    fs::write(gate.path("authorized"), "").expect("a file");
+    let text = format!(
+        "Host gate\nHostName 127.0.0.1\nPort {}\nUserKnownHostsFile {}\nHostKeyAlias node\n\
+         Host node\nProxyJump gate\n{}",
+        gate.port(),
+        gate.path("known_hosts").display(),
+        fs::read_to_string(node.config()).expect("text"),
+    );
+    fs::write(node.config(), text).expect("a file");
+    // As where the daemon is started by hand: ssh finds the terminal.
+    let (seen, wrapper) = (node.path("seen"), node.path("ssh"));
+    let lines = format!(
+        "#!/bin/bash\ncase \" $* \" in *' -G '*) exec ssh \"$@\" ;; esac\n\
+         SHELL=/bin/bash exec script -qefc \"exec ssh ${{*@Q}}\" {} >&2\n",
+        seen.display()
+    );
+    write_program(&wrapper, &lines);
+    let words = ["-F", &node.config().display().to_string()].map(str::to_owned);
+    let words = [vec![wrapper.display().to_string()], words.to_vec()].concat();
+    let error = Ssh::new(words, &node.sockets())
+        .connect("node", "node", None)
+        .await
+        .expect_err("a password is wanted");
+    let seen = fs::read_to_string(seen).expect("what the terminal showed");
+    assert!(
+        seen.contains("Permission denied (publickey,password)"),
+        "{seen}"
+    );
+    assert!(!seen.contains("password:"), "{seen}");
+    assert_eq!(error.fault(), Fault::NeedsPerson, "{}", shown(&error));
+    holds(&error, &["the way through gate", "a password"]);
 }
 
 #[tokio::test]

@@ -4,14 +4,13 @@ use nero_ssh::Fault;
 use rustix::process::{Signal, kill_process};
 use tokio::time::timeout;
 
-use crate::rig::{DEADLINE, Node, says, users_master};
+use crate::rig::{DEADLINE, Node, open, says, users_master};
 
 #[tokio::test]
 async fn a_frozen_node_ends_every_call() {
     let node = Node::new();
     let host = node.connect().await;
-    let mut pipe = host
-        .open("printf '\\nM4RK\\n'; cat", "M4RK")
+    let mut pipe = open(&host, "printf '\\nM4RK\\n'; cat")
         .await
         .expect("a stream");
     node.freeze();

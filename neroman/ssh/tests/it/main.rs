@@ -16,6 +16,7 @@ const _: fn(&nero_ssh::Ssh, &nero_ssh::Host) = |ssh, host| {
     any_task(ssh.hang_up("", ""));
     any_task(host.script(""));
     any_task(host.feed("", tokio::io::empty()));
-    any_task(host.open("", ""));
+    any_task(host.open("", "", std::time::Duration::ZERO));
+    any_task(host.argv(false, &[]));
     any_task(host.gone());
 };

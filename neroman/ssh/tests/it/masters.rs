@@ -9,7 +9,7 @@ use std::time::Duration;
 use nero_ssh::{Fault, Host};
 use tokio::time::timeout;
 
-use crate::rig::{Agent, DEADLINE, Node, run, says, until, users_master};
+use crate::rig::{Agent, DEADLINE, Node, exec, make_key, open, says, until, users_master};
 
 #[tokio::test]
 async fn the_users_own_master_is_used_and_never_ended() {
@@ -228,13 +228,13 @@ async fn no_agent(host: &Host, ask: &str) {
     let said = host.feed(ask, b"".as_slice()).await.expect("it runs");
     assert_eq!(said.out, b"agent=\n");
     let command = format!("printf '\\nM4RK\\n'; {ask}; cat");
-    let mut pipe = host.open(&command, "M4RK").await.expect("a stream");
+    let mut pipe = open(host, &command).await.expect("a stream");
     pipe.shutdown().await.expect("it closes");
     let mut text = String::new();
     pipe.read_to_string(&mut text).await.expect("text");
     assert_eq!(text, "agent=\n");
     let words = ["sh", "-c", ask].map(str::to_owned);
-    assert_eq!(run(&host.argv(false, &words)).stdout, b"agent=\n");
+    assert_eq!(exec(host, &words).await.stdout, b"agent=\n");
 }
 
 #[tokio::test]
@@ -260,13 +260,16 @@ async fn with_few_sessions_a_connection_more_is_made() {
     let node = Node::with("MaxSessions 1");
     let host = node.connect().await;
     let mark = "printf '\\nM4RK\\n'; cat";
-    let _first = host.open(mark, "M4RK").await.expect("the only session");
+    let _first = open(&host, mark).await.expect("the only session");
     assert_eq!(node.connections(), 1);
-    let _second = host.open(mark, "M4RK").await.expect("over one more");
+    let _second = open(&host, mark).await.expect("over one more");
     assert_eq!(node.connections(), 2);
     assert_eq!(says(&host, "echo hi").await, "hi");
-    let _fourth = host.open(mark, "M4RK").await.expect("over one more");
-    let _fifth = host.open(mark, "M4RK").await.expect("over one more");
+    let words = ["echo".to_owned(), "hi".to_owned()];
+    assert_eq!(exec(&host, &words).await.stdout, b"hi\n");
+    assert_eq!(node.connections(), 3);
+    let _fourth = open(&host, mark).await.expect("over that one");
+    let _fifth = open(&host, mark).await.expect("over one more");
     let error = host.script("echo hi").await.expect_err("enough");
     assert!(
         error.trouble.to_string().contains("no more sessions"),
@@ -275,6 +278,39 @@ async fn with_few_sessions_a_connection_more_is_made() {
     assert_eq!(node.connections(), 4);
     node.ssh().hang_up("node", "node").await.expect("all end");
     assert_eq!(node.control_sockets(), Vec::<PathBuf>::new());
+}
+
+#[tokio::test]
+async fn a_connection_more_is_found_by_the_next() {
+    let node = Node::with("MaxSessions 1");
+    let host = node.connect().await;
+    let full = node.control_sockets().remove(0);
+    let _only = open(&host, "printf '\\nM4RK\\n'; cat").await.expect("it");
+    assert_eq!(says(&host, "echo hi").await, "hi");
+    assert_eq!(node.connections(), 2);
+    // The full one is met first.
+    let mut sockets = node.control_sockets();
+    sockets.retain(|socket| *socket != full);
+    let name = sockets[0].file_name().expect("a name").to_string_lossy();
+    let last = format!("{}zzzzz", &name[..name.len() - 5]);
+    fs::rename(&sockets[0], node.sockets().join(last)).expect("its own");
+    for _ in 0..3 {
+        assert_eq!(says(&node.connect().await, "echo hi").await, "hi");
+    }
+    assert_eq!(node.connections(), 2);
+    // A person's password would be needed for another one.
+    let _all = open(&node.connect().await, "printf '\\nM4RK\\n'; cat")
+        .await
+        .expect("over the other one");
+    fs::write(node.path("authorized"), "").expect("a file");
+    make_key(&node.path("locked"), "a passphrase");
+    fs::copy(node.path("locked.pub"), node.path("authorized")).expect("a file");
+    fs::rename(node.path("locked"), node.path("id")).expect("a file");
+    fs::rename(node.path("locked.pub"), node.path("id.pub")).expect("a file");
+    let error = host.script("echo hi").await.expect_err("no more");
+    assert!(!error.needs_user());
+    let hint = error.hint().expect("it has one");
+    assert!(hint.contains("MaxSessions"), "{hint}");
 }
 
 #[tokio::test]
@@ -313,7 +349,7 @@ async fn a_long_folder_and_a_percent_sign_are_no_hindrance() {
             .await
             .expect("a connection");
         assert_eq!(says(&host, "echo hi").await, "hi");
-        let hi = run(&host.argv(false, &["echo".to_owned(), "hi".to_owned()]));
+        let hi = exec(&host, &["echo".to_owned(), "hi".to_owned()]).await;
         assert_eq!(hi.stdout, b"hi\n", "{hi:?}");
         ssh.hang_up("node", "node").await.expect("it ends");
         timeout(Duration::from_secs(10), host.gone())

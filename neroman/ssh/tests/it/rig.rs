@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use nero_ssh::{Host, Ssh, SshError};
+use nero_ssh::{Host, Pipe, Ssh, SshError};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 /// Longest that anything in a test may take; no measure of speed.
@@ -407,6 +407,16 @@ pub fn users_master(node: &Node, more: &str) -> PathBuf {
     let opened = node.user(&["-f", "-M", "-N", "node"]);
     assert!(opened.status.success(), "{opened:?}");
     path
+}
+
+/// A stream of a command that prints the line `M4RK` first.
+pub async fn open(host: &Host, command: &str) -> Result<Pipe, SshError> {
+    host.open(command, "M4RK", DEADLINE).await
+}
+
+/// Runs these words on the node, in no terminal here or there.
+pub async fn exec(host: &Host, tail: &[String]) -> Output {
+    run(&host.argv(false, tail).await.expect("a connection"))
 }
 
 pub async fn says(host: &Host, script: &str) -> String {

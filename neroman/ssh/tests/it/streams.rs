@@ -7,7 +7,7 @@ use nero_ssh::{Fault, Pipe, Trouble};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
-use crate::rig::{DEADLINE, Node, until};
+use crate::rig::{DEADLINE, Node, open, until};
 
 const SAY_MARK: &str = "printf '\\nM4RK\\n'; ";
 
@@ -19,7 +19,7 @@ async fn bytes_go_both_ways_under_every_login_shell() {
     for shell in ["/bin/bash", "/usr/bin/tcsh", "/usr/bin/fish", "/bin/rbash"] {
         node.login_shell(shell);
         let command = format!("{SAY_MARK}exec cat");
-        let mut pipe = host.open(&command, "M4RK").await.expect(shell);
+        let mut pipe = open(&host, &command).await.expect(shell);
         let sent: Vec<u8> = (0..2_000_000u32).map(|i| (i % 251) as u8).collect();
         let mut got = vec![0; sent.len()];
         let (mut from, mut into) = tokio::io::split(&mut pipe);
@@ -38,10 +38,8 @@ async fn bytes_go_both_ways_under_every_login_shell() {
 async fn what_comes_with_the_mark_is_not_lost() {
     let node = Node::new();
     let host = node.connect().await;
-    let mut pipe = host
-        .open("printf '\\nM4RK\\n\\nM4RK\\nfirst'; cat", "M4RK")
-        .await
-        .expect("a stream");
+    let command = "printf '\\nM4RK\\n\\nM4RK\\nfirst'; cat";
+    let mut pipe = open(&host, command).await.expect("a stream");
     pipe.shutdown().await.expect("it closes");
     let mut text = String::new();
     pipe.read_to_string(&mut text).await.expect("text");
@@ -53,7 +51,7 @@ async fn dropping_it_ends_the_command() {
     let node = Node::new();
     let host = node.connect().await;
     let command = format!("{SAY_MARK}cat >/dev/null; echo done >\"$HOME/ended\"");
-    let pipe = host.open(&command, "M4RK").await.expect("a stream");
+    let pipe = open(&host, &command).await.expect("a stream");
     assert!(!node.home().join("ended").exists());
     drop(pipe);
     until("the command to end", || node.home().join("ended").exists()).await;
@@ -64,7 +62,7 @@ async fn an_early_end_says_what_the_command_said_last() {
     let node = Node::new();
     let host = node.connect().await;
     let command = format!("{SAY_MARK}echo 'no room \u{1b}[31m left' >&2; exit 9");
-    let mut pipe = host.open(&command, "M4RK").await.expect("a stream");
+    let mut pipe = open(&host, &command).await.expect("a stream");
     let error = read_fault(&mut pipe).await;
     assert!(error.contains("exit status: 9"), "{error}");
     assert!(
@@ -72,8 +70,7 @@ async fn an_early_end_says_what_the_command_said_last() {
         "{error:?}"
     );
 
-    let error = host
-        .open("nowhere/neromum dial", "M4RK")
+    let error = open(&host, "nowhere/neromum dial")
         .await
         .expect_err("no program");
     let said = error.trouble.to_string();
@@ -95,10 +92,8 @@ async fn read_fault(pipe: &mut Pipe) -> String {
 async fn the_end_of_the_connection_is_told_apart_from_the_end_of_the_command() {
     let node = Node::new();
     let host = node.connect().await;
-    let mut pipe = host
-        .open(&format!("{SAY_MARK}cat"), "M4RK")
-        .await
-        .expect("a stream");
+    let command = format!("{SAY_MARK}cat");
+    let mut pipe = open(&host, &command).await.expect("a stream");
     node.cut();
     let mut part = [0; 10];
     let error = timeout(DEADLINE, pipe.read(&mut part))
@@ -110,20 +105,38 @@ async fn the_end_of_the_connection_is_told_apart_from_the_end_of_the_command() {
 }
 
 #[tokio::test]
-async fn no_mark_is_a_fault_of_the_shell() {
+async fn a_login_shell_that_comes_to_no_command_is_told() {
     let node = Node::new();
     let host = node.connect().await;
-    let error = host
-        .open("head -c 100000 /dev/zero | tr '\\0' y; cat", "M4RK")
-        .await
-        .expect_err("no mark");
+    let file = node.home().join(".bashrc");
+    fs::write(&file, "head -c 100000 /dev/zero | tr '\\0' y\n").expect("a file");
+    let error = open(&host, "cat").await.expect_err("a flood");
     assert_eq!(error.fault(), Fault::Shell);
+    fs::write(&file, "echo what do you want; cat\n").expect("a file");
     let started = tokio::time::Instant::now();
-    let error = host
-        .open("echo what do you want; cat", "M4RK")
-        .await
-        .expect_err("no mark");
+    let error = open(&host, "cat").await.expect_err("it never comes to it");
     assert_eq!(error.fault(), Fault::Shell);
     assert!(error.trouble.to_string().contains("what do you want"));
     assert!(started.elapsed() < Duration::from_secs(45));
+}
+
+#[tokio::test]
+async fn a_command_that_does_not_answer_is_told_with_its_words() {
+    let node = Node::new();
+    let host = node.connect().await;
+    let patience = Duration::from_secs(1);
+    let error = host
+        .open("echo login2 is frozen >&2; cat", "M4RK", patience)
+        .await
+        .expect_err("no mark");
+    assert_eq!(error.fault(), Fault::Timeout);
+    let said = error.trouble.to_string();
+    assert_eq!(
+        said,
+        "the command does not answer within 1 s: login2 is frozen"
+    );
+    let error = open(&host, "yes").await.expect_err("no mark");
+    assert_eq!(error.fault(), Fault::Other);
+    let said = error.trouble.to_string();
+    assert_eq!(said, "the command printed more than 65536 bytes");
 }

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use nero_ssh::Fault;
 
-use crate::rig::{Node, make_key, run, says, write_program};
+use crate::rig::{Node, exec, make_key, run, says, write_program};
 
 #[tokio::test]
 async fn words_of_the_terminal_use_this_very_connection_or_fail() {
@@ -15,19 +15,23 @@ async fn words_of_the_terminal_use_this_very_connection_or_fail() {
     for shell in ["/bin/bash", "/usr/bin/tcsh", "/usr/bin/fish"] {
         node.login_shell(shell);
         let tail = ["printf", "<%s>", &nasty, "", "end"].map(str::to_owned);
-        let output = run(&host.argv(false, &tail));
+        let output = exec(&host, &tail).await;
         let text = String::from_utf8_lossy(&output.stdout);
         assert_eq!(text, format!("<{nasty}><><end>"), "{shell}: {output:?}");
     }
     let plain = ["sh".to_owned(), "-c".to_owned(), "exit 42".to_owned()];
-    assert_eq!(run(&host.argv(false, &plain)).status.code(), Some(42));
+    assert_eq!(exec(&host, &plain).await.status.code(), Some(42));
     // In a terminal there: it has a name, and the login shell takes no words.
-    let tty = run(&host.argv(true, &["tty".to_owned()]));
+    let words = host.argv(true, &["tty".to_owned()]).await;
+    let tty = run(&words.expect("a connection"));
     assert!(tty.status.code().is_some());
     assert_eq!(node.connections(), 1);
 
+    let words = host.argv(false, &plain).await.expect("a connection");
     node.ssh().hang_up("node", "node").await.expect("it ends");
-    let output = run(&host.argv(false, &plain));
+    let error = host.argv(false, &plain).await.expect_err("it is gone");
+    assert_eq!(error.fault(), Fault::MasterGone);
+    let output = run(&words);
     assert_eq!(output.status.code(), Some(255));
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(

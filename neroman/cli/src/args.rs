@@ -16,7 +16,7 @@ pub use config::Config;
 pub use files::{Clean, Du, Exec, Fetch, Shell as ShellOn};
 pub use node::{Node, NodeAdd, Warden, YesNo};
 
-use complete::{node_name, target_name};
+use complete::{config_key, config_value, node_name, status_word, target_name};
 
 /// One step, read.
 #[derive(Debug, Parser)]
@@ -117,8 +117,8 @@ pub struct Add {
 /// `status`.
 #[derive(Debug, Args)]
 pub struct Status {
-    /// Which ones (all unless given), or `nodes`
-    #[arg(value_name = "SEL|nodes")]
+    /// Which ones (all unless given); `nodes`, or the name of a node or group
+    #[arg(value_name = "SEL|nodes|NODE", add = status_word())]
     pub picked: Vec<String>,
     #[command(flatten)]
     pub json: Json,

@@ -24,6 +24,8 @@ pub struct Answers {
     pub hello: Option<Hello>,
     /// Every call but `Greet` fails with this.
     pub fails: Option<Status>,
+    /// Selections that no experiment is called by.
+    pub no_such: Vec<String>,
     /// Streams go on without end after their last message.
     pub hangs: bool,
     /// The first stream of a log is cut after its first chunk.
@@ -279,8 +281,13 @@ impl Man for Service {
 
     async fn list(&self, request: Request<ListRequest>) -> Result<Response<ListReply>, Status> {
         let request = request.into_inner();
+        let text = request.selection.clone().unwrap_or_default().text;
         let what = format!("{} settle {}", picked(request.selection), request.settle);
         self.take("list", what, &[])?;
+        if self.answers.no_such.contains(&text) {
+            let what = format!("no experiment is called {text}");
+            return Err(Status::invalid_argument(what));
+        }
         Ok(Response::new(self.answers.list.clone()))
     }
 

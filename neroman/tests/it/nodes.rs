@@ -3,6 +3,7 @@
 use nero_wire::v1::*;
 
 use crate::fake::{Answers, Fake};
+use crate::samples;
 
 fn event(event: node_event::Event) -> NodeEvent {
     NodeEvent { event: Some(event) }
@@ -212,6 +213,67 @@ fn nodes_out_of_reach_are_shown_with_since_when() {
 }
 
 #[test]
+fn status_of_a_node_is_the_node_and_what_is_there() {
+    let mut away = alpha();
+    away.connected = false;
+    away.unreachable_since_ms = 1_700_000_000_000;
+    let beta = NodeView {
+        name: "beta".into(),
+        connected: true,
+        ..NodeView::default()
+    };
+    let names = ["alpha", "beta"].map(str::to_owned).to_vec();
+    let answers = Answers {
+        nodes: NodesReply {
+            nodes: vec![away, beta],
+            groups: [("boxes".to_owned(), NodeNames { names })].into(),
+            default_node: "local".into(),
+        },
+        list: ListReply {
+            experiments: vec![samples::experiment(7, "a", "running")],
+            ..ListReply::default()
+        },
+        no_such: vec!["alpha".into(), "boxes".into(), "gamma".into()],
+        ..Answers::default()
+    };
+    let fake = Fake::new(answers.clone());
+    insta::assert_snapshot!("status_node", fake.ok(&["status", "alpha"]));
+    assert_eq!(
+        fake.requests().last().map(String::as_str),
+        Some("list `node==\"alpha\"` Pacific/Chatham settle false")
+    );
+    let said: serde_json::Value =
+        serde_json::from_str(&fake.ok(&["status", "boxes", "--json"])).expect("JSON");
+    assert_eq!(said["nodes"][1]["name"], "beta");
+    assert_eq!(said["experiments"][0]["id"], 7);
+    assert_eq!(
+        fake.requests().last().map(String::as_str),
+        Some("list `node==\"alpha\",node==\"beta\",node==\"boxes\"` Pacific/Chatham settle false")
+    );
+    assert!(fake.ok(&["status", "alpha", "--csv"]).starts_with("id,"));
+    let ran = fake.run(&["status", "gamma"]);
+    assert_eq!(ran.code, Some(2));
+    assert_eq!(ran.err, "error: no experiment is called gamma\n");
+    // What names both means the experiment.
+    let fake = Fake::new(Answers {
+        no_such: vec![],
+        ..answers
+    });
+    std::fs::write(
+        fake.path().join("home/config.yaml"),
+        "nodes: {alpha: {address: a}}\n",
+    )
+    .expect("written");
+    let ran = fake.run(&["status", "alpha"]);
+    assert_eq!(ran.code, Some(0));
+    assert!(ran.out.starts_with("id  "), "{}", ran.out);
+    assert_eq!(
+        ran.err,
+        "note: a node or group is called `alpha` too; `neroman status nodes` shows it\n"
+    );
+}
+
+#[test]
 fn fetch_says_what_came() {
     let one = |experiment, files, failed: &str| FetchEvent {
         event: Some(fetch_event::Event::Done(fetch_event::One {
@@ -241,6 +303,36 @@ fn fetch_says_what_came() {
         fake.requests(),
         ["fetch `3,4` Pacific/Chatham [\"*.pt\"] dry false"]
     );
+}
+
+#[test]
+fn a_pattern_that_fits_nothing_is_said_and_fails_when_nothing_else_does() {
+    let one = |experiment, unchanged, note: &str| FetchEvent {
+        event: Some(fetch_event::Event::Done(fetch_event::One {
+            experiment,
+            run: 1,
+            unchanged,
+            notes: vec![note.into()],
+            ..fetch_event::One::default()
+        })),
+    };
+    let with = |events: Vec<FetchEvent>| {
+        Fake::new(Answers {
+            fetch: events,
+            ..Answers::default()
+        })
+    };
+    let nothing = "nothing fits `*.pt`";
+    let fake = with(vec![one(3, 0, nothing)]);
+    let ran = fake.run(&["fetch", "3", "--include", "*.pt"]);
+    assert_eq!(ran.code, Some(1));
+    assert_eq!(
+        ran.out,
+        "3.1  fetched 0 files, 0B\n  note: nothing fits `*.pt`\nfetched 0 files, 0B of 1 run\n"
+    );
+    fake.ok(&["fetch", "3"]);
+    let fake = with(vec![one(3, 0, nothing), one(4, 1, nothing)]);
+    fake.ok(&["fetch", "3,4", "--include", "*.pt"]);
 }
 
 #[test]
@@ -373,6 +465,30 @@ fn node_names_are_completed() {
     assert_eq!(complete(&["neroman", "node", "doctor", "al"]), "alpha");
     let targets = complete(&["neroman", "start", "1", "--node", ""]);
     assert_eq!(targets, "local\nalpha\nbeta\nboxes\nany");
+    let shown = complete(&["neroman", "status", ""]);
+    assert!(
+        shown.starts_with("nodes\nlocal\nalpha\nbeta\nboxes"),
+        "{shown}"
+    );
+    let keys = complete(&["neroman", "config", "set", "nodes.al"]);
+    assert!(
+        keys.starts_with("nodes.alpha.address\nnodes.alpha.root"),
+        "{keys}"
+    );
+    let keys = complete(&["neroman", "config", "set", ""]);
+    assert!(
+        keys.starts_with("default_node\ngroups.boxes\nnodes.local.root"),
+        "{keys}"
+    );
+    let set = |key: &str| {
+        let words = complete(&["neroman", "config", "set", key, ""]);
+        let values = words.lines().filter(|word| !word.starts_with('-'));
+        values.collect::<Vec<_>>().join("\n")
+    };
+    assert_eq!(set("default_node"), "local\nalpha\nbeta\nboxes\nany");
+    assert_eq!(set("groups.boxes"), "local\nalpha\nbeta");
+    assert_eq!(set("nodes.alpha.shared"), "true\nfalse");
+    assert_eq!(set("nodes.alpha.root"), "");
     for shell in ["bash", "zsh", "fish"] {
         assert!(
             fake.ok(&["completions", shell])

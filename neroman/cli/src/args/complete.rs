@@ -40,42 +40,126 @@ pub fn script(shell: super::Shell) -> std::io::Result<Vec<u8>> {
 
 /// Completes the name of a node.
 pub fn node_name() -> ArgValueCompleter {
-    ArgValueCompleter::new(|begun: &OsStr| words(begun, false))
+    ArgValueCompleter::new(|begun: &OsStr| fitting(begun, config().iter().flat_map(nodes)))
 }
 
 /// Completes a node, a group, or `any`.
 pub fn target_name() -> ArgValueCompleter {
-    ArgValueCompleter::new(|begun: &OsStr| words(begun, true))
+    ArgValueCompleter::new(|begun: &OsStr| fitting(begun, config().iter().flat_map(targets)))
 }
 
-fn words(begun: &OsStr, groups: bool) -> Vec<CompletionCandidate> {
-    // A configuration that cannot be read completes nothing; the verb says why.
-    let Some(config) = Home::find()
-        .ok()
-        .and_then(|home| Config::read(&home.config).ok())
-    else {
-        return Vec::new();
-    };
+/// Completes what `status` shows beside experiments: `nodes`, a node, a group.
+pub fn status_word() -> ArgValueCompleter {
+    ArgValueCompleter::new(|begun: &OsStr| {
+        let all = ("nodes".to_owned(), "all nodes and how they do".to_owned());
+        let config = config();
+        let named = config.iter().flat_map(|config| {
+            let groups = groups(config);
+            nodes(config).chain(groups)
+        });
+        fitting(begun, [all].into_iter().chain(named))
+    })
+}
+
+/// Completes a key of `config set`.
+pub fn config_key() -> ArgValueCompleter {
+    ArgValueCompleter::new(|begun: &OsStr| {
+        let default = ("default_node".to_owned(), "where runs go".to_owned());
+        let config = config();
+        let others = config.iter().flat_map(|config| {
+            let groups = groups(config).map(|(name, of)| (format!("groups.{name}"), of));
+            let fields = config.nodes.iter().flat_map(|(name, node)| {
+                let local = node.address.is_none();
+                let fields = FIELDS
+                    .iter()
+                    .filter(move |(field, _)| !(local && *field == "address"));
+                fields.map(move |(field, about)| {
+                    (format!("nodes.{name}.{field}"), (*about).to_owned())
+                })
+            });
+            groups.chain(fields)
+        });
+        fitting(begun, [default].into_iter().chain(others))
+    })
+}
+
+/// What of a node can be set.
+const FIELDS: &[(&str, &str)] = &[
+    ("address", "whatever ssh accepts"),
+    ("root", "folder for our files there"),
+    ("cpus", "CPUs that runs may use"),
+    ("memory", "memory that runs may use, as 64G"),
+    ("min_free", "nothing new starts below this much free disk"),
+    ("shared", "whether other machines use the same root"),
+    ("listen", "auto or never"),
+    ("notes", "whatever you like"),
+];
+
+/// Completes the value of `config set`, as the key before it wants it.
+pub fn config_value() -> ArgValueCompleter {
+    ArgValueCompleter::new(|begun: &OsStr| {
+        let words: Vec<String> = std::env::args().collect();
+        let config = config();
+        let config = config.iter();
+        match key_of(&words) {
+            Some("default_node") => fitting(begun, config.flat_map(targets)),
+            Some(key) if key.starts_with("groups.") => fitting(begun, config.flat_map(nodes)),
+            Some(key) if key.ends_with(".shared") => fixed(begun, &["true", "false"]),
+            Some(key) if key.ends_with(".listen") => fixed(begun, &["auto", "never"]),
+            _ => Vec::new(),
+        }
+    })
+}
+
+/// The key in the words of a line: what follows `config set`.
+fn key_of(words: &[String]) -> Option<&str> {
+    let at = words.windows(2).position(|two| two == ["config", "set"])?;
+    words.get(at + 2).map(String::as_str)
+}
+
+/// A word, and what stands beside it.
+type Word = (String, String);
+
+/// What the configuration says. One that cannot be read completes nothing; the
+/// verb says why.
+fn config() -> Option<Config> {
+    let home = Home::find().ok()?;
+    Config::read(&home.config).ok()
+}
+
+fn nodes(config: &Config) -> impl Iterator<Item = Word> {
+    config.nodes.iter().map(|(name, node)| {
+        let address = node.address.clone();
+        (
+            name.clone(),
+            address.unwrap_or_else(|| "this machine".into()),
+        )
+    })
+}
+
+fn groups(config: &Config) -> impl Iterator<Item = Word> {
+    let groups = config.groups.iter();
+    groups.map(|(name, group)| (name.clone(), group.nodes.join(", ")))
+}
+
+fn targets(config: &Config) -> impl Iterator<Item = Word> {
+    let any = (ANY.to_owned(), "whichever has most room".to_owned());
+    nodes(config).chain(groups(config)).chain([any])
+}
+
+fn fixed(begun: &OsStr, words: &[&str]) -> Vec<CompletionCandidate> {
+    let word = |word: &&str| ((*word).to_owned(), String::new());
+    fitting(begun, words.iter().map(word))
+}
+
+fn fitting(begun: &OsStr, words: impl Iterator<Item = Word>) -> Vec<CompletionCandidate> {
     let begun = begun.to_string_lossy();
-    let nodes = config.nodes.iter().map(|(name, node)| {
-        let about = node
-            .address
-            .clone()
-            .unwrap_or_else(|| "this machine".into());
-        (name.clone(), about)
-    });
-    let others = config
-        .groups
-        .iter()
-        .map(|(name, group)| (name.clone(), group.nodes.join(", ")))
-        .chain([(ANY.to_owned(), "whichever has most room".to_owned())]);
-    let others = others.filter(|_| groups);
-    nodes
-        .chain(others)
+    words
         .filter(|(word, _)| word.starts_with(&*begun))
         .map(|(word, about)| {
             let about = nero_model::safe::Safe::line(&about).to_string();
-            CompletionCandidate::new(word).help(Some(about.into()))
+            let help = (!about.is_empty()).then(|| about.into());
+            CompletionCandidate::new(word).help(help)
         })
         .collect()
 }

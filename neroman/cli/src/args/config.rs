@@ -2,7 +2,7 @@
 
 use clap::Subcommand;
 
-use super::Json;
+use super::{Json, config_key, config_value};
 
 /// `config`.
 #[derive(Debug, Subcommand)]
@@ -18,10 +18,10 @@ pub enum Config {
     /// Change one value of config.yaml; comments and order stay
     Set {
         /// default_node, groups.NAME or nodes.NAME.FIELD
-        #[arg(value_name = "KEY")]
+        #[arg(value_name = "KEY", add = config_key())]
         key: String,
         /// What it shall be; of a group its nodes, as a,b
-        #[arg(value_name = "VALUE", allow_hyphen_values = true)]
+        #[arg(value_name = "VALUE", allow_hyphen_values = true, add = config_value())]
         value: String,
         #[command(flatten)]
         json: Json,

@@ -12,6 +12,7 @@ mod help;
 mod logs;
 mod metrics;
 mod node;
+mod on_node;
 mod overview;
 mod path;
 mod restart;

@@ -1,10 +1,11 @@
-//! `status [SEL|nodes]`: what there is. A table while it fits the screen, an
+//! `status [SEL|nodes|NODE]`: what there is. A table while it fits the screen, an
 //! overview when it does not.
 
 use nero_model::safe::Safe;
 use nero_wire::v1::{ExperimentView, ListReply, ListRequest};
 use serde_json::json;
 
+use super::on_node::{Named, may_name_nodes, note_namesake};
 use super::{overview, watch};
 use crate::args::Status;
 use crate::connect::READ_DEADLINE;
@@ -22,19 +23,20 @@ pub async fn run(session: &mut Session, args: &Status) -> Result<u8, Stop> {
         }
         return super::node::list(session, args.json.json).await;
     }
-    if args.watch {
-        return watch::run(session, args).await;
+    if args.watch && args.picked.len() != 1 {
+        return watch::run(session, args, &args.picked).await;
     }
-    let asked = ListRequest {
-        selection: Some(selection(&args.picked)),
-        settle: false,
+    let reply = match found(session, args).await? {
+        Found::Experiments(reply) => reply,
+        Found::Nodes(named) if args.watch => {
+            return watch::run(session, args, &[named.selector()]).await;
+        }
+        Found::Nodes(named) if args.csv => list(session, &[named.selector()]).await?,
+        Found::Nodes(named) => return named.show(session, args).await,
     };
-    let client = session.client().await?;
-    let reply = client
-        .call(READ_DEADLINE, asked, async |man, request| {
-            man.list(request).await
-        })
-        .await?;
+    if args.watch {
+        return watch::run(session, args, &args.picked).await;
+    }
     session.warn_of_broken_config();
     if args.json.json {
         let (views, _) = arranged(&reply.experiments, args)?;
@@ -52,6 +54,45 @@ pub async fn run(session: &mut Session, args: &Status) -> Result<u8, Stop> {
     Ok(code::OK)
 }
 
+/// What the words name.
+enum Found {
+    Experiments(ListReply),
+    /// A node or a group, and no experiment.
+    Nodes(Named),
+}
+
+async fn found(session: &mut Session, args: &Status) -> Result<Found, Stop> {
+    match list(session, &args.picked).await {
+        Ok(reply) => {
+            note_namesake(session, &args.picked);
+            Ok(Found::Experiments(reply))
+        }
+        Err(fault) if fault.exit_code == code::USAGE => {
+            let named = match args.picked.as_slice() {
+                // What cannot be asked now leaves the selector's own mistake.
+                [word] if may_name_nodes(word) => Named::find(session, word).await.ok().flatten(),
+                _ => None,
+            };
+            Ok(Found::Nodes(named.ok_or(fault)?))
+        }
+        Err(fault) => Err(fault.into()),
+    }
+}
+
+/// What is picked, as it is now.
+pub async fn list(session: &mut Session, picked: &[String]) -> Result<ListReply, Fault> {
+    let asked = ListRequest {
+        selection: Some(selection(picked)),
+        settle: false,
+    };
+    let client = session.client().await?;
+    client
+        .call(READ_DEADLINE, asked, async |man, request| {
+            man.list(request).await
+        })
+        .await
+}
+
 /// `status --json`.
 pub fn document(views: &[ExperimentView]) -> serde_json::Value {
     let views: Vec<_> = views.iter().map(json::experiment).collect();
@@ -59,7 +100,7 @@ pub fn document(views: &[ExperimentView]) -> serde_json::Value {
 }
 
 /// The experiments as `--sort` wants them, and the columns that were named.
-fn arranged(
+pub fn arranged(
     views: &[ExperimentView],
     args: &Status,
 ) -> Result<(Vec<ExperimentView>, Option<Vec<Column>>), Fault> {

@@ -17,13 +17,13 @@ use crate::session::{Session, selection};
 /// Between two drawings on a terminal.
 const INTERVAL_MS: u32 = 500;
 
-/// Does it.
-pub async fn run(session: &mut Session, args: &Status) -> Result<u8, Stop> {
+/// Shows what is picked and its changes.
+pub async fn run(session: &mut Session, args: &Status, picked: &[String]) -> Result<u8, Stop> {
     if args.csv || args.sort.is_some() || !args.columns.is_empty() {
         return Err(Fault::usage("--watch takes no --csv, --sort or --columns").into());
     }
     let asked = WatchRequest {
-        selection: Some(selection(&args.picked)),
+        selection: Some(selection(picked)),
         interval_ms: INTERVAL_MS,
     };
     let mut shown = Shown::new(session.out.screen, args.json.json);

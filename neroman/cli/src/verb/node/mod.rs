@@ -15,7 +15,7 @@ use crate::connect::{CHANGE_DEADLINE, Client, Next};
 use crate::fault::{Fault, Stop, code};
 use crate::session::{Session, request};
 
-pub use list::show as list;
+pub use list::{as_text as nodes_as_text, show as list};
 
 use events::How;
 

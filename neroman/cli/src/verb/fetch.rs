@@ -57,14 +57,17 @@ pub async fn run(session: &mut Session, args: &Fetch) -> Result<u8, Stop> {
             out.notes(&notes);
             out.text(&counts(&done, args.dry_run))?;
         }
-        return Ok(ended(&done));
+        return Ok(ended(&done, !args.include.is_empty()));
     }
 }
 
 /// 4 when nothing came because nodes are out of reach is said by the daemon;
-/// here a run that failed makes the whole fail.
-fn ended(done: &[One]) -> u8 {
-    if done.iter().any(|one| !one.failed.is_empty()) {
+/// here a run that failed makes the whole fail, and so does a pattern that was
+/// named and fits nothing of any run.
+fn ended(done: &[One], named: bool) -> u8 {
+    let nothing_fits =
+        !done.is_empty() && done.iter().all(|one| one.files == 0 && one.unchanged == 0);
+    if done.iter().any(|one| !one.failed.is_empty()) || (named && nothing_fits) {
         code::FAILED
     } else {
         code::OK

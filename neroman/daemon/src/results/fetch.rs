@@ -83,7 +83,7 @@ pub(super) async fn files(way: &Way, ask: &Ask, last: bool) -> Result<Outcome, T
     let rounds = if ask.live { 1 } else { ROUNDS };
     for round in 1..=rounds {
         let Some(list) = list(way, ask).await? else {
-            return Ok(outcome);
+            return Ok(nothing_there(ask));
         };
         let choice;
         (held, choice) = choose(held, list, ask, way).await?;
@@ -124,7 +124,7 @@ pub(super) async fn forget(way: &Way) -> Result<(), Trouble> {
 /// What would come, without bringing it.
 pub(super) async fn look(way: &Way, ask: &Ask) -> Result<Outcome, Trouble> {
     let Some(list) = list(way, ask).await? else {
-        return Ok(Outcome::default());
+        return Ok(nothing_there(ask));
     };
     let folder = way.folder.clone();
     if blocking(move || !folder.is_dir()).await? {
@@ -132,6 +132,7 @@ pub(super) async fn look(way: &Way, ask: &Ask) -> Result<Outcome, Trouble> {
         return Ok(Outcome {
             files: list.files.len() as u64,
             bytes: list.files.iter().map(|entry| entry.size).sum(),
+            notes: Notes::of(ask.unfit(&list)),
             ..Outcome::default()
         });
     }
@@ -145,6 +146,14 @@ pub(super) async fn look(way: &Way, ask: &Ask) -> Result<Outcome, Trouble> {
         left: choice.left,
         notes: choice.notes,
     })
+}
+
+/// What comes of a run whose folder is not there yet.
+fn nothing_there(ask: &Ask) -> Outcome {
+    Outcome {
+        notes: Notes::of(ask.unfit(&v1::ListFilesReply::default())),
+        ..Outcome::default()
+    }
 }
 
 /// What the node has of it; none when a live run has no folder yet.

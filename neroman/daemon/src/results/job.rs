@@ -140,6 +140,7 @@ impl Job {
         let ask = Ask {
             globs: self.globs(Kind::Live),
             live: true,
+            named: false,
         };
         fetch::files(&self.way, &ask, false).await?;
         self.latest().await
@@ -163,7 +164,11 @@ impl Job {
         }
         let globs = self.globs(Kind::End);
         if !globs.is_empty() {
-            let ask = Ask { globs, live: false };
+            let ask = Ask {
+                globs,
+                live: false,
+                named: false,
+            };
             outcome.add(fetch::files(&self.way, &ask, true).await?);
         } else if self.wanted_logs(false).iter().any(|log| log.whole) {
             fetch::forget(&self.way).await?;
@@ -233,8 +238,11 @@ impl Job {
             }
             include => include.iter().map(any).collect(),
         };
-        let live = !self.ended;
-        Ask { globs, live }
+        Ask {
+            globs,
+            live: !self.ended,
+            named: !asked.include.is_empty(),
+        }
     }
 
     fn globs(&self, kind: Kind) -> Vec<Glob> {
@@ -294,7 +302,7 @@ impl Job {
         let id = self.id;
         ledger
             .note(false, move |state, _| {
-                desk_change(state, id, |desk| desk.results = done)
+                desk_change(state, id, |desk| desk.results = done.clone())
                     .into_iter()
                     .collect()
             })

@@ -27,6 +27,29 @@ pub(super) struct Ask {
     pub(super) globs: Vec<Glob>,
     /// The run goes on: what is missing or in the way is no matter yet.
     pub(super) live: bool,
+    /// A person named the globs just now: one that fits nothing is told.
+    pub(super) named: bool,
+}
+
+impl Ask {
+    /// A line for each glob that fits nothing of a list, where that is told.
+    pub(super) fn unfit(&self, list: &v1::ListFilesReply) -> Vec<String> {
+        // A node that does not say which glob found a file cannot be judged.
+        let is_silent = list.files.iter().any(|entry| entry.globs.is_empty());
+        if !self.named || is_silent {
+            return Vec::new();
+        }
+        let found: HashSet<u32> = list
+            .files
+            .iter()
+            .flat_map(|entry| entry.globs.iter().copied())
+            .collect();
+        (0..)
+            .zip(&self.globs)
+            .filter(|(index, _)| !found.contains(index))
+            .map(|(_, glob)| format!("nothing fits `{}`", Safe::line(&glob.path)))
+            .collect()
+    }
 }
 
 /// One pattern, and the largest file that it brings.
@@ -71,6 +94,14 @@ pub(crate) struct Notes {
 }
 
 impl Notes {
+    pub(super) fn of(lines: Vec<String>) -> Self {
+        let mut notes = Self::default();
+        for line in lines {
+            notes.add(line);
+        }
+        notes
+    }
+
     pub(super) fn add(&mut self, mut line: String) {
         if line.len() > NOTE_BYTES_MAX {
             line.truncate(line.floor_char_boundary(NOTE_BYTES_MAX));
@@ -115,7 +146,10 @@ pub(super) fn choose(
     known: &Known,
 ) -> Choice {
     let mut choice = Choice::default();
-    if !ask.live {
+    for line in ask.unfit(list) {
+        choice.notes.add(line);
+    }
+    if !ask.live || ask.named {
         for left_out in &list.left_out {
             let line = format!("left on {}: {}", whose.node, Safe::line(left_out));
             choice.notes.add(line);
@@ -223,6 +257,7 @@ mod tests {
         let ask = Ask {
             globs: vec![glob("a*", 10), glob("*b", 100)],
             live,
+            named: false,
         };
         let whose = Whose {
             run: "4.2".parse().unwrap(),
@@ -259,6 +294,32 @@ mod tests {
             lines[1],
             "a1 has 11 bytes and stays on lab: neroman fetch 4.2 --include 'a1'"
         );
+    }
+
+    #[test]
+    fn a_glob_of_a_person_that_fits_nothing_is_told() {
+        let glob = |path: &str| Glob {
+            path: path.to_owned(),
+            most: 1,
+        };
+        let mut ask = Ask {
+            globs: vec![glob("a*"), glob("../*"), glob("c\n")],
+            live: true,
+            named: true,
+        };
+        let mut list = v1::ListFilesReply {
+            files: vec![entry("a", 1, &[0])],
+            ..v1::ListFilesReply::default()
+        };
+        let told = ["nothing fits `../*`", "nothing fits `c\\n`"];
+        assert_eq!(ask.unfit(&list), told);
+        // A node of an earlier build does not say which glob found a file.
+        list.files[0].globs.clear();
+        assert!(ask.unfit(&list).is_empty());
+        list.files.clear();
+        assert_eq!(ask.unfit(&list).len(), 3);
+        ask.named = false;
+        assert!(ask.unfit(&list).is_empty());
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //!
 //! This is the edge: a verb returns [`Stop`], and nothing below prints it.
 
+use nero_model::plain::plain_owned;
 use nero_model::safe::Safe;
 use nero_wire::v1::Failure;
 use prost::Message as _;
@@ -60,7 +61,7 @@ impl Fault {
     /// A failure with this exit code.
     pub fn new(exit_code: u8, what: impl Into<String>) -> Self {
         Self {
-            what: what.into(),
+            what: plain_owned(what.into()),
             exit_code,
             ..Self::default()
         }
@@ -85,7 +86,7 @@ impl Fault {
     pub fn because(mut self, error: &dyn std::error::Error) -> Self {
         let mut next = Some(error);
         while let Some(cause) = next {
-            self.causes.push(cause.to_string());
+            self.causes.push(plain_owned(cause.to_string()));
             next = cause.source();
         }
         self
@@ -93,7 +94,7 @@ impl Fault {
 
     /// Adds a cause in words.
     pub fn cause(mut self, cause: impl Into<String>) -> Self {
-        self.causes.push(cause.into());
+        self.causes.push(plain_owned(cause.into()));
         self
     }
 
@@ -114,14 +115,14 @@ impl Fault {
     /// What the daemon said at the end of a stream.
     pub fn from_failure(failure: Failure) -> Self {
         Self {
-            what: failure.what,
-            causes: failure.causes,
+            what: plain_owned(failure.what),
+            causes: failure.causes.into_iter().map(plain_owned).collect(),
             hint: failure.hint,
             exit_code: match u8::try_from(failure.exit_code) {
                 Ok(given) if given != code::OK => given,
                 _ => code::FAILED,
             },
-            report: failure.report,
+            report: plain_owned(failure.report),
         }
     }
 

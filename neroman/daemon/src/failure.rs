@@ -5,6 +5,7 @@
 
 use std::error::Error;
 
+use nero_model::plain::plain_owned;
 use nero_wire::v1;
 use prost::Message as _;
 use tonic::{Code, Status};
@@ -27,7 +28,7 @@ impl Failure {
     fn new(code: Code, exit_code: u32, what: impl Into<String>) -> Self {
         Self {
             code,
-            what: what.into(),
+            what: plain_owned(what.into()),
             causes: Vec::new(),
             hint: String::new(),
             exit_code,
@@ -109,7 +110,7 @@ impl Failure {
     /// With lines that are printed as they are, places and carets in them.
     #[must_use]
     pub(crate) fn report(mut self, report: impl Into<String>) -> Self {
-        self.report = report.into();
+        self.report = plain_owned(report.into());
         self
     }
 
@@ -122,7 +123,7 @@ impl Failure {
     /// With a reason in words.
     #[must_use]
     pub(crate) fn because(mut self, why: impl Into<String>) -> Self {
-        self.causes.push(why.into());
+        self.causes.push(plain_owned(why.into()));
         self
     }
 
@@ -131,13 +132,14 @@ impl Failure {
         Self::node(LOST)
     }
 
-    /// With the name of the node where a broken connection is spoken of.
+    /// With the name of the node where it, or the connection to it, is spoken of.
     #[must_use]
     pub(crate) fn of(mut self, node: &str) -> Self {
-        let named = format!("the connection to {node} was lost");
         for text in self.causes.iter_mut().chain([&mut self.what]) {
             if text == LOST {
-                text.clone_from(&named);
+                *text = format!("the connection to {node} was lost");
+            } else if let Some(rest) = text.strip_prefix("the node ") {
+                *text = format!("node {node} {rest}");
             }
         }
         self
@@ -169,7 +171,7 @@ impl Failure {
     pub(crate) fn caused_by(mut self, error: &(dyn Error + 'static)) -> Self {
         let mut next = Some(error);
         while let Some(cause) = next {
-            self.causes.push(cause.to_string());
+            self.causes.push(plain_owned(cause.to_string()));
             next = cause.source();
         }
         self
@@ -225,6 +227,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn no_number_of_the_kernel_is_told() {
+        let error = std::io::Error::from_raw_os_error(13);
+        let failure = Failure::failed(format!("cannot read a: {error}"))
+            .because(error.to_string())
+            .caused_by(&error)
+            .status(&Status::internal(format!("x: {error}")))
+            .report(error.to_string());
+        let details = v1::Failure::decode(Status::from(failure).details()).unwrap();
+        let all = format!("{details:?}");
+        assert_eq!(all.matches("Permission denied").count(), 5, "{all}");
+        assert!(!all.contains("os error"), "{all}");
+    }
+
+    #[test]
     fn a_lost_connection_is_told_without_the_words_of_the_protocol() {
         let broken = std::io::Error::other("h2 protocol error: error reading a body");
         let broken = Status::from_error(Box::new(broken));
@@ -236,6 +252,8 @@ mod tests {
         assert_eq!(failure.exit_code(), 4);
         let failure = Failure::lost().status(&broken).of("h2");
         assert_eq!(failure.to_string(), "the connection to h2 was lost");
+        let failure = Failure::node("the node sends nothing more").of("h2");
+        assert_eq!(failure.to_string(), "node h2 sends nothing more");
         let said = Failure::failed("cannot fetch it").status(&Status::not_found("no such file"));
         assert_eq!(said.of("h2").to_string(), "cannot fetch it: no such file");
     }

@@ -9,6 +9,7 @@ pub mod data;
 pub mod home;
 pub mod ids;
 pub mod paths;
+pub mod plain;
 pub mod process;
 pub mod safe;
 pub mod state;

@@ -202,11 +202,8 @@ impl fmt::Display for EndReason {
             Self::DiskFull { code } => write!(f, "disk full (exit code {code})"),
             Self::OutOfMemory => f.write_str("out of memory"),
             Self::NotStarted { stage, errno } => {
-                write!(
-                    f,
-                    "not started: {stage}: {}",
-                    std::io::Error::from_raw_os_error(*errno)
-                )
+                let why = std::io::Error::from_raw_os_error(*errno).to_string();
+                write!(f, "not started: {stage}: {}", crate::plain::plain(&why))
             }
             Self::ByPerson { who } if who.is_empty() => f.write_str("aborted"),
             Self::ByPerson { who } => write!(f, "aborted by {who}"),

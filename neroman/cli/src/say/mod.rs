@@ -12,6 +12,7 @@ pub mod text;
 
 use std::io::{self, BufRead as _, Write as _};
 
+use nero_model::plain::plain;
 use nero_model::safe::Safe;
 use serde_json::Value;
 
@@ -78,7 +79,8 @@ impl Out {
     /// Says something beside the data.
     pub fn note(&self, text: &str) {
         // Standard error that is gone leaves nobody to tell.
-        let _ = writeln!(io::stderr().lock(), "{}", Safe::lines(text));
+        let text = plain(text);
+        let _ = writeln!(io::stderr().lock(), "{}", Safe::lines(text.as_bytes()));
     }
 
     /// Says several things beside the data.

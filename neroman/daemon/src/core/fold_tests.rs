@@ -367,7 +367,7 @@ fn ends_are_judged_by_their_records() {
         (
             begun().with(RecordKind::JobNotStarted, &not(Stage::Exec)),
             Phase::Crashed,
-            "not started: its program could not be executed: No such file or directory (os error 2)",
+            "not started: its program could not be executed: No such file or directory",
         ),
         (
             begun().with(RecordKind::JobNotStarted, &not(Stage::Cancelled)),

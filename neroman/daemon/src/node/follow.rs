@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use nero_journal::SegmentId;
+use nero_model::plain::plain;
 use nero_model::{RunId, RunToken};
 use nero_wire::v1;
 use nero_wire::v1::follow_event::Event;
@@ -317,5 +318,6 @@ fn hear(run: &Run, desk: &mut Desk, word: &v1::RunState, now_ms: i64) {
 /// A node's words, short enough to keep.
 pub(super) fn bounded(text: &str) -> String {
     const BYTES_MAX: usize = 1000;
+    let text = plain(text);
     text[..text.floor_char_boundary(BYTES_MAX)].to_owned()
 }

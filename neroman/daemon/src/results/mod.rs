@@ -164,7 +164,8 @@ impl Fetcher {
             Err(trouble) => trouble,
         };
         let (run, failure) = (turn.run, trouble.failure());
-        tracing::info!(%run, %failure, "results not fetched");
+        let node = &self.settings.name;
+        tracing::info!(%run, node, %failure, "results not fetched");
         match (trouble, turn.kind) {
             (Trouble::Node(_) | Trouble::Full(_), _) => Some(pace.again),
             (Trouble::Refused(_), Kind::Live) => Some(pace.longest),
@@ -181,14 +182,15 @@ impl Fetcher {
 
     async fn give_up(&self, run: RunId, mut why: String) {
         why.truncate(why.floor_char_boundary(WHY_BYTES_MAX));
-        tracing::warn!(%run, why, "results given up");
+        let node = &self.settings.name;
+        tracing::warn!(%run, node, why, "results given up");
         let given_up = self
             .ledger
             .note(false, move |state, _| {
                 desk_change(state, run, |desk| {
                     desk.results = Results::Failed {
                         folder: desk.results.folder().to_owned(),
-                        why,
+                        why: why.clone(),
                     };
                 })
                 .into_iter()
@@ -196,7 +198,7 @@ impl Fetcher {
             })
             .await;
         if let Err(failure) = given_up {
-            tracing::warn!(%run, %failure, "not written down");
+            tracing::warn!(%run, node, %failure, "not written down");
         }
     }
 }
@@ -211,7 +213,8 @@ async fn turn(
     kind: Kind,
 ) -> Turn {
     let began = Instant::now();
-    let result = async {
+    let node = settings.name.clone();
+    let result: Result<Came, Trouble> = async {
         if kind == Kind::Live && !job::has_live(&ledger, run).await? {
             return Ok(Came::Nothing);
         }
@@ -227,6 +230,6 @@ async fn turn(
         run,
         kind,
         took: began.elapsed(),
-        result,
+        result: result.map_err(|trouble| trouble.of(&node)),
     }
 }

@@ -2,6 +2,7 @@
 //! which they were asked for. What does not fit the question is refused: the
 //! stream is a node's word. Blocks; never talks to a node itself.
 
+use nero_model::plain::plain;
 use nero_model::safe::Safe;
 use nero_wire::v1;
 use std::fs::File;
@@ -203,6 +204,7 @@ impl Receiver<'_> {
     fn unread(&mut self, want: &Wanted, why: &str) {
         self.taking = None;
         self.folder.discard(&want.path);
+        let why = plain(why);
         let why = &why[..why.floor_char_boundary(300)];
         self.received
             .unread

@@ -58,7 +58,7 @@ impl Trouble {
         match self {
             Self::Node(failure) => Self::Node(failure.of(node)),
             Self::Full(failure) => Self::Full(failure),
-            Self::Refused(failure) => Self::Refused(failure),
+            Self::Refused(failure) => Self::Refused(failure.of(node)),
         }
     }
 

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use nero_model::plain::plain;
 use nero_model::safe::Safe;
 use nero_model::{RequestId, RunId, RunToken};
 use nero_wire::v1;
@@ -165,7 +166,7 @@ impl Man {
     async fn give_up(&self, able: &[Going]) -> Result<(), Failure> {
         let given_up: Vec<RunId> = able.iter().map(|run| run.id).collect();
         self.ledger
-            .note(true, move |state, _| {
+            .note_now(true, move |state, _| {
                 let wanted = |id: &&RunId| {
                     let run = state.run(**id);
                     run.is_some_and(|run| needs::of(run).results)
@@ -255,7 +256,7 @@ impl Man {
     /// Writes down that nothing of these runs lies on a node any more.
     async fn mark(&self, tokens: Vec<Vec<u8>>) -> Result<(), Failure> {
         self.ledger
-            .note(true, move |state, now_ms| {
+            .note_now(true, move |state, now_ms| {
                 tokens
                     .iter()
                     .filter_map(|token| state.by_token(&RunToken::from_slice(token)?))
@@ -343,5 +344,6 @@ fn sync(folders: Vec<PathBuf>) -> Result<(), Failure> {
 /// A node's words, short enough to be shown.
 fn bounded(text: &str) -> String {
     const BYTES_MAX: usize = 300;
+    let text = plain(text);
     text[..text.floor_char_boundary(BYTES_MAX)].to_owned()
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nero_config::{Config, ConfigFile, Edit, EditError};
+use nero_model::plain::plain_owned;
 use nero_wire::v1;
 use nero_wire::v1::mum_client::MumClient;
 use nero_wire::v1::node_event::Event;
@@ -196,6 +197,9 @@ pub(super) async fn examine(
         Ok(Err(status)) => vec![unexamined(status.message())],
         Err(_) => vec![unexamined("it does not answer in time")],
     };
+    for finding in &mut findings {
+        finding.text = plain_owned(std::mem::take(&mut finding.text));
+    }
     if let Some(offset) = clock_offset_ms {
         let good = |finding: &v1::Finding| {
             finding.what == "clock" && finding.level() == v1::finding::Level::Good

@@ -1,6 +1,7 @@
 //! Whether a run can be taken: its command, its files, its data, the run that
 //! it goes on from.
 
+use nero_model::plain::plain;
 use nero_model::{ExperimentId, RunId, RunToken};
 use nero_wire::v1::RunSpec;
 
@@ -96,13 +97,6 @@ pub(super) fn check_tree(store: &Store, hash: &[u8]) -> Result<(), String> {
             Some(source) => format!("{error}: {source}"),
             None => error.to_string(),
         })
-}
-
-/// Without the kernel's number for it, which tells a person nothing.
-fn plain(why: &str) -> &str {
-    why.rfind(" (os error ")
-        .filter(|_| why.ends_with(')'))
-        .map_or(why, |at| &why[..at])
 }
 
 /// Whether the data that the run expects here is here; the spec says where from

@@ -217,6 +217,20 @@ impl Home {
         })
     }
 
+    /// Waits until everything of the experiment's run is known, its last metric
+    /// included; returns its JSON. `wait` gives up on that after a while.
+    #[track_caller]
+    pub fn until_settled(&self, id: u64) -> Value {
+        until(&format!("experiment {id} to be settled"), || {
+            let seen = self.experiment_json(id);
+            if seen["settled"] == true {
+                Ok(seen)
+            } else {
+                Err((seen, self.logs()))
+            }
+        })
+    }
+
     /// The live processes of this part.
     pub fn alive(&self, part: Part) -> Vec<ProcessId> {
         let all = parts(&self.base());

@@ -8,6 +8,8 @@ use nero_model::process::{ProcessId, Stat};
 /// A part that can be killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Part {
+    /// A command of a user that has not returned.
+    Client,
     /// neroman's daemon.
     Daemon,
     /// The agent of the node.
@@ -61,7 +63,7 @@ fn part_of(pid: i32) -> Option<Part> {
     let has = |word: &[u8]| words.contains(&word);
     Some(match program {
         Some(b"neroman") if has(b"daemon") && has(b"run") => Part::Daemon,
-        Some(b"neroman") => return None,
+        Some(b"neroman") => Part::Client,
         Some(b"neromum") if has(b"dial") => Part::Dial,
         Some(b"neromum") => Part::Mum,
         Some(b"nerokid-shim") if listens(pid) => Part::Launcher,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 /// How long anything may take before a test gives up. Generous: it is not a
 /// measure of speed, and busy machines are slow.
-pub const DEADLINE: Duration = Duration::from_secs(60);
+pub const DEADLINE: Duration = Duration::from_secs(120);
 
 /// Between two looks at a condition.
 const LOOK: Duration = Duration::from_millis(5);

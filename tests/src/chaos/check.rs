@@ -157,7 +157,7 @@ fn shown(chaos: &mut Chaos, known: &BTreeMap<String, Known>) {
 }
 
 fn crashed_host(chaos: &Chaos, run: &Value) -> bool {
-    chaos.crashes.iter().any(|(host, _)| run["node"] == **host)
+    chaos.crashed.iter().any(|host| run["node"] == **host)
 }
 
 /// Checks output, metrics and results of a run that started; returns its
@@ -250,7 +250,7 @@ fn metrics(chaos: &mut Chaos, name: &str, output: &[u8]) -> Option<String> {
 }
 
 /// How long anybody may take to leave.
-const LEAVE: Duration = Duration::from_secs(60);
+const LEAVE: Duration = Duration::from_secs(120);
 
 /// Waits until nobody of these parts lives anywhere.
 fn all_leave(chaos: &mut Chaos, leaving: &[Part], what: &str) {

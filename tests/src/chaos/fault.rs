@@ -128,7 +128,6 @@ impl Chaos {
         let kind = format!("{fault:?}");
         let kind = kind.split(' ').next().unwrap_or_default().to_lowercase();
         self.happened(&kind, &format!("{name}: {fault:?}"));
-        let at = self.history.elapsed();
         let Some(hosts) = &self.world.hosts else {
             return;
         };
@@ -147,7 +146,7 @@ impl Chaos {
             }
             HostFault::Crash { ms } => {
                 hosts.kill(&name);
-                self.crashes.push((name.clone(), at));
+                self.crashed.insert(name.clone());
                 self.later(ms, Mend::StartHost(name));
             }
             HostFault::HangUp => hosts.hang_up(&name),

@@ -1,6 +1,6 @@
 //! The course of a chaos: steps and their undoing, then peace, then the check.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 use std::thread;
@@ -68,8 +68,8 @@ pub struct Chaos {
     pub(super) history: History,
     pub(super) planned: Vec<Planned>,
     pub(super) broken: Vec<String>,
-    /// Hosts that crashed, and when since the beginning.
-    pub(super) crashes: Vec<(String, Duration)>,
+    /// Hosts that crashed.
+    pub(super) crashed: BTreeSet<String>,
     /// What `logs --follow` printed of which experiment, to its end.
     pub(super) followed: Vec<(usize, Vec<u8>)>,
     /// Ends of runs that were shown.
@@ -96,7 +96,7 @@ impl Chaos {
             history,
             planned: Vec::new(),
             broken: Vec::new(),
-            crashes: Vec::new(),
+            crashed: BTreeSet::new(),
             followed: Vec::new(),
             ends: BTreeMap::new(),
             clients: Vec::new(),

@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::home::program;
 use crate::hosts::{Plan, isolates};
 use crate::processes::{self, Part};
-use crate::{Home, Hosts};
+use crate::{Home, Hosts, disk};
 
 /// How many builds there are to upgrade to and fro.
 const BUILDS: usize = 3;
@@ -147,19 +147,7 @@ impl World {
     /// # Errors
     /// When it cannot be filled.
     pub fn fill_home(&self) -> io::Result<()> {
-        use rustix::fs::{FallocateFlags, fallocate, statvfs};
-        let file = File::create(self.filler())?;
-        let mut tries = 0;
-        loop {
-            let free = statvfs(self.home.base())?;
-            let bytes = free.f_bavail * free.f_frsize;
-            match fallocate(&file, FallocateFlags::empty(), 0, bytes) {
-                Ok(()) => return Ok(()),
-                // Others write meanwhile.
-                Err(rustix::io::Errno::NOSPC) if tries < 20 => tries += 1,
-                Err(error) => return Err(error.into()),
-            }
-        }
+        disk::fill(&self.filler())
     }
 
     /// Gives the space back.

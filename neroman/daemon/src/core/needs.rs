@@ -39,7 +39,9 @@ pub(crate) fn of(run: &Run) -> Needs {
     let unsent = desk.handing < super::run::Handing::Submitted && desk.word.is_none();
     let ended = run.phase().is_end();
     // Nothing of it lies anywhere any more.
-    let gone = desk.cleaned_ms.is_some() || matches!(desk.word, Some(Word::NodeGone { .. }));
+    let gone = desk.cleaned_ms.is_some()
+        || desk.unknown_ms.is_some()
+        || matches!(desk.word, Some(Word::NodeGone { .. }));
     // One that never started has made nothing.
     let began = !run.journal.incarnations.is_empty();
     let wanted = began && (run.made.outputs || run.printed());

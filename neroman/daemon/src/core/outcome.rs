@@ -48,6 +48,15 @@ pub(crate) fn judge(desk: &Desk, journal: &Journal) -> Outcome {
                 ended_ms: newest.started_ms.or(Some(0)),
             };
         }
+        if let Some(at_ms) = desk.unknown_ms {
+            return Outcome {
+                phase: Phase::Lost,
+                reason: Some(EndReason::Other {
+                    text: "its node does not know it any more".to_owned(),
+                }),
+                ended_ms: Some(at_ms),
+            };
+        }
         if newest.exit.is_some() || newest.gone.is_some() {
             return Outcome::still(Phase::Ending);
         }

@@ -183,6 +183,10 @@ pub(crate) struct Desk {
     pub ended_told: bool,
     /// neromum said that every record was sent.
     pub settled: bool,
+    /// Since when its node says that it knows nothing of it, though it was
+    /// started there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unknown_ms: Option<i64>,
     /// The run needs nothing from its node any more.
     pub closed: bool,
     /// Its job goes on without a parent of ours.

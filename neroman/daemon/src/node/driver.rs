@@ -1,5 +1,6 @@
 //! The task of one node: connect, work while there is something to do, leave.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use tonic::transport::Channel;
 
 use super::backoff::{Backoff, Pace};
 use super::deliver::Deliver;
-use super::follow::{self, FollowEnd};
+use super::follow::Follow;
 use super::hand_over::HandOver;
 use super::inbox::{Inbox, Kick};
 use super::now::{Described, Tell};
@@ -282,11 +283,18 @@ impl Driver {
             fetcher.queue(),
             closed_tx,
         );
+        let follow = Follow {
+            settings: self.settings.clone(),
+            inbox: Arc::clone(&self.inbox),
+            ledger: self.ledger.clone(),
+            client: client.clone(),
+            tell: self.tell.clone(),
+            closed: closed_rx,
+            ended: HashSet::new(),
+        };
         let lost = |failure: Failure| SessionEnd::Lost(failure.into());
         let end = tokio::select! {
-            end = follow::run(&self.settings, &self.ledger, client.clone(), &self.tell, closed_rx) => match end {
-                FollowEnd::Lost(failure) => lost(failure),
-            },
+            failure = follow.run() => lost(failure),
             failure = deliver.run() => lost(failure),
             failure = hand_over.run() => lost(failure),
             () = fetcher.run() => lost(Failure::bug("the fetcher of results ended")),

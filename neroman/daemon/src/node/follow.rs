@@ -1,6 +1,7 @@
 //! Replication: what a node's journals say, and what neromum knows of runs.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
@@ -11,12 +12,16 @@ use nero_wire::v1;
 use nero_wire::v1::follow_event::Event;
 use nero_wire::v1::mum_client::MumClient;
 use nero_wire::v1::run_state::Stage;
+use prost::Message as _;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_stream::StreamExt as _;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 
+use super::backoff::{Backoff, Pace};
+use super::deliver::desk_change;
+use super::inbox::Inbox;
 use super::now::Tell;
 use super::{Settings, open_runs};
 use crate::core::change::Change;
@@ -26,103 +31,198 @@ use crate::failure::Failure;
 use crate::folding::OwnedPart;
 use crate::ledger::Ledger;
 
-/// Why following ended.
-pub(super) enum FollowEnd {
-    Lost(Failure),
-}
-
 /// Events that are folded in one transaction.
 const EVENTS_MAX: usize = 2000;
-/// Bytes of parts that are folded in one transaction.
+/// Bytes of events that are folded in one transaction.
 const BYTES_MAX: usize = 8 * 1024 * 1024;
 /// In a burst, events of this long are folded together; the first one after a
 /// pause is folded at once.
 const GATHER: Duration = Duration::from_millis(2);
 /// Between two messages of ours.
 const OUTBOX: usize = 16;
+/// Following that went on for so long was no trouble.
+const STEADY: Duration = Duration::from_secs(10);
 
-/// Follows until the connection is lost.
-pub(super) async fn run(
-    settings: &Settings,
-    ledger: &Ledger,
-    mut client: MumClient<Channel>,
-    tell: &Tell,
-    mut closed: mpsc::Receiver<Vec<Vec<u8>>>,
-) -> FollowEnd {
-    loop {
-        let result = follow_once(settings, ledger, &mut client, tell, &mut closed).await;
-        match result {
-            // Positions did not fit: asked again from where we stand.
-            Ok(()) => tokio::time::sleep(Duration::from_millis(50)).await,
-            Err(failure) => return FollowEnd::Lost(failure),
+/// One connection's following.
+pub(super) struct Follow {
+    pub(super) settings: Settings,
+    pub(super) inbox: Arc<Inbox>,
+    pub(super) ledger: Ledger,
+    pub(super) client: MumClient<Channel>,
+    pub(super) tell: Tell,
+    /// Tokens of runs that the node may forget.
+    pub(super) closed: mpsc::Receiver<Vec<Vec<u8>>>,
+    /// Runs that are ended over this connection since they are not the node's
+    /// any more: each once.
+    pub(super) ended: HashSet<RunId>,
+}
+
+impl Follow {
+    /// Follows until the connection is lost; says why.
+    pub(super) async fn run(mut self) -> Failure {
+        let mut again = Backoff::new(Pace::LOCAL);
+        loop {
+            let began = Instant::now();
+            if let Err(failure) = self.once().await {
+                return failure;
+            }
+            // Positions did not fit: asked again from where we stand. A node
+            // that never fits is not asked without end.
+            if began.elapsed() > STEADY {
+                again.reset();
+            }
+            tokio::time::sleep(again.next()).await;
         }
+    }
+
+    /// Follows until the connection is lost, or has to be begun again (`Ok`).
+    async fn once(&mut self) -> Result<(), Failure> {
+        let (requests, outbox) = mpsc::channel(OUTBOX);
+        let positions = positions(&self.settings, &self.ledger).await?;
+        let first = v1::FollowRequest {
+            positions,
+            closed: Vec::new(),
+        };
+        requests
+            .send(first)
+            .await
+            .map_err(|_| Failure::bug("the outbox of a connection is closed"))?;
+        let mut events = self
+            .client
+            .follow(ReceiverStream::new(outbox))
+            .await
+            .map_err(|status| {
+                Failure::node("the node's journals cannot be followed").status(&status)
+            })?
+            .into_inner();
+        let mut folded = Instant::now();
+        loop {
+            let first = tokio::select! {
+                event = events.next() => event,
+                Some(tokens) = self.closed.recv() => {
+                    close(&requests, tokens).await?;
+                    continue;
+                }
+            };
+            let heard = matches!(first, Some(Ok(_)));
+            if heard && folded.elapsed() < GATHER {
+                tokio::time::sleep_until(folded + GATHER).await;
+            }
+            let mut batch = Gathered::default();
+            let mut next = Some(first);
+            while let Some(event) = next {
+                let event = event
+                    .ok_or_else(|| Failure::node("the node ended the connection"))?
+                    .map_err(|status| Failure::lost().status(&status))?;
+                batch.take(event);
+                let full = batch.events >= EVENTS_MAX || batch.bytes >= BYTES_MAX;
+                // Whatever came meanwhile shares a transaction.
+                next = if full {
+                    None
+                } else {
+                    events.next().now_or_never()
+                };
+            }
+            let now_ms = self.settings.clock.now_ms();
+            self.tell.quietly(|now| now.contact_ms = Some(now_ms));
+            let state = self.ledger.state();
+            let strays = Strays::of(&batch.states, &self.settings.name, &state);
+            let batch = batch.of(&self.settings.name, &state);
+            if batch.fold(&self.ledger).await? {
+                return Ok(());
+            }
+            self.end(strays.live).await?;
+            if !strays.over.is_empty() {
+                close(&requests, strays.over).await?;
+            }
+            folded = Instant::now();
+        }
+    }
+
+    /// Has runs ended that the node has and must not have.
+    async fn end(&mut self, mut runs: Vec<RunId>) -> Result<(), Failure> {
+        runs.retain(|id| self.ended.insert(*id));
+        if runs.is_empty() {
+            return Ok(());
+        }
+        let node = self.settings.name.clone();
+        tracing::warn!(
+            node,
+            runs = runs.len(),
+            "the node has runs that are not its own"
+        );
+        self.ledger
+            .note(false, move |state, _| {
+                let mark = |id: &RunId| {
+                    desk_change(state, *id, |desk| {
+                        if !desk.abandoned.contains(&node) {
+                            desk.abandoned.push(node.clone());
+                        }
+                    })
+                };
+                runs.iter().filter_map(mark).collect()
+            })
+            .await?;
+        self.inbox.look_at_all();
+        Ok(())
     }
 }
 
-/// Follows until the connection is lost, or has to be begun again (`Ok`).
-async fn follow_once(
-    settings: &Settings,
-    ledger: &Ledger,
-    client: &mut MumClient<Channel>,
-    tell: &Tell,
-    closed: &mut mpsc::Receiver<Vec<Vec<u8>>>,
+/// Tells neromum that it may forget runs.
+async fn close(
+    requests: &mpsc::Sender<v1::FollowRequest>,
+    tokens: Vec<Vec<u8>>,
 ) -> Result<(), Failure> {
-    let (requests, outbox) = mpsc::channel(OUTBOX);
-    let positions = positions(settings, ledger).await?;
-    let first = v1::FollowRequest {
-        positions,
-        closed: Vec::new(),
+    let told = v1::FollowRequest {
+        positions: Vec::new(),
+        closed: tokens,
     };
-    requests
-        .send(first)
-        .await
-        .map_err(|_| Failure::bug("the outbox of a connection is closed"))?;
-    let mut events = client
-        .follow(ReceiverStream::new(outbox))
-        .await
-        .map_err(|status| Failure::node("the node's journals cannot be followed").status(&status))?
-        .into_inner();
-    let mut folded = Instant::now();
-    loop {
-        let first = tokio::select! {
-            event = events.next() => event,
-            Some(tokens) = closed.recv() => {
-                let told = v1::FollowRequest { positions: Vec::new(), closed: tokens };
-                if requests.send(told).await.is_err() {
-                    return Err(Failure::lost());
+    requests.send(told).await.map_err(|_| Failure::lost())
+}
+
+/// Runs that a node speaks of though they are not its own any more: ended or
+/// closed here, or elsewhere now.
+#[derive(Debug, Default)]
+struct Strays {
+    /// Tokens of those that are over: it did not hear that it may forget them.
+    over: Vec<Vec<u8>>,
+    /// Those that it goes on with: they got there after they were ended here,
+    /// or were given up.
+    live: Vec<RunId>,
+}
+
+impl Strays {
+    fn of(states: &[v1::RunState], node: &str, state: &State) -> Self {
+        let mut strays = Self::default();
+        for word in states {
+            let run = RunToken::from_slice(&word.token)
+                .and_then(|token| state.run(state.by_token(&token)?));
+            let Some(run) = run else { continue };
+            let elsewhere = run.node() != Some(node);
+            match word.stage() {
+                Stage::Settled | Stage::TakenAway | Stage::Refused
+                    if elsewhere || run.desk.closed =>
+                {
+                    strays.over.push(word.token.clone());
                 }
-                continue;
+                // What its records ended was live when this was said.
+                Stage::Waiting | Stage::Starting | Stage::Running
+                    if elsewhere || run.desk.word.is_some() =>
+                {
+                    strays.live.push(run.made.id);
+                }
+                Stage::Waiting
+                | Stage::Starting
+                | Stage::Running
+                | Stage::Ended
+                | Stage::Settled
+                | Stage::TakenAway
+                | Stage::Refused
+                | Stage::UnknownRun
+                | Stage::Unspecified => {}
             }
-        };
-        let heard = matches!(first, Some(Ok(_)));
-        if heard && folded.elapsed() < GATHER {
-            tokio::time::sleep_until(folded + GATHER).await;
         }
-        let mut batch = Gathered::default();
-        let mut next = Some(first);
-        while let Some(event) = next {
-            let event = event
-                .ok_or_else(|| Failure::node("the node ended the connection"))?
-                .map_err(|status| Failure::lost().status(&status))?;
-            batch.take(event);
-            let full = batch.events >= EVENTS_MAX || batch.bytes >= BYTES_MAX;
-            // Whatever came meanwhile shares a transaction.
-            next = if full {
-                None
-            } else {
-                events.next().now_or_never()
-            };
-        }
-        let now_ms = settings.clock.now_ms();
-        tell.quietly(|now| now.contact_ms = Some(now_ms));
-        if batch
-            .of(&settings.name, &ledger.state())
-            .fold(ledger)
-            .await?
-        {
-            return Ok(());
-        }
-        folded = Instant::now();
+        strays
     }
 }
 
@@ -195,7 +295,10 @@ impl Gathered {
                     });
                 }
             }
-            Some(Event::State(state)) => self.states.push(state),
+            Some(Event::State(state)) => {
+                self.bytes += state.encoded_len();
+                self.states.push(state);
+            }
             Some(Event::CaughtUp(_)) | None => {}
         }
     }
@@ -273,6 +376,9 @@ fn said(state: &State, states: &[v1::RunState], now_ms: i64) -> Vec<Change> {
 const HOST_CHARS_MAX: usize = 64;
 
 fn hear(run: &Run, desk: &mut Desk, word: &v1::RunState, now_ms: i64) {
+    if word.stage() != Stage::UnknownRun {
+        desk.unknown_ms = None;
+    }
     desk.unsupervised = word.unsupervised;
     desk.far_host = word.host.chars().take(HOST_CHARS_MAX).collect();
     match word.stage() {
@@ -295,8 +401,9 @@ fn hear(run: &Run, desk: &mut Desk, word: &v1::RunState, now_ms: i64) {
                 desk.handing = Handing::Queued;
                 desk.offered = false;
                 desk.rules_delivered = 0;
-            } else {
+            } else if run.phase().is_live() {
                 tracing::warn!(run = %run.made.id, "the node does not know a run that it ran");
+                desk.unknown_ms = Some(now_ms);
             }
         }
         Stage::TakenAway => {

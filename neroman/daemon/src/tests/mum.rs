@@ -35,6 +35,8 @@ struct Held {
 #[derive(Default)]
 struct Inner {
     runs: BTreeMap<Vec<u8>, Held>,
+    /// Runs that it does not know now.
+    forgotten: BTreeMap<Vec<u8>, Held>,
     followers: Vec<mpsc::Sender<Result<v1::FollowEvent, Status>>>,
     hand_overs: usize,
     cancelled: Vec<Vec<u8>>,
@@ -278,7 +280,29 @@ impl FakeMum {
 
     /// Forgets a run, as a node that lost its disk would.
     pub(super) fn forget(&self, token: &[u8]) {
-        self.inner.lock().unwrap().runs.remove(token);
+        let mut inner = self.inner.lock().unwrap();
+        let held = inner.runs.remove(token).unwrap();
+        inner.forgotten.insert(token.to_vec(), held);
+    }
+
+    /// Knows a run again that it forgot, or gets it late.
+    pub(super) fn recall(&self, token: &[u8]) {
+        let mut inner = self.inner.lock().unwrap();
+        let held = inner.forgotten.remove(token).unwrap();
+        inner.runs.insert(token.to_vec(), held);
+    }
+
+    /// Does not know that it may forget a run.
+    pub(super) fn unclose(&self, token: &[u8]) {
+        self.inner.lock().unwrap().closed.retain(|one| one != token);
+    }
+
+    /// Waits until it was told so often to end a run.
+    pub(super) async fn cancelled_times(&self, token: &[u8], times: usize) {
+        self.until("was told again to end it", |inner| {
+            inner.cancelled.iter().filter(|one| *one == token).count() >= times
+        })
+        .await;
     }
 
     /// Appends a record to a run's journal and tells it.

@@ -4,7 +4,7 @@ use nero_journal::v1::{self as journal, RecordKind};
 use nero_wire::v1;
 use nero_wire::v1::run_state::Stage;
 
-use super::{Rig, select};
+use super::{DEADLINE, Rig, select};
 
 const TWO: &str = "collection: lab\ncommand: echo {x}\nparameters: {x: [1, 2]}\n";
 
@@ -143,6 +143,75 @@ async fn a_run_that_the_node_never_got_is_handed_over_again() {
     rig.mum.cut(false);
     assert_eq!(rig.mum.token(1, 1).await, token);
     assert!(rig.mum.hand_overs() >= 2);
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn a_node_that_did_not_hear_that_it_may_forget_is_told_again() {
+    let rig = Rig::new();
+    rig.write(TWO);
+    rig.add().await;
+    rig.start("1").await;
+    let token = rig.mum.token(1, 1).await;
+    rig.mum.begin(&token);
+    rig.mum.end(&token, 0, b"");
+    rig.mum.closed(&token).await;
+    // As after a kill between writing it down and saying it.
+    rig.mum.unclose(&token);
+    rig.mum.cut(false);
+    let away = |node: &v1::NodeView| !node.connected;
+    rig.until_node("local", away).await;
+    rig.man.nodes.channel("local", DEADLINE).await.unwrap();
+    rig.mum.closed(&token).await;
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn what_reached_a_node_after_it_was_ended_here_is_ended_there() {
+    let rig = Rig::new();
+    rig.write(TWO);
+    rig.add().await;
+    rig.start("1").await;
+    let token = rig.mum.token(1, 1).await;
+    rig.until(1, "was told", |view| view.state == "submitted")
+        .await;
+    // What carried the run is overtaken by the wish over another connection.
+    rig.mum.forget(&token);
+    let abort = v1::AbortRequest {
+        selection: select("1"),
+        ..v1::AbortRequest::default()
+    };
+    rig.man.abort(abort).await.unwrap();
+    rig.state(1, "aborted").await;
+    rig.mum.recall(&token);
+    rig.mum.begin(&token);
+    rig.mum.cancelled_times(&token, 2).await;
+    rig.mum.closed(&token).await;
+    assert_eq!(rig.view(1).await.state, "aborted");
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn a_run_that_its_node_forgot_is_lost_until_it_is_known_again() {
+    let rig = Rig::new();
+    rig.write(TWO);
+    rig.add().await;
+    rig.start("1").await;
+    let token = rig.mum.token(1, 1).await;
+    rig.mum.begin(&token);
+    rig.state(1, "running").await;
+    rig.mum.forget(&token);
+    rig.mum.cut(false);
+    let view = rig.state(1, "lost").await;
+    assert_eq!(view.reason, "its node does not know it any more");
+    let rig = rig.restart().await;
+    let refused = rig.restart_runs("1").await.experiments.remove(0).skipped;
+    assert!(refused.contains("may still run on local"), "{refused}");
+    rig.mum.recall(&token);
+    rig.mum.cut(false);
+    rig.state(1, "running").await;
+    rig.mum.end(&token, 0, b"");
+    rig.state(1, "finished").await;
     rig.stop().await;
 }
 

@@ -180,7 +180,12 @@ fn build_work(paths: &NodePaths, spec: &RunSpec, work: &Path) -> Result<(), Prep
         nero_model::ids::hex(&nero_model::ids::random::<8>())
     ));
     private_folder(&private).map_err(at(&private))?;
-    if fill_work(paths, spec, &private)? {
+    let filled = fill_work(paths, spec, &private);
+    if filled.is_err() {
+        // Tried again on a full disk, each try would leave another half.
+        let _ = fs::remove_dir_all(&private);
+    }
+    if filled? {
         let mark = resumed_mark(work);
         fs::write(&mark, "").map_err(at(&mark))?;
     }
@@ -259,7 +264,9 @@ fn write_params(
     } else {
         (run_dir.join("params.json"), params_json(spec, data)?)
     };
-    if spec.params.is_empty() && path.exists() {
+    // One that a full disk or a power cut left empty is written anew.
+    let whole = |found: fs::Metadata| found.len() == content.len() as u64;
+    if spec.params.is_empty() && fs::metadata(&path).is_ok_and(whole) {
         return Ok(path);
     }
     let made = fs::OpenOptions::new()

@@ -195,3 +195,45 @@ fn parameters_keep_their_types_and_order_in_the_file() {
     let expected = format!("NERO_PARAMS={}", path.display()).into_bytes();
     assert!(prepared.env.contains(&expected));
 }
+
+#[test]
+fn a_shared_file_that_a_power_cut_emptied_is_made_anew() {
+    let place = place();
+    let content = vec![7; usize::try_from(config_limit()).unwrap() + 1];
+    let entries = vec![file(&place.paths, "big", &content, false)];
+    let work = prepare_tree(&place, entries.clone()).unwrap().work;
+    let Ok(shared) = fs::read_link(work.join("big")) else {
+        return; // The file system shares blocks: nothing is linked.
+    };
+    fs::remove_file(&shared).unwrap();
+    fs::write(&shared, "").unwrap();
+    fs::remove_dir_all(&work).unwrap();
+    let work = prepare_tree(&place, entries).unwrap().work;
+    let size = fs::metadata(work.join("big")).unwrap().len();
+    assert_eq!(size, content.len() as u64);
+}
+
+#[test]
+fn a_work_folder_that_cannot_be_built_leaves_nothing() {
+    let place = place();
+    let mut lost = file(&place.paths, "b", b"x", false);
+    lost.hash = vec![9; 32];
+    let entries = vec![file(&place.paths, "a", b"y", false), lost];
+    prepare_tree(&place, entries).unwrap_err();
+    let left = fs::read_dir(place.paths.run(run())).unwrap().count();
+    assert_eq!(left, 0);
+}
+
+#[test]
+fn an_empty_file_of_no_parameters_is_written_anew() {
+    let place = place();
+    let path = place.paths.mum().join("no-params.json");
+    let spec = RunSpec {
+        argv: vec!["sh".to_owned()],
+        ..RunSpec::default()
+    };
+    // As a full disk leaves it.
+    fs::write(&path, "").unwrap();
+    prepare(&place.paths, &Base::of_node(), run(), &spec, 1).unwrap();
+    assert_eq!(fs::read_to_string(&path).unwrap(), "{}\n");
+}

@@ -235,7 +235,9 @@ fn make_folders(target: &Path, tree: &Tree) -> Result<(), TreeError> {
 /// version share.
 fn share(shared: &Path, entry: &TreeEntry, from: &Path) -> Result<PathBuf, TreeError> {
     let place = shared.join(&entry.path);
-    if place.symlink_metadata().is_ok() {
+    // One of another size is what a power cut left of it.
+    let whole = |found: fs::Metadata| found.is_file() && found.len() == entry.size;
+    if place.symlink_metadata().is_ok_and(whole) {
         return Ok(place);
     }
     let folder = place.parent().unwrap_or(shared);

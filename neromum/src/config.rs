@@ -82,6 +82,9 @@ pub const LEDGER_RESERVE_BYTES: u64 = 1024 * 1024;
 /// A ledger smaller than this is not worth compacting.
 pub const LEDGER_COMPACT_BYTES: u64 = 256 * 1024;
 
+/// Nor is one of fewer segments: every start begins one.
+pub const LEDGER_SEGMENTS_MAX: usize = 16;
+
 /// A ledger that grows beyond this while neromum runs is compacted, and what
 /// one open run takes of it at most, nearly always.
 pub const LEDGER_COMPACT_LIVE_BYTES: u64 = 16 * 1024 * 1024;

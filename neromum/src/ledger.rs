@@ -109,11 +109,16 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Reads what is there and begins a new segment.
+    /// Reads what is there and begins a new segment. `alone`: no other process
+    /// can be writing an earlier one, by proof.
     ///
     /// # Errors
     /// When something cannot be read; nothing is changed then.
-    pub fn open(folder: &Path, deployment: DeploymentId) -> Result<(Self, State), LedgerError> {
+    pub fn open(
+        folder: &Path,
+        deployment: DeploymentId,
+        alone: bool,
+    ) -> Result<(Self, State), LedgerError> {
         let io_error = |path: &Path| {
             let path = path.to_path_buf();
             move |source| LedgerError::Io { path, source }
@@ -125,10 +130,13 @@ impl Ledger {
             let bytes = fs::read(path).map_err(io_error(path))?;
             state.replay(path, &bytes, deployment)?;
         }
+        if alone {
+            give_back(&segments);
+        }
         let number = segments.last().map_or(1, |(number, _)| number + 1);
         let mut ledger = Self::begin(folder, deployment, number)?;
         ledger.bytes = state.bytes;
-        if state.worth_compacting() {
+        if state.worth_compacting() || segments.len() >= config::LEDGER_SEGMENTS_MAX {
             ledger.write_state(&state)?;
             ledger.remove_before(number)?;
         }
@@ -141,8 +149,14 @@ impl Ledger {
             path: path.clone(),
             source,
         };
-        let segment =
-            Segment::create(&path, Writer::Ledger, deployment.as_bytes(), 0).map_err(io_error)?;
+        let segment = Segment::create(&path, Writer::Ledger, deployment.as_bytes(), 0)
+            .inspect_err(|error| {
+                if error.kind() != io::ErrorKind::AlreadyExists {
+                    // Without a header it says nothing, and nobody else's it is.
+                    let _ = fs::remove_file(&path);
+                }
+            })
+            .map_err(io_error)?;
         // A full disk must not keep neromum from starting: what runs must be seen.
         let reserved = match segment.reserve(config::LEDGER_RESERVE_BYTES) {
             Ok(()) => segment.offset() + config::LEDGER_RESERVE_BYTES,
@@ -272,10 +286,14 @@ impl Ledger {
     pub fn compact(&mut self, state: &State) -> Result<(), LedgerError> {
         let number = self.number + 1;
         let mut fresh = Self::begin(&self.folder, self.deployment, number)?;
-        fresh.write_state(state)?;
-        fresh.remove_before(number)?;
+        if let Err(error) = fresh.write_state(state) {
+            // The next try takes the same number.
+            let _ = fs::remove_file(&fresh.path);
+            return Err(error);
+        }
+        // Before anything is removed: from now on only this one is written.
         *self = fresh;
-        Ok(())
+        self.remove_before(number)
     }
 
     fn write_state(&mut self, state: &State) -> Result<(), LedgerError> {
@@ -453,6 +471,20 @@ fn accepted(token: RunToken, id: RunId, order: u64) -> LedgerAccepted {
         experiment: id.experiment.0,
         number: id.number,
         order,
+    }
+}
+
+/// Gives back the space that earlier segments took beforehand and did not use:
+/// the new one takes it, on a full disk as well.
+fn give_back(segments: &[(u64, PathBuf)]) {
+    for (_, path) in segments {
+        let cut = File::options()
+            .write(true)
+            .open(path)
+            .and_then(|file| file.set_len(file.metadata()?.len()));
+        if let Err(error) = cut {
+            tracing::warn!(path = %path.display(), %error, "space taken beforehand is not given back");
+        }
     }
 }
 

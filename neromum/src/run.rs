@@ -174,7 +174,9 @@ async fn serve_by_lease(options: &Options, paths: NodePaths) -> Result<(), RunEr
 async fn serve_from(options: &Options, paths: NodePaths, seat: Seat) -> Result<(), RunError> {
     let programs = Programs::beside_own()?;
     tracing::info!(build = programs.build, pid = std::process::id(), "starting");
-    let (ledger, state) = Ledger::open(&paths.mum().join("ledger"), options.deployment)?;
+    // A lease proves nothing of a process that may only be frozen.
+    let alone = seat.held.is_none();
+    let (ledger, state) = Ledger::open(&paths.mum().join("ledger"), options.deployment, alone)?;
     Store::new(&paths).sweep();
     let capacity = Capacity::new(options.cpus.unwrap_or_else(cpus), options.memory);
     let setup = setup(options, &paths, &programs, &seat)?;

@@ -4,6 +4,10 @@ use super::*;
 use nero_journal::v1::{JobExited, ledger_exited::Copy};
 use prost::Message as _;
 
+fn open(folder: &Path, deployment: DeploymentId) -> Result<(Ledger, State), LedgerError> {
+    Ledger::open(folder, deployment, true)
+}
+
 fn id(number: u32) -> RunId {
     RunId {
         experiment: ExperimentId(7),
@@ -32,7 +36,7 @@ fn exited(number: u32) -> LedgerExited {
 fn what_was_written_is_read_by_the_next_start() {
     let folder = tempfile::tempdir().unwrap();
     let deployment = DeploymentId::random();
-    let (mut ledger, state) = Ledger::open(folder.path(), deployment).unwrap();
+    let (mut ledger, state) = open(folder.path(), deployment).unwrap();
     assert!(state.runs.is_empty());
     for number in 1..=4 {
         ledger
@@ -45,7 +49,7 @@ fn what_was_written_is_read_by_the_next_start() {
     ledger.closed(&[token(4)]).unwrap();
     ledger.answered(b"request", b"answer").unwrap();
     drop(ledger);
-    let (_, state) = Ledger::open(folder.path(), deployment).unwrap();
+    let (_, state) = open(folder.path(), deployment).unwrap();
     assert_eq!(state.runs.len(), 3);
     assert_eq!(state.next_order, 5);
     assert_eq!(state.runs[&token(1)].taken_away.as_deref(), Some("me"));
@@ -58,7 +62,7 @@ fn what_was_written_is_read_by_the_next_start() {
 fn a_torn_end_is_fine_and_damage_stops_the_start_and_stays() {
     let folder = tempfile::tempdir().unwrap();
     let deployment = DeploymentId::random();
-    let (mut ledger, _) = Ledger::open(folder.path(), deployment).unwrap();
+    let (mut ledger, _) = open(folder.path(), deployment).unwrap();
     for number in 1..=3 {
         ledger
             .accepted(token(number), id(number), number.into())
@@ -76,7 +80,7 @@ fn a_torn_end_is_fine_and_damage_stops_the_start_and_stays() {
     let mut flipped = whole.clone();
     flipped[100] ^= 1;
     fs::write(&path, &flipped).unwrap();
-    let error = Ledger::open(folder.path(), deployment).unwrap_err();
+    let error = open(folder.path(), deployment).unwrap_err();
     assert!(
         matches!(error, LedgerError::Damaged { offset: 80, .. }),
         "{error}"
@@ -85,7 +89,7 @@ fn a_torn_end_is_fine_and_damage_stops_the_start_and_stays() {
     assert_eq!(fs::read(&path).unwrap(), flipped, "it is left untouched");
     assert!(!folder.path().join("00000002.seg").exists());
     fs::write(&path, &whole).unwrap();
-    let error = Ledger::open(folder.path(), DeploymentId::random()).unwrap_err();
+    let error = open(folder.path(), DeploymentId::random()).unwrap_err();
     assert!(matches!(error, LedgerError::Foreign { .. }));
 }
 
@@ -93,7 +97,7 @@ fn a_torn_end_is_fine_and_damage_stops_the_start_and_stays() {
 fn compaction_keeps_what_is_open_wherever_it_dies() {
     let folder = tempfile::tempdir().unwrap();
     let deployment = DeploymentId::random();
-    let (mut ledger, _) = Ledger::open(folder.path(), deployment).unwrap();
+    let (mut ledger, _) = open(folder.path(), deployment).unwrap();
     for number in 1..=4000 {
         ledger
             .accepted(token(number), id(number), number.into())
@@ -106,7 +110,7 @@ fn compaction_keeps_what_is_open_wherever_it_dies() {
     drop(ledger);
     let old = folder.path().join("00000001.seg");
     let kept = fs::read(&old).unwrap();
-    let (_, first) = Ledger::open(folder.path(), deployment).unwrap();
+    let (_, first) = open(folder.path(), deployment).unwrap();
     assert!(!old.exists(), "it was compacted");
     let new = folder.path().join("00000002.seg");
     let size = fs::metadata(&new).unwrap().len();
@@ -124,4 +128,41 @@ fn compaction_keeps_what_is_open_wherever_it_dies() {
         }
         assert_eq!(state.runs, first.runs, "{length} bytes");
     }
+}
+
+#[test]
+fn many_starts_take_no_more_space_than_a_few() {
+    use std::os::unix::fs::MetadataExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let deployment = DeploymentId::random();
+    let (mut ledger, _) = open(folder.path(), deployment).unwrap();
+    ledger.accepted(token(1), id(1), 1).unwrap();
+    drop(ledger);
+    for _ in 0..3 * config::LEDGER_SEGMENTS_MAX {
+        open(folder.path(), deployment).unwrap();
+    }
+    let (_, state) = open(folder.path(), deployment).unwrap();
+    assert_eq!(state.runs.len(), 1);
+    let entries = fs::read_dir(folder.path()).unwrap().flatten();
+    let blocks: Vec<u64> = entries
+        .map(|one| one.metadata().unwrap().blocks())
+        .collect();
+    assert!(blocks.len() <= config::LEDGER_SEGMENTS_MAX + 1);
+    let bytes = blocks.iter().sum::<u64>() * 512;
+    assert!(bytes < 2 * config::LEDGER_RESERVE_BYTES, "{bytes} bytes");
+}
+
+#[test]
+fn a_compaction_that_cannot_remove_the_old_goes_on_in_the_new() {
+    let folder = tempfile::tempdir().unwrap();
+    let deployment = DeploymentId::random();
+    let (mut ledger, state) = open(folder.path(), deployment).unwrap();
+    // Behind the segment that is written now, and before the new one.
+    fs::create_dir(folder.path().join("1.seg")).unwrap();
+    ledger.compact(&state).unwrap_err();
+    ledger.accepted(token(1), id(1), 1).unwrap();
+    drop(ledger);
+    fs::remove_dir(folder.path().join("1.seg")).unwrap();
+    let (_, state) = open(folder.path(), deployment).unwrap();
+    assert_eq!(state.runs.len(), 1);
 }

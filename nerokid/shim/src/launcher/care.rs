@@ -23,6 +23,7 @@ impl Launcher {
         let care = match &run.care {
             Care::Shim { .. } | Care::Over => None,
             Care::Elder { handle, .. } => handle.is_none().then_some(now_ns + LOOK_NS),
+            Care::Unseen => Some(now_ns + LOOK_NS),
             Care::Ours(ours) => {
                 let blind = !ours.is_parent && ours.handle.is_none();
                 let retry = ours.keeper.journal.lacks_segment();
@@ -69,7 +70,7 @@ impl Launcher {
         if run.announce_at_ns.is_some_and(|at| at <= now_ns) {
             let claimed = match &run.care {
                 Care::Shim { slot, .. } => slot.shim() == ShimStage::Claimed,
-                Care::Elder { .. } | Care::Ours(_) | Care::Over => true,
+                Care::Elder { .. } | Care::Ours(_) | Care::Unseen | Care::Over => true,
             };
             if claimed {
                 run.announce_at_ns = None;
@@ -91,6 +92,7 @@ impl Launcher {
                 }
             }
             Care::Ours(_) => self.tick(key),
+            Care::Unseen => self.judge(key, None, None),
         }
     }
 
@@ -126,7 +128,8 @@ impl Launcher {
                     let _ = signal_one(*shim, libc::SIGUSR1);
                 }
                 Care::Ours(_) => self.look_for_wishes(key),
-                Care::Over => {}
+                // Looked for when it is seen who supervises.
+                Care::Unseen | Care::Over => {}
             }
             self.reschedule(key);
         }
@@ -215,7 +218,10 @@ impl Launcher {
             return;
         };
         if run.is_live() {
-            run.watch.ended(ended, now_ns);
+            run.watch.failed(now_ns);
+            if ended.code == 0 && ended.signal == 0 {
+                self.left_to_another(key, now_ns);
+            }
             return self.reschedule(key);
         }
         self.tell_of(key, What::WatcherEnded, 0);

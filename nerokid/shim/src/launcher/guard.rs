@@ -5,7 +5,7 @@
 //! shim that lives is waited for by its handle; a job without one is looked
 //! after, but its exit code cannot be known.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -91,7 +91,7 @@ impl Launcher {
     }
 
     /// Decides by what lies on disk who looks after the run.
-    fn judge(&mut self, key: RunKey, shim: Option<ProcessId>, job: Option<ProcessId>) {
+    pub(super) fn judge(&mut self, key: RunKey, shim: Option<ProcessId>, job: Option<ProcessId>) {
         let Some(run) = self.runs.get(&key) else {
             return;
         };
@@ -99,10 +99,8 @@ impl Launcher {
         let mut evidence = match Evidence::read(Path::new(&folder)) {
             Ok(evidence) => evidence,
             Err(error) => {
-                // Not ended, as far as anybody knows: asked again, we look again.
-                self.log(format_args!("cannot read {folder}: {error}"));
-                self.runs.remove(&key);
-                return;
+                // Not ended, as far as anybody knows.
+                return self.unseen(key, format_args!("cannot read {folder}: {error}"));
             }
         };
         if evidence.claim.is_none() {
@@ -134,9 +132,21 @@ impl Launcher {
             }
             Ok(Life::Dead | Life::Zombie | Life::Rebooted) => self.without_shim(key, evidence),
             Ok(Life::Elsewhere) | Err(_) => {
-                self.log(format_args!("cannot see the processes of {folder}"));
-                self.runs.remove(&key);
+                self.unseen(key, format_args!("cannot see the processes of {folder}"));
             }
+        }
+    }
+
+    /// Keeps a run about which nothing can be decided now; it is judged again.
+    /// Whoever asked us to guard it believes that we do.
+    fn unseen(&mut self, key: RunKey, why: std::fmt::Arguments<'_>) {
+        let Some(run) = self.runs.get_mut(&key) else {
+            return;
+        };
+        let first = !matches!(run.care, Care::Unseen);
+        run.care = Care::Unseen;
+        if first {
+            self.log(why);
         }
     }
 
@@ -180,9 +190,25 @@ impl Launcher {
         if !run.is_live() || run.watch.due_ns().is_none() {
             return;
         }
-        let Some(handle) = watcher_of(&run.folder()) else {
+        if let Holder::Process(handle) = holder_of(&run.folder()) {
+            self.wait_for_watcher(key, handle);
+        }
+    }
+
+    /// Our watcher left since another one was at work: ours is due when that
+    /// one ends, or soon when it is gone already.
+    pub(super) fn left_to_another(&mut self, key: RunKey, now_ns: u64) {
+        let Some(run) = self.runs.get_mut(&key) else {
             return;
         };
+        match holder_of(&run.folder()) {
+            Holder::Nobody => {}
+            Holder::Unknown => run.watch.later(now_ns),
+            Holder::Process(handle) => self.wait_for_watcher(key, handle),
+        }
+    }
+
+    fn wait_for_watcher(&mut self, key: RunKey, handle: OwnedFd) {
         self.wait_for_handle(&handle, key, super::WATCHER);
         if let Some(run) = self.runs.get_mut(&key) {
             run.watch.state = State::Elder { _handle: handle };
@@ -206,30 +232,59 @@ fn waits_for_strays(run_dir: &Path) -> bool {
         .is_some_and(|monitor| monitor.wait_for_strays)
 }
 
-/// A handle on the process that holds a run's watch lock, if any does. The
-/// kernel lists locks with their holders; the holder has the file open.
-fn watcher_of(folder: &str) -> Option<OwnedFd> {
-    let lock = File::open(Path::new(folder).join(WATCH_LOCK)).ok()?;
-    if flock(&lock, FlockOperation::NonBlockingLockShared).is_ok() {
-        return None;
+/// Who holds a run's watch lock.
+enum Holder {
+    /// It is free.
+    Nobody,
+    /// The process behind this handle.
+    Process(OwnedFd),
+    /// One that cannot be found from here, as on another host.
+    Unknown,
+}
+
+/// The kernel lists locks with their holders; the holder has the file open. One
+/// that was killed loses its table of files first, and holds the lock until the
+/// last file is closed: milliseconds later, where the kernel has to wait for
+/// others before it gives up an inotify instance.
+fn holder_of(folder: &str) -> Holder {
+    let Ok(lock) = File::open(Path::new(folder).join(WATCH_LOCK)) else {
+        return Holder::Nobody;
+    };
+    let free = || flock(&lock, FlockOperation::NonBlockingLockShared).is_ok();
+    if free() {
+        return Holder::Nobody;
     }
-    let locked = lock.metadata().ok()?;
-    let listed = std::fs::read_to_string("/proc/locks").ok()?;
+    let (Ok(locked), Ok(listed)) = (lock.metadata(), std::fs::read_to_string("/proc/locks")) else {
+        return Holder::Unknown;
+    };
     let inode = format!(":{}", locked.ino());
     let holders = listed.lines().filter_map(|line| {
         let mut fields = line.split_whitespace().skip(4);
         let pid: i32 = fields.next()?.parse().ok()?;
         fields.next()?.ends_with(&inode).then_some(pid)
     });
-    holders.filter(|pid| *pid > 0).find_map(|pid| {
+    let mut found = holders.filter(|pid| *pid > 0).filter_map(|pid| {
         let handle = sys::pidfd_open(pid).ok()?;
-        let open = std::fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
-        let same = |path: &Path| {
-            let found = std::fs::metadata(path).ok()?;
-            Some(found.ino() == locked.ino() && found.dev() == locked.dev())
-        };
-        open.flatten()
-            .any(|entry| same(&entry.path()) == Some(true))
-            .then_some(handle)
-    })
+        has_or_is_losing(pid, &locked).then_some(handle)
+    });
+    match found.next() {
+        Some(handle) => Holder::Process(handle),
+        // It may have ended before the list was made.
+        None if free() => Holder::Nobody,
+        None => Holder::Unknown,
+    }
+}
+
+/// Whether a process has this file open, or is on its way out.
+fn has_or_is_losing(pid: i32, file: &Metadata) -> bool {
+    let mut open = match std::fs::read_dir(format!("/proc/{pid}/fd")) {
+        Ok(open) => open.flatten().peekable(),
+        // It has ended since, and the lock with it.
+        Err(error) => return error.kind() == std::io::ErrorKind::NotFound,
+    };
+    let same = |path: &Path| {
+        let found = std::fs::metadata(path).ok()?;
+        Some(found.ino() == file.ino() && found.dev() == file.dev())
+    };
+    open.peek().is_none() || open.any(|entry| same(&entry.path()) == Some(true))
 }

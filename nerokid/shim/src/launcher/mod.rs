@@ -18,7 +18,7 @@ mod watch;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
-use std::io;
+use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -138,7 +138,10 @@ impl Launcher {
 
     fn log(&self, what: std::fmt::Arguments<'_>) {
         let wall = nero_journal::Clocks::now().wall_ns / 1_000_000;
-        eprintln!("{wall} launcher {}: {what}", self.own.process.pid);
+        let line = format!("{wall} launcher {}: {what}\n", self.own.process.pid);
+        // A disk that is full costs the line and nothing else: no `eprintln`,
+        // which would end us.
+        let _ = io::stderr().write_all(line.as_bytes());
     }
 
     fn key(&mut self) -> u64 {

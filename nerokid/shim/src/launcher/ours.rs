@@ -124,7 +124,7 @@ impl Launcher {
                 ours.handle = None;
                 self.tick(key);
             }
-            Some(Care::Shim { .. } | Care::Over) | None => {}
+            Some(Care::Shim { .. } | Care::Unseen | Care::Over) | None => {}
         }
         self.reschedule(key);
     }

@@ -68,6 +68,8 @@ pub enum Care {
     },
     /// We, since its shim is dead.
     Ours(Box<Ours>),
+    /// Nobody yet: its folder or its processes cannot be seen just now.
+    Unseen,
     /// Nobody: it ended, and its watcher still reads.
     Over,
 }

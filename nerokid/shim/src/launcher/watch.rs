@@ -6,7 +6,7 @@
 use std::os::fd::OwnedFd;
 
 use crate::clock::MS;
-use crate::sys::{self, Ended, Forked, Strings};
+use crate::sys::{self, Forked, Strings};
 
 /// How long a job has to live before it gets a watcher.
 pub const AFTER_NS: u64 = 200 * MS;
@@ -98,14 +98,9 @@ impl Watch {
         self.backoff_ns = (self.backoff_ns * 2).min(BACKOFF_MAX_NS);
     }
 
-    /// Our child ended while the run lives.
-    pub fn ended(&mut self, ended: &Ended, now_ns: u64) {
-        if ended.code == 0 && ended.signal == 0 {
-            // It found another one at work, which may be gone by now.
-            self.state = State::Due(now_ns + BACKOFF_MAX_NS);
-        } else {
-            self.failed(now_ns);
-        }
+    /// Another one is at work whose end nobody tells us.
+    pub fn later(&mut self, now_ns: u64) {
+        self.state = State::Due(now_ns + BACKOFF_MAX_NS);
     }
 }
 
@@ -159,10 +154,11 @@ mod tests {
     }
 
     #[test]
-    fn one_that_left_to_another_is_followed_later() {
+    fn behind_a_stranger_it_comes_later() {
         let mut watch = Watch::new(&["w".to_owned()], 0);
         watch.running(0);
-        watch.ended(&Ended::default(), 1);
+        watch.failed(1);
+        watch.later(1);
         assert_eq!(watch.due_ns(), Some(1 + BACKOFF_MAX_NS));
         assert_eq!(Watch::new(&[], 0).due_ns(), None);
     }

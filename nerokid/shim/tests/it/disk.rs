@@ -8,15 +8,15 @@ use std::process::Command;
 use nero_journal::v1::changed::What;
 use nero_journal::v1::job_not_started::Stage;
 
-use crate::rig::{Rig, kill, until};
+use crate::rig::{Rig, Start, kill, until};
 use crate::run::{Run, Wish};
 
 /// A file system of a few hundred blocks, gone with the value.
 struct Small(std::path::PathBuf);
 
 impl Small {
-    fn mount(rig: &Rig) -> Option<Self> {
-        let path = rig.path("small");
+    fn mount(folder: &Path) -> Option<Self> {
+        let path = folder.join("small");
         fs::create_dir(&path).unwrap();
         let mounted = Command::new("mount")
             .args(["-t", "tmpfs", "-o", "size=256k", "none"])
@@ -51,7 +51,7 @@ fn run_on(place: &Path, script: &str) -> Run {
 #[test]
 fn on_a_full_disk_a_run_still_ends_with_its_record() {
     let mut rig = Rig::new();
-    let Some(small) = Small::mount(&rig) else {
+    let Some(small) = Small::mount(rig.folder.path()) else {
         return;
     };
     let run = run_on(
@@ -73,7 +73,7 @@ fn on_a_full_disk_a_run_still_ends_with_its_record() {
 #[test]
 fn without_space_for_the_claim_there_is_no_run() {
     let mut rig = Rig::new();
-    let Some(small) = Small::mount(&rig) else {
+    let Some(small) = Small::mount(rig.folder.path()) else {
         return;
     };
     let run = run_on(&small.0, "exit 0");
@@ -89,7 +89,7 @@ fn without_space_for_the_claim_there_is_no_run() {
 #[test]
 fn a_takeover_on_a_full_disk_waits_for_space() {
     let mut rig = Rig::new();
-    let Some(small) = Small::mount(&rig) else {
+    let Some(small) = Small::mount(rig.folder.path()) else {
         return;
     };
     let run = run_on(
@@ -114,6 +114,38 @@ fn a_takeover_on_a_full_disk_waits_for_space() {
     let taken = run.launchers();
     assert_eq!(taken.exited.unwrap().code, 9);
     assert!(taken.taken.is_some() && taken.gone.is_some());
+}
+
+#[test]
+fn a_launcher_whose_own_log_takes_nothing_goes_on() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let Some(small) = Small::mount(folder.path()) else {
+        return;
+    };
+    let log = folder.path().join("launcher.log");
+    std::os::unix::fs::symlink(small.0.join("log"), log).unwrap();
+    let mut rig = Rig::start(Start {
+        folder: Some(folder),
+        ..Start::default()
+    });
+    let run = rig.script("echo ready > ready; while [ ! -e go ]; do sleep 0.02; done; exit 9");
+    rig.launch(&run);
+    run.written("ready");
+    // The rest of its last block could take a line yet.
+    let own_log = fs::OpenOptions::new()
+        .append(true)
+        .open(small.0.join("log"));
+    own_log.unwrap().set_len(64 * 1024).unwrap();
+    small.fill();
+    // It would have words about that.
+    kill(run.shim());
+    rig.hear_of(&run, What::TakenOver);
+    fs::write(run.work("go"), "").unwrap();
+    rig.hear_of(&run, What::Ended);
+    assert_eq!(run.launchers().exited.unwrap().code, 9);
+    // And another one starts.
+    rig.kill_launcher();
+    rig.restart();
 }
 
 #[test]

@@ -10,4 +10,5 @@ mod run;
 mod runs;
 mod stops;
 mod trees;
+mod unseen;
 mod watchers;

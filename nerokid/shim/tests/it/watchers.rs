@@ -102,25 +102,25 @@ fn at_once_means_before_the_job_is_old() {
 }
 
 #[test]
-fn killed_it_is_started_again_done_it_is_not() {
+fn killed_it_is_started_again() {
     let mut rig = Rig::new();
-    let program = watcher(&rig, "[ -e \"$3/done\" ] && exit 0; exec sleep 1000");
-    let run = sleeper(&rig, program);
+    let run = sleeper(&rig, watcher(&rig, "exec sleep 1000"));
     rig.launch(&run);
     for starts in 1..=3 {
         let last = until("a watcher", || {
             let notes = notes(&rig);
             (notes.len() == starts).then(|| pid(notes.last().unwrap()))
         });
-        if starts == 3 {
-            fs::write(run.dir.join("done"), "").unwrap();
-        }
         kill(last);
     }
-    until("the last one", || (notes(&rig).len() == 4).then_some(()));
-    // It left by itself: it is done, and its end is told after the run's.
+    let last = pid(&until("the last one", || {
+        let notes = notes(&rig);
+        (notes.len() == 4).then(|| notes.last().cloned())?
+    }));
+    // Its end is told after the run's.
     rig.cancel(&run, 1, Wish::within(5000));
     rig.hear_of(&run, What::Ended);
+    kill(last);
     rig.hear_of(&run, What::WatcherEnded);
     assert_eq!(notes(&rig).len(), 4);
 }
@@ -151,13 +151,15 @@ fn a_run_taken_over_keeps_its_watcher() {
     rig.hear_of(&run, What::WatcherEnded);
 }
 
+/// Whether there is a program that takes locks for others.
+fn has_flock() -> bool {
+    let mut flock = std::process::Command::new("flock");
+    flock.arg("--version").output().is_ok()
+}
+
 #[test]
 fn a_guarded_run_gets_one_unless_it_has_one() {
-    if std::process::Command::new("flock")
-        .arg("--version")
-        .output()
-        .is_err()
-    {
+    if !has_flock() {
         return;
     }
     let mut rig = Rig::new();
@@ -192,4 +194,77 @@ fn a_guarded_run_gets_one_unless_it_has_one() {
     });
     rig.cancel(&run, 1, Wish::within(5000));
     rig.hear_of(&run, What::Ended);
+}
+
+/// A watcher that leaves when another one is at work, as ours does, and else
+/// holds the lock in one process that the kernel takes a while to clear away:
+/// it watches a file.
+const LOCKS: &str = "exec flock -nFE 0 \"$3/1/watch.lock\" tail -f \"$3/../notes\"";
+
+/// The watcher that holds the lock, once it is another than this one.
+fn holder(rig: &Rig, run: &Run, elder: i32) -> i32 {
+    until("the holder of the lock", || {
+        let last = pid(notes(rig).last()?);
+        let line = fs::read(format!("/proc/{last}/cmdline")).ok()?;
+        let told = fs::read_to_string("/proc/locks").ok()?;
+        use std::os::unix::fs::MetadataExt as _;
+        let lock = fs::metadata(run.folder().join("watch.lock")).ok()?.ino();
+        let ours =
+            |line: &str| line.contains(&format!(" {last} ")) && line.contains(&format!(":{lock} "));
+        (line.starts_with(b"tail") && told.lines().any(ours))
+            .then_some(last)
+            .filter(|last| *last != elder)
+    })
+}
+
+#[test]
+fn the_next_one_waits_for_the_lock_of_one_that_is_dying() {
+    if !has_flock() {
+        return;
+    }
+    let mut rig = Rig::new();
+    let run = sleeper(&rig, watcher(&rig, LOCKS));
+    rig.launch(&run);
+    let mut elder = 0;
+    for starts in 1..=4 {
+        elder = holder(&rig, &run, elder);
+        assert_eq!(notes(&rig).len(), starts, "none of them came in vain");
+        rig.kill_launcher();
+        rig.restart();
+        // Its table of files goes first, the lock later.
+        kill(elder);
+        rig.guard(&run);
+    }
+    holder(&rig, &run, elder);
+    assert_eq!(notes(&rig).len(), 5);
+}
+
+#[test]
+fn one_that_left_to_another_is_followed_when_that_one_ends() {
+    if !has_flock() {
+        return;
+    }
+    let mut rig = Rig::new();
+    let run = sleeper(&rig, watcher(&rig, LOCKS));
+    fs::create_dir(run.folder()).unwrap();
+    let mut stranger = std::process::Command::new("flock")
+        .arg("-nF")
+        .arg(run.folder().join("watch.lock"))
+        .args(["sleep", "1000"])
+        .spawn()
+        .unwrap();
+    until("the lock", || {
+        let line = fs::read(format!("/proc/{}/cmdline", stranger.id())).ok()?;
+        line.starts_with(b"sleep").then_some(())
+    });
+    rig.launch(&run);
+    let vain = pid(&until("the watcher", || notes(&rig).pop()));
+    until("it to leave", || (!lives(vain)).then_some(()));
+    let ended = std::time::Instant::now();
+    stranger.kill().unwrap();
+    stranger.wait().unwrap();
+    holder(&rig, &run, vain);
+    // The pause after a watcher in vain would be ten seconds.
+    assert!(ended.elapsed().as_secs() < 8);
+    assert_eq!(notes(&rig).len(), 2);
 }

@@ -1,0 +1,33 @@
+//! Runs that a launcher was asked to guard and cannot see, or not whole.
+
+use std::fs;
+
+use nero_journal::v1::changed::What;
+
+use crate::rig::{Rig, kill, lives, until};
+use crate::run::Wish;
+
+#[test]
+fn one_that_cannot_be_read_now_is_looked_at_until_it_can() {
+    let mut rig = Rig::new();
+    let run = rig.script("echo ready > ready; sleep 1000");
+    rig.launch(&run);
+    run.written("ready");
+    rig.kill_launcher();
+    kill(run.shim());
+    until("the shim's end", || (!lives(run.shim())).then_some(()));
+    // No reading of a folder as if it were a segment.
+    let broken = run.folder().join("launcher-00.seg");
+    fs::create_dir(&broken).unwrap();
+    rig.restart();
+    rig.guard(&run);
+    run.cancel(1, Wish::within(5000));
+    rig.ring(&run);
+    until("the launcher's word", || {
+        rig.log().contains("cannot read").then_some(())
+    });
+    fs::remove_dir(&broken).unwrap();
+    rig.hear_of(&run, What::Ended);
+    assert_eq!(run.launchers().stops.len(), 1);
+    rig.nobody_else_is_left();
+}

@@ -1,23 +1,30 @@
 //! Nodes that are reached by the user's own `ssh`.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use futures_util::{FutureExt as _, StreamExt as _, stream};
 use nero_agents::{AgentError, AgentOptions, RemoteWish};
 use nero_model::DeploymentId;
 use nero_ssh::{Host, Ssh, SshError};
 use nero_wire::v1;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::UnixStream;
 
 use crate::failure::Failure;
 use crate::node::{Connect, Heard, Link, Unconnected};
 
 /// Agents that are remembered: a few terminals and sessions.
 const SOCKS_MAX: usize = 8;
-/// An agent that lives takes a connection at once.
-const SOCK_ANSWERS: Duration = Duration::from_secs(1);
+/// One that lives answers at once; it may be at the far end of a slow line.
+const SOCK_ANSWERS: Duration = Duration::from_secs(2);
+/// Asks an agent which extensions it knows: length, kind of message, the word
+/// and its length. All answer, if only that they do not know the question, and
+/// none asks a person to unlock or to confirm anything for it.
+const QUERY: &[u8] = b"\0\0\0\x0a\x1b\0\0\0\x05query";
 
 /// Sockets of ssh agents that clients brought, the newest first.
 #[derive(Clone, Debug, Default)]
@@ -42,21 +49,32 @@ impl Socks {
         fresh
     }
 
-    /// The newest one that takes a connection.
+    /// The newest one that answers. The kernel takes connections for one that
+    /// is frozen, and sshd for one at the other end of a dead connection.
     pub(crate) async fn newest(&self) -> Option<PathBuf> {
         let known = self
             .0
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone();
-        for path in known {
-            let dialled = tokio::net::UnixStream::connect(&path);
-            if let Ok(Ok(_)) = tokio::time::timeout(SOCK_ANSWERS, dialled).await {
-                return Some(path);
+        let asked = known.into_iter().map(|path| async {
+            let answered = tokio::time::timeout(SOCK_ANSWERS, answers(&path)).await;
+            matches!(answered, Ok(Ok(()))).then_some(path)
+        });
+        let mut answering = stream::iter(asked).buffered(SOCKS_MAX);
+        while let Some(answered) = answering.next().await {
+            if answered.is_some() {
+                return answered;
             }
         }
         None
     }
+}
+
+async fn answers(agent: &Path) -> io::Result<()> {
+    let mut stream = UnixStream::connect(agent).await?;
+    stream.write_all(QUERY).await?;
+    stream.read_u8().await.map(drop)
 }
 
 /// What all nodes elsewhere share. Cheap to clone.
@@ -238,14 +256,33 @@ impl Connect for RemoteAgent {
 
 #[cfg(test)]
 mod tests {
+    use tokio::net::UnixListener;
+
     use super::*;
+
+    /// An agent that knows no question, as long as it is held.
+    fn agent(socket: &Path) -> tokio::task::JoinSet<()> {
+        let listener = UnixListener::bind(socket).unwrap();
+        let mut serving = tokio::task::JoinSet::new();
+        serving.spawn(async move {
+            loop {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let mut question = vec![0; stream.read_u32().await.unwrap() as usize];
+                stream.read_exact(&mut question).await.unwrap();
+                assert_eq!(question[0], 27);
+                stream.write_all(&[0, 0, 0, 1, 5]).await.unwrap();
+            }
+        });
+        serving
+    }
 
     #[tokio::test]
     async fn the_newest_agent_that_answers_is_taken() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
-        let _first = tokio::net::UnixListener::bind(at("first")).unwrap();
-        let second = tokio::net::UnixListener::bind(at("second")).unwrap();
+        let _first = agent(&at("first"));
+        let second = agent(&at("second"));
+        let _frozen = UnixListener::bind(at("frozen")).unwrap();
         let socks = Socks::default();
         assert_eq!(socks.newest().await, None);
         assert!(socks.bring(&at("first")));
@@ -255,6 +292,8 @@ mod tests {
         drop(second);
         assert_eq!(socks.newest().await, Some(at("first")));
         assert!(!socks.bring(&at("second")), "it is known");
+        assert!(socks.bring(&at("frozen")));
+        assert_eq!(socks.newest().await, Some(at("first")));
         for number in 0..SOCKS_MAX {
             assert!(socks.bring(&at(&number.to_string())));
         }

@@ -304,9 +304,9 @@ async fn pump(
     tx: mpsc::Sender<v1::FilePart>,
 ) -> Result<(), Trouble> {
     let failed = |status: tonic::Status| Trouble::status("cannot fetch the outputs", &status);
-    let mut parts = client
-        .read_files(request)
+    let mut parts = tokio::time::timeout(SILENCE, client.read_files(request))
         .await
+        .map_err(|_| silent())?
         .map_err(failed)?
         .into_inner();
     loop {
@@ -315,14 +315,17 @@ async fn pump(
             // Everything that was asked for is here, or it is refused.
             () = tx.closed() => return Ok(()),
         };
-        let part = part
-            .map_err(|_| Trouble::Node(Failure::node("the node sends nothing more")))?
-            .map_err(failed)?;
+        let part = part.map_err(|_| silent())?.map_err(failed)?;
         let Some(part) = part else { return Ok(()) };
         if tx.send(part).await.is_err() {
             return Ok(());
         }
     }
+}
+
+/// That a node says nothing, though its connection is there.
+pub(super) fn silent() -> Trouble {
+    Trouble::Node(Failure::node("the node sends nothing more"))
 }
 
 pub(super) async fn blocking<T: Send + 'static>(

@@ -16,7 +16,7 @@ use super::queue::Pace;
 use super::trouble::Trouble;
 use super::wanted::{Ask, Glob, Whose};
 use super::{Kind, place};
-use crate::core::run::Results;
+use crate::core::run::{Results, Run};
 use crate::failure::Failure;
 use crate::ledger::Ledger;
 use crate::node::{Hearer, desk_change};
@@ -136,21 +136,21 @@ impl Job {
     }
 
     /// What a live run made so far.
-    pub(super) async fn live(&self) -> Result<(), Trouble> {
+    pub(super) async fn live(&self, ledger: &Ledger) -> Result<(), Trouble> {
         let ask = Ask {
             globs: self.globs(Kind::Live),
             live: true,
             named: false,
         };
         fetch::files(&self.way, &ask, false).await?;
-        self.latest().await
+        self.latest(ledger).await
     }
 
     /// Everything of a run that ended; written down when it is home.
     pub(super) async fn end(&self, ledger: &Ledger) -> Result<(), Trouble> {
         let mut outcome = Outcome::default();
+        let refused = self.bring_logs(false, &mut outcome).await?;
         for log in self.wanted_logs(false) {
-            logs::fetch(&self.way, log).await?;
             if let Some(bytes) = log
                 .bytes
                 .filter(|bytes| !log.whole && *bytes > logs::LOG_BYTES)
@@ -169,31 +169,57 @@ impl Job {
                 live: false,
                 named: false,
             };
-            outcome.add(fetch::files(&self.way, &ask, true).await?);
+            outcome.add(fetch::files(&self.way, &ask, refused.is_none()).await?);
         } else if self.wanted_logs(false).iter().any(|log| log.whole) {
             fetch::forget(&self.way).await?;
         }
-        self.latest().await?;
+        self.latest(ledger).await?;
+        if let Some(trouble) = refused {
+            return Err(trouble);
+        }
         self.done(ledger, outcome.notes.into_lines(), outcome.left)
             .await
+    }
+
+    /// Brings the logs. One that is refused keeps nothing else from coming
+    /// home; it is handed back.
+    async fn bring_logs(
+        &self,
+        all: bool,
+        outcome: &mut Outcome,
+    ) -> Result<Option<Trouble>, Trouble> {
+        let mut refused = None;
+        for log in self.wanted_logs(all) {
+            match logs::fetch(&self.way, log).await {
+                Ok(bytes) => {
+                    outcome.bytes += bytes;
+                    outcome.files += 1;
+                }
+                Err(trouble @ Trouble::Refused(_)) => refused = refused.or(Some(trouble)),
+                Err(trouble @ (Trouble::Node(_) | Trouble::Full(_))) => return Err(trouble),
+            }
+        }
+        Ok(refused)
     }
 
     /// What a person asked for, now.
     pub(crate) async fn asked(&self, ledger: &Ledger, asked: &Asked) -> Result<Outcome, Trouble> {
         let mut outcome = Outcome::default();
+        let mut refused = None;
         if asked.include.is_empty() {
-            for log in self.wanted_logs(true) {
-                outcome.bytes += logs::fetch(&self.way, log).await?;
-                outcome.files += 1;
-            }
+            refused = self.bring_logs(true, &mut outcome).await?;
         }
         let ask = self.ask(asked);
         if !ask.globs.is_empty() {
-            outcome.add(fetch::files(&self.way, &ask, self.ended).await?);
+            let last = self.ended && refused.is_none();
+            outcome.add(fetch::files(&self.way, &ask, last).await?);
         } else if self.ended {
             fetch::forget(&self.way).await?;
         }
-        self.latest().await?;
+        self.latest(ledger).await?;
+        if let Some(trouble) = refused {
+            return Err(trouble);
+        }
         if self.ended && asked.include.is_empty() {
             let lines = outcome.notes.clone().into_lines();
             self.done(ledger, lines, outcome.left).await?;
@@ -288,7 +314,17 @@ impl Job {
             .collect()
     }
 
-    async fn latest(&self) -> Result<(), Trouble> {
+    /// Makes `latest` point here, unless a later run of the experiment has
+    /// results, too.
+    async fn latest(&self, ledger: &Ledger) -> Result<(), Trouble> {
+        let state = ledger.state();
+        let is_later = |run: &Run| {
+            run.made.id.number > self.id.number && !run.desk.results.folder().is_empty()
+        };
+        let experiment = state.experiment(self.id.experiment);
+        if experiment.is_some_and(|one| one.runs.iter().any(is_later)) {
+            return Ok(());
+        }
         let folder = self.way.folder.clone();
         fetch::blocking(move || place::latest(&folder)).await
     }

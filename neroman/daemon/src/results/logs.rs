@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use nero_model::paths::run::{STDERR, STDOUT};
 use nero_wire::v1;
 
-use super::fetch::{SILENCE, Way, blocking};
+use super::fetch::{SILENCE, Way, blocking, silent};
 use super::folder::Folder;
 use super::known::{Known, Stamp};
 use super::receive;
@@ -90,7 +90,7 @@ async fn tail(way: &Way, log: Log) -> Result<u64, Trouble> {
         }
     }
     let folder = way.folder.clone();
-    blocking(move || {
+    let came = blocking(move || {
         let path = Path::new(log.name());
         let write = |folder: &mut Folder| {
             let mut part = folder.begin(path, false)?;
@@ -100,9 +100,26 @@ async fn tail(way: &Way, log: Log) -> Result<u64, Trouble> {
         Folder::open(&folder)
             .and_then(|mut folder| write(&mut folder))
             .map_err(|error| Trouble::unwritten(&folder.join(path), &error))?;
-        Ok(data.len() as u64)
+        Ok::<_, Trouble>(data.len() as u64)
     })
-    .await?
+    .await??;
+    all_of(log, came, LOG_BYTES)?;
+    Ok(came)
+}
+
+/// Refuses a log of which less came than there was when its run ended; no more
+/// than `most` was asked for.
+fn all_of(log: Log, came: u64, most: u64) -> Result<(), Trouble> {
+    let Some(bytes) = log.bytes.filter(|_| log.ended) else {
+        return Ok(());
+    };
+    let asked = bytes.min(most);
+    if came >= asked {
+        return Ok(());
+    }
+    let failure = Failure::failed(format!("{} is not whole on its node", log.name()));
+    let why = format!("{came} of {asked} bytes came");
+    Err(Trouble::Refused(failure.because(why)))
 }
 
 /// All of a log, through the disk.
@@ -223,7 +240,7 @@ impl Writing {
                 ));
             }
             part.file.write_all(&piece.data).map_err(failed)?;
-            at += bytes;
+            at = at.saturating_add(bytes);
             travelled += bytes;
             self.moving.add(bytes, 0);
             if travelled >= looked + LOOK_EVERY_BYTES {
@@ -233,7 +250,7 @@ impl Writing {
             if piece.end {
                 self.folder.finish(path, part.file, None).map_err(failed)?;
                 self.known.drop_half(self.log.key()).map_err(failed)?;
-                return Ok(travelled);
+                return all_of(self.log, at, u64::MAX).map(|()| travelled);
             }
         }
         Ok(travelled)
@@ -243,8 +260,10 @@ impl Writing {
 type Parts = tonic::Streaming<v1::LogPart>;
 
 async fn open(way: &Way, log: Log, request: v1::ReadLogRequest) -> Result<Parts, Trouble> {
-    let reply = way.client.clone().read_log(request).await;
-    reply
+    let mut client = way.client.clone();
+    tokio::time::timeout(SILENCE, client.read_log(request))
+        .await
+        .map_err(|_| silent())?
         .map(tonic::Response::into_inner)
         .map_err(|status| failed(log, &status))
 }
@@ -252,7 +271,7 @@ async fn open(way: &Way, log: Log, request: v1::ReadLogRequest) -> Result<Parts,
 async fn next(parts: &mut Parts, log: Log) -> Result<Option<v1::LogPart>, Trouble> {
     tokio::time::timeout(SILENCE, parts.message())
         .await
-        .map_err(|_| Trouble::Node(Failure::node("the node sends nothing more")))?
+        .map_err(|_| silent())?
         .map_err(|status| failed(log, &status))
 }
 

@@ -221,7 +221,7 @@ async fn turn(
         let job = Job::prepare(&settings.results, &ledger, client, hearer, run, false).await?;
         match (job, kind) {
             (None, _) => Ok(Came::Nothing),
-            (Some(job), Kind::Live) => job.live().await.map(|()| Came::Something),
+            (Some(job), Kind::Live) => job.live(&ledger).await.map(|()| Came::Something),
             (Some(job), Kind::End) => job.end(&ledger).await.map(|()| Came::Something),
         }
     }

@@ -10,6 +10,7 @@ use jiff::tz::TimeZone;
 use nero_model::ids::{hex, random};
 use nero_model::paths::file_name;
 
+use super::trouble::Trouble;
 use crate::core::experiment::Experiment;
 use crate::core::run::Run;
 use crate::failure::Failure;
@@ -46,8 +47,8 @@ pub(super) fn plan(experiment: &Experiment, run: &Run, fallback: &Path) -> Plan 
 /// Makes the folder in the first place that takes it. Blocks.
 ///
 /// # Errors
-/// When no place takes it.
-pub(super) fn make(plan: &Plan) -> Result<PathBuf, Failure> {
+/// When no place takes it; a full disk may do so later.
+pub(super) fn make(plan: &Plan) -> Result<PathBuf, Trouble> {
     let mut refused = None;
     for parent in &plan.parents {
         let folder = parent.join(&plan.name);
@@ -56,11 +57,15 @@ pub(super) fn make(plan: &Plan) -> Result<PathBuf, Failure> {
             Err(error) => refused = Some((folder, error)),
         }
     }
-    let failure = Failure::failed("no folder takes the results");
-    Err(match refused {
-        Some((folder, error)) => failure.because(format!("{}: {error}", folder.display())),
-        None => failure,
-    })
+    Err(not_made(refused))
+}
+
+/// Why the last place does not take it.
+fn not_made(refused: Option<(PathBuf, io::Error)>) -> Trouble {
+    match refused {
+        Some((folder, error)) => Trouble::unwritten(&folder, &error),
+        None => Failure::bug("there is no place for results").into(),
+    }
 }
 
 /// A folder that exists may still refuse files; a link there is not followed.
@@ -122,6 +127,23 @@ mod tests {
             assert_eq!(fs::read_link(good.join("latest")).unwrap(), Path::new(name));
         }
         assert_eq!(fs::read_dir(&good).unwrap().count(), 3);
+    }
+
+    #[test]
+    fn a_place_that_never_takes_it_is_refused_and_a_full_one_is_waited_for() {
+        let base = tempfile::tempdir().unwrap();
+        let blocked = base.path().join("blocked");
+        fs::write(&blocked, "a file").unwrap();
+        let plan = Plan {
+            parents: vec![blocked],
+            name: "a-1.1".to_owned(),
+        };
+        assert!(matches!(make(&plan), Err(Trouble::Refused(_))));
+        let full = io::Error::from(io::ErrorKind::StorageFull);
+        assert!(matches!(
+            not_made(Some((base.path().to_path_buf(), full))),
+            Trouble::Full(_)
+        ));
     }
 
     #[test]

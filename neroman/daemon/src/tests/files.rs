@@ -49,6 +49,8 @@ pub(super) struct Files {
     pub(super) came: usize,
     /// Blobs are not taken before this is over.
     pub(super) stalled: bool,
+    /// The logs of its runs are gone.
+    pub(super) logs_gone: bool,
     /// There is no room for blobs.
     pub(super) full: bool,
     made: u64,

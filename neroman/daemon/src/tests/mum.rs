@@ -606,7 +606,10 @@ impl Mum for Service {
         let request = request.into_inner();
         let token = request.run.unwrap_or_default().token;
         let log = self.inner(|inner| inner.runs.get(&token).map(|held| held.log.clone()));
-        let log = log.ok_or_else(|| Status::not_found("no such run"))?;
+        let mut log = log.ok_or_else(|| Status::not_found("no such run"))?;
+        if self.inner(|inner| inner.files.logs_gone) {
+            log.clear();
+        }
         let from = match usize::try_from(request.offset) {
             Ok(offset) => offset.min(log.len()),
             Err(_) => log

@@ -153,6 +153,41 @@ async fn a_node_that_lies_about_files_is_refused_and_that_is_said() {
 }
 
 #[tokio::test]
+async fn a_log_that_is_not_whole_is_told_and_keeps_nothing_else_away() {
+    let (rig, token) = begun(OUTPUTS).await;
+    rig.mum.file("f", b"content");
+    rig.mum.files(|files| files.logs_gone = true);
+    rig.mum.end(&token, 0, b"said");
+    let folder = home(&rig, &token).await;
+    assert_eq!(std::fs::read(folder.join("f")).unwrap(), b"content");
+    let warnings = rig.view(1).await.warnings;
+    let told = "results are not complete: stdout.log is not whole on its node: 0 of 4 bytes came";
+    assert!(warnings.contains(&told.to_owned()), "{warnings:?}");
+    rig.mum.files(|files| files.logs_gone = false);
+    fetch(&rig, "1", &[], false).await.unwrap();
+    assert_eq!(std::fs::read(folder.join("stdout.log")).unwrap(), b"said");
+    assert!(rig.view(1).await.warnings.is_empty());
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn latest_stays_with_the_newest_run_that_has_results() {
+    let (rig, token) = begun(OUTPUTS).await;
+    rig.mum.file("f", b"content");
+    rig.mum.end(&token, 1, b"");
+    let first = home(&rig, &token).await;
+    rig.restart_runs("1").await;
+    let token = rig.mum.token(1, 2).await;
+    rig.mum.begin(&token);
+    rig.mum.end(&token, 0, b"");
+    let second = home(&rig, &token).await;
+    fetch(&rig, "1.1", &[], false).await.unwrap();
+    let latest = std::fs::read_link(first.with_file_name("latest")).unwrap();
+    assert_eq!(Some(latest.as_os_str()), second.file_name());
+    rig.stop().await;
+}
+
+#[tokio::test]
 async fn what_a_node_may_say_is_noted() {
     for (lie, content, said) in [
         (Lie::More, Some("content"), None),

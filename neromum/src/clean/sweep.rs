@@ -92,7 +92,7 @@ impl Janitor {
                 unused += size;
             }
         }
-        all += measure(&self.store.partials()).unwrap_or_default();
+        all += measure(&self.store.partials_of_all()).unwrap_or_default();
         for (hash, folder) in hashed(&self.paths.trees()) {
             let size = measure(&folder).unwrap_or_default();
             all += size;
@@ -162,7 +162,10 @@ impl Sweep<'_> {
     fn partials(&self, freed: &mut Freed) -> io::Result<()> {
         let store = &self.janitor.store;
         let kept = Duration::from_millis(self.unnamed_ms).max(config::WISH_KEPT);
-        for (hash, path) in hashed(&store.partials()) {
+        let all = store.partials_of_all();
+        let nodes = fs::read_dir(&all).into_iter().flatten().flatten();
+        let folders = nodes.map(|entry| entry.path()).chain([all.clone()]);
+        for (hash, path) in folders.flat_map(|folder| hashed(&folder)) {
             let old = fs::symlink_metadata(&path)
                 .and_then(|found| found.modified())
                 .is_ok_and(|at| {

@@ -12,11 +12,14 @@ use nero_model::paths::NodePaths;
 
 use super::incoming::Flights;
 use super::wishes::Wishes;
+use crate::config;
 
 /// The store's folder.
 #[derive(Clone, Debug)]
 pub struct Store {
     folder: PathBuf,
+    /// The node's name as a file name: several may have one store.
+    node: PathBuf,
     flights: Flights,
     wishes: Wishes,
 }
@@ -34,6 +37,7 @@ impl Store {
     pub fn new(paths: &NodePaths) -> Self {
         Self {
             folder: paths.store(),
+            node: paths.mum().file_name().unwrap_or_default().into(),
             flights: Flights::default(),
             wishes: Wishes::default(),
         }
@@ -63,8 +67,15 @@ impl Store {
         &self.folder
     }
 
-    /// What broken transfers left, by hash.
+    /// What broken transfers left, by hash: of this node alone. Another one
+    /// with the same store has its own, so that no two processes write one file.
     pub fn partials(&self) -> PathBuf {
+        self.partials_of_all().join(&self.node)
+    }
+
+    /// The folder of what broken transfers left of every node; earlier builds
+    /// left files in it.
+    pub fn partials_of_all(&self) -> PathBuf {
         self.folder.join("partial")
     }
 
@@ -103,14 +114,21 @@ impl Store {
         Ok(bytes)
     }
 
-    /// Removes what dead processes left half-written.
+    /// Removes what dead processes left half-written. Another neromum with the
+    /// same store writes its private files within moments.
     pub fn sweep(&self) {
         let Ok(entries) = fs::read_dir(&self.folder) else {
             return;
         };
         for entry in entries.flatten() {
             let private = entry.file_name().as_encoded_bytes().starts_with(b".");
-            if private && entry.file_type().is_ok_and(|kind| kind.is_file()) {
+            let is_left = |found: fs::Metadata| {
+                let age = found
+                    .modified()
+                    .and_then(|at| at.elapsed().map_err(io::Error::other));
+                found.is_file() && age.is_ok_and(|age| age > config::WISH_KEPT)
+            };
+            if private && entry.metadata().is_ok_and(is_left) {
                 // Best effort: a leftover takes space and harms nothing.
                 let _ = fs::remove_file(entry.path());
             }

@@ -7,17 +7,20 @@ use prost::Message as _;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 struct Place {
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
+    deployment: DeploymentId,
     paths: NodePaths,
 }
 
 fn place() -> Place {
     let folder = tempfile::tempdir().unwrap();
-    let paths = NodePaths::new(folder.path(), &DeploymentId::random(), "n");
+    let deployment = DeploymentId::random();
+    let paths = NodePaths::new(folder.path(), &deployment, "n");
     nero_model::paths::make_private(&paths.mum()).unwrap();
     nero_model::paths::make_private(&paths.run(run())).unwrap();
     Place {
-        _folder: folder,
+        folder,
+        deployment,
         paths,
     }
 }
@@ -236,4 +239,25 @@ fn an_empty_file_of_no_parameters_is_written_anew() {
     fs::write(&path, "").unwrap();
     prepare(&place.paths, &Base::of_node(), run(), &spec, 1).unwrap();
     assert_eq!(fs::read_to_string(&path).unwrap(), "{}\n");
+}
+
+#[test]
+fn two_nodes_with_one_store_do_not_write_one_half() {
+    let place = place();
+    let content = vec![5; 100_000];
+    let hash = *blake3::hash(&content).as_bytes();
+    let first = Store::new(&place.paths);
+    let mut going = first.begin(hash, 0, false).unwrap();
+    going.write(&content[..60_000]).unwrap();
+    // Another node of the same deployment begins with the same file.
+    let other = NodePaths::new(place.folder.path(), &place.deployment, "other");
+    let second = Store::new(&other);
+    assert_eq!(second.partial(&hash), 0);
+    let mut late = second.begin(hash, 0, false).unwrap();
+    late.write(&content[..10]).unwrap();
+    going.write(&content[60_000..]).unwrap();
+    first.finish(going).unwrap();
+    assert_eq!(fs::read(first.path(&hash)).unwrap(), content);
+    drop(late);
+    assert_eq!((first.partial(&hash), second.partial(&hash)), (0, 10));
 }

@@ -66,7 +66,7 @@ fn blob(node: &Node, hash: &[u8]) -> PathBuf {
 
 fn partial(node: &Node, hash: &[u8]) -> PathBuf {
     let name = nero_model::ids::hex(hash);
-    node.paths.store().join("partial").join(name)
+    node.paths.store().join("partial/n").join(name)
 }
 
 fn length(path: &std::path::Path) -> Option<u64> {

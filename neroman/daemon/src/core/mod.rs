@@ -16,6 +16,7 @@ pub(crate) mod needs;
 pub(crate) mod outcome;
 pub(crate) mod pick;
 pub(crate) mod place;
+pub(crate) mod refusal;
 pub(crate) mod rules;
 pub(crate) mod run;
 pub(crate) mod scope;

@@ -65,6 +65,8 @@ pub(crate) enum Standing {
     Asked,
     /// It cannot be asked: "no contact since 14:02 (why)".
     Away(String),
+    /// It had this run and refused it: why.
+    Refused(String),
 }
 
 /// A node that may be taken.
@@ -83,6 +85,8 @@ pub(crate) enum Choice {
     Wait,
     /// No node takes it now: each with its reason.
     Nowhere(String),
+    /// Every node that could take it refused it: each with its reason.
+    Never(String),
 }
 
 /// Judges an expression over a node; `Err` says which values are not enough.
@@ -94,13 +98,27 @@ pub(crate) fn choose(takes: &Takes, nodes: &mut [Candidate], judge: Judge<'_>) -
         return choice;
     }
     let mut reasons = Vec::new();
+    let mut refused = false;
+    // Whether none of them may take it later.
+    let mut for_good = true;
     let mut best: Option<(usize, f64)> = None;
     for (index, node) in nodes.iter().enumerate() {
         match &node.standing {
             Standing::Asked => return Choice::Wait,
-            Standing::Away(why) => reasons.push(format!("{}: {why}", node.name)),
+            Standing::Away(why) => {
+                for_good &= has_data(takes, &node.name).is_err();
+                reasons.push(format!("{}: {why}", node.name));
+            }
+            Standing::Refused(why) => {
+                refused = true;
+                reasons.push(format!("{}: refused: {why}", node.name));
+            }
             Standing::Known(figures) => match fits(takes, &node.name, figures, judge) {
-                Err(why) => reasons.push(format!("{}: {why}", node.name)),
+                Err(why) => {
+                    let ever = has_data(takes, &node.name).and(ever_fits(takes, figures));
+                    for_good &= ever.is_err();
+                    reasons.push(format!("{}: {why}", node.name));
+                }
                 Ok(()) => {
                     if best.is_none_or(|(held, _)| less(figures, &node.name, &nodes[held])) {
                         best = Some((index, figures.cpus));
@@ -113,7 +131,11 @@ pub(crate) fn choose(takes: &Takes, nodes: &mut [Candidate], judge: Judge<'_>) -
         if reasons.is_empty() {
             return Choice::Nowhere("no node is configured for it".to_owned());
         }
-        return Choice::Nowhere(reasons.join("; "));
+        let reasons = reasons.join("; ");
+        return match refused && for_good {
+            true => Choice::Never(reasons),
+            false => Choice::Nowhere(reasons),
+        };
     };
     if let Standing::Known(figures) = &mut nodes[index].standing {
         figures.cores += takes.cores();
@@ -126,7 +148,7 @@ fn preferred(takes: &Takes, nodes: &mut [Candidate], judge: Judge<'_>) -> Option
     let node = nodes.iter_mut().find(|node| node.name == takes.prefer)?;
     match &mut node.standing {
         Standing::Asked => Some(Choice::Wait),
-        Standing::Away(_) => None,
+        Standing::Away(_) | Standing::Refused(_) => None,
         Standing::Known(figures) => {
             fits(takes, &node.name, figures, judge).ok()?;
             figures.cores += takes.cores();
@@ -288,6 +310,59 @@ mod tests {
         assert_eq!(choose(&takes(1.0, 0), &mut nodes, &any), Choice::Wait);
     }
 
+    fn standing(name: &str, standing: Standing) -> Candidate {
+        Candidate {
+            name: name.to_owned(),
+            standing,
+        }
+    }
+
+    #[test]
+    fn who_refused_is_passed_over_and_only_all_together_end_it() {
+        let refused = |name| standing(name, Standing::Refused("no data".to_owned()));
+        let away = |name| standing(name, Standing::Away("no contact".to_owned()));
+        let run = takes(2.0, 0);
+        let mut nodes = [refused("a"), known("b", 4.0, 3.0)];
+        assert_eq!(choose(&run, &mut nodes, &any), Choice::On("b".to_owned()));
+        let mut nodes = [refused("a"), away("b")];
+        assert_eq!(
+            choose(&run, &mut nodes, &any),
+            Choice::Nowhere("a: refused: no data; b: no contact".to_owned())
+        );
+        // What is too small for ever is no candidate.
+        let mut nodes = [refused("a"), known("b", 1.0, 0.0)];
+        assert_eq!(
+            choose(&run, &mut nodes, &any),
+            Choice::Never("a: refused: no data; b: cpus 1 < 2".to_owned())
+        );
+        // A busy one is, and nobody ends for what nobody refused.
+        let busy = |_: &str, _: &Figures| Err("load is 9".to_owned());
+        let asks = Takes {
+            requires: "load < 4".to_owned(),
+            ..run.clone()
+        };
+        let mut nodes = [refused("a"), known("b", 4.0, 0.0)];
+        assert!(matches!(
+            choose(&asks, &mut nodes, &busy),
+            Choice::Nowhere(_)
+        ));
+        let mut nodes = [known("b", 1.0, 0.0)];
+        assert!(matches!(choose(&run, &mut nodes, &any), Choice::Nowhere(_)));
+    }
+
+    #[test]
+    fn the_node_that_is_preferred_is_not_once_it_refused() {
+        let run = Takes {
+            prefer: "a".to_owned(),
+            ..takes(1.0, 0)
+        };
+        let mut nodes = [
+            standing("a", Standing::Refused("no data".to_owned())),
+            known("b", 1.0, 0.0),
+        ];
+        assert_eq!(choose(&run, &mut nodes, &any), Choice::On("b".to_owned()));
+    }
+
     #[test]
     fn an_expression_has_the_last_word() {
         let asked = Takes {
@@ -328,7 +403,9 @@ mod tests {
                     prop_assert!(!fitting);
                     prop_assert_eq!(why.split("; ").count(), sizes.len());
                 }
-                Choice::Wait => prop_assert!(false, "nobody was asked"),
+                Choice::Wait | Choice::Never(_) => {
+                    prop_assert!(false, "nobody was asked, nobody refused");
+                }
             }
         }
     }

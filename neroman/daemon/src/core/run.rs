@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::journal::{Exit, Journal};
 use super::outcome::{self, Outcome};
+use super::refusal::Refusal;
 
 /// What never changes once a run is made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -214,9 +215,13 @@ pub(crate) struct Desk {
     /// again, it is told to end it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub abandoned: Vec<String>,
-    /// Nodes that had it once and were given up: it never goes there again.
+    /// Nodes that had it once and were given up, or refused it: it never goes
+    /// there again.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub avoid: Vec<String>,
+    /// What the nodes said that refused it, oldest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<Refusal>,
 }
 
 impl Desk {
@@ -294,14 +299,15 @@ impl Run {
         self.open() && self.node().is_none() && self.phase().is_live()
     }
 
+    /// Whether it was placed, and what was asked for may mean other nodes, too.
+    pub(crate) fn of_several(&self) -> bool {
+        let node = self.desk.node.as_ref();
+        self.made.placing && node.is_some_and(|node| *node != self.made.node)
+    }
+
     /// Whether another node may still get it, for all that is known here.
     pub(crate) fn movable(&self) -> bool {
-        self.made.placing
-            && self
-                .desk
-                .node
-                .as_ref()
-                .is_some_and(|node| *node != self.made.node)
+        self.of_several()
             && !self.desk.offered
             && self.desk.handing < Handing::Submitted
             && self.desk.word.is_none()

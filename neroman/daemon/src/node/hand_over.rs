@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use nero_model::{RunId, RunToken};
 use nero_wire::v1;
+use nero_wire::v1::hand_over_reply::Refusal as Said;
 use nero_wire::v1::mum_client::MumClient;
 use prost::Message as _;
 use tokio::sync::{Mutex, mpsc};
@@ -22,6 +23,7 @@ use super::stage::{StageError, Stager};
 use super::transfer::Hearer;
 use crate::core::change::Change;
 use crate::core::needs;
+use crate::core::refusal::{self, Refusal};
 use crate::core::run::{Desk, Handing, Run, Word};
 use crate::core::state::State;
 use crate::failure::Failure;
@@ -183,6 +185,7 @@ impl HandOver {
             spec.rules = Some(rule_set(state, run));
             self.settings.name.clone_into(&mut spec.node);
             spec.data = spec::data(&run.made.takes, &self.settings.name);
+            spec.movable = run.of_several();
             if self.settings.remote {
                 spec::without_shell(&mut spec);
             }
@@ -349,9 +352,10 @@ impl HandOver {
             let soon = Instant::now() + SOON;
             self.again = Some(self.again.map_or(soon, |again| again.min(soon)));
         }
+        let node = self.settings.name.clone();
         self.ledger
             .note(false, move |state, now_ms| {
-                answered(state, &reply, &versions, now_ms)
+                answered(state, &node, &reply, &versions, now_ms)
             })
             .await
     }
@@ -376,33 +380,47 @@ pub(super) fn rule_set(state: &State, run: &Run) -> v1::RuleSet {
     }
 }
 
+/// What a node's answer changes: of a run that was placed elsewhere meanwhile,
+/// nothing counts that an earlier node says.
 fn answered(
     state: &State,
+    node: &str,
     reply: &v1::HandOverReply,
     versions: &BTreeMap<Vec<u8>, u64>,
     now_ms: i64,
 ) -> Vec<Change> {
-    let run = |token: &[u8]| RunToken::from_slice(token).and_then(|token| state.by_token(&token));
+    let run = |token: &[u8]| {
+        let id = state.by_token(&RunToken::from_slice(token)?)?;
+        state.run(id).filter(|run| run.node() == Some(node))
+    };
     let accepted = reply.accepted.iter().filter_map(|token| {
         let version = versions.get(token).copied().unwrap_or(0);
-        desk_change(state, run(token)?, |desk| {
+        desk_change(state, run(token)?.made.id, |desk| {
             desk.handing = desk.handing.max(Handing::Submitted);
             desk.rules_delivered = desk.rules_delivered.max(version);
         })
     });
-    let refused = reply.refused.iter().filter_map(|refusal| {
-        desk_change(state, run(&refusal.token)?, |desk| {
-            let why = match refusal.hint.as_str() {
-                "" => bounded(&refusal.why),
-                hint => bounded(&format!("{} ({hint})", refusal.why)),
-            };
-            if refusal.later {
-                desk.handing = desk.handing.max(Handing::Staging);
-                desk.why = why;
-            } else {
-                desk.word = Some(Word::Refused { why, at_ms: now_ms });
-            }
+    let (later, refused): (Vec<_>, Vec<_>) = reply.refused.iter().partition(|no| no.later);
+    let later = later.into_iter().filter_map(|no| {
+        desk_change(state, run(&no.token)?.made.id, |desk| {
+            desk.handing = desk.handing.max(Handing::Staging);
+            desk.why = bounded(&refusal::with_hint(&no.why, &no.hint));
         })
     });
-    accepted.chain(refused).collect()
+    let refused = refused.into_iter().filter_map(|no| {
+        let run = run(&no.token)?;
+        Some(refusal::refused(run, said(node, no, now_ms), no.only_here))
+    });
+    let refused = refused.flatten();
+    accepted.chain(later).chain(refused).collect()
+}
+
+/// A node's refusal.
+fn said(node: &str, no: &Said, now_ms: i64) -> Refusal {
+    Refusal {
+        node: node.to_owned(),
+        why: bounded(&no.why),
+        hint: bounded(&no.hint),
+        at_ms: now_ms,
+    }
 }

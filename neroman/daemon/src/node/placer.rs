@@ -15,7 +15,8 @@ use super::registry::Nodes;
 use crate::core::change::Change;
 use crate::core::judge;
 use crate::core::place::{self, Candidate, Choice, Facts, Figures, GpuFacts, Standing};
-use crate::core::run::Run;
+use crate::core::refusal::{self, Refusal};
+use crate::core::run::{Run, Word};
 use crate::core::state::State;
 
 /// What a node said of itself counts for this long.
@@ -56,10 +57,18 @@ pub(super) async fn run(nodes: Nodes) {
 
 struct Placer {
     nodes: Nodes,
-    /// When each node was asked for the answer that is waited for now.
-    asked: BTreeMap<String, Instant>,
+    /// What is waited for of each node.
+    asked: BTreeMap<String, Asked>,
     /// When it was looked for what nodes out of reach never got.
     looked: Option<Instant>,
+}
+
+/// A node was asked what it has.
+#[derive(Clone, Copy)]
+struct Asked {
+    at: Instant,
+    /// Over a connection; else one is to be made first.
+    connected: bool,
 }
 
 impl Placer {
@@ -98,7 +107,7 @@ impl Placer {
             match &choice {
                 Choice::On(name) => taken(&mut words, name, run.made.takes.cores(), word),
                 Choice::Wait => pause = Duration::from_secs(1),
-                Choice::Nowhere(_) => {}
+                Choice::Nowhere(_) | Choice::Never(_) => {}
             }
             changes.push((id, choice));
         }
@@ -139,17 +148,22 @@ impl Placer {
         if now.needs_person {
             return Standing::Away(away(&now));
         }
-        let asked = match self.asked.get(name) {
-            Some(asked) => *asked,
+        // However long the way took, the answer gets its time after it.
+        let known = self.asked.get(name).copied();
+        let asked = match known.filter(|asked| asked.connected == now.connected()) {
+            Some(asked) => asked.at,
             None => {
                 if now.connected() {
                     node.inbox.want_description();
                 } else {
                     node.inbox.want_link();
                 }
-                let asked = Instant::now();
+                let asked = Asked {
+                    at: Instant::now(),
+                    connected: now.connected(),
+                };
                 self.asked.insert(name.to_owned(), asked);
-                asked
+                asked.at
             }
         };
         if asked.elapsed() >= Duration::from_millis(FRESH_MS.unsigned_abs()) {
@@ -170,8 +184,8 @@ impl Placer {
             .ledger()
             .note(false, move |state, now_ms| {
                 choices
-                    .into_iter()
-                    .flat_map(|(id, choice)| decided(state, id, choice, now_ms))
+                    .iter()
+                    .flat_map(|(id, choice)| decided(state, *id, choice.clone(), now_ms))
                     .collect()
             })
             .await;
@@ -246,15 +260,25 @@ impl Placer {
     }
 }
 
-/// Chooses for one run; nodes that had it and were given up are left out.
+/// Chooses for one run; nodes that had it and were given up are left out, those
+/// that refused it say why.
 fn choose(run: &Run, candidates: &mut [Candidate]) -> Choice {
     if run.desk.avoid.is_empty() {
         return place::choose(&run.made.takes, candidates, &judge::judge);
     }
     let mut others: Vec<Candidate> = candidates
         .iter()
-        .filter(|candidate| !run.desk.avoid.contains(&candidate.name))
-        .cloned()
+        .filter_map(|candidate| {
+            let refused = |refusal: &&Refusal| refusal.node == candidate.name;
+            match run.desk.refused.iter().find(refused) {
+                Some(refusal) => Some(Candidate {
+                    name: candidate.name.clone(),
+                    standing: Standing::Refused(refusal.why.clone()),
+                }),
+                None if run.desk.avoid.contains(&candidate.name) => None,
+                None => Some(candidate.clone()),
+            }
+        })
         .collect();
     let choice = place::choose(&run.made.takes, &mut others, &judge::judge);
     if let Choice::On(name) = &choice {
@@ -365,7 +389,7 @@ fn decided(state: &State, id: RunId, choice: Choice, now_ms: i64) -> Vec<Change>
             at_ms: now_ms,
             text: format!("{id}: placed on {name}"),
         }),
-        Choice::Nowhere(_) | Choice::Wait => None,
+        Choice::Nowhere(_) | Choice::Never(_) | Choice::Wait => None,
     };
     let change = super::desk_change(state, id, |desk| match choice {
         Choice::On(name) => {
@@ -373,6 +397,14 @@ fn decided(state: &State, id: RunId, choice: Choice, now_ms: i64) -> Vec<Change>
             desk.why.clear();
         }
         Choice::Nowhere(why) => desk.why = super::follow::bounded(&why),
+        Choice::Never(why) => {
+            let why = super::follow::bounded(&why);
+            let why = refusal::with_hint(&why, &refusal::hints(&desk.refused));
+            desk.word = Some(Word::Refused { why, at_ms: now_ms });
+            desk.why.clear();
+            // No node has anything of it.
+            desk.closed = true;
+        }
         Choice::Wait => {}
     });
     change.into_iter().chain(event).collect()

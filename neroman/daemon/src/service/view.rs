@@ -103,6 +103,11 @@ fn of_run(view: &mut v1::ExperimentView, run: &Run, sight: &Sight<'_>) {
         view.wish = wish(run, sight);
         view.waiting_for = waiting_for(run);
         view.contact = contact(run, sight);
+        if run.node().is_some() {
+            let refused = run.desk.refused.iter();
+            view.warnings
+                .extend(refused.map(|no| format!("refused by {}: {}", no.node, no.why)));
+        }
         if run.desk.unsupervised {
             view.warnings
                 .push("unsupervised: its exit code cannot be known".to_owned());

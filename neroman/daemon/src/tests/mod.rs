@@ -4,6 +4,7 @@ mod files;
 mod mum;
 mod node_add;
 mod nodes;
+mod refused;
 mod stories;
 mod transfers;
 

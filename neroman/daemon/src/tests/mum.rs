@@ -53,6 +53,8 @@ struct Inner {
     hung_up: usize,
     /// Runs are taken and the answer is lost with the connection.
     swallows: bool,
+    /// Why it alone takes no runs; empty: it does.
+    refuses: String,
     /// It never says which files it lacks.
     ponders: bool,
     about: v1::NodeDescription,
@@ -259,6 +261,11 @@ impl FakeMum {
     /// Takes the next runs, and is away before it says so.
     pub(super) fn swallow(&self, swallows: bool) {
         self.inner.lock().unwrap().swallows = swallows;
+    }
+
+    /// Refuses the next runs, as only this node does; empty: takes them.
+    pub(super) fn refuse(&self, why: &str) {
+        self.inner.lock().unwrap().refuses = why.to_owned();
     }
 
     /// Whether it keeps silent about the files that it lacks.
@@ -504,6 +511,16 @@ impl Mum for Service {
             inner.hand_overs += 1;
             for spec in request.into_inner().runs {
                 let token = spec.token.clone();
+                if !inner.refuses.is_empty() {
+                    reply.refused.push(v1::hand_over_reply::Refusal {
+                        token,
+                        why: inner.refuses.clone(),
+                        hint: "put it there".to_owned(),
+                        only_here: true,
+                        ..v1::hand_over_reply::Refusal::default()
+                    });
+                    continue;
+                }
                 reply.accepted.push(token.clone());
                 inner.runs.entry(token).or_insert_with(|| Held::new(spec));
             }

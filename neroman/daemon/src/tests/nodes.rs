@@ -20,7 +20,7 @@ fn both(cpus: (f64, f64)) -> Rig {
     rig
 }
 
-async fn start_on(rig: &Rig, what: &str, node: &str) -> Result<v1::StartReply, Failure> {
+pub(super) async fn start_on(rig: &Rig, what: &str, node: &str) -> Result<v1::StartReply, Failure> {
     let request = v1::StartRequest {
         selection: select(what),
         node: node.to_owned(),
@@ -46,7 +46,7 @@ where
 }
 
 /// A person's word that a node is to be connected now.
-async fn connect(rig: &Rig, name: &str) -> Vec<Event> {
+pub(super) async fn connect(rig: &Rig, name: &str) -> Vec<Event> {
     let request = v1::NodeConnectRequest {
         name: name.to_owned(),
     };

@@ -7,7 +7,7 @@ use nero_config::{Config, ConfigError};
 use nero_model::{Home, RequestId};
 use nero_wire::v1::Selection;
 
-use crate::connect::{Client, Program};
+use crate::connect::{Client, Program, Silence, Whose};
 use crate::fault::Fault;
 use crate::say::{Out, Screen};
 
@@ -71,6 +71,18 @@ impl Session {
             self.greeted(client);
         }
         self.known()
+    }
+
+    /// Watches over the calls that are made next: says of these nodes which
+    /// ones do not answer.
+    ///
+    /// # Errors
+    /// As [`Session::client`].
+    pub async fn silence(&mut self, whose: Whose) -> Result<Silence, Fault> {
+        let out = Out {
+            screen: self.out.screen,
+        };
+        Ok(self.client().await?.silence(out, whose))
     }
 
     /// The daemon, when it runs already.

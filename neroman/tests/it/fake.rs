@@ -26,7 +26,7 @@ pub struct Answers {
     pub fails: Option<Status>,
     /// Selections that no experiment is called by.
     pub no_such: Vec<String>,
-    /// Streams go on without end after their last message.
+    /// Streams go on without end after their last message; `du` has no end.
     pub hangs: bool,
     /// The first stream of a log is cut after its first chunk.
     pub cuts_log: bool,
@@ -573,6 +573,9 @@ impl Man for Service {
     async fn du(&self, request: Request<DuRequest>) -> Result<Response<DuReply>, Status> {
         let asked = request.into_inner();
         self.take("du", format!("`{}` runs {}", asked.node, asked.runs), &[])?;
+        if self.answers.hangs {
+            std::future::pending::<()>().await;
+        }
         Ok(Response::new(self.answers.du.clone()))
     }
 

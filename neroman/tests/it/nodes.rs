@@ -1,5 +1,8 @@
 //! The verbs about nodes and about files on them.
 
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
+
 use nero_wire::v1::*;
 
 use crate::fake::{Answers, Fake};
@@ -333,6 +336,54 @@ fn a_pattern_that_fits_nothing_is_said_and_fails_when_nothing_else_does() {
     fake.ok(&["fetch", "3"]);
     let fake = with(vec![one(3, 0, nothing), one(4, 1, nothing)]);
     fake.ok(&["fetch", "3,4", "--include", "*.pt"]);
+}
+
+#[test]
+fn a_node_that_does_not_answer_is_named_after_a_moment() {
+    let node = |name: &str, contact_ms| NodeView {
+        name: name.into(),
+        connected: true,
+        contact_ms,
+        ..NodeView::default()
+    };
+    let fake = Fake::new(Answers {
+        hangs: true,
+        list: ListReply {
+            experiments: vec![ExperimentView {
+                node: "beta".into(),
+                ..samples::experiment(7, "a", "running")
+            }],
+            ..ListReply::default()
+        },
+        nodes: NodesReply {
+            nodes: vec![
+                node("answers", i64::MAX),
+                node("alpha", 1_700_000_000_000),
+                node("beta", 1_700_000_000_000),
+            ],
+            ..NodesReply::default()
+        },
+        ..Answers::default()
+    });
+    let first_word = |words: &[&str]| {
+        let mut child = fake
+            .command(words)
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        let mut stderr = BufReader::new(child.stderr.take().expect("a pipe"));
+        let mut line = String::new();
+        stderr.read_line(&mut line).expect("text");
+        child.kill().expect("it is ours");
+        child.wait().expect("it ends");
+        line
+    };
+    let silent = |name: &str| format!("node {name} does not answer yet (last answer 11:58:20)…\n");
+    assert_eq!(first_word(&["du"]), silent("alpha"));
+    assert_eq!(first_word(&["du", "beta"]), silent("beta"));
+    assert_eq!(first_word(&["fetch", "7"]), silent("beta"));
+    assert_eq!(first_word(&["logs", "7"]), silent("beta"));
 }
 
 #[test]

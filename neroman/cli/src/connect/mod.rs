@@ -2,6 +2,7 @@
 //! answers. Verbs call through [`Client`] and never see a channel.
 
 mod environment;
+mod silence;
 mod spawn;
 #[cfg(test)]
 mod tests;
@@ -17,8 +18,10 @@ use tonic::transport::Channel;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::fault::Fault;
+use crate::say::Out;
 
 pub use environment::{for_jobs, looks_secret};
+pub use silence::{Silence, Whose};
 pub use spawn::{Program, last_lines, lock};
 
 /// How long a daemon may take to say hello.
@@ -92,6 +95,12 @@ impl Client {
     /// What the daemon said of itself.
     pub fn hello(&self) -> &Hello {
         &self.hello
+    }
+
+    /// Watches over the calls that are made next, whose answers these nodes
+    /// give.
+    pub fn silence(&self, out: Out, whose: Whose) -> Silence {
+        Silence::new(self.man.clone(), out, whose)
     }
 
     /// A line about a daemon of another version, which still can be spoken to.

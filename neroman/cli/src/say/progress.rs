@@ -65,10 +65,18 @@ impl Meter {
 
     /// Takes the line of a terminal away, before something else is said.
     pub fn clear(&mut self) {
-        if self.shown.take().is_some() && self.terminal {
-            let mut stderr = std::io::stderr().lock();
-            let _ = write!(stderr, "\r\x1b[K").and_then(|()| stderr.flush());
+        if self.shown.take().is_some() {
+            clear_line();
         }
+    }
+}
+
+/// Takes away what stands in the line of a terminal.
+pub fn clear_line() {
+    let mut stderr = std::io::stderr().lock();
+    if stderr.is_terminal() {
+        // Standard error that is gone leaves nobody to tell.
+        let _ = write!(stderr, "\r\x1b[K").and_then(|()| stderr.flush());
     }
 }
 

@@ -8,6 +8,17 @@ pub fn local_time(ms: i64) -> String {
     local_time_in(ms, &TimeZone::system())
 }
 
+/// `14:02:11` in the zone of whoever reads; a dash for never.
+pub fn clock(ms: i64) -> String {
+    match Timestamp::from_millisecond(ms) {
+        Ok(at) if ms != 0 => at
+            .to_zoned(TimeZone::system())
+            .strftime("%H:%M:%S")
+            .to_string(),
+        _ => "-".into(),
+    }
+}
+
 fn local_time_in(ms: i64, zone: &TimeZone) -> String {
     match Timestamp::from_millisecond(ms) {
         Ok(at) if ms != 0 => at

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::start::skips;
 use crate::args::Clean;
-use crate::connect::CHANGE_DEADLINE;
+use crate::connect::{CHANGE_DEADLINE, Whose};
 use crate::fault::{Fault, Stop, code};
 use crate::say::{json, text};
 use crate::session::{Session, request, selection};
@@ -60,11 +60,16 @@ pub async fn run(session: &mut Session, args: &Clean) -> Result<u8, Stop> {
 }
 
 async fn call(session: &mut Session, asked: CleanAskRequest) -> Result<CleanAskReply, Fault> {
+    let whose = match asked.node.as_str() {
+        "" => Whose::All,
+        node => Whose::Node(node.to_owned()),
+    };
+    let mut silence = session.silence(whose).await?;
     let client = session.client().await?;
-    client
-        .call(CHANGE_DEADLINE, asked, async |man, request| {
+    silence
+        .over(client.call(CHANGE_DEADLINE, asked, async |man, request| {
             man.clean(request).await
-        })
+        }))
         .await
 }
 

@@ -7,7 +7,7 @@ use nero_wire::v1::{DuReply, DuRequest};
 use serde_json::{Value, json};
 
 use crate::args::Du;
-use crate::connect::CHANGE_DEADLINE;
+use crate::connect::{CHANGE_DEADLINE, Whose};
 use crate::fault::{Stop, code};
 use crate::say::table::{self, Cell};
 use crate::say::{Screen, json, text};
@@ -19,11 +19,13 @@ pub async fn run(session: &mut Session, args: &Du) -> Result<u8, Stop> {
         node: args.node.clone().unwrap_or_default(),
         runs: args.runs,
     };
+    let whose = args.node.clone().map_or(Whose::All, Whose::Node);
+    let mut silence = session.silence(whose).await?;
     let client = session.client().await?;
-    let reply = client
-        .call(CHANGE_DEADLINE, asked, async |man, request| {
+    let reply = silence
+        .over(client.call(CHANGE_DEADLINE, asked, async |man, request| {
             man.du(request).await
-        })
+        }))
         .await?;
     if args.json.json {
         session.out.json(&as_json(&reply))?;

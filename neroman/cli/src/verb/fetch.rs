@@ -6,7 +6,7 @@ use nero_wire::v1::{FetchEvent, FetchRequest};
 use serde_json::{Value, json};
 
 use crate::args::Fetch;
-use crate::connect::{CHANGE_DEADLINE, Next};
+use crate::connect::{CHANGE_DEADLINE, Next, Whose};
 use crate::fault::{Stop, code};
 use crate::say::progress::Meter;
 use crate::say::{Out, json, text};
@@ -26,6 +26,11 @@ pub async fn run(session: &mut Session, args: &Fetch) -> Result<u8, Stop> {
         };
         let mut meter = Meter::new();
         let (mut done, mut notes) = (Vec::new(), Vec::new());
+        let whose = match args.picked.as_slice() {
+            [] => Whose::All,
+            picked => Whose::Picked(selection(picked)),
+        };
+        let mut silence = session.silence(whose).await?;
         let client = session.client().await?;
         let mut events = client
             .call(CHANGE_DEADLINE, asked.clone(), async |man, request| {
@@ -33,7 +38,7 @@ pub async fn run(session: &mut Session, args: &Fetch) -> Result<u8, Stop> {
             })
             .await?;
         loop {
-            match client.next(&mut events).await? {
+            match silence.over(client.next(&mut events)).await? {
                 Next::Message(FetchEvent { event: None }) => {}
                 Next::Message(FetchEvent { event: Some(event) }) => match event {
                     Event::Progress(progress) => meter.show(&progress),

@@ -4,10 +4,10 @@
 use nero_wire::v1::LogsRequest;
 
 use crate::args::Logs;
-use crate::connect::{Next, READ_DEADLINE};
+use crate::connect::{Next, READ_DEADLINE, Whose};
 use crate::fault::{Stop, code};
 use crate::say::Out;
-use crate::session::Session;
+use crate::session::{Session, selection};
 
 /// Does it.
 pub async fn run(session: &mut Session, args: &Logs) -> Result<u8, Stop> {
@@ -25,14 +25,23 @@ pub async fn run(session: &mut Session, args: &Logs) -> Result<u8, Stop> {
         let out = Out {
             screen: session.out.screen,
         };
+        let whose = Whose::Picked(selection(std::slice::from_ref(&args.what)));
+        let mut silence = session.silence(whose).await?;
         let client = session.client().await?;
         let mut chunks = client
             .call(READ_DEADLINE, asked.clone(), async |man, request| {
                 man.logs(request).await
             })
             .await?;
+        let mut is_first = true;
         loop {
-            match client.next(&mut chunks).await? {
+            let next = client.next(&mut chunks);
+            // Whoever follows waits for the job, not for the node.
+            let next = match std::mem::take(&mut is_first) {
+                true => silence.over(next).await?,
+                false => next.await?,
+            };
+            match next {
                 Next::Message(chunk) => {
                     if !chunk.notice.is_empty() {
                         out.note(&format!("note: {}", chunk.notice));

@@ -53,6 +53,8 @@ pub(crate) struct Outcome {
     pub unchanged: u64,
     /// Files that stay on the node since they are too large.
     pub left: u64,
+    /// Files that can never come home.
+    pub unkept: u64,
     pub notes: Notes,
 }
 
@@ -89,6 +91,7 @@ pub(super) async fn files(way: &Way, ask: &Ask, last: bool) -> Result<Outcome, T
         (held, choice) = choose(held, list, ask, way).await?;
         outcome.unchanged = choice.unchanged.saturating_sub(outcome.files);
         outcome.left = choice.left;
+        outcome.unkept = choice.unkept;
         let (notes, changed);
         (held, notes, changed) = take(held, way, choice, &mut outcome).await?;
         if changed.is_empty() || round == rounds {
@@ -132,6 +135,7 @@ pub(super) async fn look(way: &Way, ask: &Ask) -> Result<Outcome, Trouble> {
         return Ok(Outcome {
             files: list.files.len() as u64,
             bytes: list.files.iter().map(|entry| entry.size).sum(),
+            unkept: wanted::unlisted(&list),
             notes: Notes::of(ask.unfit(&list)),
             ..Outcome::default()
         });
@@ -144,6 +148,7 @@ pub(super) async fn look(way: &Way, ask: &Ask) -> Result<Outcome, Trouble> {
         bytes: choice.bytes,
         unchanged: choice.unchanged,
         left: choice.left,
+        unkept: choice.unkept,
         notes: choice.notes,
     })
 }

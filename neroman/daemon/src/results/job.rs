@@ -243,13 +243,13 @@ impl Job {
         Ok(outcome)
     }
 
-    /// How many of the node's files are not here as they are there.
-    pub(crate) async fn differ(&self, asked: &Asked) -> Result<u64, Trouble> {
+    /// Which of the node's files are not here as they are there.
+    pub(crate) async fn differ(&self, asked: &Asked) -> Result<Outcome, Trouble> {
         let ask = self.ask(asked);
         if ask.globs.is_empty() {
-            return Ok(0);
+            return Ok(Outcome::default());
         }
-        Ok(fetch::look(&self.way, &ask).await?.files)
+        fetch::look(&self.way, &ask).await
     }
 
     fn ask(&self, asked: &Asked) -> Ask {
@@ -353,6 +353,7 @@ impl Outcome {
         self.bytes += other.bytes;
         self.unchanged += other.unchanged;
         self.left += other.left;
+        self.unkept += other.unkept;
         self.notes.append(other.notes);
     }
 }

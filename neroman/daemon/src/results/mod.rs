@@ -33,6 +33,7 @@ use crate::core::run::Results;
 use crate::ledger::Ledger;
 use crate::node::{Hearer, Settings, desk_change};
 
+pub(crate) use fetch::Outcome;
 pub(crate) use job::{Asked, Job, Places};
 #[cfg(test)]
 pub(crate) use queue::Pace;

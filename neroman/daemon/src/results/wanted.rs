@@ -21,6 +21,16 @@ const NOTE_BYTES_MAX: usize = 600;
 /// A file may have grown by so much since it was listed.
 const GROWN_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
+/// What a node lists apart though no content is missed with it.
+const NO_FILES: [&str; 6] = [
+    "(a link)",
+    "(a pipe)",
+    "(a socket)",
+    "(a device)",
+    "(not a regular file)",
+    "(not a pattern within the folder)",
+];
+
 /// What is asked for.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ask {
@@ -83,6 +93,9 @@ pub(super) struct Choice {
     pub(super) unchanged: u64,
     /// Files that are too large to come.
     pub(super) left: u64,
+    /// Files that can never come home: without a name that can be kept, too
+    /// many, or not even listed.
+    pub(super) unkept: u64,
     pub(super) notes: Notes,
 }
 
@@ -145,7 +158,10 @@ pub(super) fn choose(
     folder: &mut Folder,
     known: &Known,
 ) -> Choice {
-    let mut choice = Choice::default();
+    let mut choice = Choice {
+        unkept: unlisted(list),
+        ..Choice::default()
+    };
     for line in ask.unfit(list) {
         choice.notes.add(line);
     }
@@ -175,6 +191,7 @@ pub(super) fn choose(
             continue;
         }
         let Some(path) = safe_path(&entry.path).filter(|path| taken.insert(path.clone())) else {
+            choice.unkept += 1;
             choice
                 .notes
                 .add(format!("{shown} has no name that can be kept"));
@@ -196,6 +213,13 @@ pub(super) fn choose(
         });
     }
     choice
+}
+
+/// Files that a list only speaks of, or that are too many: at least so many.
+pub(super) fn unlisted(list: &v1::ListFilesReply) -> u64 {
+    let is_file = |line: &&String| !NO_FILES.iter().any(|kind| line.ends_with(kind));
+    let apart = list.left_out.iter().filter(is_file).count();
+    (apart + list.files.len().saturating_sub(FILES_MAX)) as u64
 }
 
 /// How large the file may be: what the most generous of the globs says that
@@ -265,7 +289,7 @@ mod tests {
         };
         let list = v1::ListFilesReply {
             files,
-            left_out: vec!["pipe (a pipe)".to_owned()],
+            left_out: vec!["pipe (a pipe)".to_owned(), "d (too deep)".to_owned()],
             work: String::new(),
         };
         let choice = choose(&list, &ask, &whose, &mut folder, &known);
@@ -287,11 +311,11 @@ mod tests {
             false,
         );
         assert_eq!(names, ["a2", "ab", "old"]);
-        assert_eq!((choice.left, choice.bytes), (3, 209));
+        assert_eq!((choice.left, choice.bytes, choice.unkept), (3, 209, 1));
         let lines = choice.notes.into_lines();
         assert_eq!(lines[0], "left on lab: pipe (a pipe)");
         assert_eq!(
-            lines[1],
+            lines[2],
             "a1 has 11 bytes and stays on lab: neroman fetch 4.2 --include 'a1'"
         );
     }
@@ -331,6 +355,7 @@ mod tests {
             true,
         );
         assert_eq!(names, ["a"]);
+        assert_eq!(choice.unkept, 6);
         assert_eq!(choice.notes.into_lines().len(), 5);
     }
 

@@ -20,8 +20,9 @@ use crate::core::needs;
 use crate::core::run::Results;
 use crate::core::state::State;
 use crate::failure::Failure;
+use crate::ledger::Ledger;
 use crate::node::desk_change;
-use crate::results::{Asked, Job, Places};
+use crate::results::{Asked, Job, Outcome, Places};
 
 /// How long a node may take to be reached.
 const REACHED: Duration = Duration::from_secs(10);
@@ -224,14 +225,14 @@ impl Man {
             unnamed_ms: 0,
         });
         request.set_timeout(PATIENCE);
-        let reply = client
-            .clean(request)
+        // What is gone there is written down here, also when whoever asked for
+        // it leaves meanwhile.
+        let taking = tokio::spawn(take_away(client.clone(), self.ledger.clone(), request));
+        let reply = taking
             .await
-            .map_err(|status| Failure::node("the node does not clean").status(&status))?
-            .into_inner();
-        let asked: HashSet<&[u8]> = part.iter().map(|run| run.token.as_slice()).collect();
-        for token in &asked {
-            went.skip(token, String::new());
+            .map_err(|error| Failure::bug("cleaning a node ended early").caused_by(&error))??;
+        for run in part {
+            went.skip(&run.token, String::new());
         }
         for refusal in &reply.refused {
             let why = Safe::line(&bounded(&refusal.why)).to_string();
@@ -244,26 +245,8 @@ impl Man {
                 went.node.notes.push(note);
             }
         }
-        let ours = |token: &&Vec<u8>| asked.contains(token.as_slice());
-        let cleaned: Vec<Vec<u8>> = reply.cleaned.iter().filter(ours).cloned().collect();
-        if !dry_run {
-            self.mark(cleaned.clone()).await?;
-        }
-        went.cleaned.extend(cleaned);
+        went.cleaned.extend(reply.cleaned);
         Ok(())
-    }
-
-    /// Writes down that nothing of these runs lies on a node any more.
-    async fn mark(&self, tokens: Vec<Vec<u8>>) -> Result<(), Failure> {
-        self.ledger
-            .note_now(true, move |state, now_ms| {
-                tokens
-                    .iter()
-                    .filter_map(|token| state.by_token(&RunToken::from_slice(token)?))
-                    .filter_map(|id| desk_change(state, id, |desk| desk.cleaned_ms = Some(now_ms)))
-                    .collect()
-            })
-            .await
     }
 
     /// Why what a run made is not home, held against what its node has.
@@ -289,17 +272,60 @@ impl Man {
         let job = Job::prepare(&places, &self.ledger, client.clone(), deaf, run.id, true).await;
         let differ = match job {
             Ok(Some(job)) => job.differ(&Asked::default()).await,
-            Ok(None) => Ok(0),
+            Ok(None) => Ok(Outcome::default()),
             Err(trouble) => Err(trouble),
         };
-        match differ {
-            Ok(0) => Ok(None),
-            Ok(files) => Ok(Some(format!(
-                "{files} of its files are not home as they are there; neroman fetch {}",
-                run.id
-            ))),
-            Err(trouble) => Ok(Some(trouble.of(node).failure().to_string())),
-        }
+        Ok(match differ {
+            Ok(differ) => not_here(&differ, run.id),
+            Err(trouble) => Some(trouble.of(node).failure().to_string()),
+        })
+    }
+}
+
+/// Has a node take runs away, and writes down that nothing of them lies there
+/// any more. Speaks of no others than were asked for.
+async fn take_away(
+    mut client: MumClient<Channel>,
+    ledger: Ledger,
+    request: tonic::Request<v1::CleanRequest>,
+) -> Result<v1::CleanReply, Failure> {
+    let asked: HashSet<Vec<u8>> = (request.get_ref().runs.iter())
+        .map(|run| run.token.clone())
+        .collect();
+    let dry_run = request.get_ref().dry_run;
+    let mut reply = client
+        .clean(request)
+        .await
+        .map_err(|status| Failure::node("the node does not clean").status(&status))?
+        .into_inner();
+    reply.cleaned.retain(|token| asked.contains(token));
+    if dry_run {
+        return Ok(reply);
+    }
+    let tokens = reply.cleaned.clone();
+    ledger
+        .note_now(true, move |state, now_ms| {
+            tokens
+                .iter()
+                .filter_map(|token| state.by_token(&RunToken::from_slice(token)?))
+                .filter_map(|id| desk_change(state, id, |desk| desk.cleaned_ms = Some(now_ms)))
+                .collect()
+        })
+        .await?;
+    Ok(reply)
+}
+
+/// Why a run stays of whose files the node has more than came home.
+fn not_here(differ: &Outcome, run: RunId) -> Option<String> {
+    match (differ.files, differ.unkept) {
+        (0, 0) => None,
+        (0, unkept) => Some(format!(
+            "{unkept} of its files cannot come home: neroman show {run} names them; \
+             --unfetched takes them away all the same"
+        )),
+        (files, _) => Some(format!(
+            "{files} of its files are not home as they are there; neroman fetch {run}"
+        )),
     }
 }
 

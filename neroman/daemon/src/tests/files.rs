@@ -56,6 +56,8 @@ pub(super) struct Files {
     made: u64,
     /// Tokens of runs whose folders were taken away.
     pub(super) cleaned: Vec<Vec<u8>>,
+    /// What it lists apart.
+    pub(super) left_out: Vec<String>,
 }
 
 impl Files {
@@ -91,7 +93,7 @@ impl Files {
                 })
                 .filter(|entry| !entry.globs.is_empty())
                 .collect(),
-            left_out: Vec::new(),
+            left_out: self.left_out.clone(),
             work: "/node/work".to_owned(),
         }
     }

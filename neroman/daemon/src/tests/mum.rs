@@ -724,6 +724,10 @@ impl Mum for Service {
                 .collect();
             inner.files.clean(request.into_inner(), &keep)
         });
+        let mut bell = self.bell.0.subscribe();
+        while self.inner.lock().unwrap().files.stalled {
+            bell.changed().await.unwrap();
+        }
         Ok(Response::new(reply))
     }
 

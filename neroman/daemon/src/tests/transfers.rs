@@ -425,6 +425,54 @@ async fn only_what_is_home_is_cleaned_and_everything_says_so_then() {
 }
 
 #[tokio::test]
+async fn what_is_cleaned_is_written_down_when_whoever_asked_has_left() {
+    let (rig, token) = begun(OUTPUTS).await;
+    rig.mum.file("f", b"content");
+    rig.mum.end(&token, 0, b"");
+    home(&rig, &token).await;
+    rig.mum.files(|files| files.stalled = true);
+    let (man, request) = (
+        rig.man.clone(),
+        v1::CleanAskRequest {
+            selection: select("1"),
+            ..v1::CleanAskRequest::default()
+        },
+    );
+    let asking = tokio::spawn(async move { man.clean(request).await });
+    rig.mum
+        .until_files("cleaned", |files| !files.cleaned.is_empty())
+        .await;
+    asking.abort();
+    assert!(asking.await.unwrap_err().is_cancelled());
+    rig.mum.files(|files| files.stalled = false);
+    let cleaned = |state: &std::sync::Arc<crate::core::state::State>| {
+        let run = state.run("1.1".parse().unwrap()).unwrap();
+        run.desk.cleaned_ms.is_some()
+    };
+    let mut states = rig.man.ledger.watch();
+    let known = tokio::time::timeout(super::DEADLINE, states.wait_for(cleaned)).await;
+    assert!(known.expect("it is written down").is_ok());
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn files_that_cannot_come_home_are_not_cleaned_unsaid() {
+    let (rig, token) = begun(OUTPUTS).await;
+    // Its name is that of the log at home.
+    rig.mum.file("stdout.log", b"another");
+    rig.mum
+        .files(|files| files.left_out = vec!["l (a link)".to_owned()]);
+    rig.mum.end(&token, 0, b"");
+    home(&rig, &token).await;
+    let kept = clean(&rig, "1", false, false).await;
+    let why = &kept.runs[0].skipped;
+    assert!(why.starts_with("1 of its files cannot come home"), "{why}");
+    assert!(rig.mum.files(|files| files.cleaned.is_empty()));
+    assert_eq!(clean(&rig, "1", true, false).await.runs[0].skipped, "");
+    rig.stop().await;
+}
+
+#[tokio::test]
 async fn what_never_came_home_goes_only_when_that_is_said() {
     let (rig, token) = begun(OUTPUTS).await;
     rig.mum.file("f", b"content");

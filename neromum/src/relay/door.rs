@@ -1,23 +1,29 @@
 //! The leader's side: listens, and lets in who shows a certificate.
 
+use std::collections::VecDeque;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use nero_model::DeploymentId;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream, UnixStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::AbortHandle;
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 
 use super::HANDSHAKE;
 use super::authority::{Authority, AuthorityError};
 
-/// Connections at once; each neroman has one or two.
+/// Connections that were let in, at once; each neroman has one or two.
 const CONNECTIONS_MAX: usize = 64;
+/// Connections that showed no certificate yet. Anybody on the network can make
+/// them: with one more the oldest is dropped, so that nobody is kept out.
+const GREETINGS_MAX: usize = 64;
 /// Pause when the system has no descriptor for a new connection.
 const PAUSE_WHEN_EXHAUSTED: Duration = Duration::from_millis(100);
 /// A certificate is made anew after half of the time that it is good for.
@@ -60,9 +66,8 @@ impl Door {
         }
         let keeper = Arc::new(keeper);
         keeper.acceptor()?;
-        let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
         for listener in self.listeners {
-            tokio::spawn(accept(listener, keeper.clone(), places.clone()));
+            tokio::spawn(accept(listener, keeper.clone()));
         }
         Ok(())
     }
@@ -76,8 +81,10 @@ pub struct Keeper {
     node: String,
     epoch: u64,
     socket: PathBuf,
-    made: std::sync::Mutex<Option<(tokio::time::Instant, Arc<rustls::ServerConfig>)>>,
+    made: Mutex<Option<(tokio::time::Instant, Arc<rustls::ServerConfig>)>>,
     refused: AtomicU64,
+    places: Arc<Semaphore>,
+    greetings: Mutex<VecDeque<AbortHandle>>,
 }
 
 impl Keeper {
@@ -95,13 +102,15 @@ impl Keeper {
             node: node.to_owned(),
             epoch,
             socket: socket.to_path_buf(),
-            made: std::sync::Mutex::default(),
+            made: Mutex::default(),
             refused: AtomicU64::new(0),
+            places: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
+            greetings: Mutex::default(),
         }
     }
 
     fn acceptor(&self) -> Result<TlsAcceptor, AuthorityError> {
-        let mut made = self.made.lock().unwrap_or_else(|held| held.into_inner());
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((at, config)) = made.as_ref()
             && at.elapsed() < RENEW
         {
@@ -113,12 +122,23 @@ impl Keeper {
         Ok(TlsAcceptor::from(config))
     }
 
-    async fn let_in(&self, stream: TcpStream) -> io::Result<()> {
+    /// Sees a certificate, and has a place for who showed it.
+    async fn greet(
+        &self,
+        stream: TcpStream,
+    ) -> io::Result<(TlsStream<TcpStream>, OwnedSemaphorePermit)> {
         stream.set_nodelay(true)?;
         let acceptor = self.acceptor().map_err(io::Error::other)?;
-        let mut outside = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream))
+        let outside = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream))
             .await
             .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+        let place = self.places.clone().try_acquire_owned();
+        let full = |_| io::Error::other("too many connections are let in already");
+        Ok((outside, place.map_err(full)?))
+    }
+
+    /// Joins a connection to the leader's socket.
+    async fn join(&self, mut outside: TlsStream<TcpStream>) -> io::Result<()> {
         let mut inside = UnixStream::connect(&self.socket).await?;
         // Tells the dialler that it was accepted: a client hears of a refusal
         // only when it reads.
@@ -128,27 +148,73 @@ impl Keeper {
         let _ = tokio::io::copy_bidirectional(&mut outside, &mut inside).await;
         Ok(())
     }
+
+    /// Makes room for one more greeting.
+    fn begun(&self, greeting: AbortHandle) {
+        let mut greetings = self
+            .greetings
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        greetings.retain(|one| !one.is_finished());
+        if greetings.len() >= GREETINGS_MAX
+            && let Some(oldest) = greetings.pop_front()
+        {
+            oldest.abort();
+        }
+        greetings.push_back(greeting);
+    }
+
+    fn refuse(&self, from: SocketAddr, error: &io::Error) {
+        let before = self.refused.fetch_add(1, Ordering::Relaxed);
+        // A scanner that comes all the time fills no log.
+        if before < 100 || before.is_multiple_of(1000) {
+            tracing::warn!(%from, %error, "a connection was not let in");
+        }
+    }
 }
 
-async fn accept(listener: TcpListener, keeper: Arc<Keeper>, places: Arc<Semaphore>) {
+async fn accept(listener: TcpListener, keeper: Arc<Keeper>) {
     loop {
-        let Ok(place) = places.clone().acquire_owned().await else {
-            return;
-        };
         let Ok((stream, from)) = listener.accept().await else {
             tokio::time::sleep(PAUSE_WHEN_EXHAUSTED).await;
             continue;
         };
-        let keeper = keeper.clone();
-        tokio::spawn(async move {
-            let _place = place;
-            if let Err(error) = keeper.let_in(stream).await {
-                let before = keeper.refused.fetch_add(1, Ordering::Relaxed);
-                // A scanner that comes all the time fills no log.
-                if before < 100 || before.is_multiple_of(1000) {
-                    tracing::warn!(%from, %error, "a connection was not let in");
-                }
+        let greeter = keeper.clone();
+        let greeting = tokio::spawn(async move {
+            match greeter.greet(stream).await {
+                Ok((outside, place)) => drop(tokio::spawn(async move {
+                    let _place = place;
+                    if let Err(error) = greeter.join(outside).await {
+                        greeter.refuse(from, &error);
+                    }
+                })),
+                Err(error) => greeter.refuse(from, &error),
             }
         });
+        keeper.begun(greeting.abort_handle());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::relay::call::call;
+
+    #[tokio::test]
+    async fn strangers_who_say_nothing_keep_nobody_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let (ca, socket) = (folder.path().join("ca"), folder.path().join("socket"));
+        let deployment = DeploymentId::random();
+        let _leader = tokio::net::UnixListener::bind(&socket).unwrap();
+        let door = Door::open(&[IpAddr::from([127, 0, 0, 1])]).await;
+        let addresses = door.addresses();
+        door.serve(Keeper::new(ca.clone(), deployment, "login", 3, &socket))
+            .unwrap();
+        let mut strangers = Vec::new();
+        for _ in 0..2 * GREETINGS_MAX {
+            strangers.push(TcpStream::connect(&addresses[0]).await.unwrap());
+        }
+        let authority = Authority::open(&ca, deployment).unwrap();
+        call(&authority, &addresses, "login", 3).await.unwrap();
     }
 }

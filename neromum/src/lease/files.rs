@@ -180,7 +180,7 @@ impl Leases {
     /// When the disk refuses.
     pub fn begin(&self, lease: &Lease) -> Result<bool, LeaseError> {
         let path = self.path("epoch", lease.epoch);
-        match frame::create(FrameKind::Lease, &path, lease) {
+        match frame::create_synced(FrameKind::Lease, &path, lease) {
             Ok(()) => {
                 self.open_beat(lease.epoch).map_err(at(&path))?;
                 Ok(true)
@@ -249,7 +249,7 @@ impl Leases {
                 machine: eye.host.machine.clone(),
                 boot_id: boot_id.to_vec(),
             };
-            match frame::create(FrameKind::HostSeen, &path, &seen) {
+            match frame::create_synced(FrameKind::HostSeen, &path, &seen) {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                     return Err(at(&path)(error));
                 }

@@ -11,7 +11,7 @@ use nero_model::ProcessId;
 use tokio::sync::Notify;
 
 use super::decide::{Place, Seen};
-use super::files::{self, Leases};
+use super::files::{self, LeaseError, Leases};
 use super::host::{Eye, Hosts};
 
 /// An epoch that is ours. Dropping it ends the beats; the epoch stays.
@@ -138,13 +138,13 @@ impl Held {
     pub fn must_wait(&self) -> Option<String> {
         let mut before = lock(&self.before);
         let Before { epoch, host } = before.as_ref()?;
-        let may_act = self
-            .inner
-            .leases
-            .look_at(*epoch, &self.inner.eye)
-            // Swept, or not to be read: then it is judged by time alone, and
-            // the claims decide.
-            .is_ok_and(|found| found.seen.may_act());
+        let may_act = match self.inner.leases.look_at(*epoch, &self.inner.eye) {
+            Ok(found) => found.seen.may_act(),
+            // Not to be read in this moment, which says nothing of it.
+            Err(LeaseError::Io { source, .. }) => source.kind() != io::ErrorKind::NotFound,
+            // Damaged for good: the claims decide.
+            Err(LeaseError::Damaged { .. }) => false,
+        };
         if may_act {
             return Some(format!(
                 "waiting until the neromum of {host}, which cannot be reached, has left"
@@ -340,6 +340,13 @@ mod tests {
         let beat = Duration::from_secs(600);
         let held = Held::new(leases.clone(), eye, 2, beat, before).unwrap();
         assert!(held.must_wait().unwrap().contains("h1"));
+        // A lease that cannot be read in this moment proves nothing.
+        let (path, away) = (folder.path().join("epoch.1"), folder.path().join("away"));
+        std::fs::rename(&path, &away).unwrap();
+        std::fs::create_dir(&path).unwrap();
+        assert!(held.must_wait().is_some());
+        std::fs::remove_dir(&path).unwrap();
+        std::fs::rename(&away, &path).unwrap();
         leases.leave(1).unwrap();
         assert_eq!(held.must_wait(), None);
     }

@@ -100,7 +100,7 @@ impl Authority {
         };
         if !path.exists() {
             make_private(folder).map_err(io_error)?;
-            match frame::create(FrameKind::Authority, &path, &new(deployment)?) {
+            match frame::create_synced(FrameKind::Authority, &path, &new(deployment)?) {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                     return Err(io_error(error));
                 }

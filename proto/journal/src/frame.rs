@@ -5,7 +5,7 @@
 //! "NERO" · kind u8 · 0 [3] · payload length u32 · payload · CRC-32C u32
 //! ```
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -93,6 +93,29 @@ pub fn read<M: prost::Message + Default>(kind: FrameKind, path: &Path) -> Result
 /// # Errors
 /// `AlreadyExists` when the name is taken; nothing is changed then.
 pub fn create(kind: FrameKind, path: &Path, message: &impl prost::Message) -> io::Result<()> {
+    link(kind, path, message, |_| Ok(()))
+}
+
+/// As [`create`], and whoever finds the name later finds the content, though
+/// the machine that made it lost its power: for what nobody writes anew when it
+/// is damaged.
+///
+/// # Errors
+/// As [`create`].
+pub fn create_synced(
+    kind: FrameKind,
+    path: &Path,
+    message: &impl prost::Message,
+) -> io::Result<()> {
+    link(kind, path, message, File::sync_all)
+}
+
+fn link(
+    kind: FrameKind,
+    path: &Path,
+    message: &impl prost::Message,
+    sync: impl FnOnce(&File) -> io::Result<()>,
+) -> io::Result<()> {
     let folder = path
         .parent()
         .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "no folder in the path"))?;
@@ -105,7 +128,10 @@ pub fn create(kind: FrameKind, path: &Path, message: &impl prost::Message) -> io
         .create_new(true)
         .mode(0o600)
         .open(&private)
-        .and_then(|mut file| file.write_all(&encode(kind, message)))
+        .and_then(|mut file| {
+            file.write_all(&encode(kind, message))?;
+            sync(&file)
+        })
         .and_then(|()| fs::hard_link(&private, path));
     // The private name is ours whatever happened; a leftover would harm nobody.
     let _ = fs::remove_file(&private);
@@ -150,7 +176,7 @@ mod tests {
         let note = |text: &str| Notice {
             text: text.to_owned(),
         };
-        create(FrameKind::Cancel, &path, &note("first")).unwrap();
+        create_synced(FrameKind::Cancel, &path, &note("first")).unwrap();
         let second = create(FrameKind::Cancel, &path, &note("second")).unwrap_err();
         assert_eq!(second.kind(), io::ErrorKind::AlreadyExists);
         assert_eq!(

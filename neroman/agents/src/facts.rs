@@ -3,10 +3,18 @@
 use std::collections::HashMap;
 use std::fmt;
 
+use nero_model::builds::is_name;
 use nero_model::safe::Safe;
 
 use crate::elf::Glibc;
 use crate::fault::{self, NodeFault};
+
+/// Longest text that a machine says of itself: a path.
+const VALUE_CHARS: usize = 4096;
+/// Other builds that are tried at most.
+const OTHERS_MAX: usize = 8;
+/// A clock further from 1970 is none, in seconds.
+const CLOCK_SECONDS_MAX: u64 = 1 << 40;
 
 /// The C library of a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,8 +112,8 @@ pub(crate) fn read(printed: &[u8], errors: &[u8], needed_bytes: u64) -> Result<F
     let (mut builds, mut others) = (Vec::new(), Vec::new());
     for (name, value) in text.lines().filter_map(|line| line.split_once('=')) {
         match name {
-            "build" => builds.push(value.to_owned()),
-            "other" if nero_model::builds::is_name(value) => others.push(value.to_owned()),
+            "build" if is_name(value) => builds.push(value.to_owned()),
+            "other" if is_name(value) => others.push(value.to_owned()),
             // The first fault is the one that counts.
             _ => {
                 said.entry(name).or_insert(value);
@@ -122,11 +130,8 @@ pub(crate) fn read(printed: &[u8], errors: &[u8], needed_bytes: u64) -> Result<F
         return Err(unable());
     }
     let get = |name: &str| {
-        said.get(name)
-            .copied()
-            .unwrap_or_default()
-            .trim()
-            .to_owned()
+        let value = said.get(name).copied().unwrap_or_default().trim();
+        value.chars().take(VALUE_CHARS).collect::<String>()
     };
     if get("os") != "Linux" {
         return Err(NodeFault::NotLinux { os: get("os") });
@@ -171,24 +176,25 @@ pub(crate) fn read(printed: &[u8], errors: &[u8], needed_bytes: u64) -> Result<F
         other_builds: others
             .into_iter()
             .filter(|one| !builds.contains(one))
+            .take(OTHERS_MAX)
             .collect(),
         builds,
         full,
     })
 }
 
-/// The node's clock in milliseconds, from what `date +%s%3N` printed; a `date`
-/// that knows no fractions prints seconds and something else.
+/// The node's clock in milliseconds, from what `date +%s.%3N` printed; a `date`
+/// that knows no fractions prints something else behind the seconds.
 pub(crate) fn clock_ms(printed: &[u8]) -> Option<i64> {
     let text = String::from_utf8_lossy(printed);
     let said = text.lines().find_map(|line| line.strip_prefix("clock="))?;
-    let digits: String = said.chars().take_while(char::is_ascii_digit).collect();
-    let number: i64 = digits.parse().ok()?;
-    match digits.len() {
-        13 => Some(number),
-        10 => Some(number * 1000),
-        _ => None,
-    }
+    let (seconds, fraction) = said.split_once('.')?;
+    let seconds: i64 = seconds.parse().ok()?;
+    let ms = match fraction.len() {
+        3 => fraction.parse::<u16>().unwrap_or(0),
+        _ => 0,
+    };
+    (seconds.unsigned_abs() < CLOCK_SECONDS_MAX).then(|| seconds * 1000 + i64::from(ms))
 }
 
 #[cfg(test)]
@@ -223,18 +229,36 @@ mod tests {
     #[test]
     fn what_a_node_says_is_read_whatever_is_missing() {
         let facts =
-            printed("arch=arm64\nroot=/h/.neronet\nfree_kb=12\nfree_inodes=-\nbuild=a\nbuild=b")
+            printed("arch=arm64\nroot=/h/.neronet\nfree_kb=12\nfree_inodes=-\nbuild=a234567890123456\nbuild=../x")
                 .unwrap();
         assert_eq!(facts.arch, "aarch64");
         assert_eq!(facts.free_bytes, Some(12 * 1024));
         assert_eq!((facts.free_inodes, facts.has_gzip), (None, false));
-        assert_eq!(facts.builds, ["a", "b"]);
-        assert_eq!(
-            clock_ms(b"x=1\nclock=1700000000123\n"),
-            Some(1_700_000_000_123)
-        );
-        assert_eq!(clock_ms(b"clock=1700000000%3N\n"), Some(1_700_000_000_000));
-        assert_eq!(clock_ms(b"clock=\n"), None);
+        assert_eq!(facts.builds, ["a234567890123456"]);
+        for (said, ms) in [
+            ("1700000000.123", Some(1_700_000_000_123)),
+            ("1700000000.%3N", Some(1_700_000_000_000)),
+            // Before it was set after a cold start.
+            ("7.045", Some(7_045)),
+            ("-5.000", Some(-5_000)),
+            ("99999999999999999.000", None),
+            ("", None),
+        ] {
+            let printed = format!("x=1\nclock={said}\n");
+            assert_eq!(clock_ms(printed.as_bytes()), ms, "{said}");
+        }
+    }
+
+    #[test]
+    fn what_a_node_says_without_end_is_cut() {
+        let mut lines = format!("root=/r\nuser={}\n", "u".repeat(100_000));
+        for number in 0..1000 {
+            lines.push_str(&format!("other={number:016}\n"));
+        }
+        let facts = printed(&lines).unwrap();
+        assert_eq!(facts.user.len(), VALUE_CHARS);
+        assert_eq!(facts.other_builds.len(), OTHERS_MAX);
+        assert_eq!(facts.other_builds[0], "0000000000000000");
     }
 
     #[test]

@@ -54,6 +54,12 @@ pub enum NodeFault {
         /// Whose.
         owner: String,
     },
+    /// Anybody there can put other programs into the root.
+    #[error("every user there can write to its root {}", short(root))]
+    Open {
+        /// The root.
+        root: String,
+    },
     /// The folder cannot be made or written to.
     #[error("cannot write to its root {}: {}", short(root), short(why))]
     Write {
@@ -139,6 +145,7 @@ impl NodeFault {
             ),
             Self::NotFolder { .. } => format!("remove it there, or {ELSEWHERE}"),
             Self::Foreign { .. } => format!("{ELSEWHERE}, which nobody else can write to"),
+            Self::Open { .. } => format!("`chmod o-w` it there, or {ELSEWHERE}"),
             Self::Write { .. } => {
                 format!("{ELSEWHERE} that you can write to there, as on a work file system")
             }
@@ -188,6 +195,7 @@ pub(crate) fn named(kind: &str, why: String, root: String, needed_bytes: u64) ->
         "link" => NodeFault::Link { root, target: why },
         "file" => NodeFault::NotFolder { root },
         "owner" => NodeFault::Foreign { root, owner: why },
+        "open" => NodeFault::Open { root },
         "bin" => NodeFault::Write {
             root,
             why: "the folder `bin` in it is a link, or somebody else's".to_owned(),

@@ -19,6 +19,9 @@ const LEAVING: Duration = Duration::from_secs(20);
 /// First and longest pause between two looks whether it has gone.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(200));
 
+/// Longest name of a build that is kept and shown.
+const BUILD_CHARS: usize = 64;
+
 /// Who greets, and what it wants to be greeted by.
 #[derive(Clone, Debug)]
 pub(crate) struct Greeter {
@@ -93,11 +96,12 @@ pub(crate) async fn greet(channel: &Channel, greeter: &Greeter) -> Result<Hello,
     request.set_timeout(GREETING);
     let mut client = MumClient::new(channel.clone());
     let refused = |status| AgentError::Greeting(Box::new(status));
-    let theirs = timeout(GREETING, client.greet(request))
+    let mut theirs = timeout(GREETING, client.greet(request))
         .await
         .map_err(|_| refused(tonic::Status::deadline_exceeded("no greeting in time")))?
         .map_err(refused)?
         .into_inner();
+    theirs.build = theirs.build.chars().take(BUILD_CHARS).collect();
     hello::check(&theirs, Role::Neromum, Some(greeter.deployment)).map_err(AgentError::Hello)?;
     Ok(theirs)
 }

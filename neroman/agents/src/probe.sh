@@ -8,7 +8,7 @@ say kernel "$(uname -r 2>/dev/null)"
 say host "$(uname -n 2>/dev/null)"
 say user "$(id -un 2>/dev/null)"
 say shell "${SHELL-}"
-say clock "$(date +%s%3N 2>/dev/null)"
+say clock "$(date +%s.%3N 2>/dev/null)"
 if [ "$os" = Linux ]; then
     say boot "$(cat /proc/sys/kernel/random/boot_id 2>/dev/null)"
     libc=$(getconf GNU_LIBC_VERSION 2>/dev/null)
@@ -31,6 +31,8 @@ if [ "$os" = Linux ]; then
             fault file ''
         elif [ -d "$root" ] && [ ! -O "$root" ]; then
             fault owner "$(ls -ld "$root" 2>/dev/null | awk '{ print $3 }')"
+        elif [ -n "$(find "$root" -prune -perm -0002 ! -perm -1000 2>/dev/null)" ]; then
+            fault open ''
         elif ! why=$(mkdir -p "$root/bin" 2>&1); then
             fault make "$why"
         elif [ -h "$root/bin" ] || [ ! -O "$root/bin" ]; then

@@ -166,6 +166,23 @@ async fn a_root_that_is_not_ours_to_use() {
 }
 
 #[tokio::test]
+async fn a_root_that_every_user_can_write_to() {
+    let node = Node::new();
+    let root = node.home().join(".neronet");
+    fs::create_dir(&root).unwrap();
+    fs::set_permissions(&root, fs::Permissions::from_mode(0o777)).unwrap();
+    let fault = fault(&node).await;
+    assert!(matches!(fault, NodeFault::Open { .. }), "{fault}");
+    assert!(fault.hint().contains("chmod o-w"), "{}", fault.hint());
+    assert!(!root.join("bin").exists(), "nothing is put there");
+    // Nobody removes what is another's there; a group is often of one user.
+    for mode in [0o1777, 0o775] {
+        fs::set_permissions(&root, fs::Permissions::from_mode(mode)).unwrap();
+        node.start().await.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn roots_that_are_expanded_there_or_need_quotes() {
     let node = Node::new();
     let work = node.path("work");

@@ -118,7 +118,7 @@ impl AgentError {
     /// Whether trying again is useless before somebody has done something.
     pub fn needs_user(&self) -> bool {
         match self {
-            Self::Missing { .. } | Self::Hello(_) | Self::Root { .. } => true,
+            Self::Hello(_) | Self::Root { .. } => true,
             Self::Ssh(error) => error.needs_user(),
             Self::Node(fault) => fault.needs_user(),
             Self::Greeting(status) => matches!(
@@ -126,7 +126,9 @@ impl AgentError {
                 // Another deployment or role; taken over by another machine.
                 tonic::Code::PermissionDenied | tonic::Code::FailedPrecondition
             ),
-            Self::Io { .. }
+            // They may be on their way: an upgrade replaces them one by one.
+            Self::Missing { .. }
+            | Self::Io { .. }
             | Self::Dial(_)
             | Self::Ended { .. }
             | Self::Silent { .. }

@@ -2,7 +2,6 @@
 //! greeted, over one ssh connection.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use nero_model::DeploymentId;
@@ -16,11 +15,8 @@ use crate::fault::NodeFault;
 use crate::greet::{self, Greeter};
 use crate::install::refused;
 use crate::root::{self, quoted};
+use crate::shared::DIALLED;
 use crate::{AgentError, AgentOptions, Progress, probe, push, supply};
-
-/// How long `neromum dial` may look for a way. In a root that several hosts
-/// share it gives a silent leader 95 s, and says then whom it met.
-const DIALLED: Duration = Duration::from_secs(110);
 
 /// Which agent is wanted.
 #[derive(Clone, Debug)]
@@ -142,15 +138,20 @@ async fn with_another(
     };
     for build in &facts.other_builds {
         let dial = || dial(host, wish, &facts, build).boxed();
-        // One that cannot be run or spoken to is no way; the next may be.
-        if let Ok((channel, hello)) = greet::connect(&dial, &greeter).await {
-            return Ok(Remote {
-                channel,
-                hello,
-                facts,
-                pushed_bytes: 0,
-                kept: Some(full),
-            });
+        match greet::connect(&dial, &greeter).await {
+            Ok((channel, hello)) => {
+                return Ok(Remote {
+                    channel,
+                    hello,
+                    facts,
+                    pushed_bytes: 0,
+                    kept: Some(full),
+                });
+            }
+            // Whoever answers does not want us, by whichever program we ask.
+            Err(error @ AgentError::Greeting(_)) if error.needs_user() => return Err(error),
+            // One that cannot be run or spoken to is no way; the next may be.
+            Err(_) => {}
         }
     }
     Err(AgentError::Node(full))

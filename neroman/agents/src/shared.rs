@@ -4,11 +4,13 @@
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::Stdio;
+use std::time::Duration;
 
 use nero_model::ids::{hex, random};
 use nero_model::safe::Safe;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::Command;
+use tokio::time::timeout;
 use tonic::transport::Channel;
 
 use super::AgentError;
@@ -18,6 +20,11 @@ use super::install::refused;
 const BEFORE_MARK_MAX: usize = 4096;
 /// Bytes of the last words that an error carries.
 const SAID_BYTES: u64 = 4096;
+/// How long `neromum dial` may look for a way. In a root that several hosts
+/// share it gives a silent leader 95 s, and says then whom it met.
+pub(crate) const DIALLED: Duration = Duration::from_secs(110);
+/// From the end of its output to its own.
+const ENDS: Duration = Duration::from_secs(5);
 
 /// Connects over the standard streams of `neromum dial`, which ends with the
 /// connection.
@@ -25,6 +32,14 @@ const SAID_BYTES: u64 = 4096;
 /// # Errors
 /// When it finds no way; the error has its last words.
 pub(crate) async fn dial(folder: &Path, words: Vec<OsString>) -> Result<Channel, AgentError> {
+    dial_within(DIALLED, folder, words).await
+}
+
+async fn dial_within(
+    patience: Duration,
+    folder: &Path,
+    words: Vec<OsString>,
+) -> Result<Channel, AgentError> {
     let program = folder.join("neromum");
     let mark = format!("nero-{}", hex(&random::<16>()));
     let mut child = Command::new(&program)
@@ -42,26 +57,43 @@ pub(crate) async fn dial(folder: &Path, words: Vec<OsString>) -> Result<Channel,
             std::io::ErrorKind::BrokenPipe.into(),
         ));
     };
-    if until_mark(&mut stdout, &mark).await {
+    let marked = timeout(patience, until_mark(&mut stdout, &mark)).await;
+    if marked == Ok(true) {
         let stream = tokio::io::join(stdout, stdin);
         return nero_wire::dial_far(stream)
             .await
             .map_err(AgentError::Transport);
     }
     drop((stdin, stdout));
-    let mut said = Vec::new();
-    if let Some(stderr) = child.stderr.take() {
-        // What cannot be read is not told.
-        let _ = stderr.take(SAID_BYTES).read_to_end(&mut said).await;
+    if marked.is_err() {
+        let _ = child.start_kill();
     }
-    let status = child.wait().await.map_err(refused("wait for", &program))?;
-    Err(AgentError::Ended {
-        status: status.to_string(),
-        log: String::from_utf8_lossy(&said)
-            .lines()
-            .map(|line| Safe::line(line).to_string())
-            .collect(),
-    })
+    let mut said = Vec::new();
+    let ended = timeout(ENDS, async {
+        if let Some(stderr) = child.stderr.take() {
+            // What cannot be read is not told.
+            let _ = stderr.take(SAID_BYTES).read_to_end(&mut said).await;
+        }
+        child.wait().await
+    });
+    let ended = ended.await;
+    let log = String::from_utf8_lossy(&said)
+        .lines()
+        .map(|line| Safe::line(line).to_string())
+        .collect();
+    match (marked, ended) {
+        (Ok(_), Ok(status)) => Err(AgentError::Ended {
+            status: status.map_err(refused("wait for", &program))?.to_string(),
+            log,
+        }),
+        (Err(_), _) | (_, Err(_)) => {
+            let _ = child.start_kill();
+            Err(AgentError::Silent {
+                seconds: patience.as_secs(),
+                log,
+            })
+        }
+    }
 }
 
 /// Reads up to the line of the mark, and not a byte further.
@@ -75,4 +107,40 @@ async fn until_mark(stdout: &mut (impl AsyncRead + Unpin), mark: &str) -> bool {
         }
     }
     read.ends_with(end.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    /// A folder in which neromum is this script.
+    fn neromum(script: &str) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("neromum");
+        std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
+        std::fs::set_permissions(program, PermissionsExt::from_mode(0o755)).unwrap();
+        folder
+    }
+
+    #[tokio::test]
+    async fn a_dial_that_finds_no_way_is_not_waited_for_for_ever() {
+        let dial = async |script: &str| {
+            let folder = neromum(script);
+            let patience = Duration::from_millis(100);
+            let dialled = dial_within(patience, folder.path(), Vec::new()).await;
+            dialled.unwrap_err().to_string()
+        };
+        let said = dial("echo login2 is frozen >&2; exec sleep 1000").await;
+        assert!(
+            said.contains("does not answer") && said.contains("login2 is frozen"),
+            "{said}"
+        );
+        let said = dial("echo no way >&2; exit 3").await;
+        assert!(
+            said.contains("exit status: 3") && said.contains("no way"),
+            "{said}"
+        );
+    }
 }

@@ -32,6 +32,7 @@ const OF_THE_CONNECTION: &[&str] = &[
     "SSH_CONNECTION",
     "SSH_ORIGINAL_COMMAND",
     "SSH_TTY",
+    "SSH_USER_AUTH",
     "DISPLAY",
     "XDG_SESSION_ID",
 ];

@@ -6,7 +6,9 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use nero_agents::{AgentOptions, NodeFault, Progress, start_local_from, start_remote_from};
+use nero_agents::{
+    AgentError, AgentOptions, NodeFault, Progress, start_local_from, start_remote_from,
+};
 use nero_model::builds::PROGRAMS;
 use nero_model::paths::NodePaths;
 use nero_model::{DeploymentId, RunToken};
@@ -20,7 +22,8 @@ use crate::rig::{Node, programs, until};
 async fn neromum_outlives_its_connection_and_keeps_nothing_of_it() {
     let node = Node::new();
     node.login_shell(
-        "SSH_AUTH_SOCK=/nowhere SSH_CONNECTION=x; export SSH_AUTH_SOCK SSH_CONNECTION\n\
+        "SSH_AUTH_SOCK=/nowhere SSH_CONNECTION=x SSH_USER_AUTH=/tmp/x\n\
+         export SSH_AUTH_SOCK SSH_CONNECTION SSH_USER_AUTH\n\
          exec \"$shell\" -c \"$SSH_ORIGINAL_COMMAND\"",
     );
     let first = node.start().await.unwrap();
@@ -166,6 +169,18 @@ async fn without_room_for_ours_the_agent_that_is_there_is_used() {
     assert_eq!(second.hello.pid, first.hello.pid);
     let why = second.kept.expect("ours was not sent");
     assert!(matches!(why, NodeFault::NoSpace { .. }), "{why}");
+    // Taken over from elsewhere: that is told, and not how much room there is.
+    let mut elsewhere = node.wish();
+    elsewhere.tenure = 1;
+    start_remote_from(programs(), &host, &elsewhere, &quiet)
+        .await
+        .unwrap();
+    let error = start_remote_from(&newer, &host, &wish, &quiet)
+        .await
+        .unwrap_err();
+    assert!(error.needs_user(), "{error}");
+    assert!(matches!(error, AgentError::Greeting(_)), "{error}");
+    let wish = elsewhere;
     // With room ours serves.
     node.login_shell("exec \"$shell\" -c \"$SSH_ORIGINAL_COMMAND\"");
     let third = start_remote_from(&newer, &host, &wish, &quiet)

@@ -214,15 +214,18 @@ impl Agent {
             return;
         }
         let spec = read_spec(&self.setup, entry.id, token).unwrap_or_default();
+        let run_dir = self.setup.paths.run(entry.id);
+        let work = staging::work_folder(&run_dir, incarnation);
         let guard = Guard {
             token: token.to_vec(),
-            run_dir: self.setup.paths.run(entry.id).display().to_string(),
+            run_dir: run_dir.display().to_string(),
             incarnation,
             shim: entry.facts.shim.map(Into::into),
             job: entry.facts.job.map(Into::into),
             grace_ms: grace_ms(&spec),
             watcher: watcher(&self.setup),
             time_limit_ms: spec.resources.map_or(0, |resources| resources.time_ms),
+            marks: staging::environment::marks(entry.id, &work),
         };
         entry.tracked = self.launchers.own_link();
         tracing::info!(run = %entry.id, incarnation, "guarding a run that goes on");

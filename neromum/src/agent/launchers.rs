@@ -4,7 +4,9 @@
 
 use std::collections::HashMap;
 
-use nero_journal::v1::{Changed, FromLauncher, Retire, changed, from_launcher, to_launcher};
+use nero_journal::v1::{
+    Changed, Doorbell, FromLauncher, Retire, changed, from_launcher, to_launcher,
+};
 use nero_model::RunToken;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -248,6 +250,13 @@ impl Agent {
         match changed.what() {
             What::Started | What::TakenOver => {
                 entry.tracked = Some(link);
+                let wished = entry.cancels > 0;
+                // Rung perhaps before it was known who looks after the run.
+                if wished && let Some(link) = self.launchers.links.get_mut(&link) {
+                    let token = token.to_vec();
+                    let doorbell = to_launcher::Message::Doorbell(Doorbell { token });
+                    bare::encode(&mut link.out, doorbell);
+                }
                 self.look_and_decide(token, incarnation);
             }
             What::Ended => {

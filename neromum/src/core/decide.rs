@@ -50,7 +50,8 @@ pub enum Decision {
     SayGateClosed,
     /// It goes on and is looked after.
     Follow,
-    /// It goes on and nobody looks after it: ask a launcher to.
+    /// It goes on, or something of it may, and nobody looks after it: ask a
+    /// launcher to.
     Guard,
     /// It ended and the records say how.
     Ended,
@@ -101,6 +102,9 @@ pub fn decide(facts: &Facts, lives: Lives, tracking: Tracking, origin: Origin) -
         Tracking::Nobody => match (lives.shim, lives.job) {
             (Some(Life::Elsewhere), _) | (_, Some(Life::Elsewhere)) => Decision::CannotSee,
             (Some(Life::Alive), _) | (_, Some(Life::Alive | Life::Zombie)) => Decision::Guard,
+            // Others of its tree may live: whoever guards it ends them, and
+            // says that its code is unknown.
+            (_, Some(_)) if facts.started => Decision::Guard,
             (None | Some(Life::Zombie | Life::Dead | Life::Rebooted), _) => without_end(facts),
         },
     }
@@ -196,6 +200,22 @@ mod tests {
                     !(facts.started && !facts.gate_closed && facts.claimed),
                     "{facts:?}"
                 );
+            }
+        });
+    }
+
+    #[test]
+    fn a_tree_that_nobody_looked_at_is_guarded_before_it_is_called_over() {
+        every_case(|facts, lives, tracking, origin, decision| {
+            let open = facts.claimed && facts.started && !facts.ended() && !facts.gate_closed;
+            let ours = origin == Origin::Here && !facts.unreadable;
+            let seen = !matches!(lives.shim, Some(Life::Elsewhere)) && lives.job.is_some();
+            if open && ours && seen && tracking == Tracking::Nobody {
+                let right = match lives.job {
+                    Some(Life::Elsewhere) => Decision::CannotSee,
+                    _ => Decision::Guard,
+                };
+                assert_eq!(decision, right, "{facts:?} {lives:?}");
             }
         });
     }

@@ -100,6 +100,14 @@ pub struct Place<'a> {
     pub resumed: bool,
 }
 
+/// What the environment of a run's processes holds, and no other run's,
+/// whatever its spec sets.
+pub fn marks(id: RunId, work: &Path) -> Vec<Vec<u8>> {
+    let run = format!("NERO_RUN={id}").into_bytes();
+    let folder = [b"NERO_DIR=", work.as_os_str().as_bytes()].concat();
+    vec![run, folder]
+}
+
 /// The whole environment, later entries of a name having replaced earlier.
 pub fn build(base: &Base, spec: &RunSpec, place: &Place<'_>) -> Vec<Var> {
     let mut vars = base.vars.clone();
@@ -256,6 +264,26 @@ mod tests {
             resumed: false,
         };
         build(base, spec, &place)
+    }
+
+    #[test]
+    fn the_marks_of_a_run_are_of_its_environment() {
+        let base = Base::new(|_| None, b"", 7);
+        let spec = RunSpec {
+            env: vec![var("NERO_RUN", "forged"), var("NERO_DIR", "forged")],
+            ..RunSpec::default()
+        };
+        let built: Vec<Vec<u8>> = built(&base, &spec)
+            .into_iter()
+            .map(|(name, value)| [name, value].join(&b'='))
+            .collect();
+        let id = RunId {
+            experiment: ExperimentId(144),
+            number: 2,
+        };
+        let marks = marks(id, Path::new("/r/work"));
+        assert_eq!(marks.len(), 2);
+        assert!(marks.iter().all(|mark| built.contains(mark)), "{built:?}");
     }
 
     #[test]

@@ -12,5 +12,6 @@ mod placing;
 mod rig;
 mod runs;
 mod shared;
+mod together;
 mod transfers;
 mod wishes;

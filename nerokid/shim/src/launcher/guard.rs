@@ -73,7 +73,7 @@ impl Launcher {
                 wait_for_strays: waits_for_strays(Path::new(&guard.run_dir)),
                 time_limit_ms: guard.time_limit_ms,
                 work_dir: run_dir,
-                marks: Vec::new(),
+                marks: run::marks(guard.marks.iter().map(Vec::as_slice)),
                 care: Care::Over,
                 announce_at_ns: None,
                 watch: Watch::new(&guard.watcher, clock::now_ns()),

@@ -338,6 +338,7 @@ impl Rig {
             grace_ms: run.launch.grace_ms,
             watcher: run.launch.watcher.clone(),
             time_limit_ms: run.launch.time_limit_ms,
+            marks: run.launch.env.clone(),
         }));
     }
 

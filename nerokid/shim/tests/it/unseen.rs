@@ -31,3 +31,26 @@ fn one_that_cannot_be_read_now_is_looked_at_until_it_can() {
     assert_eq!(run.launchers().stops.len(), 1);
     rig.nobody_else_is_left();
 }
+
+#[test]
+fn strays_are_found_though_the_main_process_was_gone_before_the_guard_came() {
+    let mut rig = Rig::new();
+    let run = rig.script("setsid sleep 1000 & echo $! > stray; exec sleep 1000");
+    rig.launch(&run);
+    let (stray, job) = (run.number("stray"), run.job());
+    rig.kill_launcher();
+    for one in [run.shim(), job] {
+        kill(one);
+        until("its end", || (!lives(one)).then_some(()));
+    }
+    rig.restart();
+    rig.guard(&run);
+    rig.hear_of(&run, What::TakenOver);
+    until("the exit", || run.launchers().exited);
+    assert!(lives(stray) && run.launchers().gone.is_none());
+    rig.cancel(&run, 1, Wish::within(5000));
+    rig.hear_of(&run, What::Ended);
+    assert!(run.launchers().exited.unwrap().code_unknown);
+    assert!(!lives(stray));
+    rig.nobody_else_is_left();
+}

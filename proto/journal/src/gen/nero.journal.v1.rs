@@ -828,6 +828,10 @@ pub struct Guard {
     pub watcher: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     #[prost(uint64, tag = "8")]
     pub time_limit_ms: u64,
+    /// What the environment of its processes holds, and no other run's: by it they
+    /// are found when the job's main process is gone.
+    #[prost(bytes = "vec", repeated, tag = "9")]
+    pub marks: ::prost::alloc::vec::Vec<::prost::alloc::vec::Vec<u8>>,
 }
 /// Something new lies in the run's control folder.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -1,6 +1,6 @@
 //! Where runs go: groups, `any`, and what happens before a node has accepted.
 
-use nero_tests::until;
+use nero_tests::{Part, until};
 use serde_json::Value;
 
 use crate::ssh::{Lab, release};
@@ -126,4 +126,85 @@ fn a_run_on_its_way_to_a_node_that_went_away_moves_to_another() {
     }
     let noted = lab.noted();
     assert_eq!(noted.len(), 4, "each ran once: {noted:?}");
+}
+
+/// Waits until `status` says this of what experiment 1 waits for.
+fn until_waits_for(lab: &Lab, parts: &[&str]) {
+    until(&format!("{parts:?} to be said"), || {
+        let seen = lab.home.experiment_json(1);
+        let why = seen["waiting_for"].as_str().unwrap_or_default();
+        if parts.iter().all(|part| why.contains(part)) {
+            Ok(())
+        } else {
+            Err((seen, lab.home.logs()))
+        }
+    });
+}
+
+/// Runs a command line on a host, which must succeed.
+fn on_host(lab: &Lab, host: &str, line: &str) {
+    let ran = lab.hosts.ssh(host, line);
+    assert!(ran.status.success(), "{ran:?}");
+}
+
+#[test]
+fn a_run_that_one_node_refuses_goes_to_the_next_whoever_dies_in_between() {
+    let lab = Lab::new(2);
+    on_host(&lab, "h2", "mkdir corpus");
+    let pipe = lab.pipe("pipe-a");
+    let yaml = format!(
+        "collection: a\noutputs: [stdout]\ndata: {{corpus: ~/corpus}}\n\
+         +a:\n  command: {job} note {notes} start-a -- print loss 1 -- hold {pipe} \
+         -- print loss 2 -- note {notes} end-a -- exit 7\n",
+        job = lab.hosts.program("nero-job").display(),
+        notes = lab.notes.display(),
+        pipe = pipe.display()
+    );
+    let folder = lab.home.experiment("a", &yaml).display().to_string();
+    lab.home.ok(&["add", &folder]);
+    lab.hosts.kill("h2");
+    lab.home.ok(&["start", "1", "--node", "lab"]);
+    let said = ["h1: refused: the data `corpus` is not at ", "h2: "];
+    until_waits_for(&lab, &said);
+    lab.home.kill(Part::Daemon);
+    // What h1 lacked is not asked for again, though it is there by now.
+    on_host(&lab, "h1", "mkdir corpus");
+    until_waits_for(&lab, &said);
+    lab.hosts.start("h2");
+    lab.home.ok(&["node", "connect", "h2"]);
+    let seen = lab.home.until_state(1, "running");
+    assert_eq!(seen["node"], "h2", "{seen:#}");
+    let warnings = seen["warnings"].to_string();
+    assert!(warnings.contains("refused by h1: the data"), "{seen:#}");
+    lab.home.kill(Part::Daemon);
+    release(&pipe);
+    lab.ran_once_and_crashed_with_7("a");
+    let shown = lab.home.ok(&["show", "1"]);
+    assert!(shown.contains("1.1: refused by h1: the data"), "{shown}");
+    assert!(shown.contains("1.1: placed on h2"), "{shown}");
+}
+
+#[test]
+fn a_program_that_no_node_has_ends_a_run_with_every_reason_and_a_restart_asks_all() {
+    let lab = Lab::new(2);
+    for host in lab.hosts.names() {
+        on_host(&lab, &host, "mkdir bin");
+    }
+    let yaml = "collection: p\n+p: {command: '{data.bin}/tool', data: {bin: ~/bin}}\n";
+    let folder = lab.home.experiment("p", yaml).display().to_string();
+    lab.home.ok(&["add", &folder]);
+    lab.home.ok(&["start", "1", "--node", "lab"]);
+    let seen = lab.home.until_state(1, "crashed");
+    let reason = seen["reason"].as_str().unwrap_or_default();
+    for host in lab.hosts.names() {
+        assert!(
+            reason.contains(&format!("{host}: refused: the program ")),
+            "{seen:#}"
+        );
+    }
+    let script = "printf '#!/bin/sh\\nexit 0\\n' > bin/tool && chmod +x bin/tool";
+    on_host(&lab, "h1", script);
+    lab.home.ok(&["restart", "1", "--node", "lab"]);
+    let seen = lab.home.until_state(1, "finished");
+    assert_eq!(seen["node"], "h1", "{seen:#}");
 }

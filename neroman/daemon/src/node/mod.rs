@@ -206,9 +206,15 @@ impl Node {
     pub(crate) fn away(&self, known: &NodeNow) -> Failure {
         let failure = Failure::node(format!("node {} does not answer", self.name));
         match (&known.failed, &known.transfer) {
-            (Some(why), _) => failure
-                .because(why.to_string())
-                .hint(why.hint_text().to_owned()),
+            (Some(why), _) => {
+                let mut hint = why.hint_text().to_owned();
+                // What was done meanwhile is not seen from here.
+                if known.needs_person && !hint.contains("node connect") {
+                    let join = if hint.is_empty() { "" } else { "; then " };
+                    hint.push_str(&format!("{join}neroman node connect {}", self.name));
+                }
+                failure.because(why.to_string()).hint(hint)
+            }
             (None, Some(transfer)) => failure
                 .because(format!("{} is not done yet", transfer.what))
                 .hint("try again in a moment"),

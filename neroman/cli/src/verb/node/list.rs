@@ -76,7 +76,10 @@ fn remarks(node: &NodeView) -> Vec<String> {
             ));
         }
         if node.needs_person {
-            said.push("not tried again before you act".to_owned());
+            said.push(format!(
+                "not tried again before you act; then neroman node connect {}",
+                node.name
+            ));
         } else if node.next_try_ms != 0 {
             said.push(format!(
                 "tried next at {}",

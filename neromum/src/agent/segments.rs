@@ -3,7 +3,6 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
@@ -13,6 +12,7 @@ use nero_journal::v1::{
 };
 use nero_journal::{HEADER_BYTES, Header, HeaderError, PAYLOAD_BYTES_MAX, Reader, Record};
 use nero_model::paths::run as names;
+use rustix::io::Errno;
 
 use crate::core::facts::{Fact, Facts};
 
@@ -102,10 +102,12 @@ pub fn look(
     };
     let mut new = Vec::new();
     for entry in entries {
-        let name = entry?.file_name();
+        let entry = entry?;
+        let name = entry.file_name();
         let Some(name) = name.to_str() else { continue };
         let is_segment = name == names::CLAIM || name.ends_with(names::SEGMENT_SUFFIX);
-        if !is_segment || name.starts_with('.') {
+        // Whatever else has such a name, a job put there.
+        if !is_segment || name.starts_with('.') || !entry.file_type()?.is_file() {
             continue;
         }
         let is_known = |seg: &Seg| seg.incarnation == incarnation && *seg.name == *name;
@@ -143,8 +145,24 @@ fn in_order(new: &mut [(Option<Header>, String)], boot_id: Option<[u8; 16]>) {
 
 fn header(folder: &Path, name: &str) -> io::Result<Option<Header>> {
     let mut head = [0; HEADER_BYTES];
-    let length = read_at_most(&File::open(folder.join(name))?, &mut head, 0)?;
+    let length = read_at_most(&open(&folder.join(name))?, &mut head, 0)?;
     Ok(Header::parse(&head[..length]).ok())
+}
+
+/// Opens a segment without waiting for anybody: a job may have put something
+/// else there. A link is as good as nothing.
+fn open(path: &Path) -> io::Result<File> {
+    use rustix::fs::OFlags;
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW;
+    let opened = File::options()
+        .read(true)
+        .custom_flags(flags.bits().cast_signed())
+        .open(path);
+    opened.map_err(|error| match Errno::from_io_error(&error) {
+        Some(Errno::LOOP) => io::ErrorKind::NotFound.into(),
+        _ => error,
+    })
 }
 
 /// Looks at the claim alone: enough for a run so short that nothing but its
@@ -182,7 +200,7 @@ fn look_at(
     facts: &mut Facts,
     look: &mut Look,
 ) -> io::Result<()> {
-    let file = File::open(folder.join(name))?;
+    let file = open(&folder.join(name))?;
     let known = segments
         .iter()
         .position(|seg| seg.incarnation == incarnation && *seg.name == *name);
@@ -194,6 +212,8 @@ fn look_at(
             Ok(seg) => {
                 if is_claim {
                     facts.boot_id = Some(seg.1);
+                    // It was not all here yet when it was looked at before.
+                    facts.unreadable = false;
                 }
                 segments.push(seg.0);
                 look.grew = true;
@@ -388,7 +408,7 @@ pub fn read_part(
     max: usize,
     expected: Option<u32>,
 ) -> io::Result<(u32, Vec<u8>)> {
-    let file = File::open(path)?;
+    let file = open(path)?;
     let lead = if offset == 0 { 0 } else { 4 };
     let wanted = end.saturating_sub(offset);
     let mut take = wanted.min(max as u64) as usize;
@@ -433,14 +453,16 @@ fn whole_records(data: &[u8], offset: u64, chain: u32) -> usize {
     (reader.offset() - offset) as usize
 }
 
+/// Fills the buffer as far as there is something; what is no file is empty.
 fn read_at_most(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {
-        match file.read_at(&mut buffer[filled..], offset + filled as u64) {
-            Ok(0) => break,
+        let read = rustix::io::pread(file, &mut buffer[filled..], offset + filled as u64);
+        match read {
+            Ok(0) | Err(Errno::ISDIR | Errno::SPIPE) => break,
             Ok(more) => filled += more,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
         }
     }
     Ok(filled)
@@ -483,6 +505,25 @@ mod tests {
     }
 
     #[test]
+    fn what_a_job_puts_between_the_segments_keeps_nobody_waiting() {
+        let run = tempfile::tempdir().unwrap();
+        drop(claim(run.path()));
+        let of = |name: &str| run.path().join("1").join(name);
+        std::fs::create_dir(of("folder.seg")).unwrap();
+        std::os::unix::fs::symlink("claim", of("link.seg")).unwrap();
+        let made = std::process::Command::new("mkfifo")
+            .arg(of("pipe.seg"))
+            .status();
+        assert!(made.unwrap().success());
+        let (mut segments, mut facts) = (Vec::new(), Facts::default());
+        look(run.path(), 1, &mut segments, &mut facts).unwrap();
+        assert!(facts.claimed && segments.len() == 1);
+        std::fs::remove_file(of("claim")).unwrap();
+        std::fs::rename(of("pipe.seg"), of("claim")).unwrap();
+        look_at_claim(run.path(), 1, &mut segments, &mut facts).unwrap();
+    }
+
+    #[test]
     fn segments_found_together_are_in_the_order_of_their_beginning() {
         let run = tempfile::tempdir().unwrap();
         drop(claim(run.path()));
@@ -517,6 +558,10 @@ mod tests {
         let (mut segments, mut facts) = (Vec::new(), Facts::default());
         look(run.path(), 1, &mut segments, &mut facts).unwrap();
         assert!(facts.claimed && facts.unreadable && segments.is_empty());
+        // A file server may give it later than its name.
+        std::fs::write(run.path().join("1/claim"), &whole).unwrap();
+        look(run.path(), 1, &mut segments, &mut facts).unwrap();
+        assert!(facts.started && !facts.unreadable);
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! ```
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
@@ -85,7 +85,20 @@ pub fn decode<M: prost::Message + Default>(kind: FrameKind, bytes: &[u8]) -> Res
 /// # Errors
 /// When it cannot be read, is damaged, or of another kind.
 pub fn read<M: prost::Message + Default>(kind: FrameKind, path: &Path) -> Result<M, FrameError> {
-    decode(kind, &fs::read(path).map_err(FrameError::Io)?)
+    decode(kind, &read_file(path).map_err(FrameError::Io)?)
+}
+
+/// Without waiting for anybody: a job may have put a pipe there.
+fn read_file(path: &Path) -> io::Result<Vec<u8>> {
+    let mut file = OpenOptions::new()
+        .read(true)
+        .custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed())
+        .open(path)?;
+    let mut bytes = Vec::new();
+    if file.metadata()?.is_file() {
+        file.read_to_end(&mut bytes)?;
+    }
+    Ok(bytes)
 }
 
 /// Makes `path` with this content, all or nothing.
@@ -167,6 +180,16 @@ mod tests {
                 "bit {bit}"
             );
         }
+    }
+
+    #[test]
+    fn a_pipe_is_no_framed_file_and_nobody_waits_for_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("spec");
+        let made = std::process::Command::new("mkfifo").arg(&path).status();
+        assert!(made.unwrap().success());
+        let error = read::<Notice>(FrameKind::Spec, &path).unwrap_err();
+        assert!(matches!(error, FrameError::Damaged), "{error}");
     }
 
     #[test]

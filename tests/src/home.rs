@@ -217,13 +217,17 @@ impl Home {
         })
     }
 
-    /// Waits until everything of the experiment's run is known, its last metric
-    /// included; returns its JSON. `wait` gives up on that after a while.
+    /// Waits until the experiment's run has ended and everything of it is known, its
+    /// last metric included; returns its JSON. `wait` gives up on that after a while.
     #[track_caller]
     pub fn until_settled(&self, id: u64) -> Value {
+        let ended = ["finished", "crashed", "aborted", "timeout"];
         until(&format!("experiment {id} to be settled"), || {
             let seen = self.experiment_json(id);
-            if seen["settled"] == true {
+            let over = seen["phase"]
+                .as_str()
+                .is_some_and(|phase| ended.contains(&phase));
+            if over && seen["settled"] == true {
                 Ok(seen)
             } else {
                 Err((seen, self.logs()))

@@ -6,7 +6,7 @@ use nero_tests::{Home, Part, until};
 
 use crate::story::{added, job, make_pipe};
 
-/// Runs one command to its end and returns the home.
+/// Runs one command until everything of it is known, and returns the home.
 fn ran(command: &str) -> Home {
     let home = Home::new();
     added(
@@ -15,7 +15,7 @@ fn ran(command: &str) -> Home {
         &format!("collection: j\n+j:\n  command: {command}\n"),
     );
     home.ok(&["start", "1"]);
-    home.run(&["wait", "1"]);
+    home.until_settled(1);
     home
 }
 
@@ -89,17 +89,9 @@ fn a_gigabyte_without_a_newline_is_only_bytes() {
 #[test]
 fn a_million_metrics_in_a_second_are_exact_or_said_to_be_folded() {
     let home = ran(&format!("{} metrics 1000000", job()));
-    assert_eq!(home.experiment_json(1)["state"], "finished");
-    let seen = until("the last point", || {
-        let seen = home.experiment_json(1);
-        if seen["metrics"]["loss"]["step"] == 999_999.0
-            || seen["metrics"]["loss"]["step"] == 999_999
-        {
-            Ok(seen)
-        } else {
-            Err(seen)
-        }
-    });
+    let seen = home.experiment_json(1);
+    assert_eq!(seen["state"], "finished");
+    assert_eq!(seen["metrics"]["loss"]["step"].as_f64(), Some(999_999.0));
     let loss = &seen["metrics"]["loss"];
     assert_eq!(loss["last"].as_f64(), Some(999_999.0 / 2.0));
     assert_eq!(loss["min"].as_f64(), Some(0.0));
@@ -146,15 +138,7 @@ fn a_job_that_cuts_its_own_log_is_followed() {
         "{} print loss 1 -- truncate -- print loss 2",
         job()
     ));
-    // What it printed last may come after its end.
-    let seen = until("the run to be settled", || {
-        let seen = home.experiment_json(1);
-        if seen["settled"] == true {
-            Ok(seen)
-        } else {
-            Err(seen)
-        }
-    });
+    let seen = home.experiment_json(1);
     assert_eq!(seen["state"], "finished");
     assert_eq!(seen["metrics"]["loss"]["last"].as_f64(), Some(2.0));
 }

@@ -37,6 +37,7 @@ fn a_rule_on_a_name_that_was_never_printed_says_so() {
     added(&home, "w", TWO);
     home.ok(&["start", "1"]);
     assert_eq!(home.run(&["wait", "1"]).code, Some(0));
+    home.until_settled(1);
     let listed = home.json(&["rule", "list", "1"]);
     let problem = listed["rules"][0]["problem"].as_str().unwrap_or_default();
     assert_eq!(problem, "`loss` not seen: the run printed train loss");
@@ -66,7 +67,7 @@ fn a_metric_that_nobody_printed_is_named_with_those_that_are_there() {
     let home = Home::new();
     added(&home, "w", TWO);
     home.ok(&["start", "1"]);
-    home.run(&["wait", "1"]);
+    home.until_settled(1);
     let ran = home.run(&["metrics", "1", "accuracy"]);
     assert_eq!(ran.code, Some(1));
     assert!(

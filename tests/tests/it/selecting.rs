@@ -20,6 +20,9 @@ fn ranges_states_and_expressions_pick_what_a_researcher_expects() {
     home.run(&["wait", "1-4"]);
     assert!(home.ok(&["--restart", "crashed,5-6"]).contains("started 4"));
     home.run(&["wait", "all"]);
+    for id in 1..=6 {
+        home.until_settled(id);
+    }
     let ids = |selector: &str| -> Vec<u64> {
         let value = home.json(&["status", selector]);
         value["experiments"]

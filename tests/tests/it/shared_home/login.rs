@@ -28,7 +28,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 
 /// How long anything may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(90);
+const PATIENCE: Duration = Duration::from_secs(120);
 /// Between beats: short, and long enough for a busy machine.
 pub const BEAT_S: f64 = 2.0;
 const NODE: &str = "login";
@@ -306,7 +306,7 @@ pub struct Mum {
 }
 
 impl Mum {
-    async fn new(mut client: MumClient<Channel>, child: Child) -> Self {
+    async fn new(client: MumClient<Channel>, child: Child) -> Self {
         let states = Arc::new(Mutex::new(HashMap::new()));
         let (requests, queue) = tokio::sync::mpsc::channel(4);
         let sent = requests.send(FollowRequest::default()).await;
@@ -325,7 +325,6 @@ impl Mum {
             }
             drop(requests);
         });
-        client = client.clone();
         Self {
             client,
             states,

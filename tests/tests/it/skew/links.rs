@@ -13,7 +13,7 @@ use nero_journal::v1::{FromLauncher, LauncherHello, ToLauncher, from_launcher, t
 use nero_model::paths::NodePaths;
 use nero_model::process::ProcessId;
 use nero_model::{DeploymentId, Home as Folders, PROTOCOL_HIGHEST, PROTOCOL_LOWEST, VERSION};
-use nero_tests::{Part, until};
+use nero_tests::{DEADLINE, Part, until};
 use nero_wire::hello;
 use nero_wire::v1::kid_message::Message as KidSays;
 use nero_wire::v1::kids_client::KidsClient;
@@ -110,6 +110,7 @@ fn launcher_socket(paths: &NodePaths) -> PathBuf {
 /// A launcher says which protocols it speaks, and then nothing.
 fn launcher_names_itself(socket: &std::path::Path) {
     let mut stream = UnixStream::connect(socket).unwrap();
+    stream.set_read_timeout(Some(DEADLINE)).unwrap();
     let message = ToLauncher {
         message: Some(to_launcher::Message::Hello(LauncherHello {
             build: "9.9.9+later".to_owned(),
@@ -177,7 +178,9 @@ fn a_launcher_that_cannot_be_spoken_to_is_sent_home() {
             Err(mix.home.logs())
         }
     });
-    let ended = later.wait().unwrap();
+    let ended = until("the launcher to be sent home", || {
+        later.try_wait().unwrap().ok_or_else(|| mix.home.logs())
+    });
     assert_eq!(ended.signal(), Some(15), "{ended}");
     answering.join().unwrap();
     let log = mix.home.logs();

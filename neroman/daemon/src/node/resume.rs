@@ -17,7 +17,7 @@ use crate::core::{clean, needs};
 use crate::failure::Failure;
 use crate::keep::unhex;
 use crate::ledger::Ledger;
-use crate::snapshot;
+use crate::snapshot::{self, SnapshotError};
 
 /// Whether a run can be sent as far as its checkpoints go.
 pub(super) enum Carry {
@@ -59,7 +59,10 @@ pub(super) async fn carry(
     let overlay = match known {
         Some(overlay) => overlay,
         None => {
-            let frozen = freeze(settings, earlier, spec).await?;
+            let frozen = match freeze(settings, earlier, spec).await {
+                Ok(frozen) => frozen,
+                Err(held) => return Ok(held),
+            };
             if let (None, Results::Failed { why, .. }) = (&frozen, &earlier.desk.results) {
                 return Ok(Carry::Never(format!(
                     "the checkpoints of {id} did not come home: {why} (start it without --resume)"
@@ -74,25 +77,40 @@ pub(super) async fn carry(
     Ok(Carry::Ready)
 }
 
-/// Freezes what came home of the earlier run's checkpoints.
+/// Freezes what came home of the earlier run's checkpoints; or says why that
+/// cannot be, which ends this one run or makes it wait, and nothing else.
 async fn freeze(
     settings: &Settings,
     earlier: &Run,
     spec: &v1::RunSpec,
-) -> Result<Option<[u8; 32]>, Failure> {
+) -> Result<Option<[u8; 32]>, Carry> {
     let folder = PathBuf::from(earlier.desk.results.folder());
     if folder.as_os_str().is_empty() {
         return Ok(None);
     }
+    let moved = format!(
+        "the results of {} are no longer in {} (start it without --resume)",
+        earlier.made.id,
+        folder.display()
+    );
+    let came = matches!(earlier.desk.results, Results::Done { .. });
     let (globs, store) = (spec.checkpoint.clone(), settings.store.clone());
     let frozen = tokio::task::spawn_blocking(move || match folder.is_dir() {
-        true => snapshot::gather(&folder, &globs, &store),
-        false => Ok(None),
+        true => Ok(Some(snapshot::gather(&folder, &globs, &store)?)),
+        false => Ok::<_, SnapshotError>(None),
     });
-    let failed = || Failure::failed("the checkpoints that came home cannot be frozen");
+    let why = |error: &(dyn std::error::Error + 'static)| {
+        let failure = Failure::failed("the checkpoints that came home cannot be frozen");
+        failure.caused_by(error).to_string()
+    };
     match frozen.await {
-        Ok(frozen) => frozen.map_err(|error| failed().caused_by(&error)),
-        Err(error) => Err(failed().caused_by(&error)),
+        Ok(Ok(Some(frozen))) => Ok(frozen),
+        Ok(Ok(None)) if came => Err(Carry::Never(moved)),
+        Ok(Ok(None)) => Ok(None),
+        // Our own store has no room, for example.
+        Ok(Err(error @ SnapshotError::Store { .. })) => Err(Carry::Wait(why(&error))),
+        Ok(Err(error)) => Err(Carry::Never(why(&error))),
+        Err(error) => Err(Carry::Never(why(&error))),
     }
 }
 

@@ -616,6 +616,40 @@ async fn checkpoints_that_came_home_are_laid_over_the_code() {
     rig.stop().await;
 }
 
+#[tokio::test]
+async fn checkpoints_that_cannot_be_used_end_their_run_and_no_connection() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let yaml = "collection: lab
++a: {command: echo, checkpoint: '*'}
++b: {command: echo}
+";
+    let (rig, token) = begun(yaml).await;
+    rig.mum.file("c1", b"state");
+    rig.mum.end(&token, 1, b"");
+    let folder = home(&rig, &token).await;
+    assert_eq!(clean(&rig, "1", false, false).await.runs[0].skipped, "");
+    rig.start("2").await;
+    let other = rig.mum.token(2, 1).await;
+    rig.mum.begin(&other);
+    rig.state(2, "running").await;
+    let tries = rig.mum.tries();
+    let bad = folder.join(std::ffi::OsStr::from_bytes(b"c\xff"));
+    std::fs::write(&bad, "no text").unwrap();
+    resume(&rig, "1").await;
+    let view = rig.state(1, "crashed").await;
+    assert!(view.reason.contains("cannot be frozen"), "{view:?}");
+    std::fs::rename(&folder, folder.with_extension("moved")).unwrap();
+    resume(&rig, "1").await;
+    let view = rig
+        .until(1, "crashed anew", |view| {
+            view.state == "crashed" && view.run == 3
+        })
+        .await;
+    assert!(view.reason.contains("no longer in"), "{view:?}");
+    assert_eq!(rig.mum.tries(), tries, "the connection stays");
+    rig.stop().await;
+}
+
 const APART: &str = "collection: lab
 +a: {command: echo, files: [a]}
 +b: {command: echo, files: [b]}

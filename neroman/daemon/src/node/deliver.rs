@@ -11,6 +11,7 @@ use nero_wire::v1;
 use nero_wire::v1::cancel_reply::Outcome;
 use nero_wire::v1::mum_client::MumClient;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tonic::transport::Channel;
 
 use super::abandoned;
@@ -22,13 +23,15 @@ use crate::core::change::Change;
 use crate::core::needs::{self, Needs};
 use crate::core::run::{Desk, Word};
 use crate::core::state::State;
-use crate::failure::Failure;
+use crate::failure::{Failure, connection_lost};
 use crate::ledger::Ledger;
 
 /// Most runs of one `Cancel`.
 const CANCELS_MAX: usize = 10_000;
 /// How long an answer may take; neromum answers from memory and its disk.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Before what a node could not do is carried there again.
+const AGAIN: Duration = Duration::from_secs(20);
 /// Runs that need nothing more are closed together this often: closing is
 /// synced, and nobody waits for it.
 const CLOSE_EVERY: Duration = Duration::from_secs(1);
@@ -44,6 +47,8 @@ pub(super) struct Deliver {
     results: mpsc::UnboundedSender<RunId>,
     closed: mpsc::Sender<Vec<Vec<u8>>>,
     to_close: HashSet<RunId>,
+    /// When what the node could not do is carried there again.
+    again: Option<Instant>,
 }
 
 impl Deliver {
@@ -67,6 +72,7 @@ impl Deliver {
             results,
             closed,
             to_close: HashSet::new(),
+            again: None,
         }
     }
 
@@ -75,8 +81,14 @@ impl Deliver {
         let mut close = tokio::time::interval(CLOSE_EVERY);
         close.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
+            let again = self.again.unwrap_or_else(Instant::now);
             let done = tokio::select! {
                 () = self.inbox.rung() => self.look().await,
+                () = tokio::time::sleep_until(again), if self.again.is_some() => {
+                    self.again = None;
+                    self.inbox.look_at_all();
+                    Ok(())
+                }
                 _ = close.tick(), if !self.to_close.is_empty() => self.close().await,
             };
             if let Err(failure) = done {
@@ -171,12 +183,14 @@ impl Deliver {
                 author,
             });
             request.set_timeout(PATIENCE);
-            let reply = self
-                .client
-                .cancel(request)
-                .await
-                .map_err(|status| Failure::node("the node does not end runs").status(&status))?
-                .into_inner();
+            let failure = Failure::node("the node does not end runs");
+            let reply = match self.client.cancel(request).await {
+                Ok(reply) => reply.into_inner(),
+                Err(status) => {
+                    self.refused(failure.status(&status), &status)?;
+                    continue;
+                }
+            };
             let asked: BTreeMap<RunId, i64> =
                 wished.into_iter().map(|(id, at, _)| (id, at)).collect();
             self.ledger
@@ -205,7 +219,8 @@ impl Deliver {
             // It ended meanwhile; its end is on its way.
             Err(status) if ended_meanwhile(&status) => {}
             Err(status) => {
-                return Err(Failure::node("the node does not take rules").status(&status));
+                let failure = Failure::node("the node does not take rules");
+                return self.refused(failure.status(&status), &status);
             }
         }
         self.ledger
@@ -217,6 +232,17 @@ impl Deliver {
                 .collect()
             })
             .await
+    }
+
+    /// A node that answers and cannot do it now keeps its connection: it is
+    /// asked again.
+    fn refused(&mut self, failure: Failure, status: &tonic::Status) -> Result<(), Failure> {
+        if !cannot_now(status) {
+            return Err(failure);
+        }
+        tracing::warn!(node = self.settings.name, %failure, "carried there again later");
+        self.again.get_or_insert_with(|| Instant::now() + AGAIN);
+        Ok(())
     }
 
     /// Writes down, synced, that runs need nothing more, and tells neromum.
@@ -244,6 +270,17 @@ fn ended_meanwhile(status: &tonic::Status) -> bool {
         status.code(),
         tonic::Code::NotFound | tonic::Code::FailedPrecondition
     )
+}
+
+/// Whether a node answers that it cannot do it now: its disk is full, for
+/// example.
+fn cannot_now(status: &tonic::Status) -> bool {
+    use tonic::Code::{Internal, InvalidArgument, ResourceExhausted};
+    let refuses = matches!(
+        status.code(),
+        Internal | InvalidArgument | ResourceExhausted
+    );
+    refuses && !connection_lost(status)
 }
 
 /// A change of what is kept of a run; none when nothing differs.
@@ -276,7 +313,10 @@ fn cancelled(
             let id = state.by_token(&token)?;
             let never_ran = state.run(id)?.journal.incarnations.is_empty();
             desk_change(state, id, |desk| {
-                let same = |asked_ms: i64| asked.get(&id) == Some(&asked_ms);
+                // What lies there and has not ended by its records may be on its
+                // way to the queue: carried again once more is heard of it.
+                let arrived = one.outcome() != Outcome::Ended;
+                let same = |asked_ms: i64| arrived && asked.get(&id) == Some(&asked_ms);
                 if let Some(wish) = desk.wish.as_mut().filter(|wish| same(wish.asked_ms)) {
                     wish.delivered = true;
                 }

@@ -51,6 +51,12 @@ struct Inner {
     tries: usize,
     /// How often its connections were ended.
     hung_up: usize,
+    /// Runs that it does not know are being taken up.
+    placing: bool,
+    /// There is no room for rules.
+    no_rules: bool,
+    /// How often it refused rules.
+    rules_refused: usize,
     /// Runs are taken and the answer is lost with the connection.
     swallows: bool,
     /// Why it alone takes no runs; empty: it does.
@@ -256,6 +262,22 @@ impl FakeMum {
             ..state(token, Stage::Running)
         };
         self.inner.lock().unwrap().tell(Event::State(state));
+    }
+
+    /// Whether it has runs that it does not know yet.
+    pub(super) fn place(&self, placing: bool) {
+        self.inner.lock().unwrap().placing = placing;
+    }
+
+    /// Whether it has no room for rules.
+    pub(super) fn take_no_rules(&self, no_rules: bool) {
+        self.inner.lock().unwrap().no_rules = no_rules;
+    }
+
+    /// Waits until it refused rules.
+    pub(super) async fn refused_rules(&self) {
+        self.until("refused rules", |inner| inner.rules_refused > 0)
+            .await;
     }
 
     /// Takes the next runs, and is away before it says so.
@@ -549,6 +571,7 @@ impl Mum for Service {
                 .into_iter()
                 .map(|run| {
                     let outcome = match inner.runs.get(&run.token).map(|held| held.stage) {
+                        None if inner.placing => Outcome::Ended,
                         None => Outcome::UnknownRun,
                         Some(Stage::Waiting) => Outcome::NeverStarted,
                         Some(_) => Outcome::Asked,
@@ -570,6 +593,13 @@ impl Mum for Service {
     ) -> Result<Response<v1::SetRulesReply>, Status> {
         let rules = request.into_inner().rules.unwrap_or_default();
         let version = rules.version;
+        let refuses = self.inner(|inner| {
+            inner.rules_refused += usize::from(inner.no_rules);
+            inner.no_rules
+        });
+        if refuses {
+            return Err(Status::resource_exhausted("no room in /node"));
+        }
         self.inner(|inner| inner.rules.push(rules));
         Ok(Response::new(v1::SetRulesReply { version }))
     }

@@ -192,6 +192,56 @@ async fn what_reached_a_node_after_it_was_ended_here_is_ended_there() {
 }
 
 #[tokio::test]
+async fn a_wish_that_meets_a_run_on_its_way_to_the_queue_is_carried_there_again() {
+    let rig = Rig::new();
+    rig.write(TWO);
+    rig.add().await;
+    rig.start("1").await;
+    let token = rig.mum.token(1, 1).await;
+    rig.until(1, "was told", |view| view.state == "submitted")
+        .await;
+    rig.mum.forget(&token);
+    rig.mum.place(true);
+    let abort = v1::AbortRequest {
+        selection: select("1"),
+        ..v1::AbortRequest::default()
+    };
+    rig.man.abort(abort).await.unwrap();
+    rig.mum.cancelled_times(&token, 1).await;
+    rig.mum.recall(&token);
+    rig.mum.begin(&token);
+    rig.mum.cancelled_times(&token, 2).await;
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn a_node_without_room_for_rules_keeps_its_connection() {
+    let rig = Rig::new();
+    rig.write(TWO);
+    rig.add().await;
+    rig.start("1").await;
+    let token = rig.mum.token(1, 1).await;
+    rig.mum.begin(&token);
+    rig.state(1, "running").await;
+    let add = |text: &str| v1::RuleAddRequest {
+        selection: select("1"),
+        action: "warn".to_owned(),
+        text: text.to_owned(),
+        ..v1::RuleAddRequest::default()
+    };
+    rig.mum.take_no_rules(true);
+    rig.man.rule_add(add("loss > 1")).await.unwrap();
+    rig.mum.refused_rules().await;
+    let node = rig.man.nodes.node("local").unwrap();
+    assert!(node.answers(DEADLINE).await);
+    assert_eq!(rig.mum.tries(), 1);
+    rig.mum.take_no_rules(false);
+    rig.man.rule_add(add("loss > 2")).await.unwrap();
+    assert_eq!(rig.mum.rules(1).await.rules.len(), 2);
+    rig.stop().await;
+}
+
+#[tokio::test]
 async fn a_run_that_its_node_forgot_is_lost_until_it_is_known_again() {
     let rig = Rig::new();
     rig.write(TWO);

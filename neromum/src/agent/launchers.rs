@@ -323,13 +323,17 @@ impl Agent {
         self.look_and_decide_as(token, incarnation, tracking);
     }
 
-    fn look_and_decide_as(&mut self, token: RunToken, incarnation: u32, tracking: Tracking) {
+    /// Reads a run's segments and decides; when they cannot be read, later.
+    pub(super) fn look_and_decide_as(
+        &mut self,
+        token: RunToken,
+        incarnation: u32,
+        tracking: Tracking,
+    ) {
         // Who lives is asked before the segments are read: what was dead then
         // cannot have written what the reading missed. The identities are known
         // only from the segments, so these are read twice where it matters.
-        if tracking != Tracking::Over {
-            self.look(token, incarnation);
-        }
+        let mut read = tracking == Tracking::Over || self.look(token, incarnation);
         let lives = match tracking {
             Tracking::Nobody => self.lives(token),
             Tracking::Tracked | Tracking::Over => Lives {
@@ -338,7 +342,12 @@ impl Agent {
             },
         };
         if tracking != Tracking::Tracked {
-            self.look(token, incarnation);
+            read &= self.look(token, incarnation);
+        }
+        if !read {
+            // Nothing follows from what could not be read.
+            self.timers.look_later(token, incarnation, tracking);
+            return;
         }
         let Some(entry) = self.entries.get(&token) else {
             return;
@@ -413,17 +422,18 @@ impl Agent {
         }
     }
 
-    /// Reads what was appended to a run's segments.
-    pub(super) fn look(&mut self, token: RunToken, incarnation: u32) {
+    /// Reads what was appended to a run's segments; false when that cannot be
+    /// read now.
+    pub(super) fn look(&mut self, token: RunToken, incarnation: u32) -> bool {
         let Some(entry) = self.entries.get_mut(&token) else {
-            return;
+            return true;
         };
         if incarnation > entry.incarnation || entry.incarnation == 0 {
             entry.incarnation = incarnation;
             entry.facts = crate::core::facts::Facts::default();
         }
         let run_dir = self.setup.paths.run(entry.id);
-        let mut look = Ok(segments::Look::default());
+        let (mut look, mut read) = (segments::Look::default(), Ok(()));
         // Of a job that ended at once there is nothing but the claim, until it
         // is settled.
         let brief = entry.kid.is_none()
@@ -434,29 +444,30 @@ impl Agent {
                 .launched
                 .is_some_and(|at| at.elapsed() < config::WATCHER_DUE);
         if brief {
-            look = segments::look_at_claim(
+            read = segments::look_at_claim(
                 &run_dir,
                 incarnation,
                 &mut entry.segments,
                 &mut entry.facts,
+                &mut look,
             );
         }
         if !brief || !entry.facts.ended() {
-            let more = segments::look(&run_dir, incarnation, &mut entry.segments, &mut entry.facts);
-            look = look.and_then(|first| {
-                more.map(|mut more| {
-                    more.grew |= first.grew;
-                    more.ends.splice(0..0, first.ends);
-                    more
-                })
-            });
+            let all = segments::look_into(
+                &run_dir,
+                incarnation,
+                &mut entry.segments,
+                &mut entry.facts,
+                &mut look,
+            );
+            read = read.and(all);
         }
-        match look {
-            Ok(look) => self.looked(token, look),
-            Err(error) => {
-                tracing::warn!(run = %entry.id, %error, "a run's segments cannot be read now");
-            }
+        if let Err(error) = &read {
+            tracing::warn!(run = %entry.id, %error, "a run's segments cannot be read now");
         }
+        // What was read before that is not read again.
+        self.looked(token, look);
+        read.is_ok()
     }
 
     fn looked(&mut self, token: RunToken, look: segments::Look) {

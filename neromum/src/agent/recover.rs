@@ -137,7 +137,7 @@ impl Agent {
             Ok(())
         });
         match written {
-            Ok(()) => self.look(token, exited.incarnation),
+            Ok(()) => drop(self.look(token, exited.incarnation)),
             Err(error) => tracing::error!(%error, "cannot write the copy of a run's end"),
         }
     }

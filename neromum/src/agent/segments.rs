@@ -93,11 +93,25 @@ pub fn look(
     segments: &mut Vec<Seg>,
     facts: &mut Facts,
 ) -> io::Result<Look> {
-    let folder = folder(run_dir, incarnation);
     let mut look = Look::default();
+    look_into(run_dir, incarnation, segments, facts, &mut look).map(|()| look)
+}
+
+/// As [`look`], into `look`, which after an error has what was read before it.
+///
+/// # Errors
+/// As [`look`].
+pub fn look_into(
+    run_dir: &Path,
+    incarnation: u32,
+    segments: &mut Vec<Seg>,
+    facts: &mut Facts,
+    look: &mut Look,
+) -> io::Result<()> {
+    let folder = folder(run_dir, incarnation);
     let entries = match std::fs::read_dir(&folder) {
         Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(look),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(error),
     };
     let mut new = Vec::new();
@@ -112,16 +126,16 @@ pub fn look(
         }
         let is_known = |seg: &Seg| seg.incarnation == incarnation && *seg.name == *name;
         if segments.iter().any(is_known) {
-            look_at(&folder, incarnation, name, segments, facts, &mut look)?;
+            look_at(&folder, incarnation, name, segments, facts, look)?;
         } else {
             new.push((header(&folder, name)?, name.to_owned()));
         }
     }
     in_order(&mut new, facts.boot_id);
     for (_, name) in new {
-        look_at(&folder, incarnation, &name, segments, facts, &mut look)?;
+        look_at(&folder, incarnation, &name, segments, facts, look)?;
     }
-    Ok(look)
+    Ok(())
 }
 
 /// Sorts new segments of one incarnation by their beginning, as they are passed
@@ -175,20 +189,12 @@ pub fn look_at_claim(
     incarnation: u32,
     segments: &mut Vec<Seg>,
     facts: &mut Facts,
-) -> io::Result<Look> {
+    look: &mut Look,
+) -> io::Result<()> {
     let folder = folder(run_dir, incarnation);
-    let mut look = Look::default();
-    match look_at(
-        &folder,
-        incarnation,
-        names::CLAIM,
-        segments,
-        facts,
-        &mut look,
-    ) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(look),
-        Err(error) => Err(error),
-        Ok(()) => Ok(look),
+    match look_at(&folder, incarnation, names::CLAIM, segments, facts, look) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        looked => looked,
     }
 }
 
@@ -520,7 +526,8 @@ mod tests {
         assert!(facts.claimed && segments.len() == 1);
         std::fs::remove_file(of("claim")).unwrap();
         std::fs::rename(of("pipe.seg"), of("claim")).unwrap();
-        look_at_claim(run.path(), 1, &mut segments, &mut facts).unwrap();
+        let mut look = Look::default();
+        look_at_claim(run.path(), 1, &mut segments, &mut facts, &mut look).unwrap();
     }
 
     #[test]

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::Agent;
 use crate::config;
-use crate::core::decide::Decision;
+use crate::core::decide::{Decision, Tracking};
 
 /// When what is due.
 #[derive(Debug, Default)]
@@ -29,6 +29,8 @@ pub struct Timers {
     pub ledger: Option<Instant>,
     /// Runs whose shims died are started again.
     pub prepare: Vec<(Instant, RunToken, u32)>,
+    /// Runs whose segments could not be read are decided about.
+    pub looks: Vec<(Instant, RunToken, u32, Tracking)>,
 }
 
 /// Sleeps until then; for ever when there is none.
@@ -36,6 +38,21 @@ pub async fn until(deadline: Option<Instant>) {
     match deadline {
         Some(deadline) => tokio::time::sleep_until(deadline).await,
         None => std::future::pending().await,
+    }
+}
+
+impl Timers {
+    /// Decides about a run again in a moment. What its launcher said of it is
+    /// not forgotten meanwhile.
+    pub fn look_later(&mut self, token: RunToken, incarnation: u32, tracking: Tracking) {
+        let known = self.looks.iter().find(|(_, of, ..)| *of == token);
+        let tracking = match known {
+            Some((_, _, same, Tracking::Over)) if *same == incarnation => Tracking::Over,
+            Some(_) | None => tracking,
+        };
+        self.looks.retain(|(_, of, ..)| *of != token);
+        let at = Instant::now() + config::UNREAD_RETRY;
+        self.looks.push((at, token, incarnation, tracking));
     }
 }
 
@@ -51,6 +68,7 @@ impl Agent {
             self.timers.sync,
             self.settling.next_deadline(),
             self.timers.prepare.iter().map(|(at, ..)| *at).min(),
+            self.timers.looks.iter().map(|(at, ..)| *at).min(),
         ]
         .into_iter()
         .flatten()
@@ -87,11 +105,32 @@ impl Agent {
         for (_, token, incarnation) in due_now {
             self.prepare_again(token, incarnation);
         }
+        self.looks_due(now);
         if due(&mut self.timers.leave) {
             tracing::info!("nothing to do: leaving");
             self.stopping = true;
         }
         self.settling_due(now);
+    }
+
+    fn looks_due(&mut self, now: Instant) {
+        let (due_now, later) = std::mem::take(&mut self.timers.looks)
+            .into_iter()
+            .partition(|(at, ..)| *at <= now);
+        self.timers.looks = later;
+        for (_, token, incarnation, tracking) in due_now {
+            // A later start, or a launcher that looks after it, came in between.
+            let same = self
+                .entries
+                .get(&token)
+                .is_some_and(|entry| entry.incarnation == incarnation && entry.tracked.is_none());
+            match tracking {
+                Tracking::Over if same => {
+                    self.look_and_decide_as(token, incarnation, Tracking::Over);
+                }
+                _ => self.look_and_decide(token, incarnation),
+            }
+        }
     }
 
     /// A cancel that came during the pause ends the run without a start.

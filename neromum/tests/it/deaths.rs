@@ -324,3 +324,42 @@ async fn a_folder_that_is_gone_is_lost_and_never_started_again() {
     let lost: Lost = follower.of(&spec).record(RecordKind::Lost).unwrap();
     assert_eq!(lost.reason(), lost::Reason::FolderGone);
 }
+
+/// Lets neromum open nothing more than it has open, or what it could before.
+fn descriptors(pid: i32, max: Option<u64>) {
+    use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
+    let before = getrlimit(Resource::Nofile);
+    let limit = Rlimit {
+        current: max.or(before.current),
+        maximum: before.maximum,
+    };
+    prlimit(Pid::from_raw(pid), Resource::Nofile, limit).unwrap();
+}
+
+#[tokio::test]
+async fn an_end_that_cannot_be_read_in_that_moment_is_not_lost() {
+    let mut node = Node::new();
+    let mut mum = node.start().await;
+    let spec = node.sh(1, COUNTED);
+    mum.accept(&[&spec]).await;
+    let mut follower = mum.follow(Known::default()).await;
+    follower.stage(&spec, Stage::Running).await;
+    started(&node, &spec).await;
+    descriptors(node.mum_pid(), Some(3));
+    go(&node, &spec);
+    let log = node.paths.mum().join("log");
+    wait_for("a look that failed", || {
+        let text = std::fs::read_to_string(&log).unwrap();
+        text.contains("a run's segments cannot be read now")
+            .then_some(())
+    })
+    .await;
+    descriptors(node.mum_pid(), None);
+    follower.settled(&[&spec]).await;
+    let run = follower.of(&spec);
+    assert_eq!(
+        run.record::<JobExited>(RecordKind::JobExited).unwrap().code,
+        5
+    );
+    assert_eq!(run.count(RecordKind::Lost), 0);
+}

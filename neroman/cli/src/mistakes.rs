@@ -58,7 +58,20 @@ pub fn fault(step: &Step, error: &clap::Error) -> Fault {
     match (tip, usage) {
         (Some(tip), _) => fault.hint(tip),
         (None, Some(usage)) => fault.hint(format!("usage: {usage}")),
-        (None, None) => fault.hint(format!("neroman help {}", step.verb)),
+        (None, None) => fault.hint(help_of(step)),
+    }
+}
+
+/// Where it stands what these words may be.
+fn help_of(step: &Step) -> String {
+    let line = args::command();
+    let of_verb = line
+        .find_subcommand(step.verb)
+        .zip(step.words.first())
+        .and_then(|(verb, word)| verb.find_subcommand(word));
+    match of_verb {
+        Some(word) => format!("neroman {} {} --help", step.verb, word.get_name()),
+        None => format!("neroman help {}", step.verb),
     }
 }
 

@@ -154,7 +154,38 @@ fn connect_runs_what_the_daemon_says_in_this_terminal() {
     });
     let ran = fake.run(&["node", "connect", "alpha"]);
     assert_eq!(ran.code, Some(4), "{ran:?}");
+    assert!(
+        ran.err.contains("in a terminal, and this is none"),
+        "{}",
+        ran.err
+    );
     assert_eq!(fake.requests(), ["node_login alpha"]);
+    // What ssh says of a way that is open already is not ours to show.
+    let fake = Fake::new(Answers {
+        login: NodeLoginReply {
+            argv: words(&["/bin/sh", "-c", "echo running; echo it >&2", "-O", "check"]),
+            open: false,
+        },
+        node_events: vec![event(node_event::Event::Node(alpha()))],
+        ..Answers::default()
+    });
+    let ran = fake.run(&["node", "connect", "alpha"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(ran.err, "");
+    assert!(!ran.out.contains("running"), "{}", ran.out);
+}
+
+#[test]
+fn a_bad_value_of_a_verbs_verb_leads_to_its_help() {
+    let fake = Fake::new(Answers::default());
+    let ran = fake.run(&["node", "add", "a", "b", "--memory", "lots"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(
+        ran.err.ends_with("hint: neroman node add --help\n"),
+        "{}",
+        ran.err
+    );
+    assert!(fake.ok(&["node", "add", "--help"]).contains("--memory"));
 }
 
 #[test]

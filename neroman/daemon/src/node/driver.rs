@@ -332,7 +332,8 @@ impl Driver {
         let description = tokio::time::timeout(patience, client.describe(request))
             .await
             .map_err(|_| {
-                Failure::node(silent).because(format!("nothing within {} s", patience.as_secs()))
+                let within = patience.as_secs();
+                Failure::node(format!("it said nothing within {within} s"))
             })?
             .map_err(|status| Failure::node(silent).status(&status))?
             .into_inner();

@@ -16,6 +16,7 @@ use super::node_way::{self, say};
 use super::{Man, Sink, blocking};
 use crate::failure::{Failure, connection_lost};
 use crate::node::{Link, Unconnected};
+use crate::outside::by_ssh;
 
 /// How long a first connection may take, the agents on a slow line included.
 const CONNECT: Duration = Duration::from_secs(30 * 60);
@@ -56,7 +57,8 @@ impl Man {
         self.say_node(&request.name, &sink).await
     }
 
-    /// Says what would be done; sees whether `ssh` gets there.
+    /// Says what would be done; sees whether `ssh` gets there, and to what
+    /// machine. Nothing is written there.
     async fn look_once(
         &self,
         request: &v1::NodeAddRequest,
@@ -64,11 +66,13 @@ impl Man {
         sink: &Sink<v1::NodeEvent>,
     ) -> Result<(), Failure> {
         if let (false, Some(address)) = (request.without_test, &node.address) {
-            self.agents
+            let host = self
+                .agents
                 .host(&request.name, address)
                 .await
                 .map_err(|refused| refused.failure)?;
-            say(sink, Event::Line("ssh gets there".to_owned())).await;
+            let said = host.script(WHO).await.map_err(|error| by_ssh(&error))?;
+            say(sink, Event::Line(who(&said.out))).await;
         }
         let line = format!("would add {}", request.name);
         say(sink, Event::Line(line)).await;
@@ -210,6 +214,25 @@ pub(super) async fn examine(
     findings
 }
 
+/// Asks a machine what it is.
+const WHO: &str = "id -un; uname -n; uname -s; uname -m";
+
+/// What a machine said of itself, in the words of a node that is added.
+fn who(said: &[u8]) -> String {
+    let said = String::from_utf8_lossy(said);
+    let words: Vec<String> = said
+        .lines()
+        .map(|line| line.trim().chars().take(100).collect())
+        .filter(|line: &String| !line.is_empty())
+        .collect();
+    match words.as_slice() {
+        [user, host, system, machine] => {
+            format!("ssh gets there: {user} at {host}, {system} {machine}")
+        }
+        _ => "ssh gets there".to_owned(),
+    }
+}
+
 /// That another node is the same folder of the same machine.
 fn same_place(config: &Config, name: &str) -> Option<v1::Finding> {
     let place = |node: &nero_config::Node| {
@@ -277,5 +300,19 @@ fn refused(error: &EditError) -> Failure {
     match error.hint() {
         Some(hint) => failure.hint(hint),
         None => failure,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_says_who_it_is_or_nothing() {
+        let said = who(b"ada\nbox\nLinux\nx86_64\n");
+        assert_eq!(said, "ssh gets there: ada at box, Linux x86_64");
+        assert_eq!(who(b"ada\nbox\n"), "ssh gets there");
+        assert!(who(&b"a\n".repeat(4).repeat(9000)).len() < 50);
+        assert!(who(["x".repeat(9000).as_str(); 4].join("\n").as_bytes()).len() < 450);
     }
 }

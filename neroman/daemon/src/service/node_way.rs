@@ -4,7 +4,7 @@
 use std::os::unix::ffi::OsStringExt;
 use std::time::Duration;
 
-use nero_config::LOCAL;
+use nero_config::{Config, LOCAL, check_name};
 use nero_model::paths::NodePaths;
 use nero_model::units::short_bytes;
 use nero_wire::v1;
@@ -15,6 +15,7 @@ use super::node_add::examine;
 use super::select;
 use super::{Man, Sink};
 use crate::core::run::Run;
+use crate::core::state::State;
 use crate::failure::Failure;
 use crate::node::{Kick, Link, Node, NodeNow, not_configured};
 use crate::outside::by_ssh;
@@ -53,6 +54,20 @@ pub(super) fn lines(name: &str, link: &Link) -> Vec<String> {
         link.hello.build
     ));
     lines
+}
+
+/// Why a word leads nowhere: it may be a group's, or nobody's.
+fn unlocated(config: &Config, state: &State, what: &str, failure: Failure) -> Failure {
+    if let Some(group) = config.groups.get(what) {
+        return Failure::usage(format!("`{what}` is a group"))
+            .hint(format!("name one of its nodes: {}", group.nodes.join(", ")));
+    }
+    let mut experiments = state.experiments.iter();
+    if check_name(what).is_err() || experiments.any(|one| one.definition.name == what) {
+        return failure;
+    }
+    Failure::usage(format!("no node and no experiment is called `{what}`"))
+        .hint("`neroman node list` names the nodes")
 }
 
 /// Waits until a node is connected and has said what it has, or a try failed.
@@ -189,7 +204,7 @@ impl Man {
     }
 
     /// Where a run or node is, and how a command gets there.
-    pub(super) async fn locate(
+    pub(crate) async fn locate(
         &self,
         request: v1::LocateRequest,
     ) -> Result<v1::LocateReply, Failure> {
@@ -198,7 +213,8 @@ impl Man {
             return self.way_to(&request.what, request.terminal).await;
         }
         let state = self.ledger.state();
-        let chosen = select::one(&state, &request.what, self.clock.now_ms())?;
+        let chosen = select::one(&state, &request.what, self.clock.now_ms())
+            .map_err(|failure| unlocated(&config, &state, &request.what, failure))?;
         let experiment = state
             .experiment(chosen.id)
             .ok_or_else(|| Failure::usage(format!("`{}` picks nothing", request.what)))?;

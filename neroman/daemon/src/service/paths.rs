@@ -112,6 +112,9 @@ fn work(
 
 fn results(run: &Run) -> (String, String) {
     let note = match &run.desk.results {
+        Results::Open if run.started_ms().is_none() && run.phase().is_live() => {
+            "it has not been started"
+        }
         Results::Open if run.phase().is_live() => "it has not ended",
         Results::Fetching { .. } if run.phase().is_live() => "it has not ended; more is to come",
         Results::Open | Results::Nothing if run.desk.cleaned_ms.is_some() => {

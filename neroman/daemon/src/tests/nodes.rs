@@ -434,6 +434,25 @@ async fn a_wait_says_once_that_a_node_is_out_of_reach_and_once_that_it_is_back()
 }
 
 #[tokio::test]
+async fn a_word_that_leads_nowhere_is_said_to_be_a_groups_or_nobodys() {
+    let rig = both((1.0, 1.0));
+    rig.add().await;
+    for (what, said) in [
+        ("both", "`both` is a group"),
+        ("gamma", "no node and no experiment is called `gamma`"),
+        ("7", "there is no experiment 7"),
+    ] {
+        let request = v1::LocateRequest {
+            what: what.to_owned(),
+            terminal: false,
+        };
+        let failure = rig.man.locate(request).await.unwrap_err();
+        assert!(failure.to_string().contains(said), "{what}: {failure}");
+    }
+    rig.stop().await;
+}
+
+#[tokio::test]
 async fn runs_on_a_node_that_was_removed_do_not_make_a_clean_fail() {
     let rig = both((1.0, 1.0));
     rig.add().await;

@@ -1,5 +1,7 @@
 //! Opening the way to a node in this terminal: ssh asks for what it needs.
 
+use std::process::Stdio;
+
 use nero_wire::v1::NodeLoginRequest;
 
 use crate::connect::READ_DEADLINE;
@@ -25,8 +27,13 @@ pub async fn open(session: &mut Session, name: &str) -> Result<(), Stop> {
     let [program, rest @ ..] = words.as_slice() else {
         return Ok(());
     };
-    let ended = tokio::process::Command::new(program)
-        .args(rest)
+    let mut ssh = tokio::process::Command::new(program);
+    ssh.args(rest);
+    // Whether the way is open already is told in our words.
+    if rest.windows(2).any(|two| two == ["-O", "check"]) {
+        ssh.stdout(Stdio::null()).stderr(Stdio::null());
+    }
+    let ended = ssh
         .status()
         .await
         .map_err(|error| Fault::new(code::NO_NODE, "cannot start ssh").because(&error))?;
@@ -38,6 +45,10 @@ pub async fn open(session: &mut Session, name: &str) -> Result<(), Stop> {
         format!("ssh did not open the way to `{name}`"),
     )
     .cause(ended.to_string())
-    .hint("what ssh said stands above; `ssh -v` with the node's address says more")
+    .hint(if session.out.screen.can_ask {
+        "what ssh said stands above; `ssh -v` with the node's address says more"
+    } else {
+        "passwords and codes are asked in a terminal, and this is none"
+    })
     .into())
 }

@@ -8,8 +8,10 @@ mod ends;
 mod shared;
 mod start;
 
+use std::cell::Cell;
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use nero_model::paths::NodePaths;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -20,6 +22,8 @@ use ends::{Input, Output};
 
 /// Bytes copied at once.
 const PART_BYTES: usize = 64 * 1024;
+/// After the end of requests, the longest time between two answers.
+const LAST_ANSWER: Duration = Duration::from_secs(10);
 
 /// Why nobody can be spoken to through this dial.
 #[derive(Debug, thiserror::Error)]
@@ -109,22 +113,33 @@ pub fn dial(options: &Options) -> Result<(), DialError> {
 }
 
 /// Copies both ways until `stream` has said everything. The end of the input is
-/// the end of requests; answers may still come.
+/// the end of requests; answers may still come, but one that is frozen gives
+/// none and is not waited for: sshd counts this process as a session.
 async fn join<S>(stream: S, mut input: Input, mut output: Output) -> io::Result<()>
 where
     S: AsyncRead + AsyncWrite,
 {
     let (mut from_mum, mut to_mum) = tokio::io::split(stream);
+    let answers = Cell::new(0u64);
     let up = async {
-        let copied = copy(&mut input, &mut to_mum).await;
+        match copy(&mut input, &mut to_mum, || {}).await {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(error),
+            _ => {}
+        }
+        let mut heard = answers.get();
         // A peer that has left is told by the other direction.
-        let _ = to_mum.shutdown().await;
-        match copied {
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
-            _ => std::future::pending().await,
+        let _ = tokio::time::timeout(LAST_ANSWER, to_mum.shutdown()).await;
+        loop {
+            tokio::time::sleep(LAST_ANSWER).await;
+            if answers.get() == heard {
+                return Ok(());
+            }
+            heard = answers.get();
         }
     };
-    let down = copy(&mut from_mum, &mut output);
+    let down = copy(&mut from_mum, &mut output, || {
+        answers.set(answers.get() + 1);
+    });
     let ended = tokio::select! {
         ended = up => ended,
         ended = down => ended,
@@ -141,6 +156,7 @@ where
 async fn copy(
     from: &mut (impl AsyncRead + Unpin),
     to: &mut (impl AsyncWrite + Unpin),
+    passed: impl Fn(),
 ) -> io::Result<()> {
     let mut buffer = vec![0; PART_BYTES];
     loop {
@@ -148,6 +164,7 @@ async fn copy(
             0 => return Ok(()),
             length => send(to, &buffer[..length]).await?,
         }
+        passed();
     }
 }
 

@@ -221,6 +221,25 @@ fn dial(root: &Path, deployment: DeploymentId) -> Child {
 }
 
 #[test]
+fn dial_does_not_outlive_its_caller_where_neromum_is_frozen() {
+    let temp = tempfile::Builder::new().prefix("na").tempdir().unwrap();
+    let deployment = DeploymentId::random();
+    let sockets = NodePaths::new(temp.path(), &deployment, "n").sockets();
+    nero_model::paths::make_private(&sockets).unwrap();
+    // The kernel takes the connection, and nobody ever answers.
+    let _frozen = UnixListener::bind(sockets.join("mum.sock")).unwrap();
+    let mut dial = dial(temp.path(), deployment);
+    let mut mark = [0; 16];
+    dial.stdout.as_mut().unwrap().read_exact(&mut mark).unwrap();
+    assert_eq!(&mark, b"\nhere-it-begins\n");
+    drop(dial.stdin.take());
+    let mut rest = Vec::new();
+    let mut stdout = dial.stdout.take().unwrap();
+    stdout.read_to_end(&mut rest).unwrap();
+    assert!(dial.wait().unwrap().success() && rest.is_empty());
+}
+
+#[test]
 fn dial_marks_its_beginning_and_answers_come_after_the_end_of_requests() {
     let temp = tempfile::Builder::new().prefix("na").tempdir().unwrap();
     let deployment = DeploymentId::random();

@@ -75,10 +75,16 @@ impl Trouble {
                      and forget the old key: {forget}"
                 )
             }
-            Self::Refused { .. } => format!(
-                "`ssh -v {address}` shows user and keys; `ssh-add -l` lists the agent's keys, \
-                 `ssh-copy-id {address}` installs one"
-            ),
+            Self::Refused { methods, .. } => {
+                let ticket = match methods.contains("gssapi") {
+                    true => "`kinit` renews a ticket of Kerberos; ",
+                    false => "",
+                };
+                format!(
+                    "{ticket}`ssh -v {address}` shows user and keys; `ssh-add -l` lists the \
+                     agent's keys, `ssh-copy-id {address}` installs one"
+                )
+            }
             Self::TooManyKeys { .. } => "name the right key for this host in ~/.ssh/config: \
                                          IdentityFile, and IdentitiesOnly yes"
                 .to_owned(),

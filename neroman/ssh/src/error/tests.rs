@@ -32,3 +32,15 @@ fn a_machine_that_is_short_of_something_is_tried_again() {
         }
     }
 }
+
+#[test]
+fn a_ticket_is_named_where_tickets_are_taken() {
+    for (methods, named) in [("publickey,gssapi-with-mic", true), ("publickey", false)] {
+        let refused = Trouble::Refused {
+            methods: methods.to_owned(),
+            keys: Vec::new(),
+        };
+        let hint = SshError::new("n", "a", refused).hint();
+        assert_eq!(hint.is_some_and(|hint| hint.contains("kinit")), named);
+    }
+}

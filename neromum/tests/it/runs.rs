@@ -401,6 +401,7 @@ async fn code_travels_by_content_and_every_run_has_its_own_copy() {
     put(&mut mum, &[&tree, script]).await;
     let refused = mum.hand_over(specs.clone()).await.refused;
     assert!(refused[0].why.contains("1 of 2 files"), "{refused:?}");
+    assert!(refused.iter().all(|no| no.later && !no.only_here));
     let wanted = BlobList {
         hashes: [&b"original\n"[..], script]
             .iter()

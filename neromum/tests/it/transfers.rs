@@ -246,8 +246,17 @@ async fn a_blob_that_a_power_cut_emptied_is_asked_for_again() {
     std::fs::write(&path, "who").unwrap();
     let reply = mum.hand_over(vec![spec.clone()]).await;
     assert!(reply.refused[0].why.contains("1 of 1 files"), "{reply:?}");
+    // Nothing is wrong with the run: it is taken when the rest has come.
+    assert!(reply.refused[0].later && !reply.refused[0].only_here);
     assert_eq!(missing(&mut mum, &[hash(&content)]).await.hashes.len(), 1);
     put(&mut mum, parts(&content, 0, 100)).await.unwrap();
+    // So it is with the list of the files.
+    let path = blob(&node, &hash(&tree));
+    std::fs::remove_file(&path).unwrap();
+    std::fs::write(&path, "half").unwrap();
+    assert!(mum.hand_over(vec![spec.clone()]).await.refused[0].later);
+    assert_eq!(missing(&mut mum, &[hash(&tree)]).await.hashes.len(), 1);
+    put(&mut mum, parts(&tree, 0, 1000)).await.unwrap();
     mum.accept(&[&spec]).await;
 }
 

@@ -1,6 +1,8 @@
 //! Whether a run can be taken: its command, its files, its data, the run that
 //! it goes on from.
 
+use std::io;
+
 use nero_model::plain::plain;
 use nero_model::{ExperimentId, RunId, RunToken};
 use nero_wire::v1::RunSpec;
@@ -11,7 +13,7 @@ use crate::clean::{gone, runs};
 use crate::config;
 use crate::staging::data::{DataError, Lying};
 use crate::staging::store::Store;
-use crate::staging::tree;
+use crate::staging::tree::{self, TreeError};
 
 impl Placer {
     /// Who it is, when nothing is wrong with its description.
@@ -87,16 +89,48 @@ impl Placer {
 }
 
 /// Whether all files of a tree are here.
-pub(super) fn check_tree(store: &Store, hash: &[u8]) -> Result<(), String> {
-    if let Ok(list) = hash.try_into() {
-        store.wishes().add(list);
+pub(super) fn check_tree(store: &Store, hash: &[u8]) -> Result<(), Flaw> {
+    let Ok(list) = hash.try_into() else {
+        return Err(Flaw {
+            why: "the hash of the list of the run's files is not 32 bytes".to_owned(),
+            missing: false,
+        });
+    };
+    store.wishes().add(list);
+    let checked = tree::load(store, hash).and_then(|tree| tree::complete(store, &tree));
+    if let Err(TreeError::List(error)) = &checked
+        && error.kind() == io::ErrorKind::InvalidData
+    {
+        // What a power cut left of it: gone, it is asked for again.
+        let _ = std::fs::remove_file(store.path(list));
     }
-    tree::load(store, hash)
-        .and_then(|tree| tree::complete(store, &tree))
-        .map_err(|error| match std::error::Error::source(&error) {
+    checked.map_err(|error| Flaw {
+        missing: matches!(error, TreeError::List(_) | TreeError::Missing { .. }),
+        why: match std::error::Error::source(&error) {
             Some(source) => format!("{error}: {source}"),
             None => error.to_string(),
-        })
+        },
+    })
+}
+
+/// What is wrong with a tree.
+#[derive(Clone, Debug)]
+pub(super) struct Flaw {
+    why: String,
+    /// Sent again, it is whole.
+    missing: bool,
+}
+
+impl Flaw {
+    pub(super) fn refusal(&self) -> No {
+        No {
+            later: self.missing,
+            ..no(
+                self.why.clone(),
+                "send the missing files, then hand it over again",
+            )
+        }
+    }
 }
 
 /// Whether the data that the run expects here is here; the spec says where from

@@ -10,7 +10,7 @@ use nero_model::{DeploymentId, RunId, RunToken};
 use nero_wire::v1::RunSpec;
 use nero_wire::v1::hand_over_reply::Refusal;
 
-use super::check::{check_tree, find_data};
+use super::check::{Flaw, check_tree, find_data};
 use super::program::Programs;
 use super::{No, disk, no};
 use crate::agent::segments;
@@ -56,7 +56,7 @@ impl Placed {
 /// What is found once for all runs of a request.
 #[derive(Default)]
 struct Found {
-    trees: HashMap<Vec<u8>, Result<(), String>>,
+    trees: HashMap<Vec<u8>, Result<(), Flaw>>,
     programs: Programs,
     experiment_made: Option<u64>,
 }
@@ -136,13 +136,7 @@ impl Placer {
                 .trees
                 .entry(hash.clone())
                 .or_insert_with(|| check_tree(store, hash));
-            checked.as_ref().map_err(|why| {
-                no(
-                    why.clone(),
-                    "send the missing files, then hand it over again",
-                )
-                .here()
-            })?;
+            checked.as_ref().map_err(Flaw::refusal)?;
         }
         find_data(&mut spec)?;
         let run_dir = self.paths.run(id);

@@ -13,6 +13,7 @@ use nero_wire::v1::RunSpec;
 
 use super::{Agent, Done, Message, Setup, segments};
 use crate::config;
+use crate::core::decide::Tracking;
 use crate::core::{Effect, Stage};
 use crate::staging::{self, PrepareError};
 
@@ -277,8 +278,8 @@ impl Agent {
                 self.look_and_decide(token, incarnation);
             }
             Err(error) => {
-                // Looked at again with the other live runs.
                 tracing::error!(run = %entry.id, %error, "cannot write a segment of our own");
+                self.timers.look_later(token, incarnation, Tracking::Nobody);
             }
         }
     }
@@ -340,8 +341,14 @@ pub(super) fn write_own(
         names::SEGMENT_SUFFIX
     );
     let path = folder.join(name);
-    let mut segment = Segment::create(&path, Writer::Mum, token.as_bytes(), incarnation)?;
-    append(&mut segment)
+    let written = Segment::create(&path, Writer::Mum, token.as_bytes(), incarnation)
+        .and_then(|mut segment| append(&mut segment));
+    written.inspect_err(|error| {
+        // Nobody has read it; each try on a full disk would leave another.
+        if error.kind() != std::io::ErrorKind::AlreadyExists {
+            let _ = std::fs::remove_file(&path);
+        }
+    })
 }
 
 fn watcher(setup: &Setup) -> Vec<String> {
@@ -403,4 +410,22 @@ fn build(
     };
     let rules = !rules.is_empty();
     Ok(Box::new(Start { launch, rules }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_segment_that_the_disk_refuses_leaves_nothing_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let token = RunToken::random();
+        let full = || std::io::Error::from(std::io::ErrorKind::StorageFull);
+        let refused = write_own(folder.path(), token, 1, |_| Err(full()));
+        assert_eq!(refused.unwrap_err().kind(), std::io::ErrorKind::StorageFull);
+        let left = || std::fs::read_dir(folder.path().join("1")).unwrap().count();
+        assert_eq!(left(), 0);
+        write_own(folder.path(), token, 1, |_| Ok(())).unwrap();
+        assert_eq!(left(), 1);
+    }
 }

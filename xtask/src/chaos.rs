@@ -4,9 +4,7 @@ use std::fs;
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::demo::target_folder;
 use crate::steps::{Steps, execute};
-use crate::test::PROGRAMS;
 
 /// Seeds that once failed, one `SEED SECONDS HOSTS` a line.
 const LIST: &str = "tests/chaos_seeds.txt";
@@ -40,14 +38,11 @@ pub fn new_seed() -> u64 {
 
 /// Builds everything and runs one.
 pub fn run(steps: &Steps, release: bool, chaos: Chaos) -> Result<(), String> {
-    let mut build = vec!["build", "--locked", "-p", "nero-tests", "--bins"];
-    for program in PROGRAMS {
-        build.extend(["-p", program]);
-    }
+    let mut more = vec!["-p", "nero-tests", "--bins"];
     if release {
-        build.push("--release");
+        more.push("--release");
     }
-    execute(steps.cargo(&build))?;
+    execute(steps.build(&more))?;
     execute(command(steps, release, chaos))
 }
 
@@ -85,7 +80,7 @@ fn listed(line: &str) -> Option<Chaos> {
 
 fn command(steps: &Steps, release: bool, chaos: Chaos) -> Command {
     let profile = if release { "release" } else { "debug" };
-    let program = target_folder(steps.root()).join(profile).join("nero-chaos");
+    let program = steps.target().join(profile).join("nero-chaos");
     // Everything in a name space of processes ends with its first one.
     let mut command = if rustix::process::geteuid().is_root() {
         let mut command = Command::new("unshare");

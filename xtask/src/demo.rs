@@ -5,17 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
 use crate::steps::{Steps, execute};
-use crate::test::PROGRAMS;
 
 /// Builds, runs the examples, shows what happens, leaves nothing running.
 pub fn run(steps: &mut Steps) -> Result<(), String> {
-    let mut build = vec!["build", "--locked"];
-    for program in PROGRAMS {
-        build.extend(["-p", program]);
-    }
-    execute(steps.cargo(&build))?;
-
-    let target = target_folder(steps.root());
+    execute(steps.build(&[]))?;
+    let target = steps.target();
     let stage = Stage {
         home: target.join("demo/home"),
         neroman: target.join("debug/neroman"),
@@ -117,11 +111,6 @@ fn quoted(word: &str) -> String {
     } else {
         format!("'{word}'")
     }
-}
-
-/// Where cargo builds.
-pub fn target_folder(root: &Path) -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |set| root.join(set))
 }
 
 fn copy_tree(from: &Path, to: &Path) -> std::io::Result<()> {

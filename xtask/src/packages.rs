@@ -1,8 +1,10 @@
 //! What the tests need from the system: installed when we are root on Debian,
 //! else named.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::Command;
+
+use crate::steps::execute;
 
 /// (program that shows it is there, Debian package that brings it).
 const NEEDED: &[(&str, &str)] = &[
@@ -11,8 +13,6 @@ const NEEDED: &[(&str, &str)] = &[
     ("cc", "gcc"),
     ("stdbuf", "coreutils"),
     ("mount", "mount"),
-    ("ssh", "openssh-client"),
-    ("sshd", "openssh-server"),
     ("tcsh", "tcsh"),
     ("fish", "fish"),
 ];
@@ -21,7 +21,16 @@ const NEEDED: &[(&str, &str)] = &[
 ///
 /// # Errors
 /// Names what is missing when it cannot be installed from here.
-pub fn ensure() -> Result<(), String> {
+pub fn ensure(root: &Path) -> Result<(), String> {
+    ensure_listed()?;
+    // What its hosts need the rig knows itself, and how to install a server that
+    // does not start.
+    let mut rig = Command::new("bash");
+    rig.arg(root.join("tests/rig/sshd.sh")).arg("install");
+    execute(rig)
+}
+
+fn ensure_listed() -> Result<(), String> {
     let missing: Vec<&str> = NEEDED
         .iter()
         .filter(|(program, _)| !on_path(program))
@@ -52,10 +61,6 @@ pub fn ensure() -> Result<(), String> {
 }
 
 fn on_path(program: &str) -> bool {
-    // Servers lie where an ordinary user's path does not lead.
-    let servers = ["/usr/sbin", "/usr/local/sbin"].map(PathBuf::from);
     let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path)
-        .chain(servers)
-        .any(|folder| folder.join(program).is_file())
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }

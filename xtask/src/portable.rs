@@ -19,7 +19,6 @@ use elf::{Glibc, Needs};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use crate::demo::target_folder;
 use crate::steps::{Steps, execute};
 use tools::Tools;
 
@@ -71,7 +70,7 @@ impl Arch {
 
 /// Builds and checks the agents of these machines; all of them when none is named.
 pub fn run(steps: &mut Steps, archs: &[Arch]) -> Result<(), String> {
-    let target = target_folder(steps.root());
+    let target = steps.target();
     let tools = Tools::ensure(&target.join("portable/tools"))?;
     let archs = match archs.is_empty() {
         true => Arch::value_variants(),

@@ -2,12 +2,11 @@
 //! in any mix.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
-use crate::demo::target_folder;
-use crate::steps::{Steps, execute, has_cargo_command};
-use crate::test::{PROGRAMS, bare};
+use crate::steps::{PROGRAMS, Steps, execute, has_cargo_command};
+use crate::test::bare;
 
 /// Names the folder with the earlier programs; `nero_tests::previous` reads it.
 const PREVIOUS: &str = "NERONET_PREVIOUS";
@@ -15,15 +14,12 @@ const PREVIOUS: &str = "NERONET_PREVIOUS";
 /// Builds the programs of `revision` and runs the scenarios that mix builds.
 pub fn run(steps: &mut Steps, revision: &str) -> Result<(), String> {
     let commit = commit_of(steps.root(), revision)?;
-    let folder = target_folder(steps.root()).join("skew").join(&commit[..12]);
+    let folder = steps.target().join("skew").join(&commit[..12]);
     steps.run(&format!("programs of {revision}"), |steps| {
         older(steps.root(), &commit, &folder)
     })?;
-    let mut build = vec!["build", "--locked", "-p", "nero-tests", "--bins"];
-    for program in PROGRAMS {
-        build.extend(["-p", program]);
-    }
-    steps.command("programs of this revision", steps.cargo(&build))?;
+    let build = steps.build(&["-p", "nero-tests", "--bins"]);
+    steps.command("programs of this revision", build)?;
     let mut words = match has_cargo_command(steps.root(), "nextest") {
         true => vec!["nextest", "run"],
         false => vec!["test"],
@@ -54,7 +50,7 @@ fn commit_of(root: &Path, revision: &str) -> Result<String, String> {
 /// The programs of a commit in `folder/bin`; built once.
 fn older(root: &Path, commit: &str, folder: &Path) -> Result<(), String> {
     let bin = folder.join("bin");
-    if PROGRAMS.iter().all(|name| bin.join(name).is_file()) {
+    if bin.exists() {
         return Ok(());
     }
     let failed = |path: &Path| {
@@ -71,30 +67,21 @@ fn older(root: &Path, commit: &str, folder: &Path) -> Result<(), String> {
         .arg(commit)
         .current_dir(root);
     execute(checkout)?;
-    let built = build(&tree, &folder.join("target"));
-    forget(root, &tree)?;
-    let made = built?;
-    fs::create_dir_all(&bin).map_err(failed(&bin))?;
-    for name in PROGRAMS {
-        let from = made.join(name);
-        fs::copy(&from, bin.join(name)).map_err(failed(&from))?;
-    }
     let target = folder.join("target");
-    fs::remove_dir_all(&target).map_err(failed(&target))
-}
-
-/// Builds the programs of a tree; returns where they lie.
-fn build(tree: &Path, target: &Path) -> Result<PathBuf, String> {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command
-        .args(["build", "--locked"])
-        .current_dir(tree)
-        .env("CARGO_TARGET_DIR", target);
-    for program in PROGRAMS {
-        command.args(["-p", program]);
+    let mut build = Steps::new(&tree).build(&[]);
+    build.env("CARGO_TARGET_DIR", &target);
+    let built = execute(build);
+    forget(root, &tree)?;
+    built?;
+    // All of them appear at once, or none.
+    let new = folder.join("bin.new");
+    fs::create_dir_all(&new).map_err(failed(&new))?;
+    for name in PROGRAMS {
+        let from = target.join("debug").join(name);
+        fs::copy(&from, new.join(name)).map_err(failed(&from))?;
     }
-    execute(command)?;
-    Ok(target.join("debug"))
+    fs::rename(&new, &bin).map_err(failed(&bin))?;
+    fs::remove_dir_all(&target).map_err(failed(&target))
 }
 
 /// Takes a checkout away, also one that an interrupted run left.

@@ -5,6 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+/// The four programs of the project; each must build alone.
+pub const PROGRAMS: &[&str] = &["neroman", "neromum", "nerokid", "nerokid-shim"];
+
 /// Steps of one task; the first that fails ends it.
 pub struct Steps {
     root: PathBuf,
@@ -25,10 +28,26 @@ impl Steps {
         &self.root
     }
 
+    /// Where cargo builds.
+    pub fn target(&self) -> PathBuf {
+        std::env::var_os("CARGO_TARGET_DIR")
+            .map_or_else(|| self.root.join("target"), |set| self.root.join(set))
+    }
+
     /// A `cargo` command in the project's folder.
     pub fn cargo<S: AsRef<OsStr>>(&self, args: &[S]) -> Command {
         let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         command.args(args).current_dir(&self.root);
+        command
+    }
+
+    /// `cargo build` of the four programs; `more` are further words for it.
+    pub fn build(&self, more: &[&str]) -> Command {
+        let mut command = self.cargo(&["build", "--locked"]);
+        for program in PROGRAMS {
+            command.args(["-p", program]);
+        }
+        command.args(more);
         command
     }
 

@@ -3,17 +3,16 @@
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
-use crate::steps::{Steps, execute, has_cargo_command};
+use crate::steps::{PROGRAMS, Steps, execute, has_cargo_command};
 use crate::{chaos, codegen, deps, packages};
 
-/// The four programs of the project; each must build alone.
-pub const PROGRAMS: &[&str] = &["neroman", "neromum", "nerokid", "nerokid-shim"];
-
-/// Scenarios on hosts of their own: the umask there is that of their logins.
+/// Scenarios on hosts of their own: the umask there is that of their logins. What
+/// a neighbour finds at home needs the open one, too.
 const ON_HOSTS: &[&str] = &[
     "hosts::",
-    "neighbours::",
-    "placing::",
+    "neighbours::a_forwarded_agent",
+    "neighbours::a_neighbour_on_a_node",
+    "neighbours::a_socket_folder",
     "shared_home::",
     "skew::",
     "ssh::",
@@ -23,7 +22,9 @@ const ON_HOSTS: &[&str] = &[
 
 /// Everything that must pass; with `ci` format, lints and docs too.
 pub fn run(steps: &mut Steps, ci: bool) -> Result<(), String> {
-    steps.run("what the tests need is installed", |_| packages::ensure())?;
+    steps.run("what the tests need is installed", |steps| {
+        packages::ensure(steps.root())
+    })?;
     if ci {
         steps.command("format", steps.cargo(&["fmt", "--all", "--check"]))?;
     }

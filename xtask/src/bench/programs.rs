@@ -4,7 +4,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::demo::target_folder;
 use crate::steps::{Steps, execute};
 
 /// Where the measured programs lie.
@@ -46,7 +45,7 @@ impl Programs {
 
 /// Builds everything as it would be shipped.
 pub fn build(steps: &mut Steps) -> Result<Programs, String> {
-    let target = target_folder(steps.root());
+    let target = steps.target();
     let folder = target.join("bench/bin");
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
 

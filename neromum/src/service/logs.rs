@@ -1,8 +1,9 @@
 //! Sends a log: what is there, and with `follow` what comes until the run has
-//! ended.
+//! ended. Read in short steps off the reactor: a log may lie far away.
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use nero_model::RunToken;
 use nero_model::paths::run as names;
@@ -10,34 +11,35 @@ use nero_wire::v1::{LogPart, ReadLogRequest};
 use tokio::sync::{mpsc, oneshot};
 use tonic::Status;
 
-use super::io_status;
+use super::{Inner, io_status};
 use crate::agent::segments;
 use crate::agent::{AgentHandle, Message, Until};
-use crate::files::log::{From, Growth, Log};
+use crate::files::log::{From, Growth, Log, PARTS_IN_FLIGHT};
 
 type Parts = mpsc::Sender<Result<LogPart, Status>>;
 
 /// Reads a log into `parts`; ends when the reader leaves.
 pub async fn read(
-    agent: AgentHandle,
+    inner: Arc<Inner>,
     token: RunToken,
     run_dir: PathBuf,
     request: ReadLogRequest,
     parts: Parts,
 ) {
-    if let Err(status) = go_on(&agent, token, &run_dir, &request, &parts).await {
+    if let Err(status) = go_on(&inner, token, run_dir, request, &parts).await {
         // A reader that left needs no error.
         let _ = parts.send(Err(status)).await;
     }
 }
 
 async fn go_on(
-    agent: &AgentHandle,
+    inner: &Inner,
     token: RunToken,
-    run_dir: &Path,
-    request: &ReadLogRequest,
+    run_dir: PathBuf,
+    request: ReadLogRequest,
     parts: &Parts,
 ) -> Result<(), Status> {
+    let agent = &inner.agent;
     let mut ended = None;
     if request.follow {
         let started = until(agent, token, Until::Started).await?;
@@ -47,14 +49,16 @@ async fn go_on(
         }
         ended = Some(until(agent, token, Until::Ended).await?);
     }
-    let path = log_path(run_dir, request);
-    let from = match request.last_lines {
-        0 => From::Offset(request.offset),
-        lines => From::LastLines(lines),
-    };
+    let path = inner
+        .file_work({
+            let request = request.clone();
+            move || log_path(&run_dir, &request)
+        })
+        .await?;
     // Watched before it is read: what is appended in between is not missed.
     let mut growth = ended.is_some().then(|| Growth::of(&path));
-    let mut log = match Log::open(&path, from, request.max_bytes) {
+    let opened = inner.file_work(move || open(&path, &request)).await?;
+    let mut log = match opened {
         Ok(log) => log,
         // No log was made: nothing was printed.
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -64,11 +68,16 @@ async fn go_on(
     };
     let mut over = ended.is_none();
     loop {
-        while let Some(part) = log
-            .next()
-            .map_err(|error| io_status("cannot read the log", &error))?
-        {
-            send(parts, part).await?;
+        loop {
+            let (back, step) = inner.file_work(move || step(log)).await?;
+            log = back;
+            let (read, more) = step.map_err(|error| io_status("cannot read the log", &error))?;
+            for part in read {
+                send(parts, part).await?;
+            }
+            if !more {
+                break;
+            }
         }
         if over || log.is_full() {
             return send(parts, log.end()).await;
@@ -81,6 +90,27 @@ async fn go_on(
             }
         }
     }
+}
+
+fn open(path: &Path, request: &ReadLogRequest) -> io::Result<Log> {
+    let from = match request.last_lines {
+        0 => From::Offset(request.offset),
+        lines => From::LastLines(lines),
+    };
+    Log::open(path, from, request.max_bytes)
+}
+
+/// The next few parts, and whether more may be there.
+fn step(mut log: Log) -> (Log, io::Result<(Vec<LogPart>, bool)>) {
+    let mut read = Vec::new();
+    while read.len() < PARTS_IN_FLIGHT {
+        match log.next() {
+            Ok(Some(part)) => read.push(part),
+            Ok(None) => return (log, Ok((read, false))),
+            Err(error) => return (log, Err(error)),
+        }
+    }
+    (log, Ok((read, true)))
 }
 
 async fn until(

@@ -16,10 +16,11 @@ mod room;
 use std::future::Future;
 use std::sync::Arc;
 
+use nero_journal::frame::{self, FrameError, FrameKind};
 use nero_model::{DeploymentId, MESSAGE_BYTES_MAX, RunId, RunToken};
 use nero_wire::hello::HelloError;
 use nero_wire::listen::OwnerOnly;
-use nero_wire::v1::RunRef;
+use nero_wire::v1::{RunRef, RunSpec};
 use nero_wire::v1::kids_server::KidsServer;
 use nero_wire::v1::mum_server::MumServer;
 use tokio::sync::{Semaphore, oneshot};
@@ -148,11 +149,15 @@ impl Service {
         };
         let run_dir = self.inner.placer.paths.run(id);
         let path = run_dir.join(nero_model::paths::run::SPEC);
-        let spec: Result<nero_wire::v1::RunSpec, _> =
-            nero_journal::frame::read(nero_journal::frame::FrameKind::Spec, &path);
-        match spec {
+        let read = move || frame::read::<RunSpec>(FrameKind::Spec, &path);
+        match self.inner.file_work(read).await? {
             Ok(spec) if spec.token == token.as_bytes() => Ok((token, run_dir)),
             Ok(_) => Err(Status::not_found("another run lies in that folder")),
+            // Perhaps it is there, and cannot be read in this moment.
+            Err(FrameError::Io(error)) if error.kind() != std::io::ErrorKind::NotFound => {
+                let what = format!("cannot read what run {id} is");
+                Err(io_status(&what, &error))
+            }
             Err(error) => Err(Status::not_found(format!(
                 "run {id} is not on this node: {error}"
             ))),

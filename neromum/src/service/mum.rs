@@ -162,8 +162,8 @@ impl Mum for Service {
         let request = request.into_inner();
         let (token, run_dir) = self.run_dir(request.run.clone()).await?;
         let (parts, answers) = mpsc::channel(files::log::PARTS_IN_FLIGHT);
-        let agent = self.inner.agent.clone();
-        tokio::spawn(super::logs::read(agent, token, run_dir, request, parts));
+        let inner = self.inner.clone();
+        tokio::spawn(super::logs::read(inner, token, run_dir, request, parts));
         Ok(Response::new(Box::pin(ReceiverStream::new(answers))))
     }
 

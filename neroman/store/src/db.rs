@@ -222,6 +222,14 @@ impl Db {
         })
     }
 
+    /// Moves the log into the file, so that the next transactions take the place
+    /// that it has. What somebody is just reading stays.
+    pub(crate) fn use_log_again(&self) -> Result<(), StoreError> {
+        self.conn
+            .pragma_update_and_check(None, "wal_checkpoint", "passive", |_| Ok(()))
+            .map_err(|error| self.failed(error))
+    }
+
     /// Begins a transaction whose commit is synced, or only ordered.
     pub(crate) fn begin(&self, synced: bool) -> Result<Transaction<'_>, StoreError> {
         if self.broken.get() {

@@ -7,7 +7,6 @@ use nero_journal::SegmentId;
 use rusqlite::ErrorCode;
 
 use crate::row::{At, RunKey};
-use crate::store::ROOM_BYTES;
 
 /// Why the store cannot do what was asked. Nothing of the transaction happened.
 #[derive(Debug, thiserror::Error)]
@@ -203,10 +202,9 @@ impl StoreError {
                 "move it away with its -wal and -shm and put the newest good copy of `backups/` in its place"
                     .to_owned()
             }
-            Self::Full { .. } => format!(
-                "free some on that disk, {} MB at least; the runs go on, and nothing was lost",
-                ROOM_BYTES / (1024 * 1024)
-            ),
+            Self::Full { .. } => {
+                "free some on that disk; the runs go on, and nothing was lost".to_owned()
+            }
             Self::Broken { .. } | Self::BrokenBefore { .. } => {
                 "look at the kernel's log for that disk, then start neroman again".to_owned()
             }

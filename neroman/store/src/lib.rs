@@ -42,5 +42,5 @@ pub use row::{
     RuleId, RuleState, Run, RunFold, RunKey, RunRow, Sample, Series, Source, SourceId,
 };
 pub use scrub::{Scrubbed, scrub};
-pub use store::{Durability, Opened, ROOM_BYTES, Store};
+pub use store::{Durability, Opened, Store};
 pub use tx::Tx;

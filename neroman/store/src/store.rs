@@ -21,10 +21,6 @@ use crate::tx::Tx;
 /// Lowest SQLite without the corruption of several connections in WAL mode.
 const SQLITE_LOWEST: (i32, &str) = (3_051_003, "3.51.3");
 
-/// What must be free before writing goes on after a full disk: as much as the
-/// largest transaction, so that it is not begun and refused time and again.
-pub const ROOM_BYTES: u64 = 8 * 1024 * 1024;
-
 /// How long what was committed must last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
@@ -164,16 +160,14 @@ impl Store {
         self.state.is_broken() || self.series.is_broken()
     }
 
-    /// Whether both files can be written again after a [`StoreError::Full`]:
-    /// [`ROOM_BYTES`] are free, and a row of each was written anew, as it is.
+    /// Whether both files can be written again after a [`StoreError::Full`]: a
+    /// row of each was written anew, as it is. What comes next has the place of
+    /// both logs for itself, which may be all that it needs.
     ///
     /// # Errors
     /// When writing fails for another reason than the lack of room.
     pub fn has_room(&mut self) -> Result<bool, StoreError> {
         for db in [&self.state, &self.series] {
-            if !place::has_room(db.folder(), ROOM_BYTES) {
-                return Ok(false);
-            }
             match write_again(db) {
                 Ok(()) => {}
                 Err(StoreError::Full { .. }) => return Ok(false),
@@ -351,9 +345,11 @@ fn exists(path: &Path) -> Result<bool, StoreError> {
 
 /// Writes a row anew that every file has, with what it holds.
 fn write_again(db: &Db) -> Result<(), StoreError> {
+    db.use_log_again()?;
     let open = db.begin(true)?;
     state::put_meta(db, meta::DEPLOYMENT, deployment(db)?.as_bytes())?;
-    open.commit().map_err(|error| db.failed(error))
+    open.commit().map_err(|error| db.failed(error))?;
+    db.use_log_again()
 }
 
 /// Makes `state.db` where nothing ever was.

@@ -81,7 +81,7 @@ fn a_full_disk_is_said_and_survived() {
 }
 
 #[test]
-fn a_store_is_opened_and_read_without_room() {
+fn the_logs_room_is_used_again_and_a_store_is_opened_without_any() {
     let folder = tempfile::tempdir().unwrap();
     let Some(small) = Small::mount(folder.path(), 32) else {
         eprintln!("skipped: this user may not mount a small file system");
@@ -90,20 +90,33 @@ fn a_store_is_opened_and_read_without_room() {
     let home = home(small.0);
     drop(filled(&home, 5));
     let mut store = Store::open(&home).unwrap();
-    assert!(store.has_room().unwrap());
+    // One value, written again and again, needs nothing but the log's place.
+    let mut count = 0_u32;
+    let mut put = |store: &mut Store| {
+        count += 1;
+        let value = count.to_le_bytes();
+        store.write(Durability::Synced, |tx| tx.set_meta("count", &value))
+    };
+    (0..10).for_each(|_| put(&mut store).unwrap());
     let filler = small.0.join("filler");
     let file = fs::File::create(&filler).unwrap();
     let free = rustix::fs::statvfs(small.0).unwrap();
     let all = free.f_bavail * free.f_frsize;
     rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, all).unwrap();
     drop(file);
-    assert!(!store.has_room().unwrap());
+    let error = loop {
+        if let Err(error) = put(&mut store) {
+            break error;
+        }
+    };
+    assert!(matches!(error, StoreError::Full { .. }), "{error:?}");
+    assert!(store.has_room().unwrap());
+    put(&mut store).unwrap();
     // As `kill -9` leaves it: nothing is closed.
     std::mem::forget(store);
     let mut store = Store::open(&home).unwrap();
     assert!(store.opened().unclean);
     assert_eq!(store.read_all().unwrap().experiments.len(), 5);
-    assert!(!store.has_room().unwrap());
     fs::remove_file(&filler).unwrap();
     assert!(store.has_room().unwrap());
     store

@@ -131,6 +131,33 @@ impl LoadError {
     }
 }
 
+/// Why a batch is in no database.
+#[derive(Clone, Debug)]
+pub(crate) struct Unwritten {
+    /// As a person is told.
+    pub failure: Failure,
+    /// There is no room for it: it can be written when there is.
+    pub no_room: bool,
+}
+
+impl From<Failure> for Unwritten {
+    fn from(failure: Failure) -> Self {
+        Self {
+            failure,
+            no_room: false,
+        }
+    }
+}
+
+impl From<StoreError> for Unwritten {
+    fn from(error: StoreError) -> Self {
+        Self {
+            failure: refused(&error),
+            no_room: matches!(error, StoreError::Full { .. }),
+        }
+    }
+}
+
 /// Both databases, and which run has which key in them.
 #[derive(Debug)]
 pub(crate) struct Keep {
@@ -184,9 +211,14 @@ impl Keep {
                 },
             );
         }
-        store.write(Durability::Ordered, |tx| {
+        let forgotten = store.write(Durability::Ordered, |tx| {
             tx.forget_requests_before(now_ms - REMEMBER_MS).map(drop)
-        })?;
+        });
+        match forgotten {
+            // They can be forgotten at the next start as well.
+            Err(StoreError::Full { .. }) | Ok(()) => {}
+            Err(error) => return Err(error.into()),
+        }
         let tenure = match store.meta(TENURE)? {
             Some(bytes) => read(&bytes, || "the tenure".to_owned())?,
             None => 0,
@@ -254,8 +286,8 @@ impl Keep {
     ///
     /// # Errors
     /// When nothing of it was written.
-    pub(crate) fn write(&mut self, work: &State, batch: &Batch) -> Result<(), Failure> {
-        self.write_series(batch).map_err(|error| refused(&error))?;
+    pub(crate) fn write(&mut self, work: &State, batch: &Batch) -> Result<(), Unwritten> {
+        self.write_series(batch)?;
         let durability = if batch.durable {
             Durability::Synced
         } else {
@@ -264,35 +296,33 @@ impl Keep {
         let mut fresh = HashMap::new();
         let mut given = self.given;
         let keys = &self.keys;
-        self.store
-            .write(durability, |tx| {
-                for change in &batch.changes {
-                    write_change(tx, change, &mut given, &mut fresh)?;
-                }
-                let key = |run: &RunId| fresh.get(run).or_else(|| keys.get(run)).copied();
-                for id in &batch.desks {
-                    if let (Some(key), Some(run)) = (key(id), work.run(*id)) {
-                        if matches!(run.desk.word, Some(Word::NodeGone { .. })) {
-                            tx.raise()?;
-                        }
-                        tx.put_desk(key, &desk_row(run))?;
+        self.store.write(durability, |tx| {
+            for change in &batch.changes {
+                write_change(tx, change, &mut given, &mut fresh)?;
+            }
+            let key = |run: &RunId| fresh.get(run).or_else(|| keys.get(run)).copied();
+            for id in &batch.desks {
+                if let (Some(key), Some(run)) = (key(id), work.run(*id)) {
+                    if matches!(run.desk.word, Some(Word::NodeGone { .. })) {
+                        tx.raise()?;
                     }
+                    tx.put_desk(key, &desk_row(run))?;
                 }
-                for id in batch.desks.union(&batch.journals) {
-                    let Some(run) = work.run(*id) else { continue };
-                    // The phase of a run without a journal follows from its desk.
-                    if (batch.journals.contains(id) || run.phase().is_end())
-                        && let Some(key) = key(id)
-                    {
-                        tx.put_facts(key, &facts_row(run))?;
-                    }
+            }
+            for id in batch.desks.union(&batch.journals) {
+                let Some(run) = work.run(*id) else { continue };
+                // The phase of a run without a journal follows from its desk.
+                if (batch.journals.contains(id) || run.phase().is_end())
+                    && let Some(key) = key(id)
+                {
+                    tx.put_facts(key, &facts_row(run))?;
                 }
-                for request in &batch.requests {
-                    tx.insert_request(request)?;
-                }
-                Ok(())
-            })
-            .map_err(|error: StoreError| refused(&error))?;
+            }
+            for request in &batch.requests {
+                tx.insert_request(request)?;
+            }
+            Ok::<_, StoreError>(())
+        })?;
         self.given = given;
         self.keys.extend(fresh);
         Ok(())
@@ -394,6 +424,14 @@ impl Keep {
         self.key(run)
             .and_then(|key| self.series.get(&key).cloned())
             .unwrap_or_default()
+    }
+
+    /// Whether both databases can be written again after a lack of room.
+    ///
+    /// # Errors
+    /// When they cannot for another reason.
+    pub(crate) fn has_room(&mut self) -> Result<bool, StoreError> {
+        self.store.has_room()
     }
 
     /// Whether the databases cannot be used any more without opening them anew.
@@ -713,7 +751,11 @@ fn run_fold(key: RunKey, folded: &RunFolded) -> RunFold {
 
 /// A refusal of the database, with what a person can do.
 fn refused(error: &StoreError) -> Failure {
-    let failure = Failure::failed("the database could not be used").caused_by(error);
+    let failure = match error {
+        // It says all: what, and where.
+        StoreError::Full { .. } => Failure::failed(error.to_string()),
+        error => Failure::failed("the database could not be used").caused_by(error),
+    };
     match error.hint() {
         Some(hint) => failure.hint(hint),
         None => failure,

@@ -4,9 +4,14 @@
 //! one working copy of the state, and committed together; only then are the
 //! callers answered, the new state published and the nodes told. A commit that
 //! fails changes nothing: the working copy is dropped.
+//!
+//! Where it failed since the disk is full, people are refused, and what nodes
+//! did and said waits with its callers until there is room: nothing of it is
+//! acknowledged before.
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use nero_model::{ExperimentId, RequestId, RunId};
 use nero_store::{Event, RunKey};
@@ -18,13 +23,15 @@ use crate::core::state::State;
 use crate::core::{abort, needs};
 use crate::failure::Failure;
 use crate::folding::{Folding, OwnedPart, PartsOutcome, Stand};
-use crate::keep::{Batch, Keep};
+use crate::keep::{Batch, Keep, Unwritten};
 
 /// Messages that wait for the writer. More than all clients and nodes send at
 /// once; when it is full, senders wait.
 const MAILBOX: usize = 1024;
 /// Messages of one transaction.
 const BATCH_MAX: usize = 4096;
+/// How often what waits for room is tried again; no event tells of room.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// What a decision amounts to.
 #[derive(Debug, Default)]
@@ -33,7 +40,9 @@ pub(crate) struct Decided<T> {
     pub changes: Vec<Change>,
 }
 
-type NoteChanges = Box<dyn FnOnce(&State, i64) -> Vec<Change> + Send>;
+type NoteChanges = Box<dyn FnMut(&State, i64) -> Vec<Change> + Send>;
+/// That something was written, or what was not, and why.
+type Written<T, W> = Result<T, (W, Unwritten)>;
 /// An encoded answer, or why there is none.
 type Answer = Result<Vec<u8>, Failure>;
 
@@ -53,12 +62,12 @@ enum Message {
     Note {
         durable: bool,
         note: NoteChanges,
-        reply: oneshot::Sender<()>,
+        reply: oneshot::Sender<Written<(), NoteChanges>>,
     },
     /// Journal bytes.
     Parts {
         parts: Vec<OwnedPart>,
-        reply: oneshot::Sender<PartsOutcome>,
+        reply: oneshot::Sender<Written<PartsOutcome, Vec<OwnedPart>>>,
     },
     /// The encoded specs of runs.
     Specs {
@@ -80,17 +89,31 @@ enum Message {
         experiment: ExperimentId,
         reply: oneshot::Sender<Result<Vec<Event>, Failure>>,
     },
+    /// To see whether a disk that was full has room again.
+    LookForRoom,
     Stop,
 }
 
 /// Told of every run that changed, after the change is committed.
 pub(crate) type Listener = Arc<dyn Fn(&State, RunId) + Send + Sync>;
 
+/// That the disk has no room for the databases.
+#[derive(Clone, Debug)]
+pub(crate) struct NoRoom {
+    /// When that was noticed.
+    pub since_ms: i64,
+    /// What is told to whoever wants something written.
+    pub failure: Failure,
+}
+
 /// The way to the writer.
 #[derive(Clone, Debug)]
 pub(crate) struct Ledger {
     tx: mpsc::Sender<Message>,
     state: watch::Receiver<Arc<State>>,
+    full: watch::Receiver<Option<NoRoom>>,
+    /// Rung whenever what waits for room is to be tried again.
+    again: watch::Receiver<()>,
 }
 
 /// The writer's thread; joined when the daemon stops.
@@ -119,7 +142,12 @@ impl Ledger {
     ) -> std::io::Result<(Self, LedgerThread)> {
         let (tx, rx) = mpsc::channel(MAILBOX);
         let (publish, published) = watch::channel(Arc::new(state.clone()));
+        let (tell_full, full) = watch::channel(None);
+        let (ring, again) = watch::channel(());
         let writer = Writer {
+            full: tell_full,
+            again: ring,
+            refused: false,
             folding: Folding::default(),
             keep,
             state,
@@ -133,6 +161,8 @@ impl Ledger {
         let ledger = Self {
             tx,
             state: published,
+            full,
+            again,
         };
         Ok((ledger, LedgerThread { thread }))
     }
@@ -201,35 +231,96 @@ impl Ledger {
         }
     }
 
-    /// Writes down what a node did or said.
+    /// Writes down what a node did or said; while there is no room for it, this
+    /// waits. `note` is called anew then, with the state of that moment.
     ///
     /// # Errors
     /// When it could not be written; the node can tell it again.
     pub(crate) async fn note(
         &self,
         durable: bool,
-        note: impl FnOnce(&State, i64) -> Vec<Change> + Send + 'static,
+        note: impl FnMut(&State, i64) -> Vec<Change> + Send + 'static,
     ) -> Result<(), Failure> {
+        let mut note: NoteChanges = Box::new(note);
+        let mut again = self.again();
+        loop {
+            note = match self.try_note(durable, note).await? {
+                Ok(()) => return Ok(()),
+                Err((back, unwritten)) if unwritten.no_room => back,
+                Err((_, unwritten)) => return Err(unwritten.failure),
+            };
+            again.changed().await.map_err(|_| leaving())?;
+        }
+    }
+
+    /// The same for what a person waits for: refused while there is no room.
+    ///
+    /// # Errors
+    /// When it could not be written.
+    pub(crate) async fn note_now(
+        &self,
+        durable: bool,
+        note: impl FnMut(&State, i64) -> Vec<Change> + Send + 'static,
+    ) -> Result<(), Failure> {
+        let written = self.try_note(durable, Box::new(note)).await?;
+        written.map_err(|(_, unwritten)| unwritten.failure)
+    }
+
+    async fn try_note(
+        &self,
+        durable: bool,
+        note: NoteChanges,
+    ) -> Result<Written<(), NoteChanges>, Failure> {
         let (reply, done) = oneshot::channel();
         self.send(Message::Note {
             durable,
-            note: Box::new(note),
+            note,
             reply,
         })
         .await?;
-        done.await
-            .map_err(|_| Failure::failed("the database could not be written"))
+        done.await.map_err(|_| leaving())
     }
 
-    /// Folds journal bytes.
+    /// Folds journal bytes; while there is no room for them, this waits.
     ///
     /// # Errors
     /// When they could not be written; ask for them again.
-    pub(crate) async fn parts(&self, parts: Vec<OwnedPart>) -> Result<PartsOutcome, Failure> {
-        let (reply, done) = oneshot::channel();
-        self.send(Message::Parts { parts, reply }).await?;
-        done.await
-            .map_err(|_| Failure::failed("the database could not be written"))
+    pub(crate) async fn parts(&self, mut parts: Vec<OwnedPart>) -> Result<PartsOutcome, Failure> {
+        let mut again = self.again();
+        loop {
+            let (reply, done) = oneshot::channel();
+            self.send(Message::Parts { parts, reply }).await?;
+            parts = match done.await.map_err(|_| leaving())? {
+                Ok(outcome) => return Ok(outcome),
+                Err((back, unwritten)) if unwritten.no_room => back,
+                Err((_, unwritten)) => return Err(unwritten.failure),
+            };
+            again.changed().await.map_err(|_| leaving())?;
+        }
+    }
+
+    /// That there is no room for the databases, while it is so.
+    pub(crate) fn no_room(&self) -> Option<NoRoom> {
+        self.full.borrow().clone()
+    }
+
+    /// Tells of every later moment to try again.
+    fn again(&self) -> watch::Receiver<()> {
+        let mut again = self.again.clone();
+        again.mark_unchanged();
+        again
+    }
+
+    /// Has the writer look for room whenever the disk was found full, until it
+    /// ends. Nothing that waits for room goes on without.
+    pub(crate) async fn look_for_room(&self) {
+        let mut full = self.full.clone();
+        while full.wait_for(Option::is_some).await.is_ok() {
+            tokio::time::sleep(LOOK_EVERY).await;
+            if self.send(Message::LookForRoom).await.is_err() {
+                return;
+            }
+        }
     }
 
     /// The encoded specs of runs, as they were made.
@@ -304,6 +395,10 @@ struct Writer {
     folding: Folding,
     clock: Clock,
     publish: watch::Sender<Arc<State>>,
+    full: watch::Sender<Option<NoRoom>>,
+    again: watch::Sender<()>,
+    /// Something found no room since it was last looked for.
+    refused: bool,
     listener: Listener,
 }
 
@@ -311,8 +406,14 @@ struct Writer {
 #[derive(Default)]
 struct Answers {
     asks: Vec<(oneshot::Sender<Answer>, Answer)>,
-    notes: Vec<oneshot::Sender<()>>,
-    parts: Vec<(oneshot::Sender<PartsOutcome>, PartsOutcome)>,
+    notes: Vec<(oneshot::Sender<Written<(), NoteChanges>>, NoteChanges)>,
+    parts: Vec<AnsweredParts>,
+}
+
+struct AnsweredParts {
+    reply: oneshot::Sender<Written<PartsOutcome, Vec<OwnedPart>>>,
+    parts: Vec<OwnedPart>,
+    outcome: PartsOutcome,
 }
 
 impl Writer {
@@ -338,7 +439,7 @@ impl Writer {
         let mut batch = Batch::default();
         let mut answers = Answers::default();
         let mut given: HashMap<RequestId, Vec<u8>> = HashMap::new();
-        let mut stop = false;
+        let (mut stop, mut look) = (false, false);
         for message in messages {
             let now_ms = self.clock.now_ms();
             match message {
@@ -371,13 +472,13 @@ impl Writer {
                 }
                 Message::Note {
                     durable,
-                    note,
+                    mut note,
                     reply,
                 } => {
                     let changes = note(&work, now_ms);
                     batch.durable |= durable && !changes.is_empty();
                     take(&mut work, &mut batch, changes);
-                    answers.notes.push(reply);
+                    answers.notes.push((reply, note));
                 }
                 Message::Parts { parts, reply } => {
                     let mut outcome = PartsOutcome::default();
@@ -388,7 +489,11 @@ impl Writer {
                     // else is decided over it.
                     let changes = self.folding.changes(&mut batch);
                     take(&mut work, &mut batch, changes);
-                    answers.parts.push((reply, outcome));
+                    answers.parts.push(AnsweredParts {
+                        reply,
+                        parts,
+                        outcome,
+                    });
                 }
                 Message::Specs { runs, reply } => {
                     let specs = runs
@@ -414,11 +519,15 @@ impl Writer {
                 Message::Events { experiment, reply } => {
                     let _ = reply.send(self.keep.events(experiment));
                 }
+                Message::LookForRoom => look = true,
                 Message::Stop => stop = true,
             }
         }
         self.release(&mut work, &mut batch);
         self.commit(work, batch, answers);
+        if look {
+            self.look_for_room();
+        }
         stop || self.keep.is_broken()
     }
 
@@ -446,19 +555,7 @@ impl Writer {
             })
             .collect();
         // A node forgets a closed run: its points have to be safe before.
-        let safe = if closed.is_empty() {
-            Ok(())
-        } else {
-            self.keep.sync_series()
-        };
-        let written = safe.and_then(|()| {
-            if batch.is_empty() {
-                Ok(())
-            } else {
-                self.keep.write(&work, &batch)
-            }
-        });
-        match written {
+        match self.write(&work, &batch, &closed) {
             Ok(()) => {
                 self.folding.committed();
                 self.keep.forget_positions(&closed);
@@ -473,12 +570,55 @@ impl Writer {
                     }
                 }
             }
-            Err(failure) => {
-                tracing::error!(?failure, "database not written");
+            Err(unwritten) => {
                 self.folding.forget();
-                answers.refuse(&failure);
+                self.say(&unwritten);
+                answers.refuse(&unwritten);
             }
         }
+    }
+
+    fn write(&mut self, work: &State, batch: &Batch, closed: &[RunId]) -> Result<(), Unwritten> {
+        // A node forgets a closed run: its points have to be safe before.
+        if !closed.is_empty() {
+            self.keep.sync_series()?;
+        }
+        if batch.is_empty() {
+            return Ok(());
+        }
+        self.keep.write(work, batch)
+    }
+
+    /// Says why nothing was written; a lack of room once, while it lasts.
+    fn say(&mut self, unwritten: &Unwritten) {
+        let Unwritten { failure, no_room } = unwritten;
+        self.refused |= no_room;
+        if !no_room {
+            tracing::error!(%failure, "database not written");
+        } else if self.full.borrow().is_none() {
+            tracing::error!(%failure, hint = failure.hint_text(), "waiting for room");
+            self.full.send_replace(Some(NoRoom {
+                since_ms: self.clock.now_ms(),
+                failure: failure.clone(),
+            }));
+        }
+    }
+
+    /// There is room when what waited for it found some, and whoever comes next
+    /// would, too.
+    fn look_for_room(&mut self) {
+        let refused = std::mem::take(&mut self.refused);
+        if self.full.borrow().is_some() {
+            match self.keep.has_room() {
+                Ok(true) if !refused => {
+                    tracing::info!("there is room again");
+                    self.full.send_replace(None);
+                }
+                Ok(_) => {}
+                Err(error) => tracing::error!(%error, "database not written"),
+            }
+        }
+        self.again.send_replace(());
     }
 }
 
@@ -488,18 +628,24 @@ impl Answers {
         for (reply, answer) in self.asks {
             let _ = reply.send(answer);
         }
-        for reply in self.notes {
-            let _ = reply.send(());
+        for (reply, _) in self.notes {
+            let _ = reply.send(Ok(()));
         }
-        for (reply, outcome) in self.parts {
-            let _ = reply.send(outcome);
+        for told in self.parts {
+            let _ = told.reply.send(Ok(told.outcome));
         }
     }
 
-    /// Dropped senders of notes and parts tell that nothing was written.
-    fn refuse(self, failure: &Failure) {
+    /// Gives back what was not written.
+    fn refuse(self, why: &Unwritten) {
         for (reply, answer) in self.asks {
-            let _ = reply.send(answer.and_then(|_| Err(failure.clone())));
+            let _ = reply.send(answer.and_then(|_| Err(why.failure.clone())));
+        }
+        for (reply, note) in self.notes {
+            let _ = reply.send(Err((note, why.clone())));
+        }
+        for told in self.parts {
+            let _ = told.reply.send(Err((told.parts, why.clone())));
         }
     }
 }

@@ -26,6 +26,9 @@ pub(crate) fn begin(path: &Path) -> io::Result<()> {
         .with_ansi(false)
         .with_target(false)
         .with_writer(log)
+        // Told on standard error, which is this file too, a full disk would
+        // be a panic of whoever had something to say.
+        .log_internal_errors(false)
         .try_init();
     Ok(())
 }
@@ -40,6 +43,8 @@ struct Bounded {
 struct Held {
     file: File,
     written: u64,
+    /// The disk had no room for the end of the last event.
+    cut: bool,
 }
 
 impl Bounded {
@@ -48,7 +53,11 @@ impl Bounded {
         let written = file.metadata()?.len();
         Ok(Self {
             path: path.to_path_buf(),
-            held: Mutex::new(Held { file, written }),
+            held: Mutex::new(Held {
+                file,
+                written,
+                cut: false,
+            }),
         })
     }
 }
@@ -61,7 +70,7 @@ fn append_to(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
-/// Writes one event.
+/// Writes one event. One for which there is no room is lost.
 #[derive(Debug)]
 pub(crate) struct Line<'a>(&'a Bounded);
 
@@ -79,9 +88,13 @@ impl Write for Line<'_> {
             held.file = append_to(&self.0.path)?;
             held.written = 0;
         }
-        let count = held.file.write(bytes)?;
-        held.written += count as u64;
-        Ok(count)
+        if held.cut {
+            held.file.write_all(b"\n")?;
+        }
+        let written = held.file.write_all(bytes);
+        held.cut = written.is_err();
+        held.written += bytes.len() as u64;
+        written.map(|()| bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {

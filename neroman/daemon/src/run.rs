@@ -282,7 +282,7 @@ fn start(home: &Home) -> Result<Running, DaemonError> {
         stop: Arc::new(Notify::new()),
         leaving: stop,
     };
-    let upkeep = upkeep::run(home.clone(), clock, ledger.watch(), check_owed);
+    let upkeep = upkeep::run(home.clone(), clock, ledger.clone(), check_owed);
     Ok(Running {
         man,
         ledger,

@@ -1,5 +1,5 @@
-//! Looks after what is stored: a check that the start owed, and a copy of the
-//! facts in every hour in which something changed.
+//! Looks after what is stored: a check that the start owed, a copy of the
+//! facts in every hour in which something changed, and room for them.
 //!
 //! Started by [`crate::run`]; reads the databases on connections of its own
 //! and never writes to them. A failure is logged and ends nothing.
@@ -13,6 +13,7 @@ use tokio::sync::watch;
 
 use crate::clock::Clock;
 use crate::core::state::State;
+use crate::ledger::Ledger;
 
 /// Between two copies.
 const EVERY: Duration = Duration::from_secs(3600);
@@ -20,7 +21,12 @@ const EVERY: Duration = Duration::from_secs(3600);
 const QUIET: Duration = Duration::from_secs(60);
 
 /// Works until the daemon stops, which drops it.
-pub(crate) async fn run(
+pub(crate) async fn run(home: Home, clock: Clock, ledger: Ledger, check_owed: bool) {
+    let copying = copies(home, clock, ledger.watch(), check_owed);
+    tokio::join!(copying, ledger.look_for_room());
+}
+
+async fn copies(
     home: Home,
     clock: Clock,
     mut states: watch::Receiver<Arc<State>>,

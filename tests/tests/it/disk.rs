@@ -1,6 +1,8 @@
 //! Full disks: nothing of ours ends, no record is lost.
 
 use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use nero_tests::chaos::script::points;
@@ -26,6 +28,33 @@ impl Small {
             "a small file system can be mounted only by root"
         );
         Self(folder)
+    }
+
+    fn filler(&self) -> PathBuf {
+        self.0.path().join("filler")
+    }
+
+    /// Leaves no block free.
+    fn fill(&self) {
+        let free = statvfs(self.0.path()).unwrap();
+        let file = File::create(self.filler()).unwrap();
+        let all = free.f_bavail * free.f_frsize;
+        fallocate(&file, FallocateFlags::empty(), 0, all).unwrap();
+    }
+
+    /// Gives the room back.
+    fn empty(&self) {
+        fs::remove_file(self.filler()).unwrap();
+    }
+
+    /// Has one of its folders on the file system that this one lies on.
+    fn leaves_out(&self, folder: &Path, outside: &Path) {
+        fs::create_dir_all(folder).unwrap();
+        let bound = Command::new("mount")
+            .arg("--bind")
+            .args([outside, folder])
+            .status();
+        assert!(bound.expect("mount is installed").success());
     }
 }
 
@@ -95,16 +124,7 @@ fn metrics_printed_while_the_disk_was_full_are_known_afterwards() {
     home.ok(&["start", "1"]);
     home.until_alive(Part::Watcher);
     home.until_state(1, "running");
-    let filler = small.0.path().join("filler");
-    let free = statvfs(small.0.path()).unwrap();
-    let file = File::create(&filler).unwrap();
-    fallocate(
-        &file,
-        FallocateFlags::empty(),
-        0,
-        free.f_bavail * free.f_frsize,
-    )
-    .unwrap();
+    small.fill();
     fs::write(&pipe, "").unwrap();
     until("the job to be done", || {
         let noted = fs::read_to_string(&notes).unwrap_or_default();
@@ -114,22 +134,148 @@ fn metrics_printed_while_the_disk_was_full_are_known_afterwards() {
             Err(noted)
         }
     });
-    fs::remove_file(&filler).unwrap();
+    small.empty();
 
     home.run(&["wait", "1"]);
     home.until_state(1, "finished");
     let printed = points(home.ok(&["logs", "1"]).as_bytes());
     assert_eq!(printed.len(), 60);
-    // The daemon may be leaving, whose database had no room; it says: try again.
-    until("the daemon to have room again", || {
-        let ran = home.run(&["metrics", "1", "loss", "--json"]);
-        if ran.code == Some(0) {
-            Ok(())
-        } else {
-            Err(ran)
-        }
-    });
     let series = home.json(&["metrics", "1", "loss"])["series"][0].clone();
     let expected: Vec<f64> = printed.iter().map(|point| point.loss).collect();
     assert_eq!(series["values"], serde_json::json!(expected), "{series}");
+}
+
+/// A job on a disk with room, under a daemon that has none left.
+struct Pressed {
+    home: Home,
+    small: Small,
+    _outside: tempfile::TempDir,
+    pipe: PathBuf,
+    notes: PathBuf,
+}
+
+impl Pressed {
+    /// None when this user may not mount.
+    fn running() -> Option<Self> {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("skipped: mounting a small file system needs root");
+            return None;
+        }
+        let small = Small::mounted(64);
+        let outside = tempfile::tempdir().unwrap();
+        let folder = tempfile::Builder::new()
+            .prefix("n")
+            .tempdir_in(small.0.path())
+            .unwrap();
+        let mut home = Home::in_folder(folder);
+        let node = outside.path().join("node");
+        fs::create_dir(&node).unwrap();
+        fs::set_permissions(&node, fs::Permissions::from_mode(0o700)).unwrap();
+        small.leaves_out(&home.base().join("node"), &node);
+        // Its log needs room all the time.
+        home.set_env("NERONET_LOG", "debug");
+        home.configure("nodes: {local: {min_free: 1M}}\n");
+        let (pipe, notes) = (outside.path().join("pipe"), outside.path().join("notes"));
+        make_pipe(&pipe);
+        let yaml = format!(
+            "collection: f\n+f:\n  command: [{}, print, begin, --, hold, {}, --, chaos, {}, '1,2000,1,1,0,0,0,exit:0']\n",
+            job(),
+            pipe.display(),
+            notes.display()
+        );
+        added(&home, "f", &yaml);
+        home.ok(&["start", "1"]);
+        home.until_alive(Part::Watcher);
+        home.until_state(1, "running");
+        Some(Self {
+            home,
+            small,
+            _outside: outside,
+            pipe,
+            notes,
+        })
+    }
+
+    /// The job prints what there is no room for.
+    fn press(&self) {
+        self.small.fill();
+        fs::write(&self.pipe, "").unwrap();
+        until("the daemon to say that it has no room", || {
+            let ran = self.home.run(&["status"]);
+            let said = ran.err.contains("no space left for") && ran.err.contains("the runs go on");
+            if ran.code == Some(0) && said {
+                Ok(())
+            } else {
+                Err((ran, self.home.logs()))
+            }
+        });
+    }
+
+    /// There is room again: everything is known, nothing of it twice.
+    fn relieve(self) {
+        self.small.empty();
+        self.home.until_state(1, "finished");
+        let noted = fs::read_to_string(&self.notes).unwrap();
+        assert_eq!(noted.matches("start").count(), 1, "{noted}");
+        let printed = points(self.home.ok(&["logs", "1"]).as_bytes());
+        assert_eq!(printed.len(), 2000);
+        let expected: Vec<f64> = printed.iter().map(|point| point.loss).collect();
+        let series = self.home.json(&["metrics", "1", "loss"])["series"][0].clone();
+        assert_eq!(series["values"], serde_json::json!(expected), "{series}");
+        until("nothing more to be said of it", || {
+            let ran = self.home.run(&["status"]);
+            if ran.err.is_empty() { Ok(()) } else { Err(ran) }
+        });
+        self.home.ok(&["rule", "add", "1", "warn: runtime > 1h"]);
+    }
+}
+
+#[test]
+fn a_daemon_whose_databases_have_no_room_waits_for_it() {
+    let Some(pressed) = Pressed::running() else {
+        return;
+    };
+    let home = &pressed.home;
+    let daemon = home.until_alive(Part::Daemon);
+    pressed.press();
+    // There may be room for some more in blocks that it has.
+    let mut tries = 0;
+    let refused = until("an order to be refused", || {
+        tries += 1;
+        let rule = format!("warn: runtime > {tries}h");
+        let ran = home.run(&["rule", "add", "1", rule.as_str()]);
+        if ran.code == Some(0) {
+            Err(ran)
+        } else {
+            Ok(ran)
+        }
+    });
+    assert_eq!(refused.code, Some(1), "{refused:#?}");
+    assert!(refused.err.contains("no space left for"), "{refused:#?}");
+    assert!(refused.err.contains("the runs go on"), "{refused:#?}");
+    until("the job to be done", || {
+        let noted = fs::read_to_string(&pressed.notes).unwrap_or_default();
+        if noted.contains("end") && home.alive(Part::Job).is_empty() {
+            Ok(())
+        } else {
+            Err((noted, home.logs()))
+        }
+    });
+    // Its node is not blamed.
+    let nodes = home.ok(&["status", "nodes"]);
+    assert!(!nodes.contains("out of reach"), "{nodes}");
+    assert_eq!(home.alive(Part::Daemon), [daemon], "{}", home.logs());
+    pressed.relieve();
+}
+
+#[test]
+fn a_daemon_that_is_killed_without_room_comes_back_without() {
+    let Some(pressed) = Pressed::running() else {
+        return;
+    };
+    pressed.press();
+    pressed.home.kill(Part::Daemon);
+    let seen = pressed.home.experiment_json(1);
+    assert!(seen["state"] == "running", "{seen:#}");
+    pressed.relieve();
 }

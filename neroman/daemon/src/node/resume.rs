@@ -117,7 +117,7 @@ async fn freeze(
 async fn remember(ledger: &Ledger, id: RunId, overlay: String) -> Result<(), Failure> {
     ledger
         .note(false, move |state, _| {
-            desk_change(state, id, |desk| desk.overlay = Some(overlay))
+            desk_change(state, id, |desk| desk.overlay = Some(overlay.clone()))
                 .into_iter()
                 .collect()
         })

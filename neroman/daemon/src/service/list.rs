@@ -11,6 +11,7 @@ use super::{Man, blocking};
 use crate::core::run::Run;
 use crate::core::state::State;
 use crate::failure::Failure;
+use crate::ledger::NoRoom;
 use crate::node::{Known, NodeNow};
 
 /// How long a call waits at most for ended runs to be settled.
@@ -39,9 +40,11 @@ impl Man {
         }
         let state = self.ledger.state();
         let nodes = self.nodes.known();
+        let full = self.ledger.no_room();
         blocking(move || {
             let (chosen, picked) = selection.choose(&state)?;
             let sight = Sight::new(&state, nodes, zone, now_ms);
+            notes.extend(full.map(|full| no_room(&full, &sight)));
             let experiments = views(&chosen, &sight);
             notes.extend(picked.notes);
             Ok(v1::ListReply {
@@ -68,6 +71,16 @@ impl Man {
         // Whatever is not settled by then is shown as it is.
         let _ = tokio::time::timeout(SETTLE, settled).await;
     }
+}
+
+/// That nothing can be written down, since when, and what to do.
+fn no_room(full: &NoRoom, sight: &Sight<'_>) -> String {
+    let NoRoom { since_ms, failure } = full;
+    format!(
+        "{failure} since {}: {}",
+        sight.clock(*since_ms),
+        failure.hint_text()
+    )
 }
 
 /// A node out of reach is not waited for.

@@ -32,7 +32,7 @@ impl<'a> Sight<'a> {
     }
 
     /// A time of day, `14:02`.
-    fn clock(&self, at_ms: i64) -> String {
+    pub(super) fn clock(&self, at_ms: i64) -> String {
         Timestamp::from_millisecond(at_ms).map_or_else(
             |_| "earlier".to_owned(),
             |at| at.to_zoned(self.zone.clone()).strftime("%H:%M").to_string(),

@@ -3,7 +3,8 @@
 //!
 //! Ours lie in our private folder as `<node>-<destination>-<random>`, all three
 //! hashed or random and short: a socket's path holds 107 bytes, and `ssh` adds
-//! 17 while it makes one. Each start has a name of its own, so that two starts
+//! 17 while it makes one. With `+` before the random part a person opened it in
+//! a terminal, and what was typed there is not thrown away. Each start has a name of its own, so that two starts
 //! at once (the daemon and `node connect`) never take each other's place, which
 //! `ssh` would answer by a connection that nobody can reach or end.
 
@@ -23,7 +24,9 @@ use crate::error::Trouble;
 use crate::settings::Settings;
 
 /// Length of the name of a control socket.
-const NAME_BYTES: usize = 23;
+const NAME_BYTES: usize = STEM_BYTES + 6;
+/// Length of its part that tells node and destination.
+const STEM_BYTES: usize = 17;
 /// What `ssh` appends while it makes one.
 const SSH_ADDS_BYTES: usize = 17;
 /// A master that lives answers at once; a stopped one never does.
@@ -34,6 +37,15 @@ const CHECK: Duration = Duration::from_secs(5);
 pub(crate) struct Master {
     /// Its control socket.
     pub(crate) path: PathBuf,
+}
+
+/// Who starts a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Starter {
+    /// A daemon: nobody is there to answer a question.
+    Daemon,
+    /// A person in a terminal.
+    Person,
 }
 
 /// Whether somebody answers at a control socket.
@@ -58,6 +70,12 @@ impl Master {
             Ok(Err(openssh::Error::Disconnected)) => Life::Dead,
             Ok(Err(_)) | Err(_) => Life::Silent,
         }
+    }
+
+    /// Whether a person opened this one of ours.
+    pub(crate) fn is_persons(&self) -> bool {
+        let name = self.path.file_name().map(OsStrExt::as_bytes);
+        name.is_some_and(|name| name.get(STEM_BYTES) == Some(&b'+'))
     }
 
     /// The path as `ssh -S` takes it.
@@ -93,8 +111,17 @@ pub(crate) fn folder_for(wanted: &Path) -> PathBuf {
 }
 
 /// A new name for a master of this node and destination.
-pub(crate) fn fresh(folder: &Path, node: &str, destination: &str) -> Result<Master, Trouble> {
+pub(crate) fn fresh(
+    folder: &Path,
+    node: &str,
+    destination: &str,
+    starter: Starter,
+) -> Result<Master, Trouble> {
     let mut name = stem(node, destination);
+    name.push(match starter {
+        Starter::Daemon => '-',
+        Starter::Person => '+',
+    });
     name.push_str(&base32(&random::<3>()));
     let path = folder.join(name);
     // `${NAME}` in the path would be replaced by ssh, with no way to escape it.
@@ -140,14 +167,15 @@ pub(crate) fn folder_fault(folder: &Path, source: std::io::Error) -> Trouble {
     }
 }
 
-/// `<node>-<destination>-`.
+/// `<node>-<destination>`.
 fn stem(node: &str, destination: &str) -> String {
     let part = |text: &str| base32(&blake3::hash(text.as_bytes()).as_bytes()[..5]);
-    format!("{}-{}-", part(node), part(destination))
+    format!("{}-{}", part(node), part(destination))
 }
 
-/// Options of a master. `alone`: nobody is there to answer a question.
-pub(crate) fn options(settings: &Settings, alone: bool) -> Vec<String> {
+/// Options of a master.
+pub(crate) fn options(settings: &Settings, starter: Starter) -> Vec<String> {
+    let alone = starter == Starter::Daemon;
     let (interval, count) = settings.alive();
     let mut options = vec![
         "ForwardAgent=no".to_owned(),
@@ -182,7 +210,7 @@ mod tests {
         for length in [3, 40, 66, 67, 200] {
             let wanted = PathBuf::from(format!("/{}", "x".repeat(length)));
             let folder = folder_for(&wanted);
-            let master = fresh(&folder, "a node", "me\nh\n22").expect("it fits");
+            let master = fresh(&folder, "a node", "me\nh\n22", Starter::Daemon).expect("it fits");
             let name = master.path.file_name().expect("a name");
             assert_eq!(name.len(), NAME_BYTES);
             assert!(master.path.as_os_str().len() + SSH_ADDS_BYTES <= SOCKET_PATH_MAX);
@@ -193,7 +221,8 @@ mod tests {
     fn sockets_are_told_apart_by_node_and_destination() {
         let folder = tempfile::tempdir().expect("a folder");
         let make = |node, destination| {
-            let master = fresh(folder.path(), node, destination).expect("it fits");
+            let starter = Starter::Daemon;
+            let master = fresh(folder.path(), node, destination, starter).expect("it fits");
             fs::write(&master.path, b"").expect("a file");
             master
         };
@@ -208,6 +237,14 @@ mod tests {
         now.sort_by_key(|master| master.path == second.path);
         assert_eq!(now, [first, second]);
         assert_eq!(before, [old]);
+    }
+
+    #[test]
+    fn what_a_person_opened_is_told_from_what_we_opened() {
+        for (starter, persons) in [(Starter::Daemon, false), (Starter::Person, true)] {
+            let master = fresh(Path::new("/s"), "n", "here", starter).expect("it fits");
+            assert_eq!(master.is_persons(), persons, "{master:?}");
+        }
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::classify::classify;
 use crate::error::{SshError, Trouble};
 use crate::host::Host;
 use crate::local::{self, Ended, Failed};
-use crate::master::{self, Life, Master};
+use crate::master::{self, Life, Master, Starter};
 use crate::run;
 use crate::settings::Settings;
 
@@ -115,23 +115,41 @@ impl Ssh {
             .map_err(|trouble| SshError::new(node, address, trouble))
     }
 
-    /// Ends our own connections of this node, wherever they lead; never the
-    /// user's.
+    /// Ends the connections of this node that we opened by ourselves, wherever
+    /// they lead; never the user's own, nor what a person opened by
+    /// [`login`](Self::login).
     ///
     /// # Errors
     /// When one does not end, or our folder cannot be read.
     pub async fn hang_up(&self, node: &str, address: &str) -> Result<(), SshError> {
-        let end = async {
-            let folder = self.folder()?;
-            let (some, more) = master::ours(folder, node, "")?;
-            let mut first = Ok(());
-            for master in some.iter().chain(&more) {
-                first = first.and(self.end(master, address).await);
-            }
-            first
-        };
-        end.await
+        self.end_those(node, address, |master| !master.is_persons())
+            .await
             .map_err(|trouble| SshError::new(node, address, trouble))
+    }
+
+    /// Ends all our connections of this node, also what a person opened by
+    /// [`login`](Self::login); never the user's own.
+    ///
+    /// # Errors
+    /// As [`hang_up`](Self::hang_up).
+    pub async fn forget(&self, node: &str, address: &str) -> Result<(), SshError> {
+        self.end_those(node, address, |_| true)
+            .await
+            .map_err(|trouble| SshError::new(node, address, trouble))
+    }
+
+    async fn end_those(
+        &self,
+        node: &str,
+        address: &str,
+        which: impl Fn(&Master) -> bool,
+    ) -> Result<(), Trouble> {
+        let (some, more) = master::ours(self.folder()?, node, "")?;
+        let mut first = Ok(());
+        for master in some.iter().chain(&more).filter(|master| which(master)) {
+            first = first.and(self.end(master, address).await);
+        }
+        first
     }
 
     async fn login_words(&self, node: &str, address: &str) -> Result<Vec<OsString>, Trouble> {
@@ -143,7 +161,8 @@ impl Ssh {
             words.extend(["--".into(), address.into()]);
             return Ok(words);
         }
-        self.master_words(&target, false).map(|(words, _)| words)
+        self.master_words(&target, Starter::Person)
+            .map(|(words, _)| words)
     }
 
     pub(crate) async fn target(
@@ -223,7 +242,7 @@ impl Ssh {
 
     /// A new one of ours.
     async fn start(&self, target: &Target) -> Result<Master, Trouble> {
-        let (words, master) = self.master_words(target, true)?;
+        let (words, master) = self.master_words(target, Starter::Daemon)?;
         let deadline = Duration::from_secs(target.settings.connect_seconds()) + LOGIN;
         let auth_sock = target.auth_sock.as_deref();
         let ended = self
@@ -248,15 +267,15 @@ impl Ssh {
     fn master_words(
         &self,
         target: &Target,
-        alone: bool,
+        starter: Starter,
     ) -> Result<(Vec<OsString>, Master), Trouble> {
         let folder = self.folder()?;
         let destination = target.settings.destination();
-        let master = master::fresh(folder, &target.node, &destination)?;
+        let master = master::fresh(folder, &target.node, &destination, starter)?;
         let mut words = self.words();
         words.extend(["-f", "-M", "-N", "-T", "-S"].map(OsString::from));
         words.push(master.word());
-        for option in master::options(&target.settings, alone) {
+        for option in master::options(&target.settings, starter) {
             words.extend(["-o".into(), option.into()]);
         }
         words.extend(["--".into(), OsString::from(&target.address)]);

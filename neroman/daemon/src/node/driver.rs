@@ -37,8 +37,6 @@ pub(crate) struct Driver {
     pub(super) way: Way,
     pub(super) tell: Tell,
     pub(super) stop: watch::Receiver<Stop>,
-    /// A person opened the way: what they typed is not thrown away.
-    pub(super) opened: bool,
 }
 
 /// Whether a driver is to stop.
@@ -81,8 +79,10 @@ impl Driver {
         if stopped {
             self.send_home().await;
         }
-        if !self.opened || *self.stop.borrow() == Stop::Removed {
-            self.way.now().hang_up().await;
+        let (way, told) = (self.way.now(), *stop.borrow());
+        match told {
+            Stop::Removed => way.forget().await,
+            Stop::Leaving | Stop::No => way.hang_up().await,
         }
         tracing::debug!(node = self.settings.name, "driver ended");
     }
@@ -117,7 +117,6 @@ impl Driver {
             self.inbox.settle();
             let end = match self.connect().await {
                 Ok(link) => {
-                    self.opened |= self.tell.now().needs_person;
                     let began = Instant::now();
                     let end = self.session(link).await;
                     if began.elapsed() > GOOD {
@@ -139,9 +138,7 @@ impl Driver {
                 SessionEnd::Slept => {
                     tracing::info!(node = self.settings.name, "connecting anew after a sleep");
                     backoff.reset();
-                    if !self.opened {
-                        self.way.now().hang_up().await;
-                    }
+                    self.way.now().hang_up().await;
                     self.tell.change(|now| now.channel = None);
                 }
                 SessionEnd::Lost(refused) => self.lost(refused, &mut backoff).await,

@@ -74,8 +74,14 @@ pub(crate) trait Connect: Send + Sync + 'static {
     /// Connects, and starts neromum where none answers.
     fn connect<'a>(&'a self, heard: Heard<'a>) -> BoxFuture<'a, Result<Link, Unconnected>>;
 
-    /// Lets go of what carries connections: it may be dead without knowing.
+    /// Lets go of what carries connections: it may be dead without knowing. What
+    /// a person opened stays: what they typed is not thrown away.
     fn hang_up(&self) -> BoxFuture<'_, ()>;
+
+    /// Lets go of everything.
+    fn forget(&self) -> BoxFuture<'_, ()> {
+        self.hang_up()
+    }
 }
 
 /// How nodes are connected to: this machine, and others.

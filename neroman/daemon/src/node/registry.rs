@@ -232,7 +232,6 @@ impl Nodes {
             way: way.clone(),
             tell,
             stop: stopped,
-            opened: false,
         });
         Entry {
             node,

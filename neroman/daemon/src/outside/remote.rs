@@ -252,6 +252,16 @@ impl Connect for RemoteAgent {
         }
         .boxed()
     }
+
+    fn forget(&self) -> BoxFuture<'_, ()> {
+        async move {
+            let Ok(ssh) = self.agents.ssh() else { return };
+            if let Err(error) = ssh.forget(&self.name, &self.address).await {
+                tracing::debug!(node = self.name, %error, "connection not ended");
+            }
+        }
+        .boxed()
+    }
 }
 
 #[cfg(test)]

@@ -84,6 +84,13 @@ async fn a_person_opens_the_connection_in_the_terminal() {
     assert_eq!(says(&host, "echo hi").await, "hi");
     assert_eq!(node.connections(), connections);
 
+    // A daemon that leaves, and the next one, leave it alone.
+    for _ in 0..2 {
+        node.ssh().hang_up("node", "node").await.expect("nothing");
+        assert_eq!(says(&node.connect().await, "echo hi").await, "hi");
+    }
+    assert_eq!(node.connections(), connections);
+
     // Once more does no harm, and opens none.
     let words = node.ssh().login("node", "node").await.expect("words");
     assert!(login(&words).success());
@@ -91,4 +98,6 @@ async fn a_person_opens_the_connection_in_the_terminal() {
         (node.connections(), node.control_sockets().len()),
         (connections, 1)
     );
+    node.ssh().forget("node", "node").await.expect("it ends");
+    assert!(node.control_sockets().is_empty());
 }

@@ -455,6 +455,28 @@ pub fn knows(verb: &str, word: &str) -> bool {
     option(verb, word).is_some()
 }
 
+/// Where in a step's words an option that stood before all steps belongs; none
+/// when the step does not know it.
+pub fn place_of(step: &Step, word: &str) -> Option<usize> {
+    let command = Line::command();
+    // As `node add` and `node rm`, whose second word is put before the others.
+    let (name, second) = match step.verb {
+        "addnode" => ("node", Some("add")),
+        "delnode" => ("node", Some("rm")),
+        "submit" => ("start", None),
+        "monitor" => ("logs", None),
+        other => (other, None),
+    };
+    let verb = command.find_subcommand(name)?;
+    let (verb, at) = match (second, step.words.first()) {
+        (Some(second), _) => (verb.find_subcommand(second)?, 0),
+        (None, Some(first)) if verb.has_subcommands() => (verb.find_subcommand(first)?, 1),
+        (None, _) => (verb, 0),
+    };
+    let mut options = verb.get_arguments();
+    options.any(|arg| is_called(arg, word)).then_some(at)
+}
+
 /// Whether it is one that takes no value.
 pub fn is_switch(verb: &str, word: &str) -> bool {
     option(verb, word).is_some_and(|arg| !arg.get_action().takes_values())
@@ -465,26 +487,29 @@ fn option(verb: &str, word: &str) -> Option<clap::Arg> {
     let verb = match verb {
         "submit" => "start",
         "monitor" => "logs",
+        "addnode" | "delnode" => "node",
         other => other,
     };
     let verb = command.find_subcommand(verb)?;
-    let long = word
-        .strip_prefix("--")
-        .map(|name| name.split('=').next().unwrap_or(name));
-    let short = word.strip_prefix('-').and_then(|name| {
-        let mut letters = name.chars();
-        letters.next().filter(|_| letters.next().is_none())
-    });
     verb.get_arguments()
         .chain(
             verb.get_subcommands()
                 .flat_map(clap::Command::get_arguments),
         )
-        .find(|arg| match long {
-            Some(long) => arg.get_long() == Some(long),
-            None => short.is_some() && arg.get_short() == short,
-        })
+        .find(|arg| is_called(arg, word))
         .cloned()
+}
+
+/// Whether an option is the one of a word such as `--node=x` or `-y`.
+fn is_called(arg: &clap::Arg, word: &str) -> bool {
+    if let Some(long) = word.strip_prefix("--") {
+        return arg.get_long() == long.split('=').next();
+    }
+    let mut letters = word.strip_prefix('-').unwrap_or_default().chars();
+    match (letters.next(), letters.next()) {
+        (Some(letter), None) => arg.get_short() == Some(letter),
+        _ => false,
+    }
 }
 
 fn grace(text: &str) -> Result<u32, String> {

@@ -42,8 +42,8 @@ pub fn cut(words: &[String]) -> Result<Vec<Step>, Fault> {
     };
     for word in everywhere {
         for step in &mut steps {
-            if args::knows(step.verb, word) {
-                step.words.insert(0, word.clone());
+            if let Some(at) = args::place_of(step, word) {
+                step.words.insert(at, word.clone());
             }
         }
     }
@@ -260,6 +260,12 @@ mod tests {
             ("ls crashed", "status crashed"),
             ("--json --status", "status --json"),
             ("--yes --abort all --status", "abort --yes all | status"),
+            ("--json daemon status", "daemon status --json"),
+            ("--json --rule list", "rule list --json"),
+            ("--json --addnode a b", "node add --json a b"),
+            ("--yes node rm a", "node rm --yes a"),
+            ("--yes node list", "node list"),
+            ("--yes --delnode a --status", "node rm --yes a | status"),
             ("logs 3 -f --stderr", "logs 3 -f --stderr"),
             ("--daemon stop", "daemon stop"),
             ("rule add 1 'abort: loss > 5'", "rule add 1 abort: loss > 5"),
@@ -283,6 +289,8 @@ mod tests {
             "--abort 'runtime>7200&&errorrate>0.40'",
             "--abort '!finished && loss > 3' --grace 30s --signal INT --yes",
             "--add . --start all --wait all --status nodes",
+            "--json daemon status",
+            "--json --yes --delnode alpha",
             "status --sort -loss --columns id,loss,'val loss'",
             "results all --by lr,x --by seed --best 'test error' -o out.csv",
             "metrics 3 loss 'val loss' --csv",

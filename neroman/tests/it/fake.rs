@@ -28,8 +28,8 @@ pub struct Answers {
     pub no_such: Vec<String>,
     /// Streams go on without end after their last message; `du` has no end.
     pub hangs: bool,
-    /// The first stream of a log is cut after its first chunk.
-    pub cuts_log: bool,
+    /// The first stream of a log or of a fetch is cut after its first message.
+    pub cuts: bool,
     /// So many calls lose the connection instead of being answered.
     pub loses: u32,
     pub add: AddReply,
@@ -253,6 +253,30 @@ impl Service {
     }
 }
 
+impl Service {
+    /// All of it; cut after the first message where that is wanted, once.
+    fn said_or_cut<T: Clone + Send + 'static>(&self, messages: Vec<T>) -> Response<Said<T>> {
+        if !self.answers.cuts || !self.first_cut() {
+            return self.said(&messages);
+        }
+        let seen = Arc::clone(&self.seen);
+        let first = tokio_stream::iter(messages.into_iter().take(1).map(Ok));
+        // The first message goes out while this yields; a client that has not
+        // got it asks for all of it again, which is right, too.
+        let cut = tokio_stream::once(()).then(async |()| {
+            for _ in 0..100 {
+                tokio::task::yield_now().await;
+            }
+        });
+        let cut = cut.filter_map(move |()| {
+            seen.lock().expect("a lock").hang_up();
+            None
+        });
+        let cut = cut.chain(tokio_stream::pending());
+        Response::new(Box::pin(first.chain(cut)))
+    }
+}
+
 fn picked(selection: Option<Selection>) -> String {
     selection.map_or_else(
         || "nothing".into(),
@@ -360,24 +384,7 @@ impl Man for Service {
             .filter(|chunk| !request.use_offset || chunk.offset >= from || chunk.end)
             .cloned()
             .collect();
-        if self.answers.cuts_log && self.first_cut() {
-            let seen = Arc::clone(&self.seen);
-            let first = tokio_stream::iter(rest.into_iter().take(1).map(Ok));
-            // The first chunk goes out while this yields; a client that has
-            // not got it asks for all of it again, which is right, too.
-            let cut = tokio_stream::once(()).then(async |()| {
-                for _ in 0..100 {
-                    tokio::task::yield_now().await;
-                }
-            });
-            let cut = cut.filter_map(move |()| {
-                seen.lock().expect("a lock").hang_up();
-                None
-            });
-            let cut = cut.chain(tokio_stream::pending());
-            return Ok(Response::new(Box::pin(first.chain(cut))));
-        }
-        Ok(self.said(&rest))
+        Ok(self.said_or_cut(rest))
     }
 
     async fn metrics(
@@ -551,7 +558,7 @@ impl Man for Service {
             asked.dry_run
         );
         self.take("fetch", what, &[])?;
-        Ok(self.said(&self.answers.fetch))
+        Ok(self.said_or_cut(self.answers.fetch.clone()))
     }
 
     async fn clean(

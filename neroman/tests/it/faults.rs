@@ -91,7 +91,7 @@ fn a_log_goes_on_where_it_was_cut() {
         ..LogChunk::default()
     };
     let fake = Fake::new(Answers {
-        cuts_log: true,
+        cuts: true,
         logs: vec![
             chunk(0, "one\n"),
             chunk(4, "two\n"),

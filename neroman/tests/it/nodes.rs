@@ -340,6 +340,29 @@ fn fetch_says_what_came() {
 }
 
 #[test]
+fn a_fetch_that_was_cut_says_each_run_once() {
+    let one = |experiment| FetchEvent {
+        event: Some(fetch_event::Event::Done(fetch_event::One {
+            experiment,
+            run: 1,
+            files: 2,
+            bytes: 10,
+            ..fetch_event::One::default()
+        })),
+    };
+    let fake = Fake::new(Answers {
+        fetch: vec![one(3), one(4)],
+        cuts: true,
+        ..Answers::default()
+    });
+    assert_eq!(
+        fake.ok(&["fetch", "3,4"]),
+        "3.1  fetched 2 files, 10B\n4.1  fetched 2 files, 10B\nfetched 4 files, 20B of 2 runs\n"
+    );
+    assert_eq!(fake.requests().len(), 2, "it was asked for once more");
+}
+
+#[test]
 fn a_pattern_that_fits_nothing_is_said_and_fails_when_nothing_else_does() {
     let one = |experiment, unchanged, note: &str| FetchEvent {
         event: Some(fetch_event::Event::Done(fetch_event::One {

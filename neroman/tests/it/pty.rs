@@ -142,6 +142,44 @@ fn what_is_shown_is_what_is_aborted() {
 }
 
 #[test]
+fn what_is_shown_is_what_is_cleaned() {
+    let one = |experiment, skipped: &str| clean_ask_reply::One {
+        experiment,
+        run: 2,
+        node: "alpha".into(),
+        bytes: 1 << 20,
+        skipped: skipped.into(),
+    };
+    let fake = Fake::new(Answers {
+        clean: CleanAskReply {
+            runs: vec![one(1, ""), one(2, "running"), one(3, "")],
+            nodes: vec![clean_ask_reply::OnNode {
+                node: "alpha".into(),
+                freed_bytes: 2 << 20,
+                ..clean_ask_reply::OnNode::default()
+            }],
+        },
+        ..Answers::default()
+    });
+    let ran = on_terminal(&fake, 24, &["clean"], "y\n");
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(
+        ran.out
+            .contains("delete 2 run folders on 1 node (2.0M)? [y/N]"),
+        "{ran:?}"
+    );
+    let asked = fake.requests();
+    assert!(
+        asked[0].starts_with("clean ``") && asked[0].ends_with("dry true"),
+        "{asked:?}"
+    );
+    assert!(
+        asked[1].starts_with("clean `1.2,3.2`") && asked[1].ends_with("dry false"),
+        "{asked:?}"
+    );
+}
+
+#[test]
 fn no_is_no() {
     let fake = Fake::new(Answers {
         abort: samples::aborted(true),

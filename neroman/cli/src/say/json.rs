@@ -105,8 +105,9 @@ pub fn node(view: &NodeView) -> Value {
         "load_15": known(number(view.load_15)),
         "memory_used": known(number(view.memory_used)),
         "disk_used": known(number(view.disk_used)),
-        "live": known(json!(view.live)),
-        "waiting": known(json!(view.waiting)),
+        // Of runs that were sent there it is known here.
+        "live": view.live,
+        "waiting": view.waiting,
         "cpus": known(number(view.cpus)),
         "cpus_free": known(number(view.cpus_free)),
         "memory_bytes": known(json!(view.memory_bytes)),

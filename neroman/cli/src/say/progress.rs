@@ -2,6 +2,7 @@
 //! on a terminal, now and then a line elsewhere. Nothing is said of what takes
 //! less than a second.
 
+use std::collections::BTreeMap;
 use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
@@ -20,7 +21,8 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from
 pub struct Meter {
     terminal: bool,
     what: String,
-    began: Instant,
+    /// Since when each node does that.
+    began: BTreeMap<String, Instant>,
     shown: Option<Instant>,
 }
 
@@ -30,7 +32,7 @@ impl Meter {
         Self {
             terminal: std::io::stderr().is_terminal(),
             what: String::new(),
-            began: Instant::now(),
+            began: BTreeMap::new(),
             shown: None,
         }
     }
@@ -41,18 +43,20 @@ impl Meter {
         if self.what != progress.what {
             self.clear();
             self.what.clone_from(&progress.what);
-            self.began = now;
+            self.began.clear();
         }
+        let began = self.began.entry(progress.node.clone()).or_insert(now);
+        let since = now.duration_since(*began);
         let pause = if self.terminal { PAUSES.0 } else { PAUSES.1 };
         let due = match self.shown {
-            None => now.duration_since(self.began) >= QUIET,
+            None => since >= QUIET,
             Some(at) => now.duration_since(at) >= pause,
         };
         if !due {
             return;
         }
         self.shown = Some(now);
-        let line = line(progress, now.duration_since(self.began));
+        let line = line(progress, since);
         let line = Safe::line(&line);
         let mut stderr = std::io::stderr().lock();
         // Standard error that is gone leaves nobody to tell.

@@ -30,10 +30,12 @@ pub async fn run(session: &mut Session, args: &Clean) -> Result<u8, Stop> {
         }
         if !args.yes && session.out.screen.can_ask {
             // What was shown is what goes.
-            let ids: Vec<u64> = going(&reply).map(|one| one.experiment).collect();
-            if !ids.is_empty() {
+            let runs: Vec<String> = going(&reply)
+                .map(|one| format!("{}.{}", one.experiment, one.run))
+                .collect();
+            if !runs.is_empty() {
                 asked.selection = Some(Selection {
-                    text: text::ids(&ids),
+                    text: runs.join(","),
                     ..Selection::default()
                 });
             }

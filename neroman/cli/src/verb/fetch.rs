@@ -1,5 +1,7 @@
 //! `fetch [SEL]`: files of runs, now.
 
+use std::collections::BTreeMap;
+
 use nero_model::safe::Safe;
 use nero_wire::v1::fetch_event::{Event, One};
 use nero_wire::v1::{FetchEvent, FetchRequest};
@@ -20,12 +22,13 @@ pub async fn run(session: &mut Session, args: &Fetch) -> Result<u8, Stop> {
         include: args.include.clone(),
         dry_run: args.dry_run,
     };
+    let mut done: BTreeMap<(u64, u32), One> = BTreeMap::new();
     'asking: loop {
         let out = Out {
             screen: session.out.screen,
         };
         let mut meter = Meter::new();
-        let (mut done, mut notes) = (Vec::new(), Vec::new());
+        let mut notes = Vec::new();
         let whose = match args.picked.as_slice() {
             [] => Whose::All,
             picked => Whose::Picked(selection(picked)),
@@ -45,10 +48,15 @@ pub async fn run(session: &mut Session, args: &Fetch) -> Result<u8, Stop> {
                     Event::Note(note) => notes.push(note),
                     Event::Done(one) => {
                         meter.clear();
+                        // After a lost connection everything is said once more.
+                        let run = (one.experiment, one.run);
+                        if done.get(&run).is_some_and(|known| known.failed.is_empty()) {
+                            continue;
+                        }
                         if !args.json.json {
                             out.text(&line(&one, args.dry_run))?;
                         }
-                        done.push(one);
+                        done.insert(run, one);
                     }
                 },
                 Next::Lost => continue 'asking,
@@ -56,6 +64,7 @@ pub async fn run(session: &mut Session, args: &Fetch) -> Result<u8, Stop> {
             }
         }
         meter.clear();
+        let done: Vec<One> = done.into_values().collect();
         if args.json.json {
             out.json(&as_json(&done, &notes, args.dry_run))?;
         } else {

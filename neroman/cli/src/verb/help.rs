@@ -64,6 +64,7 @@ fn of(topic: &str) -> Result<String, Fault> {
     let verb = match names::read(topic) {
         names::Word::Verb("submit") => "start",
         names::Word::Verb("monitor") => "logs",
+        names::Word::Verb("addnode" | "delnode") => "node",
         names::Word::Verb(verb) => verb,
         names::Word::NotBuilt(verb) => return Err(Fault::not_built(format!("`{verb}`"))),
         names::Word::Unknown => {

@@ -62,9 +62,41 @@ fn shown(one: &One) -> Result<String, Fault> {
         .node(&one.node)
         .and_then(|node| node.address.clone())
         .unwrap_or_else(|| one.node.clone());
-    if address.starts_with("ssh://") {
-        let address = address.trim_start_matches("ssh://").trim_end_matches('/');
-        return Ok(format!("scp://{address}/{}", one.path));
+    Ok(remote(&address, &one.path))
+}
+
+/// A path at an address that `ssh` takes.
+fn remote(address: &str, path: &str) -> String {
+    if let Some(address) = address.strip_prefix("ssh://") {
+        return format!("scp://{}/{path}", address.trim_end_matches('/'));
     }
-    Ok(format!("{address}:{}", one.path))
+    let (user, host) = match address.rsplit_once('@') {
+        Some((user, host)) => (format!("{user}@"), host),
+        None => (String::new(), address),
+    };
+    // `scp` ends a host at the first colon outside of brackets.
+    match host.contains(':') && !host.starts_with('[') {
+        true => format!("{user}[{host}]:{path}"),
+        false => format!("{address}:{path}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_as_scp_takes_it() {
+        let table = [
+            ("h3", "h3:/w"),
+            ("ada@h3", "ada@h3:/w"),
+            ("ssh://ada@h3:22/", "scp://ada@h3:22//w"),
+            ("::1", "[::1]:/w"),
+            ("ada@fe80::1%eth0", "ada@[fe80::1%eth0]:/w"),
+            ("ada@[::1]", "ada@[::1]:/w"),
+        ];
+        for (address, want) in table {
+            assert_eq!(remote(address, "/w"), want);
+        }
+    }
 }

@@ -141,8 +141,11 @@ async fn add(session: &mut Session, args: &NodeAdd) -> Result<u8, Stop> {
         }
         Err(stop) => Err(stop),
     };
-    if opened.is_err() {
-        forget::quietly(session, &args.name).await?;
+    if opened.is_err() && forget::quietly(session, &args.name).await.is_err() {
+        session.out.note(&format!(
+            "note: {0} is kept; `neroman node rm {0}` forgets it",
+            args.name
+        ));
     }
     opened
 }

@@ -191,8 +191,14 @@ async fn serve_from(options: &Options, paths: NodePaths, seat: Seat) -> Result<(
         capacity,
         base,
     };
-    let service = Service::new(handle.clone(), placer, programs.build, options.memory);
     let held = seat.held.clone();
+    let service = Service::new(
+        handle.clone(),
+        placer,
+        programs.build,
+        options.memory,
+        held.clone(),
+    );
     let bells = Bells::new(seat, rebind)?;
     let end = serve_agent(agent, handle, boxes, service, listener, bells).await?;
     // While we lead, the name is ours.

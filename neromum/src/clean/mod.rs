@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use nero_model::paths::NodePaths;
 
+use crate::lease::Held;
 use crate::staging::store::Store;
 
 /// Knows where everything lies. Its work is done off the reactor, one piece at
@@ -26,15 +27,18 @@ pub struct Janitor {
     paths: NodePaths,
     store: Store,
     trash: Arc<remove::Trash>,
+    /// Our epoch, where several hosts share the root.
+    lease: Option<Arc<Held>>,
 }
 
 impl Janitor {
     /// For one deployment on one node. `store` is the one that files come into.
-    pub fn new(paths: &NodePaths, store: &Store) -> Self {
+    pub fn new(paths: &NodePaths, store: &Store, lease: Option<Arc<Held>>) -> Self {
         Self {
             paths: paths.clone(),
             store: store.clone(),
             trash: Arc::new(remove::Trash::new(paths.deployment().join("trash"))),
+            lease,
         }
     }
 

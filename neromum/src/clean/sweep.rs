@@ -176,6 +176,7 @@ impl Sweep<'_> {
             if !old || store.flights().has(&hash) || store.wishes().has(&hash) {
                 continue;
             }
+            self.in_time()?;
             freed.add(size_of(&path).unwrap_or_default());
             if !self.dry_run {
                 remove(&path)?;
@@ -197,8 +198,13 @@ impl Sweep<'_> {
         age >= self.unnamed_ms.saturating_sub(1)
     }
 
-    /// Frozen in between, what was marked may be old.
+    /// Frozen in between, what was marked may be old, and another may lead that
+    /// took runs since which name what is to go.
     fn in_time(&self) -> io::Result<()> {
+        let lease = self.janitor.lease.as_ref();
+        if lease.is_some_and(|held| !held.is_sure()) {
+            return Err(io::Error::other("another host leads by now"));
+        }
         if self.begun.elapsed() < config::WISH_KEPT / 2 {
             return Ok(());
         }
@@ -300,4 +306,46 @@ fn write(path: &Path, files: &Since, trees: &Since) -> io::Result<()> {
     };
     file.write_all(&frame::encode(FrameKind::Unnamed, &content))?;
     fs::rename(&private, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lease::{Eye, Held, Leases};
+    use crate::staging::store::Store;
+    use nero_model::DeploymentId;
+    use nero_model::paths::NodePaths;
+    use std::sync::Arc;
+
+    #[tokio::test]
+    async fn who_does_not_lead_any_more_takes_nothing_away() {
+        let folder = tempfile::tempdir().unwrap();
+        let paths = NodePaths::new(folder.path(), &DeploymentId::random(), "n");
+        let content = b"named by nobody";
+        let hash = *blake3::hash(content).as_bytes();
+        // Wished for by another process than the one that sweeps.
+        let store = Store::new(&paths);
+        let mut incoming = store.begin(hash, 0, true).unwrap();
+        incoming.write(content).unwrap();
+        store.finish(incoming).unwrap();
+        let leases = Leases::open(&paths.lease()).unwrap();
+        let lease = |epoch| nero_journal::v1::Lease {
+            epoch,
+            ..Default::default()
+        };
+        assert!(leases.begin(&lease(1)).unwrap());
+        let eye = Eye::own().unwrap();
+        let held = Held::new(leases.clone(), eye, 1, Duration::from_millis(5), None).unwrap();
+        let held = Arc::new(held);
+        let janitor = Janitor::new(&paths, &Store::new(&paths), Some(held.clone()));
+        assert!(leases.begin(&lease(2)).unwrap());
+        held.lost().await;
+        let mut freed = Freed::default();
+        janitor.sweep(1, false, &mut freed);
+        assert_eq!(freed.notes, ["sweeping stopped: another host leads by now"]);
+        assert!(store.has(&hash));
+        let mut freed = Freed::default();
+        Janitor::new(&paths, &Store::new(&paths), None).sweep(1, false, &mut freed);
+        assert!(!store.has(&hash), "{freed:?}");
+    }
 }

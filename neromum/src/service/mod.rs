@@ -20,9 +20,9 @@ use nero_journal::frame::{self, FrameError, FrameKind};
 use nero_model::{DeploymentId, MESSAGE_BYTES_MAX, RunId, RunToken};
 use nero_wire::hello::HelloError;
 use nero_wire::listen::OwnerOnly;
-use nero_wire::v1::{RunRef, RunSpec};
 use nero_wire::v1::kids_server::KidsServer;
 use nero_wire::v1::mum_server::MumServer;
+use nero_wire::v1::{RunRef, RunSpec};
 use tokio::sync::{Semaphore, oneshot};
 use tokio_stream::StreamExt as _;
 use tonic::{Request, Status};
@@ -30,6 +30,7 @@ use tonic::{Request, Status};
 use crate::agent::{AgentHandle, Leaving, Message, Placer, Refused};
 use crate::clean::Janitor;
 use crate::config;
+use crate::lease::Held;
 use crate::staging::store::Store;
 pub use describe::{kernel, libc};
 use link::{Link, LinkInfo};
@@ -70,10 +71,11 @@ impl Service {
         placer: Placer,
         build: String,
         memory_bytes: Option<u64>,
+        lease: Option<Arc<Held>>,
     ) -> Self {
         let store = Store::new(&placer.paths);
         let inner = Inner {
-            janitor: Janitor::new(&placer.paths, &store),
+            janitor: Janitor::new(&placer.paths, &store, lease),
             turn: Arc::default(),
             owners: owner::Owners::new(&placer.paths),
             store,

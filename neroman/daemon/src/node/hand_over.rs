@@ -1,5 +1,9 @@
 //! Handing runs over to a node, their files first. Beside everything else that
-//! goes there: a wish does not wait for gigabytes.
+//! goes there: a wish does not wait for gigabytes, nor does a run whose files are
+//! few or there already.
+
+mod answer;
+mod batch;
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -7,9 +11,7 @@ use std::time::Duration;
 
 use nero_model::{RunId, RunToken};
 use nero_wire::v1;
-use nero_wire::v1::hand_over_reply::Refusal as Said;
 use nero_wire::v1::mum_client::MumClient;
-use prost::Message as _;
 use tokio::sync::{Mutex, mpsc};
 use tokio::time::Instant;
 use tonic::transport::Channel;
@@ -18,12 +20,10 @@ use super::Settings;
 use super::deliver::desk_change;
 use super::follow::bounded;
 use super::inbox::Inbox;
-use super::resume::{self, Carry};
-use super::stage::{StageError, Stager};
+use super::resume::Carry;
+use super::stage::{Lacking, StageError, Stager};
 use super::transfer::Hearer;
-use crate::core::change::Change;
 use crate::core::needs;
-use crate::core::refusal::{self, Refusal};
 use crate::core::run::{Desk, Handing, Run, Word};
 use crate::core::state::State;
 use crate::failure::Failure;
@@ -44,6 +44,8 @@ const AGAIN: Duration = Duration::from_secs(20);
 const CHECKPOINTS: Duration = Duration::from_secs(2);
 /// Before a node that could not take a run now is asked again.
 const SOON: Duration = Duration::from_secs(5);
+/// Files of more bytes than this go beside the others.
+const LONG_BYTES: u64 = 1024 * 1024;
 
 /// Held while runs are handed over, and while wishes are carried there: a run
 /// that a node never heard of must not get there after that was told.
@@ -51,6 +53,13 @@ pub(super) type Gate = Arc<Mutex<()>>;
 
 /// A run that is not sent now, and why.
 type Held = (RunToken, Carry);
+
+/// Whether the files of runs got to the node.
+enum Brought {
+    There,
+    /// They are sent beside, and their runs handed over after that.
+    Beside,
+}
 
 /// Hands runs over through one connection.
 pub(super) struct HandOver {
@@ -64,6 +73,10 @@ pub(super) struct HandOver {
     rx: mpsc::UnboundedReceiver<RunId>,
     /// When runs are looked at that had to wait.
     again: Option<Instant>,
+    /// Takes runs whose files take long; none: this is who takes them.
+    beside: Option<mpsc::UnboundedSender<RunId>>,
+    /// Trees that were given away so, and were not there since.
+    sent_beside: HashSet<Vec<u8>>,
 }
 
 impl HandOver {
@@ -87,6 +100,27 @@ impl HandOver {
             tx,
             rx,
             again: None,
+            beside: None,
+            sent_beside: HashSet::new(),
+        }
+    }
+
+    /// One that takes what takes long from this one, through the same gate.
+    fn long(&mut self) -> Self {
+        let (tx, rx) = mpsc::unbounded_channel();
+        self.beside = Some(tx.clone());
+        Self {
+            settings: self.settings.clone(),
+            inbox: Arc::clone(&self.inbox),
+            ledger: self.ledger.clone(),
+            client: self.client.clone(),
+            stager: self.stager.another(),
+            gate: self.gate.clone(),
+            tx,
+            rx,
+            again: None,
+            beside: None,
+            sent_beside: HashSet::new(),
         }
     }
 
@@ -97,6 +131,14 @@ impl HandOver {
 
     /// Works until the connection is lost.
     pub(super) async fn run(mut self) -> Failure {
+        let long = self.long();
+        tokio::select! {
+            failure = self.work() => failure,
+            failure = long.work() => failure,
+        }
+    }
+
+    async fn work(mut self) -> Failure {
         loop {
             if let Err(failure) = self.turn().await {
                 return failure;
@@ -137,68 +179,8 @@ impl HandOver {
         Ok(())
     }
 
-    /// Runs whose files are there come first; then those of one tree after the
-    /// other, so that none waits for the files of all.
-    fn by_files(&self, batch: Vec<v1::RunSpec>) -> Vec<Vec<v1::RunSpec>> {
-        let there =
-            |spec: &v1::RunSpec| self.stager.has(&spec.tree) && self.stager.has(&spec.overlay);
-        let (now, later): (Vec<_>, Vec<_>) = batch.into_iter().partition(there);
-        let mut groups = vec![now];
-        for spec in later {
-            let alike = |group: &&mut Vec<v1::RunSpec>| {
-                let first = group.first();
-                first.is_some_and(|one| one.tree == spec.tree && one.overlay == spec.overlay)
-            };
-            match groups.iter_mut().skip(1).find(alike) {
-                Some(group) => group.push(spec),
-                None => groups.push(vec![spec]),
-            }
-        }
-        groups.retain(|group| !group.is_empty());
-        groups
-    }
-
     fn is_due(&self, run: &Run) -> bool {
         run.node() == Some(&self.settings.name) && needs::of(run).hand_over
-    }
-
-    /// As many specs as fit into one message, what has to wait, and how many
-    /// runs they are.
-    async fn next_batch(
-        &self,
-        state: &State,
-        runs: &[RunId],
-    ) -> Result<(Vec<v1::RunSpec>, Vec<Held>, usize), Failure> {
-        let mut held = Vec::new();
-        let mut batch: Vec<v1::RunSpec> = Vec::new();
-        let mut bytes = 0;
-        let mut taken = 0;
-        let wanted = &runs[..runs.len().min(RUNS_MAX)];
-        let specs = self.ledger.specs(wanted.to_vec()).await?;
-        for (id, encoded) in specs {
-            taken += 1;
-            bytes += encoded.len();
-            let Some(run) = state.run(id) else { continue };
-            let mut spec = v1::RunSpec::decode(encoded.as_slice()).map_err(|error| {
-                Failure::bug(format!("the spec of {id} cannot be read")).caused_by(&error)
-            })?;
-            spec.rules = Some(rule_set(state, run));
-            self.settings.name.clone_into(&mut spec.node);
-            spec.data = spec::data(&run.made.takes, &self.settings.name);
-            spec.movable = run.of_several();
-            if self.settings.remote {
-                spec::without_shell(&mut spec);
-            }
-            let carried = resume::carry(&self.settings, &self.ledger, state, run, &mut spec);
-            match carried.await? {
-                Carry::Ready => batch.push(spec),
-                carry @ (Carry::Wait(_) | Carry::Never(_)) => held.push((run.made.token, carry)),
-            }
-            if bytes >= BYTES_MAX {
-                break;
-            }
-        }
-        Ok((batch, held, taken.max(1)))
     }
 
     /// Writes down why runs are not sent.
@@ -217,7 +199,8 @@ impl HandOver {
     }
 
     /// Sends the files that the node lacks. Runs whose files are not here any
-    /// more are over; the others are handed back.
+    /// more are over, those whose files take long are given away; the others are
+    /// handed back.
     async fn stage(&mut self, mut batch: Vec<v1::RunSpec>) -> Result<Vec<v1::RunSpec>, Failure> {
         let trees: HashSet<Vec<u8>> = batch
             .iter()
@@ -228,7 +211,11 @@ impl HandOver {
             let named = |spec: &&v1::RunSpec| spec.tree == tree || spec.overlay == tree;
             let tokens = tokens(batch.iter().filter(named));
             match self.bring(&tree, tokens.clone()).await {
-                Ok(()) => {}
+                Ok(Brought::There) => {}
+                Ok(Brought::Beside) => {
+                    self.give_away(&tokens);
+                    batch.retain(|spec| !named(&spec));
+                }
                 Err(StageError::Node(failure)) => return Err(failure),
                 Err(StageError::Later(failure)) => {
                     tracing::warn!(%failure, "runs not sent now");
@@ -246,10 +233,11 @@ impl HandOver {
         Ok(batch)
     }
 
-    async fn bring(&mut self, tree: &[u8], tokens: Vec<RunToken>) -> Result<(), StageError> {
+    async fn bring(&mut self, tree: &[u8], tokens: Vec<RunToken>) -> Result<Brought, StageError> {
         let lacking = self.stager.missing(tree).await?;
         if lacking.is_empty() {
-            return Ok(());
+            self.sent_beside.remove(tree);
+            return Ok(Brought::There);
         }
         self.mark(tokens, |desk, _| {
             desk.handing = desk.handing.max(Handing::Staging);
@@ -257,7 +245,30 @@ impl HandOver {
         })
         .await
         .map_err(StageError::Node)?;
-        self.stager.send(tree, lacking).await
+        if self.takes_long(tree, &lacking) {
+            self.sent_beside.insert(tree.to_vec());
+            return Ok(Brought::Beside);
+        }
+        self.stager.send(tree, lacking).await?;
+        Ok(Brought::There)
+    }
+
+    /// Whether files are to be sent beside the others; the rest of what is being
+    /// sent so is not sent twice.
+    fn takes_long(&self, tree: &[u8], lacking: &Lacking) -> bool {
+        let long = lacking.bytes() > LONG_BYTES || self.sent_beside.contains(tree);
+        self.beside.is_some() && long
+    }
+
+    /// Whoever sends what takes long hands these runs over.
+    fn give_away(&self, tokens: &[RunToken]) {
+        let state = self.ledger.state();
+        for id in tokens.iter().filter_map(|token| state.by_token(token)) {
+            if let Some(beside) = &self.beside {
+                // It lives as long as this one.
+                let _ = beside.send(id);
+            }
+        }
     }
 
     /// These runs can never be sent.
@@ -355,7 +366,7 @@ impl HandOver {
         let node = self.settings.name.clone();
         self.ledger
             .note(false, move |state, now_ms| {
-                answered(state, &node, &reply, &versions, now_ms)
+                answer::answered(state, &node, &reply, &versions, now_ms)
             })
             .await
     }
@@ -377,50 +388,5 @@ pub(super) fn rule_set(state: &State, run: &Run) -> v1::RuleSet {
             .filter_map(|id| state.rules.get(id))
             .map(|rule| spec::rule(rule))
             .collect(),
-    }
-}
-
-/// What a node's answer changes: of a run that was placed elsewhere meanwhile,
-/// nothing counts that an earlier node says.
-fn answered(
-    state: &State,
-    node: &str,
-    reply: &v1::HandOverReply,
-    versions: &BTreeMap<Vec<u8>, u64>,
-    now_ms: i64,
-) -> Vec<Change> {
-    let run = |token: &[u8]| {
-        let id = state.by_token(&RunToken::from_slice(token)?)?;
-        state.run(id).filter(|run| run.node() == Some(node))
-    };
-    let accepted = reply.accepted.iter().filter_map(|token| {
-        let version = versions.get(token).copied().unwrap_or(0);
-        desk_change(state, run(token)?.made.id, |desk| {
-            desk.handing = desk.handing.max(Handing::Submitted);
-            desk.rules_delivered = desk.rules_delivered.max(version);
-        })
-    });
-    let (later, refused): (Vec<_>, Vec<_>) = reply.refused.iter().partition(|no| no.later);
-    let later = later.into_iter().filter_map(|no| {
-        desk_change(state, run(&no.token)?.made.id, |desk| {
-            desk.handing = desk.handing.max(Handing::Staging);
-            desk.why = bounded(&refusal::with_hint(&no.why, &no.hint));
-        })
-    });
-    let refused = refused.into_iter().filter_map(|no| {
-        let run = run(&no.token)?;
-        Some(refusal::refused(run, said(node, no, now_ms), no.only_here))
-    });
-    let refused = refused.flatten();
-    accepted.chain(later).chain(refused).collect()
-}
-
-/// A node's refusal.
-fn said(node: &str, no: &Said, now_ms: i64) -> Refusal {
-    Refusal {
-        node: node.to_owned(),
-        why: bounded(&no.why),
-        hint: bounded(&no.hint),
-        at_ms: now_ms,
     }
 }

@@ -65,7 +65,8 @@ impl Lacking {
         self.blobs.is_empty()
     }
 
-    fn bytes(&self) -> u64 {
+    /// Bytes to be sent.
+    pub(super) fn bytes(&self) -> u64 {
         self.blobs.iter().map(|blob| blob.size - blob.from).sum()
     }
 }
@@ -94,6 +95,12 @@ impl Stager {
             hearer,
             there: HashMap::new(),
         }
+    }
+
+    /// One more of the same connection, which has asked nothing yet.
+    pub(super) fn another(&self) -> Self {
+        let (store, node) = (self.store.clone(), self.node.clone());
+        Self::new(store, node, self.client.clone(), self.hearer.clone())
     }
 
     /// Whether a tree was said to be there; nothing always is.

@@ -49,6 +49,8 @@ pub(super) struct Files {
     pub(super) came: usize,
     /// Blobs are not taken before this is over.
     pub(super) stalled: bool,
+    /// So many bytes of each transfer are, all the same.
+    pub(super) stalls_after: usize,
     /// The logs of its runs are gone.
     pub(super) logs_gone: bool,
     /// There is no room for blobs.

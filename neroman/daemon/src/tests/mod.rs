@@ -5,6 +5,7 @@ mod mum;
 mod node_add;
 mod nodes;
 mod refused;
+mod staging;
 mod stories;
 mod transfers;
 

@@ -111,6 +111,9 @@ impl Connect for FakeMum {
             };
             tokio::spawn(
                 Server::builder()
+                    // As neromum: one that stalls leaves room for the others.
+                    .initial_stream_window_size(2 * 1024 * 1024)
+                    .initial_connection_window_size(4 * 1024 * 1024)
                     .add_service(MumServer::new(service))
                     .serve_with_incoming(tokio_stream::once(Ok::<_, std::io::Error>(far))),
             );
@@ -483,7 +486,12 @@ impl Mum for Service {
     ) -> Result<Response<v1::PutBlobsReply>, Status> {
         let mut parts = request.into_inner();
         let mut bell = self.bell.0.subscribe();
-        while self.inner.lock().unwrap().files.stalled {
+        let mut taken = 0;
+        let stalls = |taken: usize| {
+            let files = &self.inner.lock().unwrap().files;
+            files.stalled && taken >= files.stalls_after
+        };
+        while stalls(taken) {
             bell.changed().await.unwrap();
         }
         if self.inner(|inner| inner.files.full) {
@@ -492,8 +500,12 @@ impl Mum for Service {
         let mut content: Vec<u8> = Vec::new();
         let mut hash = Vec::new();
         while let Some(part) = parts.next().await {
+            while stalls(taken) {
+                bell.changed().await.unwrap();
+            }
             let part = part?;
             let more = part.data.len();
+            taken += more;
             if !part.hash.is_empty() {
                 hash = part.hash;
                 content = self

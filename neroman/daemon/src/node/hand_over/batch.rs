@@ -1,0 +1,73 @@
+//! Which runs go together.
+
+use nero_model::RunId;
+use nero_wire::v1;
+use prost::Message as _;
+
+use super::super::resume::{self, Carry};
+use super::{BYTES_MAX, HandOver, Held, RUNS_MAX, rule_set};
+use crate::core::state::State;
+use crate::failure::Failure;
+use crate::spec;
+
+impl HandOver {
+    /// As many specs as fit into one message, what has to wait, and how many
+    /// runs they are.
+    pub(super) async fn next_batch(
+        &self,
+        state: &State,
+        runs: &[RunId],
+    ) -> Result<(Vec<v1::RunSpec>, Vec<Held>, usize), Failure> {
+        let mut held = Vec::new();
+        let mut batch: Vec<v1::RunSpec> = Vec::new();
+        let mut bytes = 0;
+        let mut taken = 0;
+        let wanted = &runs[..runs.len().min(RUNS_MAX)];
+        let specs = self.ledger.specs(wanted.to_vec()).await?;
+        for (id, encoded) in specs {
+            taken += 1;
+            bytes += encoded.len();
+            let Some(run) = state.run(id) else { continue };
+            let mut spec = v1::RunSpec::decode(encoded.as_slice()).map_err(|error| {
+                Failure::bug(format!("the spec of {id} cannot be read")).caused_by(&error)
+            })?;
+            spec.rules = Some(rule_set(state, run));
+            self.settings.name.clone_into(&mut spec.node);
+            spec.data = spec::data(&run.made.takes, &self.settings.name);
+            spec.movable = run.of_several();
+            if self.settings.remote {
+                spec::without_shell(&mut spec);
+            }
+            let carried = resume::carry(&self.settings, &self.ledger, state, run, &mut spec);
+            match carried.await? {
+                Carry::Ready => batch.push(spec),
+                carry @ (Carry::Wait(_) | Carry::Never(_)) => held.push((run.made.token, carry)),
+            }
+            if bytes >= BYTES_MAX {
+                break;
+            }
+        }
+        Ok((batch, held, taken.max(1)))
+    }
+
+    /// Runs whose files are there come first; then those of one tree after the
+    /// other, so that none waits for the files of all.
+    pub(super) fn by_files(&self, batch: Vec<v1::RunSpec>) -> Vec<Vec<v1::RunSpec>> {
+        let there =
+            |spec: &v1::RunSpec| self.stager.has(&spec.tree) && self.stager.has(&spec.overlay);
+        let (now, later): (Vec<_>, Vec<_>) = batch.into_iter().partition(there);
+        let mut groups = vec![now];
+        for spec in later {
+            let alike = |group: &&mut Vec<v1::RunSpec>| {
+                let first = group.first();
+                first.is_some_and(|one| one.tree == spec.tree && one.overlay == spec.overlay)
+            };
+            match groups.iter_mut().skip(1).find(alike) {
+                Some(group) => group.push(spec),
+                None => groups.push(vec![spec]),
+            }
+        }
+        groups.retain(|group| !group.is_empty());
+        groups
+    }
+}

@@ -95,7 +95,9 @@ fn read_file(path: &Path) -> io::Result<Vec<u8>> {
         .custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed())
         .open(path)?;
     let mut bytes = Vec::new();
-    if file.metadata()?.is_file() {
+    let kind = file.metadata()?.file_type();
+    // A folder says itself that it cannot be read.
+    if kind.is_file() || kind.is_dir() {
         file.read_to_end(&mut bytes)?;
     }
     Ok(bytes)

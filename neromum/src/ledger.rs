@@ -158,10 +158,12 @@ impl Ledger {
             })
             .map_err(io_error)?;
         // A full disk must not keep neromum from starting: what runs must be seen.
-        let reserved = match segment.reserve(config::LEDGER_RESERVE_BYTES) {
-            Ok(()) => segment.offset() + config::LEDGER_RESERVE_BYTES,
-            Err(_) => 0,
-        };
+        // What an earlier segment gave back is not quite enough for all of it.
+        let reserved = [1, 2, 4]
+            .map(|part| config::LEDGER_RESERVE_BYTES / part)
+            .into_iter()
+            .find(|bytes| segment.reserve(*bytes).is_ok())
+            .map_or(0, |bytes| segment.offset() + bytes);
         let file = File::options().write(true).open(&path).map_err(io_error)?;
         Ok(Self {
             folder: folder.to_path_buf(),

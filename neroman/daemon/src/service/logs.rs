@@ -14,6 +14,7 @@ use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
 use super::select;
 use super::{Man, Sink};
 use crate::core::run::Run;
+use crate::core::state::State;
 use crate::failure::Failure;
 
 /// How long the node may take to answer.
@@ -114,7 +115,10 @@ impl Man {
                 .is_some_and(|run| run.phase().is_live());
             if live && request.follow && again {
                 // Whoever follows does not make the node be tried without end.
-                self.nodes.settled(&node, BETWEEN).await;
+                tokio::select! {
+                    () = self.nodes.settled(&node, BETWEEN) => {}
+                    () = self.ended(id) => {}
+                }
                 continue;
             }
             return self.home_copy(id, &place, failure, &sink).await;
@@ -127,6 +131,14 @@ impl Man {
         state
             .run(id)
             .map_or_else(String::new, |run| run.node_word().to_owned())
+    }
+
+    /// Returns when a run is not live any more, or the daemon leaves.
+    async fn ended(&self, id: RunId) {
+        let mut states = self.ledger.watch();
+        let live = |state: &Arc<State>| state.run(id).is_some_and(|run| run.phase().is_live());
+        // An error means that the daemon leaves.
+        let _ = states.wait_for(|state| !live(state)).await.map(drop);
     }
 
     /// Waits for the start of a run that is followed. Whether there is a log.
@@ -167,24 +179,39 @@ impl Man {
         let Ok(mut file) = tokio::fs::File::open(&path).await else {
             return Err(lost);
         };
+        let unreadable =
+            |error| Failure::failed(format!("cannot read {}", path.display())).caused_by(&error);
+        let length = file.metadata().await.map_err(unreadable)?.len();
+        // Of a long log the end came home: places in it are those of the log.
+        let printed = state
+            .run(id)
+            .and_then(|run| printed(run, place.request.stderr));
+        let begins = printed.unwrap_or(length).saturating_sub(length);
+        let (mut offset, missing) = match u64::try_from(place.request.offset) {
+            Ok(wanted) => (
+                wanted.saturating_sub(begins).min(length),
+                begins.saturating_sub(wanted),
+            ),
+            Err(_) => (
+                length.saturating_sub(place.request.offset.unsigned_abs()),
+                0,
+            ),
+        };
         let cleaned = state.run(id).and_then(|run| run.desk.cleaned_ms);
+        let mut said = match cleaned {
+            Some(at_ms) => super::clean::cleaned(at_ms),
+            None => format!("node {node} does not answer; this is what came home"),
+        };
+        if missing > 0 && place.request.last_lines == 0 {
+            said.push_str(&format!(", without {missing} bytes before it"));
+        }
         let notice = v1::LogChunk {
-            notice: match cleaned {
-                Some(at_ms) => super::clean::cleaned(at_ms),
-                None => format!("node {node} does not answer; this is what came home"),
-            },
+            notice: said,
             ..v1::LogChunk::default()
         };
         if sink.send(Ok(notice)).await.is_err() {
             return Ok(());
         }
-        let unreadable =
-            |error| Failure::failed(format!("cannot read {}", path.display())).caused_by(&error);
-        let length = file.metadata().await.map_err(unreadable)?.len();
-        let mut offset = match u64::try_from(place.request.offset) {
-            Ok(offset) => offset.min(length),
-            Err(_) => length.saturating_sub(place.request.offset.unsigned_abs()),
-        };
         if place.request.last_lines > 0 && !place.told {
             offset = last_lines(&mut file, length, place.request.last_lines)
                 .await
@@ -202,7 +229,7 @@ impl Man {
             }
             data.truncate(count);
             let chunk = v1::LogChunk {
-                offset,
+                offset: begins + offset,
                 data,
                 ..v1::LogChunk::default()
             };
@@ -251,7 +278,7 @@ async fn from_node(
             }
             Err(status) => return lost(&status),
         };
-        let next = part.offset + part.data.len() as u64;
+        let next = part.offset.saturating_add(part.data.len() as u64);
         place.request.offset = i64::try_from(next).unwrap_or(i64::MAX);
         place.request.last_lines = 0;
         place.told = true;
@@ -273,6 +300,15 @@ async fn from_node(
             return Read::Done;
         }
     }
+}
+
+/// How much a run that ended printed, as far as that is known.
+fn printed(run: &Run, stderr: bool) -> Option<u64> {
+    let gone = run.journal.newest()?.1.gone.as_ref()?;
+    Some(match stderr {
+        true => gone.stderr_bytes,
+        false => gone.stdout_bytes,
+    })
 }
 
 /// The copy of a log in the results of a run.

@@ -24,8 +24,8 @@ pub(crate) fn wish(run: &Run, wish: &Wish) -> (Wished, Option<Change>) {
         return (Wished::Skipped(run.phase().word().to_owned()), None);
     }
     let mut desk = run.desk.clone();
-    let outcome = if desk.after.is_some() || run.unplaced() {
-        // No node has heard of it.
+    let outcome = if desk.after.is_some() || run.unplaced() || run.movable() {
+        // No node has heard of it: it is offered only as it is written down then.
         desk.after = None;
         desk.closed = true;
         desk.word = Some(Word::TakenAway {

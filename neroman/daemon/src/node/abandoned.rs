@@ -19,6 +19,13 @@ const RUNS_MAX: usize = 10_000;
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Whether a node may still have what was given up there.
+pub(super) fn any(node: &str, state: &State) -> bool {
+    let runs = state.experiments.iter().flat_map(|one| one.runs.iter());
+    runs.flat_map(|run| &run.desk.abandoned)
+        .any(|other| other == node)
+}
+
 /// Ends all of it, and writes down that it was.
 pub(super) async fn end(
     node: &str,

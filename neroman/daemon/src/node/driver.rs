@@ -10,6 +10,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tonic::transport::Channel;
 
+use super::abandoned;
 use super::backoff::{Backoff, Pace};
 use super::deliver::Deliver;
 use super::follow::Follow;
@@ -221,16 +222,18 @@ impl Driver {
 
     /// Whether there is a reason to be connected.
     fn wanted(&self) -> bool {
-        self.inbox.link_wanted() || self.open() > 0
+        self.inbox.link_wanted() || self.needed()
     }
 
     fn wanted_still(&self) -> bool {
-        self.inbox.link_is_wanted() || self.open() > 0
+        self.inbox.link_is_wanted() || self.needed()
     }
 
-    /// Runs that the node may have something to say about.
-    fn open(&self) -> u64 {
-        self.ledger.state().on_node(&self.settings.name).open
+    /// Whether the node may have something to say about runs, or something
+    /// that it is to be told to end.
+    fn needed(&self) -> bool {
+        let (state, name) = (self.ledger.state(), &self.settings.name);
+        state.on_node(name).open > 0 || abandoned::any(name, &state)
     }
 
     async fn session(&mut self, link: Link) -> SessionEnd {

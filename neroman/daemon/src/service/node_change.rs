@@ -11,6 +11,7 @@ use crate::core::gone;
 use crate::core::run::Handing;
 use crate::failure::Failure;
 use crate::ledger::Decided;
+use crate::node::Node;
 
 /// How long a node that a person calls gone may take to say something.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -115,10 +116,8 @@ impl Man {
             let hint = error.as_ref().map_or("", |error| error.hint.as_str());
             return Err(Failure::usage(format!("no node is named `{node}`")).hint(hint));
         }
-        // One that fell silent may count as connected for a while.
-        let here = self.nodes.node(&node);
-        if let Some(here) = here.filter(|here| here.now().connected())
-            && here.answers(ANSWER).await
+        if let Some(here) = self.nodes.node(&node)
+            && is_there(&here).await
         {
             return Err(Failure::failed(format!("node {node} is not gone"))
                 .hint("it answers: `neroman abort` ends its runs, `neroman node rm` forgets it"));
@@ -140,6 +139,16 @@ impl Man {
             })
             .await
     }
+}
+
+/// Whether a node says anything: one that fell silent may count as connected
+/// for a while, and one that was out of reach, or was not tried yet, may be back.
+async fn is_there(node: &Node) -> bool {
+    if !node.now().connected() {
+        // Why it is not is no matter here.
+        let _ = node.channel(ANSWER).await;
+    }
+    node.now().connected() && node.answers(ANSWER).await
 }
 
 /// Whether a word stands for another node than this one, too.

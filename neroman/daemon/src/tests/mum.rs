@@ -622,6 +622,9 @@ impl Mum for Service {
         &self,
         request: Request<Streaming<v1::FollowRequest>>,
     ) -> Result<Response<Self::FollowStream>, Status> {
+        if self.inner(|inner| inner.away) {
+            return Err(Status::unavailable("away"));
+        }
         let mut requests = request.into_inner();
         let (tx, rx) = mpsc::channel(1000);
         let first = requests.message().await?.unwrap_or_default();

@@ -178,6 +178,83 @@ async fn what_a_node_never_got_goes_to_another_one() {
 }
 
 #[tokio::test]
+async fn what_no_node_has_heard_of_is_aborted_without_one() {
+    let rig = both((4.0, 1.0));
+    rig.node("alpha").ponder(true);
+    rig.add().await;
+    start_on(&rig, "1", "both").await.unwrap();
+    rig.until(1, "was placed", |view| view.node == "alpha")
+        .await;
+    let abort = v1::AbortRequest {
+        selection: select("1"),
+        ..v1::AbortRequest::default()
+    };
+    let told = rig.man.abort(abort).await.unwrap().experiments.remove(0);
+    assert_eq!(told.outcome, "taken away");
+    assert_eq!(rig.view(1).await.state, "aborted");
+    rig.node("alpha").ponder(false);
+    let rig = rig.restart().await;
+    start_on(&rig, "2", "alpha").await.unwrap();
+    rig.node("alpha").token(2, 1).await;
+    assert!(!rig.node("alpha").has(1, 1));
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn a_node_that_is_back_is_not_gone_and_one_that_comes_back_is_told() {
+    let rig = both((4.0, 1.0));
+    rig.add().await;
+    start_on(&rig, "1", "alpha").await.unwrap();
+    let token = rig.node("alpha").token(1, 1).await;
+    rig.node("alpha").begin(&token);
+    rig.state(1, "running").await;
+    let away = |node: &v1::NodeView| node.unreachable_since_ms > 0;
+    rig.node("alpha").cut(true);
+    rig.until_node("alpha", away).await;
+    // It is there again, and its next try is seconds away.
+    rig.node("alpha").cut(false);
+    let request = v1::NodeGoneRequest {
+        name: "alpha".to_owned(),
+        ..v1::NodeGoneRequest::default()
+    };
+    let refused = rig.man.node_gone(request).await.unwrap_err();
+    assert_eq!(refused.to_string(), "node alpha is not gone");
+    rig.node("alpha").cut(true);
+    rig.until_node("alpha", away).await;
+    assert_eq!(gone(&rig, "alpha", false).await, [(1, "lost".to_owned())]);
+    rig.node("alpha").cut(false);
+    // Nobody asks for it.
+    rig.node("alpha").cancelled(&token).await;
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn a_log_that_is_followed_ends_with_the_word_that_its_node_is_gone() {
+    let rig = both((4.0, 1.0));
+    rig.add().await;
+    start_on(&rig, "1", "alpha").await.unwrap();
+    let token = rig.node("alpha").token(1, 1).await;
+    rig.node("alpha").begin(&token);
+    rig.state(1, "running").await;
+    // Only a person opens the way: nothing more is heard of the node.
+    rig.node("alpha").lock(true);
+    rig.node("alpha").cut(false);
+    rig.until_node("alpha", |node| node.needs_person).await;
+    let (tx, _rx) = mpsc::channel(8);
+    let logs = v1::LogsRequest {
+        what: "1".to_owned(),
+        follow: true,
+        ..v1::LogsRequest::default()
+    };
+    let man = rig.man.clone();
+    let following = tokio::spawn(async move { man.logs(logs, tx).await });
+    gone(&rig, "alpha", false).await;
+    let ended = tokio::time::timeout(DEADLINE, following).await;
+    assert!(ended.expect("it ends").unwrap().is_err());
+    rig.stop().await;
+}
+
+#[tokio::test]
 async fn what_a_node_may_have_stays_there_until_proof() {
     let rig = both((4.0, 1.0));
     rig.node("alpha").swallow(true);

@@ -117,6 +117,10 @@ impl Trouble {
                 "check that the host is up, its port, and whether a VPN is needed: \
                  `ssh {address}`"
             ),
+            Self::Shell { said, .. } if is_no_login(said) => {
+                "the account has no login shell there; ask the host's administrator for one"
+                    .to_owned()
+            }
             Self::Shell { .. } => format!(
                 "look at the account's start-up files: `ssh {address} sh -c true` \
                  must end at once, with 0"
@@ -126,6 +130,12 @@ impl Trouble {
             _ => return None,
         })
     }
+}
+
+/// Whether that is what `nologin` says in place of a shell.
+fn is_no_login(said: &[u8]) -> bool {
+    let said = String::from_utf8_lossy(said).to_ascii_lowercase();
+    said.contains("account is currently not available") || said.contains("not allowed to log in")
 }
 
 fn some(hint: &str) -> Option<String> {

@@ -22,8 +22,13 @@ impl fmt::Display for Quoted<'_> {
             return Ok(());
         };
         write!(f, ": {}", Safe::line(first))?;
+        let mut before = first;
         for line in lines {
-            write!(f, "; {}", Safe::line(line))?;
+            // What says one thing for ever is quoted once.
+            if line != before {
+                write!(f, "; {}", Safe::line(line))?;
+            }
+            before = line;
         }
         if shown.len() < text.len() {
             f.write_str(" …")?;

@@ -44,3 +44,21 @@ fn a_ticket_is_named_where_tickets_are_taken() {
         assert_eq!(hint.is_some_and(|hint| hint.contains("kinit")), named);
     }
 }
+
+#[test]
+fn a_shell_is_quoted_shortly_and_one_that_is_none_is_named() {
+    let shell = |said: &[u8]| {
+        let what = "ends without running a command";
+        let said = said.to_vec();
+        SshError::new("n", "a", Trouble::Shell { what, said })
+    };
+    let endless = shell(&b"y\n".repeat(40_000));
+    let cause = std::error::Error::source(&endless).expect("a cause");
+    assert_eq!(
+        cause.to_string(),
+        "the login shell ends without running a command: y …"
+    );
+    assert!(endless.hint().expect("a hint").contains("start-up files"));
+    let none = shell(b"This account is currently not available.\n");
+    assert!(none.hint().expect("a hint").contains("administrator"));
+}

@@ -1,8 +1,8 @@
 //! `kill -9` of everything at every step: nothing runs twice, exit codes stay
 //! right, everything is replicated exactly once.
 
+use nero_journal::HEADER_BYTES;
 use nero_journal::v1::{JobExited, Lost, RecordKind, lost};
-use nero_journal::{HEADER_BYTES, Header, Reader};
 use nero_model::process::Life;
 use nero_wire::v1::RunSpec;
 use nero_wire::v1::run_state::Stage;
@@ -32,23 +32,6 @@ async fn started(node: &Node, spec: &RunSpec) {
 
 fn go(node: &Node, spec: &RunSpec) {
     std::fs::write(node.run_dir(spec).join("go"), "").unwrap();
-}
-
-/// The processes that a run's claim names: shim and job.
-fn claim(node: &Node, spec: &RunSpec, incarnation: u32) -> (i32, i32) {
-    use nero_journal::v1::{Claimed, JobStarted};
-    let path = node.run_dir(spec).join(format!("{incarnation}/claim"));
-    let bytes = std::fs::read(path).unwrap();
-    let header = Header::parse(&bytes).unwrap();
-    let (mut shim, mut job) = (0, 0);
-    for record in Reader::new(&bytes[HEADER_BYTES..], HEADER_BYTES as u64, header.chain) {
-        if record.is(RecordKind::Claimed) {
-            shim = record.decode::<Claimed>().unwrap().shim.unwrap().pid;
-        } else if record.is(RecordKind::JobStarted) {
-            job = record.decode::<JobStarted>().unwrap().job.unwrap().pid;
-        }
-    }
-    (shim, job)
 }
 
 #[tokio::test]
@@ -127,7 +110,7 @@ async fn a_job_outlives_neromum_and_its_code_is_told_by_the_next() {
     node.kill_mum();
     // One ends while nobody looks, the other later.
     go(&node, &one);
-    let (shim, _) = claim(&node, &one, 1);
+    let (shim, _) = node.claim(&one);
     wait_for("the shim's end", || {
         nero_model::ProcessId::of(shim)
             .map_or(true, |id| !matches!(id.life(), Ok(Life::Alive)))
@@ -175,7 +158,7 @@ async fn the_shim_dies_and_the_code_is_kept() {
     mum.accept(&[&spec]).await;
     let mut follower = mum.follow(Known::default()).await;
     started(&node, &spec).await;
-    kill(claim(&node, &spec, 1).0, Signal::KILL);
+    kill(node.claim(&spec).0, Signal::KILL);
     let token = spec.token.clone();
     follower
         .until(|known| {
@@ -199,7 +182,7 @@ async fn shim_and_launcher_die_and_the_job_goes_on_unsupervised() {
     let mut follower = mum.follow(Known::default()).await;
     started(&node, &spec).await;
     follower.stage(&spec, Stage::Running).await;
-    let (shim, job) = claim(&node, &spec, 1);
+    let (shim, job) = node.claim(&spec);
     // The launcher first, so that it cannot take over.
     kill(node.launcher().await, Signal::KILL);
     kill(shim, Signal::KILL);
@@ -223,7 +206,7 @@ async fn everything_of_ours_dies_at_once_and_a_cancel_still_ends_the_job() {
     let spec = node.sh(1, COUNTED);
     mum.accept(&[&spec]).await;
     started(&node, &spec).await;
-    let (shim, job) = claim(&node, &spec, 1);
+    let (shim, job) = node.claim(&spec);
     let job = nero_model::ProcessId::of(job).unwrap();
     kill(node.launcher().await, Signal::KILL);
     node.kill_mum();
@@ -245,7 +228,7 @@ async fn a_machine_that_was_started_anew_is_seen_by_its_boot_id() {
     let spec = node.sh(1, COUNTED);
     mum.accept(&[&spec]).await;
     started(&node, &spec).await;
-    let (shim, job) = claim(&node, &spec, 1);
+    let (shim, job) = node.claim(&spec);
     kill(node.launcher().await, Signal::KILL);
     node.kill_mum();
     kill(shim, Signal::KILL);

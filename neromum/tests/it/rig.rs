@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use nero_journal::v1::RecordKind;
+use nero_journal::v1::{Claimed, JobStarted, RecordKind};
 use nero_journal::{HEADER_BYTES, Header, Reader};
 use nero_model::paths::NodePaths;
 use nero_model::{DeploymentId, ExperimentId, RunId, RunToken};
@@ -26,7 +26,7 @@ use tonic::Streaming;
 use tonic::transport::Channel;
 
 /// How long a condition may take on a busy machine.
-pub const PATIENCE: Duration = Duration::from_secs(40);
+pub const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A node of its own in a folder that goes with it.
 pub struct Node {
@@ -201,6 +201,23 @@ impl Node {
             experiment: ExperimentId(spec.experiment),
             number: spec.number,
         })
+    }
+
+    /// The processes that the claim of a run's first incarnation names: shim and job.
+    pub fn claim(&self, spec: &RunSpec) -> (i32, i32) {
+        let bytes = std::fs::read(self.run_dir(spec).join("1/claim")).expect("a claim");
+        let (_, records) = nero_journal::scan(&bytes).expect("a claim begins with its header");
+        let (mut shim, mut job) = (0, 0);
+        for record in records {
+            if record.is(RecordKind::Claimed) {
+                let claimed: Claimed = record.decode().expect("a sound record");
+                shim = claimed.shim.expect("a shim").pid;
+            } else if record.is(RecordKind::JobStarted) {
+                let started: JobStarted = record.decode().expect("a sound record");
+                job = started.job.expect("a job").pid;
+            }
+        }
+        (shim, job)
     }
 
     /// Processes whose environment or command line names this node's root.

@@ -2,8 +2,7 @@
 //! wishes the run to end: before, in between, or afterwards. The job is ended,
 //! and the run has an end, always.
 
-use nero_journal::v1::{Claimed, JobStarted, RecordKind};
-use nero_journal::{HEADER_BYTES, Header, Reader};
+use nero_journal::v1::RecordKind;
 use nero_model::process::Life;
 use nero_model::{ProcessId, RequestId};
 use nero_wire::v1::run_state::Stage;
@@ -55,7 +54,7 @@ impl Scene {
             text.strip_suffix('\n')?.parse::<i32>().ok()
         })
         .await;
-        let (shim, job) = claim(&node, &spec);
+        let (shim, job) = node.claim(&spec);
         let launcher = node.launcher().await;
         let tree = [job, stray].map(|pid| ProcessId::of(pid).unwrap());
         Self {
@@ -125,20 +124,6 @@ impl Scene {
             run.kinds()
         );
     }
-}
-
-fn claim(node: &Node, spec: &RunSpec) -> (i32, i32) {
-    let bytes = std::fs::read(node.run_dir(spec).join("1/claim")).unwrap();
-    let header = Header::parse(&bytes).unwrap();
-    let (mut shim, mut job) = (0, 0);
-    for record in Reader::new(&bytes[HEADER_BYTES..], HEADER_BYTES as u64, header.chain) {
-        if record.is(RecordKind::Claimed) {
-            shim = record.decode::<Claimed>().unwrap().shim.unwrap().pid;
-        } else if record.is(RecordKind::JobStarted) {
-            job = record.decode::<JobStarted>().unwrap().job.unwrap().pid;
-        }
-    }
-    (shim, job)
 }
 
 /// `when` deaths come before the wish; with 3, all of them.

@@ -1,13 +1,12 @@
 //! Full disks: nothing of ours ends, no record is lost.
 
-use std::fs::{self, File};
+use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use nero_tests::chaos::script::points;
 use nero_tests::{Home, Part, until};
-use rustix::fs::{FallocateFlags, fallocate, statvfs};
 
 use crate::story::{added, job, make_pipe};
 
@@ -30,16 +29,21 @@ impl Small {
         Self(folder)
     }
 
+    /// A home in it that uses all of it but a little.
+    fn home(&self) -> Home {
+        let mut folder = tempfile::Builder::new();
+        let home = Home::in_folder(folder.prefix("n").tempdir_in(self.0.path()).unwrap());
+        home.configure("nodes: {local: {min_free: 1M}}\n");
+        home
+    }
+
     fn filler(&self) -> PathBuf {
         self.0.path().join("filler")
     }
 
     /// Leaves no block free.
     fn fill(&self) {
-        let free = statvfs(self.0.path()).unwrap();
-        let file = File::create(self.filler()).unwrap();
-        let all = free.f_bavail * free.f_frsize;
-        fallocate(&file, FallocateFlags::empty(), 0, all).unwrap();
+        nero_tests::disk::fill(&self.filler()).unwrap();
     }
 
     /// Gives the room back.
@@ -71,12 +75,7 @@ fn a_job_that_fills_the_disk_ends_with_its_code_and_the_reason() {
         return;
     }
     let small = Small::mounted(400);
-    let folder = tempfile::Builder::new()
-        .prefix("n")
-        .tempdir_in(small.0.path())
-        .unwrap();
-    let home = Home::in_folder(folder);
-    home.configure("nodes: {local: {min_free: 1M}}\n");
+    let home = small.home();
     added(
         &home,
         "f",
@@ -102,15 +101,10 @@ fn metrics_printed_while_the_disk_was_full_are_known_afterwards() {
         return;
     }
     let small = Small::mounted(400);
-    let folder = tempfile::Builder::new()
-        .prefix("n")
-        .tempdir_in(small.0.path())
-        .unwrap();
     let outside = tempfile::tempdir().unwrap();
     let (pipe, notes) = (outside.path().join("pipe"), outside.path().join("notes"));
     make_pipe(&pipe);
-    let home = Home::in_folder(folder);
-    home.configure("nodes: {local: {min_free: 1M}}\n");
+    let home = small.home();
     // What it prints fits into the block that its log has from the first line
     // on. What is recorded of sixty lines, one by one, needs another block.
     let script = "1,60,1,15,0,0,0,exit:0";
@@ -163,18 +157,13 @@ impl Pressed {
         }
         let small = Small::mounted(64);
         let outside = tempfile::tempdir().unwrap();
-        let folder = tempfile::Builder::new()
-            .prefix("n")
-            .tempdir_in(small.0.path())
-            .unwrap();
-        let mut home = Home::in_folder(folder);
+        let mut home = small.home();
         let node = outside.path().join("node");
         fs::create_dir(&node).unwrap();
         fs::set_permissions(&node, fs::Permissions::from_mode(0o700)).unwrap();
         small.leaves_out(&home.base().join("node"), &node);
         // Its log needs room all the time.
         home.set_env("NERONET_LOG", "debug");
-        home.configure("nodes: {local: {min_free: 1M}}\n");
         let (pipe, notes) = (outside.path().join("pipe"), outside.path().join("notes"));
         make_pipe(&pipe);
         let yaml = format!(

@@ -1,6 +1,8 @@
 //! Choosing nodes for runs that wait for one, and taking back what a node out
 //! of reach never got.
 
+mod decided;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -12,12 +14,12 @@ use tokio::time::Instant;
 
 use super::now::NodeNow;
 use super::registry::Nodes;
-use crate::core::change::Change;
 use crate::core::judge;
 use crate::core::place::{self, Candidate, Choice, Facts, Figures, GpuFacts, Standing};
-use crate::core::refusal::{self, Refusal};
-use crate::core::run::{Run, Word};
+use crate::core::refusal::Refusal;
+use crate::core::run::Run;
 use crate::core::state::State;
+use decided::{decided, taken_back};
 
 /// What a node said of itself counts for this long.
 const FRESH_MS: i64 = 30_000;
@@ -69,6 +71,13 @@ struct Asked {
     at: Instant,
     /// Over a connection; else one is to be made first.
     connected: bool,
+}
+
+impl Asked {
+    /// Whether it was asked in the way that leads there now.
+    fn counts(self, connected: bool) -> bool {
+        self.connected == connected
+    }
 }
 
 impl Placer {
@@ -150,7 +159,7 @@ impl Placer {
         }
         // However long the way took, the answer gets its time after it.
         let known = self.asked.get(name).copied();
-        let asked = match known.filter(|asked| asked.connected == now.connected()) {
+        let asked = match known.filter(|asked| asked.counts(now.connected())) {
             Some(asked) => asked.at,
             None => {
                 if now.connected() {
@@ -170,9 +179,7 @@ impl Placer {
             // Asked anew next time.
             self.asked.remove(name);
         }
-        // The first push takes as long as the way is slow; one that stalls ends.
-        let pushed_to = !now.connected() && now.transfer.is_some();
-        if !now.out_of_reach() && (asked.elapsed() < PATIENCE || pushed_to) {
+        if on_its_way(&now, asked.elapsed()) {
             return Standing::Asked;
         }
         Standing::Away(away(&now))
@@ -350,6 +357,13 @@ pub(super) fn figures(
     }
 }
 
+/// Whether the answer of a node that was asked so long ago is waited for.
+fn on_its_way(now: &NodeNow, asked: Duration) -> bool {
+    // The first push takes as long as the way is slow; one that stalls ends.
+    let pushed_to = !now.connected() && now.transfer.is_some();
+    !now.out_of_reach() && (asked < PATIENCE || pushed_to)
+}
+
 /// Why a node cannot be asked, in a few words.
 fn away(now: &NodeNow) -> String {
     let why = now.why_not();
@@ -377,54 +391,37 @@ fn clock(at_ms: i64) -> String {
     )
 }
 
-/// What a choice changes, if the run still waits for one.
-fn decided(state: &State, id: RunId, choice: Choice, now_ms: i64) -> Vec<Change> {
-    if !state.run(id).is_some_and(Run::unplaced) {
-        return Vec::new();
-    }
-    let event = match &choice {
-        Choice::On(name) => Some(Change::Event {
-            experiment: id.experiment,
-            run: Some(id.number),
-            at_ms: now_ms,
-            text: format!("{id}: placed on {name}"),
-        }),
-        Choice::Nowhere(_) | Choice::Never(_) | Choice::Wait => None,
-    };
-    let change = super::desk_change(state, id, |desk| match choice {
-        Choice::On(name) => {
-            desk.node = Some(name);
-            desk.why.clear();
-        }
-        Choice::Nowhere(why) => desk.why = super::follow::bounded(&why),
-        Choice::Never(why) => {
-            let why = super::follow::bounded(&why);
-            let why = refusal::with_hint(&why, &refusal::hints(&desk.refused));
-            desk.word = Some(Word::Refused { why, at_ms: now_ms });
-            desk.why.clear();
-            // No node has anything of it.
-            desk.closed = true;
-        }
-        Choice::Wait => {}
-    });
-    change.into_iter().chain(event).collect()
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// What taking a run back changes, if its node still never got it.
-fn taken_back(state: &State, id: RunId, node: &str, why: &str, now_ms: i64) -> Vec<Change> {
-    let here = |run: &Run| run.node() == Some(node) && run.movable();
-    if !state.run(id).is_some_and(here) {
-        return Vec::new();
+    #[test]
+    fn a_node_that_is_pushed_to_is_waited_for_and_one_out_of_reach_is_not() {
+        let long = PATIENCE * 20;
+        let silent = NodeNow {
+            connecting: true,
+            ..NodeNow::default()
+        };
+        assert!(on_its_way(&silent, PATIENCE / 2) && !on_its_way(&silent, long));
+        let pushed_to = NodeNow {
+            transfer: Some(nero_wire::v1::Progress::default()),
+            ..silent.clone()
+        };
+        assert!(on_its_way(&pushed_to, long));
+        let lost = NodeNow {
+            since_ms: Some(1),
+            ..pushed_to
+        };
+        assert!(!on_its_way(&lost, PATIENCE / 2));
     }
-    let change = super::desk_change(state, id, |desk| {
-        desk.node = None;
-        desk.handing = crate::core::run::Handing::Queued;
-    });
-    let event = Change::Event {
-        experiment: id.experiment,
-        run: Some(id.number),
-        at_ms: now_ms,
-        text: format!("{id}: taken back from {node}: {why}"),
-    };
-    change.into_iter().chain([event]).collect()
+
+    #[test]
+    fn a_connection_gives_an_answer_its_own_time() {
+        let begun = Instant::now();
+        let asked = Asked {
+            at: begun,
+            connected: false,
+        };
+        assert!(asked.counts(false) && !asked.counts(true));
+    }
 }

@@ -88,6 +88,7 @@ impl Place {
             .create(true)
             .truncate(false)
             .mode(0o600)
+            .custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed())
             .open(&path);
         let file = match opened {
             Ok(file) => file,

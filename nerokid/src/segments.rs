@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use nero_journal::{HEADER_BYTES, Header, PAYLOAD_BYTES_MAX, RECORD_OVERHEAD, Reader, Record};
@@ -18,7 +18,10 @@ const BLOCK_BYTES_MAX: usize = PAYLOAD_BYTES_MAX + RECORD_OVERHEAD;
 /// # Errors
 /// When the file cannot be read.
 pub fn for_each(path: &Path, mut each: impl FnMut(&Record<'_>)) -> io::Result<Option<Header>> {
-    let file = File::open(path)?;
+    let file = open(path)?;
+    if !file.metadata()?.is_file() {
+        return Ok(None);
+    }
     let mut buffer = vec![0; HEADER_BYTES];
     let got = read_at(&file, &mut buffer, 0)?;
     let Ok(header) = Header::parse(&buffer[..got]) else {
@@ -63,9 +66,13 @@ pub fn list(folder: &Path, prefix: &str) -> io::Result<Vec<PathBuf>> {
         if !(name.starts_with(prefix.as_bytes()) && name.ends_with(SEGMENT_SUFFIX.as_bytes())) {
             continue;
         }
+        // Whatever else has such a name, a job put there.
+        if !entry.file_type()?.is_file() {
+            continue;
+        }
         let path = entry.path();
         let mut head = [0; HEADER_BYTES];
-        let got = read_at(&File::open(&path)?, &mut head, 0)?;
+        let got = read_at(&open(&path)?, &mut head, 0)?;
         if let Ok(header) = Header::parse(&head[..got]) {
             found.push((header, path));
         }
@@ -86,6 +93,17 @@ pub fn list(folder: &Path, prefix: &str) -> io::Result<Vec<PathBuf>> {
     Ok(found.into_iter().map(|(_, path)| path).collect())
 }
 
+/// Opens a file of a run without waiting for the other end of what may be a
+/// pipe.
+///
+/// # Errors
+/// When it cannot be opened.
+pub fn open(path: &Path) -> io::Result<File> {
+    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let mut options = File::options();
+    options.read(true).custom_flags(flags).open(path)
+}
+
 /// Fills `buffer` from `offset` on, as far as the file goes.
 fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut filled = 0;
@@ -98,4 +116,19 @@ fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         }
     }
     Ok(filled)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pipe_is_no_segment_and_nobody_waits_for_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("watch-00.seg");
+        let made = std::process::Command::new("mkfifo").arg(&path).status();
+        assert!(made.unwrap().success());
+        assert_eq!(list(folder.path(), "watch-").unwrap(), [PathBuf::new(); 0]);
+        assert!(for_each(&path, |_| {}).unwrap().is_none());
+    }
 }

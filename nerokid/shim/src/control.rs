@@ -33,7 +33,8 @@ const BYTES_MAX: usize = 4096;
 /// not there. A damaged file is a wish whose particulars are unknown: somebody
 /// wished an end, and nothing else is ever put under this name.
 pub fn wish(incarnation: BorrowedFd<'_>, number: u32) -> Option<Wish> {
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    // A pipe that a job put there keeps nobody waiting.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let open = |path: &CStr| openat(incarnation, path, flags, Mode::empty()).ok();
     // The first is looked for by every shim, and is hardly ever there.
     let file = match number {

@@ -5,7 +5,7 @@
 //! an ordinary run. The disk is the truth, whatever a message claimed.
 
 use std::ffi::OsStr;
-use std::io;
+use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
@@ -50,15 +50,17 @@ impl Evidence {
     /// When something that is there cannot be read.
     pub fn read(folder: &Path) -> io::Result<Self> {
         let mut evidence = Self::default();
-        match std::fs::read(folder.join(CLAIM)) {
+        match read(&folder.join(CLAIM)) {
             Ok(bytes) => evidence.claim(&bytes)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(evidence),
             Err(error) => return Err(error),
         }
         for entry in std::fs::read_dir(folder)? {
             let entry = entry?;
+            // Whatever else has such a name, a job put there.
             if is_launchers(&entry.file_name())
-                && let Ok((_, records)) = nero_journal::scan(&std::fs::read(entry.path())?)
+                && entry.file_type()?.is_file()
+                && let Ok((_, records)) = nero_journal::scan(&read(&entry.path())?)
             {
                 records.for_each(|record| evidence.fold(&record));
             }
@@ -103,6 +105,13 @@ impl Evidence {
         self.exited |= record.is(RecordKind::JobExited);
         self.gone |= record.is(RecordKind::TreeGone);
     }
+}
+
+/// Without waiting for anybody, whatever a job put there: we serve all runs.
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    super::open(path)?.read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 fn identity(process: Option<&Process>) -> Option<ProcessId> {

@@ -5,7 +5,7 @@
 //! shim that lives is waited for by its handle; a job without one is looked
 //! after, but its exit code cannot be known.
 
-use std::fs::{File, Metadata};
+use std::fs::Metadata;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -247,7 +247,7 @@ enum Holder {
 /// last file is closed: milliseconds later, where the kernel has to wait for
 /// others before it gives up an inotify instance.
 fn holder_of(folder: &str) -> Holder {
-    let Ok(lock) = File::open(Path::new(folder).join(WATCH_LOCK)) else {
+    let Ok(lock) = super::open(&Path::new(folder).join(WATCH_LOCK)) else {
         return Holder::Nobody;
     };
     let free = || flock(&lock, FlockOperation::NonBlockingLockShared).is_ok();

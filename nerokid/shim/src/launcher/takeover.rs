@@ -232,7 +232,7 @@ impl Launcher {
             openat(
                 CWD,
                 format!("{folder}/{name}"),
-                flags | OFlags::CLOEXEC,
+                flags | OFlags::NONBLOCK | OFlags::CLOEXEC,
                 Mode::empty(),
             )
             .ok()

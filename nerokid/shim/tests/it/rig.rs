@@ -326,10 +326,15 @@ impl Rig {
     }
 
     pub fn guard(&mut self, run: &Run) {
+        self.send(Self::guarding(run));
+    }
+
+    /// What asks to guard a run, by what its claim says now.
+    pub fn guarding(run: &Run) -> to_launcher::Message {
         let claim = run.claim();
         let shim = claim.claimed.as_ref().and_then(|one| one.shim.clone());
         let job = claim.started.as_ref().and_then(|one| one.job.clone());
-        self.send(to_launcher::Message::Guard(Guard {
+        to_launcher::Message::Guard(Guard {
             token: run.launch.token.clone(),
             run_dir: run.launch.run_dir.clone(),
             incarnation: run.launch.incarnation,
@@ -339,7 +344,7 @@ impl Rig {
             watcher: run.launch.watcher.clone(),
             time_limit_ms: run.launch.time_limit_ms,
             marks: run.launch.env.clone(),
-        }));
+        })
     }
 
     /// Processes of ours: their arguments or environment name the folder.

@@ -16,17 +16,20 @@ fn one_that_cannot_be_read_now_is_looked_at_until_it_can() {
     rig.kill_launcher();
     kill(run.shim());
     until("the shim's end", || (!lives(run.shim())).then_some(()));
-    // No reading of a folder as if it were a segment.
-    let broken = run.folder().join("launcher-00.seg");
-    fs::create_dir(&broken).unwrap();
+    let guard = Rig::guarding(&run);
+    // A folder cannot be read as if it were a segment.
+    let (claim, away) = (run.folder().join("claim"), run.folder().join("away"));
+    fs::rename(&claim, &away).unwrap();
+    fs::create_dir(&claim).unwrap();
     rig.restart();
-    rig.guard(&run);
+    rig.send(guard);
     run.cancel(1, Wish::within(5000));
     rig.ring(&run);
     until("the launcher's word", || {
         rig.log().contains("cannot read").then_some(())
     });
-    fs::remove_dir(&broken).unwrap();
+    fs::remove_dir(&claim).unwrap();
+    fs::rename(&away, &claim).unwrap();
     rig.hear_of(&run, What::Ended);
     assert_eq!(run.launchers().stops.len(), 1);
     rig.nobody_else_is_left();
@@ -53,4 +56,27 @@ fn strays_are_found_though_the_main_process_was_gone_before_the_guard_came() {
     assert!(run.launchers().exited.unwrap().code_unknown);
     assert!(!lives(stray));
     rig.nobody_else_is_left();
+}
+
+#[test]
+fn pipes_that_a_job_puts_into_its_folder_keep_no_launcher_waiting() {
+    let mut rig = Rig::new();
+    let run = rig.script(
+        "cd ../1; rm stdout.log stderr.log; \
+         mkfifo stdout.log stderr.log launcher-00.seg watch.lock ../control/cancel.2; \
+         cd ../work; echo ready > ready; exec sleep 1000",
+    );
+    rig.launch(&run);
+    run.written("ready");
+    kill(run.shim());
+    rig.hear_of(&run, What::TakenOver);
+    rig.kill_launcher();
+    rig.restart();
+    rig.guard(&run);
+    rig.hear_of(&run, What::TakenOver);
+    let other = rig.run(&["/bin/true"]);
+    rig.launch(&other);
+    rig.hear_of(&other, What::Ended);
+    rig.cancel(&run, 1, Wish::within(5000));
+    rig.hear_of(&run, What::Ended);
 }

@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use futures_util::{FutureExt as _, StreamExt as _, stream};
 use nero_agents::{AgentError, AgentOptions, RemoteWish};
 use nero_model::DeploymentId;
-use nero_ssh::{Host, Ssh, SshError};
+use nero_ssh::{Host, SSH_VARIABLE, Ssh, SshError};
 use nero_wire::v1;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
@@ -142,9 +142,28 @@ fn refused(error: &SshError) -> Unconnected {
 pub(crate) fn by_ssh(error: &SshError) -> Failure {
     let failure = Failure::node_error(error);
     match error.hint() {
-        Some(hint) => failure.hint(hint),
+        Some(hint) => failure.hint(as_used(&hint, &ssh_command())),
         None => failure,
     }
+}
+
+/// The user's own `ssh`, when another one is named.
+fn ssh_command() -> String {
+    let command = std::env::var_os(SSH_VARIABLE).unwrap_or_default();
+    command.to_string_lossy().trim().to_owned()
+}
+
+/// A hint whose commands begin as those that are run here, so that they work
+/// when they are typed.
+fn as_used(hint: &str, command: &str) -> String {
+    if command.is_empty() {
+        return hint.to_owned();
+    }
+    ["`", "`time "]
+        .iter()
+        .fold(hint.to_owned(), |hint, before| {
+            hint.replace(&format!("{before}ssh "), &format!("{before}{command} "))
+        })
 }
 
 /// Connects to neromum on another machine; sends and starts it where needed.
@@ -230,7 +249,7 @@ impl RemoteAgent {
         };
         Unconnected {
             failure: match error.hint() {
-                Some(hint) => failure.hint(hint),
+                Some(hint) => failure.hint(as_used(&hint, &ssh_command())),
                 None => failure,
             },
             needs_person: error.needs_user(),
@@ -269,6 +288,16 @@ mod tests {
     use tokio::net::UnixListener;
 
     use super::*;
+
+    #[test]
+    fn a_hint_can_be_typed_where_another_ssh_is_used() {
+        let hint = "`ssh -v h3` says more, `time ssh h3 true` too; `ssh-add -l`, ssh";
+        assert_eq!(as_used(hint, ""), hint);
+        assert_eq!(
+            as_used(hint, "ssh -F f"),
+            "`ssh -F f -v h3` says more, `time ssh -F f h3 true` too; `ssh-add -l`, ssh"
+        );
+    }
 
     /// An agent that knows no question, as long as it is held.
     fn agent(socket: &Path) -> tokio::task::JoinSet<()> {

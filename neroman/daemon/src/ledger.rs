@@ -426,11 +426,23 @@ impl Writer {
                     Err(_) => break,
                 }
             }
-            if self.batch(messages) {
+            let (others, parts) = self.apart(messages);
+            let stop = self.batch(others);
+            if stop || (!parts.is_empty() && self.batch(parts)) {
                 break;
             }
         }
         tracing::debug!("ledger ended");
+    }
+
+    /// Sets journal bytes apart while there is no room: they need most of it, and
+    /// what needs little goes on without them.
+    fn apart(&self, messages: Vec<Message>) -> (Vec<Message>, Vec<Message>) {
+        if self.full.borrow().is_none() {
+            return (messages, Vec::new());
+        }
+        let is_other = |message: &Message| !matches!(message, Message::Parts { .. });
+        messages.into_iter().partition(is_other)
     }
 
     /// Carries a batch out; whether it held the order to stop.

@@ -68,6 +68,71 @@ impl Drop for Small {
     }
 }
 
+/// Experiment 1, whose job prints points when it is let go on; nothing of it but its
+/// log lies on the small disk.
+struct Held {
+    outside: tempfile::TempDir,
+    pipe: PathBuf,
+    notes: PathBuf,
+}
+
+impl Held {
+    fn new() -> Self {
+        let outside = tempfile::tempdir().unwrap();
+        let pipe = outside.path().join("pipe");
+        make_pipe(&pipe);
+        let notes = outside.path().join("notes");
+        Self {
+            outside,
+            pipe,
+            notes,
+        }
+    }
+
+    /// Starts it; returns once it runs and is watched.
+    fn start(&self, home: &Home, script: &str) {
+        let yaml = format!(
+            "collection: f\n+f:\n  command: [{}, print, begin, --, hold, {}, --, chaos, {}, '{script}']\n",
+            job(),
+            self.pipe.display(),
+            self.notes.display()
+        );
+        added(home, "f", &yaml);
+        home.ok(&["start", "1"]);
+        home.until_alive(Part::Watcher);
+        home.until_state(1, "running");
+    }
+
+    fn release(&self) {
+        fs::write(&self.pipe, "").unwrap();
+    }
+
+    /// Waits until the job has ended.
+    fn until_done(&self, home: &Home) {
+        until("the job to be done", || {
+            let noted = fs::read_to_string(&self.notes).unwrap_or_default();
+            if noted.contains("end") && home.alive(Part::Job).is_empty() {
+                Ok(())
+            } else {
+                Err((noted, home.logs()))
+            }
+        });
+    }
+
+    /// It ran once, and so many points are known, each once.
+    fn is_known(&self, home: &Home, count: usize) {
+        let seen = home.until_settled(1);
+        assert_eq!(seen["state"], "finished", "{seen:#}");
+        let noted = fs::read_to_string(&self.notes).unwrap();
+        assert_eq!(noted.matches("start").count(), 1, "{noted}");
+        let printed = points(home.ok(&["logs", "1"]).as_bytes());
+        assert_eq!(printed.len(), count);
+        let expected: Vec<f64> = printed.iter().map(|point| point.loss).collect();
+        let series = home.json(&["metrics", "1", "loss"])["series"][0].clone();
+        assert_eq!(series["values"], serde_json::json!(expected), "{series}");
+    }
+}
+
 #[test]
 fn a_job_that_fills_the_disk_ends_with_its_code_and_the_reason() {
     if !rustix::process::geteuid().is_root() {
@@ -101,51 +166,23 @@ fn metrics_printed_while_the_disk_was_full_are_known_afterwards() {
         return;
     }
     let small = Small::mounted(400);
-    let outside = tempfile::tempdir().unwrap();
-    let (pipe, notes) = (outside.path().join("pipe"), outside.path().join("notes"));
-    make_pipe(&pipe);
+    let held = Held::new();
     let home = small.home();
     // What it prints fits into the block that its log has from the first line
     // on. What is recorded of sixty lines, one by one, needs another block.
-    let script = "1,60,1,15,0,0,0,exit:0";
-    let yaml = format!(
-        "collection: f\n+f:\n  command: [{}, print, begin, --, hold, {}, --, chaos, {}, '{script}']\n",
-        job(),
-        pipe.display(),
-        notes.display()
-    );
-    added(&home, "f", &yaml);
-    home.ok(&["start", "1"]);
-    home.until_alive(Part::Watcher);
-    home.until_state(1, "running");
+    held.start(&home, "1,60,1,15,0,0,0,exit:0");
     small.fill();
-    fs::write(&pipe, "").unwrap();
-    until("the job to be done", || {
-        let noted = fs::read_to_string(&notes).unwrap_or_default();
-        if noted.contains("end") && home.alive(Part::Job).is_empty() {
-            Ok(())
-        } else {
-            Err(noted)
-        }
-    });
+    held.release();
+    held.until_done(&home);
     small.empty();
-
-    home.run(&["wait", "1"]);
-    home.until_state(1, "finished");
-    let printed = points(home.ok(&["logs", "1"]).as_bytes());
-    assert_eq!(printed.len(), 60);
-    let series = home.json(&["metrics", "1", "loss"])["series"][0].clone();
-    let expected: Vec<f64> = printed.iter().map(|point| point.loss).collect();
-    assert_eq!(series["values"], serde_json::json!(expected), "{series}");
+    held.is_known(&home, 60);
 }
 
 /// A job on a disk with room, under a daemon that has none left.
 struct Pressed {
     home: Home,
     small: Small,
-    _outside: tempfile::TempDir,
-    pipe: PathBuf,
-    notes: PathBuf,
+    held: Held,
 }
 
 impl Pressed {
@@ -156,39 +193,22 @@ impl Pressed {
             return None;
         }
         let small = Small::mounted(64);
-        let outside = tempfile::tempdir().unwrap();
+        let held = Held::new();
         let mut home = small.home();
-        let node = outside.path().join("node");
+        let node = held.outside.path().join("node");
         fs::create_dir(&node).unwrap();
         fs::set_permissions(&node, fs::Permissions::from_mode(0o700)).unwrap();
         small.leaves_out(&home.base().join("node"), &node);
         // Its log needs room all the time.
         home.set_env("NERONET_LOG", "debug");
-        let (pipe, notes) = (outside.path().join("pipe"), outside.path().join("notes"));
-        make_pipe(&pipe);
-        let yaml = format!(
-            "collection: f\n+f:\n  command: [{}, print, begin, --, hold, {}, --, chaos, {}, '1,2000,1,1,0,0,0,exit:0']\n",
-            job(),
-            pipe.display(),
-            notes.display()
-        );
-        added(&home, "f", &yaml);
-        home.ok(&["start", "1"]);
-        home.until_alive(Part::Watcher);
-        home.until_state(1, "running");
-        Some(Self {
-            home,
-            small,
-            _outside: outside,
-            pipe,
-            notes,
-        })
+        held.start(&home, "1,2000,1,1,0,0,0,exit:0");
+        Some(Self { home, small, held })
     }
 
     /// The job prints what there is no room for.
     fn press(&self) {
         self.small.fill();
-        fs::write(&self.pipe, "").unwrap();
+        self.held.release();
         until("the daemon to say that it has no room", || {
             let ran = self.home.run(&["status"]);
             let said = ran.err.contains("no space left for") && ran.err.contains("the runs go on");
@@ -203,14 +223,7 @@ impl Pressed {
     /// There is room again: everything is known, nothing of it twice.
     fn relieve(self) {
         self.small.empty();
-        self.home.until_state(1, "finished");
-        let noted = fs::read_to_string(&self.notes).unwrap();
-        assert_eq!(noted.matches("start").count(), 1, "{noted}");
-        let printed = points(self.home.ok(&["logs", "1"]).as_bytes());
-        assert_eq!(printed.len(), 2000);
-        let expected: Vec<f64> = printed.iter().map(|point| point.loss).collect();
-        let series = self.home.json(&["metrics", "1", "loss"])["series"][0].clone();
-        assert_eq!(series["values"], serde_json::json!(expected), "{series}");
+        self.held.is_known(&self.home, 2000);
         until("nothing more to be said of it", || {
             let ran = self.home.run(&["status"]);
             if ran.err.is_empty() { Ok(()) } else { Err(ran) }
@@ -242,14 +255,7 @@ fn a_daemon_whose_databases_have_no_room_waits_for_it() {
     assert_eq!(refused.code, Some(1), "{refused:#?}");
     assert!(refused.err.contains("no space left for"), "{refused:#?}");
     assert!(refused.err.contains("the runs go on"), "{refused:#?}");
-    until("the job to be done", || {
-        let noted = fs::read_to_string(&pressed.notes).unwrap_or_default();
-        if noted.contains("end") && home.alive(Part::Job).is_empty() {
-            Ok(())
-        } else {
-            Err((noted, home.logs()))
-        }
-    });
+    pressed.held.until_done(home);
     // Its node is not blamed.
     let nodes = home.ok(&["status", "nodes"]);
     assert!(!nodes.contains("out of reach"), "{nodes}");

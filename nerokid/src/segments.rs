@@ -128,7 +128,7 @@ mod tests {
         let path = folder.path().join("watch-00.seg");
         let made = std::process::Command::new("mkfifo").arg(&path).status();
         assert!(made.unwrap().success());
-        assert_eq!(list(folder.path(), "watch-").unwrap(), [PathBuf::new(); 0]);
+        assert!(list(folder.path(), "watch-").unwrap().is_empty());
         assert!(for_each(&path, |_| {}).unwrap().is_none());
     }
 }

@@ -15,6 +15,7 @@ use nero_wire::v1::{
 use prost::Message as _;
 use tokio::sync::oneshot;
 
+use super::effects::{may_pass, read_spec};
 use super::{Agent, Refused};
 use crate::clean::gone;
 use crate::core::decide::Decision;
@@ -94,13 +95,15 @@ impl Agent {
                 number: run.number,
             };
             // A run that neroman has closed may still lie here.
-            let here = super::effects::read_spec(&self.setup, id, token).is_ok()
-                || matches!(gone::read(&self.setup.paths, id, token), Ok(Some(_)));
-            return Ok(if here {
-                Outcome::Ended
-            } else {
-                Outcome::UnknownRun
-            });
+            return match read_spec(&self.setup, id, token) {
+                Ok(_) => Ok(Outcome::Ended),
+                Err(error) if error.may_pass => Err(io::Error::other(error.why)),
+                Err(_) => match gone::read(&self.setup.paths, id, token) {
+                    Ok(Some(_)) => Ok(Outcome::Ended),
+                    Err(error) if may_pass(&error) => Err(io::Error::other(error)),
+                    Ok(None) | Err(_) => Ok(Outcome::UnknownRun),
+                },
+            };
         }
         let wished = self.wish_before_looking(token, wish)?;
         Ok(match self.core.cancel(token) {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nero_journal::frame::{self, FrameKind};
+use nero_journal::frame::{self, FrameError, FrameKind};
 use nero_journal::v1::{
     Guard, JobNotStarted, Launch, Lost, RecordKind, job_not_started, lost, to_launcher,
 };
@@ -144,8 +144,8 @@ impl Agent {
         let setup = self.setup.clone();
         let spec = match read_spec(&setup, id, token) {
             Ok(spec) => spec,
-            Err(why) => {
-                self.core.not_prepared(token, &why, false);
+            Err(error) => {
+                self.core.not_prepared(token, &error.why, error.may_pass);
                 return;
             }
         };
@@ -359,18 +359,40 @@ fn watcher(setup: &Setup) -> Vec<String> {
     ]
 }
 
+/// Why a run's spec cannot be used.
+#[derive(Debug)]
+pub(super) struct SpecError {
+    /// In words.
+    pub why: String,
+    /// It says nothing of whether the run is here: the disk does not give it
+    /// in this moment.
+    pub may_pass: bool,
+}
+
 /// Reads a run's spec and checks that it is this run's.
-pub(super) fn read_spec(setup: &Setup, id: RunId, token: RunToken) -> Result<RunSpec, String> {
+pub(super) fn read_spec(setup: &Setup, id: RunId, token: RunToken) -> Result<RunSpec, SpecError> {
     let path = setup.paths.run(id).join(names::SPEC);
     let spec: RunSpec = frame::read(FrameKind::Spec, &path).map_err(|error| {
         let why = std::error::Error::source(&error)
             .map_or_else(|| error.to_string(), |source| format!("{error}: {source}"));
-        format!("cannot use {}: {why}", path.display())
+        SpecError {
+            why: format!("cannot use {}: {why}", path.display()),
+            may_pass: may_pass(&error),
+        }
     })?;
     if spec.token != token.as_bytes() {
-        return Err(format!("{} is another run's", path.display()));
+        return Err(SpecError {
+            why: format!("{} is another run's", path.display()),
+            may_pass: false,
+        });
     }
     Ok(spec)
+}
+
+/// Whether a file may be there though it cannot be read.
+pub(super) fn may_pass(error: &FrameError) -> bool {
+    use std::io::ErrorKind::{NotADirectory, NotFound};
+    matches!(error, FrameError::Io(error) if !matches!(error.kind(), NotFound | NotADirectory))
 }
 
 /// From the polite signal to the final one; 0 in a spec means the default.

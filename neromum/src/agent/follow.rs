@@ -36,6 +36,17 @@ pub struct Followers {
     unread: HashSet<RunToken>,
 }
 
+/// What came of taking up a run that the ledger does not know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Adopted {
+    /// It is known now.
+    Known,
+    /// It never was here.
+    Unknown,
+    /// The disk does not say, or does not take it, in this moment.
+    NotNow,
+}
+
 /// What came of sending a follower what it lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sent {
@@ -382,7 +393,12 @@ impl Agent {
                 experiment: ExperimentId(run.experiment),
                 number: run.number,
             };
-            self.adopt(token, run);
+            if self.adopt(token, run) == Adopted::NotNow {
+                // Whoever follows comes again; said to be unknown, the run could
+                // be taken elsewhere.
+                self.followers.gone(id);
+                return;
+            }
         }
         let Some(follower) = self.followers.list.iter_mut().find(|one| one.id == id) else {
             return;
@@ -413,18 +429,25 @@ impl Agent {
 
     /// Takes up a run whose folder is here and that the ledger does not know
     /// (any more): it was closed, or a power cut took the ledger's record.
-    pub(super) fn adopt(&mut self, token: RunToken, id: RunId) -> bool {
+    pub(super) fn adopt(&mut self, token: RunToken, id: RunId) -> Adopted {
         if id.experiment.0 == 0 || self.cleaning.contains(&token) {
-            return false;
+            return Adopted::Unknown;
         }
-        let here = effects::read_spec(&self.setup, id, token).is_ok();
-        if !here && !self.raise(token, id) {
-            return false;
+        match effects::read_spec(&self.setup, id, token) {
+            Ok(_) => {}
+            Err(error) if error.may_pass => {
+                tracing::error!(run = %id, why = error.why, "a run's spec cannot be read now");
+                return Adopted::NotNow;
+            }
+            Err(_) => match self.raise(token, id) {
+                Adopted::Known => {}
+                other => return other,
+            },
         }
         let order = self.next_order;
         if let Err(error) = self.ledger.accepted(token, id, order) {
             tracing::error!(?error, "the ledger does not take a run");
-            return false;
+            return Adopted::NotNow;
         }
         self.next_order += 1;
         let kept = Kept {
@@ -444,7 +467,7 @@ impl Agent {
             self.look_and_decide(token, incarnation);
         }
         self.report(token);
-        true
+        Adopted::Known
     }
 
     fn close(&mut self, closed: &[Vec<u8>]) {

@@ -15,6 +15,7 @@ use nero_wire::v1::hand_over_reply::Refusal;
 use tokio::sync::oneshot;
 
 use super::Agent;
+use super::follow::Adopted;
 use crate::clean::gone;
 use crate::config;
 use check::still_live;
@@ -91,20 +92,20 @@ fn disk(why: String, error: Option<&io::Error>) -> No {
 const DISK: &str = "see to the node's disk, then try again";
 
 impl Agent {
-    /// Makes the folder of a cleaned run anew, which says how it ended; false
-    /// when none was cleaned.
-    pub(super) fn raise(&self, token: RunToken, id: RunId) -> bool {
+    /// Makes the folder of a cleaned run anew, which says how it ended.
+    pub(super) fn raise(&self, token: RunToken, id: RunId) -> Adopted {
         let paths = &self.setup.paths;
         let raised = match gone::read(paths, id, token) {
-            Ok(None) => return false,
+            Ok(None) => return Adopted::Unknown,
             Ok(Some(gone)) => gone::raise(paths, self.ledger.deployment(), id, token, gone)
                 .map_err(|error| error.to_string()),
             Err(error) => Err(error.to_string()),
         };
         if let Err(why) = &raised {
             tracing::error!(run = %id, why, "cannot say how a cleaned run ended");
+            return Adopted::NotNow;
         }
-        raised.is_ok()
+        Adopted::Known
     }
 
     pub(super) fn hand_over(&mut self, placing: Placing, answer: oneshot::Sender<HandOverReply>) {
@@ -163,7 +164,7 @@ impl Agent {
             });
         }
         if !fresh {
-            return if self.adopt(token, id) {
+            return if self.adopt(token, id) == Adopted::Known {
                 Ok(())
             } else {
                 // It could not be written, or not be read: both may pass.

@@ -9,7 +9,7 @@ use nero_model::paths::run as names;
 
 use super::{Agent, Entry, effects, segments};
 use crate::core::capacity::Needs;
-use crate::core::decide::Decision;
+use crate::core::decide::{Decision, Tracking};
 use crate::ledger::{Kept, State};
 
 impl Agent {
@@ -55,8 +55,8 @@ impl Agent {
                 let resources = spec.resources.unwrap_or_default();
                 Needs::of(resources.cpus, resources.memory_bytes)
             }
-            Err(why) => {
-                tracing::error!(run = %kept.id, why, "a run's spec cannot be used");
+            Err(error) => {
+                tracing::error!(run = %kept.id, why = error.why, "a run's spec cannot be used");
                 Needs::default()
             }
         };
@@ -80,8 +80,14 @@ impl Agent {
             self.ring(token);
         }
         self.restore_end(token, kept.exited, incarnation);
-        if spec.is_err() && newest == 0 {
-            self.folder_gone(token);
+        match spec {
+            // Decided when more of it can be read.
+            Err(error) if error.may_pass => {
+                self.timers
+                    .look_later(token, newest.max(1), Tracking::Nobody);
+            }
+            Err(_) if newest == 0 => self.folder_gone(token),
+            Ok(_) | Err(_) => {}
         }
     }
 

@@ -346,3 +346,28 @@ async fn an_end_that_cannot_be_read_in_that_moment_is_not_lost() {
     );
     assert_eq!(run.count(RecordKind::Lost), 0);
 }
+
+#[tokio::test]
+async fn a_spec_that_cannot_be_read_in_that_moment_loses_no_run() {
+    let mut node = Node::with(&["--cpus", "1", "--min-free", "1000000000000000"]);
+    let mut mum = node.start().await;
+    let spec = node.sh(1, "echo x >> ../starts");
+    mum.accept(&[&spec]).await;
+    node.kill_mum();
+    let (path, away) = (
+        node.run_dir(&spec).join("spec"),
+        node.run_dir(&spec).join("away"),
+    );
+    std::fs::rename(&path, &away).unwrap();
+    // The kernel reads no folder as a file, and that says nothing of the run.
+    std::fs::create_dir(&path).unwrap();
+    node.options.truncate(2);
+    let mut mum = node.start().await;
+    let mut follower = mum.follow(Known::default()).await;
+    follower.caught_up().await;
+    std::fs::remove_dir(&path).unwrap();
+    std::fs::rename(&away, &path).unwrap();
+    follower.settled(&[&spec]).await;
+    assert_eq!(follower.of(&spec).count(RecordKind::Lost), 0);
+    assert_eq!(starts(&node, &spec), 1);
+}

@@ -20,6 +20,16 @@ use crate::core::experiment::{Origin, Stamp};
 use crate::core::run::{Desk, Handing, Made, Takes, Word};
 use crate::core::state::State;
 
+/// Numbers beyond which no deployment ever came: what lies on a node is not
+/// trusted, and each number below costs memory here.
+const EXPERIMENTS_MAX: u64 = 1_000_000;
+/// See [`EXPERIMENTS_MAX`]; of one experiment.
+const RUNS_MAX: u32 = 100_000;
+/// See [`EXPERIMENTS_MAX`].
+const RULES_MAX: u64 = 1_000_000;
+/// Runs that are elsewhere, of all experiments.
+const ELSEWHERE_MAX: usize = 1_000_000;
+
 /// What is taken over.
 #[derive(Debug, Default)]
 pub(crate) struct Adopted {
@@ -27,6 +37,8 @@ pub(crate) struct Adopted {
     pub runs: usize,
     pub changes: Vec<Change>,
     pub notes: Vec<String>,
+    /// Numbers of runs that are not on the node.
+    elsewhere: usize,
 }
 
 /// Turns the runs of a node into changes. What is known already stays. All of
@@ -39,12 +51,18 @@ pub(crate) fn adopt(
     specs: Vec<v1::RunSpec>,
     now_ms: i64,
 ) -> Adopted {
+    let mut adopted = Adopted::default();
     let mut by_experiment: BTreeMap<u64, BTreeMap<u32, v1::RunSpec>> = BTreeMap::new();
     for spec in specs {
+        let (experiment, number) = (spec.experiment, spec.number);
+        if !(1..=EXPERIMENTS_MAX).contains(&experiment) || !(1..=RUNS_MAX).contains(&number) {
+            let note = format!("{experiment}.{number}: no run has such a number");
+            adopted.notes.push(note);
+            continue;
+        }
         let runs = by_experiment.entry(spec.experiment).or_default();
         runs.insert(spec.number, spec);
     }
-    let mut adopted = Adopted::default();
     let mut work = state.clone();
     let origin = origin(&mut work, &mut adopted, folder);
     rules(&mut work, &mut adopted, &by_experiment);
@@ -132,7 +150,7 @@ fn rules(
         });
     }
     for (id, rule) in all {
-        if id > 0 && !work.rules.contains_key(&id) {
+        if (1..=RULES_MAX).contains(&id) && !work.rules.contains_key(&id) {
             take(work, adopted, Change::Rule(Arc::new(rule)));
         }
     }
@@ -165,6 +183,13 @@ fn one(
         ));
         return;
     }
+    adopted.elsewhere += place - known - 1;
+    if adopted.elsewhere > ELSEWHERE_MAX {
+        adopted.elsewhere -= place - known - 1;
+        let note = format!("{id}: too many runs before it are not on {node}");
+        adopted.notes.push(note);
+        return;
+    }
     for number in known + 1..place {
         let missing = RunId {
             number: u32::try_from(number).unwrap_or(u32::MAX),
@@ -191,7 +216,12 @@ fn one(
     let run = NewRun {
         made: Arc::new(made(id, token, node, spec, now_ms)),
         desk,
-        rules: rules.rules.iter().map(|rule| rule.id).collect(),
+        rules: rules
+            .rules
+            .iter()
+            .map(|rule| rule.id)
+            .filter(|id| work.rules.contains_key(id))
+            .collect(),
         spec: bare.encode_to_vec().into(),
     };
     take(work, adopted, Change::Run(Arc::new(run)));
@@ -438,6 +468,21 @@ mod tests {
         assert_eq!((told.experiments, told.runs), (0, 1));
         let told = take_all(&mut state, "beta", vec![spec(1, 2), spec(1, 3)]);
         assert_eq!((told.runs, told.notes.len()), (1, 1));
+        for (experiment, number) in [(u64::MAX, 1), (5, u32::MAX), (0, 1), (5, 0)] {
+            let absurd = take_all(&mut state, "alpha", vec![spec(experiment, number)]);
+            assert_eq!(
+                (absurd.experiments, absurd.runs),
+                (0, 0),
+                "{experiment}.{number}"
+            );
+            assert_eq!(absurd.notes.len(), 1);
+        }
+        let mut odd = spec(1, 4);
+        let set = odd.rules.as_mut().unwrap();
+        set.rules[0].id = u64::MAX;
+        assert_eq!(take_all(&mut state, "beta", vec![odd]).runs, 1);
+        let odd = state.run("1.4".parse().unwrap()).unwrap();
+        assert!(odd.rules.is_empty(), "no rule has such a number");
         let broken = v1::RunSpec {
             token: vec![1],
             ..spec(4, 1)

@@ -348,7 +348,8 @@ impl Nodes {
         self.0.settings.clock
     }
 
-    fn stop_all(&self) {
+    /// Ends every driver: the daemon is about to leave.
+    pub(crate) fn stop_all(&self) {
         for entry in self.held().nodes.values() {
             entry.stop.send_replace(Stop::Leaving);
         }

@@ -1,6 +1,7 @@
 //! `NodeTakeOver`: the runs that a lost machine had on a node come here, with
 //! the identity of its deployment. The daemon starts anew with it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use nero_config::LOCAL;
@@ -12,6 +13,7 @@ use nero_ssh::Host;
 use nero_wire::v1;
 use nero_wire::v1::mum_client::MumClient;
 use nero_wire::v1::node_event::Event;
+use tokio::sync::Notify;
 use tonic::transport::Channel;
 
 use super::node_way::say;
@@ -26,6 +28,8 @@ use crate::outside::RemoteAgent;
 const LIST: Duration = Duration::from_secs(600);
 /// Runs that are taken over at most; more were never on one node.
 const RUNS_MAX: usize = 1_000_000;
+/// How long it may take to say what was taken over.
+const TOLD: Duration = Duration::from_secs(5);
 /// Notes that are said one by one.
 const NOTES_MAX: usize = 20;
 
@@ -118,11 +122,7 @@ impl Man {
         };
         let specs = self.specs_of(agent, &sink).await;
         let specs = specs.map_err(|failure| failure.of(&name))?;
-        self.adopt(&name, id, tenure, specs, &sink).await?;
-        tracing::info!(node = name, deployment = %id, tenure, "taken over");
-        // Everything holds the old identity; the next command starts it anew.
-        self.stop.notify_one();
-        Ok(())
+        self.adopt(&name, id, tenure, specs, &sink).await
     }
 
     /// Whether this neroman may have that identity.
@@ -215,7 +215,10 @@ impl Man {
             .map_err(|_| Failure::node("the node does not list its runs in time"))?
     }
 
-    async fn adopt(
+    /// Takes the identity, with all that was read. The daemon ends with this,
+    /// also when whoever asked has left: everything in it holds the old
+    /// identity, under which nothing may be done for runs of the new one.
+    pub(crate) async fn adopt(
         &self,
         name: &str,
         id: DeploymentId,
@@ -223,6 +226,8 @@ impl Man {
         specs: Vec<v1::RunSpec>,
         sink: &Sink<v1::NodeEvent>,
     ) -> Result<(), Failure> {
+        let _leave = Leave(Arc::clone(&self.stop));
+        self.nodes.stop_all();
         let (node, folder) = (name.to_owned(), self.home.data.join("taken-over"));
         let own = self.deployment;
         let (tx, rx) = tokio::sync::oneshot::channel();
@@ -246,21 +251,38 @@ impl Man {
                 })
             })
             .await?;
-        let (experiments, runs, notes) = rx.await.unwrap_or_default();
-        let more = notes.len().saturating_sub(NOTES_MAX);
-        for note in notes.into_iter().take(NOTES_MAX) {
-            say(sink, Event::Line(note)).await;
-        }
-        if more > 0 {
-            say(sink, Event::Line(format!("… and {more} more"))).await;
-        }
-        let line = format!(
-            "taken over: {} of {}",
-            counted(runs as u64, "run"),
-            counted(experiments as u64, "experiment")
-        );
-        say(sink, Event::Line(line)).await;
+        tracing::info!(node = name, deployment = %id, tenure, "taken over");
+        let told = tell(sink, rx.await.unwrap_or_default());
+        // A terminal that stands still does not keep the daemon.
+        let _ = tokio::time::timeout(TOLD, told).await;
         Ok(())
+    }
+}
+
+/// Says what was taken over: how many experiments and runs, and what is odd.
+async fn tell(sink: &Sink<v1::NodeEvent>, adopted: (usize, usize, Vec<String>)) {
+    let (experiments, runs, notes) = adopted;
+    let more = notes.len().saturating_sub(NOTES_MAX);
+    for note in notes.into_iter().take(NOTES_MAX) {
+        say(sink, Event::Line(note)).await;
+    }
+    if more > 0 {
+        say(sink, Event::Line(format!("… and {more} more"))).await;
+    }
+    let line = format!(
+        "taken over: {} of {}",
+        counted(runs as u64, "run"),
+        counted(experiments as u64, "experiment")
+    );
+    say(sink, Event::Line(line)).await;
+}
+
+/// Ends the daemon when it is dropped.
+struct Leave(Arc<Notify>);
+
+impl Drop for Leave {
+    fn drop(&mut self) {
+        self.0.notify_one();
     }
 }
 

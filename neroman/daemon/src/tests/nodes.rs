@@ -255,6 +255,35 @@ async fn a_log_that_is_followed_ends_with_the_word_that_its_node_is_gone() {
 }
 
 #[tokio::test]
+async fn a_daemon_that_took_another_identity_ends_whoever_asked() {
+    let rig = both((4.0, 1.0));
+    connect(&rig, "alpha").await;
+    // Its terminal stands still, and then it leaves.
+    let (tx, _rx) = mpsc::channel(1);
+    tx.try_send(Ok(v1::NodeEvent::default())).unwrap();
+    let spec = v1::RunSpec {
+        token: nero_model::RunToken::random().to_vec(),
+        experiment: 1,
+        number: 1,
+        name: "e".to_owned(),
+        collection: "lab".to_owned(),
+        ..v1::RunSpec::default()
+    };
+    let id = nero_model::DeploymentId::random();
+    let mut states = rig.man.ledger.watch();
+    tokio::select! {
+        _ = rig.man.adopt("alpha", id, 1, vec![spec], &tx) => panic!("nobody hears it"),
+        adopted = states.wait_for(|state| state.runs == 1) => drop(adopted),
+    }
+    let ends = tokio::time::timeout(DEADLINE, rig.man.stop.notified()).await;
+    assert!(ends.is_ok(), "the daemon is told to end");
+    // Nothing is done any more under the old one.
+    rig.node("alpha").until_hung_up(1).await;
+    assert_eq!(rig.node("alpha").hand_overs(), 0);
+    rig.stop().await;
+}
+
+#[tokio::test]
 async fn what_a_node_may_have_stays_there_until_proof() {
     let rig = both((4.0, 1.0));
     rig.node("alpha").swallow(true);

@@ -43,15 +43,18 @@ impl Man {
         if let Some(warning) = same_place(&config, &request.name) {
             say(&sink, Event::Finding(warning)).await;
         }
+        let mut trial = Trial {
+            man: self.clone(),
+            name: request.name.clone(),
+            node: Some(node.clone()),
+        };
         if request.dry_run {
             let looked = self.look_once(&request, &node, &sink).await;
-            self.let_go(&request.name, &node).await;
+            trial.end().await;
             return looked;
         }
         let kept = self.try_and_keep(&request, edit, &node, &sink).await;
-        if kept.is_err() {
-            self.let_go(&request.name, &node).await;
-        }
+        trial.end().await;
         kept?;
         self.remember(&request.request).await?;
         self.say_node(&request.name, &sink).await
@@ -103,14 +106,6 @@ impl Man {
             let _ = node_way::until_known(&node, DRIVEN, sink).await;
         }
         Ok(())
-    }
-
-    /// Ends our connections of a node that was not kept. Those of one that is
-    /// configured by now belong to its driver.
-    async fn let_go(&self, name: &str, node: &nero_config::Node) {
-        if self.nodes.node(name).is_none() {
-            self.nodes.way(name, node).hang_up().await;
-        }
     }
 
     /// The configuration with a change, which is not written.
@@ -180,6 +175,43 @@ impl Man {
             say(sink, Event::Finding(finding)).await;
         }
         Ok(link)
+    }
+}
+
+/// A node that is tried. Its connections end with the trial, also when whoever
+/// adds it leaves meanwhile.
+struct Trial {
+    man: Man,
+    name: String,
+    /// Until it is over.
+    node: Option<nero_config::Node>,
+}
+
+impl Trial {
+    async fn end(&mut self) {
+        if let Some(node) = self.node.take() {
+            let_go(&self.man, &self.name, &node).await;
+        }
+    }
+}
+
+impl Drop for Trial {
+    fn drop(&mut self) {
+        if let Some(node) = self.node.take() {
+            let (man, name) = (self.man.clone(), std::mem::take(&mut self.name));
+            // Without a runtime the daemon has ended, and its connections with it.
+            if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+                runtime.spawn(async move { let_go(&man, &name, &node).await });
+            }
+        }
+    }
+}
+
+/// Ends our connections of a node that was not kept. Those of one that is
+/// configured by now belong to its driver.
+async fn let_go(man: &Man, name: &str, node: &nero_config::Node) {
+    if man.nodes.node(name).is_none() {
+        man.nodes.way(name, node).hang_up().await;
     }
 }
 

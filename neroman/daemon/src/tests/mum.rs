@@ -61,6 +61,10 @@ struct Inner {
     swallows: bool,
     /// Why it alone takes no runs; empty: it does.
     refuses: String,
+    /// It never says what a close look finds.
+    examines_never: bool,
+    /// How often it was asked for that.
+    examined: usize,
     /// It never says which files it lacks.
     ponders: bool,
     about: v1::NodeDescription,
@@ -280,6 +284,17 @@ impl FakeMum {
     /// Waits until it refused rules.
     pub(super) async fn refused_rules(&self) {
         self.until("refused rules", |inner| inner.rules_refused > 0)
+            .await;
+    }
+
+    /// Whether it answers when it is looked at closely.
+    pub(super) fn examines(&self, examines: bool) {
+        self.inner.lock().unwrap().examines_never = !examines;
+    }
+
+    /// Waits until somebody looks at it closely.
+    pub(super) async fn examined(&self) {
+        self.until("was looked at", |inner| inner.examined > 0)
             .await;
     }
 
@@ -718,6 +733,13 @@ impl Mum for Service {
         &self,
         _: tonic::Request<v1::ExamineRequest>,
     ) -> Result<tonic::Response<v1::ExamineReply>, tonic::Status> {
+        let silent = self.inner(|inner| {
+            inner.examined += 1;
+            inner.examines_never
+        });
+        if silent {
+            std::future::pending::<()>().await;
+        }
         Err(Status::unimplemented("the fake has none"))
     }
 

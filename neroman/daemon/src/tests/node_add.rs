@@ -24,6 +24,14 @@ async fn connections_of_a_node_that_is_not_kept_are_ended() {
     assert_eq!(ended.unwrap_err().exit_code(), 4);
     assert_eq!(rig.node("beta").hung_up(), 1, "it failed");
     rig.node("beta").cut(false);
+    rig.node("beta").examines(false);
+    let (tx, _rx) = tokio::sync::mpsc::channel(100);
+    let (man, wanted) = (rig.man.clone(), request("beta", "me@there"));
+    let adding = tokio::spawn(async move { man.node_add(wanted, tx).await });
+    rig.node("beta").examined().await;
+    adding.abort();
+    rig.node("beta").until_hung_up(2).await;
+    rig.node("beta").examines(true);
     let wanted = v1::NodeAddRequest {
         dry_run: true,
         without_test: true,
@@ -31,17 +39,17 @@ async fn connections_of_a_node_that_is_not_kept_are_ended() {
     };
     let (_, ended) = follow(|sink| rig.man.node_add(wanted, sink)).await;
     ended.unwrap();
-    assert_eq!(rig.node("beta").hung_up(), 2, "it was a trial");
+    assert_eq!(rig.node("beta").hung_up(), 3, "it was a trial");
     let wanted = request("beta", "me@there");
     let (_, ended) = follow(|sink| rig.man.node_add(wanted, sink)).await;
     ended.unwrap();
-    assert_eq!(rig.node("beta").hung_up(), 2, "it is in use");
+    assert_eq!(rig.node("beta").hung_up(), 3, "it is in use");
     let remove = v1::NodeRemoveRequest {
         name: "beta".to_owned(),
         ..v1::NodeRemoveRequest::default()
     };
     rig.man.node_remove(remove).await.unwrap();
-    rig.node("beta").until_hung_up(3).await;
+    rig.node("beta").until_hung_up(4).await;
     rig.stop().await;
 }
 

@@ -11,13 +11,12 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use nero_model::builds;
 use nero_model::ids::{hex, random};
-use nero_ssh::Host;
+use nero_ssh::{Host, quoted};
 use tokio::io::{AsyncRead, ReadBuf};
 
 use crate::facts::Facts;
 use crate::fault::{NodeFault, is_full};
 use crate::install::refused;
-use crate::root::quoted;
 use crate::supply::Supply;
 use crate::{AgentError, Progress};
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use futures_util::FutureExt as _;
 use nero_model::DeploymentId;
 use nero_model::ids::{hex, random};
-use nero_ssh::Host;
+use nero_ssh::{Host, quoted};
 use nero_wire::v1::Hello;
 use tonic::transport::Channel;
 
@@ -14,7 +14,7 @@ use crate::facts::Facts;
 use crate::fault::NodeFault;
 use crate::greet::{self, Greeter};
 use crate::install::refused;
-use crate::root::{self, quoted};
+use crate::root;
 use crate::shared::DIALLED;
 use crate::{AgentError, AgentOptions, Progress, probe, push, supply};
 

@@ -1,6 +1,8 @@
 //! The folder that a node's user named, as `sh` there finds it: `~` and `$NAME`
 //! are expanded on the node, everything else is taken as it is.
 
+use nero_ssh::quoted;
+
 /// Where a node's things lie when nothing is said.
 pub(crate) const DEFAULT: &str = "~/.neronet";
 
@@ -82,15 +84,6 @@ fn variable(text: &str) -> Option<(&str, &str)> {
             .bytes()
             .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     named.then_some((name, rest))
-}
-
-/// One word of `sh`.
-pub(crate) fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_./=:@%+,-".contains(c);
-    match !word.is_empty() && word.chars().all(plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
-    }
 }
 
 #[cfg(test)]

@@ -190,7 +190,7 @@ fn log(paths: &NodePaths) -> Vec<String> {
         let length = file.metadata()?.len();
         file.seek(SeekFrom::Start(length.saturating_sub(LOG_BYTES)))?;
         let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes)?;
+        file.take(LOG_BYTES).read_to_end(&mut bytes)?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     };
     let written: Vec<String> = [paths.mum().join("log"), last_words(paths)]

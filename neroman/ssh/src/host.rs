@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use crate::error::{Fault, SshError, Trouble};
 use crate::master::Master;
 use crate::pipe::{Heard, Pipe};
-use crate::quote::{for_any_shell, for_sh, words_for_any_shell};
+use crate::quote::{for_any_shell, quoted, words_for_any_shell};
 use crate::run::{self, Child, NotBegun, Patience};
 use crate::ssh::{Ssh, Target};
 
@@ -108,7 +108,7 @@ impl Host {
         command: &str,
         body: impl AsyncRead + Unpin + Send,
     ) -> Result<Said, SshError> {
-        let command = format!("(eval {})", for_sh(command));
+        let command = format!("(eval {})", quoted(command));
         self.followed(&command, body, FEED).await
     }
 

@@ -32,4 +32,5 @@ mod ssh;
 pub use error::{Fault, SshError, Trouble};
 pub use host::{Host, Said};
 pub use pipe::Pipe;
+pub use quote::quoted;
 pub use ssh::{SSH_VARIABLE, Ssh};

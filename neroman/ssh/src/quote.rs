@@ -30,13 +30,17 @@ pub(crate) fn words_for_any_shell(words: &[String]) -> String {
     if words.iter().all(simple) {
         return words.join(" ");
     }
-    let quoted: Vec<String> = words.iter().map(|word| for_sh(word)).collect();
-    for_any_shell(&format!("exec {}", quoted.join(" ")))
+    let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+    for_any_shell(&format!("exec {}", words.join(" ")))
 }
 
-/// One word of `sh`, whatever it holds.
-pub(crate) fn for_sh(word: &str) -> String {
-    format!("'{}'", word.replace('\'', "'\\''"))
+/// One word of `sh`, whatever it holds. A plain one stays readable.
+pub fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_./=:@%+,-".contains(c);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
 }
 
 /// Bytes that mean themselves within single quotes of any shell, within double

@@ -9,7 +9,7 @@ use nero_journal::frame::{self, FrameKind};
 use nero_journal::v1::Owner;
 use nero_model::DeploymentId;
 use nero_model::safe::Safe;
-use nero_ssh::Host;
+use nero_ssh::{Host, quoted};
 use nero_wire::v1;
 use nero_wire::v1::mum_client::MumClient;
 use nero_wire::v1::node_event::Event;
@@ -347,9 +347,8 @@ for d in ????????; do
 done
 exit 0
 "#;
-    let quoted = root.replace('\'', "'\\''");
     let said = host
-        .script(&format!("root='{quoted}'{SCRIPT}"))
+        .script(&format!("root={}{SCRIPT}", quoted(root)))
         .await
         .map_err(|error| Failure::node_error(&error))?;
     if said.status != 0 {

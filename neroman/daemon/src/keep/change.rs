@@ -1,0 +1,98 @@
+//! One change, written into a transaction.
+
+use std::collections::HashMap;
+
+use nero_config::LOCAL;
+use nero_format::Definition;
+use nero_model::RunId;
+use nero_store::{Event, RunKey, StoreError, Tx};
+
+use super::TENURE;
+use super::rows::{experiment_row, json, run_row, source_row};
+use crate::core::change::Change;
+
+/// Highest numbers that the database has given away.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Given {
+    pub(super) experiment: u64,
+    pub(super) source: u64,
+    pub(super) rule: u64,
+}
+
+pub(super) fn write_change(
+    tx: &mut Tx<'_>,
+    change: &Change,
+    given: &mut Given,
+    fresh: &mut HashMap<RunId, RunKey>,
+) -> Result<(), StoreError> {
+    match change {
+        Change::Origin(origin) => {
+            while given.source < origin.id {
+                given.source = tx.new_source()?.0;
+            }
+            tx.put_source(&source_row(origin))
+        }
+        Change::Experiment(described) => {
+            while given.experiment < described.id.0 {
+                given.experiment = tx.new_experiment()?.0;
+            }
+            if asks_of_nodes(&described.definition) {
+                tx.raise()?;
+            }
+            tx.put_experiment(&experiment_row(described))
+        }
+        Change::Rule(rule) => {
+            while given.rule < rule.id {
+                given.rule = tx.new_rule()?.0;
+            }
+            tx.put_rule(&nero_store::Rule {
+                id: nero_store::RuleId(rule.id),
+                version: 0,
+                experiment: None,
+                action: rule.action.clone(),
+                text: rule.text.clone(),
+                author: rule.author.clone(),
+                origin: rule.origin.clone(),
+                repeat_ms: 0,
+                active: true,
+                created_ms: 0,
+            })
+        }
+        Change::Run(new) => {
+            // Version 1 knows one node and would forget where this one went.
+            if new.made.node != LOCAL {
+                tx.raise()?;
+            }
+            let key = tx.insert_run(&run_row(new), &new.spec)?;
+            fresh.insert(new.made.id, key);
+            Ok(())
+        }
+        Change::Event {
+            experiment,
+            run,
+            at_ms,
+            text,
+        } => tx.insert_event(&Event {
+            experiment: *experiment,
+            run: *run,
+            at_ms: *at_ms,
+            text: text.clone(),
+        }),
+        Change::Adopted { deployment, tenure } => {
+            tx.adopt(*deployment)?;
+            tx.set_meta(TENURE, &json(tenure))
+        }
+        Change::Last(last) => tx.set_last(last),
+        // Written once per run, as it is at the end of the batch.
+        Change::Desk { .. } | Change::Journal { .. } => Ok(()),
+    }
+}
+
+/// Whether a definition says what builds of version 1 do not know.
+fn asks_of_nodes(definition: &Definition) -> bool {
+    definition.node.is_some()
+        || definition.requires.is_some()
+        || !definition.data.is_empty()
+        || !definition.checkpoint.is_empty()
+        || definition.resources.disk_bytes.is_some()
+}

@@ -1,0 +1,112 @@
+//! Rows of the databases turned into what they mean, at the start.
+
+use std::sync::Arc;
+
+use nero_format::Definition;
+use nero_store::StoreError;
+
+use super::rows::{KeptDesk, KeptExperiment};
+use crate::core::change::Described;
+use crate::core::run::{Made, Run};
+
+/// Why what was stored cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LoadError {
+    /// The database refuses.
+    #[error("the database cannot be used")]
+    Store(#[from] StoreError),
+    /// A row holds what this build cannot read.
+    #[error("{what} in the database cannot be read")]
+    Content {
+        what: String,
+        #[source]
+        source: serde_json::Error,
+    },
+}
+
+impl LoadError {
+    /// What a person can do about it.
+    pub(crate) fn hint(&self) -> Option<String> {
+        match self {
+            Self::Store(error) => error.hint(),
+            Self::Content { .. } => {
+                Some("a newer neroman wrote it: use that one again; nothing was changed".to_owned())
+            }
+        }
+    }
+}
+
+pub(super) fn read<T: serde::de::DeserializeOwned>(
+    bytes: &[u8],
+    what: impl FnOnce() -> String,
+) -> Result<T, LoadError> {
+    serde_json::from_slice(bytes).map_err(|source| LoadError::Content {
+        what: what(),
+        source,
+    })
+}
+
+pub(super) fn described(row: &nero_store::Experiment) -> Result<Described, LoadError> {
+    let what = || format!("experiment {}", row.id);
+    let definition: Definition = read(row.definition.as_bytes(), what)?;
+    let kept: KeptExperiment = read(&row.kept, what)?;
+    Ok(Described {
+        id: row.id,
+        definition: Arc::new(definition),
+        fingerprint: row.fingerprint.as_str().into(),
+        source: row.source.map_or(0, |source| source.0),
+        gone: row.gone,
+        created_ms: row.created_ms,
+        modified_ms: row.modified_ms,
+        extra_rules: kept.extra_rules.into(),
+    })
+}
+
+pub(super) fn stored_run(row: &nero_store::RunRow) -> Result<Run, LoadError> {
+    let what = || format!("run {}", row.run.id);
+    let made: Made = read(&row.run.made, what)?;
+    let kept: KeptDesk = read(&row.desk.desk, what)?;
+    let journal = if row.facts.facts.is_empty() {
+        Arc::default()
+    } else {
+        Arc::new(read(&row.facts.facts, what)?)
+    };
+    Ok(Run::judged(
+        Arc::new(made),
+        kept.desk,
+        journal,
+        kept.rules.into(),
+    ))
+}
+
+/// Turns rows into what they mean, on every processor: a start with 100 000
+/// runs is to be short.
+pub(super) fn in_parallel<R: Sync, T: Send>(
+    rows: &[R],
+    turn: impl Fn(&R) -> Result<T, LoadError> + Sync,
+) -> Result<Vec<T>, LoadError> {
+    /// Fewer are not worth a thread.
+    const ROWS_LEAST: usize = 1000;
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let part = rows.len().div_ceil(threads).max(ROWS_LEAST);
+    let turn = &turn;
+    let parts: Vec<Result<Vec<T>, LoadError>> = std::thread::scope(|scope| {
+        let working: Vec<_> = rows
+            .chunks(part)
+            .map(|rows| scope.spawn(move || rows.iter().map(turn).collect()))
+            .collect();
+        working
+            .into_iter()
+            .map(|thread| {
+                thread
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            })
+            .collect()
+    });
+    let mut all = Vec::with_capacity(rows.len());
+    for part in parts {
+        all.extend(part?);
+    }
+    Ok(all)
+}

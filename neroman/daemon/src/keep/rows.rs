@@ -1,0 +1,190 @@
+//! What the databases hold of each thing, as rows.
+
+use std::collections::HashMap;
+
+use nero_model::Phase;
+use nero_store::{Advance, At, Point, RunFold, RunKey, Sample};
+use serde::{Deserialize, Serialize};
+
+use crate::core::change::{Described, NewRun};
+use crate::core::experiment::{Origin, Stamp};
+use crate::core::fold::Position;
+use crate::core::run::{Desk, Handing, Run};
+use crate::folding::RunFolded;
+
+/// What is stored of an experiment beside its definition.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct KeptExperiment {
+    pub(super) extra_rules: Vec<u64>,
+}
+
+/// What is stored of a source beside its columns.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct KeptSource {
+    pub(super) source: nero_format::Source,
+    pub(super) stamp: Stamp,
+}
+
+/// What is stored of a run's desk.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct KeptDesk {
+    pub(super) desk: Desk,
+    pub(super) rules: Vec<u64>,
+}
+
+pub(super) fn json(value: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(value).expect("what is kept has text keys and finite numbers only")
+}
+
+pub(super) fn source_row(origin: &Origin) -> nero_store::Source {
+    let source = &origin.source;
+    nero_store::Source {
+        id: nero_store::SourceId(origin.id),
+        path: source.path.display().to_string(),
+        kind: match source.kind {
+            nero_format::SourceKind::Folder => "folder".to_owned(),
+            nero_format::SourceKind::File => "file".to_owned(),
+        },
+        file: source.file.display().to_string(),
+        folder: source.folder.display().to_string(),
+        digest: source.digest.clone(),
+        mtime_ns: origin.stamp.modified_ns,
+        kept: json(&KeptSource {
+            source: source.clone(),
+            stamp: origin.stamp,
+        }),
+    }
+}
+
+pub(super) fn experiment_row(described: &Described) -> nero_store::Experiment {
+    let definition = &described.definition;
+    nero_store::Experiment {
+        id: described.id,
+        collection: definition.collection().to_owned(),
+        name: definition.name.clone(),
+        definition: serde_json::to_string(&**definition)
+            .expect("a definition has text keys and finite numbers only"),
+        fingerprint: described.fingerprint.to_string(),
+        source: Some(nero_store::SourceId(described.source)),
+        path: definition.folder.display().to_string(),
+        created_ms: described.created_ms,
+        modified_ms: described.modified_ms,
+        hidden_ms: None,
+        gone: described.gone,
+        kept: json(&KeptExperiment {
+            extra_rules: described.extra_rules.to_vec(),
+        }),
+    }
+}
+
+pub(super) fn run_row(new: &NewRun) -> nero_store::Run {
+    let made = &new.made;
+    nero_store::Run {
+        key: RunKey(0),
+        id: made.id,
+        token: made.token,
+        node: made.node.clone(),
+        tree: unhex(&made.tree),
+        created_ms: made.created_ms,
+        made: json(&**made),
+    }
+}
+
+/// Bytes of a hash in hexadecimal.
+pub(crate) fn unhex(text: &str) -> Option<[u8; 32]> {
+    let mut bytes = [0; 32];
+    if text.len() != 64 || !text.is_ascii() {
+        return None;
+    }
+    for (index, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&text[2 * index..2 * index + 2], 16).ok()?;
+    }
+    Some(bytes)
+}
+
+pub(super) fn desk_row(run: &Run) -> nero_store::Desk {
+    nero_store::Desk {
+        wish_ms: run.desk.wish.as_ref().map(|wish| wish.asked_ms),
+        desk: json(&KeptDesk {
+            desk: run.desk.clone(),
+            rules: run.rules.to_vec(),
+        }),
+    }
+}
+
+pub(super) fn facts_row(run: &Run) -> nero_store::Facts {
+    let phase: Phase = run.phase();
+    nero_store::Facts {
+        phase,
+        submitted_ms: (run.desk.handing >= Handing::Submitted).then_some(run.made.created_ms),
+        started_ms: run.started_ms(),
+        ended_ms: run.outcome.ended_ms,
+        facts: json(&*run.journal),
+    }
+}
+
+pub(super) fn run_fold(key: RunKey, folded: &RunFolded) -> RunFold {
+    let mut names: Vec<String> = Vec::new();
+    let mut index: HashMap<&str, u32> = HashMap::new();
+    let points = folded
+        .taken
+        .points
+        .iter()
+        .map(|point| {
+            let place = *index.entry(&point.name).or_insert_with(|| {
+                names.push(point.name.clone());
+                (names.len() - 1) as u32
+            });
+            let point = Point {
+                step: point.step,
+                time_ms: point.at_ms,
+                value: point.value,
+                generation: point.generation,
+            };
+            (place, point)
+        })
+        .collect();
+    let at = |position: &Position| At {
+        offset: position.offset,
+        chain: position.chain,
+    };
+    RunFold {
+        run: key,
+        advances: folded
+            .series
+            .iter()
+            .map(|(segment, (incarnation, from, to))| Advance {
+                incarnation: *incarnation,
+                segment: *segment,
+                from: at(from),
+                to: at(to),
+            })
+            .collect(),
+        names,
+        points,
+        samples: folded
+            .taken
+            .samples
+            .iter()
+            .map(|measured| {
+                let sample = &measured.sample;
+                Sample {
+                    time_ms: measured.at_ms,
+                    incarnation: measured.incarnation,
+                    cpu_cores: sample.cpu_cores,
+                    cpu_ms: sample.cpu_ms,
+                    rss_bytes: sample.rss_bytes,
+                    peak_rss_bytes: sample.peak_rss_bytes,
+                    read_bytes: sample.read_bytes,
+                    written_bytes: sample.written_bytes,
+                    processes: sample.processes,
+                    threads: sample.threads,
+                    stdout_bytes: sample.stdout_bytes,
+                    stderr_bytes: sample.stderr_bytes,
+                    silent_ms: sample.silent_ms,
+                }
+            })
+            .collect(),
+    }
+}

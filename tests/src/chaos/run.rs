@@ -350,6 +350,8 @@ impl Chaos {
         for undo in std::mem::take(&mut self.undo) {
             self.mend(undo.what);
         }
+        // Somebody may wait for a run that queues behind those.
+        self.abort_held();
         while !self.clients.is_empty() {
             self.look_after();
             thread::sleep(LOOK);

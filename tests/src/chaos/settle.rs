@@ -59,7 +59,7 @@ impl Chaos {
     }
 
     /// Ends what only a person ends.
-    fn abort_held(&mut self) {
+    pub(super) fn abort_held(&mut self) {
         let Some(all) = self.experiments() else {
             return;
         };

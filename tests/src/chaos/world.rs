@@ -183,6 +183,10 @@ impl World {
 
 impl Drop for World {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            let kept = self.keep();
+            eprintln!("everything lies in {}", kept.display());
+        }
         self.home.end_everything();
         if self.small_home {
             let _ = Command::new("umount")

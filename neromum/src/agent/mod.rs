@@ -481,7 +481,11 @@ impl Agent {
             .run(&token)
             .is_none_or(|run| until.is_reached(&run.stage));
         match self.entries.get_mut(&token) {
-            Some(entry) if !reached => entry.waiters.push((until, answer)),
+            Some(entry) if !reached => {
+                // Readers of a log come and go while a run goes on for weeks.
+                entry.waiters.retain(|(_, waiter)| !waiter.is_closed());
+                entry.waiters.push((until, answer));
+            }
             _ => drop(answer.send(())),
         }
     }

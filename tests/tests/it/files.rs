@@ -223,6 +223,8 @@ outputs: [{{path: 'o*', max: 1K}}]
     home.until_state(3, "running");
     let folder = until_home(&home, "1");
     until_home(&home, "2");
+    home.until_settled(1);
+    home.until_settled(2);
     let work = |id: &str| PathBuf::from(home.ok(&["path", id, "--remote"]).trim_end());
     let (small, large, live) = (work("1"), work("2"), work("3"));
     let cleaned = until("the runs to be settled", || {
@@ -281,6 +283,7 @@ checkpoint: 'ckpt/**'
     // From here on nothing lies on the node: what came home is laid over.
     let folder = until_home(&home, "1");
     assert_eq!(fs::read(folder.join("ckpt/n")).unwrap(), b"2\n");
+    home.until_settled(1);
     let cleaned = home.json(&["clean", "1"]);
     assert_eq!(
         run_of(&cleaned, "1.2")["skipped"],

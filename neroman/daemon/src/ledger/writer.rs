@@ -1,0 +1,302 @@
+//! The thread that owns the databases and the state.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use nero_model::{RequestId, RunId};
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::{Listener, Message, NoRoom, NoteChanges, Written};
+use crate::clock::Clock;
+use crate::core::change::Change;
+use crate::core::state::State;
+use crate::core::{abort, needs};
+use crate::failure::Failure;
+use crate::folding::{Folding, OwnedPart, PartsOutcome};
+use crate::keep::{Batch, Keep, Unwritten};
+
+/// Messages of one transaction.
+const BATCH_MAX: usize = 4096;
+
+/// An encoded answer, or why there is none.
+type Answer = Result<Vec<u8>, Failure>;
+
+pub(super) struct Writer {
+    pub(super) keep: Keep,
+    pub(super) state: State,
+    pub(super) folding: Folding,
+    pub(super) clock: Clock,
+    pub(super) publish: watch::Sender<Arc<State>>,
+    pub(super) full: watch::Sender<Option<NoRoom>>,
+    pub(super) again: watch::Sender<()>,
+    /// Something found no room since it was last looked for.
+    pub(super) refused: bool,
+    pub(super) listener: Listener,
+}
+
+/// What is told to whom once the batch is committed.
+#[derive(Default)]
+struct Answers {
+    asks: Vec<(oneshot::Sender<Answer>, Answer)>,
+    notes: Vec<(oneshot::Sender<Written<(), NoteChanges>>, NoteChanges)>,
+    parts: Vec<AnsweredParts>,
+}
+
+struct AnsweredParts {
+    reply: oneshot::Sender<Written<PartsOutcome, Vec<OwnedPart>>>,
+    parts: Vec<OwnedPart>,
+    outcome: PartsOutcome,
+}
+
+impl Writer {
+    pub(super) fn run(mut self, mut rx: mpsc::Receiver<Message>) {
+        while let Some(first) = rx.blocking_recv() {
+            let mut messages = vec![first];
+            while messages.len() < BATCH_MAX {
+                match rx.try_recv() {
+                    Ok(message) => messages.push(message),
+                    Err(_) => break,
+                }
+            }
+            let (others, parts) = self.apart(messages);
+            let stop = self.batch(others);
+            if stop || (!parts.is_empty() && self.batch(parts)) {
+                break;
+            }
+        }
+        tracing::debug!("ledger ended");
+    }
+
+    /// Sets journal bytes apart while there is no room: they need most of it, and
+    /// what needs little goes on without them.
+    fn apart(&self, messages: Vec<Message>) -> (Vec<Message>, Vec<Message>) {
+        if self.full.borrow().is_none() {
+            return (messages, Vec::new());
+        }
+        let is_other = |message: &Message| !matches!(message, Message::Parts { .. });
+        messages.into_iter().partition(is_other)
+    }
+
+    /// Carries a batch out; whether it held the order to stop.
+    fn batch(&mut self, messages: Vec<Message>) -> bool {
+        let mut work = self.state.clone();
+        let mut batch = Batch::default();
+        let mut answers = Answers::default();
+        let mut given: HashMap<RequestId, Vec<u8>> = HashMap::new();
+        let (mut stop, mut look) = (false, false);
+        for message in messages {
+            let now_ms = self.clock.now_ms();
+            match message {
+                Message::Ask {
+                    request,
+                    decide,
+                    reply,
+                } => {
+                    let known = match request {
+                        Some(id) => match given.get(&id) {
+                            Some(bytes) => Ok(Some(bytes.clone())),
+                            None => self.keep.answer(id),
+                        },
+                        None => Ok(None),
+                    };
+                    let result = match known {
+                        Ok(Some(bytes)) => Ok(bytes),
+                        Ok(None) => decide(&work, now_ms).map(|decided| {
+                            if let Some(id) = request {
+                                batch.answered(id, now_ms, decided.answer.clone());
+                                given.insert(id, decided.answer.clone());
+                            }
+                            batch.durable |= !decided.changes.is_empty();
+                            take(&mut work, &mut batch, decided.changes);
+                            decided.answer
+                        }),
+                        Err(failure) => Err(failure),
+                    };
+                    answers.asks.push((reply, result));
+                }
+                Message::Note {
+                    durable,
+                    mut note,
+                    reply,
+                } => {
+                    let changes = note(&work, now_ms);
+                    batch.durable |= durable && !changes.is_empty();
+                    take(&mut work, &mut batch, changes);
+                    answers.notes.push((reply, note));
+                }
+                Message::Parts { parts, reply } => {
+                    let mut outcome = PartsOutcome::default();
+                    for part in &parts {
+                        self.folding.part(&work, &self.keep, part, &mut outcome);
+                    }
+                    // The state has to show what was folded before anything
+                    // else is decided over it.
+                    let changes = self.folding.changes(&mut batch);
+                    take(&mut work, &mut batch, changes);
+                    answers.parts.push(AnsweredParts {
+                        reply,
+                        parts,
+                        outcome,
+                    });
+                }
+                Message::Specs { runs, reply } => {
+                    let specs = runs
+                        .into_iter()
+                        .map(|run| Ok((run, self.keep.spec(run)?)))
+                        .collect();
+                    let _ = reply.send(specs);
+                }
+                Message::Positions { runs, reply } => {
+                    let stands = runs
+                        .into_iter()
+                        .map(|run| (run, self.folding.stands(&work, &self.keep, run)))
+                        .collect();
+                    let _ = reply.send(stands);
+                }
+                Message::Keys { runs, reply } => {
+                    let keys = runs
+                        .into_iter()
+                        .filter_map(|run| Some((run, self.keep.key(run)?)))
+                        .collect();
+                    let _ = reply.send(keys);
+                }
+                Message::Events { experiment, reply } => {
+                    let _ = reply.send(self.keep.events(experiment));
+                }
+                Message::LookForRoom => look = true,
+                Message::Stop => stop = true,
+            }
+        }
+        self.release(&mut work, &mut batch);
+        self.commit(work, batch, answers);
+        if look {
+            self.look_for_room();
+        }
+        stop || self.keep.is_broken()
+    }
+
+    /// Runs that waited for the end of an earlier one go on.
+    fn release(&self, work: &mut State, batch: &mut Batch) {
+        for run in batch.touched() {
+            let ended = |state: &State| state.run(run).is_some_and(|run| run.phase().is_end());
+            if ended(work)
+                && !ended(&self.state)
+                && let Some((_, change)) = abort::released(work, run)
+            {
+                take(work, batch, vec![change]);
+            }
+        }
+    }
+
+    fn commit(&mut self, work: State, batch: Batch, answers: Answers) {
+        let touched = batch.touched();
+        let closed: Vec<RunId> = touched
+            .iter()
+            .copied()
+            .filter(|id| {
+                let closed = |state: &State| state.run(*id).is_some_and(|run| run.desk.closed);
+                closed(&work) && !closed(&self.state)
+            })
+            .collect();
+        // A node forgets a closed run: its points have to be safe before.
+        match self.write(&work, &batch, &closed) {
+            Ok(()) => {
+                self.folding.committed();
+                self.keep.forget_positions(&closed);
+                let before = std::mem::replace(&mut self.state, work);
+                if !batch.is_empty() {
+                    self.publish.send_replace(Arc::new(self.state.clone()));
+                }
+                answers.tell();
+                for run in touched {
+                    if needs::changed(before.run(run), self.state.run(run)) {
+                        (self.listener)(&self.state, run);
+                    }
+                }
+            }
+            Err(unwritten) => {
+                self.folding.forget();
+                self.say(&unwritten);
+                answers.refuse(&unwritten);
+            }
+        }
+    }
+
+    fn write(&mut self, work: &State, batch: &Batch, closed: &[RunId]) -> Result<(), Unwritten> {
+        // A node forgets a closed run: its points have to be safe before.
+        if !closed.is_empty() {
+            self.keep.sync_series()?;
+        }
+        if batch.is_empty() {
+            return Ok(());
+        }
+        self.keep.write(work, batch)
+    }
+
+    /// Says why nothing was written; a lack of room once, while it lasts.
+    fn say(&mut self, unwritten: &Unwritten) {
+        let Unwritten { failure, no_room } = unwritten;
+        self.refused |= no_room;
+        if !no_room {
+            tracing::error!(%failure, "database not written");
+        } else if self.full.borrow().is_none() {
+            tracing::error!(%failure, hint = failure.hint_text(), "waiting for room");
+            self.full.send_replace(Some(NoRoom {
+                since_ms: self.clock.now_ms(),
+                failure: failure.clone(),
+            }));
+        }
+    }
+
+    /// There is room when what waited for it found some, and whoever comes next
+    /// would, too.
+    fn look_for_room(&mut self) {
+        let refused = std::mem::take(&mut self.refused);
+        if self.full.borrow().is_some() {
+            match self.keep.has_room() {
+                Ok(true) if !refused => {
+                    tracing::info!("there is room again");
+                    self.full.send_replace(None);
+                }
+                Ok(_) => {}
+                Err(error) => tracing::error!(%error, "database not written"),
+            }
+        }
+        self.again.send_replace(());
+    }
+}
+
+impl Answers {
+    fn tell(self) {
+        // Whoever asked may be gone; the answer is kept for a repeat.
+        for (reply, answer) in self.asks {
+            let _ = reply.send(answer);
+        }
+        for (reply, _) in self.notes {
+            let _ = reply.send(Ok(()));
+        }
+        for told in self.parts {
+            let _ = told.reply.send(Ok(told.outcome));
+        }
+    }
+
+    /// Gives back what was not written.
+    fn refuse(self, why: &Unwritten) {
+        for (reply, answer) in self.asks {
+            let _ = reply.send(answer.and_then(|_| Err(why.failure.clone())));
+        }
+        for (reply, note) in self.notes {
+            let _ = reply.send(Err((note, why.clone())));
+        }
+        for told in self.parts {
+            let _ = told.reply.send(Err((told.parts, why.clone())));
+        }
+    }
+}
+
+fn take(work: &mut State, batch: &mut Batch, changes: Vec<Change>) {
+    for change in changes {
+        work.apply(&change);
+        batch.push(change);
+    }
+}

@@ -19,6 +19,7 @@ mod service;
 mod staging;
 mod warden;
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use args::Command;
@@ -27,7 +28,7 @@ fn main() -> ExitCode {
     let command = match args::parse(std::env::args_os().skip(1)) {
         Ok(command) => command,
         Err(error) => {
-            eprintln!("neromum: {error}\nhint: neromum --help");
+            say(&format!("{error}\nhint: neromum --help"));
             return ExitCode::from(2);
         }
     };
@@ -64,5 +65,11 @@ fn tell(error: &dyn std::error::Error) {
         cause = source.source();
     }
     tracing::error!(error = text, "ended");
-    eprintln!("neromum: {text}");
+    say(&text);
+}
+
+/// One line on stderr. It may be a file on a full disk, or a channel that
+/// nobody reads any more: what cannot be said is no reason to die.
+fn say(text: &str) {
+    let _ = std::io::stderr().write_all(format!("neromum: {text}\n").as_bytes());
 }

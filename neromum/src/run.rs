@@ -412,7 +412,7 @@ fn begin_log(paths: &NodePaths) -> Result<(), RunError> {
         .log_internal_errors(false)
         .try_init();
     if let Err(error) = logged {
-        eprintln!("neromum: no log: {error}");
+        crate::say(&format!("no log: {error}"));
     }
     Ok(())
 }

@@ -149,7 +149,7 @@ impl Search<'_> {
 
     async fn relay(&mut self, found: &Found) -> Option<Way> {
         if let Err(error) = self.leases.note_host(&self.eye) {
-            eprintln!("neromum: {error}");
+            crate::say(&error.to_string());
         }
         let node = &self.options.node;
         let called = match Authority::open(&self.paths.authority(), self.options.deployment) {

@@ -43,7 +43,7 @@ impl Door {
         for address in addresses {
             match TcpListener::bind((*address, 0)).await {
                 Ok(listener) => listeners.push(listener),
-                Err(error) => eprintln!("neromum: cannot listen on {address}: {error}"),
+                Err(error) => crate::say(&format!("cannot listen on {address}: {error}")),
             }
         }
         Self { listeners }

@@ -216,6 +216,17 @@ impl FakeMum {
         self.inner.lock().unwrap().rules[count - 1].clone()
     }
 
+    /// Waits until the newest set that it took has so many rules.
+    pub(super) async fn has_rules(&self, count: usize) {
+        self.until("the newest rules", |inner| {
+            inner
+                .rules
+                .last()
+                .is_some_and(|set| set.rules.len() == count)
+        })
+        .await;
+    }
+
     pub(super) fn file(&self, path: &str, content: &[u8]) {
         let mut inner = self.inner.lock().unwrap();
         inner.files.put(path, content);

@@ -8,10 +8,13 @@ use nero_journal::frame::{self, FrameKind};
 use nero_journal::v1::{LedgerExited, RecordKind, ledger_exited};
 use nero_model::paths::{NodePaths, run as names};
 use nero_model::{ExperimentId, RunId, RunToken};
-use nero_wire::v1::{RunFolder, RunSpec, SegmentPosition};
+use nero_wire::v1::{RuleSet, RunFolder, RunSpec, SegmentPosition};
 
 use crate::agent::segments;
 use crate::core::facts::Facts;
+
+/// Damaged rule sets that are passed over in the search for the newest.
+const RULES_TRIED_MAX: usize = 100;
 
 /// Folders of all runs, by name: `runs/<experiment>/<run>/`. Names that are no
 /// numbers are not ours.
@@ -79,7 +82,13 @@ pub fn describe(run_dir: &Path) -> RunFolder {
         }
     };
     match spec(run_dir) {
-        Ok(spec) => folder.spec = Some(spec),
+        Ok(mut spec) => {
+            match newest_rules(run_dir, spec.rules.take()) {
+                Ok(rules) => spec.rules = rules,
+                Err(error) => problem(format!("cannot read its rules: {error}")),
+            }
+            folder.spec = Some(spec);
+        }
         Err(why) => problem(why),
     }
     match life(run_dir) {
@@ -87,6 +96,41 @@ pub fn describe(run_dir: &Path) -> RunFolder {
         Err(error) => problem(format!("cannot read its segments: {error}")),
     }
     folder
+}
+
+/// The set that is in force: the newest of those that came since that can be
+/// read, or the spec's own. It bears the highest version that was given, so
+/// that whoever goes on gives a higher one.
+///
+/// # Errors
+/// When the folder cannot be read.
+fn newest_rules(run_dir: &Path, own: Option<RuleSet>) -> io::Result<Option<RuleSet>> {
+    let control = run_dir.join(names::CONTROL);
+    let entries = match fs::read_dir(&control) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(own),
+        Err(error) => return Err(error),
+    };
+    let mut versions = Vec::new();
+    for entry in entries {
+        let name = entry?.file_name();
+        let version = name.to_str().and_then(|name| name.strip_prefix("rules."));
+        versions.extend(version.and_then(|version| version.parse::<u64>().ok()));
+    }
+    versions.sort_unstable_by(|left, right| right.cmp(left));
+    let Some(highest) = versions.first().copied() else {
+        return Ok(own);
+    };
+    let read = |version: &u64| {
+        frame::read::<RuleSet>(FrameKind::Rules, &control.join(format!("rules.{version}"))).ok()
+    };
+    let own_version = own.as_ref().map_or(0, |own| own.version);
+    let newer = versions.iter().filter(|version| **version > own_version);
+    let in_force = newer.take(RULES_TRIED_MAX).find_map(read).or(own);
+    Ok(in_force.map(|set| RuleSet {
+        version: highest.max(own_version),
+        ..set
+    }))
 }
 
 /// What the segments of a run say.
@@ -153,4 +197,51 @@ pub fn life(run_dir: &Path) -> io::Result<RunLife> {
         })
         .collect();
     Ok(life)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nero_wire::v1::Rule;
+
+    fn set(version: u64, text: &str) -> RuleSet {
+        let rule = Rule {
+            id: version,
+            text: text.to_owned(),
+            ..Rule::default()
+        };
+        RuleSet {
+            version,
+            rules: vec![rule],
+        }
+    }
+
+    #[test]
+    fn the_rules_of_a_run_are_those_that_came_last() {
+        let folder = tempfile::tempdir().unwrap();
+        let run_dir = folder.path();
+        let spec = RunSpec {
+            rules: Some(set(1, "loss > 1")),
+            ..RunSpec::default()
+        };
+        frame::create(FrameKind::Spec, &run_dir.join(names::SPEC), &spec).unwrap();
+        let told = || describe(run_dir).spec.unwrap().rules.unwrap();
+        assert_eq!(told(), set(1, "loss > 1"));
+
+        let control = run_dir.join(names::CONTROL);
+        fs::create_dir(&control).unwrap();
+        assert_eq!(told(), set(1, "loss > 1"));
+        for version in [2, 10] {
+            let path = control.join(format!("rules.{version}"));
+            let rules = set(version, &format!("loss > {version}"));
+            frame::create(FrameKind::Rules, &path, &rules).unwrap();
+        }
+        assert_eq!(told(), set(10, "loss > 10"));
+
+        // The next version must be free, whatever became of this one.
+        fs::write(control.join("rules.11"), b"half").unwrap();
+        let told = told();
+        assert_eq!(told.version, 11);
+        assert_eq!(told.rules, set(10, "loss > 10").rules);
+    }
 }

@@ -99,7 +99,9 @@ impl Node {
         let written = self.written(text);
         let skipped = if written == value {
             0
-        } else if written.len() == value.len() + 2 && &written[1..written.len() - 1] == value {
+        } else if written.len() == value.len() + 2
+            && written.get(1..written.len() - 1) == Some(value)
+        {
             1
         } else {
             return self.mark;

@@ -96,6 +96,16 @@ fn a_byte_of_a_scalar_has_a_place_where_it_stands_literally() {
 }
 
 #[test]
+fn a_scalar_of_two_lines_has_the_place_of_its_beginning() {
+    // Two bytes longer than its text, as one in quotes would be.
+    let text = "a: é\n  b\n";
+    let root = tree(text);
+    let value = &entries(&root)[0].value;
+    assert_eq!(value.scalar(), Some("é b"));
+    assert_eq!(value.mark_inside(text, "é ".len()), value.mark);
+}
+
+#[test]
 fn merged_entries_stand_where_the_merge_stood_and_give_way() {
     let root = tree(
         "base: &b {x: 1, y: 2}\nmore: &m {y: 3, z: 4}\n\

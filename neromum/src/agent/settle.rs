@@ -280,25 +280,34 @@ mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt as _;
 
+    const SHORT: Duration = Duration::from_millis(50);
+    /// Longer than anything here takes on a busy machine.
+    const LONG: Duration = Duration::from_secs(300);
+
     /// Settles with a shell script in the place of `nerokid`.
-    async fn settle_with(script: &str, lines: &[u8]) -> std::io::Result<()> {
+    async fn settle_with(script: &str, lines: &[u8], patience: Patience) -> std::io::Result<()> {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("program");
         std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).unwrap();
         let (done, _boxes) = mpsc::unbounded_channel();
-        let patience = Patience {
-            silence: Duration::from_millis(50),
-            end: Duration::from_millis(50),
-        };
         settle(&program, Path::new("/none"), lines, &done, patience).await
     }
 
     #[tokio::test]
     async fn a_process_that_hangs_is_ended_whatever_it_leaves_unread() {
         let lines = vec![b'x'; 1 << 20];
-        let silent = settle_with("exec sleep 600", &lines).await.unwrap_err();
-        assert_eq!(silent.kind(), std::io::ErrorKind::TimedOut);
-        settle_with("exec sleep 600 >/dev/null", b"").await.unwrap();
+        let silent = Patience {
+            silence: SHORT,
+            end: LONG,
+        };
+        let error = settle_with("exec sleep 600", &lines, silent).await;
+        assert_eq!(error.unwrap_err().kind(), std::io::ErrorKind::TimedOut);
+        let said_all = Patience {
+            silence: LONG,
+            end: SHORT,
+        };
+        let ended = settle_with("exec sleep 600 >/dev/null", b"", said_all).await;
+        ended.unwrap();
     }
 }

@@ -13,6 +13,9 @@ use crate::fault::{Fault, Stop, code};
 use crate::say::{json, text};
 use crate::session::{Session, request, selection};
 
+/// So many runs, however long their numbers are, fit into one selector.
+const RUNS_AT_ONCE: usize = 2000;
+
 /// Does it.
 pub async fn run(session: &mut Session, args: &Clean) -> Result<u8, Stop> {
     let mut asked = CleanAskRequest {
@@ -28,21 +31,19 @@ pub async fn run(session: &mut Session, args: &Clean) -> Result<u8, Stop> {
             session.out.note("nothing was done");
             return Ok(code::FAILED);
         }
-        if !args.yes && session.out.screen.can_ask {
-            // What was shown is what goes.
-            let runs: Vec<String> = going(&reply)
-                .map(|one| format!("{}.{}", one.experiment, one.run))
-                .collect();
-            if !runs.is_empty() {
-                asked.selection = Some(Selection {
-                    text: runs.join(","),
-                    ..Selection::default()
-                });
-            }
-        }
-        asked.request = request();
         asked.dry_run = false;
-        reply = call(session, asked).await?;
+        let shown = reply;
+        reply = CleanAskReply::default();
+        let whole = selection(&args.picked);
+        let parts = match !args.yes && session.out.screen.can_ask {
+            true => as_shown(&shown, whole),
+            false => vec![whole],
+        };
+        for part in parts {
+            asked.request = request();
+            asked.selection = Some(part);
+            join(&mut reply, call(session, asked.clone()).await?);
+        }
     }
     if args.json.json {
         session.out.json(&as_json(&reply, args.dry_run))?;
@@ -73,6 +74,43 @@ async fn call(session: &mut Session, asked: CleanAskRequest) -> Result<CleanAskR
             man.clean(request).await
         }))
         .await
+}
+
+/// What was shown is what goes: these very runs, in as many selections as they
+/// fit into. Where no run goes, something else may.
+fn as_shown(shown: &CleanAskReply, whole: Selection) -> Vec<Selection> {
+    let runs: Vec<String> = going(shown)
+        .map(|one| format!("{}.{}", one.experiment, one.run))
+        .collect();
+    if runs.is_empty() {
+        return vec![whole];
+    }
+    let part = |runs: &[String]| Selection {
+        text: runs.join(","),
+        ..Selection::default()
+    };
+    runs.chunks(RUNS_AT_ONCE).map(part).collect()
+}
+
+/// Adds what another call did.
+fn join(all: &mut CleanAskReply, more: CleanAskReply) {
+    all.runs.extend(more.runs);
+    for node in more.nodes {
+        let Some(known) = all.nodes.iter_mut().find(|one| one.node == node.node) else {
+            all.nodes.push(node);
+            continue;
+        };
+        known.freed_bytes += node.freed_bytes;
+        known.store_bytes += node.store_bytes;
+        if known.failed.is_empty() {
+            known.failed = node.failed;
+        }
+        for note in node.notes {
+            if !known.notes.contains(&note) {
+                known.notes.push(note);
+            }
+        }
+    }
 }
 
 fn going(reply: &CleanAskReply) -> impl Iterator<Item = &One> {
@@ -174,4 +212,64 @@ fn as_json(reply: &CleanAskReply, dry_run: bool) -> Value {
         "nodes": reply.nodes.iter().map(node).collect::<Vec<_>>(),
         "dry_run": dry_run,
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(experiment: u64, run: u32, skipped: &str) -> One {
+        One {
+            experiment,
+            run,
+            skipped: skipped.to_owned(),
+            ..One::default()
+        }
+    }
+
+    #[test]
+    fn runs_that_were_shown_go_in_selectors_that_are_read() {
+        let whole = || selection(&["all".to_owned()]);
+        let kept = CleanAskReply {
+            runs: vec![one(1, 1, "live")],
+            nodes: Vec::new(),
+        };
+        assert_eq!(as_shown(&kept, whole()), [whole()]);
+        let count = 3 * RUNS_AT_ONCE as u64 + 1;
+        let runs = (0..count).map(|nth| one(u64::MAX - nth, u32::MAX, ""));
+        let shown = CleanAskReply {
+            runs: runs.chain([one(7, 7, "live")]).collect(),
+            nodes: Vec::new(),
+        };
+        let parts = as_shown(&shown, whole());
+        assert!(parts.iter().all(|part| part.text.len() <= 64 * 1024));
+        let picked: Vec<&str> = parts.iter().flat_map(|part| part.text.split(',')).collect();
+        let wanted: Vec<String> = (0..count)
+            .map(|nth| format!("{}.{}", u64::MAX - nth, u32::MAX))
+            .collect();
+        assert_eq!(picked, wanted);
+    }
+
+    #[test]
+    fn what_several_calls_did_is_said_once() {
+        let reply = |freed_bytes, failed: &str, note: &str| CleanAskReply {
+            runs: vec![one(freed_bytes, 1, "")],
+            nodes: vec![OnNode {
+                node: "h1".to_owned(),
+                freed_bytes,
+                store_bytes: 1,
+                failed: failed.to_owned(),
+                notes: vec![note.to_owned()],
+            }],
+        };
+        let mut all = CleanAskReply::default();
+        join(&mut all, reply(10, "", "busy"));
+        join(&mut all, reply(20, "gone", "busy"));
+        assert_eq!(all.runs.len(), 2);
+        let [node] = all.nodes.as_slice() else {
+            panic!("{all:?}");
+        };
+        assert_eq!((node.freed_bytes, node.store_bytes), (30, 2));
+        assert_eq!((node.failed.as_str(), node.notes.len()), ("gone", 1));
+    }
 }

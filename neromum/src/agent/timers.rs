@@ -4,7 +4,7 @@
 use nero_model::RunToken;
 use tokio::time::Instant;
 
-use super::Agent;
+use super::{Agent, Entry};
 use crate::config;
 use crate::core::decide::{Decision, Tracking};
 
@@ -119,16 +119,12 @@ impl Agent {
             .partition(|(at, ..)| *at <= now);
         self.timers.looks = later;
         for (_, token, incarnation, tracking) in due_now {
-            // A later start, or a launcher that looks after it, came in between.
-            let same = self
+            let again = self
                 .entries
                 .get(&token)
-                .is_some_and(|entry| entry.incarnation == incarnation && entry.tracked.is_none());
-            match tracking {
-                Tracking::Over if same => {
-                    self.look_and_decide_as(token, incarnation, Tracking::Over);
-                }
-                _ => self.look_and_decide(token, incarnation),
+                .and_then(|entry| once_more(entry, incarnation, tracking));
+            if let Some(tracking) = again {
+                self.look_and_decide_as(token, incarnation, tracking);
             }
         }
     }
@@ -164,5 +160,47 @@ impl Agent {
             (false, Some(_)) => self.timers.look = None,
             (true, Some(_)) | (false, None) => {}
         }
+    }
+}
+
+/// How a start is decided about whose segments could not be read; none when a
+/// later one came in between: the newer one is what counts.
+fn once_more(entry: &Entry, incarnation: u32, tracking: Tracking) -> Option<Tracking> {
+    if incarnation < entry.incarnation {
+        return None;
+    }
+    Some(match (entry.tracked, tracking) {
+        // A launcher looks after it by now.
+        (Some(_), _) => Tracking::Tracked,
+        (None, Tracking::Over) => Tracking::Over,
+        (None, Tracking::Tracked | Tracking::Nobody) => Tracking::Nobody,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::warden::bare::LinkId;
+    use nero_model::{ExperimentId, RunId};
+
+    #[test]
+    fn a_start_that_is_over_is_not_decided_about_once_more() {
+        let mut entry = Entry::new(RunId {
+            experiment: ExperimentId(1),
+            number: 1,
+        });
+        entry.incarnation = 1;
+        for tracking in [Tracking::Over, Tracking::Nobody] {
+            assert_eq!(once_more(&entry, 1, tracking), Some(tracking));
+        }
+        entry.tracked = Some(LinkId(7));
+        assert_eq!(
+            once_more(&entry, 1, Tracking::Over),
+            Some(Tracking::Tracked)
+        );
+        entry.incarnation = 2;
+        assert_eq!(once_more(&entry, 1, Tracking::Over), None);
+        entry.tracked = None;
+        assert_eq!(once_more(&entry, 1, Tracking::Nobody), None);
     }
 }

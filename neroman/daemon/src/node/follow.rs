@@ -128,7 +128,7 @@ impl Follow {
             let state = self.ledger.state();
             let strays = Strays::of(&batch.states, &self.settings.name, &state);
             let batch = batch.of(&self.settings.name, &state);
-            if batch.fold(&self.ledger).await? {
+            if batch.fold(&self.settings.name, &self.ledger).await? {
                 return Ok(());
             }
             self.end(strays.live).await?;
@@ -318,7 +318,7 @@ impl Gathered {
     }
 
     /// Folds; whether following has to begin again.
-    async fn fold(self, ledger: &Ledger) -> Result<bool, Failure> {
+    async fn fold(self, node: &str, ledger: &Ledger) -> Result<bool, Failure> {
         tracing::debug!(
             parts = self.parts.len(),
             states = self.states.len(),
@@ -336,17 +336,19 @@ impl Gathered {
             }
         }
         if !self.states.is_empty() {
-            let states = self.states;
+            let (node, states) = (node.to_owned(), self.states);
             ledger
-                .note(false, move |state, now_ms| said(state, &states, now_ms))
+                .note(false, move |state, now_ms| {
+                    said(state, &node, &states, now_ms)
+                })
                 .await?;
         }
         Ok(again)
     }
 }
 
-/// What neromum's words change.
-fn said(state: &State, states: &[v1::RunState], now_ms: i64) -> Vec<Change> {
+/// What neromum's words change: of a run that is on this node still.
+fn said(state: &State, node: &str, states: &[v1::RunState], now_ms: i64) -> Vec<Change> {
     // A run may be spoken of twice in one message; the last word counts on top
     // of the ones before.
     let mut desks: HashMap<RunId, Desk> = HashMap::new();
@@ -355,7 +357,8 @@ fn said(state: &State, states: &[v1::RunState], now_ms: i64) -> Vec<Change> {
         else {
             continue;
         };
-        let Some(run) = state.run(id).filter(|run| !run.desk.closed) else {
+        let here = |run: &&Run| !run.desk.closed && run.node() == Some(node);
+        let Some(run) = state.run(id).filter(here) else {
             continue;
         };
         let desk = desks.entry(id).or_insert_with(|| run.desk.clone());
@@ -428,3 +431,6 @@ pub(super) fn bounded(text: &str) -> String {
     let text = plain(text);
     text[..text.floor_char_boundary(BYTES_MAX)].to_owned()
 }
+
+#[cfg(test)]
+mod tests;

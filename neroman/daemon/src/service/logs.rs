@@ -117,7 +117,7 @@ impl Man {
                 // Whoever follows does not make the node be tried without end.
                 tokio::select! {
                     () = self.nodes.settled(&node, BETWEEN) => {}
-                    () = self.ended(id) => {}
+                    ended = self.ended(id) => ended?,
                 }
                 continue;
             }
@@ -133,12 +133,12 @@ impl Man {
             .map_or_else(String::new, |run| run.node_word().to_owned())
     }
 
-    /// Returns when a run is not live any more, or the daemon leaves.
-    async fn ended(&self, id: RunId) {
+    /// Returns when a run is not live any more.
+    async fn ended(&self, id: RunId) -> Result<(), Failure> {
         let mut states = self.ledger.watch();
         let live = |state: &Arc<State>| state.run(id).is_some_and(|run| run.phase().is_live());
-        // An error means that the daemon leaves.
-        let _ = states.wait_for(|state| !live(state)).await.map(drop);
+        let ended = states.wait_for(|state| !live(state)).await.map(drop);
+        ended.map_err(|_| Failure::daemon("the daemon is leaving"))
     }
 
     /// Waits for the start of a run that is followed. Whether there is a log.

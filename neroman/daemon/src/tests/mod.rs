@@ -1,6 +1,7 @@
 //! The daemon in one process, with a node that does as it is told.
 
 mod files;
+mod meanwhile;
 mod mum;
 mod node_add;
 mod nodes;

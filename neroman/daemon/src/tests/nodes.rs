@@ -12,7 +12,7 @@ const FOUR: &str = "collection: lab\ncommand: echo {x}\nparameters: {x: [1, 2, 3
 const BOTH: &str = "nodes: {alpha: {address: a}, beta: {address: b}}\n\
                     groups: {both: [alpha, beta]}\n";
 
-fn both(cpus: (f64, f64)) -> Rig {
+pub(super) fn both(cpus: (f64, f64)) -> Rig {
     let rig = Rig::configured(BOTH);
     rig.node("alpha").has_cpus(cpus.0);
     rig.node("beta").has_cpus(cpus.1);
@@ -55,7 +55,7 @@ pub(super) async fn connect(rig: &Rig, name: &str) -> Vec<Event> {
     events
 }
 
-async fn gone(rig: &Rig, name: &str, dry_run: bool) -> Vec<(u64, String)> {
+pub(super) async fn gone(rig: &Rig, name: &str, dry_run: bool) -> Vec<(u64, String)> {
     let request = v1::NodeGoneRequest {
         name: name.to_owned(),
         author: "me".to_owned(),

@@ -1,0 +1,34 @@
+//! What changes while something else is on its way.
+
+use nero_wire::v1;
+use tokio::sync::mpsc;
+
+use super::nodes::{both, start_on};
+use super::{DEADLINE, select};
+
+#[tokio::test]
+async fn a_log_that_is_followed_ends_with_the_database() {
+    let rig = both((4.0, 1.0));
+    rig.add().await;
+    start_on(&rig, "1", "alpha").await.unwrap();
+    let token = rig.node("alpha").token(1, 1).await;
+    rig.node("alpha").begin(&token);
+    rig.state(1, "running").await;
+    // Only a person opens the way: nothing more is heard of the node.
+    rig.node("alpha").lock(true);
+    rig.node("alpha").cut(false);
+    rig.until_node("alpha", |node| node.needs_person).await;
+    let (tx, _rx) = mpsc::channel(8);
+    let logs = v1::LogsRequest {
+        what: "1".to_owned(),
+        follow: true,
+        ..v1::LogsRequest::default()
+    };
+    let man = rig.man.clone();
+    let following = tokio::spawn(async move { man.logs(logs, tx).await });
+    rig.man.ledger.stop().await;
+    let ended = tokio::time::timeout(DEADLINE, following).await;
+    let failure = ended.expect("it ends").unwrap().unwrap_err();
+    assert_eq!(failure.to_string(), "the daemon is leaving");
+    rig.stop().await;
+}

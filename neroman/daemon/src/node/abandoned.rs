@@ -8,7 +8,7 @@ use nero_wire::v1::mum_client::MumClient;
 use tokio::sync::mpsc;
 use tonic::transport::Channel;
 
-use super::deliver::desk_change;
+use super::deliver::{cannot_now, desk_change};
 use super::follow::run_ref;
 use crate::core::state::State;
 use crate::failure::Failure;
@@ -26,14 +26,15 @@ pub(super) fn any(node: &str, state: &State) -> bool {
         .any(|other| other == node)
 }
 
-/// Ends all of it, and writes down that it was.
+/// Ends all of it, and writes down that it was; false where the node answers
+/// that it cannot do it now.
 pub(super) async fn end(
     node: &str,
     state: &State,
     ledger: &Ledger,
     client: &mut MumClient<Channel>,
     closed: &mpsc::Sender<Vec<Vec<u8>>>,
-) -> Result<(), Failure> {
+) -> Result<bool, Failure> {
     let runs: Vec<(RunId, v1::RunRef)> = state
         .experiments
         .iter()
@@ -50,14 +51,18 @@ pub(super) async fn end(
             ..v1::CancelRequest::default()
         });
         request.set_timeout(PATIENCE);
-        client
-            .cancel(request)
-            .await
-            .map_err(|status| Failure::node("the node does not end runs").status(&status))?;
+        if let Err(status) = client.cancel(request).await {
+            let failure = Failure::node("the node does not end runs").status(&status);
+            if !cannot_now(&status) {
+                return Err(failure);
+            }
+            tracing::warn!(node, %failure, "what was given up is ended later");
+            return Ok(false);
+        }
         let tokens = part.iter().map(|(_, run)| run.token.clone()).collect();
         // Without a receiver the connection is over; it is told anew then.
         if closed.send(tokens).await.is_err() {
-            return Ok(());
+            return Ok(true);
         }
         let ids: Vec<RunId> = part.iter().map(|(id, _)| *id).collect();
         let node = node.to_owned();
@@ -73,5 +78,5 @@ pub(super) async fn end(
             })
             .await?;
     }
-    Ok(())
+    Ok(true)
 }

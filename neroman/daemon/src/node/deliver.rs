@@ -107,7 +107,10 @@ impl Deliver {
             News::Runs(runs) => runs,
             News::All => {
                 let name = &self.settings.name;
-                abandoned::end(name, &state, &self.ledger, &mut self.client, &self.closed).await?;
+                let client = &mut self.client;
+                if !abandoned::end(name, &state, &self.ledger, client, &self.closed).await? {
+                    self.later();
+                }
                 open_runs(&state, &self.settings.name)
             }
         };
@@ -241,8 +244,12 @@ impl Deliver {
             return Err(failure);
         }
         tracing::warn!(node = self.settings.name, %failure, "carried there again later");
-        self.again.get_or_insert_with(|| Instant::now() + AGAIN);
+        self.later();
         Ok(())
+    }
+
+    fn later(&mut self) {
+        self.again.get_or_insert_with(|| Instant::now() + AGAIN);
     }
 
     /// Writes down, synced, that runs need nothing more, and tells neromum.
@@ -274,7 +281,7 @@ fn ended_meanwhile(status: &tonic::Status) -> bool {
 
 /// Whether a node answers that it cannot do it now: its disk is full, for
 /// example.
-fn cannot_now(status: &tonic::Status) -> bool {
+pub(super) fn cannot_now(status: &tonic::Status) -> bool {
     use tonic::Code::{Internal, InvalidArgument, ResourceExhausted};
     let refuses = matches!(
         status.code(),

@@ -3,8 +3,32 @@
 use nero_wire::v1;
 use tokio::sync::mpsc;
 
-use super::nodes::{both, start_on};
+use super::nodes::{both, gone, start_on};
 use super::{DEADLINE, select};
+
+#[tokio::test]
+async fn a_node_without_room_to_end_what_was_given_up_is_used_all_the_same() {
+    let rig = both((4.0, 1.0));
+    rig.add().await;
+    start_on(&rig, "1", "alpha").await.unwrap();
+    let alpha = rig.node("alpha");
+    let token = alpha.token(1, 1).await;
+    alpha.begin(&token);
+    rig.state(1, "running").await;
+    alpha.cut(true);
+    rig.until_node("alpha", |node| node.unreachable_since_ms > 0)
+        .await;
+    gone(&rig, "alpha", false).await;
+    alpha.take_no_wishes(true);
+    alpha.cut(false);
+    alpha.refused_wishes().await;
+    start_on(&rig, "2", "alpha").await.unwrap();
+    alpha.token(2, 1).await;
+    alpha.take_no_wishes(false);
+    let rig = rig.restart().await;
+    rig.node("alpha").cancelled(&token).await;
+    rig.stop().await;
+}
 
 #[tokio::test]
 async fn a_log_that_is_followed_ends_with_the_database() {

@@ -57,6 +57,10 @@ struct Inner {
     no_rules: bool,
     /// How often it refused rules.
     rules_refused: usize,
+    /// There is no room for wishes.
+    no_wishes: bool,
+    /// How often it refused wishes.
+    wishes_refused: usize,
     /// Runs are taken and the answer is lost with the connection.
     swallows: bool,
     /// Why it alone takes no runs; empty: it does.
@@ -292,6 +296,17 @@ impl FakeMum {
         self.inner.lock().unwrap().no_rules = no_rules;
     }
 
+    /// Whether it has no room for wishes.
+    pub(super) fn take_no_wishes(&self, no_wishes: bool) {
+        self.inner.lock().unwrap().no_wishes = no_wishes;
+    }
+
+    /// Waits until it refused wishes.
+    pub(super) async fn refused_wishes(&self) {
+        self.until("refused wishes", |inner| inner.wishes_refused > 0)
+            .await;
+    }
+
     /// Waits until it refused rules.
     pub(super) async fn refused_rules(&self) {
         self.until("refused rules", |inner| inner.rules_refused > 0)
@@ -322,6 +337,7 @@ impl FakeMum {
     /// Whether it keeps silent about the files that it lacks.
     pub(super) fn ponder(&self, ponders: bool) {
         self.inner.lock().unwrap().ponders = ponders;
+        self.bell.0.send_modify(|count| *count += 1);
     }
 
     /// What it says that it has.
@@ -499,8 +515,9 @@ impl Mum for Service {
         request: Request<v1::BlobList>,
     ) -> Result<Response<v1::BlobList>, Status> {
         let asked = request.into_inner().hashes;
-        if self.inner(|inner| inner.ponders) {
-            std::future::pending::<()>().await;
+        let mut bell = self.bell.0.subscribe();
+        while self.inner.lock().unwrap().ponders {
+            bell.changed().await.unwrap();
         }
         let list = self.inner(|inner| inner.files.missing(asked));
         Ok(Response::new(list))
@@ -601,6 +618,13 @@ impl Mum for Service {
         // A call that was on its way when the node went finds nobody, either.
         if self.inner(|inner| inner.away) {
             return Err(Status::unavailable("away"));
+        }
+        let refuses = self.inner(|inner| {
+            inner.wishes_refused += usize::from(inner.no_wishes);
+            inner.no_wishes
+        });
+        if refuses {
+            return Err(Status::resource_exhausted("no room in /node"));
         }
         let runs = self.inner(|inner| {
             request

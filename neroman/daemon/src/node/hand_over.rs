@@ -180,7 +180,7 @@ impl HandOver {
     }
 
     fn is_due(&self, run: &Run) -> bool {
-        run.node() == Some(&self.settings.name) && needs::of(run).hand_over
+        is_due(run, &self.settings.name)
     }
 
     /// Writes down why runs are not sent.
@@ -286,18 +286,21 @@ impl HandOver {
             .await
     }
 
-    /// Changes what is kept of runs that were not handed over.
+    /// Changes what is kept of runs that were not handed over; of those that
+    /// ended meanwhile, or are elsewhere, nothing.
     async fn mark(
         &self,
         tokens: Vec<RunToken>,
         change: impl Fn(&mut Desk, i64) + Send + 'static,
     ) -> Result<(), Failure> {
+        let name = self.settings.name.clone();
         self.ledger
             .note(false, move |state, now_ms| {
                 tokens
                     .iter()
-                    .filter_map(|token| state.by_token(token))
-                    .filter_map(|id| desk_change(state, id, |desk| change(desk, now_ms)))
+                    .filter_map(|token| state.run(state.by_token(token)?))
+                    .filter(|run| is_due(run, &name))
+                    .filter_map(|run| desk_change(state, run.made.id, |desk| change(desk, now_ms)))
                     .collect()
             })
             .await
@@ -370,6 +373,11 @@ impl HandOver {
             })
             .await
     }
+}
+
+/// Whether this node is to get a run, which it has not accepted.
+fn is_due(run: &Run, node: &str) -> bool {
+    run.node() == Some(node) && needs::of(run).hand_over
 }
 
 fn tokens<'a>(specs: impl Iterator<Item = &'a v1::RunSpec>) -> Vec<RunToken> {

@@ -31,6 +31,28 @@ async fn a_node_without_room_to_end_what_was_given_up_is_used_all_the_same() {
 }
 
 #[tokio::test]
+async fn what_was_aborted_stays_so_when_its_files_cannot_be_sent_after_that() {
+    let rig = both((4.0, 1.0));
+    rig.node("alpha").ponder(true);
+    rig.add().await;
+    start_on(&rig, "1", "both").await.unwrap();
+    rig.node("alpha").asked_for_files().await;
+    start_on(&rig, "2", "alpha").await.unwrap();
+    let abort = v1::AbortRequest {
+        selection: select("1"),
+        ..v1::AbortRequest::default()
+    };
+    rig.man.abort(abort).await.unwrap();
+    std::fs::remove_dir_all(rig.home.store()).unwrap();
+    rig.node("alpha").ponder(false);
+    // It comes after the other one, and fares the same.
+    rig.state(2, "crashed").await;
+    let rig = rig.restart().await;
+    assert_eq!(rig.view(1).await.state, "aborted");
+    rig.stop().await;
+}
+
+#[tokio::test]
 async fn a_log_that_is_followed_ends_with_the_database() {
     let rig = both((4.0, 1.0));
     rig.add().await;

@@ -71,6 +71,8 @@ struct Inner {
     examined: usize,
     /// It never says which files it lacks.
     ponders: bool,
+    /// How often it was asked for them.
+    asked_for_files: usize,
     about: v1::NodeDescription,
 }
 
@@ -340,6 +342,12 @@ impl FakeMum {
         self.bell.0.send_modify(|count| *count += 1);
     }
 
+    /// Waits until somebody asked for the files that it lacks.
+    pub(super) async fn asked_for_files(&self) {
+        self.until("was asked for files", |inner| inner.asked_for_files > 0)
+            .await;
+    }
+
     /// What it says that it has.
     pub(super) fn has_cpus(&self, cpus: f64) {
         let mut inner = self.inner.lock().unwrap();
@@ -516,6 +524,7 @@ impl Mum for Service {
     ) -> Result<Response<v1::BlobList>, Status> {
         let asked = request.into_inner().hashes;
         let mut bell = self.bell.0.subscribe();
+        self.inner(|inner| inner.asked_for_files += 1);
         while self.inner.lock().unwrap().ponders {
             bell.changed().await.unwrap();
         }

@@ -197,7 +197,7 @@ impl Agent {
         let Some(entry) = self.entries.get_mut(&token) else {
             return;
         };
-        entry.incarnation = incarnation;
+        entry.begin(incarnation);
         entry.launched = Some(tokio::time::Instant::now());
         entry.rules |= start.rules;
         entry.tracked = self.launchers.own_link();

@@ -428,10 +428,7 @@ impl Agent {
         let Some(entry) = self.entries.get_mut(&token) else {
             return true;
         };
-        if incarnation > entry.incarnation || entry.incarnation == 0 {
-            entry.incarnation = incarnation;
-            entry.facts = crate::core::facts::Facts::default();
-        }
+        entry.begin(incarnation);
         let run_dir = self.setup.paths.run(entry.id);
         let (mut look, mut read) = (segments::Look::default(), Ok(()));
         // Of a job that ended at once there is nothing but the claim, until it

@@ -286,6 +286,16 @@ impl Entry {
             version: 0,
         }
     }
+
+    /// From now on it is this incarnation that counts, if it is a newer one:
+    /// what became of the one before says nothing of it.
+    fn begin(&mut self, incarnation: u32) {
+        if incarnation > self.incarnation {
+            self.incarnation = incarnation;
+            self.facts = Facts::default();
+            self.ends.clear();
+        }
+    }
 }
 
 /// The task.

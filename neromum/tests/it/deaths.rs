@@ -1,8 +1,8 @@
 //! `kill -9` of everything at every step: nothing runs twice, exit codes stay
 //! right, everything is replicated exactly once.
 
-use nero_journal::HEADER_BYTES;
-use nero_journal::v1::{JobExited, Lost, RecordKind, lost};
+use nero_journal::v1::{Claimed, JobExited, Lost, RecordKind, lost};
+use nero_journal::{Clocks, HEADER_BYTES, Segment, Writer};
 use nero_model::process::Life;
 use nero_wire::v1::RunSpec;
 use nero_wire::v1::run_state::Stage;
@@ -290,6 +290,47 @@ async fn a_claim_of_zeros_is_lost_and_never_started_again() {
     assert_eq!(lost.reason(), lost::Reason::CodeUnknown);
     assert!(lost.detail.contains("cannot be read"));
     assert_eq!(starts(&node, &spec), 0);
+}
+
+#[tokio::test]
+async fn a_start_that_died_before_its_gate_is_followed_by_one_and_no_more() {
+    let mut node = Node::with(&["--cpus", "1", "--min-free", "1000000000000000"]);
+    let mut mum = node.start().await;
+    let spec = node.sh(1, COUNTED);
+    mum.accept(&[&spec]).await;
+    node.kill_mum();
+    // What a shim leaves that dies between its claim and its job.
+    let mut dead = std::process::Command::new("sleep")
+        .arg("600")
+        .spawn()
+        .unwrap();
+    let shim = nero_model::ProcessId::of(dead.id().cast_signed()).unwrap();
+    dead.kill().unwrap();
+    dead.wait().unwrap();
+    let claim = node.run_dir(&spec).join("1/claim");
+    std::fs::create_dir(claim.parent().unwrap()).unwrap();
+    let token = spec.token.as_slice().try_into().unwrap();
+    let mut segment = Segment::create(&claim, Writer::Shim, token, 1).unwrap();
+    let claimed = Claimed {
+        shim: Some(shim.into()),
+        ..Claimed::default()
+    };
+    segment
+        .append(RecordKind::Claimed, Clocks::now(), &claimed)
+        .unwrap();
+    drop(segment);
+    node.options.truncate(2);
+    let mut mum = node.start().await;
+    let mut follower = mum.follow(Known::default()).await;
+    follower.stage(&spec, Stage::Running).await;
+    started(&node, &spec).await;
+    go(&node, &spec);
+    follower.settled(&[&spec]).await;
+    let run = follower.of(&spec);
+    assert_eq!(starts(&node, &spec), 1, "{:?}", run.kinds());
+    assert_eq!(run.count(RecordKind::Claimed), 2, "{:?}", run.kinds());
+    let exited: JobExited = run.record(RecordKind::JobExited).unwrap();
+    assert_eq!(exited.code, 5);
 }
 
 #[tokio::test]

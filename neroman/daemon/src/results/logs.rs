@@ -92,7 +92,12 @@ async fn tail(way: &Way, log: Log) -> Result<u64, Trouble> {
     let folder = way.folder.clone();
     let came = blocking(move || {
         let path = Path::new(log.name());
+        let bytes = data.len() as u64;
+        let whole = all_of(log, bytes, LOG_BYTES);
         let write = |folder: &mut Folder| {
+            if whole.is_err() && has_more(folder, path, bytes) {
+                return Ok(());
+            }
             let mut part = folder.begin(path, false)?;
             part.file.write_all(&data)?;
             folder.finish(path, part.file, None)
@@ -100,11 +105,15 @@ async fn tail(way: &Way, log: Log) -> Result<u64, Trouble> {
         Folder::open(&folder)
             .and_then(|mut folder| write(&mut folder))
             .map_err(|error| Trouble::unwritten(&folder.join(path), &error))?;
-        Ok::<_, Trouble>(data.len() as u64)
-    })
-    .await??;
-    all_of(log, came, LOG_BYTES)?;
-    Ok(came)
+        whole.map(|()| bytes)
+    });
+    came.await?
+}
+
+/// Whether more of a log is home than came now, of one that is not whole on its
+/// node any more: that stays.
+fn has_more(folder: &mut Folder, path: &Path, came: u64) -> bool {
+    folder.there(path).is_some_and(|(bytes, _)| bytes > came)
 }
 
 /// Refuses a log of which less came than there was when its run ended; no more
@@ -248,9 +257,14 @@ impl Writing {
                 receive::enough_room(&self.folder, 0)?;
             }
             if piece.end {
-                self.folder.finish(path, part.file, None).map_err(failed)?;
+                let whole = all_of(self.log, at, u64::MAX);
+                if whole.is_err() && has_more(&mut self.folder, path, at) {
+                    self.folder.discard(path);
+                } else {
+                    self.folder.finish(path, part.file, None).map_err(failed)?;
+                }
                 self.known.drop_half(self.log.key()).map_err(failed)?;
-                return all_of(self.log, at, u64::MAX).map(|()| travelled);
+                return whole.map(|()| travelled);
             }
         }
         Ok(travelled)

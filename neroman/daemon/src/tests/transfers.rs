@@ -173,6 +173,26 @@ async fn a_log_that_is_not_whole_is_told_and_keeps_nothing_else_away() {
 }
 
 #[tokio::test]
+async fn what_is_home_of_a_log_stays_when_its_node_lost_it() {
+    for yaml in [
+        OUTPUTS,
+        "collection: lab\ncommand: echo\noutputs: [stdout]\n",
+    ] {
+        let (rig, token) = begun(yaml).await;
+        rig.mum.end(&token, 0, b"said");
+        let folder = home(&rig, &token).await;
+        rig.mum.files(|files| files.logs_gone = true);
+        let told = fetch(&rig, "1", &[], false).await.unwrap().remove(0);
+        assert!(told.failed.contains("0 of 4 bytes"), "{told:?}");
+        assert_eq!(std::fs::read(folder.join("stdout.log")).unwrap(), b"said");
+        // No half of another one lies beside it.
+        let names = names(&folder);
+        assert!(names.iter().all(|name| name.ends_with(".log")), "{names:?}");
+        rig.stop().await;
+    }
+}
+
+#[tokio::test]
 async fn places_in_a_copy_are_those_of_the_log() {
     let (rig, token) = begun("collection: lab\ncommand: echo\n").await;
     let log: Vec<u8> = (0..1024 * 1024 + 10_u32).map(|at| at as u8).collect();

@@ -15,6 +15,7 @@ use nero_wire::v1::hand_over_reply::Refusal;
 use tokio::sync::oneshot;
 
 use super::Agent;
+use super::effects::may_pass;
 use super::follow::Adopted;
 use crate::clean::gone;
 use crate::config;
@@ -97,6 +98,10 @@ impl Agent {
         let paths = &self.setup.paths;
         let raised = match gone::read(paths, id, token) {
             Ok(None) => return Adopted::Unknown,
+            Err(error) if !may_pass(&error) => {
+                tracing::error!(run = %id, %error, "what is kept of a cleaned run is damaged");
+                return Adopted::Unknown;
+            }
             Ok(Some(gone)) => gone::raise(paths, self.ledger.deployment(), id, token, gone)
                 .map_err(|error| error.to_string()),
             Err(error) => Err(error.to_string()),

@@ -126,6 +126,23 @@ async fn an_ended_run_goes_and_whoever_asks_again_hears_its_end() {
 }
 
 #[tokio::test]
+async fn what_is_kept_of_a_cleaned_run_keeps_no_others_untold_when_it_is_damaged() {
+    let mut node = Node::new();
+    let mut mum = node.start().await;
+    let (lost, other) = (node.sh(1, "exit 6"), node.sh(2, "exit 7"));
+    mum.accept(&[&other]).await;
+    let kept = node.run_dir(&lost).with_extension("gone");
+    std::fs::create_dir_all(kept.parent().unwrap()).unwrap();
+    // As a power cut may leave it.
+    std::fs::write(&kept, "").unwrap();
+    let mut known = Known::default();
+    known.name(&[&lost]);
+    let mut follower = mum.follow(known).await;
+    follower.stage(&lost, Stage::UnknownRun).await;
+    follower.settled(&[&other]).await;
+}
+
+#[tokio::test]
 async fn live_waiting_and_strange_runs_are_refused() {
     let mut node = Node::with(&["--cpus", "1"]);
     let mut mum = node.start().await;

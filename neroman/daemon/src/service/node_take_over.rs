@@ -162,7 +162,7 @@ impl Man {
             ("", _) => {
                 return Err(
                     Failure::usage(format!("node {name} has runs of several: {}", list()))
-                        .hint(format!("neroman node take-over {name} DEPLOYMENT")),
+                        .hint(format!("neroman node take-over {name} --deployment ID")),
                 );
             }
             (wanted, _) => Some(wanted.to_owned()),

@@ -6,13 +6,15 @@ use std::path::Path;
 use nero_model::safe::Safe;
 
 use crate::place::Place;
-use crate::watch::{self, Watched};
+use crate::watch::{self, WatchError, Watched};
 
 /// Longest line that is read, in bytes; a path is shorter.
 const LINE_BYTES_MAX: u64 = 16 * 1024;
 
 /// Reads `RUN_DIR<tab>INCARNATION` lines and answers each with a line
-/// `ok RUN_DIR<tab>INCARNATION` or `failed RUN_DIR<tab>INCARNATION<tab>why`.
+/// `ok RUN_DIR<tab>INCARNATION` or `failed RUN_DIR<tab>INCARNATION<tab>why`. In
+/// the place of `failed` stands `full` where the disk has no room, and `busy`
+/// where another process watches: both pass.
 ///
 /// # Errors
 /// When a line cannot be read or an answer not written.
@@ -35,9 +37,15 @@ pub async fn settle(mut input: impl BufRead, mut output: impl Write) -> std::io:
             continue;
         }
         let settled = one(&line).await;
-        output.write_all(if settled.is_ok() { b"ok " } else { b"failed " })?;
+        let (word, why): (&[u8], _) = match settled {
+            Ok(()) => (b"ok ", None),
+            Err(Unsettled::Full(why)) => (b"full ", Some(why)),
+            Err(Unsettled::Busy) => (b"busy ", Some("another process watches it".to_owned())),
+            Err(Unsettled::Failed(why)) => (b"failed ", Some(why)),
+        };
+        output.write_all(word)?;
         output.write_all(&line)?;
-        if let Err(why) = settled {
+        if let Some(why) = why {
             // The reason may hold any text; the answer is one line.
             write!(output, "\t{}", Safe::line(&why))?;
         }
@@ -46,19 +54,43 @@ pub async fn settle(mut input: impl BufRead, mut output: impl Write) -> std::io:
     }
 }
 
+/// Why a run is not settled.
+enum Unsettled {
+    /// The disk has no room.
+    Full(String),
+    /// Another process watches.
+    Busy,
+    Failed(String),
+}
+
+impl Unsettled {
+    fn by(error: &WatchError) -> Self {
+        let why = crate::chain(error);
+        if error.is_for_want_of_room() {
+            Self::Full(why)
+        } else {
+            Self::Failed(why)
+        }
+    }
+}
+
 /// Settles one run; says why not.
-async fn one(line: &[u8]) -> Result<(), String> {
-    use std::os::unix::ffi::OsStrExt as _;
-    let tab = line.iter().rposition(|byte| *byte == b'\t');
-    let (run_dir, number) = line.split_at(tab.ok_or("no incarnation is given")?);
-    let number = std::str::from_utf8(&number[1..]).ok();
-    let incarnation = number.and_then(|number| number.parse().ok());
-    let incarnation: u32 = incarnation.ok_or("no incarnation is given")?;
-    let run_dir = Path::new(std::ffi::OsStr::from_bytes(run_dir));
-    let place = Place::open(run_dir, incarnation).map_err(|error| crate::chain(&error))?;
+async fn one(line: &[u8]) -> Result<(), Unsettled> {
+    let (run_dir, incarnation) =
+        named(line).ok_or_else(|| Unsettled::Failed("no incarnation is given".to_owned()))?;
+    let place = Place::open(run_dir, incarnation).map_err(|error| Unsettled::by(&error.into()))?;
     match watch::settle(place).await {
         Ok(Watched::Complete | Watched::Already) => Ok(()),
-        Ok(Watched::ByAnother) => Err("another process watches it".to_owned()),
-        Err(error) => Err(crate::chain(&error)),
+        Ok(Watched::ByAnother) => Err(Unsettled::Busy),
+        Err(error) => Err(Unsettled::by(&error)),
     }
+}
+
+/// The folder and the incarnation of a line.
+fn named(line: &[u8]) -> Option<(&Path, u32)> {
+    use std::os::unix::ffi::OsStrExt as _;
+    let tab = line.iter().rposition(|byte| *byte == b'\t')?;
+    let number = std::str::from_utf8(&line[tab + 1..]).ok()?;
+    let run_dir = Path::new(std::ffi::OsStr::from_bytes(&line[..tab]));
+    Some((run_dir, number.parse().ok()?))
 }

@@ -45,8 +45,12 @@ pub const PUMP_RUNS_MAX: usize = 256;
 
 /// Runs settled by one `nerokid settle`.
 pub const SETTLE_BATCH: usize = 1000;
-/// Tries before a run is told as settled without its watcher's records.
-pub const SETTLE_TRIES: u8 = 3;
+/// Failures before a run is told as settled without its watcher's records. A
+/// disk without room is none.
+pub const SETTLE_FAILURES: u8 = 3;
+/// Tries, over some minutes, before a watcher that nobody knows and that holds
+/// the lock counts as a failure: a file server may keep the lock of a dead host.
+pub const SETTLE_BUSY_TRIES: u8 = 40;
 /// How long one `nerokid settle` may say nothing.
 pub const SETTLE_SILENCE: Duration = Duration::from_secs(300);
 /// How long it may take to end after it said everything.
@@ -62,6 +66,8 @@ pub const WATCHER_DUE: Duration = Duration::from_millis(150);
 pub const WATCHER_COMES: Duration = Duration::from_millis(400);
 /// Pause before a failed settling is tried again, times the tries so far.
 pub const SETTLE_RETRY: Duration = Duration::from_millis(500);
+/// The longest of these pauses.
+pub const SETTLE_RETRY_MAX: Duration = Duration::from_secs(10);
 
 /// How long a new launcher may take to answer.
 pub const LAUNCHER_PATIENCE: Duration = Duration::from_secs(10);

@@ -87,6 +87,22 @@ pub enum WatchError {
     },
 }
 
+impl WatchError {
+    /// Whether the disk has no room, or the user none on it.
+    #[must_use]
+    pub fn is_for_want_of_room(&self) -> bool {
+        let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(self);
+        let mut kinds = std::iter::from_fn(|| {
+            let here = cause?;
+            cause = here.source();
+            Some(here.downcast_ref::<io::Error>().map(io::Error::kind))
+        });
+        let full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
+        matches!(self, Self::Stuck { .. })
+            || kinds.any(|kind| kind.is_some_and(|kind| full.contains(&kind)))
+    }
+}
+
 /// How a watcher ended well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Watched {

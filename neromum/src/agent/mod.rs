@@ -116,7 +116,7 @@ pub enum Done {
     /// The ledger was synced.
     Synced(std::io::Result<()>),
     /// One run of a settling, and whether it went well.
-    Settled(PathBuf, bool),
+    Settled(PathBuf, settle::Answer),
     /// The settling process is gone.
     SettlerGone,
 }
@@ -254,6 +254,8 @@ struct Entry {
     kid: Option<kids::Kid>,
     /// Tries of settling so far.
     settle_tries: u8,
+    /// Those of them that failed for a reason that does not pass by itself.
+    settle_failures: u8,
     /// When it was launched.
     launched: Option<tokio::time::Instant>,
     /// Whoever waits for its start or end.
@@ -281,6 +283,7 @@ impl Entry {
             cancels: 0,
             kid: None,
             settle_tries: 0,
+            settle_failures: 0,
             launched: None,
             waiters: Vec::new(),
             version: 0,
@@ -453,7 +456,7 @@ impl Agent {
         match done {
             Done::Prepared(token, incarnation, result) => self.prepared(token, incarnation, result),
             Done::Synced(result) => self.synced(result),
-            Done::Settled(run_dir, well) => self.settled_one(&run_dir, well),
+            Done::Settled(run_dir, answer) => self.settled_one(&run_dir, answer),
             Done::SettlerGone => self.settler_gone(),
         }
     }

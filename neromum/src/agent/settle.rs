@@ -119,33 +119,42 @@ impl Agent {
         });
     }
 
-    pub(super) fn settled_one(&mut self, run_dir: &Path, well: bool) {
+    pub(super) fn settled_one(&mut self, run_dir: &Path, answer: Answer) {
         let Some(token) = self.settling.given.remove(run_dir) else {
             return;
         };
         let Some(entry) = self.entries.get_mut(&token) else {
             return;
         };
-        entry.settle_tries += 1;
-        let (tries, incarnation) = (entry.settle_tries, entry.incarnation);
+        entry.settle_tries = entry.settle_tries.saturating_add(1);
+        let fails = match answer {
+            Answer::Well | Answer::Full => false,
+            Answer::Busy => entry.settle_tries > config::SETTLE_BUSY_TRIES,
+            Answer::Failed => true,
+        };
+        entry.settle_failures = entry.settle_failures.saturating_add(u8::from(fails));
+        let (tries, failures) = (entry.settle_tries, entry.settle_failures);
+        let incarnation = entry.incarnation;
         self.look(token, incarnation);
         let complete = self.entries[&token].facts.watch_complete;
-        if complete || well || tries >= config::SETTLE_TRIES {
-            if !complete && !well {
-                tracing::error!(token = %token, "a run's output could not be read; its log is on the node");
-            }
+        if complete || answer == Answer::Well {
             self.core.settled(token);
-            return;
+        } else if failures >= config::SETTLE_FAILURES {
+            tracing::error!(token = %token, "a run's output could not be read; its log is on the node");
+            self.core.settled(token);
+        } else {
+            tracing::info!(token = %token, tries, "a run's output is to be read again");
+            let pause = config::SETTLE_RETRY * u32::from(tries);
+            let at = Instant::now() + pause.min(config::SETTLE_RETRY_MAX);
+            self.settling.patience.push((at, token));
         }
-        let at = Instant::now() + config::SETTLE_RETRY * u32::from(tries);
-        self.settling.patience.push((at, token));
     }
 
     pub(super) fn settler_gone(&mut self) {
         self.settling.running = false;
         let unanswered: Vec<PathBuf> = self.settling.given.keys().cloned().collect();
         for run_dir in unanswered {
-            self.settled_one(&run_dir, false);
+            self.settled_one(&run_dir, Answer::Failed);
         }
     }
 }
@@ -244,9 +253,9 @@ async fn settle(
             else {
                 return Ok(());
             };
-            if let Some((run_dir, well)) = answer(&line) {
+            if let Some((run_dir, answer)) = answer(&line) {
                 // Sending fails only when the agent is gone.
-                let _ = done.send(Message::Done(Done::Settled(run_dir, well)));
+                let _ = done.send(Message::Done(Done::Settled(run_dir, answer)));
             }
         }
     };
@@ -261,18 +270,36 @@ async fn settle(
     said
 }
 
-/// `ok` or `failed`, a blank or tab, the folder, and after a tab whatever else.
-fn answer(line: &[u8]) -> Option<(PathBuf, bool)> {
+/// What `nerokid settle` says of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    Well,
+    /// The disk has no room, which passes.
+    Full,
+    /// Another process watches, which nearly always passes.
+    Busy,
+    Failed,
+}
+
+/// `ok`, `full`, `busy` or `failed`, a blank or tab, the folder, and after a tab
+/// whatever else.
+fn answer(line: &[u8]) -> Option<(PathBuf, Answer)> {
     use std::os::unix::ffi::OsStrExt;
-    let (well, rest) = match line.strip_prefix(b"ok") {
-        Some(rest) => (true, rest),
-        None => (false, line.strip_prefix(b"failed")?),
-    };
+    let words: [(&[u8], Answer); 4] = [
+        (b"ok", Answer::Well),
+        (b"full", Answer::Full),
+        (b"busy", Answer::Busy),
+        (b"failed", Answer::Failed),
+    ];
+    let (rest, answer) = words
+        .iter()
+        .find_map(|(word, answer)| Some((line.strip_prefix(*word)?, *answer)))?;
     let rest = rest
         .strip_prefix(b" ")
         .or_else(|| rest.strip_prefix(b"\t"))?;
     let run_dir = rest.split(|byte| *byte == b'\t').next()?;
-    Some((PathBuf::from(std::ffi::OsStr::from_bytes(run_dir)), well))
+    let run_dir = PathBuf::from(std::ffi::OsStr::from_bytes(run_dir));
+    Some((run_dir, answer))
 }
 
 #[cfg(test)]

@@ -412,3 +412,40 @@ async fn a_spec_that_cannot_be_read_in_that_moment_loses_no_run() {
     assert_eq!(follower.of(&spec).count(RecordKind::Lost), 0);
     assert_eq!(starts(&node, &spec), 1);
 }
+
+#[tokio::test]
+async fn output_is_read_in_the_end_however_long_its_watcher_is_in_the_way() {
+    let mut node = Node::new();
+    let mut mum = node.start().await;
+    let spec = node.sh(1, COUNTED.replace("exit 5", "echo loss 3; exit 5").as_str());
+    mum.accept(&[&spec]).await;
+    let mut follower = mum.follow(Known::default()).await;
+    started(&node, &spec).await;
+    let folder = node.run_dir(&spec).join("1");
+    let watcher = wait_for("its watcher", || {
+        let of_it = |(pid, line): (i32, String)| line.contains(" watch ").then_some(pid);
+        let begun = std::fs::read_dir(&folder).ok()?.flatten();
+        let mut names = begun.map(|one| one.file_name().to_string_lossy().into_owned());
+        names.find(|name| name.starts_with("watch-"))?;
+        node.processes().into_iter().find_map(of_it)
+    })
+    .await;
+    // Its lock is held by another one from now on, of which nothing is known.
+    let launcher = node.launcher().await;
+    kill(launcher, Signal::STOP);
+    kill(watcher, Signal::KILL);
+    let lock = std::fs::File::open(folder.join("watch.lock")).unwrap();
+    wait_for("the lock of the dead watcher", || lock.try_lock().ok()).await;
+    kill(launcher, Signal::CONT);
+    go(&node, &spec);
+    follower.stage(&spec, Stage::Ended).await;
+    wait_for("four tries", || {
+        let log = std::fs::read_to_string(node.paths.mum().join("log")).unwrap_or_default();
+        (log.matches("is to be read again").count() >= 4).then_some(())
+    })
+    .await;
+    assert_eq!(follower.of(&spec).stage(), Stage::Ended);
+    drop(lock);
+    follower.settled(&[&spec]).await;
+    assert_eq!(follower.of(&spec).count(RecordKind::Metrics), 1);
+}

@@ -97,8 +97,7 @@ fn settle(path: &Path, tenure: u64, host: String) -> Result<(), Status> {
 fn taken_over(owner: &Owner) -> Status {
     let age = u64::try_from(now_ms() - owner.since_ms).unwrap_or(0) / 1000 * 1000;
     Status::failed_precondition(format!(
-        "this node's runs were taken over by {} {} ago; to have them back here: \
-         neroman node take-over NAME",
+        "this node's runs were taken over by {} {} ago",
         Safe::line(&owner.host),
         print_duration_ms(age.max(1000)),
     ))

@@ -205,7 +205,7 @@ impl Placer {
             Ok(found) if found.token == spec.token => Ok(Ok(false)),
             Ok(_) => Ok(Err(no(
                 format!("another run lies at {}", run_dir.display()),
-                "the node holds runs of another database with this id; remove its folder there, or choose another root",
+                "a run of another home of yours lies there, and may be alive: it comes here by `neroman node take-over NODE`",
             )
             .here())),
             Err(frame::FrameError::Io(error)) => Err(error),

@@ -29,7 +29,7 @@ pub use elf::Glibc;
 pub use error::AgentError;
 pub use facts::{Facts, Libc};
 pub use fault::NodeFault;
-pub use remote::{Remote, RemoteWish, start_remote, start_remote_from};
+pub use remote::{Remote, RemoteWish, root_of, start_remote, start_remote_from};
 pub use root::RootError;
 
 /// Names the folder of the programs, instead of the one of this program: those

@@ -78,6 +78,16 @@ pub async fn start_remote_from(
     start(host, wish, supply::folders_in(folder), progress).await
 }
 
+/// The folder that a node's root stands for there; `None`: the usual one.
+/// Nothing is sent or started.
+///
+/// # Errors
+/// When it cannot be asked, or something there stands in the way.
+pub async fn root_of(host: &Host, root: Option<&str>) -> Result<String, AgentError> {
+    let facts = probe::probe(host, root.unwrap_or(root::DEFAULT), &[], 0).await?;
+    Ok(facts.root)
+}
+
 async fn start(
     host: &Host,
     wish: &RemoteWish,

@@ -11,13 +11,14 @@ use nero_format::{
     Strays, Stream, Value,
 };
 use nero_model::ids::hex;
+use nero_model::safe::Safe;
 use nero_model::{ExperimentId, RunId, RunToken};
 use nero_wire::v1;
 use prost::Message as _;
 
 use crate::core::change::{Change, Described, NewRun, Rule};
-use crate::core::experiment::{Origin, Stamp};
-use crate::core::run::{Desk, Handing, Made, Takes, Word};
+use crate::core::experiment::{Experiment, Origin, Stamp};
+use crate::core::run::{Desk, Handing, Made, Run, TAKE_OVER, Takes, UNREAD, Word};
 use crate::core::state::State;
 
 /// Numbers beyond which no deployment ever came: what lies on a node is not
@@ -29,6 +30,24 @@ const RUNS_MAX: u32 = 100_000;
 const RULES_MAX: u64 = 1_000_000;
 /// Runs that are elsewhere, of all experiments.
 const ELSEWHERE_MAX: usize = 1_000_000;
+
+/// Below the data: where definitions that were taken over are said to lie.
+/// There is no such folder; adding their source again says where they are.
+pub(crate) const FOLDER: &str = "taken-over";
+
+/// On every definition that was taken over.
+const NOTE: &str = "taken over from its runs: add its source again to change it";
+
+/// Whether this was taken over and its source is not here: there is no code
+/// that a new run could have.
+pub(crate) fn without_source(definition: &Definition) -> bool {
+    definition.notes.iter().any(|note| note == NOTE)
+}
+
+/// Whether this stands for sources that are not here: nothing of it is read.
+pub(crate) fn stands_in(source: &Source) -> bool {
+    source.digest.is_empty() && source.path.ends_with(FOLDER)
+}
 
 /// What is taken over.
 #[derive(Debug, Default)]
@@ -89,6 +108,19 @@ pub(crate) fn adopt(
             );
             adopted.experiments += 1;
         }
+        if let Some(known) = work.experiment(id).filter(|known| other(known, &runs)) {
+            let note = format!(
+                "experiment {id} here is another one, `{}`; {} of `{}` stay untouched on {node}",
+                known.definition.name,
+                match runs.len() {
+                    1 => "1 run".to_owned(),
+                    count => format!("{count} runs"),
+                },
+                Safe::line(&newest.name)
+            );
+            adopted.notes.push(note);
+            continue;
+        }
         for (number, spec) in runs {
             one(
                 &mut work,
@@ -104,6 +136,19 @@ pub(crate) fn adopt(
         }
     }
     adopted
+}
+
+/// Whether these runs are of another experiment than the one of their number
+/// here: it has another name, and none of them.
+fn other(known: &Experiment, runs: &BTreeMap<u32, v1::RunSpec>) -> bool {
+    let named = runs.values().any(|spec| spec.name == known.definition.name);
+    let shared = || {
+        runs.iter().any(|(number, spec)| {
+            let here = known.run(*number);
+            here.is_some_and(|run| run.made.token.as_bytes()[..] == spec.token)
+        })
+    };
+    !named && !shared()
 }
 
 fn take(work: &mut State, adopted: &mut Adopted, change: Change) {
@@ -177,15 +222,17 @@ fn one(
         .experiment(id.experiment)
         .map_or(0, |experiment| experiment.runs.len());
     let place = usize::try_from(id.number).unwrap_or(usize::MAX);
-    if place <= known {
+    let unread = work.run(id).is_some_and(Run::is_unread);
+    if place <= known && !unread {
         adopted.notes.push(format!(
-            "{id}: another run has this number here; its files stay on {node}"
+            "{id}: another run has this number here; that on {node} stays there untouched"
         ));
         return;
     }
-    adopted.elsewhere += place - known - 1;
+    let missing = place.saturating_sub(known + 1);
+    adopted.elsewhere += missing;
     if adopted.elsewhere > ELSEWHERE_MAX {
-        adopted.elsewhere -= place - known - 1;
+        adopted.elsewhere -= missing;
         let note = format!("{id}: too many runs before it are not on {node}");
         adopted.notes.push(note);
         return;
@@ -197,7 +244,7 @@ fn one(
         };
         take(work, adopted, elsewhere(missing, now_ms));
         adopted.notes.push(format!(
-            "{missing}: it is not on {node}, and nothing is known of it"
+            "{missing}: it is not on {node}; taking over the node that has it brings it"
         ));
     }
     let rules = spec.rules.clone().unwrap_or_default();
@@ -219,13 +266,19 @@ fn one(
         rules: rules
             .rules
             .iter()
+            .filter(|rule| same_rule(work, rule))
             .map(|rule| rule.id)
-            .filter(|id| work.rules.contains_key(id))
             .collect(),
         spec: bare.encode_to_vec().into(),
     };
     take(work, adopted, Change::Run(Arc::new(run)));
     adopted.runs += 1;
+}
+
+/// Whether a run's rule is the one that has its number here.
+fn same_rule(work: &State, rule: &v1::Rule) -> bool {
+    let known = work.rules.get(&rule.id);
+    known.is_some_and(|known| known.action == rule.action && known.text == rule.text)
 }
 
 fn made(id: RunId, token: RunToken, node: &str, spec: &v1::RunSpec, now_ms: i64) -> Made {
@@ -259,7 +312,7 @@ fn elsewhere(id: RunId, now_ms: i64) -> Change {
     let made = Made {
         token: RunToken::random(),
         id,
-        node: "unknown".to_owned(),
+        node: UNREAD.to_owned(),
         placing: false,
         created_ms: now_ms,
         tree: String::new(),
@@ -273,7 +326,7 @@ fn elsewhere(id: RunId, now_ms: i64) -> Change {
     let desk = Desk {
         closed: true,
         word: Some(Word::NodeGone {
-            who: "node take-over".to_owned(),
+            who: TAKE_OVER.to_owned(),
             at_ms: now_ms,
         }),
         ..Desk::default()
@@ -346,7 +399,7 @@ fn definition(spec: &v1::RunSpec, folder: &Path) -> Definition {
         custom_msg: None,
         sbatch_args: None,
         not_built: Vec::new(),
-        notes: vec!["taken over from its runs: add its source again to change it".to_owned()],
+        notes: vec![NOTE.to_owned()],
     }
 }
 
@@ -391,6 +444,7 @@ fn output(output: &v1::Output) -> Output {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::start;
 
     fn spec(experiment: u64, number: u32) -> v1::RunSpec {
         v1::RunSpec {
@@ -468,6 +522,11 @@ mod tests {
         assert_eq!((told.experiments, told.runs), (0, 1));
         let told = take_all(&mut state, "beta", vec![spec(1, 2), spec(1, 3)]);
         assert_eq!((told.runs, told.notes.len()), (1, 1));
+        let mut stranger = spec(1, 4);
+        stranger.name = "another".to_owned();
+        let told = take_all(&mut state, "beta", vec![stranger]);
+        assert_eq!((told.runs, told.notes.len()), (0, 1));
+        assert!(told.notes[0].contains("experiment 1 here is another one, `e1`"));
         for (experiment, number) in [(u64::MAX, 1), (5, u32::MAX), (0, 1), (5, 0)] {
             let absurd = take_all(&mut state, "alpha", vec![spec(experiment, number)]);
             assert_eq!(
@@ -488,5 +547,56 @@ mod tests {
             ..spec(4, 1)
         };
         assert_eq!(take_all(&mut state, "alpha", vec![broken]).notes.len(), 1);
+    }
+
+    #[test]
+    fn a_run_of_the_next_node_takes_the_place_that_was_kept_for_it() {
+        let mut state = State::default();
+        let (first, second, third) = (spec(1, 1), spec(1, 2), spec(1, 3));
+        assert_eq!(take_all(&mut state, "alpha", vec![third]).notes.len(), 2);
+        let told = take_all(&mut state, "beta", vec![first.clone(), spec(2, 1)]);
+        assert_eq!((state.runs, state.live), (4, 3));
+        assert_eq!((told.experiments, told.runs), (1, 2));
+        assert!(told.notes.is_empty(), "{:?}", told.notes);
+        let run = state.run("1.1".parse().unwrap()).unwrap();
+        assert_eq!((run.node(), run.phase().is_live()), (Some("beta"), true));
+        // Once it is read, its place is not given to another.
+        let told = take_all(&mut state, "gamma", vec![spec(1, 1), second]);
+        assert_eq!((state.runs, state.live), (4, 4));
+        assert_eq!((told.runs, told.notes.len()), (1, 1));
+        assert!(told.notes[0].starts_with("1.1: another run has this number"));
+        let token = RunToken::from_slice(&first.token).unwrap();
+        assert_eq!(state.by_token(&token), Some("1.1".parse().unwrap()));
+    }
+
+    #[test]
+    fn a_rule_of_another_text_under_its_number_is_not_taken_for_it() {
+        let mut state = State::default();
+        take_all(&mut state, "alpha", vec![spec(1, 1)]);
+        let mut other = spec(2, 1);
+        other.rules.as_mut().unwrap().rules[0].text = "loss > 9".to_owned();
+        take_all(&mut state, "beta", vec![other]);
+        assert!(state.run("2.1".parse().unwrap()).unwrap().rules.is_empty());
+        assert_eq!(state.rules[&7].text, "loss > 2");
+    }
+
+    #[test]
+    fn what_has_no_code_here_gets_no_new_run() {
+        let mut state = State::default();
+        take_all(&mut state, "alpha", vec![spec(1, 1)]);
+        let experiment = state.experiment(ExperimentId(1)).unwrap();
+        assert!(without_source(&experiment.definition));
+        let origin = state.origins.values().next().unwrap();
+        assert!(stands_in(&origin.source));
+        let wanted = start::Wanted {
+            restart: true,
+            abandon: true,
+            ..start::Wanted::default()
+        };
+        let plan = start::plan(&state, &[ExperimentId(1)], wanted);
+        let [start::Plan::Skip { why, .. }] = plan.as_slice() else {
+            panic!("{plan:?}");
+        };
+        assert!(why.contains("neroman add FOLDER"), "{why}");
     }
 }

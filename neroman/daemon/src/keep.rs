@@ -187,6 +187,12 @@ impl Keep {
         let keys = &self.keys;
         self.store.write(durability, |tx| {
             for change in &batch.changes {
+                if let Change::Run(new) = change
+                    && let Some(unread) = keys.get(&new.made.id)
+                {
+                    // A number that was kept for a run of another node.
+                    tx.delete_run(*unread)?;
+                }
                 write_change(tx, change, &mut given, &mut fresh)?;
             }
             let key = |run: &RunId| fresh.get(run).or_else(|| keys.get(run)).copied();

@@ -19,4 +19,5 @@ mod ssh;
 mod ssh_faults;
 mod ssh_groups;
 mod story;
+mod take_over;
 mod words;

@@ -246,7 +246,19 @@ pub(crate) struct Run {
     pub outcome: Outcome,
 }
 
+/// The node of a run that keeps a number for one that no node has shown yet.
+pub(crate) const UNREAD: &str = "unknown";
+/// Who says of such a run that its node is gone.
+pub(crate) const TAKE_OVER: &str = "node take-over";
+
 impl Run {
+    /// Whether it only keeps a number: the node of that run was not read when
+    /// its experiment was taken over.
+    pub(crate) fn is_unread(&self) -> bool {
+        let word = matches!(&self.desk.word, Some(Word::NodeGone { who, .. }) if who == TAKE_OVER);
+        word && self.desk.node.is_none() && self.made.node == UNREAD
+    }
+
     /// Puts a run together.
     pub(crate) fn judged(
         made: Arc<Made>,

@@ -7,6 +7,7 @@ use super::change::Rule;
 use super::experiment::Experiment;
 use super::run::Run;
 use super::state::State;
+use crate::adopt;
 
 /// What a start asks for.
 #[derive(Clone, Copy, Debug, Default)]
@@ -37,22 +38,24 @@ pub(crate) fn plan(state: &State, picked: &[ExperimentId], wanted: Wanted) -> Ve
     picked
         .iter()
         .filter_map(|id| state.experiment(*id))
-        .map(|experiment| match refusal(experiment, wanted) {
-            Some(why) => Plan::Skip {
-                id: experiment.id,
-                why,
-            },
-            None => Plan::Run {
-                id: RunId {
-                    experiment: experiment.id,
-                    number: u32::try_from(experiment.runs.len() + 1).unwrap_or(u32::MAX),
+        .map(
+            |experiment| match refusal(experiment, wanted).or_else(|| sourceless(experiment)) {
+                Some(why) => Plan::Skip {
+                    id: experiment.id,
+                    why,
                 },
-                after: experiment
-                    .newest()
-                    .filter(|run| run.phase().is_live())
-                    .map(|run| run.made.id.number),
+                None => Plan::Run {
+                    id: RunId {
+                        experiment: experiment.id,
+                        number: u32::try_from(experiment.runs.len() + 1).unwrap_or(u32::MAX),
+                    },
+                    after: experiment
+                        .newest()
+                        .filter(|run| run.phase().is_live())
+                        .map(|run| run.made.id.number),
+                },
             },
-        })
+        )
         .collect()
 }
 
@@ -61,6 +64,14 @@ pub(crate) fn plan(state: &State, picked: &[ExperimentId], wanted: Wanted) -> Ve
 pub(crate) fn earlier(experiment: &Experiment) -> Option<&Run> {
     let mut runs = experiment.runs.iter().rev();
     runs.find(|run| run.started_ms().is_some())
+}
+
+/// Said of one that came by a take-over and whose code is not here.
+fn sourceless(experiment: &Experiment) -> Option<String> {
+    adopt::without_source(&experiment.definition).then(|| {
+        "taken over, and its code is not here: first add its source again, `neroman add FOLDER`"
+            .to_owned()
+    })
 }
 
 fn refusal(experiment: &Experiment, wanted: Wanted) -> Option<String> {

@@ -217,12 +217,27 @@ impl State {
         self.put_run(run);
     }
 
+    /// Puts a run that was read from its node into the place kept for it.
+    fn replace_unread(&mut self, run: Run) {
+        let id = run.made.id;
+        let before = self.run(id).map(|run| run.made.token);
+        if let Some(before) = before {
+            self.tokens.put(*before.as_bytes(), None);
+        }
+        self.tokens.put(*run.made.token.as_bytes(), Some(id));
+        self.change_run(id, |found| *found = run);
+    }
+
     /// Adds a run as it was stored; the next number of its experiment.
     pub(crate) fn put_run(&mut self, run: Run) {
         let revision = self.revision;
         let id = run.made.id;
         for name in run.journal.metrics.keys() {
             self.know(NameKind::Metric, name);
+        }
+        if self.run(id).is_some_and(Run::is_unread) {
+            self.replace_unread(run);
+            return;
         }
         let Some(experiment) = self.experiments.get_mut(id.experiment.0) else {
             return;

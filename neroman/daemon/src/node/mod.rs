@@ -215,7 +215,8 @@ impl Node {
             (Some(why), _) => {
                 let mut hint = why.hint_text().to_owned();
                 // What was done meanwhile is not seen from here.
-                if known.needs_person && !hint.contains("node connect") {
+                let told = ["node connect", "node take-over"];
+                if known.needs_person && !told.iter().any(|what| hint.contains(what)) {
                     let join = if hint.is_empty() { "" } else { "; then " };
                     hint.push_str(&format!("{join}neroman node connect {}", self.name));
                 }

@@ -77,6 +77,9 @@ async fn answers(agent: &Path) -> io::Result<()> {
     stream.read_u8().await.map(drop)
 }
 
+/// What an agent says to the neroman that its runs were taken from.
+const TAKEN_OVER: &str = "runs were taken over by";
+
 /// What all nodes elsewhere share. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Agents {
@@ -176,6 +179,13 @@ pub(crate) struct RemoteAgent {
 }
 
 impl RemoteAgent {
+    /// Where the node's root is. Asks without speaking to an agent, which may
+    /// refuse us.
+    pub(crate) async fn root_at(&self, host: &Host) -> Result<String, Failure> {
+        let root = nero_agents::root_of(host, self.root.as_deref()).await;
+        root.map_err(|error| self.not_started(&error).failure)
+    }
+
     async fn link(&self, heard: Heard<'_>) -> Result<Link, Unconnected> {
         let say = |what: &str| {
             heard(v1::Progress {
@@ -239,7 +249,15 @@ impl RemoteAgent {
             // The node's own words, without those of the protocol.
             AgentError::Greeting(status) => {
                 let what = format!("cannot use node {} ({})", self.name, self.address);
-                Failure::node(what).status(status)
+                let failure = Failure::node(what).status(status);
+                if status.message().contains(TAKEN_OVER) {
+                    failure.hint(format!(
+                        "to have them back here: neroman node take-over {}",
+                        self.name
+                    ))
+                } else {
+                    failure
+                }
             }
             AgentError::Transport(_) => Failure::lost().of(&self.name),
             other => {

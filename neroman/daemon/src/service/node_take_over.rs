@@ -1,6 +1,7 @@
 //! `NodeTakeOver`: the runs that a lost machine had on a node come here, with
 //! the identity of its deployment. The daemon starts anew with it.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,28 +46,17 @@ struct Found {
     runs: u64,
 }
 
-/// What this neroman holds already.
-struct Ours {
-    short: String,
-    tenure: u64,
-}
-
-impl Ours {
-    /// Whether nobody took that one over from us since.
-    fn has(&self, found: &Found) -> bool {
-        found.short == self.short && found.owner.tenure <= self.tenure
+/// The deployments that a take-over can mean: the one that is named; ours,
+/// when it lies there and no other can be had; else all others.
+fn meant<'a>(wanted: &'a str, own: &str, holds: bool, all: &'a [Found]) -> Vec<&'a str> {
+    if !wanted.is_empty() {
+        return vec![wanted];
     }
-
-    /// Why nothing is to be taken over, when all that is meant is ours.
-    fn already(&self, name: &str, wanted: &str, all: &[Found]) -> Option<Failure> {
-        let mine = all.iter().any(|one| self.has(one));
-        let named =
-            wanted == self.short || (wanted.is_empty() && all.iter().all(|one| self.has(one)));
-        (mine && named).then(|| {
-            Failure::failed(format!("{name} is yours already"))
-                .because(format!("no other deployment lies on {name}"))
-                .hint("its runs are in `neroman status`")
-        })
+    let shorts = all.iter().map(|found| found.short.as_str());
+    let (ours, others): (Vec<_>, Vec<_>) = shorts.partition(|short| *short == own);
+    match holds || others.is_empty() {
+        true if !ours.is_empty() => ours,
+        _ => others,
     }
 }
 
@@ -91,11 +81,14 @@ impl Man {
             .host(&name, &address)
             .await
             .map_err(|refused| refused.failure)?;
-        // The node's own words on where its root is.
-        self.nodes.channel(&name, LIST).await?;
-        let root = self
-            .root_of(&name)
-            .ok_or_else(|| Failure::node(format!("node {name} does not say where its root is")))?;
+        let mut agent = RemoteAgent {
+            agents: self.agents.clone(),
+            root: node.root.clone(),
+            options: crate::outside::options(&node),
+            name: name.clone(),
+            address,
+        };
+        let root = agent.root_at(&host).await?;
         let all = find(&host, &root).await?;
         let found = self.choose(&name, &request.deployment, all)?;
         let id = found
@@ -112,17 +105,52 @@ impl Man {
         if request.dry_run {
             return Ok(());
         }
-        let tenure = found.owner.tenure.max(self.agents.tenure) + 1;
-        let agent = RemoteAgent {
-            agents: self.agents.of(id, tenure),
-            root: node.root.clone(),
-            options: crate::outside::options(&node),
-            name: name.clone(),
-            address,
+        // What nobody took from us is read as it is: a part of it that is not
+        // here yet may lie there, from before we took over.
+        let mut held = None;
+        if id == self.deployment && found.owner.tenure <= self.agents.tenure {
+            held = self.nodes.channel(&name, LIST).await.ok();
+        }
+        let (tenure, specs) = match held {
+            Some(channel) => (self.agents.tenure, listed(channel, &sink).await),
+            None => {
+                let tenure = found.owner.tenure.max(self.agents.tenure) + 1;
+                agent.agents = self.agents.of(id, tenure);
+                (tenure, self.specs_of(agent, &sink).await)
+            }
         };
-        let specs = self.specs_of(agent, &sink).await;
         let specs = specs.map_err(|failure| failure.of(&name))?;
+        if tenure == self.agents.tenure {
+            self.brings_something(&name, specs.clone())?;
+        }
         self.adopt(&name, id, tenure, specs, &sink).await
+    }
+
+    /// Where the definitions of what was taken over are said to come from.
+    fn taken_over(&self) -> PathBuf {
+        self.home.data.join(adopt::FOLDER)
+    }
+
+    /// Refuses what would change nothing here.
+    fn brings_something(&self, name: &str, specs: Vec<v1::RunSpec>) -> Result<(), Failure> {
+        let state = self.ledger.state();
+        let folder = self.taken_over();
+        let adopted = adopt::adopt(&state, name, &folder, specs, self.clock.now_ms());
+        if adopted.runs > 0 {
+            return Ok(());
+        }
+        if adopted.notes.is_empty() {
+            let failure = Failure::failed(format!("{name} is yours already"));
+            return Err(failure
+                .because("every run of this neroman there is known here")
+                .hint("its runs are in `neroman status`"));
+        }
+        let mut notes = adopted.notes;
+        notes.truncate(NOTES_MAX);
+        Err(
+            Failure::failed(format!("nothing of {name} can be taken over"))
+                .because(notes.join("; ")),
+        )
     }
 
     /// Whether this neroman may have that identity.
@@ -144,33 +172,24 @@ impl Man {
             });
             words.collect::<Vec<_>>().join("; ")
         };
-        let ours = Ours {
-            short: self.deployment.short().to_string(),
-            tenure: self.agents.tenure,
-        };
-        if let Some(refusal) = ours.already(name, wanted, &all) {
-            return Err(refusal);
-        }
-        let others: Vec<&Found> = all.iter().filter(|one| !ours.has(one)).collect();
-        let chosen = match (wanted, others.as_slice()) {
-            ("", [one]) => Some(one.short.clone()),
-            ("", []) => {
+        let own = self.deployment.short().to_string();
+        let holds = self.ledger.state().experiments.len() > 0;
+        let chosen = match meant(wanted, &own, holds, &all).as_slice() {
+            [one] => (*one).to_owned(),
+            [] => {
                 return Err(Failure::failed(format!(
                     "no other deployment lies on {name}"
                 )));
             }
-            ("", _) => {
+            _ => {
                 return Err(
                     Failure::usage(format!("node {name} has runs of several: {}", list()))
                         .hint(format!("neroman node take-over {name} --deployment ID")),
                 );
             }
-            (wanted, _) => Some(wanted.to_owned()),
         };
         let known = list();
-        let found = all
-            .into_iter()
-            .find(|one| Some(&one.short) == chosen.as_ref());
+        let found = all.into_iter().find(|one| one.short == chosen);
         let found = found.ok_or_else(|| {
             let failure = Failure::usage(format!("node {name} has no runs of `{wanted}`"));
             match known.as_str() {
@@ -209,10 +228,7 @@ impl Man {
             .connect(&heard)
             .await
             .map_err(|refused| refused.failure)?;
-        let listed = tokio::time::timeout(LIST, list(link.channel.clone(), sink));
-        listed
-            .await
-            .map_err(|_| Failure::node("the node does not list its runs in time"))?
+        listed(link.channel.clone(), sink).await
     }
 
     /// Takes the identity, with all that was read. The daemon ends with this,
@@ -228,7 +244,7 @@ impl Man {
     ) -> Result<(), Failure> {
         let _leave = Leave(Arc::clone(&self.stop));
         self.nodes.stop_all();
-        let (node, folder) = (name.to_owned(), self.home.data.join("taken-over"));
+        let (node, folder) = (name.to_owned(), self.taken_over());
         let own = self.deployment;
         let (tx, rx) = tokio::sync::oneshot::channel();
         self.ledger
@@ -291,6 +307,13 @@ fn whose(owner: &Owner) -> String {
         "" => "never taken over".to_owned(),
         host => format!("taken over by {} before", Safe::line(host)),
     }
+}
+
+async fn listed(channel: Channel, sink: &Sink<v1::NodeEvent>) -> Result<Vec<v1::RunSpec>, Failure> {
+    let listed = tokio::time::timeout(LIST, list(channel, sink));
+    listed
+        .await
+        .map_err(|_| Failure::node("the node does not list its runs in time"))?
 }
 
 async fn list(channel: Channel, sink: &Sink<v1::NodeEvent>) -> Result<Vec<v1::RunSpec>, Failure> {
@@ -408,33 +431,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_ours_is_not_taken_over_and_what_was_taken_from_us_is() {
-        let found = |short: &str, tenure| Found {
+    fn what_is_meant_is_named_or_the_only_one_that_can_be_had() {
+        let found = |short: &str| Found {
             short: short.to_owned(),
-            owner: Owner {
-                tenure,
-                ..Owner::default()
-            },
-            runs: 1,
             ..Found::default()
         };
-        let ours = Ours {
-            short: "mine".to_owned(),
-            tenure: 2,
-        };
-        let refused = |wanted: &str, all: &[Found]| {
-            let refusal = ours.already("b", wanted, all);
-            refusal.is_some_and(|failure| failure.to_string().starts_with("b is yours already"))
-        };
-        assert!(refused("", &[found("mine", 2)]));
-        assert!(refused("mine", &[found("mine", 2), found("other", 0)]));
-        assert!(!refused("", &[found("mine", 2), found("other", 0)]));
-        assert!(!refused("other", &[found("mine", 2), found("other", 0)]));
-        assert!(
-            !refused("", &[found("mine", 3)]),
-            "somebody else has it now"
-        );
-        assert!(!refused("", &[]));
+        let (mine, other) = (found("mine"), found("other"));
+        let both = [mine, other];
+        let (mine, other) = (&both[..1], &both[1..]);
+        assert_eq!(meant("other", "mine", true, &both), ["other"]);
+        assert_eq!(meant("", "mine", false, mine), ["mine"]);
+        assert_eq!(meant("", "mine", true, &both), ["mine"]);
+        assert_eq!(meant("", "mine", false, &both), ["other"]);
+        assert_eq!(meant("", "mine", true, other), ["other"]);
+        assert_eq!(meant("", "third", true, &both), ["mine", "other"]);
+        assert!(meant("", "mine", true, &[]).is_empty());
     }
 
     #[test]

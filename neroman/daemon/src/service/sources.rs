@@ -14,6 +14,7 @@ use nero_model::ExperimentId;
 use nero_wire::v1;
 
 use super::{Man, blocking};
+use crate::adopt;
 use crate::core::add::{self, Merged, Read};
 use crate::core::experiment::{Origin, Stamp};
 use crate::core::state::State;
@@ -139,7 +140,7 @@ pub(super) fn read_changed(origins: &[Arc<Origin>]) -> Result<Vec<Read>, Failure
     })
 }
 
-/// The sources of these experiments.
+/// The sources of these experiments; none of what was taken over without it.
 pub(super) fn origins_of(state: &State, ids: &[ExperimentId]) -> Vec<Arc<Origin>> {
     let numbers: BTreeMap<u64, ()> = ids
         .iter()
@@ -148,6 +149,7 @@ pub(super) fn origins_of(state: &State, ids: &[ExperimentId]) -> Vec<Arc<Origin>
     numbers
         .keys()
         .filter_map(|number| state.origins.get(number).cloned())
+        .filter(|origin| !adopt::stands_in(&origin.source))
         .collect()
 }
 

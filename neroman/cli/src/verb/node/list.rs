@@ -75,7 +75,9 @@ fn remarks(node: &NodeView) -> Vec<String> {
                 text::local_time(node.contact_ms)
             ));
         }
-        if node.needs_person {
+        if node.needs_person && node.hint.contains("node take-over") {
+            said.push("not tried again before you act".to_owned());
+        } else if node.needs_person {
             said.push(format!(
                 "not tried again before you act; then neroman node connect {}",
                 node.name

@@ -372,7 +372,11 @@ fn commands_of_two_builds_in_turn_replace_nobody() {
         mix.home.use_programs(builds[round % 2]);
         assert_eq!(mix.home.experiment_json(1)["state"], "running");
         assert_eq!(mix.home.alive(Part::Daemon), [daemon]);
-        assert_eq!(mix.home.alive(Part::Mum), [mum]);
+        // One that two callers started at once leaves when it finds the lock.
+        until("one agent, the same", || match mix.home.alive(Part::Mum) {
+            alive if alive == [mum] => Ok(()),
+            alive => Err(format!("{alive:?}")),
+        });
     }
     mix.ends_well(1);
 }

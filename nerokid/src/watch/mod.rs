@@ -307,3 +307,28 @@ impl Watch {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_without_room_is_told_from_one_that_fails() {
+        let segment = |kind: io::ErrorKind| WatchError::Segment {
+            folder: PathBuf::from("/run"),
+            source: kind.into(),
+        };
+        assert!(segment(io::ErrorKind::StorageFull).is_for_want_of_room());
+        assert!(segment(io::ErrorKind::QuotaExceeded).is_for_want_of_room());
+        assert!(!segment(io::ErrorKind::PermissionDenied).is_for_want_of_room());
+        let lock = PlaceError::Lock {
+            path: PathBuf::from("/run/watch.lock"),
+            source: io::ErrorKind::StorageFull.into(),
+        };
+        assert!(WatchError::from(lock).is_for_want_of_room());
+        let stuck = WatchError::Stuck {
+            folder: PathBuf::from("/run"),
+        };
+        assert!(stuck.is_for_want_of_room());
+    }
+}

@@ -1,0 +1,48 @@
+//! Packs: many small contents in one file, found by their BLAKE3.
+//!
+//! Ten thousand files of two kilobytes cost a file system far more to name than
+//! to hold. A store keeps what is small and comes together in one pack; what is
+//! long, or comes alone, stays a file of its own.
+//!
+//! A pack is written once, under a private name, and named by the BLAKE3 of its
+//! index when it is whole. One that a power cut left half-written has no sound
+//! end and is passed over, as if it were not there.
+//!
+//! ```text
+//! contents, one after another
+//! index    per content, by hash: hash [32] · offset u64 · length u32
+//! end      offset of the index u64 · contents u32 · BLAKE3 of the index [32] · "NEROPAK1"
+//! ```
+//! All numbers are little endian.
+
+mod read;
+mod write;
+
+use std::io;
+
+pub use read::{Pack, Packs, Place};
+pub use write::Writer;
+
+/// A content.
+pub type Hash = [u8; 32];
+
+/// Contents up to this many bytes are put into packs.
+pub const CONTENT_BYTES_MAX: usize = 64 * 1024;
+/// So many contents that come together are worth a pack.
+pub const CONTENTS_MIN: usize = 64;
+
+/// The folder of packs within that of a store.
+pub const FOLDER: &str = "packs";
+
+const MAGIC: &[u8; 8] = b"NEROPAK1";
+/// Bytes of one entry of the index.
+const ENTRY_BYTES: usize = 32 + 8 + 4;
+/// Bytes of the end.
+const END_BYTES: usize = 8 + 4 + 32 + 8;
+
+fn unsound(why: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,124 @@
+//! Writing a pack.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, BufWriter, Write as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use nero_model::ids::{hex, random};
+
+use crate::{END_BYTES, ENTRY_BYTES, FOLDER, Hash, MAGIC};
+
+/// Bytes gathered before they are written.
+const BUFFER_BYTES: usize = 256 * 1024;
+
+/// A pack that is being written. Dropped before it was finished, it leaves
+/// nothing.
+#[derive(Debug)]
+pub struct Writer {
+    store: PathBuf,
+    private: PathBuf,
+    file: BufWriter<File>,
+    /// Where each content lies, and its length.
+    index: BTreeMap<Hash, (u64, u32)>,
+    at: u64,
+    named: bool,
+}
+
+impl Writer {
+    /// Begins one in a store, which exists, under a private name that begins
+    /// with a dot.
+    ///
+    /// # Errors
+    /// When its file cannot be made.
+    pub fn begin(store: &Path) -> io::Result<Self> {
+        let private = store.join(format!(".{}", hex(&random::<12>())));
+        let file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&private)?;
+        Ok(Self {
+            store: store.to_path_buf(),
+            private,
+            file: BufWriter::with_capacity(BUFFER_BYTES, file),
+            index: BTreeMap::new(),
+            at: 0,
+            named: false,
+        })
+    }
+
+    /// The file that is written.
+    pub fn path(&self) -> &Path {
+        &self.private
+    }
+
+    /// Bytes written so far.
+    pub fn bytes(&self) -> u64 {
+        self.at
+    }
+
+    /// Whether it holds this content.
+    pub fn contains(&self, hash: &Hash) -> bool {
+        self.index.contains_key(hash)
+    }
+
+    /// Adds a content, whose hash the caller knows to be right.
+    ///
+    /// # Errors
+    /// When the disk refuses: the pack cannot be used any more.
+    pub fn add(&mut self, hash: Hash, content: &[u8]) -> io::Result<()> {
+        if self.contains(&hash) {
+            return Ok(());
+        }
+        let length = u32::try_from(content.len())
+            .map_err(|_| io::Error::new(io::ErrorKind::FileTooLarge, "too long for a pack"))?;
+        self.file.write_all(content)?;
+        self.index.insert(hash, (self.at, length));
+        self.at += u64::from(length);
+        Ok(())
+    }
+
+    /// Ends the pack and names it. `durable`: it is on the disk before it has
+    /// its name; the folder of packs is the caller's to sync.
+    ///
+    /// # Errors
+    /// When the disk refuses; then nothing is left.
+    pub fn finish(mut self, durable: bool) -> io::Result<PathBuf> {
+        let mut index = Vec::with_capacity(self.index.len() * ENTRY_BYTES + END_BYTES);
+        for (hash, (offset, length)) in &self.index {
+            index.extend_from_slice(hash);
+            index.extend_from_slice(&offset.to_le_bytes());
+            index.extend_from_slice(&length.to_le_bytes());
+        }
+        let id = *blake3::hash(&index).as_bytes();
+        index.extend_from_slice(&self.at.to_le_bytes());
+        let count = u32::try_from(self.index.len()).map_err(io::Error::other)?;
+        index.extend_from_slice(&count.to_le_bytes());
+        index.extend_from_slice(&id);
+        index.extend_from_slice(MAGIC);
+        self.file.write_all(&index)?;
+        self.file.flush()?;
+        let file = self.file.get_ref();
+        file.set_permissions(Permissions::from_mode(0o400))?;
+        if durable {
+            file.sync_data()?;
+        }
+        let folder = self.store.join(FOLDER);
+        nero_model::paths::make_private(&folder)?;
+        let path = folder.join(hex(&id));
+        fs::rename(&self.private, &path)?;
+        self.named = true;
+        Ok(path)
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        if !self.named {
+            // A leftover takes space and harms nothing.
+            let _ = fs::remove_file(&self.private);
+        }
+    }
+}

@@ -2,6 +2,7 @@
 //! control folder, complete or absent, before anybody is rung.
 
 use std::io;
+use std::path::Path;
 
 use nero_journal::frame::{self, FrameKind};
 use nero_journal::v1::{Doorbell, StopCause, to_launcher};
@@ -10,7 +11,7 @@ use nero_model::process::Life;
 use nero_model::{ExperimentId, ProcessId, RequestId, RunId, RunToken};
 use nero_wire::v1::cancel_reply::{One, Outcome};
 use nero_wire::v1::{
-    Cancel, CancelReply, CancelRequest, KidCommand, RunRef, SetRulesReply, SetRulesRequest,
+    Cancel, CancelReply, CancelRequest, KidCommand, RuleSet, RunRef, SetRulesReply, SetRulesRequest,
 };
 use prost::Message as _;
 use tokio::sync::oneshot;
@@ -271,24 +272,43 @@ impl Agent {
             .and_then(|token| self.entries.get_mut(&token))
             .ok_or(Refused::UnknownRun)?;
         let control = self.setup.paths.run(entry.id).join(names::CONTROL);
-        let path = control.join(format!("rules.{}", rules.version));
-        match frame::create(FrameKind::Rules, &path, &rules) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                return Err(Refused::Disk(error.to_string()));
-            }
-            _ => {}
+        let version =
+            keep_rules(&control, &rules).map_err(|error| Refused::Disk(error.to_string()))?;
+        if version != rules.version {
+            tracing::warn!(run = %entry.id, asked = rules.version, version, "other rules lie there by that version: these came as a newer one");
         }
         entry.rules |= !rules.rules.is_empty();
         if let Some(kid) = &entry.kid {
             let command = KidCommand {
-                rules_version: rules.version,
+                rules_version: version,
             };
             // A full queue holds a command already, and any makes it look.
             let _ = kid.commands.try_send(command);
         }
-        Ok(SetRulesReply {
-            version: rules.version,
-        })
+        Ok(SetRulesReply { version })
+    }
+}
+
+/// Makes `control/rules.<version>`, and says by which version the set lies
+/// there: a newer one when other rules, or damaged ones, have its name. That is
+/// so when neroman's database is older than the node, or after a power cut. The
+/// set that neroman speaks of is the one that holds.
+fn keep_rules(control: &Path, rules: &RuleSet) -> io::Result<u64> {
+    let path = |version: u64| control.join(format!("rules.{version}"));
+    let mut rules = rules.clone();
+    loop {
+        match frame::create(FrameKind::Rules, &path(rules.version), &rules) {
+            Ok(()) => return Ok(rules.version),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+        match frame::read::<RuleSet>(FrameKind::Rules, &path(rules.version)) {
+            Ok(found) if found.rules == rules.rules => return Ok(rules.version),
+            Err(error) if may_pass(&error) => return Err(io::Error::other(error)),
+            Ok(_) | Err(_) => {}
+        }
+        let next = rules.version.checked_add(1);
+        rules.version = next.ok_or_else(|| io::Error::other("there is no version left"))?;
     }
 }
 
@@ -312,7 +332,7 @@ fn ring(shim: ProcessId) -> io::Result<bool> {
 }
 
 /// The first number from `number` on by which no wish lies there.
-fn first_free(control: &std::path::Path, number: u32) -> u32 {
+fn first_free(control: &Path, number: u32) -> u32 {
     let taken = |number: &u32| {
         let path = control.join(format!("cancel.{number}"));
         std::fs::symlink_metadata(path).is_ok()

@@ -2,9 +2,10 @@
 
 use std::fs;
 
+use nero_journal::frame::{self, FrameKind};
 use nero_journal::v1::RecordKind;
 use nero_wire::v1::run_state::Stage;
-use nero_wire::v1::{CancelRequest, RunSpec};
+use nero_wire::v1::{CancelRequest, Rule, RuleSet, RunSpec, SetRulesRequest};
 
 use crate::rig::{Follower, Known, Mum, Node, reference};
 
@@ -111,4 +112,47 @@ async fn an_abort_of_a_waiting_run_that_the_disk_refuses_is_not_answered_as_done
     for run in [&second, &third] {
         assert_eq!(follower.of(run).stage(), Stage::TakenAway);
     }
+}
+
+#[tokio::test]
+async fn rules_whose_version_is_taken_by_others_hold_all_the_same() {
+    let mut node = Node::new();
+    let (mum, _, spec) = running(&mut node).await;
+    let set = |version: u64, text: &str| RuleSet {
+        version,
+        rules: vec![Rule {
+            id: 1,
+            text: text.to_owned(),
+            ..Rule::default()
+        }],
+    };
+    let file = |version: u64| node.run_dir(&spec).join(format!("control/rules.{version}"));
+    let asked = |rules: RuleSet| {
+        let request = SetRulesRequest {
+            request: nero_model::RequestId::random().to_vec(),
+            run: Some(reference(&spec)),
+            rules: Some(rules),
+        };
+        let mut client = mum.client.clone();
+        async move {
+            client
+                .set_rules(request)
+                .await
+                .unwrap()
+                .into_inner()
+                .version
+        }
+    };
+    assert_eq!(asked(set(5, "loss > 1")).await, 5);
+    // Its answer was lost.
+    assert_eq!(asked(set(5, "loss > 1")).await, 5);
+    // Of a neroman whose database is an older copy; asked twice as well.
+    assert_eq!(asked(set(5, "loss > 2")).await, 6);
+    assert_eq!(asked(set(5, "loss > 2")).await, 6);
+    let lies: RuleSet = frame::read(FrameKind::Rules, &file(6)).unwrap();
+    assert_eq!(lies, set(6, "loss > 2"));
+    // As a power cut may leave it.
+    fs::write(file(7), "").unwrap();
+    assert_eq!(asked(set(7, "loss > 3")).await, 8);
+    assert!(!file(9).exists());
 }

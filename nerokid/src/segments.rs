@@ -2,10 +2,12 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use nero_journal::{HEADER_BYTES, Header, PAYLOAD_BYTES_MAX, RECORD_OVERHEAD, Reader, Record};
+use nero_journal::{
+    HEADER_BYTES, Header, PAYLOAD_BYTES_MAX, RECORD_OVERHEAD, Reader, Record, is_shut, open,
+};
 use nero_model::paths::run::SEGMENT_SUFFIX;
 
 /// Bytes read at once; grows up to one record when that is longer.
@@ -72,7 +74,12 @@ pub fn list(folder: &Path, prefix: &str) -> io::Result<Vec<PathBuf>> {
         }
         let path = entry.path();
         let mut head = [0; HEADER_BYTES];
-        let got = read_at(&open(&path)?, &mut head, 0)?;
+        let file = match open(&path) {
+            // Made so by a job or a person; what is in it nobody gets.
+            Err(error) if is_shut(&path, &error) => continue,
+            opened => opened?,
+        };
+        let got = read_at(&file, &mut head, 0)?;
         if let Ok(header) = Header::parse(&head[..got]) {
             found.push((header, path));
         }
@@ -91,17 +98,6 @@ pub fn list(folder: &Path, prefix: &str) -> io::Result<Vec<PathBuf>> {
         (first, header.mono_ns)
     });
     Ok(found.into_iter().map(|(_, path)| path).collect())
-}
-
-/// Opens a file of a run without waiting for the other end of what may be a
-/// pipe.
-///
-/// # Errors
-/// When it cannot be opened.
-pub fn open(path: &Path) -> io::Result<File> {
-    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
-    let mut options = File::options();
-    options.read(true).custom_flags(flags).open(path)
 }
 
 /// Fills `buffer` from `offset` on, as far as the file goes.

@@ -132,7 +132,7 @@ impl Tail {
 
     fn opened(&mut self) -> io::Result<Option<&Open>> {
         if self.file.is_none() {
-            let file = match crate::segments::open(&self.path) {
+            let file = match nero_journal::open(&self.path) {
                 Ok(file) => file,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
                 Err(error) => return Err(error),

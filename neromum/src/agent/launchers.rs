@@ -459,8 +459,19 @@ impl Agent {
             );
             read = read.and(all);
         }
-        if let Err(error) = &read {
-            tracing::warn!(run = %entry.id, %error, "a run's segments cannot be read now");
+        // Told once, however often it is looked.
+        let unread = read.as_ref().err().map(ToString::to_string);
+        if let Some(why) = &unread
+            && entry.unread.as_ref() != Some(why)
+        {
+            tracing::warn!(run = %entry.id, why, "a run's segments cannot be read now: nothing is decided about it");
+        }
+        entry.unread = unread;
+        for path in std::mem::take(&mut look.shut) {
+            if !entry.shut.contains(&path) {
+                tracing::error!(run = %entry.id, path = %path.display(), "a segment whose mode lets nobody read it is passed over");
+                entry.shut.push(path);
+            }
         }
         // What was read before that is not read again.
         self.looked(token, look);

@@ -229,6 +229,10 @@ struct Entry {
     facts: Facts,
     /// All segments of all incarnations.
     segments: Vec<Seg>,
+    /// Those of them that nobody may read, as was told.
+    shut: Vec<PathBuf>,
+    /// Why its segments could not be read when they were looked at last.
+    unread: Option<String>,
     /// The records with which it ended, until the ledger has them.
     ends: Vec<nero_journal::v1::ledger_exited::Copy>,
     /// The ledger had its end already when neromum started.
@@ -271,6 +275,8 @@ impl Entry {
             incarnation: 0,
             facts: Facts::default(),
             segments: Vec::new(),
+            shut: Vec::new(),
+            unread: None,
             ends: Vec::new(),
             kept: false,
             unsynced: false,

@@ -10,7 +10,7 @@ use nero_journal::v1::{
     Claimed, JobNotStarted, JobStarted, RecordKind, TakenOver, TreeGone, WatchEnded, WatchStarted,
     job_not_started, ledger_exited,
 };
-use nero_journal::{HEADER_BYTES, Header, HeaderError, PAYLOAD_BYTES_MAX, Reader, Record};
+use nero_journal::{HEADER_BYTES, Header, HeaderError, PAYLOAD_BYTES_MAX, Reader, Record, is_shut};
 use nero_model::paths::run as names;
 use rustix::io::Errno;
 
@@ -53,6 +53,8 @@ pub struct Look {
     pub grew: bool,
     /// The records with which the run (or its main process) ended.
     pub ends: Vec<ledger_exited::Copy>,
+    /// Segments whose mode lets nobody read them; they were passed over.
+    pub shut: Vec<PathBuf>,
 }
 
 /// Bytes read at first, and of what is longer at a time; a whole record fits.
@@ -125,11 +127,19 @@ pub fn look_into(
             continue;
         }
         let is_known = |seg: &Seg| seg.incarnation == incarnation && *seg.name == *name;
-        if segments.iter().any(is_known) {
-            look_at(&folder, incarnation, name, segments, facts, look)?;
+        let looked = if segments.iter().any(is_known) {
+            look_at(&folder, incarnation, name, segments, facts, look)
         } else {
-            new.push((header(&folder, name)?, name.to_owned()));
+            header(&folder, name).map(|header| new.push((header, name.to_owned())))
+        };
+        let Err(error) = looked else { continue };
+        let path = folder.join(name);
+        // Without its claim nothing can be said of a run; without another one
+        // that nobody may read, all the rest can.
+        if name == names::CLAIM || !is_shut(&path, &error) {
+            return Err(about(&path, &error));
         }
+        look.shut.push(path);
     }
     in_order(&mut new, facts.boot_id);
     for (_, name) in new {
@@ -155,6 +165,11 @@ fn in_order(new: &mut [(Option<Header>, String)], boot_id: Option<[u8; 16]>) {
         // Not there yet; it is looked at again.
         None => (true, true, u64::MAX),
     });
+}
+
+/// The same error, which names the file.
+fn about(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
 fn header(folder: &Path, name: &str) -> io::Result<Option<Header>> {
@@ -528,6 +543,61 @@ mod tests {
         std::fs::rename(of("pipe.seg"), of("claim")).unwrap();
         let mut look = Look::default();
         look_at_claim(run.path(), 1, &mut segments, &mut facts, &mut look).unwrap();
+    }
+
+    #[test]
+    fn a_segment_that_nobody_may_read_keeps_nothing_else_from_being_read() {
+        use std::os::unix::fs::PermissionsExt;
+        let run = tempfile::tempdir().unwrap();
+        let mut claimed = claim(run.path());
+        let now = Clocks::now();
+        let gone = TreeGone::default();
+        claimed.append(RecordKind::TreeGone, now, &gone).unwrap();
+        let path = run.path().join("1/watch-1.seg");
+        let mut shut = Segment::create(&path, Writer::Watcher, &[1; 16], 1).unwrap();
+        let mode = |path: &Path, mode| {
+            std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+        };
+        mode(&path, 0);
+        mode(run.path(), 0o755);
+        mode(&run.path().join("1/claim"), 0o644);
+        let (mut segments, mut facts) = (Vec::new(), Facts::default());
+        let mut looked = |mayread: bool, append: &mut dyn FnMut()| {
+            append();
+            mode(&path, if mayread { 0o644 } else { 0 });
+            as_nobody(|| look(run.path(), 1, &mut segments, &mut facts).unwrap())
+        };
+        let first = looked(false, &mut || {});
+        assert_eq!(first.shut, std::slice::from_ref(&path));
+        assert!(first.ends.len() == 1 && first.grew);
+        // Known already or not, it says nothing while it is so.
+        assert!(looked(true, &mut || {}).grew);
+        let ended = WatchEnded::default();
+        let third = looked(false, &mut || {
+            shut.append(RecordKind::WatchEnded, now, &ended).unwrap();
+        });
+        assert_eq!(third.shut, std::slice::from_ref(&path));
+        assert!(!third.grew);
+        assert!(looked(true, &mut || {}).grew);
+        // Nothing follows from a claim that cannot be read.
+        mode(&run.path().join("1/claim"), 0);
+        let error =
+            as_nobody(|| look(run.path(), 1, &mut Vec::new(), &mut Facts::default()).unwrap_err());
+        assert!(error.to_string().contains("1/claim"), "{error}");
+    }
+
+    /// Does it on a thread that a file's mode binds, which root is not.
+    fn as_nobody<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+        std::thread::scope(|scope| {
+            let worker = scope.spawn(|| {
+                if rustix::process::geteuid().is_root() {
+                    let nobody = rustix::process::Uid::from_raw(65534);
+                    rustix::thread::set_thread_uid(nobody).unwrap();
+                }
+                work()
+            });
+            worker.join().unwrap()
+        })
     }
 
     #[test]

@@ -90,10 +90,7 @@ pub fn read<M: prost::Message + Default>(kind: FrameKind, path: &Path) -> Result
 
 /// Without waiting for anybody: a job may have put a pipe there.
 fn read_file(path: &Path) -> io::Result<Vec<u8>> {
-    let mut file = OpenOptions::new()
-        .read(true)
-        .custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed())
-        .open(path)?;
+    let mut file = crate::open(path)?;
     let mut bytes = Vec::new();
     let kind = file.metadata()?.file_type();
     // A folder says itself that it cannot be read.

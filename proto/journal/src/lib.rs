@@ -21,6 +21,7 @@
 
 mod encode;
 pub mod frame;
+mod open;
 mod read;
 mod write;
 
@@ -35,6 +36,7 @@ pub mod v1 {
 }
 
 pub use encode::{Encoder, TooLong, encode_header};
+pub use open::{is_shut, open};
 pub use read::{Damage, Header, HeaderError, Reader, Record, Stop, read_file, scan};
 pub use write::{Clocks, Segment, WriteError};
 

@@ -58,10 +58,15 @@ impl Evidence {
         for entry in std::fs::read_dir(folder)? {
             let entry = entry?;
             // Whatever else has such a name, a job put there.
-            if is_launchers(&entry.file_name())
-                && entry.file_type()?.is_file()
-                && let Ok((_, records)) = nero_journal::scan(&read(&entry.path())?)
-            {
+            if !is_launchers(&entry.file_name()) || !entry.file_type()?.is_file() {
+                continue;
+            }
+            let path = entry.path();
+            let bytes = match read(&path) {
+                Err(error) if nero_journal::is_shut(&path, &error) => continue,
+                bytes => bytes?,
+            };
+            if let Ok((_, records)) = nero_journal::scan(&bytes) {
                 records.for_each(|record| evidence.fold(&record));
             }
         }
@@ -110,7 +115,7 @@ impl Evidence {
 /// Without waiting for anybody, whatever a job put there: we serve all runs.
 fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    super::open(path)?.read_to_end(&mut bytes)?;
+    nero_journal::open(path)?.read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

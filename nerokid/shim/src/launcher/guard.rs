@@ -247,7 +247,7 @@ enum Holder {
 /// last file is closed: milliseconds later, where the kernel has to wait for
 /// others before it gives up an inotify instance.
 fn holder_of(folder: &str) -> Holder {
-    let Ok(lock) = super::open(&Path::new(folder).join(WATCH_LOCK)) else {
+    let Ok(lock) = nero_journal::open(&Path::new(folder).join(WATCH_LOCK)) else {
         return Holder::Nobody;
     };
     let free = || flock(&lock, FlockOperation::NonBlockingLockShared).is_ok();

@@ -310,14 +310,6 @@ impl Launcher {
     }
 }
 
-/// Opens a file of a run without waiting for the other end of what may be a
-/// pipe.
-fn open(path: &Path) -> io::Result<File> {
-    use std::os::unix::fs::OpenOptionsExt as _;
-    let mut options = File::options();
-    options.read(true).custom_flags(libc::O_NONBLOCK).open(path)
-}
-
 /// Finds out what the processor can do, once for all shims: each would pay
 /// anew, and on a virtual machine that is a tenth of a millisecond.
 fn warm_up() {

@@ -312,6 +312,25 @@ fn keep_rules(control: &Path, rules: &RuleSet) -> io::Result<u64> {
     }
 }
 
+/// Makes a wish in the folder of a run that the ledger never had, so that
+/// nobody starts it.
+///
+/// # Errors
+/// When the disk refuses.
+pub(super) fn wish_never(run_dir: &Path, token: RunToken) -> io::Result<()> {
+    let wish = Cancel {
+        token: token.to_vec(),
+        cause: StopCause::Person as u32,
+        asked_ms: now_ms(),
+        ..Cancel::default()
+    };
+    let path = run_dir.join(names::CONTROL).join("cancel.1");
+    match frame::create(FrameKind::Cancel, &path, &wish) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        made => made,
+    }
+}
+
 /// Rings a shim or launcher. False when it is dead or cannot be signalled safely.
 fn ring(shim: ProcessId) -> io::Result<bool> {
     use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};

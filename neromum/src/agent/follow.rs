@@ -8,7 +8,7 @@ mod stream;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-use nero_journal::HEADER_BYTES;
+use nero_journal::{HEADER_BYTES, is_shut};
 use nero_model::paths::run as names;
 use nero_model::{ExperimentId, RunId, RunToken};
 use nero_wire::v1::follow_event::Event;
@@ -37,14 +37,14 @@ pub struct Followers {
 }
 
 /// What came of taking up a run that the ledger does not know.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Adopted {
     /// It is known now.
     Known,
     /// It never was here.
     Unknown,
-    /// The disk does not say, or does not take it, in this moment.
-    NotNow,
+    /// The disk does not say, or does not take it, in this moment; why.
+    NotNow(String),
 }
 
 /// What came of sending a follower what it lacks.
@@ -64,6 +64,8 @@ struct Follower {
     events: mpsc::UnboundedSender<FollowEvent>,
     flow: Arc<Flow>,
     told: HashMap<RunToken, Told>,
+    /// Where it stands in runs that cannot be taken up now.
+    waiting: HashMap<RunToken, RunPosition>,
     dirty: VecDeque<RunToken>,
     marked: HashSet<RunToken>,
     caught_up: bool,
@@ -85,6 +87,8 @@ struct Position {
     offset: u64,
     /// As the follower said; to be compared before anything is sent.
     claimed_chain: Option<u32>,
+    /// It was told in the log that nobody gets the rest.
+    lost: bool,
 }
 
 impl Followers {
@@ -105,8 +109,8 @@ impl Followers {
         self.list.retain(|follower| follower.id != id);
     }
 
-    /// Sends once more what could not be read.
-    pub fn try_unread(&mut self) {
+    /// Marks once more what could not be read.
+    fn mark_unread(&mut self) {
         for token in std::mem::take(&mut self.unread) {
             self.mark(token);
         }
@@ -131,6 +135,39 @@ impl Follower {
         self.flow.begun(&event);
         // A follower that left is told by `FollowGone`.
         let _ = self.events.send(event);
+    }
+
+    /// The follower stands there in a run that is known.
+    fn stands(&mut self, token: RunToken, position: RunPosition) {
+        let segments = position.segments.into_iter().filter_map(|segment| {
+            Some(Position {
+                incarnation: segment.incarnation,
+                id: segment.segment.try_into().ok()?,
+                offset: segment.offset,
+                claimed_chain: (segment.offset > 0).then_some(segment.chain),
+                lost: false,
+            })
+        });
+        let told = Told {
+            segments: segments.collect(),
+            ..Told::default()
+        };
+        self.told.insert(token, told);
+    }
+
+    /// A run cannot be taken up now: nothing is said of its stage, and it is
+    /// tried again. True when that is news.
+    fn waits(&mut self, token: RunToken, position: RunPosition, why: &str) -> bool {
+        if self.waiting.insert(token, position).is_some() {
+            return false;
+        }
+        self.send(Event::State(RunState {
+            token: token.to_vec(),
+            stage: WireStage::Unspecified.into(),
+            why: why.to_owned(),
+            ..RunState::default()
+        }));
+        true
     }
 
     fn send_state(&self, token: RunToken, stage: WireStage, known: Option<(&Run, &Entry)>) {
@@ -201,6 +238,7 @@ impl Follower {
                 id: seg.id,
                 offset: 0,
                 claimed_chain: None,
+                lost: false,
             });
             told.segments.len() - 1
         });
@@ -213,7 +251,7 @@ impl Follower {
                     tracing::warn!(token = %token, segment = %seg.name, offset = position.offset, "a follower's position does not match: sending the segment anew");
                     position.offset = 0;
                 }
-                Err(error) => return unread(&path, &error),
+                Err(error) => return unread(position, &path, &error),
             }
             position.claimed_chain = None;
         }
@@ -231,7 +269,7 @@ impl Follower {
                     None,
                 ) {
                     Ok((chain, data)) => (chain, data.into()),
-                    Err(error) => return unread(&path, &error),
+                    Err(error) => return unread(position, &path, &error),
                 },
             };
             if data.is_empty() {
@@ -253,6 +291,12 @@ impl Follower {
     }
 }
 
+fn in_full(error: &dyn std::error::Error) -> String {
+    error
+        .source()
+        .map_or_else(|| error.to_string(), |source| format!("{error}: {source}"))
+}
+
 /// The highest number of the wishes in a run's folder; 0 when there is none.
 fn newest_wish(run_dir: &std::path::Path) -> u32 {
     let entries = std::fs::read_dir(run_dir.join(names::CONTROL));
@@ -264,10 +308,14 @@ fn newest_wish(run_dir: &std::path::Path) -> u32 {
 }
 
 /// What a segment that cannot be read means for what is to be sent.
-fn unread(path: &std::path::Path, error: &std::io::Error) -> Sent {
-    if error.kind() == std::io::ErrorKind::NotFound {
-        // Somebody took it away: it never comes back.
-        tracing::error!(path = %path.display(), "a segment is gone");
+fn unread(position: &mut Position, path: &std::path::Path, error: &std::io::Error) -> Sent {
+    if error.kind() == std::io::ErrorKind::NotFound || is_shut(path, error) {
+        // Somebody took it away, or lets nobody read it: what else there is of
+        // the run does not wait for it.
+        if !position.lost {
+            tracing::error!(path = %path.display(), %error, "a segment cannot be had any more");
+            position.lost = true;
+        }
         return Sent::All;
     }
     tracing::warn!(path = %path.display(), %error, "a segment cannot be read now");
@@ -358,6 +406,7 @@ impl Agent {
             events,
             flow,
             told: HashMap::new(),
+            waiting: HashMap::new(),
             dirty: VecDeque::new(),
             marked: HashSet::new(),
             caught_up: false,
@@ -384,61 +433,63 @@ impl Agent {
     }
 
     fn position(&mut self, id: u64, position: RunPosition) {
-        let Some(run) = position.run else { return };
+        let Some(run) = &position.run else { return };
         let Some(token) = RunToken::from_slice(&run.token) else {
             return;
         };
+        let mut not_now = None;
         if !self.entries.contains_key(&token) {
             let run = RunId {
                 experiment: ExperimentId(run.experiment),
                 number: run.number,
             };
-            if self.adopt(token, run) == Adopted::NotNow {
-                // Whoever follows comes again; said to be unknown, the run could
-                // be taken elsewhere.
-                self.followers.gone(id);
-                return;
+            if let Adopted::NotNow(why) = self.adopt(token, run) {
+                not_now = Some((run, why));
             }
         }
         let Some(follower) = self.followers.list.iter_mut().find(|one| one.id == id) else {
             return;
         };
+        if let Some((run, why)) = not_now {
+            // Said to be unknown, it could be taken elsewhere.
+            if follower.waits(token, position, &why) {
+                tracing::error!(%run, why, "a run that lies here cannot be taken up now; it is tried again");
+            }
+            let again = tokio::time::Instant::now() + config::UNREAD_RETRY;
+            self.timers.unread.get_or_insert(again);
+            return;
+        }
+        follower.waiting.remove(&token);
         if !self.entries.contains_key(&token) {
             follower.send_state(token, WireStage::UnknownRun, None);
             return;
         }
-        let segments = position
-            .segments
-            .into_iter()
-            .filter_map(|segment| {
-                Some(Position {
-                    incarnation: segment.incarnation,
-                    id: segment.segment.try_into().ok()?,
-                    offset: segment.offset,
-                    claimed_chain: (segment.offset > 0).then_some(segment.chain),
-                })
-            })
-            .collect();
-        let told = Told {
-            segments,
-            ..Told::default()
-        };
-        follower.told.insert(token, told);
+        follower.stands(token, position);
         follower.mark(token);
+    }
+
+    /// Sends once more what could not be read, and takes up what could not be.
+    pub(super) fn try_unread(&mut self) {
+        self.followers.mark_unread();
+        let mut waiting = Vec::new();
+        for follower in &self.followers.list {
+            let positions = follower.waiting.values().cloned();
+            waiting.extend(positions.map(|position| (follower.id, position)));
+        }
+        for (id, position) in waiting {
+            self.position(id, position);
+        }
     }
 
     /// Takes up a run whose folder is here and that the ledger does not know
     /// (any more): it was closed, or a power cut took the ledger's record.
     pub(super) fn adopt(&mut self, token: RunToken, id: RunId) -> Adopted {
-        if id.experiment.0 == 0 || self.cleaning.contains(&token) {
+        if id.experiment.0 == 0 || self.cleaning.contains(&token) || self.was_turned_away(&token) {
             return Adopted::Unknown;
         }
         match effects::read_spec(&self.setup, id, token) {
             Ok(_) => {}
-            Err(error) if error.may_pass => {
-                tracing::error!(run = %id, why = error.why, "a run's spec cannot be read now");
-                return Adopted::NotNow;
-            }
+            Err(error) if error.may_pass => return Adopted::NotNow(error.why),
             Err(_) => match self.raise(token, id) {
                 Adopted::Known => {}
                 other => return other,
@@ -446,8 +497,7 @@ impl Agent {
         }
         let order = self.next_order;
         if let Err(error) = self.ledger.accepted(token, id, order) {
-            tracing::error!(?error, "the ledger does not take a run");
-            return Adopted::NotNow;
+            return Adopted::NotNow(in_full(&error));
         }
         self.next_order += 1;
         let kept = Kept {
@@ -476,6 +526,11 @@ impl Agent {
             .filter_map(|token| RunToken::from_slice(token))
             .collect();
         self.forget(&tokens);
+        for follower in &mut self.followers.list {
+            for token in &tokens {
+                follower.waiting.remove(token);
+            }
+        }
         self.compact_when_worth();
     }
 
@@ -522,6 +577,10 @@ impl Agent {
                 else {
                     continue;
                 };
+                if let Some(position) = follower.waiting.remove(&token) {
+                    // It was taken up for somebody else.
+                    follower.stands(token, position);
+                }
                 let run_dir = self.setup.paths.run(entry.id);
                 match follower.send_run(&run_dir, token, entry, run) {
                     Sent::All => {}
@@ -598,6 +657,7 @@ mod tests {
             events,
             flow: Arc::default(),
             told: HashMap::new(),
+            waiting: HashMap::new(),
             dirty: VecDeque::new(),
             marked: HashSet::new(),
             caught_up: false,

@@ -7,16 +7,18 @@ mod place;
 mod program;
 
 use std::collections::{HashSet, VecDeque};
-use std::io;
+use std::{fs, io};
 
+use nero_model::paths::run as names;
 use nero_model::{RunId, RunToken};
 use nero_wire::v1::HandOverReply;
 use nero_wire::v1::hand_over_reply::Refusal;
+use rustix::io::Errno;
 use tokio::sync::oneshot;
 
-use super::Agent;
 use super::effects::may_pass;
 use super::follow::Adopted;
+use super::{Agent, control};
 use crate::clean::gone;
 use crate::config;
 use check::still_live;
@@ -80,19 +82,51 @@ impl TurnedAway {
     }
 }
 
-/// The disk refused. A full one ends no run: there will be space again.
+/// The disk refused. What passes ends no run: there will be space again, or a
+/// descriptor, and a file server answers again.
 fn disk(why: String, error: Option<&io::Error>) -> No {
-    use io::ErrorKind::{QuotaExceeded, StorageFull};
     No {
-        later: error.is_some_and(|error| matches!(error.kind(), StorageFull | QuotaExceeded)),
+        later: error.is_some_and(passes),
         ..no(why, DISK)
     }
+}
+
+/// Whether the system lacks something, or a disk gives no answer, only for now.
+fn passes(error: &io::Error) -> bool {
+    matches!(
+        Errno::from_io_error(error),
+        Some(
+            Errno::NOSPC
+                | Errno::DQUOT
+                | Errno::MFILE
+                | Errno::NFILE
+                | Errno::NOMEM
+                | Errno::NOBUFS
+                | Errno::IO
+                | Errno::INTR
+                | Errno::AGAIN
+                | Errno::BUSY
+                | Errno::STALE
+                | Errno::TIMEDOUT
+                | Errno::REMOTEIO
+                | Errno::HOSTDOWN
+                | Errno::HOSTUNREACH
+                | Errno::NETDOWN
+                | Errno::NETUNREACH
+                | Errno::NOTCONN
+        )
+    )
 }
 
 /// What a person does about it.
 const DISK: &str = "see to the node's disk, then try again";
 
 impl Agent {
+    /// Whether neroman was told that another node may take the run.
+    pub(super) fn was_turned_away(&self, token: &RunToken) -> bool {
+        self.turned_away.tokens.contains(token)
+    }
+
     /// Makes the folder of a cleaned run anew, which says how it ended.
     pub(super) fn raise(&self, token: RunToken, id: RunId) -> Adopted {
         let paths = &self.setup.paths;
@@ -106,11 +140,10 @@ impl Agent {
                 .map_err(|error| error.to_string()),
             Err(error) => Err(error.to_string()),
         };
-        if let Err(why) = &raised {
-            tracing::error!(run = %id, why, "cannot say how a cleaned run ended");
-            return Adopted::NotNow;
+        match raised {
+            Ok(()) => Adopted::Known,
+            Err(why) => Adopted::NotNow(format!("cannot say how this cleaned run ended: {why}")),
         }
-        Adopted::Known
     }
 
     pub(super) fn hand_over(&mut self, placing: Placing, answer: oneshot::Sender<HandOverReply>) {
@@ -131,14 +164,41 @@ impl Agent {
             reply.refused.push(refusal);
         }
         for placed in placing.placed {
-            let token = placed.token.to_vec();
+            let (token, id, fresh) = (placed.token, placed.id, placed.fresh);
             match self.accept(placed) {
-                Ok(()) => reply.accepted.push(token),
-                Err(no) => reply.refused.push(no.about(token)),
+                Ok(()) => reply.accepted.push(token.to_vec()),
+                Err(no) => {
+                    if fresh {
+                        self.take_back(token, id);
+                    }
+                    reply.refused.push(no.about(token.to_vec()));
+                }
             }
         }
         // An asker that left asks again, and gets the same.
         let _ = answer.send(reply);
+    }
+
+    /// Takes back a folder that was made just now for a run that is refused:
+    /// whoever takes the deployment over would start what lies there.
+    fn take_back(&self, token: RunToken, id: RunId) {
+        if self.entries.contains_key(&token) {
+            return;
+        }
+        let run_dir = self.run_dir(id);
+        // Without its spec a folder is nobody's.
+        if let Err(error) = fs::remove_file(run_dir.join(names::SPEC)) {
+            tracing::error!(run = %id, %error, "the spec of a refused run cannot be removed");
+            // One with a wish is started by nobody.
+            if let Err(error) = control::wish_never(&run_dir, token) {
+                tracing::error!(run = %id, %error, "a refused run lies there as if it was taken");
+            }
+            return;
+        }
+        for folder in [&run_dir.join(names::CONTROL), &run_dir] {
+            // What else is in it is not ours to remove.
+            let _ = fs::remove_dir(folder);
+        }
     }
 
     fn accept(&mut self, placed: Placed) -> Result<(), No> {
@@ -158,8 +218,13 @@ impl Agent {
                 Err(no(why, "this is a mistake in neroman; please report it"))
             };
         }
-        if fresh && self.turned_away.tokens.contains(&token) {
-            return Err(no("this node refused it before", "start it again").here());
+        if self.was_turned_away(&token) {
+            let no = no("this node refused it before", "start it again");
+            // A folder that another request made just now is about to go.
+            return Err(No {
+                later: !fresh,
+                ..no.here()
+            });
         }
         let cleaned = || matches!(gone::read(&self.setup.paths, id, token), Ok(Some(_)));
         if self.cleaning.contains(&token) || (fresh && cleaned()) {
@@ -169,15 +234,16 @@ impl Agent {
             });
         }
         if !fresh {
-            return if self.adopt(token, id) == Adopted::Known {
-                Ok(())
-            } else {
-                // It could not be written, or not be read: both may pass.
-                Err(No {
-                    later: true,
-                    ..no("the ledger does not take it", DISK)
-                })
+            // It could not be written, or not be read: both may pass.
+            let why = match self.adopt(token, id) {
+                Adopted::Known => return Ok(()),
+                Adopted::Unknown => "its folder is gone again".to_owned(),
+                Adopted::NotNow(why) => why,
             };
+            return Err(No {
+                later: true,
+                ..no(why, DISK)
+            });
         }
         if let Some(earlier) = earlier {
             if self.is_open(&earlier) {

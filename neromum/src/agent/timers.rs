@@ -91,7 +91,7 @@ impl Agent {
             self.look_at_live();
         }
         if due(&mut self.timers.unread) {
-            self.followers.try_unread();
+            self.try_unread();
         }
         // The turn that this wakes syncs at its end.
         due(&mut self.timers.sync);

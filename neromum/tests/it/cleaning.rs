@@ -143,6 +143,30 @@ async fn what_is_kept_of_a_cleaned_run_keeps_no_others_untold_when_it_is_damaged
 }
 
 #[tokio::test]
+async fn a_run_that_cannot_be_taken_up_now_keeps_no_others_untold() {
+    let mut node = Node::new();
+    let mut mum = node.start().await;
+    let (old, other) = (node.sh(1, "exit 6"), node.sh(2, "exit 7"));
+    over(&mut mum, &[&old]).await;
+    let spec = node.run_dir(&old).join("spec");
+    let away = node.run_dir(&old).join("away");
+    std::fs::rename(&spec, &away).unwrap();
+    std::fs::create_dir(&spec).unwrap();
+    let mut known = Known::default();
+    known.name(&[&old]);
+    let mut follower = mum.follow(known).await;
+    follower.stage(&old, Stage::Unspecified).await;
+    assert!(follower.of(&old).why.contains("spec"));
+    mum.accept(&[&other]).await;
+    follower.settled(&[&other]).await;
+    assert_eq!(follower.of(&old).stages, [Stage::Unspecified]);
+    // It is told as soon as it can be.
+    std::fs::remove_dir(&spec).unwrap();
+    std::fs::rename(&away, &spec).unwrap();
+    follower.settled(&[&old]).await;
+}
+
+#[tokio::test]
 async fn live_waiting_and_strange_runs_are_refused() {
     let mut node = Node::with(&["--cpus", "1"]);
     let mut mum = node.start().await;

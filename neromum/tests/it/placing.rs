@@ -121,6 +121,39 @@ async fn what_only_this_node_lacks_is_told_and_never_started_here() {
         "{reply:?}"
     );
     mum.accept(&[&node.sh(3, "true")]).await;
+    // Nothing lies there that a later start or owner would take for a run.
+    assert!(!node.run_dir(&lacking).exists());
+    for restart in [false, true] {
+        if restart {
+            node.kill_mum();
+            mum = node.start().await;
+        }
+        let mut known = Known::default();
+        known.name(&[&lacking]);
+        let mut follower = mum.follow(known).await;
+        follower.stage(&lacking, Stage::UnknownRun).await;
+    }
+}
+
+#[tokio::test]
+async fn what_the_system_lacks_for_a_moment_refuses_no_run_for_good() {
+    use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
+    let mut node = Node::new();
+    let mut mum = node.start().await;
+    settled(&mut mum, &node.sh(1, "true")).await;
+    let pid = Pid::from_raw(node.mum_pid());
+    let none = Rlimit {
+        current: Some(3),
+        ..getrlimit(Resource::Nofile)
+    };
+    let spec = node.sh(2, "true");
+    let before = prlimit(pid, Resource::Nofile, none).unwrap();
+    let reply = mum.hand_over(vec![spec.clone()]).await;
+    prlimit(pid, Resource::Nofile, before).unwrap();
+    let no = &reply.refused[0];
+    assert!(no.later && !no.only_here, "{reply:?}");
+    assert!(no.why.contains("Too many open files"), "{reply:?}");
+    settled(&mut mum, &spec).await;
 }
 
 #[tokio::test]

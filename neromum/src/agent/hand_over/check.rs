@@ -3,12 +3,14 @@
 
 use std::io;
 
+use nero_journal::frame::{self, FrameError, FrameKind};
+use nero_model::paths::run as names;
 use nero_model::plain::plain;
 use nero_model::{ExperimentId, RunId, RunToken};
 use nero_wire::v1::RunSpec;
 
 use super::place::Placer;
-use super::{No, no};
+use super::{No, no, passes};
 use crate::clean::{gone, runs};
 use crate::config;
 use crate::staging::data::{DataError, Lying};
@@ -62,25 +64,27 @@ impl Placer {
         let token = RunToken::from_slice(&earlier.token)
             .ok_or_else(|| no(format!("run {id} is named without its token"), HINT))?;
         let node = &spec.node;
-        if matches!(gone::read(&self.paths, id, token), Ok(Some(_))) {
-            return Err(no(
-                format!("run {id} was cleaned: its files are not on {node} any more"),
-                HINT,
-            )
-            .here());
+        let unread = |error: &io::Error| No {
+            later: passes(error),
+            ..no(format!("cannot read run {id}: {error}"), HINT).here()
+        };
+        match gone::read(&self.paths, id, token) {
+            Ok(Some(_)) => {
+                let why = format!("run {id} was cleaned: its files are not on {node} any more");
+                return Err(no(why, HINT).here());
+            }
+            Err(FrameError::Io(error)) if passes(&error) => return Err(unread(&error)),
+            Ok(None) | Err(_) => {}
         }
         let run_dir = self.paths.run(id);
-        let is_its = runs::spec(&run_dir).is_ok_and(|found| found.token == token.as_bytes());
-        if !is_its {
-            return Err(no(format!("run {id} is not on {node}"), HINT).here());
+        match frame::read::<RunSpec>(FrameKind::Spec, &run_dir.join(names::SPEC)) {
+            Ok(found) if found.token == token.as_bytes() => {}
+            Err(FrameError::Io(error)) if passes(&error) => return Err(unread(&error)),
+            Ok(_) | Err(_) => {
+                return Err(no(format!("run {id} is not on {node}"), HINT).here());
+            }
         }
-        let life = runs::life(&run_dir).map_err(|error| {
-            no(
-                format!("cannot read the records of run {id}: {error}"),
-                HINT,
-            )
-            .here()
-        })?;
+        let life = runs::life(&run_dir).map_err(|error| unread(&error))?;
         if life.facts.ended() || life.never_began() {
             return Ok(Some(token));
         }
@@ -144,6 +148,7 @@ pub(super) fn find_data(spec: &mut RunSpec) -> Result<(), No> {
         No {
             // A place of which nothing is said is missing on every node.
             here: !matches!(error, DataError::Place(_)),
+            later: matches!(error, DataError::Missing { source, .. } if passes(source)),
             ..no(
                 format!("node {}: {}", spec.node, plain(&why)),
                 "put it there, or correct `data` of the experiment",

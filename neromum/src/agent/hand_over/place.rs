@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 
-use nero_journal::frame::{self, FrameKind};
+use nero_journal::frame::{self, FrameError, FrameKind};
 use nero_model::paths::{make_private, run as names};
 use nero_model::{DeploymentId, RunId, RunToken};
 use nero_wire::v1::RunSpec;
@@ -163,17 +163,17 @@ impl Placer {
     /// Whether the run was here, ended, and was cleaned; its end can be told
     /// again then.
     fn was_cleaned(&self, token: RunToken, id: RunId) -> Result<bool, No> {
-        let unreadable = |error: &dyn std::fmt::Display| {
-            let path = gone::path(&self.paths, id);
-            let why = format!("cannot use {}: {error}", path.display());
-            no(why, "see to the node's disk, then try again")
+        let path = gone::path(&self.paths, id);
+        let unusable = |why: &str, kernel: Option<&io::Error>| {
+            disk(format!("cannot use {}: {why}", path.display()), kernel)
         };
         match gone::read(&self.paths, id, token) {
             Ok(None) => Ok(false),
             Ok(Some(gone)) => gone::raise(&self.paths, self.deployment, id, token, gone)
                 .map(|()| true)
-                .map_err(|error| unreadable(&error)),
-            Err(error) => Err(unreadable(&error)),
+                .map_err(|error| unusable(&error.to_string(), Some(&error))),
+            Err(FrameError::Io(error)) => Err(unusable(&error.to_string(), Some(&error))),
+            Err(error) => Err(unusable(&error.to_string(), None)),
         }
     }
 
@@ -208,7 +208,7 @@ impl Placer {
                 "a run of another home of yours lies there, and may be alive: it comes here by `neroman node take-over NODE`",
             )
             .here())),
-            Err(frame::FrameError::Io(error)) => Err(error),
+            Err(FrameError::Io(error)) => Err(error),
             Err(error) => self.replace_torn(&path, run_dir, spec, &error),
         }
     }
@@ -220,7 +220,7 @@ impl Placer {
         path: &Path,
         run_dir: &Path,
         spec: &RunSpec,
-        error: &frame::FrameError,
+        error: &FrameError,
     ) -> io::Result<Result<bool, No>> {
         if segments::newest(run_dir)? > 0 {
             let why = format!("cannot use {}: {error}", path.display());
@@ -238,9 +238,7 @@ fn lies(run_dir: &Path, token: RunToken) -> Lies {
         Ok(found) if found.token == token.as_bytes() => Lies::Here,
         // Another run's: this one was never taken.
         Ok(_) => Lies::Nowhere,
-        Err(frame::FrameError::Io(error)) if error.kind() == io::ErrorKind::NotFound => {
-            Lies::Nowhere
-        }
+        Err(FrameError::Io(error)) if error.kind() == io::ErrorKind::NotFound => Lies::Nowhere,
         Err(_) => Lies::Unclear,
     }
 }

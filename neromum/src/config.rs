@@ -97,7 +97,7 @@ pub const LEDGER_COMPACT_LIVE_BYTES: u64 = 16 * 1024 * 1024;
 /// See [`LEDGER_COMPACT_LIVE_BYTES`].
 pub const LEDGER_BYTES_PER_RUN: u64 = 1024;
 
-/// The log is begun anew at the next start when it is larger.
+/// The log is begun anew when it would grow beyond this; the one before is kept.
 pub const LOG_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
 /// Files in a tree from which on it is shared by links, and the size from

@@ -12,6 +12,7 @@ mod examine;
 mod files;
 mod lease;
 mod ledger;
+mod log;
 mod receive;
 mod relay;
 mod run;

@@ -16,6 +16,7 @@ use crate::args::Options;
 use crate::core::capacity::Capacity;
 use crate::lease::{self, Held};
 use crate::ledger::Ledger;
+use crate::log::Log;
 use crate::relay::door::Keeper;
 use crate::service::Service;
 use crate::staging::environment::Base;
@@ -390,20 +391,12 @@ fn lock(path: &Path) -> Result<Option<File>, RunError> {
     Ok(None)
 }
 
-/// Opens the log; one that has grown large is kept once and begun anew.
+/// Opens the log.
 fn begin_log(paths: &NodePaths) -> Result<(), RunError> {
     let path = paths.mum().join("log");
-    if std::fs::metadata(&path).is_ok_and(|found| found.len() > config::LOG_BYTES_MAX) {
-        std::fs::rename(&path, path.with_extension("old")).map_err(at(&path))?;
-    }
-    let file = OpenOptions::new()
-        .append(true)
-        .create(true)
-        .mode(0o600)
-        .open(&path)
-        .map_err(at(&path))?;
+    let log = Log::open(path.clone(), config::LOG_BYTES_MAX).map_err(at(&path))?;
     let logged = tracing_subscriber::fmt()
-        .with_writer(std::sync::Mutex::new(file))
+        .with_writer(std::sync::Mutex::new(log))
         .with_ansi(false)
         .with_target(false)
         .with_max_level(tracing::Level::INFO)

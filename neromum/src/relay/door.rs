@@ -24,6 +24,10 @@ const CONNECTIONS_MAX: usize = 64;
 /// Connections that showed no certificate yet. Anybody on the network can make
 /// them: with one more the oldest is dropped, so that nobody is kept out.
 const GREETINGS_MAX: usize = 64;
+/// How long one direction of a connection may go on when the other has ended.
+const LEFT_TO_SAY: Duration = Duration::from_secs(5);
+/// How long a dialler's machine may give no sign of life.
+const SILENT_MAX: Duration = Duration::from_secs(45);
 /// Pause when the system has no descriptor for a new connection.
 const PAUSE_WHEN_EXHAUSTED: Duration = Duration::from_millis(100);
 /// A certificate is made anew after half of the time that it is good for.
@@ -128,6 +132,7 @@ impl Keeper {
         stream: TcpStream,
     ) -> io::Result<(TlsStream<TcpStream>, OwnedSemaphorePermit)> {
         stream.set_nodelay(true)?;
+        notice_death(&stream)?;
         let acceptor = self.acceptor().map_err(io::Error::other)?;
         let outside = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream))
             .await
@@ -139,13 +144,29 @@ impl Keeper {
 
     /// Joins a connection to the leader's socket.
     async fn join(&self, mut outside: TlsStream<TcpStream>) -> io::Result<()> {
-        let mut inside = UnixStream::connect(&self.socket).await?;
+        let inside = UnixStream::connect(&self.socket).await?;
         // Tells the dialler that it was accepted: a client hears of a refusal
         // only when it reads.
         outside.write_all(&self.epoch.to_be_bytes()).await?;
         outside.flush().await?;
-        // How a joined connection ends says nothing to us.
-        let _ = tokio::io::copy_bidirectional(&mut outside, &mut inside).await;
+        let (mut hears, mut says) = tokio::io::split(outside);
+        let (mut reads, mut writes) = inside.into_split();
+        let upward = async {
+            let _ = tokio::io::copy(&mut hears, &mut writes).await;
+            let _ = writes.shutdown().await;
+        };
+        let downward = async {
+            let _ = tokio::io::copy(&mut reads, &mut says).await;
+            let _ = says.shutdown().await;
+        };
+        let (mut upward, mut downward) = (std::pin::pin!(upward), std::pin::pin!(downward));
+        // How a joined connection ends says nothing to us. When one side ended,
+        // the other one has little left to say: a dialler whose machine died
+        // would never end it, and hold its place.
+        tokio::select! {
+            () = &mut upward => drop(tokio::time::timeout(LEFT_TO_SAY, downward).await),
+            () = &mut downward => drop(tokio::time::timeout(LEFT_TO_SAY, upward).await),
+        }
         Ok(())
     }
 
@@ -171,6 +192,18 @@ impl Keeper {
             tracing::warn!(%from, %error, "a connection was not let in");
         }
     }
+}
+
+/// Has the kernel end a connection whose other machine is gone, which it would
+/// otherwise do after a quarter of an hour, or never.
+fn notice_death(stream: &TcpStream) -> io::Result<()> {
+    use rustix::net::sockopt;
+    let silent_ms = SILENT_MAX.as_millis() as u32;
+    sockopt::set_tcp_user_timeout(stream, silent_ms)?;
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, SILENT_MAX / 3)?;
+    sockopt::set_tcp_keepintvl(stream, SILENT_MAX / 9)?;
+    Ok(())
 }
 
 async fn accept(listener: TcpListener, keeper: Arc<Keeper>) {
@@ -199,6 +232,30 @@ async fn accept(listener: TcpListener, keeper: Arc<Keeper>) {
 mod tests {
     use super::*;
     use crate::relay::call::call;
+
+    #[tokio::test]
+    async fn a_dialler_that_neither_reads_nor_leaves_holds_no_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let (ca, socket) = (folder.path().join("ca"), folder.path().join("socket"));
+        let deployment = DeploymentId::random();
+        let leader = tokio::net::UnixListener::bind(&socket).unwrap();
+        let door = Door::open(&[IpAddr::from([127, 0, 0, 1])]).await;
+        let addresses = door.addresses();
+        let keeper = Keeper::new(ca.clone(), deployment, "login", 3, &socket);
+        let places = keeper.places.clone();
+        door.serve(keeper).unwrap();
+        let authority = Authority::open(&ca, deployment).unwrap();
+        let frozen = call(&authority, &addresses, "login", 3).await.unwrap();
+        let (inside, _) = leader.accept().await.unwrap();
+        assert_eq!(places.available_permits(), CONNECTIONS_MAX - 1);
+        // The leader has given it up.
+        drop(inside);
+        let patience = Duration::from_secs(90);
+        let all = places.acquire_many(CONNECTIONS_MAX as u32);
+        let freed = tokio::time::timeout(patience, all).await;
+        assert!(freed.is_ok(), "the place of a frozen dialler is not freed");
+        drop(frozen);
+    }
 
     #[tokio::test]
     async fn strangers_who_say_nothing_keep_nobody_out() {

@@ -294,12 +294,18 @@ impl Keep {
         Ok(found.map(|request| request.reply))
     }
 
-    /// The encoded spec of a run.
-    pub(crate) fn spec(&self, run: RunId) -> Result<Vec<u8>, Failure> {
+    /// The encoded spec of a run; the inner failure is that of this run alone.
+    pub(crate) fn spec(&self, run: RunId) -> Result<Result<Vec<u8>, Failure>, Failure> {
         let key = self
             .key(run)
             .ok_or_else(|| Failure::bug(format!("run {run} is not in the database")))?;
-        self.store.spec(key).map_err(|error| refused(&error))
+        match self.store.spec(key) {
+            Ok(spec) => Ok(Ok(spec)),
+            Err(error @ (StoreError::DamagedRow { .. } | StoreError::NoSuchRow { .. })) => {
+                Ok(Err(refused(&error)))
+            }
+            Err(error) => Err(refused(&error)),
+        }
     }
 
     /// The key of a run in both databases.

@@ -16,6 +16,8 @@ use std::time::Duration;
 
 use nero_model::{ExperimentId, RequestId, RunId};
 use nero_store::{Event, RunKey};
+use nero_wire::v1;
+use prost::Message as _;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::clock::Clock;
@@ -42,8 +44,8 @@ pub(crate) struct Decided<T> {
 type NoteChanges = Box<dyn FnMut(&State, i64) -> Vec<Change> + Send>;
 /// That something was written, or what was not, and why.
 type Written<T, W> = Result<T, (W, Unwritten)>;
-/// Encoded specs with their runs.
-pub(crate) type Specs = Vec<(RunId, Vec<u8>)>;
+/// Runs with what `T` is of each, or why it cannot be read of this one.
+type Each<T> = Vec<(RunId, Result<T, Failure>)>;
 
 type Decide = Box<dyn FnOnce(&State, i64) -> Result<Decided<Vec<u8>>, Failure> + Send>;
 
@@ -68,7 +70,7 @@ enum Message {
     /// The encoded specs of runs.
     Specs {
         runs: Vec<RunId>,
-        reply: oneshot::Sender<Result<Specs, Failure>>,
+        reply: oneshot::Sender<Result<Each<Vec<u8>>, Failure>>,
     },
     /// Where both databases stand in the segments of a run.
     Positions {
@@ -319,14 +321,39 @@ impl Ledger {
         }
     }
 
-    /// The encoded specs of runs, as they were made.
+    /// The specs of runs, as they were made. One that is damaged costs no
+    /// other.
     ///
     /// # Errors
-    /// When one cannot be read.
-    pub(crate) async fn specs(&self, runs: Vec<RunId>) -> Result<Specs, Failure> {
+    /// When the database cannot be read.
+    pub(crate) async fn specs(&self, runs: Vec<RunId>) -> Result<Each<v1::RunSpec>, Failure> {
         let (reply, answer) = oneshot::channel();
         self.send(Message::Specs { runs, reply }).await?;
-        answer.await.map_err(|_| leaving())?
+        let found: Each<Vec<u8>> = answer.await.map_err(|_| leaving())??;
+        let read = |(id, encoded): (RunId, Result<Vec<u8>, Failure>)| {
+            let decoded = encoded.and_then(|encoded| {
+                v1::RunSpec::decode(encoded.as_slice())
+                    .map_err(|error| Failure::bug("it is no spec").caused_by(&error))
+            });
+            let unread = |failure: Failure| {
+                Failure::failed(format!("the spec of {id} cannot be read"))
+                    .because(failure.to_string())
+                    .hint("start its experiment again: that makes a new run")
+            };
+            (id, decoded.map_err(unread))
+        };
+        Ok(found.into_iter().map(read).collect())
+    }
+
+    /// The spec of one run, as it was made, or why it cannot be read.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub(crate) async fn spec(&self, run: RunId) -> Result<Result<v1::RunSpec, Failure>, Failure> {
+        match self.specs(vec![run]).await?.pop() {
+            Some((_, spec)) => Ok(spec),
+            None => Err(Failure::bug(format!("run {run} has no spec"))),
+        }
     }
 
     /// Where both databases stand.

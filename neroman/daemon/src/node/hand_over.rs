@@ -4,8 +4,9 @@
 
 mod answer;
 mod batch;
+mod send;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,9 +37,11 @@ const RUNS_MAX: usize = 1000;
 const BYTES_MAX: usize = 2 * 1024 * 1024;
 /// Runs taken from the queue at once.
 const RUNS_WAITING_MAX: usize = 10_000;
+/// Most bytes of one run, so that it fits beside the others of its message.
+const RUN_BYTES_MAX: usize = BYTES_MAX - 64 * 1024;
 /// How long an answer may take; neromum answers from memory and its disk.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Before a node that had no room for files is tried again.
+/// Before a node that had no room is tried again.
 const AGAIN: Duration = Duration::from_secs(20);
 /// Between two looks whether checkpoints came home.
 const CHECKPOINTS: Duration = Duration::from_secs(2);
@@ -189,7 +192,7 @@ impl HandOver {
             match carry {
                 Carry::Ready => {}
                 Carry::Wait(why) => {
-                    self.again = Some(Instant::now() + CHECKPOINTS);
+                    self.look_again(CHECKPOINTS);
                     self.waits(vec![token], why).await?;
                 }
                 Carry::Never(why) => self.refused(vec![token], why).await?,
@@ -219,7 +222,7 @@ impl HandOver {
                 Err(StageError::Node(failure)) => return Err(failure),
                 Err(StageError::Later(failure)) => {
                     tracing::warn!(%failure, "runs not sent now");
-                    self.again = Some(Instant::now() + AGAIN);
+                    self.look_again(AGAIN);
                     self.waits(tokens, failure.to_string()).await?;
                     batch.retain(|spec| !named(&spec));
                 }
@@ -340,38 +343,10 @@ impl HandOver {
         Ok(batch)
     }
 
-    async fn send(&mut self, batch: Vec<v1::RunSpec>) -> Result<(), Failure> {
-        if batch.is_empty() {
-            return Ok(());
-        }
-        let versions: BTreeMap<Vec<u8>, u64> = batch
-            .iter()
-            .map(|spec| {
-                let version = spec.rules.as_ref().map_or(0, |rules| rules.version);
-                (spec.token.clone(), version)
-            })
-            .collect();
-        let mut request = tonic::Request::new(v1::HandOverRequest {
-            request: nero_model::RequestId::random().to_vec(),
-            runs: batch,
-        });
-        request.set_timeout(PATIENCE);
-        let reply = self
-            .client
-            .hand_over(request)
-            .await
-            .map_err(|status| Failure::node("the node does not take runs").status(&status))?
-            .into_inner();
-        if reply.refused.iter().any(|refusal| refusal.later) {
-            let soon = Instant::now() + SOON;
-            self.again = Some(self.again.map_or(soon, |again| again.min(soon)));
-        }
-        let node = self.settings.name.clone();
-        self.ledger
-            .note(false, move |state, now_ms| {
-                answer::answered(state, &node, &reply, &versions, now_ms)
-            })
-            .await
+    /// Whatever is not there by then is looked at again.
+    fn look_again(&mut self, pause: Duration) {
+        let at = Instant::now() + pause;
+        self.again = Some(self.again.map_or(at, |again| again.min(at)));
     }
 }
 

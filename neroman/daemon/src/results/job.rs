@@ -7,7 +7,6 @@ use nero_model::paths::run::{STDERR, STDOUT};
 use nero_model::{Home, RunId};
 use nero_wire::v1;
 use nero_wire::v1::mum_client::MumClient;
-use prost::Message as _;
 use tonic::transport::Channel;
 
 use super::fetch::{self, Outcome, Way};
@@ -399,12 +398,7 @@ async fn begun(ledger: &Ledger, id: RunId, folder: PathBuf) -> Result<(), Failur
 }
 
 /// What the run was made to bring home, whatever its experiment says now.
-async fn spec(ledger: &Ledger, id: RunId) -> Result<(Vec<v1::Output>, Vec<String>), Failure> {
-    let Some((_, encoded)) = ledger.specs(vec![id]).await?.pop() else {
-        return Err(Failure::bug(format!("run {id} has no spec")));
-    };
-    let spec = v1::RunSpec::decode(encoded.as_slice()).map_err(|error| {
-        Failure::bug(format!("the spec of {id} cannot be read")).caused_by(&error)
-    })?;
+async fn spec(ledger: &Ledger, id: RunId) -> Result<(Vec<v1::Output>, Vec<String>), Trouble> {
+    let spec = ledger.spec(id).await?.map_err(Trouble::Refused)?;
     Ok((spec.outputs, spec.checkpoint))
 }

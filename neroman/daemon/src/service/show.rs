@@ -6,7 +6,6 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use nero_wire::v1;
 use nero_wire::v1::mum_client::MumClient;
-use prost::Message as _;
 
 use super::Man;
 use super::logs::copy_of;
@@ -70,18 +69,17 @@ impl Man {
     }
 
     async fn show_run(&self, run: &Run, reply: &mut v1::ShowReply) -> Result<(), Failure> {
-        for (_, encoded) in self.ledger.specs(vec![run.made.id]).await? {
-            let mut spec = v1::RunSpec::decode(encoded.as_slice()).map_err(|error| {
-                Failure::bug(format!("the spec of {} cannot be read", run.made.id))
-                    .caused_by(&error)
-            })?;
-            if run.node().is_some_and(|node| node != nero_config::LOCAL) {
-                spec::without_shell(&mut spec);
+        match self.ledger.spec(run.made.id).await? {
+            Ok(mut spec) => {
+                if run.node().is_some_and(|node| node != nero_config::LOCAL) {
+                    spec::without_shell(&mut spec);
+                }
+                reply.argv = spec::shown(&spec.argv);
+                reply.env = spec::masked(&spec.env);
+                reply.resources = spec.resources;
+                reply.outputs = spec.outputs;
             }
-            reply.argv = spec::shown(&spec.argv);
-            reply.env = spec::masked(&spec.env);
-            reply.resources = spec.resources;
-            reply.outputs = spec.outputs;
+            Err(unread) => reply.notes.push(unread.to_string()),
         }
         reply.tree = run.made.tree.clone();
         reply.git = run.made.git.clone();

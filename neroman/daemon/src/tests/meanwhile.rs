@@ -4,7 +4,7 @@ use nero_wire::v1;
 use tokio::sync::mpsc;
 
 use super::nodes::{both, gone, start_on};
-use super::{DEADLINE, select};
+use super::{DEADLINE, Rig, select};
 
 #[tokio::test]
 async fn a_node_without_room_to_end_what_was_given_up_is_used_all_the_same() {
@@ -27,6 +27,63 @@ async fn a_node_without_room_to_end_what_was_given_up_is_used_all_the_same() {
     alpha.take_no_wishes(false);
     let rig = rig.restart().await;
     rig.node("alpha").cancelled(&token).await;
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn a_run_that_the_node_cannot_take_holds_back_no_other() {
+    let rig = both((4.0, 1.0));
+    let alpha = rig.node("alpha");
+    alpha.choke(Some(2));
+    rig.add().await;
+    start_on(&rig, "1-4", "alpha").await.unwrap();
+    for id in [1, 3, 4] {
+        alpha.token(id, 1).await;
+    }
+    let why = "the node does not take runs: a task of the node panicked";
+    rig.until(2, "said why it waits", |view| {
+        view.waiting_for.contains(why)
+    })
+    .await;
+    assert!(!alpha.has(2, 1));
+    assert_eq!(alpha.tries(), 1, "its connection was kept");
+    alpha.choke(None);
+    let rig = rig.restart().await;
+    rig.node("alpha").token(2, 1).await;
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn a_damaged_spec_ends_its_own_run_and_no_other() {
+    let rig = both((4.0, 1.0));
+    rig.node("alpha").cut(true);
+    rig.add().await;
+    start_on(&rig, "1-4", "alpha").await.unwrap();
+    let state = rig.home.state_db();
+    let (base, fakes) = rig.stop().await;
+    let damage = "UPDATE run_spec SET spec = x'00' WHERE run IN \
+                  (SELECT key FROM run WHERE experiment = 2)";
+    let damaged = rusqlite::Connection::open(state)
+        .unwrap()
+        .execute(damage, []);
+    assert_eq!(damaged.unwrap(), 1);
+    let alpha = fakes.mum("alpha");
+    alpha.cut(false);
+    let tries = alpha.tries();
+    let rig = Rig::over(base, fakes);
+    for id in [1, 3, 4] {
+        alpha.token(id, 1).await;
+    }
+    let view = rig.state(2, "crashed").await;
+    let why = "the spec of 2.1 cannot be read: the database could not be used";
+    assert!(view.reason.starts_with(why), "{}", view.reason);
+    assert_eq!(alpha.tries(), tries + 1, "its connection was kept");
+    let request = v1::ShowRequest {
+        what: "2".to_owned(),
+        zone: String::new(),
+    };
+    let shown = rig.man.show(request).await.unwrap();
+    assert!(shown.notes.iter().any(|note| note.starts_with(why)));
     rig.stop().await;
 }
 

@@ -65,6 +65,8 @@ struct Inner {
     swallows: bool,
     /// Why it alone takes no runs; empty: it does.
     refuses: String,
+    /// It takes no runs together with those of this experiment.
+    chokes: Option<u64>,
     /// It never says what a close look finds.
     examines_never: bool,
     /// How often it was asked for that.
@@ -336,6 +338,11 @@ impl FakeMum {
         self.inner.lock().unwrap().refuses = why.to_owned();
     }
 
+    /// Takes no runs together with those of this experiment.
+    pub(super) fn choke(&self, experiment: Option<u64>) {
+        self.inner.lock().unwrap().chokes = experiment;
+    }
+
     /// Whether it keeps silent about the files that it lacks.
     pub(super) fn ponder(&self, ponders: bool) {
         self.inner.lock().unwrap().ponders = ponders;
@@ -593,9 +600,17 @@ impl Mum for Service {
         request: Request<v1::HandOverRequest>,
     ) -> Result<Response<v1::HandOverReply>, Status> {
         let mut reply = v1::HandOverReply::default();
+        let runs = request.into_inner().runs;
+        let chokes = self.inner(|inner| {
+            let chokes = |spec: &v1::RunSpec| inner.chokes == Some(spec.experiment);
+            runs.iter().any(chokes)
+        });
+        if chokes {
+            return Err(Status::internal("a task of the node panicked"));
+        }
         let lost = self.inner(|inner| {
             inner.hand_overs += 1;
-            for spec in request.into_inner().runs {
+            for spec in runs {
                 let token = spec.token.clone();
                 if !inner.refuses.is_empty() {
                     reply.refused.push(v1::hand_over_reply::Refusal {

@@ -5,7 +5,8 @@ use nero_wire::v1;
 use prost::Message as _;
 
 use super::super::resume::{self, Carry};
-use super::{BYTES_MAX, HandOver, Held, RUNS_MAX, rule_set};
+use super::{BYTES_MAX, HandOver, Held, RUN_BYTES_MAX, RUNS_MAX, rule_set};
+use crate::core::refusal;
 use crate::core::state::State;
 use crate::failure::Failure;
 use crate::spec;
@@ -24,13 +25,17 @@ impl HandOver {
         let mut taken = 0;
         let wanted = &runs[..runs.len().min(RUNS_MAX)];
         let specs = self.ledger.specs(wanted.to_vec()).await?;
-        for (id, encoded) in specs {
+        for (id, spec) in specs {
             taken += 1;
-            bytes += encoded.len();
             let Some(run) = state.run(id) else { continue };
-            let mut spec = v1::RunSpec::decode(encoded.as_slice()).map_err(|error| {
-                Failure::bug(format!("the spec of {id} cannot be read")).caused_by(&error)
-            })?;
+            let mut spec = match spec {
+                Ok(spec) => spec,
+                Err(unread) => {
+                    let why = refusal::with_hint(&unread.to_string(), unread.hint_text());
+                    held.push((run.made.token, Carry::Never(why)));
+                    continue;
+                }
+            };
             spec.rules = Some(rule_set(state, run));
             self.settings.name.clone_into(&mut spec.node);
             spec.data = spec::data(&run.made.takes, &self.settings.name);
@@ -40,7 +45,18 @@ impl HandOver {
             }
             let carried = resume::carry(&self.settings, &self.ledger, state, run, &mut spec);
             match carried.await? {
-                Carry::Ready => batch.push(spec),
+                Carry::Ready => {
+                    let own = spec.encoded_len();
+                    if own > RUN_BYTES_MAX {
+                        let why = format!(
+                            "its command, variables and rules are {own} bytes, a node takes {RUN_BYTES_MAX} (put long values into files)"
+                        );
+                        held.push((run.made.token, Carry::Never(why)));
+                        continue;
+                    }
+                    bytes += own;
+                    batch.push(spec);
+                }
                 carry @ (Carry::Wait(_) | Carry::Never(_)) => held.push((run.made.token, carry)),
             }
             if bytes >= BYTES_MAX {

@@ -1,0 +1,93 @@
+//! Sending runs. What a node does not take together is sent in halves, so that
+//! one run that it cannot take holds back no other.
+
+use std::collections::BTreeMap;
+
+use nero_wire::v1;
+use tokio::time::Instant;
+
+use super::super::deliver::cannot_now;
+use super::{AGAIN, HandOver, PATIENCE, SOON, answer, tokens};
+use crate::failure::Failure;
+
+/// Calls that a node may refuse in one turn before the rest waits: enough to
+/// find six single runs among a thousand, few for a node that takes none.
+const REFUSED_MAX: usize = 64;
+
+impl HandOver {
+    /// Hands runs over. A node that answers and cannot do it now keeps its
+    /// connection: what it does not take is sent again later.
+    pub(super) async fn send(&mut self, batch: Vec<v1::RunSpec>) -> Result<(), Failure> {
+        let mut parts = vec![batch];
+        let (mut refused, began) = (0, Instant::now());
+        while let Some(mut part) = parts.pop() {
+            if part.is_empty() {
+                continue;
+            }
+            let status = match self.send_once(&part).await {
+                Ok(reply) => {
+                    self.heard(reply, &part).await?;
+                    continue;
+                }
+                Err(status) => status,
+            };
+            let failure = Failure::node("the node does not take runs").status(&status);
+            if !cannot_now(&status) {
+                return Err(failure);
+            }
+            refused += 1;
+            // Wishes wait as long as this goes on.
+            let enough = refused >= REFUSED_MAX || began.elapsed() >= PATIENCE;
+            if part.len() > 1 && !enough {
+                let rest = part.split_off(part.len() / 2);
+                parts.extend([rest, part]);
+                continue;
+            }
+            tracing::warn!(node = self.settings.name, %failure, "runs not handed over now");
+            let left = if enough {
+                std::mem::take(&mut parts)
+            } else {
+                Vec::new()
+            };
+            let left = tokens(left.iter().flatten().chain(&part));
+            self.look_again(AGAIN);
+            self.waits(left, failure.to_string()).await?;
+        }
+        Ok(())
+    }
+
+    async fn send_once(
+        &mut self,
+        runs: &[v1::RunSpec],
+    ) -> Result<v1::HandOverReply, tonic::Status> {
+        let mut request = tonic::Request::new(v1::HandOverRequest {
+            request: nero_model::RequestId::random().to_vec(),
+            runs: runs.to_vec(),
+        });
+        request.set_timeout(PATIENCE);
+        let reply = self.client.hand_over(request).await?;
+        Ok(reply.into_inner())
+    }
+
+    /// Writes down what the node says of runs.
+    async fn heard(
+        &mut self,
+        reply: v1::HandOverReply,
+        sent: &[v1::RunSpec],
+    ) -> Result<(), Failure> {
+        let version = |spec: &v1::RunSpec| spec.rules.as_ref().map_or(0, |rules| rules.version);
+        let versions: BTreeMap<Vec<u8>, u64> = sent
+            .iter()
+            .map(|spec| (spec.token.clone(), version(spec)))
+            .collect();
+        if reply.refused.iter().any(|refusal| refusal.later) {
+            self.look_again(SOON);
+        }
+        let node = self.settings.name.clone();
+        self.ledger
+            .note(false, move |state, now_ms| {
+                answer::answered(state, &node, &reply, &versions, now_ms)
+            })
+            .await
+    }
+}

@@ -93,9 +93,11 @@ pub fn as_text(reply: &AbortReply, dry_run: bool) -> String {
     let (mut text, short) = skips(skipped);
     let begin = if dry_run { "would abort" } else { "aborted" };
     text.push_str(&format!("{begin} {}", with("asked")));
-    let away = with("taken away");
-    if away > 0 {
-        text.push_str(&format!(" · taken away {away}"));
+    for outcome in ["taken away", "given up"] {
+        let count = with(outcome);
+        if count > 0 {
+            text.push_str(&format!(" · {outcome} {count}"));
+        }
     }
     if !short.is_empty() {
         text.push_str(&format!(" · skipped {short}"));

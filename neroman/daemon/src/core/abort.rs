@@ -4,6 +4,7 @@ use nero_model::RunId;
 
 use super::change::Change;
 use super::experiment::Experiment;
+use super::gone;
 use super::run::{Run, Wish, Word};
 use super::state::State;
 
@@ -14,14 +15,22 @@ pub(crate) enum Wished {
     Asked,
     /// It was never sent anywhere: it is over.
     TakenAway,
+    /// Its node does not know it any more: nothing is waited for.
+    GivenUp,
     /// There is nothing to end.
     Skipped(String),
 }
 
 /// Writes down that a run is to end.
-pub(crate) fn wish(run: &Run, wish: &Wish) -> (Wished, Option<Change>) {
+pub(crate) fn wish(run: &Run, wish: &Wish) -> (Wished, Vec<Change>) {
+    if run.forgotten() {
+        return (
+            Wished::GivenUp,
+            gone::given_up(run, &wish.author, wish.asked_ms),
+        );
+    }
     if run.phase().is_end() {
-        return (Wished::Skipped(run.phase().word().to_owned()), None);
+        return (Wished::Skipped(run.phase().word().to_owned()), Vec::new());
     }
     let mut desk = run.desk.clone();
     let outcome = if desk.after.is_some() || run.unplaced() || run.movable() {
@@ -42,7 +51,7 @@ pub(crate) fn wish(run: &Run, wish: &Wish) -> (Wished, Option<Change>) {
         desk: Box::new(desk),
         rules: None,
     };
-    (outcome, Some(change))
+    (outcome, vec![change])
 }
 
 /// The wish that a run ends since its experiment is started again.
@@ -58,7 +67,7 @@ pub(crate) fn for_restart(experiment: &Experiment, author: &str, now_ms: i64) ->
         .runs
         .iter()
         .filter(|run| run.phase().is_live() && run.desk.wish.is_none())
-        .filter_map(|run| wish(run, &asked).1)
+        .flat_map(|run| wish(run, &asked).1)
         .collect()
 }
 

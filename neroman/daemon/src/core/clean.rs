@@ -29,6 +29,9 @@ pub(crate) fn stays(run: &Run, unfetched: bool) -> Option<String> {
     if phase.is_live() {
         return Some(phase.word().to_owned());
     }
+    if run.forgotten() {
+        return Some("lost: its node does not know it; neroman abort gives it up".to_owned());
+    }
     if run.in_doubt() {
         return Some("lost: it may still run".to_owned());
     }

@@ -54,19 +54,7 @@ pub(crate) fn decide(
         let id = run.made.id;
         let (outcome, desk) = one(run, node, who, now_ms, elsewhere);
         told.extend(outcome.map(|outcome| (id, outcome)));
-        if desk.closed {
-            let mut journal = (*run.journal).clone();
-            journal.compact();
-            changes.push(Change::Journal {
-                run: id,
-                journal: Arc::new(journal),
-            });
-        }
-        changes.push(Change::Desk {
-            run: id,
-            desk: Box::new(desk),
-            rules: None,
-        });
+        changes.extend(become_so(run, desk));
         if let Some(outcome) = outcome {
             changes.push(Change::Event {
                 experiment: id.experiment,
@@ -77,6 +65,53 @@ pub(crate) fn decide(
         }
     }
     (told, changes)
+}
+
+/// What becomes of a run that its node does not know any more, once a person
+/// says that nothing is to be waited for. Should the node know it again, it is
+/// ended there.
+pub(crate) fn given_up(run: &Run, who: &str, now_ms: i64) -> Vec<Change> {
+    let (id, node) = (run.made.id, run.node_word());
+    let mut desk = run.desk.clone();
+    lose(&mut desk, run, node, who, now_ms);
+    let event = Change::Event {
+        experiment: id.experiment,
+        run: Some(id.number),
+        at_ms: now_ms,
+        text: format!("{id}: given up, node {node} does not know it any more"),
+    };
+    become_so(run, desk).chain([event]).collect()
+}
+
+/// Of a run that is closed, positions are forgotten.
+fn become_so(run: &Run, desk: Desk) -> impl Iterator<Item = Change> + use<> {
+    let id = run.made.id;
+    let journal = desk.closed.then(|| {
+        let mut journal = (*run.journal).clone();
+        journal.compact();
+        Change::Journal {
+            run: id,
+            journal: Arc::new(journal),
+        }
+    });
+    let desk = Change::Desk {
+        run: id,
+        desk: Box::new(desk),
+        rules: None,
+    };
+    journal.into_iter().chain([desk])
+}
+
+/// Nothing is waited for any more.
+fn lose(desk: &mut Desk, run: &Run, node: &str, who: &str, now_ms: i64) {
+    desk.word = Some(Word::NodeGone {
+        who: who.to_owned(),
+        at_ms: now_ms,
+    });
+    desk.closed = true;
+    if !run.journal.incarnations.is_empty() && !desk.results.settled() {
+        desk.results = lost_results(desk, node);
+    }
 }
 
 fn one(
@@ -91,6 +126,10 @@ fn one(
     if desk.offered || desk.handing >= Handing::Submitted {
         desk.abandoned.push(node.to_owned());
         desk.avoid.push(node.to_owned());
+    }
+    if run.in_doubt() {
+        lose(&mut desk, run, node, who, now_ms);
+        return (Some(Gone::Lost), desk);
     }
     if !run.phase().is_live() {
         desk.closed = true;
@@ -117,14 +156,7 @@ fn one(
         desk.why.clear();
         return (Some(Gone::Moved), desk);
     }
-    desk.word = Some(Word::NodeGone {
-        who: who.to_owned(),
-        at_ms: now_ms,
-    });
-    desk.closed = true;
-    if !never_started {
-        desk.results = lost_results(&desk, node);
-    }
+    lose(&mut desk, run, node, who, now_ms);
     (Some(Gone::Lost), desk)
 }
 

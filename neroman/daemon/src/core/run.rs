@@ -341,6 +341,12 @@ impl Run {
         self.outcome.phase == Phase::Lost && !over
     }
 
+    /// Whether its node does not know it any more, though it was started there,
+    /// and a person did not give it up.
+    pub(crate) fn forgotten(&self) -> bool {
+        self.desk.unknown_ms.is_some() && !self.desk.closed && self.in_doubt()
+    }
+
     /// Why it ended as it did.
     pub(crate) fn reason(&self) -> Option<&EndReason> {
         self.outcome.reason.as_ref()

@@ -9,6 +9,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::{Listener, Message, NoRoom, NoteChanges, Written};
 use crate::clock::Clock;
 use crate::core::change::Change;
+use crate::core::run::Run;
 use crate::core::state::State;
 use crate::core::{abort, needs};
 use crate::failure::Failure;
@@ -179,8 +180,10 @@ impl Writer {
     fn release(&self, work: &mut State, batch: &mut Batch) {
         for run in batch.touched() {
             let ended = |state: &State| state.run(run).is_some_and(|run| run.phase().is_end());
+            let doubt = |state: &State| state.run(run).is_some_and(Run::in_doubt);
+            let clear = doubt(&self.state) && !doubt(work);
             if ended(work)
-                && !ended(&self.state)
+                && (!ended(&self.state) || clear)
                 && let Some((_, change)) = abort::released(work, run)
             {
                 take(work, batch, vec![change]);

@@ -1,4 +1,5 @@
-//! `Abort`: wishes that runs end. Touches live runs only; queued ones go, too.
+//! `Abort`: wishes that runs end. Touches live runs only, queued ones,
+//! too, and gives up those that their node does not know any more.
 
 use nero_wire::v1;
 use nero_wire::v1::abort_reply::One;
@@ -74,13 +75,13 @@ fn wishes(state: &State, chosen: &[Chosen], wish: &Wish) -> (Vec<One>, Vec<Chang
             say(0, "skipped", "defined".to_owned());
             continue;
         }
-        // A run that is being ended for a restart and the one that waits for
+        // One that its node forgot counts as live until a person gives it up. A run that is being ended for a restart and the one that waits for
         // its end are both live.
         let live: Vec<_> = experiment
             .runs
             .iter()
             .filter(|run| chosen.run.is_none_or(|number| run.made.id.number == number))
-            .filter(|run| run.phase().is_live())
+            .filter(|run| run.phase().is_live() || run.forgotten())
             .collect();
         if live.is_empty() {
             let word = chosen.of(experiment).map_or("", |run| run.phase().word());
@@ -89,11 +90,12 @@ fn wishes(state: &State, chosen: &[Chosen], wish: &Wish) -> (Vec<One>, Vec<Chang
         }
         for run in live {
             let number = run.made.id.number;
-            let (outcome, change) = abort::wish(run, wish);
-            changes.extend(change);
+            let (outcome, wished) = abort::wish(run, wish);
+            changes.extend(wished);
             match outcome {
                 Wished::Asked => say(number, "asked", String::new()),
                 Wished::TakenAway => say(number, "taken away", String::new()),
+                Wished::GivenUp => say(number, "given up", String::new()),
                 Wished::Skipped(why) => say(number, "skipped", why),
             }
         }

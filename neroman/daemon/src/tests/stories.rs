@@ -1,10 +1,13 @@
 //! What happens between a command, the databases and a node.
 
 use nero_journal::v1::{self as journal, RecordKind};
+use nero_model::{ExperimentId, RunId};
 use nero_wire::v1;
 use nero_wire::v1::run_state::Stage;
 
 use super::{DEADLINE, Rig, select};
+use crate::core::run::Run;
+use crate::core::state::State;
 
 const TWO: &str = "collection: lab\ncommand: echo {x}\nparameters: {x: [1, 2]}\n";
 
@@ -263,6 +266,55 @@ async fn a_run_that_its_node_forgot_is_lost_until_it_is_known_again() {
     rig.state(1, "running").await;
     rig.mum.end(&token, 0, b"");
     rig.state(1, "finished").await;
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn a_run_that_its_node_forgot_can_be_given_up() {
+    let first = RunId {
+        experiment: ExperimentId(1),
+        number: 1,
+    };
+    let rig = Rig::new();
+    rig.write(TWO);
+    rig.add().await;
+    rig.start("1").await;
+    let token = rig.mum.token(1, 1).await;
+    rig.mum.begin(&token);
+    rig.state(1, "running").await;
+    // The next run waits for its end.
+    assert_eq!(rig.restart_runs("1").await.experiments[0].run, 2);
+    rig.mum.cancelled(&token).await;
+    rig.mum.forget(&token);
+    rig.mum.cut(false);
+    let forgotten = |state: &State| state.run(first).is_some_and(Run::forgotten);
+    let mut states = rig.man.ledger.watch();
+    states.wait_for(|state| forgotten(state)).await.unwrap();
+    let clean = || v1::CleanAskRequest {
+        selection: select("1.1"),
+        ..v1::CleanAskRequest::default()
+    };
+    let stays = rig.man.clean(clean()).await.unwrap().runs.remove(0).skipped;
+    assert!(stays.contains("neroman abort gives it up"), "{stays}");
+    let abort = v1::AbortRequest {
+        selection: select("1.1"),
+        author: "me".to_owned(),
+        ..v1::AbortRequest::default()
+    };
+    let aborted = rig.man.abort(abort).await.unwrap().experiments.remove(0);
+    assert_eq!(aborted.outcome, "given up");
+    let rig = rig.restart().await;
+    let state = rig.man.ledger.state();
+    let run = state.run(first).unwrap();
+    assert!(!run.open() && !run.in_doubt());
+    assert_eq!(run.reason().unwrap().to_string(), "node gone: me said so");
+    assert!(rig.man.clean(clean()).await.unwrap().runs.is_empty());
+    // Nothing is waited for: the next run goes on, and the old one is ended
+    // should it be there after all.
+    rig.mum.token(1, 2).await;
+    rig.mum.recall(&token);
+    rig.mum.stage(&token, Stage::Running);
+    rig.mum.cancelled_times(&token, 2).await;
     rig.stop().await;
 }
 

@@ -5,6 +5,7 @@
 #   sshd.sh up DIR               the same by hand: they stay until `down`
 #   sshd.sh down DIR             end all of it (the homes stay in DIR)
 #   sshd.sh status DIR           what runs; exit 1 unless every host answers
+#   sshd.sh isolates             exit 0 when MODE=ns is possible here
 #   sshd.sh install              only install what is missing (Debian, root)
 # Faults, each `sshd.sh FAULT DIR HOST …`:
 #   kill                         crash: sshd and all processes of the host die at once
@@ -26,7 +27,7 @@
 #   move                         (ns; HOST is any) this machine changes its address: old connections hang
 # Then: ssh -F DIR/ssh_config h1 CMD; a second user: ssh -F DIR/ssh_config stranger@h1 CMD.
 # DIR/common is seen by all hosts and by this machine at the same path, and all may write there.
-# MODE=ns (default for root): each host has its own network, host name, processes, users, /home, /tmp, /run,
+# MODE=ns (default where it is possible): each host has its own network, host name, processes, users, /home, /tmp, /run,
 #   boot id, /etc/hosts and host key. The hosts reach each other and this machine (NET.254), nothing else.
 # MODE=user (no root needed): one sshd of the calling user per host on a port of 127.0.0.1; each has its
 #   own HOME and TMPDIR, all else is shared.
@@ -166,6 +167,8 @@ start_host() {
   ! alive "$h" || return 0
   cat /proc/sys/kernel/random/uuid >"$d/boot_id"
   if [ "$MODE" = user ]; then
+    # A root that may make no name spaces: its sshd wants this folder.
+    [ "$(id -u)" != 0 ] || mkdir -p /run/sshd
     spawn "$h" "$(command -v sshd)" -D -e -f "$d/ssh/sshd_config"
     return
   fi
@@ -317,10 +320,13 @@ bring_up() {
   for h in $(hosts); do wait_for 90 "$h" answers "$h"; done
 }
 
+# Whether hosts can be kept apart here: many containers let their root make no name spaces.
+isolates() { [ "$(id -u)" = 0 ] && unshare --net --uts --pid --mount --ipc --fork true 2>/dev/null; }
+
 hold() {
   if [ "$MODE" = ns ]; then
     [ "$(id -u)" = 0 ] || die 'MODE=ns needs root'
-    unshare --net --uts --pid --mount --fork true 2>/dev/null || die 'this machine allows no name spaces: MODE=user does without'
+    isolates || die 'this machine allows no name spaces: MODE=user does without'
   fi
   allot
   trap remains EXIT
@@ -363,7 +369,10 @@ status() {
 
 [ $# -ge 1 ] || usage
 CMD=$1
-MODE=${MODE:-$([ "$(id -u)" = 0 ] && echo ns || echo user)}
+if [ "$CMD" = isolates ]; then
+  if isolates; then exit 0; else exit 1; fi
+fi
+MODE=${MODE:-$(isolates && echo ns || echo user)}
 if [ "$CMD" = install ]; then
   slots
   exec 7>"$SLOTS/lock"

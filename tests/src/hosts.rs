@@ -11,6 +11,7 @@ use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
 
 use crate::home::program;
 
@@ -344,9 +345,19 @@ impl Drop for Hosts {
     }
 }
 
-/// Whether hosts can have name spaces of their own here.
+/// Whether hosts can have name spaces of their own here. A root who may make
+/// none, as in many containers, is as good as any other user.
 pub fn isolates() -> bool {
-    rustix::process::geteuid().is_root()
+    static FOUND: OnceLock<bool> = OnceLock::new();
+    *FOUND.get_or_init(|| {
+        rustix::process::geteuid().is_root()
+            && script()
+                .arg("isolates")
+                .stdin(Stdio::null())
+                .stderr(Stdio::null())
+                .status()
+                .is_ok_and(|status| status.success())
+    })
 }
 
 fn script() -> Command {

@@ -94,6 +94,7 @@ impl Folding {
             .or_insert_with(|| (*run.journal).clone());
         let name = part.segment.to_string();
         let facts_from = at(journal, &name);
+        let overflowed = journal.overflows;
         let fresh = self.fresh.entry(id).or_default();
         let view = Part {
             token: part.token,
@@ -114,6 +115,12 @@ impl Folding {
                 }
             }
             Folded::Gap => outcome.gap = true,
+            Folded::Full if overflowed => outcome.refused += 1,
+            Folded::Full => {
+                tracing::warn!(run = %id, "more segments than are kept of a run");
+                fresh.facts = true;
+                outcome.refused += 1;
+            }
             Folded::Refused => {
                 tracing::warn!(run = %id, segment = %part.segment, "no part of a segment");
                 outcome.refused += 1;

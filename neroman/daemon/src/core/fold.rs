@@ -20,6 +20,15 @@ const TEXT_CHARS_MAX: usize = 2000;
 const REMARKS_MAX: usize = 100;
 /// See [`REMARKS_MAX`].
 const SERIES_MAX: usize = 10_000;
+/// Longest name of a series that is kept, in characters; a watcher takes 200
+/// bytes.
+const NAME_CHARS_MAX: usize = 400;
+/// Segments of watchers that are kept of one run, and as many of all other
+/// writers: a job's end is heard whatever became of its watchers.
+pub(super) const SEGMENTS_MAX: usize = 4096;
+/// Names of series kept over all segments of one run; every watcher tells its
+/// own anew.
+pub(super) const NAMES_MAX: usize = 200_000;
 
 /// Bytes of one segment.
 #[derive(Clone, Copy, Debug)]
@@ -80,6 +89,8 @@ pub(crate) enum Folded {
     Mismatch,
     /// It is no part of such a segment; nothing was taken.
     Refused,
+    /// The run has as many segments as are kept of one; nothing was taken.
+    Full,
 }
 
 /// Folds a part. `series` is how far the other database stands in the segment;
@@ -102,17 +113,23 @@ pub(crate) fn fold(
         if !ours {
             return Folded::Refused;
         }
-        journal
-            .segments
-            .entry(id.clone())
-            .or_insert_with(|| new_segment(&header));
+        let new = new_segment(&header);
+        if !journal.segments.contains_key(&id) && is_full(journal, &new) {
+            journal.overflows = true;
+            return Folded::Full;
+        }
+        journal.segments.entry(id.clone()).or_insert(new);
         let records = &part.data[HEADER_BYTES..];
         (records, HEADER_BYTES as u64, header.chain)
     } else {
         (part.data, part.offset, part.chain)
     };
     let Some(mut segment) = journal.segments.get(&id).cloned() else {
-        return Folded::Gap;
+        // Asked for again, what was left out would come again without end.
+        return match journal.overflows {
+            true => Folded::Full,
+            false => Folded::Gap,
+        };
     };
     if !holds_series(&segment) {
         *series = Position {
@@ -195,6 +212,12 @@ pub(crate) fn holds_series(segment: &Segment) -> bool {
     }
 }
 
+/// Whether a run has as many segments of such writers as are kept.
+fn is_full(journal: &Journal, new: &Segment) -> bool {
+    let alike = |held: &&Segment| holds_series(held) == holds_series(new);
+    journal.segments.values().filter(alike).count() >= SEGMENTS_MAX
+}
+
 fn new_segment(header: &Header) -> Segment {
     Segment {
         incarnation: header.incarnation,
@@ -218,7 +241,11 @@ fn rank(writer: Writer) -> u8 {
 }
 
 fn text(given: String) -> String {
-    match given.char_indices().nth(TEXT_CHARS_MAX) {
+    bounded(given, TEXT_CHARS_MAX)
+}
+
+fn bounded(given: String, chars_max: usize) -> String {
+    match given.char_indices().nth(chars_max) {
         Some((cut, _)) => format!("{}…", &given[..cut]),
         None => given,
     }
@@ -400,10 +427,17 @@ fn metrics(
     record: &Record<'_>,
 ) -> Result<(), prost::DecodeError> {
     let batch: v1::Metrics = record.decode()?;
-    let room = SERIES_MAX.saturating_sub(segment.names.len());
-    segment
-        .names
-        .extend(batch.names.iter().take(room).cloned().map(text));
+    if !batch.names.is_empty() {
+        let held: usize = journal.segments.values().map(|one| one.names.len()).sum();
+        let room = SERIES_MAX
+            .saturating_sub(segment.names.len())
+            .min(NAMES_MAX.saturating_sub(held));
+        journal.overflows |= batch.names.len() > room;
+        let kept = batch.names.iter().take(room).cloned();
+        segment
+            .names
+            .extend(kept.map(|name| bounded(name, NAME_CHARS_MAX)));
+    }
     for (index, series) in batch.series.iter().enumerate() {
         let (Some(name), Some(&value)) =
             (segment.names.get(*series as usize), batch.values.get(index))

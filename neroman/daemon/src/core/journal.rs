@@ -58,6 +58,9 @@ pub(crate) struct Journal {
     pub unknown_records: u64,
     /// Records whose payload could not be decoded.
     pub damaged_records: u64,
+    /// Its node tells more segments, or names of series, than are kept.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub overflows: bool,
 }
 
 /// One start of the job.
@@ -258,6 +261,9 @@ impl Journal {
                 "{} records could not be read",
                 self.damaged_records
             ));
+        }
+        if self.overflows {
+            texts.push("its node tells more of it than is kept: points may be missing".to_owned());
         }
         texts
     }

@@ -8,6 +8,7 @@ use nero_model::{EndReason, Phase, RunToken};
 use proptest::prelude::*;
 use proptest::sample::Index;
 
+use super::apply::NAMES_MAX;
 use super::*;
 use crate::core::outcome::judge;
 use crate::core::run::{Desk, Handing};

@@ -1,11 +1,14 @@
 //! The daemon in one process, with a node that does as it is told.
 
+mod cleaning;
 mod files;
 mod meanwhile;
 mod mum;
 mod node_add;
 mod nodes;
 mod refused;
+mod resuming;
+mod sending;
 mod staging;
 mod stories;
 mod transfers;

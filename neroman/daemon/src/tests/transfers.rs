@@ -1,5 +1,5 @@
-//! Files on their way: to a node before a run, home while it goes on and after
-//! it, over connections that break and from nodes that lie.
+//! Files on their way home while a run goes on and after it, over connections
+//! that break and from nodes that lie.
 
 use std::path::{Path, PathBuf};
 
@@ -10,10 +10,10 @@ use super::files::Lie;
 use super::{Rig, select};
 use crate::failure::Failure;
 
-const OUTPUTS: &str = "collection: lab\ncommand: echo\noutputs: ['*']\n";
+pub(super) const OUTPUTS: &str = "collection: lab\ncommand: echo\noutputs: ['*']\n";
 
 /// A run that began.
-async fn begun(yaml: &str) -> (Rig, Vec<u8>) {
+pub(super) async fn begun(yaml: &str) -> (Rig, Vec<u8>) {
     let rig = Rig::new();
     rig.write(yaml);
     rig.add().await;
@@ -25,12 +25,12 @@ async fn begun(yaml: &str) -> (Rig, Vec<u8>) {
 }
 
 /// The folder of results, once everything is home.
-async fn home(rig: &Rig, token: &[u8]) -> PathBuf {
+pub(super) async fn home(rig: &Rig, token: &[u8]) -> PathBuf {
     rig.mum.closed(token).await;
     PathBuf::from(rig.view(1).await.results)
 }
 
-async fn notes(rig: &Rig) -> Vec<String> {
+pub(super) async fn notes(rig: &Rig) -> Vec<String> {
     let show = v1::ShowRequest {
         what: "1".to_owned(),
         zone: String::new(),
@@ -38,7 +38,7 @@ async fn notes(rig: &Rig) -> Vec<String> {
     rig.man.show(show).await.unwrap().notes
 }
 
-fn names(folder: &Path) -> Vec<String> {
+pub(super) fn names(folder: &Path) -> Vec<String> {
     let mut names: Vec<String> = std::fs::read_dir(folder)
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
@@ -263,61 +263,8 @@ async fn what_a_node_may_say_is_noted() {
     }
 }
 
-#[tokio::test]
-async fn frozen_files_go_on_where_a_cut_left_them() {
-    let rig = Rig::new();
-    rig.write("collection: lab\ncommand: echo\n");
-    std::fs::write(rig.folder.join("data"), vec![9; 700_000]).unwrap();
-    rig.add().await;
-    // The first cuts fall into the small file, whichever comes first.
-    rig.mum
-        .files(|files| files.cuts = vec![10, 300_000, 500_000]);
-    rig.start("1").await;
-    rig.mum.token(1, 1).await;
-    let (came, blobs) = rig.mum.files(|files| (files.came, files.blobs.clone()));
-    let whole: usize = blobs.values().map(Vec::len).sum();
-    assert_eq!(blobs.len(), 3);
-    assert!(
-        came <= whole + 3 * 256 * 1024,
-        "{came} bytes came of {whole}: no more than a part again for each cut"
-    );
-    rig.stop().await;
-}
-
-#[tokio::test]
-async fn a_frozen_file_that_is_damaged_ends_its_runs_and_no_others() {
-    let rig = Rig::new();
-    rig.write(
-        "collection: lab\n+a: {command: 'echo', files: [a]}\n+b: {command: 'echo', files: [b]}\n",
-    );
-    std::fs::write(rig.folder.join("a"), "content of a").unwrap();
-    std::fs::write(rig.folder.join("b"), "content of b").unwrap();
-    rig.add().await;
-    rig.mum.cut(true);
-    rig.start("1-2").await;
-    let hash = blake3::hash(b"content of a").to_hex().to_string();
-    let frozen = rig.home.store().join(&hash[..2]).join(&hash);
-    std::fs::remove_file(&frozen).unwrap();
-    std::fs::write(&frozen, "content of A").unwrap();
-    rig.mum.cut(false);
-    rig.mum.token(2, 1).await;
-    let view = rig.state(1, "crashed").await;
-    assert!(view.reason.contains(&hash), "{}", view.reason);
-    assert!(!rig.mum.has(1, 1));
-    std::fs::remove_file(&frozen).unwrap();
-    rig.restart_runs("1").await;
-    let token = rig.mum.token(1, 2).await;
-    assert!(!rig.mum.spec(&token).tree.is_empty());
-    let request = v1::ListRequest {
-        selection: select("live"),
-        settle: false,
-    };
-    assert_eq!(rig.man.list(request).await.unwrap().experiments.len(), 2);
-    rig.stop().await;
-}
-
 /// What a fetch said at last of each run, or why it failed.
-async fn fetch(
+pub(super) async fn fetch(
     rig: &Rig,
     text: &str,
     include: &[&str],
@@ -398,370 +345,5 @@ async fn a_node_out_of_reach_fails_a_fetch_with_its_words() {
     }
     let failure = fetch(&rig, "1", &[], false).await.unwrap_err();
     assert!(failure.to_string().contains("local"), "{failure}");
-    rig.stop().await;
-}
-
-async fn clean(rig: &Rig, text: &str, unfetched: bool, dry_run: bool) -> v1::CleanAskReply {
-    let request = v1::CleanAskRequest {
-        request: nero_model::RequestId::random().to_vec(),
-        selection: select(text),
-        unfetched,
-        dry_run,
-        ..v1::CleanAskRequest::default()
-    };
-    rig.man.clean(request).await.unwrap()
-}
-
-#[tokio::test]
-async fn only_what_is_home_is_cleaned_and_everything_says_so_then() {
-    let (rig, token) =
-        begun("collection: lab\ncommand: echo {x}\noutputs: ['*']\nparameters: {x: [1, 2]}\n")
-            .await;
-    let live = clean(&rig, "", false, false).await;
-    assert_eq!(live.runs[0].skipped, "running");
-    rig.mum.file("f", b"content");
-    rig.mum.end(&token, 0, b"said\n");
-    let folder = home(&rig, &token).await;
-    let would = clean(&rig, "1", false, true).await;
-    assert_eq!(
-        (would.runs[0].bytes, would.runs[0].skipped.as_str()),
-        (1000, "")
-    );
-    assert_eq!(would.nodes[0].freed_bytes, 1000);
-    assert!(rig.mum.files(|files| files.cleaned.is_empty()));
-    // What is here is held against what is there.
-    rig.mum.file("f", b"changed later");
-    let differs = clean(&rig, "1", false, false).await;
-    assert!(differs.runs[0].skipped.contains("fetch 1.1"), "{differs:?}");
-    fetch(&rig, "1", &[], false).await.unwrap();
-    std::fs::rename(&folder, folder.with_extension("elsewhere")).unwrap();
-    let moved = clean(&rig, "1", false, false).await;
-    assert!(moved.runs[0].skipped.contains("no longer in"), "{moved:?}");
-    std::fs::rename(folder.with_extension("elsewhere"), &folder).unwrap();
-    let done = clean(&rig, "1.1", false, false).await;
-    assert_eq!(done.runs[0].skipped, "");
-    assert_eq!(rig.mum.files(|files| files.cleaned.clone()), [token]);
-    let rig = rig.restart().await;
-    assert!(clean(&rig, "", false, false).await.runs.is_empty());
-    let again = fetch(&rig, "1", &[], false).await.unwrap();
-    assert!(again[0].failed.contains("was cleaned on"), "{again:?}");
-    let paths = v1::PathsRequest {
-        selection: select("1"),
-        work: true,
-    };
-    let path = rig.man.paths(paths.clone()).await.unwrap().paths.remove(0);
-    assert!(
-        path.path.is_empty() && path.note.contains("was cleaned on"),
-        "{path:?}"
-    );
-    let here = v1::PathsRequest {
-        work: false,
-        ..paths
-    };
-    let path = rig.man.paths(here).await.unwrap().paths.remove(0);
-    assert_eq!(Path::new(&path.path), folder);
-    let (tx, mut rx) = tokio::sync::mpsc::channel(8);
-    let logs = v1::LogsRequest {
-        what: "1".to_owned(),
-        ..v1::LogsRequest::default()
-    };
-    rig.man.logs(logs, tx).await.unwrap();
-    let notice = rx.recv().await.unwrap().unwrap().notice;
-    assert!(notice.contains("was cleaned on"), "{notice}");
-    assert_eq!(rx.recv().await.unwrap().unwrap().data, b"said\n");
-    rig.stop().await;
-}
-
-#[tokio::test]
-async fn what_is_cleaned_is_written_down_when_whoever_asked_has_left() {
-    let (rig, token) = begun(OUTPUTS).await;
-    rig.mum.file("f", b"content");
-    rig.mum.end(&token, 0, b"");
-    home(&rig, &token).await;
-    rig.mum.files(|files| files.stalled = true);
-    let (man, request) = (
-        rig.man.clone(),
-        v1::CleanAskRequest {
-            selection: select("1"),
-            ..v1::CleanAskRequest::default()
-        },
-    );
-    let asking = tokio::spawn(async move { man.clean(request).await });
-    rig.mum
-        .until_files("cleaned", |files| !files.cleaned.is_empty())
-        .await;
-    asking.abort();
-    assert!(asking.await.unwrap_err().is_cancelled());
-    rig.mum.files(|files| files.stalled = false);
-    let cleaned = |state: &std::sync::Arc<crate::core::state::State>| {
-        let run = state.run("1.1".parse().unwrap()).unwrap();
-        run.desk.cleaned_ms.is_some()
-    };
-    let mut states = rig.man.ledger.watch();
-    let known = tokio::time::timeout(super::DEADLINE, states.wait_for(cleaned)).await;
-    assert!(known.expect("it is written down").is_ok());
-    rig.stop().await;
-}
-
-#[tokio::test]
-async fn files_that_cannot_come_home_are_not_cleaned_unsaid() {
-    let (rig, token) = begun(OUTPUTS).await;
-    // Its name is that of the log at home.
-    rig.mum.file("stdout.log", b"another");
-    rig.mum
-        .files(|files| files.left_out = vec!["l (a link)".to_owned()]);
-    rig.mum.end(&token, 0, b"");
-    home(&rig, &token).await;
-    let kept = clean(&rig, "1", false, false).await;
-    let why = &kept.runs[0].skipped;
-    assert!(why.starts_with("1 of its files cannot come home"), "{why}");
-    assert!(rig.mum.files(|files| files.cleaned.is_empty()));
-    assert_eq!(clean(&rig, "1", true, false).await.runs[0].skipped, "");
-    rig.stop().await;
-}
-
-#[tokio::test]
-async fn what_never_came_home_goes_only_when_that_is_said() {
-    let (rig, token) = begun(OUTPUTS).await;
-    rig.mum.file("f", b"content");
-    rig.mum.files(|files| files.lie = Some(Lie::Nothing));
-    rig.mum.end(&token, 0, b"");
-    home(&rig, &token).await;
-    let kept = clean(&rig, "1", false, false).await;
-    assert!(
-        kept.runs[0].skipped.contains("did not come home"),
-        "{kept:?}"
-    );
-    let gone = clean(&rig, "1", true, false).await;
-    assert_eq!(gone.runs[0].skipped, "");
-    assert_eq!(rig.mum.files(|files| files.cleaned.len()), 1);
-    rig.stop().await;
-}
-
-#[tokio::test]
-async fn frozen_files_that_no_run_names_go_after_a_week() {
-    let rig = Rig::new();
-    rig.write("collection: lab\ncommand: echo\n");
-    std::fs::write(rig.folder.join("used"), "used").unwrap();
-    rig.add().await;
-    rig.mum.cut(true);
-    rig.start("1").await;
-    let old = std::time::SystemTime::now() - std::time::Duration::from_secs(8 * 24 * 3600);
-    let store = rig.home.store();
-    let age = |path: &Path| {
-        let file = std::fs::File::open(path).unwrap();
-        file.set_modified(old).unwrap();
-    };
-    let mut used = Vec::new();
-    for folder in std::fs::read_dir(&store).unwrap() {
-        for file in std::fs::read_dir(folder.unwrap().path()).unwrap() {
-            let path = file.unwrap().path();
-            age(&path);
-            used.push(path);
-        }
-    }
-    let unused = store.join("ab").join("ab".repeat(32));
-    std::fs::create_dir_all(unused.parent().unwrap()).unwrap();
-    std::fs::write(&unused, "12345").unwrap();
-    let here = |reply: &v1::CleanAskReply| {
-        let node = reply.nodes.iter().find(|node| node.node == "(here)");
-        node.map_or(0, |node| node.freed_bytes)
-    };
-    rig.mum.cut(false);
-    rig.mum.token(1, 1).await;
-    assert_eq!(here(&clean(&rig, "", false, false).await), 0, "it is new");
-    age(&unused);
-    assert_eq!(here(&clean(&rig, "", false, true).await), 5);
-    assert!(unused.exists());
-    assert_eq!(here(&clean(&rig, "", false, false).await), 5);
-    assert!(!unused.exists());
-    assert!(used.len() >= 3 && used.iter().all(|path| path.exists()));
-    let du = rig.man.du(v1::DuRequest::default()).await.unwrap();
-    assert!(du.home_store_bytes > 0 && du.home_database_bytes > 0);
-    assert_eq!(du.nodes[0].usage.as_ref().unwrap().runs_bytes, 77);
-    rig.stop().await;
-}
-
-async fn resume(rig: &Rig, text: &str) -> v1::StartReply {
-    let request = v1::StartRequest {
-        selection: select(text),
-        restart: true,
-        resume: true,
-        ..v1::StartRequest::default()
-    };
-    rig.man.start(request).await.unwrap()
-}
-
-#[tokio::test]
-async fn a_run_goes_on_from_the_checkpoints_of_the_one_before() {
-    let yaml = "collection: lab
-+a: {command: echo, checkpoint: 'c*'}
-+b: {command: echo}
-+c: {command: echo, checkpoint: 'c*'}
-";
-    let rig = Rig::new();
-    rig.write(yaml);
-    rig.add().await;
-    let said = |reply: &v1::StartReply| reply.experiments[0].skipped.clone();
-    assert!(said(&resume(&rig, "3").await).contains("no run of it was ever started"));
-    rig.start("1-2").await;
-    let (token, other) = (rig.mum.token(1, 1).await, rig.mum.token(2, 1).await);
-    rig.mum.begin(&token);
-    rig.mum.begin(&other);
-    rig.state(2, "running").await;
-    assert!(said(&resume(&rig, "2").await).contains("names no `checkpoint`"));
-    rig.mum.file("c*", b"state");
-    rig.mum.end(&token, 1, b"");
-    let folder = home(&rig, &token).await;
-    let name = names(&folder).remove(0);
-    assert_eq!(std::fs::read(folder.join(&name)).unwrap(), b"state");
-    assert_eq!(resume(&rig, "1").await.experiments[0].run, 2);
-    let second = rig.mum.token(1, 2).await;
-    let spec = rig.mum.spec(&second);
-    assert_eq!(
-        spec.resume.unwrap().token,
-        token,
-        "it lies on that very node"
-    );
-    assert_eq!(
-        (spec.checkpoint, spec.overlay),
-        (vec!["c*".to_owned()], vec![])
-    );
-    let kept = clean(&rig, "1.1", true, false).await;
-    assert_eq!(kept.runs[0].skipped, "1.2 is to begin with its checkpoints");
-    rig.mum.begin(&second);
-    rig.state(1, "running").await;
-    let gone = clean(&rig, "1.1", true, false).await;
-    assert_eq!(gone.runs[0].skipped, "");
-    rig.mum.files(|files| files.files.clear());
-    rig.mum.end(&second, 1, b"");
-    // Nothing came home of the second one.
-    rig.mum.closed(&second).await;
-    assert_eq!(clean(&rig, "1.2", false, false).await.runs[0].skipped, "");
-    resume(&rig, "1").await;
-    let third = rig.mum.token(1, 3).await;
-    let spec = rig.mum.spec(&third);
-    assert!(spec.resume.is_none() && spec.overlay.is_empty());
-    rig.stop().await;
-}
-
-#[tokio::test]
-async fn checkpoints_that_came_home_are_laid_over_the_code() {
-    let (rig, token) = begun("collection: lab\ncommand: echo\ncheckpoint: '*'\n").await;
-    rig.mum.file("c1", b"state");
-    rig.mum.end(&token, 1, b"");
-    home(&rig, &token).await;
-    assert_eq!(clean(&rig, "1", false, false).await.runs[0].skipped, "");
-    resume(&rig, "1").await;
-    let second = rig.mum.token(1, 2).await;
-    let spec = rig.mum.spec(&second);
-    assert!(spec.resume.is_none());
-    let blobs = rig.mum.files(|files| files.blobs.clone());
-    let tree = <v1::Tree as prost::Message>::decode(blobs[&spec.overlay].as_slice()).unwrap();
-    let paths: Vec<&str> = tree.entries.iter().map(|entry| &*entry.path).collect();
-    assert_eq!(paths, ["c1"]);
-    assert_eq!(blobs[&tree.entries[0].hash], b"state");
-    rig.stop().await;
-}
-
-#[tokio::test]
-async fn checkpoints_that_cannot_be_used_end_their_run_and_no_connection() {
-    use std::os::unix::ffi::OsStrExt as _;
-    let yaml = "collection: lab
-+a: {command: echo, checkpoint: '*'}
-+b: {command: echo}
-";
-    let (rig, token) = begun(yaml).await;
-    rig.mum.file("c1", b"state");
-    rig.mum.end(&token, 1, b"");
-    let folder = home(&rig, &token).await;
-    assert_eq!(clean(&rig, "1", false, false).await.runs[0].skipped, "");
-    rig.start("2").await;
-    let other = rig.mum.token(2, 1).await;
-    rig.mum.begin(&other);
-    rig.state(2, "running").await;
-    let tries = rig.mum.tries();
-    let bad = folder.join(std::ffi::OsStr::from_bytes(b"c\xff"));
-    std::fs::write(&bad, "no text").unwrap();
-    resume(&rig, "1").await;
-    let view = rig.state(1, "crashed").await;
-    assert!(view.reason.contains("cannot be frozen"), "{view:?}");
-    std::fs::rename(&folder, folder.with_extension("moved")).unwrap();
-    resume(&rig, "1").await;
-    let view = rig
-        .until(1, "crashed anew", |view| {
-            view.state == "crashed" && view.run == 3
-        })
-        .await;
-    assert!(view.reason.contains("no longer in"), "{view:?}");
-    assert_eq!(rig.mum.tries(), tries, "the connection stays");
-    rig.stop().await;
-}
-
-const APART: &str = "collection: lab
-+a: {command: echo, files: [a]}
-+b: {command: echo, files: [b]}
-";
-
-#[tokio::test]
-async fn a_wish_does_not_wait_for_files_on_their_way() {
-    let rig = Rig::new();
-    rig.write(APART);
-    for name in ["a", "b"] {
-        std::fs::write(rig.folder.join(name), name).unwrap();
-    }
-    rig.add().await;
-    rig.start("1").await;
-    let token = rig.mum.token(1, 1).await;
-    rig.mum.begin(&token);
-    rig.state(1, "running").await;
-    rig.mum.files(|files| files.stalled = true);
-    rig.start("2").await;
-    rig.state(2, "staging").await;
-    let abort = |text: &str| v1::AbortRequest {
-        selection: select(text),
-        author: "me".to_owned(),
-        ..v1::AbortRequest::default()
-    };
-    rig.man.abort(abort("1")).await.unwrap();
-    rig.mum.cancelled(&token).await;
-    // Nor does the wish that ends the very run whose files are on their way;
-    // it never gets there afterwards.
-    rig.man.abort(abort("2")).await.unwrap();
-    rig.state(2, "aborted").await;
-    rig.mum.files(|files| files.stalled = false);
-    rig.mum
-        .until_files("took it", |files| files.blobs.len() == 4)
-        .await;
-    rig.restart_runs("2").await;
-    rig.mum.token(2, 2).await;
-    assert!(!rig.mum.has(2, 1));
-    rig.stop().await;
-}
-
-#[tokio::test]
-async fn a_node_without_room_keeps_its_connection_and_the_run_says_why() {
-    let rig = Rig::new();
-    rig.write(APART);
-    for name in ["a", "b"] {
-        std::fs::write(rig.folder.join(name), name).unwrap();
-    }
-    rig.add().await;
-    rig.start("1").await;
-    let token = rig.mum.token(1, 1).await;
-    rig.mum.begin(&token);
-    rig.mum.files(|files| files.full = true);
-    rig.start("2").await;
-    let view = rig
-        .until(2, "said why", |view| view.waiting_for.contains("no room"))
-        .await;
-    assert_eq!(view.state, "staging");
-    assert!(rig.man.nodes.now("local").connected());
-    rig.mum.end(&token, 0, b"");
-    rig.state(1, "finished").await;
-    rig.mum.files(|files| files.full = false);
-    // Whatever looks at everything tries it again, a new connection too.
-    rig.mum.cut(false);
-    rig.mum.token(2, 1).await;
     rig.stop().await;
 }

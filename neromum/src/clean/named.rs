@@ -7,7 +7,6 @@ use nero_wire::v1::Tree;
 use prost::Message as _;
 
 use super::{Janitor, runs};
-use crate::staging::store::WrongHash;
 
 /// Everything that is named.
 #[derive(Debug, Default)]
@@ -98,8 +97,10 @@ impl Janitor {
 }
 
 fn is_lost(error: &io::Error) -> bool {
-    let wrong = error.get_ref().is_some_and(|inner| inner.is::<WrongHash>());
-    wrong || error.kind() == io::ErrorKind::NotFound
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::InvalidData
+    )
 }
 
 fn is_bare(run_dir: &std::path::Path) -> bool {

@@ -13,6 +13,7 @@ use nero_journal::Clocks;
 use nero_journal::frame::{self, FrameError, FrameKind};
 use nero_journal::v1::{Unnamed, unnamed};
 use nero_model::ids::hex;
+use nero_pack::Pack;
 
 use super::Janitor;
 use super::measure::{Size, measure};
@@ -92,6 +93,20 @@ impl Janitor {
                 unused += size;
             }
         }
+        for (_, path) in hashed(&self.store.folder().join(nero_pack::FOLDER)) {
+            let Some(size) = size_of(&path) else { continue };
+            all += size;
+            let Ok(pack) = Pack::open(&path) else {
+                continue;
+            };
+            let is_used = |named: &Named| {
+                let mut hashes = pack.hashes();
+                hashes.any(|hash| named.files.contains(hash) || self.store.wishes().has(hash))
+            };
+            if named.as_ref().is_ok_and(|named| !is_used(named)) {
+                unused += size;
+            }
+        }
         all += measure(&self.store.partials_of_all()).unwrap_or_default();
         for (hash, folder) in hashed(&self.paths.trees()) {
             let size = measure(&folder).unwrap_or_default();
@@ -128,12 +143,16 @@ impl Sweep<'_> {
             self.in_time()?;
             let size = size_of(&path).unwrap_or_default();
             let removed = self.dry_run && !store.wishes().has(&hash)
-                || !self.dry_run && store.wishes().unless_wished(&hash, || remove(&path))?;
+                || !self.dry_run
+                    && store
+                        .wishes()
+                        .unless_wished([hash].iter(), || remove(&path))?;
             if removed {
                 freed.add(size);
                 files.remove(&hash);
             }
         }
+        self.packs(named, &old_files, &mut files, freed)?;
         for (hash, folder) in hashed(&self.janitor.paths.trees()) {
             if named.trees.contains(&hash) {
                 continue;
@@ -156,6 +175,49 @@ impl Sweep<'_> {
             return Ok(());
         }
         write(&self.janitor.unnamed_path(), &files, &trees)
+    }
+
+    /// Packs of which nothing is named: one goes whole or stays whole.
+    fn packs(
+        &self,
+        named: &Named,
+        old: &Since,
+        files: &mut Since,
+        freed: &mut Freed,
+    ) -> io::Result<()> {
+        let store = &self.janitor.store;
+        for (id, path) in hashed(&store.folder().join(nero_pack::FOLDER)) {
+            let pack = match Pack::open(&path) {
+                Ok(pack) => Some(pack),
+                // Not whole, it is of no use to anybody.
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => None,
+                Err(error) => {
+                    freed.note(format!("{} stays: {error}", path.display()));
+                    continue;
+                }
+            };
+            let hashes = || pack.iter().flat_map(Pack::hashes);
+            if hashes().any(|hash| named.files.contains(hash)) {
+                continue;
+            }
+            let since = self.since(old, &id);
+            files.insert(id, since);
+            if !self.is_due(since) {
+                continue;
+            }
+            self.in_time()?;
+            let size = size_of(&path).unwrap_or_default();
+            let wished = || hashes().any(|hash| store.wishes().has(hash));
+            let removed = match self.dry_run {
+                true => !wished(),
+                false => store.wishes().unless_wished(hashes(), || remove(&path))?,
+            };
+            if removed {
+                freed.add(size);
+                files.remove(&id);
+            }
+        }
+        Ok(())
     }
 
     /// What broken transfers left for long.
@@ -343,9 +405,9 @@ mod tests {
         let mut freed = Freed::default();
         janitor.sweep(1, false, &mut freed);
         assert_eq!(freed.notes, ["sweeping stopped: another host leads by now"]);
-        assert!(store.has(&hash));
+        assert!(store.look().has(&hash));
         let mut freed = Freed::default();
         Janitor::new(&paths, &Store::new(&paths), None).sweep(1, false, &mut freed);
-        assert!(!store.has(&hash), "{freed:?}");
+        assert!(!store.look().has(&hash), "{freed:?}");
     }
 }

@@ -1,6 +1,7 @@
 //! Files on their way into the store. Parts are gathered as they come and
 //! written in batches off the reactor: many small files cost one hop per batch,
-//! and a slow disk stops nobody else.
+//! and a slow disk stops nobody else. Small ones that come together lie in one
+//! pack, named before anything that comes after them.
 
 use std::path::PathBuf;
 
@@ -11,6 +12,7 @@ use tonic::{Status, Streaming};
 
 use super::{Inner, room};
 use crate::agent::Message;
+use crate::staging::gather::Gathering;
 use crate::staging::incoming::{Incoming, PutError};
 use crate::staging::store::Store;
 
@@ -21,11 +23,14 @@ const BATCH_BYTES: usize = 2 * 1024 * 1024;
 
 /// Those among the hashes that the store lacks, and how much of each is here.
 pub fn missing(store: &Store, hashes: Vec<Vec<u8>>) -> Result<BlobList, Status> {
+    for hash in &hashes {
+        store.wishes().add(checked(hash)?);
+    }
+    let look = store.look();
     let mut lacking = BlobList::default();
     for hash in hashes {
         let checked = checked(&hash)?;
-        store.wishes().add(checked);
-        if !store.has(checked) {
+        if !look.has(checked) {
             lacking.partial.push(store.partial(checked));
             lacking.hashes.push(hash);
         }
@@ -41,6 +46,7 @@ pub async fn put(inner: &Inner, mut parts: Streaming<BlobPart>) -> Result<PutBlo
         folder: inner.placer.paths.deployment().to_path_buf(),
         kept_back: busy.min_free,
         current: None,
+        small: Gathering::new(&inner.store),
         reply: PutBlobsReply::default(),
     };
     while let Some(first) = parts.message().await? {
@@ -59,9 +65,15 @@ pub async fn put(inner: &Inner, mut parts: Streaming<BlobPart>) -> Result<PutBlo
             After::Broken(status) => return Err(status),
         }
     }
+    let work = move || {
+        let named = taker.name_small();
+        (taker, named)
+    };
+    let (taker, named) = inner.file_work(work).await?;
+    named?;
     match taker.current {
         Some(_) => Err(Status::invalid_argument("the last blob was not ended")),
-        None => Ok(taker.reply),
+        None => Ok(taker.reply.clone()),
     }
 }
 
@@ -88,12 +100,13 @@ fn gather(parts: &mut Streaming<BlobPart>, batch: &mut Vec<BlobPart>) -> After {
     After::More
 }
 
-/// What one stream of parts has come to.
+/// What one stream of parts has come to. Cut off, it keeps what came whole.
 struct Taker {
     store: Store,
     folder: PathBuf,
     kept_back: u64,
     current: Option<Incoming>,
+    small: Gathering,
     reply: PutBlobsReply,
 }
 
@@ -101,31 +114,49 @@ impl Taker {
     fn take(&mut self, batch: Vec<BlobPart>) -> Result<(), Status> {
         let bytes = batch.iter().map(|part| part.data.len() as u64).sum();
         room::check(&self.folder, bytes, self.kept_back)?;
-        batch.into_iter().try_for_each(|part| self.part(&part))
+        batch.into_iter().try_for_each(|part| self.part(part))
     }
 
-    fn part(&mut self, part: &BlobPart) -> Result<(), Status> {
+    fn part(&mut self, part: BlobPart) -> Result<(), Status> {
         if !part.hash.is_empty() {
             if self.current.is_some() {
                 return Err(Status::invalid_argument("the blob before was not ended"));
             }
+            let hash = *checked(&part.hash)?;
             let whole = part.last && part.offset == 0;
-            let begun = self.store.begin(*checked(&part.hash)?, part.offset, whole);
+            if whole && part.data.len() <= nero_pack::CONTENT_BYTES_MAX {
+                let (bytes, needed) = (part.data.len() as u64, self.small.bytes());
+                let taken = self.small.take(hash, part.data);
+                taken.map_err(|error| self.status(&error, needed + bytes))?;
+                self.reply.bytes += bytes;
+                self.reply.stored += 1;
+                return Ok(());
+            }
+            let begun = self.store.begin(hash, part.offset, whole);
             self.current = Some(begun.map_err(|error| self.status(&error, 0))?);
         }
         let Some(mut incoming) = self.current.take() else {
             return Err(Status::invalid_argument("a blob begins with its hash"));
         };
         let needed = incoming.bytes() + part.data.len() as u64;
-        let failed = |error| self.status(&error, needed);
-        incoming.write(&part.data).map_err(failed)?;
+        let written = incoming.write(&part.data);
+        written.map_err(|error| self.status(&error, needed))?;
         if part.last {
-            self.reply.bytes += self.store.finish(incoming).map_err(failed)?;
+            // A tree never has its name before the files that it lists.
+            self.name_small()?;
+            let finished = self.store.finish(incoming);
+            self.reply.bytes += finished.map_err(|error| self.status(&error, needed))?;
             self.reply.stored += 1;
         } else {
             self.current = Some(incoming);
         }
         Ok(())
+    }
+
+    fn name_small(&mut self) -> Result<(), Status> {
+        let bytes = self.small.bytes();
+        let named = self.small.name();
+        named.map_err(|error| self.status(&error, bytes))
     }
 
     /// `needed`: bytes of the file so far, those that did not fit included.
@@ -146,6 +177,19 @@ impl Taker {
                 hex(&wrong.hash)
             )),
             PutError::Wrong { .. } => Status::invalid_argument(error.to_string()),
+        }
+    }
+}
+
+impl Drop for Taker {
+    fn drop(&mut self) {
+        // What came before a cut is not sent again; what fails now is. A disk is
+        // not waited for where the caller's end was noticed.
+        let mut small = std::mem::replace(&mut self.small, Gathering::new(&self.store));
+        let mut name = move || small.name();
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn_blocking(name)),
+            Err(_) => drop(name()),
         }
     }
 }

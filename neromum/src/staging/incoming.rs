@@ -255,7 +255,7 @@ impl Drop for Incoming {
     }
 }
 
-fn at(path: &Path) -> impl FnOnce(io::Error) -> PutError {
+pub(super) fn at(path: &Path) -> impl FnOnce(io::Error) -> PutError {
     let path = path.to_path_buf();
     move |source| PutError::Io { path, source }
 }

@@ -4,6 +4,7 @@
 
 pub mod data;
 pub mod environment;
+pub mod gather;
 pub mod incoming;
 pub mod program;
 mod resume;

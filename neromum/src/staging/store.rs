@@ -1,14 +1,16 @@
 //! Content-addressed files of a deployment on this node: `store/<2>/<64>`,
-//! mode 0400, named by BLAKE3. A name that exists holds what it says: content
-//! is checked before it gets its name.
+//! mode 0400, named by BLAKE3, and many small ones together in packs
+//! (`nero_pack`). A name that exists holds what it says: content is checked
+//! before it gets its name.
 
 use std::fs::{self, File, OpenOptions};
-use std::io;
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use nero_model::ids::hex;
 use nero_model::paths::NodePaths;
+use nero_pack::{Packs, Place};
 
 use super::incoming::Flights;
 use super::wishes::Wishes;
@@ -49,17 +51,15 @@ impl Store {
         self.folder.join(&name[..2]).join(name)
     }
 
-    /// Whether it is there. An empty file under another name than that of no
-    /// content is what a power cut left.
-    pub fn has(&self, hash: &[u8; 32]) -> bool {
-        self.size(hash)
-            .is_some_and(|bytes| bytes > 0 || blake3::hash(&[]).as_bytes() == hash)
-    }
-
-    /// Its size, when it is there.
-    pub fn size(&self, hash: &[u8; 32]) -> Option<u64> {
-        let found = self.path(hash).symlink_metadata().ok()?;
-        Some(found.len())
+    /// The store as it is now, for many looks. What is looked for is wished for
+    /// before: a sweep may take away what this shows.
+    pub fn look(&self) -> Look<'_> {
+        let packs = Packs::open(&self.folder).unwrap_or_else(|error| {
+            // What they hold is asked for again.
+            tracing::warn!(store = %self.folder.display(), %error, "packs cannot be read");
+            Packs::default()
+        });
+        Look { store: self, packs }
     }
 
     /// The folder of all blobs.
@@ -104,7 +104,15 @@ impl Store {
     /// # Errors
     /// When it cannot be read, or a disk changed it.
     pub fn read(&self, hash: &[u8; 32]) -> io::Result<Vec<u8>> {
-        let bytes = fs::read(self.path(hash))?;
+        let bytes = match fs::read(self.path(hash)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                match Packs::open(&self.folder)?.find(hash) {
+                    Some(place) => place.read()?,
+                    None => return Err(error),
+                }
+            }
+            read => read?,
+        };
         if blake3::hash(&bytes).as_bytes() != hash {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidData,
@@ -112,6 +120,34 @@ impl Store {
             ));
         }
         Ok(bytes)
+    }
+
+    /// The first bytes of a blob, unchecked.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn head(&self, hash: &[u8; 32], bytes: u64) -> io::Result<Vec<u8>> {
+        match File::open(self.path(hash)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let mut whole = self.read(hash)?;
+                whole.truncate(usize::try_from(bytes).unwrap_or(usize::MAX));
+                Ok(whole)
+            }
+            file => {
+                let mut head = Vec::new();
+                file?.take(bytes).read_to_end(&mut head)?;
+                Ok(head)
+            }
+        }
+    }
+
+    /// Takes away a blob that is not what its name says, with the pack that
+    /// holds it: kept back, it would be found wanting again.
+    pub fn drop_damaged(&self, hash: &[u8; 32]) {
+        let packs = Packs::open(&self.folder).unwrap_or_default();
+        let pack = packs.find(hash).filter(|place| place.read().is_err());
+        let path = pack.map_or_else(|| self.path(hash), |place| place.pack().to_path_buf());
+        let _ = fs::remove_file(path);
     }
 
     /// Removes what dead processes left half-written. Another neromum with the
@@ -136,37 +172,91 @@ impl Store {
     }
 }
 
-/// Copies a stored file to `to`, sharing its blocks where the file system can.
+/// See [`Store::look`].
+#[derive(Debug)]
+pub struct Look<'a> {
+    store: &'a Store,
+    packs: Packs,
+}
+
+impl Look<'_> {
+    /// Whether a blob is there. An empty file under another name than that of
+    /// no content is what a power cut left.
+    pub fn has(&self, hash: &[u8; 32]) -> bool {
+        self.packs.find(hash).is_some()
+            || self
+                .alone(hash)
+                .is_some_and(|bytes| bytes > 0 || blake3::hash(&[]).as_bytes() == hash)
+    }
+
+    /// Its size, when it is there.
+    pub fn size(&self, hash: &[u8; 32]) -> Option<u64> {
+        let packed = self.packs.find(hash);
+        packed.map(|place| place.size()).or_else(|| self.alone(hash))
+    }
+
+    fn alone(&self, hash: &[u8; 32]) -> Option<u64> {
+        let found = self.store.path(hash).symlink_metadata().ok()?;
+        Some(found.len())
+    }
+
+    /// Copies a blob to `to`, which is made, sharing its blocks where the file
+    /// system can.
+    ///
+    /// # Errors
+    /// When either cannot be read or made, or a disk changed the content.
+    pub fn copy(&self, hash: &[u8; 32], to: &Path, mode: u32) -> io::Result<()> {
+        match self.packs.find(hash) {
+            Some(place) => unpack(&place, to, mode),
+            None => copy(&self.store.path(hash), to, mode).map(drop),
+        }
+    }
+
+    /// Copies by sharing blocks alone; false where that cannot be.
+    ///
+    /// # Errors
+    /// When the source cannot be read or the target not be made.
+    pub fn clone(&self, hash: &[u8; 32], to: &Path, mode: u32) -> io::Result<bool> {
+        if self.packs.find(hash).is_some() {
+            return Ok(false);
+        }
+        let source = File::open(self.store.path(hash))?;
+        let target = new_file(to, mode)?;
+        if rustix::fs::ioctl_ficlone(&target, &source).is_ok() {
+            return Ok(true);
+        }
+        fs::remove_file(to)?;
+        Ok(false)
+    }
+
+    /// Gives a blob a second name; false where that cannot be.
+    pub fn link(&self, hash: &[u8; 32], to: &Path) -> bool {
+        self.packs.find(hash).is_none() && fs::hard_link(self.store.path(hash), to).is_ok()
+    }
+}
+
+fn unpack(place: &Place<'_>, to: &Path, mode: u32) -> io::Result<()> {
+    let content = place.read()?;
+    new_file(to, mode)?.write_all(&content)
+}
+
+fn new_file(path: &Path, mode: u32) -> io::Result<File> {
+    OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(mode)
+        .open(path)
+}
+
+/// Copies a file to `to`, sharing its blocks where the file system can.
 ///
 /// # Errors
 /// When either cannot be read or made.
 pub fn copy(from: &Path, to: &Path, mode: u32) -> io::Result<u64> {
     let mut source = File::open(from)?;
-    let mut target = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(mode)
-        .open(to)?;
+    let mut target = new_file(to, mode)?;
     if rustix::fs::ioctl_ficlone(&target, &source).is_ok() {
         return Ok(target.metadata()?.len());
     }
     io::copy(&mut source, &mut target)
-}
-
-/// Copies by sharing blocks alone; false where the file system cannot.
-///
-/// # Errors
-/// When the source cannot be read or the target not be made.
-pub fn clone(from: &Path, to: &Path, mode: u32) -> io::Result<bool> {
-    let source = File::open(from)?;
-    let target = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(mode)
-        .open(to)?;
-    if rustix::fs::ioctl_ficlone(&target, &source).is_ok() {
-        return Ok(true);
-    }
-    fs::remove_file(to)?;
-    Ok(false)
 }

@@ -109,6 +109,10 @@ fn a_large_file_is_shared_and_cannot_be_written() {
         let target = fs::read_link(&path).unwrap();
         assert!(target.starts_with(place.paths.trees()));
         assert_eq!(fs::metadata(&target).unwrap().mode() & 0o777, 0o400);
+        // No second copy of it takes space.
+        let stored = Store::new(&place.paths).path(blake3::hash(b"pretended").as_bytes());
+        let inode = |path: &Path| fs::metadata(path).unwrap().ino();
+        assert_eq!(inode(&target), inode(&stored));
     }
 }
 
@@ -144,6 +148,112 @@ fn paths_that_lead_out_are_refused_before_anything_is_made() {
     assert!(!paths.run(run()).join("work").exists());
 }
 
+/// Contents that come together, named when this returns.
+fn gather(paths: &NodePaths, contents: &[Vec<u8>]) {
+    let mut gathering = gather::Gathering::new(&Store::new(paths));
+    for content in contents {
+        let hash = *blake3::hash(content).as_bytes();
+        gathering.take(hash, content.clone()).unwrap();
+    }
+    gathering.name().unwrap();
+}
+
+fn many(count: usize) -> (Vec<Vec<u8>>, Vec<TreeEntry>) {
+    let contents = (0..count).map(|number| format!("content {number}").into_bytes());
+    let contents: Vec<Vec<u8>> = contents.collect();
+    let entries = contents.iter().enumerate().map(|(number, content)| TreeEntry {
+        path: format!("d{}/f{number}", number % 7),
+        hash: blake3::hash(content).as_bytes().to_vec(),
+        size: content.len() as u64,
+        executable: number == 3,
+        link: String::new(),
+    });
+    let entries = entries.collect();
+    (contents, entries)
+}
+
+fn packs(paths: &NodePaths) -> Vec<PathBuf> {
+    let packs = nero_pack::Packs::open(&paths.store()).unwrap();
+    packs.iter().map(|pack| pack.path().to_path_buf()).collect()
+}
+
+#[test]
+fn many_small_files_that_come_together_lie_in_one_and_are_copied_from_there() {
+    let place = place();
+    let (contents, entries) = many(config::FILES_MADE_ALONE + 20);
+    gather(&place.paths, &contents);
+    assert_eq!(packs(&place.paths).len(), 1);
+    let alone = Store::new(&place.paths).path(blake3::hash(&contents[0]).as_bytes());
+    assert!(!alone.exists());
+    let tree = Tree {
+        entries: entries.clone(),
+    };
+    tree::complete(&Store::new(&place.paths), &tree).unwrap();
+    let work = prepare_tree(&place, entries.clone()).unwrap().work;
+    for (content, entry) in contents.iter().zip(&entries) {
+        assert_eq!(fs::read(work.join(&entry.path)).unwrap(), *content);
+        let mode = fs::symlink_metadata(work.join(&entry.path)).unwrap().mode();
+        assert_eq!(mode & 0o777 == 0o700, entry.executable, "{mode:o}");
+    }
+}
+
+#[test]
+fn a_few_small_files_are_files_of_their_own() {
+    let place = place();
+    let (contents, entries) = many(10);
+    gather(&place.paths, &contents);
+    assert!(packs(&place.paths).is_empty());
+    let work = prepare_tree(&place, entries).unwrap().work;
+    assert_eq!(fs::read(work.join("d1/f8")).unwrap(), b"content 8");
+}
+
+#[test]
+fn a_pack_that_a_disk_damaged_goes_and_is_asked_for_again() {
+    let place = place();
+    let (contents, entries) = many(100);
+    gather(&place.paths, &contents);
+    let [pack] = packs(&place.paths).try_into().unwrap();
+    fs::set_permissions(&pack, fs::Permissions::from_mode(0o600)).unwrap();
+    let mut bytes = fs::read(&pack).unwrap();
+    bytes[5] ^= 1;
+    fs::write(&pack, bytes).unwrap();
+    let refused = prepare_tree(&place, entries.clone()).unwrap_err();
+    assert!(refused.to_string().contains("is damaged"), "{refused}");
+    let tree = Tree {
+        entries: entries.clone(),
+    };
+    let missing = tree::complete(&Store::new(&place.paths), &tree).unwrap_err();
+    assert_eq!(
+        missing.to_string(),
+        "100 of 100 files are not on the node yet"
+    );
+    gather(&place.paths, &contents);
+    prepare_tree(&place, entries).unwrap();
+}
+
+#[test]
+fn a_tree_too_large_to_be_copied_for_each_run_is_linked() {
+    let place = place();
+    let (contents, mut entries) = many(config::TREE_BYTES_COPIED.0 + 10);
+    gather(&place.paths, &contents);
+    // Counted by what its list says.
+    entries[0].size = config::TREE_BYTES_COPIED.1;
+    entries[0].hash = put(&place.paths, b"large");
+    let work = prepare_tree(&place, entries).unwrap().work;
+    for (path, content) in [("d0/f0", "large"), ("d5/f5", "content 5")] {
+        assert_eq!(fs::read(work.join(path)).unwrap(), content.as_bytes());
+    }
+    let shared = fs::read_link(work.join("d5/f5")).unwrap();
+    assert!(shared.starts_with(place.paths.trees()));
+    assert_eq!(fs::metadata(shared).unwrap().mode() & 0o777, 0o400);
+    let shared = fs::read_link(work.join("d3/f3")).unwrap();
+    assert_eq!(fs::metadata(shared).unwrap().mode() & 0o777, 0o500);
+    let left = fs::read_dir(work.join("d5")).unwrap().count();
+    let shared = fs::read_link(work.join("d5/f5")).unwrap();
+    let beside = fs::read_dir(shared.parent().unwrap()).unwrap().count();
+    assert_eq!(left, beside, "private names are gone");
+}
+
 #[test]
 fn missing_content_is_counted() {
     let place = place();
@@ -163,7 +273,7 @@ fn a_wrong_hash_never_gets_a_name() {
     let mut incoming = store.begin([3; 32], 0, true).unwrap();
     incoming.write(b"other").unwrap();
     assert!(store.finish(incoming).is_err());
-    assert!(!store.has(&[3; 32]));
+    assert!(!store.look().has(&[3; 32]));
     let left = |folder| fs::read_dir(folder).unwrap().count();
     assert_eq!((left(place.paths.store()), left(store.partials())), (1, 0));
 }

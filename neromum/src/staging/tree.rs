@@ -1,19 +1,22 @@
 //! A frozen tree becomes a work folder: private copies of its files, large or
 //! very many ones as links into one read-only tree per code version, never hard
-//! links into the work folder. What a tree names is checked before anything is
+//! links into the work folder. In that tree they may be further names of the
+//! stored files, which are as read-only. What a tree names is checked before anything is
 //! made: relative, within itself, through no link of its own.
 
 use std::collections::HashSet;
 use std::fs;
 use std::io;
+use std::num::NonZero;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use nero_model::ids::hex;
 use nero_wire::v1::{Tree, TreeEntry};
 use prost::Message as _;
 
-use super::store::{self, Store};
+use super::store::{Look, Store};
 use crate::config;
 
 /// Why a tree cannot be used.
@@ -40,6 +43,12 @@ pub enum TreeError {
         missing: usize,
         /// How many there are.
         files: usize,
+    },
+    /// A disk changed what was stored; it is asked for again.
+    #[error("the stored content of {path} is damaged; restarted, the run gets it anew")]
+    Damaged {
+        /// The file that was to be made of it.
+        path: PathBuf,
     },
     /// A file cannot be made.
     #[error("cannot make {path}")]
@@ -73,7 +82,12 @@ pub fn load(store: &Store, hash: &[u8]) -> Result<Tree, TreeError> {
 /// When some are missing.
 pub fn complete(store: &Store, tree: &Tree) -> Result<(), TreeError> {
     let files = tree.entries.iter().filter(|entry| entry.link.is_empty());
-    let missing = files.clone().filter(|entry| !is_here(store, entry)).count();
+    for hash in files.clone().filter_map(|entry| content(entry).ok()) {
+        store.wishes().add(hash);
+    }
+    let look = store.look();
+    let is_here = |entry: &&TreeEntry| is_here(store, &look, entry);
+    let missing = files.clone().filter(|entry| !is_here(entry)).count();
     match missing {
         0 => Ok(()),
         missing => Err(TreeError::Missing {
@@ -85,17 +99,15 @@ pub fn complete(store: &Store, tree: &Tree) -> Result<(), TreeError> {
 
 /// A blob of another size and content is what a power cut left of it: it goes,
 /// so that it is asked for again.
-fn is_here(store: &Store, entry: &TreeEntry) -> bool {
-    let Ok(hash) = entry.hash.as_slice().try_into() else {
+fn is_here(store: &Store, look: &Look<'_>, entry: &TreeEntry) -> bool {
+    let Ok(hash) = content(entry) else {
         return false;
     };
-    store.wishes().add(hash);
-    match store.size(hash) {
+    match look.size(hash) {
         Some(size) if size == entry.size => true,
         Some(_) if store.read(hash).is_ok() => true,
         Some(_) => {
-            // Kept back, it would be found wanting again.
-            let _ = fs::remove_file(store.path(hash));
+            store.drop_damaged(hash);
             false
         }
         None => false,
@@ -169,22 +181,106 @@ pub fn build_files(
     tree: &Tree,
     target: &Path,
 ) -> Result<(), TreeError> {
-    let shared = trees.join(hex(hash));
-    let many = tree.entries.len() > config::TREE_FILES_COPIED_MAX;
     make_folders(target, tree)?;
-    for entry in tree.entries.iter().filter(|entry| entry.link.is_empty()) {
-        let to = target.join(&entry.path);
-        let from = blob(store, entry)?;
+    let files = tree.entries.iter().filter(|entry| entry.link.is_empty());
+    let files: Vec<&TreeEntry> = files.collect();
+    let maker = Maker {
+        store,
+        look: store.look(),
+        shared: trees.join(hex(hash)),
+        target,
+        linked: is_linked(&files),
+    };
+    let cores = thread::available_parallelism().map_or(1, NonZero::get);
+    let makers = match files.len() {
+        0..=config::FILES_MADE_ALONE => 1,
+        _ => cores.min(config::FILE_MAKERS_MAX),
+    };
+    // Neighbours go to one thread: in one folder, two would wait for each other.
+    thread::scope(|scope| {
+        let parts = files.chunks(files.len().div_ceil(makers).max(1));
+        let mut parts = parts.map(|part| || part.iter().try_for_each(|entry| maker.make(entry)));
+        let own = parts.next();
+        let others: Vec<_> = parts.map(|part| scope.spawn(part)).collect();
+        let own = own.map_or(Ok(()), |part| part());
+        others.into_iter().fold(own, |made, other| {
+            made.and(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        })
+    })
+}
+
+/// Whether the files of a tree are too many to be copied for each run.
+fn is_linked(files: &[&TreeEntry]) -> bool {
+    let (some, bytes) = config::TREE_BYTES_COPIED;
+    let all = || files.iter().map(|entry| entry.size).sum::<u64>();
+    files.len() > config::TREE_FILES_COPIED_MAX || (files.len() > some && all() > bytes)
+}
+
+/// Makes the files of one tree.
+struct Maker<'a> {
+    store: &'a Store,
+    look: Look<'a>,
+    /// The read-only tree of this code version.
+    shared: PathBuf,
+    target: &'a Path,
+    linked: bool,
+}
+
+impl Maker<'_> {
+    fn make(&self, entry: &TreeEntry) -> Result<(), TreeError> {
+        let to = self.target.join(&entry.path);
+        let hash = content(entry)?;
         let mode = if entry.executable { 0o700 } else { 0o600 };
-        let large = entry.size > config::FILE_BYTES_COPIED_MAX;
-        if (many || large) && !store::clone(&from, &to, mode).map_err(at(&to))? {
-            let source = share(&shared, entry, &from)?;
-            symlink(&source, &to).map_err(at(&to))?;
-        } else if !(many || large) {
-            store::copy(&from, &to, mode).map_err(at(&to))?;
+        if !self.linked && entry.size <= config::FILE_BYTES_COPIED_MAX {
+            return self
+                .look
+                .copy(hash, &to, mode)
+                .map_err(|error| self.failed(hash, &to, error));
+        }
+        if self.look.clone(hash, &to, mode).map_err(at(&to))? {
+            return Ok(());
+        }
+        symlink(self.share(entry, hash)?, &to).map_err(at(&to))
+    }
+
+    /// The read-only file in the tree that all runs of this code version share.
+    fn share(&self, entry: &TreeEntry, hash: &[u8; 32]) -> Result<PathBuf, TreeError> {
+        let place = self.shared.join(&entry.path);
+        // One of another size is what a power cut left of it.
+        let whole = |found: fs::Metadata| found.is_file() && found.len() == entry.size;
+        if place.symlink_metadata().is_ok_and(whole) {
+            return Ok(place);
+        }
+        let folder = place.parent().unwrap_or(&self.shared);
+        nero_model::paths::make_private(folder).map_err(at(folder))?;
+        let private = folder.join(format!(".{}", hex(&nero_model::ids::random::<8>())));
+        let mode = if entry.executable { 0o500 } else { 0o400 };
+        // A stored file is read-only as those of the tree are; a program needs
+        // one that can be executed.
+        let linked = !entry.executable && self.look.link(hash, &private);
+        let made = match linked {
+            true => Ok(()),
+            false => self.look.copy(hash, &private, mode).and_then(|()| {
+                fs::set_permissions(&private, fs::Permissions::from_mode(mode))
+            }),
+        };
+        let made = made.and_then(|()| fs::rename(&private, &place));
+        // Still there when it failed, or when another run's thread named the same
+        // file before; the name is ours, and a leftover takes space only.
+        let _ = fs::remove_file(&private);
+        made.map_err(|error| self.failed(hash, &place, error))?;
+        Ok(place)
+    }
+
+    fn failed(&self, hash: &[u8; 32], to: &Path, error: io::Error) -> TreeError {
+        if error.kind() != io::ErrorKind::InvalidData {
+            return at(to)(error);
+        }
+        self.store.drop_damaged(hash);
+        TreeError::Damaged {
+            path: to.to_path_buf(),
         }
     }
-    Ok(())
 }
 
 /// Makes the links of a tree, where nothing is yet: they come last, so that
@@ -203,16 +299,12 @@ pub fn build_links(tree: &Tree, target: &Path) -> Result<(), TreeError> {
     Ok(())
 }
 
-fn blob(store: &Store, entry: &TreeEntry) -> Result<PathBuf, TreeError> {
-    let hash = entry
-        .hash
-        .as_slice()
-        .try_into()
-        .map_err(|_| TreeError::Path {
-            path: entry.path.clone(),
-            why: "it has no content",
-        })?;
-    Ok(store.path(hash))
+fn content(entry: &TreeEntry) -> Result<&[u8; 32], TreeError> {
+    let hash = entry.hash.as_slice();
+    hash.try_into().map_err(|_| TreeError::Path {
+        path: entry.path.clone(),
+        why: "it has no content",
+    })
 }
 
 fn make_folders(target: &Path, tree: &Tree) -> Result<(), TreeError> {
@@ -229,30 +321,6 @@ fn make_folders(target: &Path, tree: &Tree) -> Result<(), TreeError> {
         }
     }
     Ok(())
-}
-
-/// The read-only copy of one file in the tree that all runs of this code
-/// version share.
-fn share(shared: &Path, entry: &TreeEntry, from: &Path) -> Result<PathBuf, TreeError> {
-    let place = shared.join(&entry.path);
-    // One of another size is what a power cut left of it.
-    let whole = |found: fs::Metadata| found.is_file() && found.len() == entry.size;
-    if place.symlink_metadata().is_ok_and(whole) {
-        return Ok(place);
-    }
-    let folder = place.parent().unwrap_or(shared);
-    nero_model::paths::make_private(folder).map_err(at(folder))?;
-    let private = folder.join(format!(".{}", hex(&nero_model::ids::random::<8>())));
-    let mode = if entry.executable { 0o500 } else { 0o400 };
-    let made = store::copy(from, &private, mode)
-        .and_then(|_| fs::set_permissions(&private, fs::Permissions::from_mode(mode)))
-        .and_then(|()| fs::rename(&private, &place));
-    if made.is_err() {
-        // The private name is ours; a leftover takes space only.
-        let _ = fs::remove_file(&private);
-    }
-    made.map_err(at(&place))?;
-    Ok(place)
 }
 
 fn at(path: &Path) -> impl FnOnce(io::Error) -> TreeError {

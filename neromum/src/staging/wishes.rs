@@ -61,18 +61,18 @@ impl Wishes {
         wishes.has(hash)
     }
 
-    /// Removes a file that nobody wishes for; whether it was removed. Nobody
-    /// can begin to wish for it in between.
+    /// Removes what holds these contents unless somebody wishes for one of
+    /// them; whether it was removed. Nobody can begin to wish in between.
     ///
     /// # Errors
     /// Those of `remove`.
-    pub fn unless_wished(
+    pub fn unless_wished<'a>(
         &self,
-        hash: &[u8; 32],
+        mut hashes: impl Iterator<Item = &'a [u8; 32]>,
         remove: impl FnOnce() -> io::Result<()>,
     ) -> io::Result<bool> {
         let wishes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if wishes.has(hash) {
+        if hashes.any(|hash| wishes.has(hash)) {
             return Ok(false);
         }
         remove()?;
@@ -90,7 +90,7 @@ mod tests {
         wishes.add(&[1; 32]);
         let mut removed = Vec::new();
         for hash in [[1; 32], [2; 32]] {
-            let done = wishes.unless_wished(&hash, || {
+            let done = wishes.unless_wished([hash].iter(), || {
                 removed.push(hash);
                 Ok(())
             });

@@ -293,6 +293,56 @@ async fn files_go_that_nothing_has_named_for_long() {
     assert!(folders.message().await.unwrap().is_none());
 }
 
+#[tokio::test]
+async fn small_files_that_came_together_go_together() {
+    let mut node = Node::new();
+    let mut mum = node.start().await;
+    let contents: Vec<String> = (0..100).map(|number| format!("small {number}")).collect();
+    let parts = contents.iter().map(|content| BlobPart {
+        hash: hash(content.as_bytes()),
+        data: content.clone().into_bytes(),
+        last: true,
+        offset: 0,
+    });
+    let parts = tokio_stream::iter(parts.collect::<Vec<_>>());
+    mum.client.put_blobs(parts).await.unwrap();
+    let packs = node.paths.store().join("packs");
+    let count = || std::fs::read_dir(&packs).unwrap().count();
+    assert_eq!(count(), 1);
+    // A run names one of them.
+    let tree = Tree {
+        entries: vec![TreeEntry {
+            path: "f".to_owned(),
+            hash: hash(b"small 7"),
+            size: 7,
+            ..TreeEntry::default()
+        }],
+    };
+    let tree = put(&mut mum, &tree.encode_to_vec()).await;
+    let run = RunSpec {
+        tree,
+        ..node.sh(1, "cat f")
+    };
+    over(&mut mum, &[&run]).await;
+    node.kill_mum();
+    mum = node.start().await;
+    clean(&mut mum, store(1)).await;
+    assert_eq!(count(), 1, "one of them is named");
+    clean(&mut mum, runs(&[&run])).await;
+    node.kill_mum();
+    mum = node.start().await;
+    let before = usage(&mut mum).await;
+    assert_eq!(before.store_unused_bytes, before.store_bytes);
+    let dry = CleanRequest {
+        dry_run: true,
+        ..store(1)
+    };
+    assert!(clean(&mut mum, dry).await.freed_files > 0);
+    assert_eq!(count(), 1);
+    clean(&mut mum, store(1)).await;
+    assert_eq!(count(), 0);
+}
+
 fn make_old(path: &Path) {
     let before = SystemTime::now() - Duration::from_secs(30 * 24 * 3600);
     let folder = std::fs::File::open(path).unwrap();

@@ -104,6 +104,80 @@ async fn begin(
     (sender, put)
 }
 
+fn small(count: usize) -> Vec<Vec<u8>> {
+    (0..count)
+        .map(|number| format!("small {number}").into_bytes())
+        .collect()
+}
+
+fn hashes(contents: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    contents.iter().map(|content| hash(content)).collect()
+}
+
+#[tokio::test]
+async fn of_many_small_files_none_that_came_before_a_cut_is_sent_again() {
+    let mut node = Node::new();
+    let mut mum = node.start().await;
+    let contents = small(200);
+    let (sender, queue) = mpsc::channel(400);
+    let mut client = mum.client.clone();
+    let cut = tokio::spawn(async move { client.put_blobs(ReceiverStream::new(queue)).await });
+    for content in &contents[..150] {
+        sender
+            .send(parts(content, 0, 64 * 1024).remove(0))
+            .await
+            .unwrap();
+    }
+    // Half of a longer file, so that it is seen that the small ones came.
+    let long = noise(200_000, 9);
+    let half = parts(&long, 0, 100_000).remove(0);
+    sender.send(half).await.unwrap();
+    wait_for("the longer file's half", || {
+        (length(&partial(&node, &hash(&long))) == Some(100_000)).then_some(())
+    })
+    .await;
+    cut.abort();
+    let all = hashes(&contents);
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    let lacking = loop {
+        let lacking = missing(&mut mum, &all).await.hashes;
+        if lacking.len() == 50 || std::time::Instant::now() > deadline {
+            break lacking;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    };
+    assert_eq!(lacking, all[150..]);
+    // The rest, the longer file, and what lists them.
+    let mut rest: Vec<BlobPart> = contents[150..]
+        .iter()
+        .flat_map(|content| parts(content, 0, 64 * 1024))
+        .collect();
+    rest.extend(parts(&long, 100_000, 64 * 1024));
+    let reply = put(&mut mum, rest).await.unwrap();
+    assert_eq!(reply.stored, 51);
+    assert!(missing(&mut mum, &all).await.hashes.is_empty());
+    node.kill_mum();
+    let mut mum = node.start().await;
+    assert!(missing(&mut mum, &all).await.hashes.is_empty());
+    assert!(missing(&mut mum, &[hash(&long)]).await.hashes.is_empty());
+}
+
+#[tokio::test]
+async fn small_files_with_another_content_than_announced_are_refused() {
+    let mut node = Node::new();
+    let mut mum = node.start().await;
+    let contents = small(100);
+    let mut all: Vec<BlobPart> = contents
+        .iter()
+        .flat_map(|content| parts(content, 0, 64 * 1024))
+        .collect();
+    all[70].data = b"another".to_vec();
+    let refused = put(&mut mum, all).await.unwrap_err();
+    assert_eq!(refused.code(), tonic::Code::InvalidArgument);
+    let lacking = missing(&mut mum, &hashes(&contents)).await.hashes;
+    assert!(lacking.contains(&hash(&contents[70])));
+}
+
 #[tokio::test]
 async fn a_transfer_that_neromum_died_in_goes_on_where_it_was() {
     let mut node = Node::new();

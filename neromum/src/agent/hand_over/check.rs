@@ -106,7 +106,7 @@ pub(super) fn check_tree(store: &Store, hash: &[u8]) -> Result<(), Flaw> {
         && error.kind() == io::ErrorKind::InvalidData
     {
         // What a power cut left of it: gone, it is asked for again.
-        let _ = std::fs::remove_file(store.path(list));
+        store.drop_damaged(list);
     }
     checked.map_err(|error| Flaw {
         missing: matches!(error, TreeError::List(_) | TreeError::Missing { .. }),

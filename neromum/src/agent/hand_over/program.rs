@@ -72,7 +72,6 @@ impl Programs {
 /// The first bytes of a file that comes with the run; none when it is not
 /// among them.
 fn head_in_trees(spec: &RunSpec, store: &Store, name: &str) -> Option<Vec<u8>> {
-    use std::io::Read as _;
     // What is laid over the code replaces it.
     let trees = [&spec.overlay, &spec.tree];
     let hash = trees
@@ -83,8 +82,5 @@ fn head_in_trees(spec: &RunSpec, store: &Store, name: &str) -> Option<Vec<u8>> {
             let entry = tree.entries.into_iter().find(|entry| entry.path == name)?;
             <[u8; 32]>::try_from(entry.hash).ok()
         })?;
-    let file = std::fs::File::open(store.path(&hash)).ok()?;
-    let mut head = Vec::new();
-    file.take(HEAD_BYTES).read_to_end(&mut head).ok()?;
-    Some(head)
+    store.head(&hash, HEAD_BYTES).ok()
 }

@@ -1,0 +1,94 @@
+//! Small contents of one transfer on their way into the store: a few become
+//! files of their own, many one pack.
+
+use std::collections::BTreeMap;
+
+use nero_pack::{CONTENTS_MIN, Hash, Writer};
+
+use super::incoming::{PutError, at};
+use super::store::{Store, WrongHash};
+
+/// What came and has no name yet.
+#[derive(Debug)]
+pub struct Gathering {
+    store: Store,
+    /// Too few for a pack so far.
+    few: BTreeMap<Hash, Vec<u8>>,
+    pack: Option<Writer>,
+}
+
+impl Gathering {
+    /// Nothing yet.
+    pub fn new(store: &Store) -> Self {
+        Self {
+            store: store.clone(),
+            few: BTreeMap::new(),
+            pack: None,
+        }
+    }
+
+    /// Bytes that are in the pack so far.
+    pub fn bytes(&self) -> u64 {
+        self.pack.as_ref().map_or(0, Writer::bytes)
+    }
+
+    /// Takes one in.
+    ///
+    /// # Errors
+    /// When it is not what its hash says, or the disk refuses: what came for the
+    /// pack so far is given up then.
+    pub fn take(&mut self, hash: Hash, content: Vec<u8>) -> Result<(), PutError> {
+        if *blake3::hash(&content).as_bytes() != hash {
+            return Err(PutError::Wrong {
+                wrong: WrongHash { hash },
+                went_on: false,
+            });
+        }
+        self.store.wishes().add(&hash);
+        if self.pack.is_none() {
+            self.few.insert(hash, content);
+            if self.few.len() < CONTENTS_MIN {
+                return Ok(());
+            }
+            let folder = self.store.folder();
+            let begun = nero_model::paths::make_private(folder)
+                .and_then(|()| Writer::begin(folder))
+                .map_err(at(folder))?;
+            self.pack = Some(begun);
+            let few = std::mem::take(&mut self.few);
+            return few
+                .into_iter()
+                .try_for_each(|(hash, content)| self.pack(hash, &content));
+        }
+        self.pack(hash, &content)
+    }
+
+    fn pack(&mut self, hash: Hash, content: &[u8]) -> Result<(), PutError> {
+        let Some(pack) = &mut self.pack else {
+            return Ok(());
+        };
+        let added = pack.add(hash, content).map_err(at(pack.path()));
+        if added.is_err() {
+            self.pack = None;
+        }
+        added
+    }
+
+    /// Gives everything its name.
+    ///
+    /// # Errors
+    /// When the disk refuses: what has no name then is gone.
+    pub fn name(&mut self) -> Result<(), PutError> {
+        for (hash, content) in std::mem::take(&mut self.few) {
+            let mut incoming = self.store.begin(hash, 0, true)?;
+            incoming.write(&content)?;
+            self.store.finish(incoming)?;
+        }
+        let Some(pack) = self.pack.take() else {
+            return Ok(());
+        };
+        let path = pack.path().to_path_buf();
+        let named = pack.finish(false);
+        named.map(drop).map_err(at(&path))
+    }
+}

@@ -4,11 +4,13 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io::{self, Read as _, Seek as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nero_model::ids::hex;
+use nero_pack::{CONTENT_BYTES_MAX, Packs, Place};
 use nero_wire::v1;
 use nero_wire::v1::mum_client::MumClient;
 use prost::Message as _;
@@ -135,7 +137,8 @@ impl Stager {
         if blobs.is_empty() {
             self.there.insert(tree.to_vec(), Instant::now());
         }
-        blobs.sort_by_key(|blob| blob.hash == tree);
+        // Small ones first: the node puts those that come together in one file.
+        blobs.sort_by_key(|blob| (blob.hash == tree, blob.size > CONTENT_BYTES_MAX as u64));
         Ok(Lacking { blobs })
     }
 
@@ -172,9 +175,10 @@ impl Stager {
             bytes,
             files,
         );
-        let store = self.store.clone();
+        let (store, lacking) = (self.store.clone(), Arc::new(lacking));
+        let all = Arc::clone(&lacking);
         let reading =
-            tokio::task::spawn_blocking(move || read_all(&store, &lacking.blobs, &tx, moving));
+            tokio::task::spawn_blocking(move || read_all(&store, &all.blobs, &tx, moving));
         let mut request = tonic::Request::new(ReceiverStream::new(rx));
         request.set_timeout(SEND_PATIENCE);
         let sent = self.client.put_blobs(request).await;
@@ -184,19 +188,27 @@ impl Stager {
         // A file that cannot be read ends the stream: the node's word about
         // that is not the reason.
         read.map_err(StageError::Own)?;
-        sent.map_err(|status| {
+        if let Err(status) = sent {
             let failure = Failure::node("files could not be sent").status(&status);
-            match status.code() {
+            return Err(match status.code() {
                 tonic::Code::ResourceExhausted => StageError::Later(failure),
+                // What came has another content than announced: perhaps ours has.
+                tonic::Code::InvalidArgument | tonic::Code::Aborted => {
+                    let store = self.store.clone();
+                    let looked =
+                        tokio::task::spawn_blocking(move || first_damaged(&store, &lacking.blobs));
+                    let own = looked.await.ok().flatten();
+                    own.map_or(StageError::Node(failure), StageError::Own)
+                }
                 _ => StageError::Node(failure),
-            }
-        })?;
+            });
+        }
         self.there.insert(tree.to_vec(), Instant::now());
         Ok(())
     }
 }
 
-/// Where a blob lies.
+/// Where a blob lies that is a file of its own.
 pub(super) fn blob(store: &Path, hash: &[u8]) -> PathBuf {
     let name = hex(hash);
     store.join(name.get(..2).unwrap_or("")).join(name)
@@ -225,10 +237,20 @@ fn read_all(
     tx: &mpsc::Sender<v1::BlobPart>,
     mut moving: Moving,
 ) -> Result<(), Failure> {
+    let packs = Packs::open(store).map_err(|error| unreadable(store, &error))?;
     let mut buffer = vec![0; PART_BYTES];
     for one in blobs {
-        let path = blob(store, &one.hash);
-        match read_one(&path, one, &mut buffer, tx, &mut moving) {
+        let hash = one.hash.as_slice().try_into();
+        let place = hash.ok().and_then(|hash| packs.find(hash));
+        let path = match &place {
+            Some(place) => place.pack().to_path_buf(),
+            None => blob(store, &one.hash),
+        };
+        let sent = match &place {
+            Some(place) => read_packed(place, one, tx, &mut moving),
+            None => read_one(&path, one, &mut buffer, tx, &mut moving),
+        };
+        match sent {
             Ok(End::Sent) => moving.add(0, 1),
             Ok(End::Left) => return Ok(()),
             Ok(End::Damaged) => return Err(damaged(&path)),
@@ -238,11 +260,35 @@ fn read_all(
     Ok(())
 }
 
+fn read_packed(
+    place: &Place<'_>,
+    blob: &Blob,
+    tx: &mpsc::Sender<v1::BlobPart>,
+    moving: &mut Moving,
+) -> io::Result<End> {
+    let data = match place.read() {
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => return Ok(End::Damaged),
+        data => data?,
+    };
+    let bytes = data.len() as u64;
+    let part = v1::BlobPart {
+        hash: blob.hash.clone(),
+        data,
+        last: true,
+        offset: 0,
+    };
+    if tx.blocking_send(part).is_err() {
+        return Ok(End::Left);
+    }
+    moving.add(bytes, 0);
+    Ok(End::Sent)
+}
+
 enum End {
     Sent,
     /// Nobody takes more.
     Left,
-    /// It is not what its name says; its end was not sent.
+    /// It is not what its name says: longer, shorter, or of another content.
     Damaged,
 }
 
@@ -254,30 +300,18 @@ fn read_one(
     moving: &mut Moving,
 ) -> io::Result<End> {
     let mut file = File::open(path)?;
-    let mut hasher = blake3::Hasher::new();
-    let mut at = 0;
-    // What the node has is read again all the same: the hash is of the whole.
-    while at < blob.from {
-        let room = usize::try_from(blob.from - at).unwrap_or(usize::MAX);
-        let count = file.read(&mut buffer[..room.min(PART_BYTES)])?;
-        if count == 0 {
-            return Ok(End::Damaged);
-        }
-        hasher.update(&buffer[..count]);
-        at += count as u64;
-    }
+    file.seek(io::SeekFrom::Start(blob.from))?;
+    let mut at = blob.from;
     let mut first = true;
     loop {
         let count = fill(&mut file, buffer)?;
-        hasher.update(&buffer[..count]);
         let offset = at;
         at += count as u64;
-        if at > blob.size {
-            return Ok(End::Damaged);
-        }
         let last = at == blob.size;
-        let right = || hasher.finalize().as_bytes().as_slice() == blob.hash;
-        if (last && !right()) || (!last && count == 0) {
+        // The node hashes everything; what is read in one go costs nothing here.
+        let whole = last && offset == 0;
+        let wrong = || blake3::hash(&buffer[..count]).as_bytes().as_slice() != blob.hash;
+        if at > blob.size || (!last && count == 0) || (whole && wrong()) {
             return Ok(End::Damaged);
         }
         let part = v1::BlobPart {
@@ -295,6 +329,22 @@ fn read_one(
             return Ok(End::Sent);
         }
     }
+}
+
+/// The first of our own files whose content is not what its name says. Only
+/// looked for when the node found one wanting: it hashes everything anyway.
+fn first_damaged(store: &Path, blobs: &[Blob]) -> Option<Failure> {
+    blobs.iter().find_map(|one| {
+        let path = blob(store, &one.hash);
+        let mut hasher = blake3::Hasher::new();
+        match File::open(&path).and_then(|file| hasher.update_reader(file).map(drop)) {
+            // It lies in a pack, whose contents were checked when they were read.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => Some(unreadable(&path, &error)),
+            Ok(()) if hasher.finalize().as_bytes().as_slice() == one.hash => None,
+            Ok(()) => Some(damaged(&path)),
+        }
+    })
 }
 
 /// Reads until the buffer is full or the file ends.

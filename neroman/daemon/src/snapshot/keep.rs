@@ -1,17 +1,21 @@
 //! Putting files into the store: `<2 hex>/<64 hex>` by BLAKE3, each written
-//! under a private name, synced, and renamed.
+//! under a private name, synced, and renamed; many small ones together in a
+//! pack (`nero_pack`).
 //!
 //! Renames wait for [`Keeper::finish`], so that many files are synced together;
 //! a name in the store therefore never holds anything but its content.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::thread;
 use std::time::Duration;
 
 use nero_model::ids::{hex, random};
+use nero_pack::{CONTENT_BYTES_MAX, CONTENTS_MIN, Packs, Writer};
 use rustix::fs::OFlags;
 
 use super::cache::{Cache, Stamp};
@@ -23,6 +27,8 @@ const SMALL_BYTES: u64 = 1024 * 1024;
 const PART_BYTES: usize = 256 * 1024;
 /// How often a file that changes is read again.
 const TRIES: usize = 8;
+/// Bytes of a long file that are copied before they are hashed.
+const COPIED_BYTES: u64 = 8 * 1024 * 1024;
 /// A file that is taken again gets a new time when its own is older.
 const RENEWED_AFTER: Duration = Duration::from_secs(24 * 3600);
 /// Up to so many new files each is synced by itself; more are synced together.
@@ -40,16 +46,27 @@ pub(super) struct Kept {
 #[derive(Debug)]
 pub(super) struct Keeper<'a> {
     store: &'a Path,
+    /// What is there in packs, and which of these were made new.
+    packs: Packs,
+    renewed: HashSet<PathBuf>,
     /// Content → private name, until [`Keeper::finish`].
     new: HashMap<[u8; 32], PathBuf>,
+    /// Small contents, too few for a pack so far.
+    few: BTreeMap<[u8; 32], Vec<u8>>,
+    pack: Option<Writer>,
 }
 
 impl<'a> Keeper<'a> {
     pub(super) fn new(store: &'a Path) -> Result<Self, SnapshotError> {
         nero_model::paths::make_private(store).map_err(refused("make", store))?;
+        let packs = Packs::open(store);
         Ok(Self {
             store,
+            packs: packs.map_err(refused("read packs of", store))?,
+            renewed: HashSet::new(),
             new: HashMap::new(),
+            few: BTreeMap::new(),
+            pack: None,
         })
     }
 
@@ -94,10 +111,10 @@ impl<'a> Keeper<'a> {
         })
     }
 
-    /// Keeps bytes of our own making.
+    /// Keeps bytes of our own making, as a file of their own.
     pub(super) fn keep_bytes(&mut self, bytes: &[u8]) -> Result<[u8; 32], SnapshotError> {
         let hash = *blake3::hash(bytes).as_bytes();
-        if !self.has(&hash) {
+        if !self.has_alone(&hash) {
             let (private, mut file) = self.private()?;
             file.write_all(bytes).map_err(refused("write", &private))?;
             self.new.insert(hash, private);
@@ -105,22 +122,57 @@ impl<'a> Keeper<'a> {
         Ok(hash)
     }
 
+    /// Keeps the content of a small file.
+    fn keep_small(&mut self, bytes: Vec<u8>) -> Result<[u8; 32], SnapshotError> {
+        let hash = *blake3::hash(&bytes).as_bytes();
+        if self.has(&hash) {
+            return Ok(hash);
+        }
+        if self.pack.is_none() {
+            self.few.insert(hash, bytes);
+            if self.few.len() >= CONTENTS_MIN {
+                let begun = Writer::begin(self.store);
+                self.pack = Some(begun.map_err(refused("write to", self.store))?);
+                for (hash, bytes) in std::mem::take(&mut self.few) {
+                    self.add(hash, &bytes)?;
+                }
+            }
+            return Ok(hash);
+        }
+        self.add(hash, &bytes)?;
+        Ok(hash)
+    }
+
+    fn add(&mut self, hash: [u8; 32], bytes: &[u8]) -> Result<(), SnapshotError> {
+        let Some(pack) = &mut self.pack else {
+            return Ok(());
+        };
+        pack.add(hash, bytes).map_err(refused("write", pack.path()))
+    }
+
     /// Whether the content is there. What is taken again is made new: it is not
     /// swept before the run that names it is known.
-    fn has(&self, hash: &[u8; 32]) -> bool {
-        if self.new.contains_key(hash) {
+    fn has(&mut self, hash: &[u8; 32]) -> bool {
+        if self.few.contains_key(hash) || self.pack.as_ref().is_some_and(|pack| pack.contains(hash))
+        {
             return true;
         }
-        let path = self.path(hash);
-        let Ok(found) = path.symlink_metadata() else {
-            return false;
-        };
-        let old = found
-            .modified()
-            .ok()
-            .and_then(|at| at.elapsed().ok())
-            .is_some_and(|age| age > RENEWED_AFTER);
-        !old || renew(&path)
+        match self.packs.find(hash) {
+            Some(place) if self.renewed.contains(place.pack()) => true,
+            Some(place) => {
+                let there = is_kept(place.pack());
+                if there {
+                    self.renewed.insert(place.pack().to_path_buf());
+                }
+                there
+            }
+            None => self.has_alone(hash),
+        }
+    }
+
+    /// The same of a file of its own.
+    fn has_alone(&self, hash: &[u8; 32]) -> bool {
+        self.new.contains_key(hash) || is_kept(&self.path(hash))
     }
 
     fn path(&self, hash: &[u8; 32]) -> PathBuf {
@@ -156,34 +208,23 @@ impl<'a> Keeper<'a> {
             file.take(size + 1)
                 .read_to_end(&mut bytes)
                 .map_err(unreadable)?;
-            return match bytes.len() as u64 == size {
-                true => self.keep_bytes(&bytes).map(Some),
-                false => Ok(None),
+            return match bytes.len() {
+                read if read as u64 != size => Ok(None),
+                0..=CONTENT_BYTES_MAX => self.keep_small(bytes).map(Some),
+                _ => self.keep_bytes(&bytes).map(Some),
             };
         }
-        let (private, mut copy) = self.private()?;
-        let mut hasher = blake3::Hasher::new();
-        let mut part = vec![0; PART_BYTES];
-        // Where the file system can share blocks, the copy is of one moment.
-        let shared = rustix::fs::ioctl_ficlone(&copy, &*file).is_ok();
-        let mut read = 0;
-        loop {
-            let count = match shared {
-                true => copy.read(&mut part),
-                false => file.read(&mut part),
-            }
-            .map_err(unreadable)?;
-            if count == 0 {
-                break;
-            }
-            read += count as u64;
-            hasher.update(&part[..count]);
-            if !shared {
-                copy.write_all(&part[..count])
-                    .map_err(refused("write", &private))?;
-            }
+        let (private, copy) = self.private()?;
+        let copied = copy_long(file, &copy);
+        let (read, hash) = match copied {
+            Err(CopyError::Read(error)) => Err(unreadable(error)),
+            Err(CopyError::Write(error)) => Err(refused("write", &private)(error)),
+            Ok(copied) => Ok(copied),
         }
-        let hash = *hasher.finalize().as_bytes();
+        .inspect_err(|_| {
+            // A leftover takes space and harms nothing.
+            let _ = fs::remove_file(&private);
+        })?;
         if read != size || self.has(&hash) {
             fs::remove_file(&private).map_err(refused("remove", &private))?;
             return Ok((read == size).then_some(hash));
@@ -194,6 +235,16 @@ impl<'a> Keeper<'a> {
 
     /// Syncs what is new and gives it its names.
     pub(super) fn finish(mut self) -> Result<(), SnapshotError> {
+        for bytes in std::mem::take(&mut self.few).into_values() {
+            self.keep_bytes(&bytes)?;
+        }
+        if let Some(pack) = self.pack.take() {
+            let private = pack.path().to_path_buf();
+            let path = pack.finish(true).map_err(refused("write", &private))?;
+            for folder in [path.parent().unwrap_or(self.store), self.store] {
+                open(folder)?.sync_all().map_err(refused("sync", folder))?;
+            }
+        }
         if self.new.is_empty() {
             return Ok(());
         }
@@ -241,6 +292,78 @@ impl Drop for Keeper<'_> {
             let _ = fs::remove_file(private);
         }
     }
+}
+
+enum CopyError {
+    Read(io::Error),
+    Write(io::Error),
+}
+
+/// Copies a long file; its length and hash. What is hashed is the copy, by a
+/// thread that follows close behind.
+fn copy_long(file: &File, copy: &File) -> Result<(u64, [u8; 32]), CopyError> {
+    // Where the file system can share blocks, the copy is of one moment.
+    let shared = rustix::fs::ioctl_ficlone(copy, file).is_ok();
+    if shared {
+        let length = copy.metadata().map_err(CopyError::Read)?.len();
+        let hash = hash_to(copy, std::iter::once(length));
+        return Ok((length, hash.map_err(CopyError::Read)?));
+    }
+    thread::scope(|scope| {
+        let (tx, rx) = mpsc::channel();
+        let hasher = scope.spawn(move || hash_to(copy, rx.iter()));
+        let mut copied = 0;
+        loop {
+            let count = io::copy(&mut file.take(COPIED_BYTES), &mut &*copy);
+            let count = count.map_err(|error| match error.kind() {
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                    CopyError::Write(error)
+                }
+                _ => CopyError::Read(error),
+            })?;
+            if count == 0 {
+                break;
+            }
+            copied += count;
+            // Only one that failed hears no more; it says why below.
+            let _ = tx.send(copied);
+        }
+        drop(tx);
+        let hash = hasher
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        Ok((copied, hash.map_err(CopyError::Write)?))
+    })
+}
+
+/// Hashes a file from its beginning, as far as `reached` says each time.
+fn hash_to(file: &File, reached: impl Iterator<Item = u64>) -> io::Result<[u8; 32]> {
+    let mut hasher = blake3::Hasher::new();
+    let mut part = vec![0; PART_BYTES];
+    let mut at = 0;
+    for end in reached {
+        while at < end {
+            let room = usize::try_from(end - at).map_or(PART_BYTES, |left| left.min(PART_BYTES));
+            let part = &mut part[..room];
+            file.read_exact_at(part, at)?;
+            hasher.update(part);
+            at += room as u64;
+        }
+    }
+    Ok(*hasher.finalize().as_bytes())
+}
+
+/// Whether a file of the store is there; an old one is made new.
+fn is_kept(path: &Path) -> bool {
+    let Ok(found) = path.symlink_metadata() else {
+        return false;
+    };
+    let old = found
+        .modified()
+        .ok()
+        .and_then(|at| at.elapsed().ok())
+        .is_some_and(|age| age > RENEWED_AFTER);
+    !old || renew(path)
 }
 
 /// Gives a file the present time; false when it went away.

@@ -4,10 +4,12 @@
 
 use std::collections::HashSet;
 use std::fs;
+use std::io;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use nero_model::ids::hex;
+use nero_pack::Pack;
 use nero_wire::v1::Tree;
 use prost::Message as _;
 
@@ -55,11 +57,26 @@ pub(crate) fn sweep(store: &Path, named: &HashSet<String>, dry_run: bool) -> Swe
                     swept.take(&file, now, UNNAMED, dry_run);
                 }
             }
+        } else if kind.is_dir() && name == nero_pack::FOLDER {
+            for file in fs::read_dir(entry.path()).into_iter().flatten().flatten() {
+                if !holds_named(&file.path(), named) {
+                    swept.take(&file, now, UNNAMED, dry_run);
+                }
+            }
         } else if kind.is_file() && name.starts_with('.') {
             swept.take(&entry, now, PRIVATE, dry_run);
         }
     }
     swept
+}
+
+/// Whether a pack holds anything that is named, or cannot be looked at now. One
+/// that is not whole holds nothing.
+fn holds_named(path: &Path, named: &HashSet<String>) -> bool {
+    match Pack::open(path) {
+        Ok(pack) => pack.hashes().any(|hash| named.contains(&hex(hash))),
+        Err(error) => error.kind() != io::ErrorKind::InvalidData,
+    }
 }
 
 impl Swept {

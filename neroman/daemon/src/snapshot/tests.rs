@@ -278,6 +278,89 @@ fn unchanged_files_are_not_read_again() {
     assert_eq!(frozen.tree.entries[0].hash, blake3::hash(b"1").as_bytes());
 }
 
+fn many(place: &Place, count: usize, word: &str) {
+    for number in 0..count {
+        place.write(&format!("d/f{number}"), &format!("{word} {number}"));
+    }
+}
+
+/// Contents of packs, and files of their own.
+fn kept(place: &Place) -> (usize, usize) {
+    let packs = nero_pack::Packs::open(&place.store).unwrap();
+    let packed = packs.iter().flat_map(nero_pack::Pack::hashes).count();
+    let folders = fs::read_dir(&place.store).unwrap().flatten();
+    let folders = folders.filter(|entry| entry.file_name().len() == 2);
+    let alone = folders.map(|folder| fs::read_dir(folder.path()).unwrap().count());
+    (packed, alone.sum())
+}
+
+#[test]
+fn many_small_files_are_kept_in_one() {
+    let mut place = Place::new(&[]);
+    many(&place, 200, "first");
+    place.write("large", &"x".repeat(100_000));
+    let frozen = place.freeze(&Wanted::default());
+    // The large file and the tree lie beside it.
+    assert_eq!(kept(&place), (200, 2));
+    let packs = nero_pack::Packs::open(&place.store).unwrap();
+    for entry in &frozen.tree.entries {
+        if entry.path != "large" {
+            let hash = entry.hash.as_slice().try_into().unwrap();
+            let content = packs.find(hash).unwrap().read().unwrap();
+            assert_eq!(content, fs::read(place.folder.join(&entry.path)).unwrap());
+        }
+    }
+    // Unchanged, it adds nothing; a few changes are files of their own.
+    assert_eq!(place.freeze(&Wanted::default()), frozen);
+    place.write("d/f7", "changed");
+    place.freeze(&Wanted::default());
+    assert_eq!(kept(&place), (200, 4));
+    let left = fs::read_dir(&place.store).unwrap().flatten();
+    let private = left.filter(|entry| entry.file_name().as_encoded_bytes().starts_with(b"."));
+    assert_eq!(private.count(), 0);
+}
+
+#[test]
+fn a_pack_is_swept_when_nothing_of_it_has_been_named_for_long() {
+    let mut place = Place::new(&[]);
+    many(&place, 100, "first");
+    let frozen = place.freeze(&Wanted::default());
+    let packs = place.store.join(nero_pack::FOLDER);
+    let [pack] = fs::read_dir(&packs)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect::<Vec<_>>()
+        .try_into()
+        .unwrap();
+    let age = |path: &std::path::Path| {
+        let old = std::time::SystemTime::now() - std::time::Duration::from_secs(30 * 24 * 3600);
+        let file = fs::File::open(path).unwrap();
+        file.set_modified(old).unwrap();
+    };
+    let nothing = std::collections::HashSet::new();
+    sweep(&place.store, &nothing, false);
+    assert!(pack.exists(), "it is new");
+    age(&pack);
+    let one = std::iter::once(hex(&frozen.tree.entries[50].hash)).collect();
+    sweep(&place.store, &one, false);
+    assert!(pack.exists(), "one of it is named");
+    // Taken again it is new, however little of it.
+    fs::remove_dir_all(&place.folder).unwrap();
+    many(&place, 1, "first");
+    place.freeze(&Wanted::default());
+    sweep(&place.store, &nothing, false);
+    assert!(pack.exists(), "it was taken again");
+    age(&pack);
+    sweep(&place.store, &nothing, true);
+    assert!(pack.exists(), "that was a rehearsal");
+    assert!(sweep(&place.store, &nothing, false).files >= 1);
+    assert!(!pack.exists());
+    // What is gone is kept anew.
+    many(&place, 100, "first");
+    assert_eq!(place.freeze(&Wanted::default()).tree, frozen.tree);
+    assert_eq!(kept(&place).0, 100);
+}
+
 #[test]
 fn a_file_that_changes_while_it_is_read_is_read_again() {
     let mut place = Place::new(&[]);

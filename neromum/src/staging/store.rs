@@ -192,7 +192,9 @@ impl Look<'_> {
     /// Its size, when it is there.
     pub fn size(&self, hash: &[u8; 32]) -> Option<u64> {
         let packed = self.packs.find(hash);
-        packed.map(|place| place.size()).or_else(|| self.alone(hash))
+        packed
+            .map(|place| place.size())
+            .or_else(|| self.alone(hash))
     }
 
     fn alone(&self, hash: &[u8; 32]) -> Option<u64> {

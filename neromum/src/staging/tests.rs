@@ -1,6 +1,7 @@
 //! Work folders from trees, hostile ones included.
 
 use super::*;
+use crate::config;
 use nero_model::{DeploymentId, ExperimentId};
 use nero_wire::v1::{Param, Tree, TreeEntry};
 use prost::Message as _;
@@ -117,7 +118,7 @@ fn a_large_file_is_shared_and_cannot_be_written() {
 }
 
 fn config_limit() -> u64 {
-    crate::config::FILE_BYTES_COPIED_MAX
+    config::FILE_BYTES_COPIED_MAX
 }
 
 #[test]
@@ -161,13 +162,16 @@ fn gather(paths: &NodePaths, contents: &[Vec<u8>]) {
 fn many(count: usize) -> (Vec<Vec<u8>>, Vec<TreeEntry>) {
     let contents = (0..count).map(|number| format!("content {number}").into_bytes());
     let contents: Vec<Vec<u8>> = contents.collect();
-    let entries = contents.iter().enumerate().map(|(number, content)| TreeEntry {
-        path: format!("d{}/f{number}", number % 7),
-        hash: blake3::hash(content).as_bytes().to_vec(),
-        size: content.len() as u64,
-        executable: number == 3,
-        link: String::new(),
-    });
+    let entries = contents
+        .iter()
+        .enumerate()
+        .map(|(number, content)| TreeEntry {
+            path: format!("d{}/f{number}", number % 7),
+            hash: blake3::hash(content).as_bytes().to_vec(),
+            size: content.len() as u64,
+            executable: number == 3,
+            link: String::new(),
+        });
     let entries = entries.collect();
     (contents, entries)
 }

@@ -204,7 +204,11 @@ pub fn build_files(
         let others: Vec<_> = parts.map(|part| scope.spawn(part)).collect();
         let own = own.map_or(Ok(()), |part| part());
         others.into_iter().fold(own, |made, other| {
-            made.and(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            made.and(
+                other
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            )
         })
     })
 }
@@ -260,9 +264,10 @@ impl Maker<'_> {
         let linked = !entry.executable && self.look.link(hash, &private);
         let made = match linked {
             true => Ok(()),
-            false => self.look.copy(hash, &private, mode).and_then(|()| {
-                fs::set_permissions(&private, fs::Permissions::from_mode(mode))
-            }),
+            false => self
+                .look
+                .copy(hash, &private, mode)
+                .and_then(|()| fs::set_permissions(&private, fs::Permissions::from_mode(mode))),
         };
         let made = made.and_then(|()| fs::rename(&private, &place));
         // Still there when it failed, or when another run's thread named the same

@@ -270,6 +270,9 @@ fn start(home: &Home) -> Result<Running, DaemonError> {
         }),
         stop: stop.clone(),
     });
+    if let Ok(config) = nodes.config() {
+        agents.end_strangers(&config);
+    }
     let man = Man {
         ledger: ledger.clone(),
         nodes,

@@ -11,7 +11,7 @@
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,6 +27,8 @@ use crate::settings::Settings;
 const NAME_BYTES: usize = STEM_BYTES + 6;
 /// Length of its part that tells node and destination.
 const STEM_BYTES: usize = 17;
+/// Length of the part of that which tells the node, with what follows it.
+const NODE_BYTES: usize = 9;
 /// What `ssh` appends while it makes one.
 const SSH_ADDS_BYTES: usize = 17;
 /// A master that lives answers at once; a stopped one never does.
@@ -141,7 +143,7 @@ pub(crate) fn ours(
     destination: &str,
 ) -> Result<(Vec<Master>, Vec<Master>), Trouble> {
     let stem = stem(node, destination);
-    let of_node = &stem[..9];
+    let of_node = &stem[..NODE_BYTES];
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).map_err(|source| folder_fault(folder, source))? {
         let entry = entry.map_err(|source| folder_fault(folder, source))?;
@@ -158,6 +160,25 @@ pub(crate) fn ours(
             .file_name()
             .is_some_and(|name| name.as_bytes().starts_with(stem.as_bytes()))
     }))
+}
+
+/// Our sockets of all nodes but these.
+pub(crate) fn strangers<'a>(
+    folder: &Path,
+    nodes: impl IntoIterator<Item = &'a str>,
+) -> Result<Vec<Master>, Trouble> {
+    let known: Vec<String> = nodes.into_iter().map(|node| stem(node, "")).collect();
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).map_err(|source| folder_fault(folder, source))? {
+        let entry = entry.map_err(|source| folder_fault(folder, source))?;
+        let name = entry.file_name();
+        let is_known = |stem: &String| name.as_bytes().starts_with(&stem.as_bytes()[..NODE_BYTES]);
+        let is_socket = entry.file_type().is_ok_and(|kind| kind.is_socket());
+        if name.len() == NAME_BYTES && is_socket && !known.iter().any(is_known) {
+            found.push(Master { path: entry.path() });
+        }
+    }
+    Ok(found)
 }
 
 pub(crate) fn folder_fault(folder: &Path, source: std::io::Error) -> Trouble {

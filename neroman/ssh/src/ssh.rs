@@ -138,6 +138,30 @@ impl Ssh {
             .map_err(|trouble| SshError::new(node, address, trouble))
     }
 
+    /// Ends the connections that we opened by ourselves and that are there now,
+    /// of all nodes but these: a neroman that was killed left them, and its
+    /// nodes have been removed since. How many it ended; what cannot be ended
+    /// is left.
+    pub fn end_strangers<'a>(
+        &self,
+        nodes: impl IntoIterator<Item = &'a str>,
+    ) -> impl Future<Output = usize> + Send + 'static {
+        let found = self
+            .folder()
+            .and_then(|folder| master::strangers(folder, nodes));
+        let ssh = self.clone();
+        async move {
+            let mut ended = 0;
+            let ours = found.unwrap_or_default().into_iter();
+            for master in ours.filter(|master| !master.is_persons()) {
+                // Where it leads does not matter: the socket says which.
+                let done = ssh.end(&master, "localhost").await;
+                ended += usize::from(done.is_ok());
+            }
+            ended
+        }
+    }
+
     async fn end_those(
         &self,
         node: &str,

@@ -40,6 +40,23 @@ fn the_connection_dies() {
 }
 
 #[test]
+fn a_node_that_is_removed_while_no_daemon_lives_keeps_no_connection() {
+    let lab = Lab::new(2);
+    lab.warm_up();
+    let masters = lab.home.alive(Part::Ssh).len();
+    assert!(masters >= 2, "{masters}");
+    lab.home.kill(Part::Daemon);
+    // By hand, as in an editor.
+    lab.home.configure("nodes:\n  h1: {address: h1, cpus: 2}\n");
+    lab.home.ok(&["status"]);
+    until("one connection to be left", || {
+        let left = lab.home.alive(Part::Ssh);
+        if left.len() == 1 { Ok(()) } else { Err(left) }
+    });
+    lab.home.ok(&["exec", "h1", "--", "true"]);
+}
+
+#[test]
 fn the_servers_of_the_connection_die() {
     survives("sshd", |lab| lab.hosts.hang_up("h1"));
 }

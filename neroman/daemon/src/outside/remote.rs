@@ -118,6 +118,20 @@ impl Agents {
         self.ssh.as_ref().map_err(Clone::clone)
     }
 
+    /// Ends what a daemon that was killed left of nodes that are not configured
+    /// any more: no driver ever would. What is there now, that is; beside
+    /// everything else.
+    pub(crate) fn end_strangers(&self, config: &nero_config::Config) {
+        let Ok(ssh) = self.ssh() else { return };
+        let ending = ssh.end_strangers(config.nodes.keys().map(|name| &**name));
+        tokio::spawn(async move {
+            let ended = ending.await;
+            if ended > 0 {
+                tracing::info!(ended, "connections of removed nodes are ended");
+            }
+        });
+    }
+
     /// A connection that commands go over.
     ///
     /// # Errors

@@ -61,6 +61,25 @@ async fn a_users_master_that_takes_no_session_is_left_alone() {
 }
 
 #[tokio::test]
+async fn what_was_left_of_nodes_that_are_gone_is_ended() {
+    let node = Node::new();
+    let host = node.connect().await;
+    assert_eq!(says(&host, "echo hi").await, "hi");
+    // Its maker is dead, and another configuration is read.
+    let ssh = node.ssh();
+    assert_eq!(ssh.end_strangers(["other", "node"]).await, 0);
+    assert_eq!(says(&host, "echo hi").await, "hi");
+    assert_eq!(ssh.end_strangers(["other"]).await, 1);
+    timeout(DEADLINE, host.gone()).await.expect("it is ended");
+    assert_eq!(node.control_sockets(), Vec::<PathBuf>::new());
+    // What begins to be opened meanwhile is not one of them.
+    let later = ssh.end_strangers(["other"]);
+    let host = node.connect().await;
+    assert_eq!(later.await, 0);
+    assert_eq!(says(&host, "echo hi").await, "hi");
+}
+
+#[tokio::test]
 async fn ours_outlives_its_maker_and_is_found_by_the_next() {
     let node = Node::new();
     assert_eq!(says(&node.connect().await, "echo hi").await, "hi");

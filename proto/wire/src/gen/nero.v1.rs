@@ -347,9 +347,6 @@ pub struct NodeDescription {
     /// not given to runs and not used by others
     #[prost(uint64, tag = "21")]
     pub memory_free_bytes: u64,
-    /// another host of a shared home leads; this one reads
-    #[prost(bool, tag = "22")]
-    pub via_disk: bool,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Gpu {
@@ -586,6 +583,8 @@ pub struct SetRulesRequest {
     #[prost(message, optional, tag = "3")]
     pub rules: ::core::option::Option<RuleSet>,
 }
+/// By which version the set lies there: a newer one than asked when others have
+/// that name.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct SetRulesReply {
     #[prost(uint64, tag = "1")]
@@ -692,6 +691,7 @@ pub mod run_state {
     )]
     #[repr(i32)]
     pub enum Stage {
+        /// it lies there and cannot be taken up now: see why
         Unspecified = 0,
         /// for CPUs, memory, disk: see why
         Waiting = 1,

@@ -5,6 +5,8 @@ mod config;
 mod files;
 mod node;
 
+use std::time::Duration;
+
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 
 use crate::fault::Fault;
@@ -228,6 +230,9 @@ pub struct Wait {
     /// Which ones
     #[arg(required = true, value_name = "SEL")]
     pub picked: Vec<String>,
+    /// Wait no longer than this (90s, 2h); 1 when not all had ended by then
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub timeout: Option<Duration>,
     #[command(flatten)]
     pub json: Json,
 }
@@ -510,6 +515,11 @@ fn is_called(arg: &clap::Arg, word: &str) -> bool {
         (Some(letter), None) => arg.get_short() == Some(letter),
         _ => false,
     }
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let ms = nero_model::units::parse_duration_ms(text).map_err(|error| error.to_string())?;
+    Ok(Duration::from_millis(ms))
 }
 
 fn grace(text: &str) -> Result<u32, String> {

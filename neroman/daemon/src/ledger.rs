@@ -297,6 +297,11 @@ impl Ledger {
         }
     }
 
+    /// Tells when it begins that there is no room, and when that is over.
+    pub(crate) fn watch_room(&self) -> watch::Receiver<Option<NoRoom>> {
+        self.full.clone()
+    }
+
     /// That there is no room for the databases, while it is so.
     pub(crate) fn no_room(&self) -> Option<NoRoom> {
         self.full.borrow().clone()

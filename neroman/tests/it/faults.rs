@@ -168,6 +168,7 @@ fn an_interrupt_is_130() {
             experiments: vec![samples::experiment(1, "a", "running")],
             first: true,
             live: 1,
+            ..WatchEvent::default()
         }],
         hangs: true,
         ..Answers::default()

@@ -248,6 +248,7 @@ fn daemon_status() {
         live: 1,
         log: "/home/ada/daemon.log".into(),
         nodes: samples::nodes().nodes,
+        notes: Vec::new(),
     };
     let answers = Answers {
         status,

@@ -11,3 +11,4 @@ mod pty;
 mod samples;
 mod start;
 mod tables;
+mod told;

@@ -225,6 +225,7 @@ fn watching_draws_in_one_place() {
         experiments: vec![samples::experiment(1, "a", state)],
         first: true,
         live,
+        ..WatchEvent::default()
     };
     let fake = Fake::new(Answers {
         watch: vec![event("running", 1), event("finished", 0)],

@@ -251,6 +251,7 @@ fn watch_into_a_pipe_is_a_line_per_change() {
         experiments: vec![samples::experiment(1, "a", state)],
         first: live == 1,
         live,
+        ..WatchEvent::default()
     };
     let fake = Fake::new(Answers {
         watch: vec![
@@ -304,8 +305,8 @@ fn logs_into_a_pipe_are_the_bytes() {
     let chunk = |offset: u64, data: &[u8], end| LogChunk {
         offset,
         data: data.to_vec(),
-        notice: String::new(),
         end,
+        ..LogChunk::default()
     };
     let fake = Fake::new(Answers {
         logs: vec![
@@ -404,6 +405,7 @@ fn nothing_of_others_reaches_the_screen_raw() {
             experiments: vec![samples::hostile()],
             first: true,
             live: 0,
+            ..WatchEvent::default()
         }],
         metrics: MetricsReply {
             series: vec![metrics_reply::Series {

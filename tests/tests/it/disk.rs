@@ -1,6 +1,7 @@
 //! Full disks: nothing of ours ends, no record is lost.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -255,6 +256,16 @@ fn a_daemon_whose_databases_have_no_room_waits_for_it() {
     assert_eq!(refused.code, Some(1), "{refused:#?}");
     assert!(refused.err.contains("no space left for"), "{refused:#?}");
     assert!(refused.err.contains("the runs go on"), "{refused:#?}");
+    let told = home.run(&["daemon", "status"]);
+    assert!(told.err.contains("no space left for"), "{told:#?}");
+    let mut watching = home.spawn(&["status", "--watch"]);
+    let mut note = String::new();
+    BufReader::new(watching.stderr.take().unwrap())
+        .read_line(&mut note)
+        .unwrap();
+    watching.kill().unwrap();
+    watching.wait().unwrap();
+    assert!(note.starts_with("note: no space left for"), "{note}");
     pressed.held.until_done(home);
     // Its node is not blamed.
     let nodes = home.ok(&["status", "nodes"]);

@@ -117,9 +117,13 @@ impl Column {
             Self::Param(name) => param(view, name)
                 .map(|p| p.text.clone())
                 .unwrap_or_default(),
-            Self::Metric(name) => metric(view, name)
-                .map(|m| text::number(m.last))
-                .unwrap_or_default(),
+            Self::Metric(name) => {
+                let last = metric(view, name).map(|m| text::number(m.last));
+                text::marked(&last.unwrap_or_default(), view.as_of_ms != 0)
+            }
+            Self::Fact(fact @ (Fact::Runtime | Fact::Cpu | Fact::Mem)) => {
+                text::marked(&fact_text(*fact, view), view.as_of_ms != 0)
+            }
             Self::Fact(fact) => fact_text(*fact, view),
         }
     }

@@ -63,6 +63,7 @@ pub fn experiment(view: &ExperimentView) -> Value {
         "wish": some(&view.wish),
         "waiting_for": some(&view.waiting_for),
         "contact": some(&view.contact),
+        "as_of": iso_time(view.as_of_ms),
         "cpu_cores": view.cpu_cores.map(number),
         "rss_bytes": view.rss_bytes,
         "results": some(&view.results),
@@ -128,6 +129,7 @@ pub fn node(view: &NodeView) -> Value {
         "clock_offset_s": known(number(view.clock_offset_s)),
         "round_trip_ms": known(number(view.round_trip_ms)),
         "transfer": some(&view.transfer),
+        "troubles": view.troubles,
         "build": some(&view.build),
     })
 }

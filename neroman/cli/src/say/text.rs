@@ -37,6 +37,15 @@ pub fn iso_time(ms: i64) -> Option<String> {
         .map(|at| at.to_string())
 }
 
+/// A figure, in brackets when it is an old one.
+pub fn marked(figure: &str, is_old: bool) -> String {
+    if is_old && !figure.is_empty() {
+        format!("({figure})")
+    } else {
+        figure.to_owned()
+    }
+}
+
 /// `0.25s`, `12.3s`, `4m05s`, `2h14m`, `3d04h`.
 pub fn duration(seconds: f64) -> String {
     if !seconds.is_finite() || seconds < 0.0 {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nero_wire::v1::{DaemonStatusReply, DaemonStatusRequest, DaemonStopRequest};
+use nero_wire::v1::{DaemonStatusReply, DaemonStatusRequest, DaemonStopRequest, Selection};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde_json::json;
@@ -11,7 +11,7 @@ use crate::args::Daemon;
 use crate::connect::{READ_DEADLINE, last_lines, lock};
 use crate::fault::{Fault, Stop, code};
 use crate::say::{json, text};
-use crate::session::{Session, home};
+use crate::session::{Session, home, selection};
 
 /// How long a daemon may take to leave.
 const STOP_DEADLINE: Duration = Duration::from_secs(20);
@@ -137,16 +137,20 @@ async fn status(session: &mut Session, as_json: bool) -> Result<u8, Stop> {
         }
         return Ok(code::NO_DAEMON);
     };
+    let Selection {
+        zone, utc_offset_s, ..
+    } = selection(&[]);
     let reply = client
         .call(
             READ_DEADLINE,
-            DaemonStatusRequest {},
+            DaemonStatusRequest { zone, utc_offset_s },
             async |man, request| man.daemon_status(request).await,
         )
         .await?;
     if as_json {
         session.out.json(&as_json_document(&reply))?;
     } else {
+        session.out.notes(&reply.notes);
         session.out.text(&as_text(&reply))?;
     }
     Ok(code::OK)
@@ -219,5 +223,6 @@ fn as_json_document(reply: &DaemonStatusReply) -> serde_json::Value {
         "runs": reply.runs,
         "live": reply.live,
         "nodes": reply.nodes.iter().map(json::node).collect::<Vec<_>>(),
+        "notes": reply.notes,
     }))
 }

@@ -3,6 +3,7 @@
 
 use nero_wire::v1::LogsRequest;
 
+use super::wait::{is_news, notice_text};
 use crate::args::Logs;
 use crate::connect::{Next, READ_DEADLINE, Whose};
 use crate::fault::{Stop, code};
@@ -20,6 +21,7 @@ pub async fn run(session: &mut Session, args: &Logs) -> Result<u8, Stop> {
         use_offset: false,
     };
     let mut shown = Shown::default();
+    let mut notices = Vec::new();
     loop {
         // Borrowed apart from the client, which may be replaced.
         let out = Out {
@@ -45,6 +47,10 @@ pub async fn run(session: &mut Session, args: &Logs) -> Result<u8, Stop> {
                 Next::Message(chunk) => {
                     if !chunk.notice.is_empty() {
                         out.note(&format!("note: {}", chunk.notice));
+                    }
+                    if let Some(notice) = chunk.node.filter(|one| is_news(one, &notices)) {
+                        out.note(&notice_text(&notice));
+                        notices.push(notice);
                     }
                     if !chunk.data.is_empty() {
                         write(&out, &mut shown, &chunk.data)?;

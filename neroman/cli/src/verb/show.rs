@@ -127,7 +127,11 @@ impl Page<'_> {
         self.time("started", started);
         self.time("ended", ended);
         if let Some(runtime) = runtime {
-            self.field("runtime", &text::duration(runtime));
+            let mut said = text::duration(runtime);
+            if view.as_of_ms != 0 {
+                said.push_str(&format!(" by {}", text::local_time(view.as_of_ms)));
+            }
+            self.field("runtime", &said);
         }
         if let Some(run) = run
             && run.incarnations > 1

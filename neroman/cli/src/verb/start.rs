@@ -84,7 +84,7 @@ pub async fn launch(
             text: text::ids(&started),
             ..Selection::default()
         };
-        wait::until_ended(session, picked, launch.json.json).await
+        wait::until_ended(session, picked, launch.json.json, &reply.notes).await
     } else {
         Ok(code::OK)
     }

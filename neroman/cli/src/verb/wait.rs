@@ -3,50 +3,118 @@
 use std::collections::BTreeMap;
 
 use nero_model::safe::Safe;
-use nero_wire::v1::{ExperimentView, NodeNotice, Selection, WaitRequest};
+use nero_wire::v1::{ExperimentView, ListRequest, NodeNotice, Selection, WaitRequest};
 use serde_json::{Value, json};
 
 use super::add::full_name;
 use crate::args::Wait;
 use crate::connect::{Next, READ_DEADLINE};
-use crate::fault::{Stop, code};
+use crate::fault::{Fault, Stop, code};
 use crate::say::{Out, json, text};
 use crate::session::{Session, selection};
 
 /// Does it.
 pub async fn run(session: &mut Session, args: &Wait) -> Result<u8, Stop> {
-    until_ended(session, selection(&args.picked), args.json.json).await
+    let picked = selection(&args.picked);
+    let Some(timeout) = args.timeout else {
+        return until_ended(session, picked, args.json.json, &[]).await;
+    };
+    // What is picked may be other things later: "running".
+    let begun = list(session, picked.clone()).await?;
+    let mut heard = Heard::default();
+    let is_late = tokio::time::timeout(timeout, follow(session, picked, &mut heard))
+        .await
+        .map_or(Ok(true), |ended| ended.map(|()| false))?;
+    if is_late {
+        if session.out.screen.can_ask {
+            super::watch::clear_progress();
+        }
+        let ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
+        let within = nero_model::units::print_duration_ms(ms);
+        let out = &session.out;
+        out.note(&format!("note: not all have ended within {within}"));
+        let ids: Vec<u64> = begun.iter().map(|view| view.id).collect();
+        let now = list(session, selection(&[text::ids(&ids)])).await?;
+        for begun in begun {
+            let key = (begun.id, begun.run);
+            // Where a newer run was made meanwhile, that is not what was waited for.
+            let same = |view: &&ExperimentView| (view.id, view.run) == key;
+            let view = now.iter().find(same).unwrap_or(&begun);
+            heard.ended.entry(key).or_insert_with(|| view.clone());
+        }
+    }
+    say(session, &heard, is_late, args.json.json)
 }
 
-/// Waits, says how it ended, returns the exit code.
+async fn list(session: &mut Session, picked: Selection) -> Result<Vec<ExperimentView>, Fault> {
+    let asked = ListRequest {
+        selection: Some(picked),
+        settle: false,
+    };
+    let client = session.client().await?;
+    let reply = client
+        .call(READ_DEADLINE, asked, async |man, request| {
+            man.list(request).await
+        })
+        .await?;
+    Ok(reply.experiments)
+}
+
+/// Waits, says how it ended, returns the exit code. `said` are notes that whoever
+/// waits has read already.
 pub async fn until_ended(
     session: &mut Session,
     picked: Selection,
     as_json: bool,
+    said: &[String],
 ) -> Result<u8, Stop> {
-    let (ended, notices) = ended(session, picked).await?;
+    let mut heard = Heard {
+        notes: said.to_vec(),
+        ..Heard::default()
+    };
+    follow(session, picked, &mut heard).await?;
+    say(session, &heard, false, as_json)
+}
+
+fn say(session: &Session, heard: &Heard, is_late: bool, as_json: bool) -> Result<u8, Stop> {
+    let ended = &heard.ended;
     let all_finished = ended.values().all(|view| view.state == "finished");
     if as_json {
         let views: Vec<_> = ended.values().map(json::experiment).collect();
         session.out.json(&json::document(json!({
             "experiments": views,
             "finished": all_finished,
-            "notices": notices.iter().map(notice_json).collect::<Vec<_>>(),
+            "timed_out": is_late,
+            "notices": heard.notices.iter().map(notice_json).collect::<Vec<_>>(),
+            "notes": heard.notes,
         })))?;
     } else {
         let views: Vec<&ExperimentView> = ended.values().collect();
         session.out.text(&as_text(&views))?;
     }
-    Ok(if all_finished { code::OK } else { code::FAILED })
+    Ok(if all_finished && !is_late {
+        code::OK
+    } else {
+        code::FAILED
+    })
 }
 
-/// What ended, by experiment and run.
-type Ended = BTreeMap<(u64, u32), ExperimentView>;
+/// What was heard while waiting.
+#[derive(Default)]
+struct Heard {
+    /// What ended, by experiment and run.
+    ended: BTreeMap<(u64, u32), ExperimentView>,
+    /// What was said of nodes.
+    notices: Vec<NodeNotice>,
+    /// What was said of runs that no node takes.
+    notes: Vec<String>,
+}
 
 /// Follows the daemon's events to the end, and says at once when a node that
-/// carries what is waited for goes out of reach or is back. After a lost
-/// connection it asks anew and is told of everything once more.
-async fn ended(session: &mut Session, picked: Selection) -> Result<(Ended, Vec<NodeNotice>), Stop> {
+/// carries what is waited for goes out of reach or is back, and when no node
+/// takes a run. After a lost connection it asks anew and is told of everything
+/// once more.
+async fn follow(session: &mut Session, picked: Selection, heard: &mut Heard) -> Result<(), Stop> {
     let asked = WaitRequest {
         selection: Some(picked),
         settle: false,
@@ -55,8 +123,6 @@ async fn ended(session: &mut Session, picked: Selection) -> Result<(Ended, Vec<N
         screen: session.out.screen,
     };
     let progress = out.screen.can_ask;
-    let mut ended = BTreeMap::new();
-    let mut notices: Vec<NodeNotice> = Vec::new();
     'asking: loop {
         let client = session.client().await?;
         let mut events = client
@@ -68,17 +134,27 @@ async fn ended(session: &mut Session, picked: Selection) -> Result<(Ended, Vec<N
             match client.next(&mut events).await? {
                 Next::Message(event) => {
                     for view in event.ended {
-                        ended.insert((view.id, view.run), view);
+                        heard.ended.insert((view.id, view.run), view);
                     }
-                    if let Some(notice) = event.notice.filter(|one| is_news(one, &notices)) {
+                    if let Some(notice) = event.notice.filter(|one| is_news(one, &heard.notices)) {
                         if progress {
                             super::watch::clear_progress();
                         }
                         out.note(&notice_text(&notice));
-                        notices.push(notice);
+                        heard.notices.push(notice);
+                    }
+                    for note in event.notes {
+                        if heard.notes.contains(&note) {
+                            continue;
+                        }
+                        if progress {
+                            super::watch::clear_progress();
+                        }
+                        out.note(&format!("note: {}", Safe::line(&note)));
+                        heard.notes.push(note);
                     }
                     if progress && event.still_live > 0 {
-                        super::watch::progress(ended.len(), event.still_live);
+                        super::watch::progress(heard.ended.len(), event.still_live);
                     }
                     if event.done {
                         break 'asking;
@@ -92,17 +168,17 @@ async fn ended(session: &mut Session, picked: Selection) -> Result<(Ended, Vec<N
     if progress {
         super::watch::clear_progress();
     }
-    Ok((ended, notices))
+    Ok(())
 }
 
 /// Whether it says something else of its node than what was said last.
-fn is_news(notice: &NodeNotice, said: &[NodeNotice]) -> bool {
+pub fn is_news(notice: &NodeNotice, said: &[NodeNotice]) -> bool {
     let last = said.iter().rfind(|one| one.node == notice.node);
     notice.back != last.is_none_or(|last| last.back)
 }
 
 /// `node h1 is out of reach since 08:24:13 (no route), its 2 runs are not seen`.
-fn notice_text(notice: &NodeNotice) -> String {
+pub fn notice_text(notice: &NodeNotice) -> String {
     let mut said = format!("note: node {} is ", notice.node);
     said.push_str(if notice.back { "back" } else { "out of reach" });
     match (notice.since_ms, notice.back) {

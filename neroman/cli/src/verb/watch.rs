@@ -57,6 +57,8 @@ struct Shown {
     out: Out,
     json: bool,
     views: BTreeMap<u64, ExperimentView>,
+    /// What is to be said besides.
+    notes: Vec<String>,
     lines: usize,
 }
 
@@ -66,11 +68,17 @@ impl Shown {
             out: Out { screen },
             json,
             views: BTreeMap::new(),
+            notes: Vec::new(),
             lines: 0,
         }
     }
 
     fn take(&mut self, event: WatchEvent) -> Result<(), Stop> {
+        let is_news = event.notes != self.notes;
+        self.notes = event.notes;
+        if is_news && (self.json || !self.out.screen.tty) {
+            self.out.notes(&self.notes);
+        }
         let mut changed = Vec::new();
         for view in event.experiments {
             let line = change(&view);
@@ -99,7 +107,7 @@ impl Shown {
     fn draw(&mut self) -> Result<(), Stop> {
         self.out.screen = Screen::find();
         let views: Vec<ExperimentView> = self.views.values().cloned().collect();
-        let drawn = frame(&self.out.screen, &views);
+        let drawn = frame(&self.out.screen, &views, &self.notes);
         let text = format!("{}\x1b[?7l{drawn}\x1b[?7h", erase(self.lines));
         self.lines = drawn.lines().count();
         self.out.text(&text)
@@ -115,8 +123,12 @@ impl Shown {
 }
 
 /// One drawing: no more lines than the terminal has, none of them wrapped.
-fn frame(screen: &Screen, views: &[ExperimentView]) -> String {
-    let drawn = if views.len() + 4 <= usize::from(screen.height) {
+fn frame(screen: &Screen, views: &[ExperimentView], notes: &[String]) -> String {
+    let mut drawn: String = notes
+        .iter()
+        .map(|note| format!("note: {}\n", Safe::line(note)))
+        .collect();
+    drawn += &if views.len() + notes.len() + 4 <= usize::from(screen.height) {
         status::as_table(screen, views, None)
     } else {
         overview::as_text(screen, views)
@@ -179,8 +191,10 @@ mod tests {
             })
             .collect();
         for height in [4, 10, 24] {
-            let drawn = frame(&Screen::terminal(60, height, false), &views);
+            let notes = ["no space left".to_owned()];
+            let drawn = frame(&Screen::terminal(60, height, false), &views, &notes);
             assert!(drawn.lines().count() < usize::from(height), "{drawn}");
+            assert!(drawn.starts_with("note: no space left\n"), "{drawn}");
         }
     }
 

@@ -49,10 +49,13 @@ impl Experiment {
         }
     }
 
-    /// Whether its definition is newer than its newest run.
+    /// Whether its definition is newer than its newest run, as far as that is
+    /// known.
     pub(crate) fn changed(&self) -> bool {
-        self.newest()
-            .is_some_and(|run| *run.made.fingerprint != *self.fingerprint)
+        self.newest().is_some_and(|run| {
+            let made_from = &*run.made.fingerprint;
+            !made_from.is_empty() && *made_from != *self.fingerprint
+        })
     }
 }
 

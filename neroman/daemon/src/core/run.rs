@@ -29,7 +29,8 @@ pub(crate) struct Made {
     /// Commit of the folder, when it is a checkout.
     #[serde(default)]
     pub git: String,
-    /// Fingerprint of the definition it was made from.
+    /// Fingerprint of the definition it was made from; empty: it was taken
+    /// over, and that is not known.
     #[serde(default)]
     pub fingerprint: String,
     /// Time limit, for what is left of it.
@@ -257,6 +258,14 @@ impl Run {
     pub(crate) fn is_unread(&self) -> bool {
         let word = matches!(&self.desk.word, Some(Word::NodeGone { who, .. }) if who == TAKE_OVER);
         word && self.desk.node.is_none() && self.made.node == UNREAD
+    }
+
+    /// Whether it was taken over and its node has not told of it yet: how far
+    /// it is nobody knows here.
+    pub(crate) fn unheard(&self) -> bool {
+        self.made.fingerprint.is_empty()
+            && self.phase() == Phase::Submitted
+            && self.journal.incarnations.is_empty()
     }
 
     /// Puts a run together.

@@ -2,12 +2,16 @@
 
 use nero_wire::v1;
 
-use super::Man;
+use super::view::Sight;
+use super::{Man, list, select};
 
 impl Man {
     /// What the daemon says of itself.
-    pub(super) fn daemon_status(&self) -> v1::DaemonStatusReply {
+    pub(super) fn daemon_status(&self, request: &v1::DaemonStatusRequest) -> v1::DaemonStatusReply {
         let state = self.ledger.state();
+        let zone = select::zone(&request.zone, request.utc_offset_s);
+        let sight = Sight::new(&state, self.nodes.known(), zone, self.clock.now_ms());
+        let full = self.ledger.no_room();
         v1::DaemonStatusReply {
             hello: Some(self.hello()),
             started_ms: self.started_ms,
@@ -19,6 +23,10 @@ impl Man {
             live: state.live,
             log: self.home.daemon_log().display().to_string(),
             nodes: self.node_views(&self.nodes.usable_config()),
+            notes: full
+                .map(|full| list::no_room(&full, &sight))
+                .into_iter()
+                .collect(),
         }
     }
 }

@@ -56,7 +56,8 @@ impl Man {
         .await?
     }
 
-    /// Waits until what ended of these is settled; not longer than is bearable.
+    /// Waits until what ended of these is settled and what was taken over was
+    /// heard of; not longer than is bearable.
     pub(super) async fn settle(&self, chosen: &[Chosen]) {
         let mut states = self.ledger.watch();
         let known = self.nodes.known();
@@ -74,7 +75,7 @@ impl Man {
 }
 
 /// That nothing can be written down, since when, and what to do.
-fn no_room(full: &NoRoom, sight: &Sight<'_>) -> String {
+pub(super) fn no_room(full: &NoRoom, sight: &Sight<'_>) -> String {
     let NoRoom { since_ms, failure } = full;
     format!(
         "{failure} since {}: {}",
@@ -92,7 +93,7 @@ fn all_settled(state: &State, known: &Known, chosen: &[Chosen]) -> bool {
     chosen
         .iter()
         .filter_map(|chosen| chosen.of(state.experiment(chosen.id)?))
-        .all(|run| view::settled(run) || away(run))
+        .all(|run| view::settled(run) && !run.unheard() || away(run))
 }
 
 /// The views of what was chosen.

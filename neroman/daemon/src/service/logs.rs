@@ -11,7 +11,8 @@ use nero_wire::v1;
 use nero_wire::v1::mum_client::MumClient;
 use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
 
-use super::select;
+use super::select::{self, Chosen};
+use super::unseen::Unseen;
 use super::{Man, Sink};
 use crate::core::run::Run;
 use crate::core::state::State;
@@ -51,7 +52,69 @@ impl Man {
         sink: Sink<v1::LogChunk>,
     ) -> Result<(), Failure> {
         let state = self.ledger.state();
-        let chosen = select::one(&state, &request.what, self.clock.now_ms())?;
+        let mut chosen = select::one(&state, &request.what, self.clock.now_ms())?;
+        let newest = state
+            .experiment(chosen.id)
+            .and_then(|experiment| experiment.newest());
+        chosen.run = chosen.run.or(newest.map(|run| run.made.id.number));
+        let follow = request.follow;
+        let reading = self.read_log(&state, &chosen, request, sink.clone());
+        if !follow {
+            return reading.await;
+        }
+        tokio::select! {
+            read = reading => read,
+            failure = self.tell_reach(&chosen, &sink) => Err(failure),
+        }
+    }
+
+    /// Says when the node of a run goes out of reach, and when it is back;
+    /// returns when the daemon leaves.
+    async fn tell_reach(&self, chosen: &Chosen, sink: &Sink<v1::LogChunk>) -> Failure {
+        let mut states = self.ledger.watch();
+        let mut nodes = self.nodes.watch();
+        let mut unseen = Unseen::default();
+        loop {
+            let state = Arc::clone(&states.borrow_and_update());
+            nodes.borrow_and_update();
+            let run = state
+                .experiment(chosen.id)
+                .and_then(|experiment| chosen.of(experiment));
+            let node = run.filter(|run| run.phase().is_live()).and_then(Run::node);
+            let carried = node.map(|node| (node, 1)).into_iter().collect();
+            let (notices, again) = unseen.news(&carried, &self.nodes.known(), self.clock.now_ms());
+            for notice in notices {
+                let chunk = v1::LogChunk {
+                    node: Some(notice),
+                    ..v1::LogChunk::default()
+                };
+                // A client that left ends the call.
+                let _ = sink.send(Ok(chunk)).await;
+            }
+            let later = async {
+                match again {
+                    Some(after) => tokio::time::sleep(after).await,
+                    None => std::future::pending().await,
+                }
+            };
+            let heard = tokio::select! {
+                changed = states.changed() => changed,
+                changed = nodes.changed() => changed,
+                () = later => Ok(()),
+            };
+            if heard.is_err() {
+                return Failure::daemon("the daemon is leaving");
+            }
+        }
+    }
+
+    async fn read_log(
+        &self,
+        state: &State,
+        chosen: &Chosen,
+        request: v1::LogsRequest,
+        sink: Sink<v1::LogChunk>,
+    ) -> Result<(), Failure> {
         let run = state
             .experiment(chosen.id)
             .and_then(|experiment| chosen.of(experiment))
@@ -291,6 +354,7 @@ async fn from_node(
                 String::new()
             },
             end: part.end,
+            node: None,
         };
         let over = chunk.end;
         if sink.send(Ok(chunk)).await.is_err() {

@@ -7,6 +7,7 @@ mod clean;
 mod clean_node;
 mod du;
 mod fetch;
+mod hopeless;
 mod list;
 mod logs;
 mod metrics;
@@ -235,9 +236,9 @@ impl v1::man_server::Man for Man {
 
     async fn daemon_status(
         &self,
-        _: Request<v1::DaemonStatusRequest>,
+        request: Request<v1::DaemonStatusRequest>,
     ) -> Result<Response<v1::DaemonStatusReply>, Status> {
-        Ok(Response::new(self.daemon_status()))
+        Ok(Response::new(self.daemon_status(request.get_ref())))
     }
 
     async fn daemon_stop(

@@ -1,6 +1,6 @@
 //! `Nodes`: what is known of each.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -14,6 +14,9 @@ use crate::node::{Described, NodeNow, open_runs};
 
 /// How long a node may take to say what it has.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// Nothing new starts below this much free disk, unless the configuration says
+/// otherwise: the agent's own limit.
+const MIN_FREE_BYTES: u64 = 64 * 1024 * 1024;
 /// Figures older than this are said to be old.
 const OLD_MS: i64 = 60_000;
 
@@ -87,8 +90,40 @@ impl Man {
             // It cannot say so now; what is known here is newer.
             (view.live, view.waiting) = own_runs(&state, name);
         }
+        let kept_back = configured.min_free_bytes.unwrap_or(MIN_FREE_BYTES);
+        let has_figures = |about: &Described| about.description.disk_total_bytes > 0;
+        let is_told = now.about.as_deref().is_some_and(has_figures) && !now.out_of_reach();
+        if is_told && view.hold.is_empty() && view.disk_free_bytes < kept_back {
+            // Its agent says so, in these words, only when a run wants to start.
+            view.hold = format!(
+                "disk full: {} MB are free, {} MB are kept back",
+                view.disk_free_bytes / 1_000_000,
+                kept_back / 1_000_000
+            );
+        }
+        if now.connected() {
+            view.troubles = troubles(&state, name);
+        }
         view
     }
+}
+
+/// What keeps the files of our runs from getting to a node, each said once.
+fn troubles(state: &State, node: &str) -> Vec<String> {
+    let mut runs: BTreeMap<&str, u64> = BTreeMap::new();
+    for run in open_runs(state, node)
+        .into_iter()
+        .filter_map(|id| state.run(id))
+    {
+        if run.phase() == Phase::Staging && !run.desk.why.is_empty() {
+            *runs.entry(&run.desk.why).or_default() += 1;
+        }
+    }
+    let line = |(why, count)| match count {
+        1 => format!("1 run waits: {why}"),
+        count => format!("{count} runs wait: {why}"),
+    };
+    runs.into_iter().map(line).collect()
 }
 
 /// Our runs of a node that are at work, and those that wait for it.

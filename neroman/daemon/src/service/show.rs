@@ -37,11 +37,11 @@ impl Man {
         let sight = Sight::new(&state, self.nodes.known(), zone.clone(), now_ms);
         let mut reply = v1::ShowReply {
             experiment: Some(view::experiment(experiment, run, &sight)),
-            run: run.map(|run| run_view(run, now_ms)),
+            run: run.map(|run| run_view(run, &sight)),
             runs: experiment
                 .runs
                 .iter()
-                .map(|run| run_view(run, now_ms))
+                .map(|run| run_view(run, &sight))
                 .collect(),
             argv: spec::shown(&definition.argv),
             resources: Some(v1::Resources {
@@ -226,7 +226,7 @@ fn moment(at_ms: i64, zone: &TimeZone) -> String {
     )
 }
 
-fn run_view(run: &Run, now_ms: i64) -> v1::RunView {
+fn run_view(run: &Run, sight: &Sight<'_>) -> v1::RunView {
     let (exit_code, signal) = view::exit(run);
     v1::RunView {
         number: run.made.id.number,
@@ -238,7 +238,7 @@ fn run_view(run: &Run, now_ms: i64) -> v1::RunView {
         ended_ms: run.outcome.ended_ms.unwrap_or(0),
         exit_code,
         signal,
-        runtime_s: run.runtime_s(now_ms),
+        runtime_s: sight.runtime_s(run),
         incarnations: u32::try_from(run.journal.incarnations.len()).unwrap_or(u32::MAX),
         results: run.desk.results.folder().to_owned(),
         token: run.made.token.to_string(),

@@ -2,7 +2,7 @@
 //! no node is waited for.
 
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -14,6 +14,7 @@ use nero_wire::v1::start_reply::One;
 use prost::Message as _;
 
 use super::add::canonical;
+use super::hopeless::Asking;
 use super::select::{self, Selection};
 use super::sources;
 use super::{Man, blocking};
@@ -21,7 +22,7 @@ use crate::core::abort;
 use crate::core::add::Read;
 use crate::core::change::{Change, NewRun};
 use crate::core::experiment::{Experiment, Origin};
-use crate::core::place::{self, Figures};
+use crate::core::place;
 use crate::core::run::{Desk, Made, Takes};
 use crate::core::start::{self, Plan, Wanted};
 use crate::core::state::State;
@@ -61,15 +62,13 @@ struct Places {
     /// Named by the command; empty: by the experiment, else the configuration.
     word: String,
     config: Arc<Config>,
-    /// What nodes said of themselves, now or earlier.
-    known: HashMap<String, Figures>,
 }
 
 impl Man {
     /// Makes runs of what is picked.
     pub(crate) async fn start(&self, request: v1::StartRequest) -> Result<v1::StartReply, Failure> {
         if let Some(answer) = self.ledger.answered(&request.request).await? {
-            return Ok(answer);
+            return Ok(self.with_outlook(answer).await);
         }
         let places = self.places(&request)?;
         let now_ms = self.clock.now_ms();
@@ -100,7 +99,9 @@ impl Man {
                 blocking(move || prepare(&state, &asked_for, &freezer, now_ms, frozen_for_run))
                     .await??;
             if request.dry_run {
-                return dry(&self.ledger.state(), &prepared, &asked, now_ms);
+                let (mut answer, asking) = dry(&self.ledger.state(), &prepared, &asked, now_ms)?;
+                answer.notes.extend(self.outlook(&asking).await);
+                return Ok(answer);
             }
             let (asked, shell) = (Arc::clone(&asked), Arc::clone(&shell));
             let deployment = self.deployment;
@@ -122,7 +123,7 @@ impl Man {
                 Ok(_) | Err(_) => break,
             }
         }
-        outcome
+        Ok(self.with_outlook(outcome?).await)
     }
 
     /// Where runs of this command go.
@@ -137,7 +138,6 @@ impl Man {
         Ok(Places {
             word: request.node.clone(),
             config,
-            known: self.nodes.figures(&self.ledger.state()),
         })
     }
 }
@@ -183,24 +183,6 @@ impl Places {
             takes,
             resume: None,
         })
-    }
-
-    /// Why no node will ever take a run, as far as all of them are known.
-    fn hopeless(&self, placed: &Placed) -> Option<String> {
-        let nodes = resolved(&self.config, &placed.word, "").ok()?;
-        let reasons: Vec<String> = nodes
-            .iter()
-            .map(|name| {
-                let takes = &placed.takes;
-                let ever = |figures| place::ever_fits(takes, figures);
-                let why = match place::has_data(takes, name) {
-                    Err(why) => why,
-                    Ok(()) => ever(self.known.get(name)?).err()?,
-                };
-                Some(format!("{name}: {why}"))
-            })
-            .collect::<Option<_>>()?;
-        (!reasons.is_empty()).then(|| reasons.join("; "))
     }
 }
 
@@ -315,33 +297,38 @@ fn files(definition: &Definition) -> WantedFiles {
     }
 }
 
-/// What would be done.
+/// What would be done, and what the runs would ask of their nodes.
 fn dry(
     state: &State,
     prepared: &Prepared,
     asked: &Asked,
     now_ms: i64,
-) -> Result<v1::StartReply, Failure> {
+) -> Result<(v1::StartReply, Vec<Asking>), Failure> {
     let merged = sources::merge(state, &prepared.reads, &prepared.missing, now_ms)?;
     let mut prospect = state.clone();
     for change in &merged.changes {
         prospect.apply(change);
     }
     let plans = start::plan(&prospect, &prepared.picked, asked.wanted);
-    let mut hopeless = Hopeless::default();
+    let mut asking = Vec::new();
     for plan in &plans {
         let Plan::Run { id, .. } = plan else { continue };
         if let Some(experiment) = prospect.experiment(id.experiment) {
-            hopeless.look(&asked.places, &asked.places.of(experiment)?, *id);
+            let Placed { word, takes, .. } = asked.places.of(experiment)?;
+            asking.push(Asking {
+                id: *id,
+                word,
+                takes,
+                waits: true,
+            });
         }
     }
     let experiments = plans
         .iter()
         .filter_map(|plan| one(&prospect, plan))
         .collect();
-    let mut notes = prepared.notes.clone();
-    notes.extend(hopeless.lines());
-    Ok(v1::StartReply { experiments, notes })
+    let notes = prepared.notes.clone();
+    Ok((v1::StartReply { experiments, notes }, asking))
 }
 
 fn decide(
@@ -366,7 +353,6 @@ fn decide(
         take(&mut work, change);
     }
     let plans = start::plan(&work, &prepared.picked, asked.wanted);
-    let mut hopeless = Hopeless::default();
     let mut experiments = Vec::with_capacity(plans.len());
     let mut touched = Vec::new();
     for plan in &plans {
@@ -399,7 +385,6 @@ fn decide(
             placed.resume = Some(earlier.made.id.number);
             earlier.node_word().clone_into(&mut placed.takes.prefer);
         }
-        hopeless.look(&asked.places, &placed, *id);
         let node = placed.node.clone();
         let made = made(&experiment, *id, frozen, placed, now_ms);
         let encoded = spec::build(
@@ -427,8 +412,7 @@ fn decide(
     if !touched.is_empty() {
         take(&mut work, ledger::last(touched));
     }
-    let mut notes = prepared.notes.clone();
-    notes.extend(hopeless.lines());
+    let notes = prepared.notes.clone();
     Ok(Decided {
         answer: v1::StartReply { experiments, notes },
         changes,
@@ -444,31 +428,6 @@ fn still_live(state: &State, id: RunId, number: u32) -> bool {
             .iter()
             .any(|run| run.made.id.number <= number && run.phase().is_live())
     })
-}
-
-/// Runs that no node can ever take, by the reason.
-#[derive(Default)]
-struct Hopeless {
-    runs: BTreeMap<(String, String), Vec<RunId>>,
-}
-
-impl Hopeless {
-    fn look(&mut self, places: &Places, placed: &Placed, id: RunId) {
-        if let Some(why) = places.hopeless(placed) {
-            let same = self.runs.entry((placed.word.clone(), why)).or_default();
-            same.push(id);
-        }
-    }
-
-    fn lines(self) -> impl Iterator<Item = String> {
-        self.runs.into_iter().map(|((word, why), runs)| {
-            let which = match runs.as_slice() {
-                [one] => one.to_string(),
-                more => format!("{} runs", more.len()),
-            };
-            format!("{which}: `{word}` can never take it ({why})")
-        })
-    }
 }
 
 fn made(experiment: &Experiment, id: RunId, frozen: &Frozen, placed: Placed, now_ms: i64) -> Made {

@@ -77,7 +77,7 @@ impl Unseen {
 }
 
 /// How long nothing is said yet of a node that is out of reach; none: it is not.
-fn quiet_ms(node: &NodeNow, now_ms: i64) -> Option<u64> {
+pub(super) fn quiet_ms(node: &NodeNow, now_ms: i64) -> Option<u64> {
     if !node.out_of_reach() {
         return None;
     }

@@ -6,9 +6,10 @@ use nero_model::Phase;
 use nero_model::safe::Safe;
 use nero_wire::v1;
 
+use crate::adopt;
 use crate::core::experiment::Experiment;
 use crate::core::journal::Journal;
-use crate::core::run::Run;
+use crate::core::run::{Handing, Run};
 use crate::core::state::State;
 use crate::node::{Known, NodeNow};
 use crate::spec;
@@ -47,6 +48,26 @@ impl<'a> Sight<'a> {
     fn connected(&self, run: &Run) -> bool {
         self.node_of(run).is_some_and(NodeNow::connected)
     }
+
+    /// Of when what is known of a live run is, while its node is out of reach.
+    fn as_of(&self, run: &Run) -> Option<i64> {
+        let node = self.node_of(run)?;
+        let handed = run.desk.handing >= Handing::Submitted;
+        if !handed || !run.phase().is_live() || !node.out_of_reach() {
+            return None;
+        }
+        // Before this daemon was started, what was measured last tells.
+        let sampled = run.journal.sample.as_ref().map(|sample| sample.at_ms);
+        node.heard_ms()
+            .or(sampled)
+            .or(run.started_ms())
+            .or(node.since_ms)
+    }
+
+    /// Seconds in `running`, as far as that is known.
+    pub(super) fn runtime_s(&self, run: &Run) -> Option<f64> {
+        run.runtime_s(self.as_of(run).unwrap_or(self.now_ms))
+    }
 }
 
 /// An experiment with the run that is meant.
@@ -77,7 +98,7 @@ pub(super) fn experiment(
     if let Some(run) = run {
         of_run(&mut view, run, sight);
     }
-    if experiment.gone {
+    if experiment.gone && !adopt::without_source(definition) {
         view.warnings.push("no longer in its source".to_owned());
     }
     view
@@ -90,7 +111,9 @@ fn of_run(view: &mut v1::ExperimentView, run: &Run, sight: &Sight<'_>) {
     run.node_word().clone_into(&mut view.node);
     view.run = run.made.id.number;
     view.metrics = metrics(&run.journal);
-    view.runtime_s = run.runtime_s(sight.now_ms);
+    view.as_of_ms = sight.as_of(run).unwrap_or(0);
+    view.runtime_s = sight.runtime_s(run);
+    view.unread = run.unheard();
     (view.exit_code, view.signal) = exit(run);
     view.reason = run.reason().map(ToString::to_string).unwrap_or_default();
     view.submitted_ms = run.made.created_ms;
@@ -165,6 +188,9 @@ fn waiting_for(run: &Run) -> String {
     match (run.phase(), run.desk.after) {
         (_, Some(number)) => format!("the end of run {}.{number}", run.made.id.experiment),
         (_, None) if run.unplaced() && !run.desk.why.is_empty() => run.desk.why.clone(),
+        (Phase::Submitted, None) if run.unheard() => {
+            "the first word of its node: it was taken over".to_owned()
+        }
         (_, None) if run.unplaced() => format!("a node of `{}`", run.made.node),
         (Phase::Queued | Phase::Staging | Phase::Pending, None) => run.desk.why.clone(),
         (_, None) => String::new(),
@@ -182,7 +208,7 @@ fn contact(run: &Run, sight: &Sight<'_>) -> String {
     if node.connected() {
         return String::new();
     }
-    let handed = run.desk.handing >= crate::core::run::Handing::Submitted;
+    let handed = run.desk.handing >= Handing::Submitted;
     let since = match node.contact_ms.or(node.since_ms) {
         Some(since) => format!("no contact since {}", sight.clock(since)),
         None if handed => "not heard of since the daemon was started".to_owned(),

@@ -1,5 +1,6 @@
 //! `Wait`: tells each end at once, and leaves when all have ended. Of nodes that
-//! carry what is waited for it tells when they go out of reach and are back.
+//! carry what is waited for it tells when they go out of reach and are back, of
+//! runs without a node when none takes them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,6 +10,7 @@ use jiff::tz::TimeZone;
 use nero_wire::v1;
 use tokio::time::Instant;
 
+use super::hopeless::{self, Stuck};
 use super::select::{self, Chosen};
 use super::unseen::Unseen;
 use super::view::{self, Sight};
@@ -43,6 +45,7 @@ impl Man {
         let mut states = self.ledger.watch();
         let mut nodes = self.nodes.watch();
         let mut unseen = Unseen::default();
+        let mut stuck = Stuck::default();
         let state = Arc::clone(&states.borrow_and_update());
         let first = Arc::clone(&state);
         let (chosen, _) = blocking(move || selection.choose(&first)).await??;
@@ -56,12 +59,13 @@ impl Man {
             let now = Instant::now();
             let ended = take_ended(&mut awaited, &state, request.settle, now);
             let done = awaited.is_empty();
-            let (notices, again) = unseen.news(
+            let (notices, unseen_again) = unseen.news(
                 &carried(&awaited, &state),
                 &self.nodes.known(),
                 self.clock.now_ms(),
             );
-            tell_notices(&sink, notices, awaited.len()).await;
+            let (notes, stuck_again) = self.stuck(&mut stuck, &awaited, &state);
+            tell_notices(&sink, notices, notes, awaited.len()).await;
             self.tell(&sink, &state, &zone, &ended, awaited.len(), done)
                 .await?;
             if done {
@@ -70,7 +74,12 @@ impl Man {
             let soonest = awaited
                 .iter()
                 .filter_map(|one| one.until)
-                .chain(again.map(|after| now + after))
+                .chain(
+                    [unseen_again, stuck_again]
+                        .into_iter()
+                        .flatten()
+                        .map(|after| now + after),
+                )
                 .min();
             let timer = async {
                 match soonest {
@@ -88,6 +97,31 @@ impl Man {
                 () = timer => {}
             }
         }
+    }
+
+    /// What is to be said of awaited runs that no node takes, and after which
+    /// time to look again at the latest.
+    fn stuck(
+        &self,
+        stuck: &mut Stuck,
+        awaited: &[Awaited],
+        state: &State,
+    ) -> (Vec<String>, Option<Duration>) {
+        let runs: Vec<&Run> = awaited
+            .iter()
+            .filter_map(|one| one.chosen.of(state.experiment(one.chosen.id)?))
+            .filter(|run| stuck.is_open(run))
+            .collect();
+        if runs.is_empty() {
+            return (Vec::new(), None);
+        }
+        let nodes = hopeless::Nodes {
+            config: &self.nodes.usable_config(),
+            figures: &self.nodes.figures(state),
+            known: &self.nodes.known(),
+            now_ms: self.clock.now_ms(),
+        };
+        stuck.news(&runs, &nodes)
     }
 
     async fn tell(
@@ -113,7 +147,7 @@ impl Man {
                 ended: super::list::views(part, &sight),
                 still_live: u32::try_from(left).unwrap_or(u32::MAX),
                 done: done && index == last,
-                notice: None,
+                ..v1::WaitEvent::default()
             };
             if sink.send(Ok(event)).await.is_err() {
                 break;
@@ -124,13 +158,24 @@ impl Man {
 }
 
 /// A client that left ends the call.
-async fn tell_notices(sink: &Sink<v1::WaitEvent>, notices: Vec<v1::NodeNotice>, left: usize) {
-    for notice in notices {
-        let event = v1::WaitEvent {
-            still_live: u32::try_from(left).unwrap_or(u32::MAX),
-            notice: Some(notice),
-            ..v1::WaitEvent::default()
-        };
+async fn tell_notices(
+    sink: &Sink<v1::WaitEvent>,
+    notices: Vec<v1::NodeNotice>,
+    notes: Vec<String>,
+    left: usize,
+) {
+    let still_live = u32::try_from(left).unwrap_or(u32::MAX);
+    let of_nodes = notices.into_iter().map(|notice| v1::WaitEvent {
+        still_live,
+        notice: Some(notice),
+        ..v1::WaitEvent::default()
+    });
+    let of_runs = (!notes.is_empty()).then(|| v1::WaitEvent {
+        still_live,
+        notes,
+        ..v1::WaitEvent::default()
+    });
+    for event in of_nodes.chain(of_runs) {
         let _ = sink.send(Ok(event)).await;
     }
 }

@@ -29,6 +29,8 @@ impl Man {
         let interval = Duration::from_millis(u64::from(request.interval_ms)).max(INTERVAL_LEAST);
         let mut states = self.ledger.watch();
         let mut nodes = self.nodes.watch();
+        let mut room = self.ledger.watch_room();
+        let mut was_full = None;
         let mut reached = None;
         let mut told: BTreeSet<Chosen> = BTreeSet::new();
         let mut seen = 0;
@@ -46,6 +48,15 @@ impl Man {
             let all_live = reach != reached;
             reached = reach;
             let before = std::mem::take(&mut told);
+            // Told when it begins and when it is over.
+            let full = room.borrow_and_update().clone();
+            let full = full.map(|full| {
+                let sight = Sight::new(&state, known_nodes.clone(), zone.clone(), now_ms);
+                super::list::no_room(&full, &sight)
+            });
+            let must_tell = first || full != was_full;
+            was_full.clone_from(&full);
+            let notes: Vec<String> = full.into_iter().collect();
             let (events, known) = blocking(move || {
                 let (chosen, _) = selection.choose(&state)?;
                 let sight = Sight::new(&state, known_nodes, zone, now_ms);
@@ -69,7 +80,8 @@ impl Man {
                     .filter(|run| run.phase().is_live())
                     .count();
                 let views = super::list::views(&changed, &sight);
-                Ok::<_, Failure>((events(views, live, first), (known, state.revision)))
+                let events = events(views, live, &notes, first, must_tell);
+                Ok::<_, Failure>((events, (known, state.revision)))
             })
             .await??;
             (told, seen) = known;
@@ -86,14 +98,23 @@ impl Man {
                 changed = nodes.changed() => if changed.is_err() {
                     return Err(Failure::daemon("the daemon is leaving"));
                 },
+                changed = room.changed() => if changed.is_err() {
+                    return Err(Failure::daemon("the daemon is leaving"));
+                },
             }
             tokio::time::sleep_until(began + interval).await;
         }
     }
 }
 
-fn events(views: Vec<v1::ExperimentView>, live: usize, first: bool) -> Vec<v1::WatchEvent> {
-    if views.is_empty() && !first {
+fn events(
+    views: Vec<v1::ExperimentView>,
+    live: usize,
+    notes: &[String],
+    first: bool,
+    must_tell: bool,
+) -> Vec<v1::WatchEvent> {
+    if views.is_empty() && !must_tell {
         return Vec::new();
     }
     let live = u32::try_from(live).unwrap_or(u32::MAX);
@@ -105,6 +126,7 @@ fn events(views: Vec<v1::ExperimentView>, live: usize, first: bool) -> Vec<v1::W
             experiments: rest.by_ref().take(TOLD_MAX).collect(),
             first: leading,
             live,
+            notes: notes.to_vec(),
         });
         leading = false;
         if rest.peek().is_none() {

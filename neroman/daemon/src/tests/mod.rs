@@ -11,6 +11,7 @@ mod resuming;
 mod sending;
 mod staging;
 mod stories;
+mod told;
 mod transfers;
 
 use std::collections::BTreeMap;

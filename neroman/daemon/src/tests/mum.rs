@@ -367,6 +367,13 @@ impl FakeMum {
         };
     }
 
+    /// How much of its disk is free, in bytes.
+    pub(super) fn has_disk(&self, free: u64, total: u64) {
+        let mut inner = self.inner.lock().unwrap();
+        inner.about.disk_free_bytes = free;
+        inner.about.disk_total_bytes = total;
+    }
+
     /// Forgets a run, as a node that lost its disk would.
     pub(super) fn forget(&self, token: &[u8]) {
         let mut inner = self.inner.lock().unwrap();

@@ -384,6 +384,7 @@ async fn a_restart_of_a_live_run_waits_for_its_end() {
 #[tokio::test]
 async fn asking_twice_is_asking_once() {
     let rig = Rig::new();
+    rig.mum.has_cpus(2.0);
     rig.write(TWO);
     rig.add().await;
     let request = v1::StartRequest {

@@ -2906,6 +2906,12 @@ pub struct ExperimentView {
     /// "via disk", "unknown since …"
     #[prost(string, tag = "29")]
     pub contact: ::prost::alloc::string::String,
+    /// its node was heard of then, and not since; 0: it is as shown
+    #[prost(int64, tag = "30")]
+    pub as_of_ms: i64,
+    /// it was taken over, and its node has not told of it yet
+    #[prost(bool, tag = "31")]
+    pub unread: bool,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListRequest {
@@ -3124,6 +3130,9 @@ pub struct WaitEvent {
     /// in an event of its own
     #[prost(message, optional, tag = "4")]
     pub notice: ::core::option::Option<NodeNotice>,
+    /// in an event of their own: why runs get no node
+    #[prost(string, repeated, tag = "5")]
+    pub notes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// A node that carries runs which somebody waits for went out of reach, or is back.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -3157,6 +3166,9 @@ pub struct WatchEvent {
     pub first: bool,
     #[prost(uint32, tag = "3")]
     pub live: u32,
+    /// that hold now
+    #[prost(string, repeated, tag = "4")]
+    pub notes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct LogsRequest {
@@ -3186,6 +3198,9 @@ pub struct LogChunk {
     pub notice: ::prost::alloc::string::String,
     #[prost(bool, tag = "4")]
     pub end: bool,
+    /// in a chunk of its own
+    #[prost(message, optional, tag = "5")]
+    pub node: ::core::option::Option<NodeNotice>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct MetricsRequest {
@@ -3405,6 +3420,9 @@ pub struct NodeView {
     pub default_node: bool,
     #[prost(double, tag = "32")]
     pub round_trip_ms: f64,
+    /// what keeps runs from getting there
+    #[prost(string, repeated, tag = "33")]
+    pub troubles: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct NodesReply {
@@ -3713,8 +3731,14 @@ pub struct LocateReply {
     #[prost(string, tag = "5")]
     pub note: ::prost::alloc::string::String,
 }
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct DaemonStatusRequest {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DaemonStatusRequest {
+    /// as of a selection
+    #[prost(string, tag = "1")]
+    pub zone: ::prost::alloc::string::String,
+    #[prost(uint32, tag = "2")]
+    pub utc_offset_s: u32,
+}
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct DaemonStatusReply {
     #[prost(message, optional, tag = "1")]
@@ -3737,6 +3761,8 @@ pub struct DaemonStatusReply {
     pub log: ::prost::alloc::string::String,
     #[prost(message, repeated, tag = "10")]
     pub nodes: ::prost::alloc::vec::Vec<NodeView>,
+    #[prost(string, repeated, tag = "11")]
+    pub notes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct DaemonStopRequest {}

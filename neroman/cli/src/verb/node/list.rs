@@ -69,12 +69,6 @@ fn remarks(node: &NodeView) -> Vec<String> {
             line.push_str(&format!(": {}", node.why_not));
         }
         said.push(line);
-        if node.known_old && node.contact_ms != 0 {
-            said.push(format!(
-                "its figures are of {}",
-                text::local_time(node.contact_ms)
-            ));
-        }
         if node.needs_person && node.hint.contains("node take-over") {
             said.push("not tried again before you act".to_owned());
         } else if node.needs_person {
@@ -92,6 +86,13 @@ fn remarks(node: &NodeView) -> Vec<String> {
             said.push(format!("hint: {}", node.hint));
         }
     }
+    if node.known_old && node.contact_ms != 0 {
+        said.push(format!(
+            "its figures in brackets are of {}",
+            text::local_time(node.contact_ms)
+        ));
+    }
+    said.extend(node.troubles.iter().cloned());
     if !node.transfer.is_empty() {
         said.push(node.transfer.clone());
     }
@@ -120,8 +121,13 @@ pub fn nodes_text(screen: &Screen, nodes: &[NodeView]) -> String {
         .iter()
         .map(|node| {
             let is_known = node.connected || node.known_old;
-            let measured = |text: String| Cell::right(if is_known { text.as_str() } else { "" });
-            let counted = |count: u32| Cell::right(&count.to_string());
+            let measured = |text: String| match is_known {
+                true => Cell::right(&text::marked(&text, node.known_old)),
+                false => Cell::right(""),
+            };
+            let is_away = node.unreachable_since_ms != 0;
+            let counted =
+                |count: u32| Cell::right(&text::marked(&count.to_string(), is_away && count > 0));
             vec![
                 Cell::text(&node.name),
                 Cell::text(if node.warden.is_empty() {

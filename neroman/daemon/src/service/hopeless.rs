@@ -1,0 +1,284 @@
+//! Runs that no node takes, now or ever: whoever starts them and whoever waits
+//! for them is told, and alike.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use nero_config::Config;
+use nero_model::{ExperimentId, RunId};
+use nero_wire::v1;
+
+use super::Man;
+use super::unseen::quiet_ms;
+use crate::core::place::{self, Figures};
+use crate::core::run::{Run, Takes};
+use crate::node::Known;
+
+/// How long nodes may take to say what they have.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Runs with what keeps them from every node, by what was asked for.
+#[derive(Debug, Default)]
+pub(super) struct Hopeless {
+    runs: BTreeMap<(String, String), Vec<RunId>>,
+}
+
+impl Hopeless {
+    /// One more.
+    pub(super) fn add(&mut self, word: &str, why: String, id: RunId) {
+        let same = self.runs.entry((word.to_owned(), why)).or_default();
+        same.push(id);
+    }
+
+    /// One line for all that share a reason.
+    pub(super) fn lines(self) -> impl Iterator<Item = String> {
+        self.runs.into_iter().map(|((word, why), runs)| {
+            format!("{}: `{word}` can never take it ({why})", which(&runs))
+        })
+    }
+}
+
+/// `1.1`, `3 runs`.
+fn which(runs: &[RunId]) -> String {
+    match runs {
+        [one] => one.to_string(),
+        more => format!("{} runs", more.len()),
+    }
+}
+
+/// What a run asks of its node.
+#[derive(Clone, Debug)]
+pub(super) struct Asking {
+    pub id: RunId,
+    /// What was asked for.
+    pub word: String,
+    pub takes: Takes,
+    /// No node was chosen yet; one that was says itself what it cannot give.
+    pub waits: bool,
+}
+
+impl Asking {
+    /// Whether there are nodes that can never give it.
+    fn demands(&self) -> bool {
+        self.takes.asks() || self.takes.cpus > 1.0 || self.takes.memory_bytes > 0
+    }
+}
+
+impl Man {
+    /// An answer with a line for its runs that no node can ever take.
+    pub(super) async fn with_outlook(&self, mut answer: v1::StartReply) -> v1::StartReply {
+        let state = self.ledger.state();
+        let made = answer.experiments.iter().filter(|one| one.run != 0);
+        let asking: Vec<Asking> = made
+            .filter_map(|one| {
+                let experiment = state.experiment(ExperimentId(one.experiment))?;
+                let run = experiment.run(one.run)?;
+                Some(Asking {
+                    id: run.made.id,
+                    word: run.made.node.clone(),
+                    takes: run.made.takes.clone(),
+                    waits: run.unplaced(),
+                })
+            })
+            .collect();
+        answer.notes.extend(self.outlook(&asking).await);
+        answer
+    }
+
+    /// Which of these runs no node can ever take. Where no node is known that
+    /// may, those that never said what they have are asked, for a moment.
+    pub(super) async fn outlook(&self, asking: &[Asking]) -> Vec<String> {
+        let (lines, unknown) = self.look(asking);
+        if unknown.is_empty() {
+            return lines;
+        }
+        let nodes = unknown.iter().filter_map(|name| self.nodes.node(name));
+        let asked = nodes
+            .filter(|node| !node.now().out_of_reach())
+            .map(|node| async move {
+                if node.channel(PATIENCE).await.is_ok() {
+                    node.described(PATIENCE).await;
+                }
+            });
+        // Whoever has not said it by then is not known.
+        let _ = tokio::time::timeout(PATIENCE, join_all(asked)).await;
+        self.look(asking).0
+    }
+
+    /// What is to be said, and the nodes of which more should be known.
+    fn look(&self, asking: &[Asking]) -> (Vec<String>, BTreeSet<String>) {
+        let config = self.nodes.usable_config();
+        let figures = self.nodes.figures(&self.ledger.state());
+        let mut hopeless = Hopeless::default();
+        let mut unknown = BTreeSet::new();
+        let mut last: Option<(&Asking, Outlook)> = None;
+        for one in asking {
+            let outlook = match last.take() {
+                Some((like, outlook)) if like.word == one.word && like.takes == one.takes => {
+                    outlook
+                }
+                _ => Outlook::of(&config, &figures, &one.word, &one.takes, &[]),
+            };
+            if let Some(why) = outlook.never() {
+                hopeless.add(&one.word, why, one.id);
+            } else if outlook.may.is_empty() && one.waits && one.demands() {
+                unknown.extend(outlook.unknown.iter().cloned());
+            }
+            last = Some((one, outlook));
+        }
+        (hopeless.lines().collect(), unknown)
+    }
+}
+
+/// Whether the nodes that a word stands for may ever take a run.
+#[derive(Clone, Debug)]
+pub(super) struct Outlook {
+    /// Why not, of those that never will.
+    never: Vec<(String, String)>,
+    /// Those that may.
+    may: Vec<String>,
+    /// Those that never said what they have.
+    unknown: Vec<String>,
+}
+
+impl Outlook {
+    /// Of the nodes of a word but those to `avoid`, by what they said of
+    /// themselves last.
+    pub(super) fn of(
+        config: &Config,
+        known: &HashMap<String, Figures>,
+        word: &str,
+        takes: &Takes,
+        avoid: &[String],
+    ) -> Self {
+        let mut outlook = Self {
+            never: Vec::new(),
+            may: Vec::new(),
+            unknown: Vec::new(),
+        };
+        let target = config.resolve(word);
+        let nodes = target.as_ref().map_or(&[][..], |target| target.nodes());
+        for name in nodes.iter().filter(|name| !avoid.contains(name)) {
+            let ever = match (place::has_data(takes, name), known.get(name)) {
+                (Err(why), _) => Err(why),
+                (Ok(()), Some(figures)) => place::ever_fits(takes, figures),
+                (Ok(()), None) => {
+                    outlook.unknown.push(name.clone());
+                    continue;
+                }
+            };
+            match ever {
+                Ok(()) => outlook.may.push(name.clone()),
+                Err(why) => outlook.never.push((name.clone(), why)),
+            }
+        }
+        outlook
+    }
+
+    /// Why none of them ever will, when that is sure.
+    pub(super) fn never(&self) -> Option<String> {
+        if !self.may.is_empty() || !self.unknown.is_empty() {
+            return None;
+        }
+        if self.never.is_empty() {
+            return Some("no node is left for it".to_owned());
+        }
+        let reasons = self
+            .never
+            .iter()
+            .map(|(name, why)| format!("{name}: {why}"));
+        Some(reasons.collect::<Vec<_>>().join("; "))
+    }
+
+    /// Whether every node that may take it is out of reach; else perhaps after
+    /// which time, in milliseconds.
+    fn away(&self, known: &Known, now_ms: i64) -> Result<(), Option<u64>> {
+        let mut left_ms = 0;
+        for name in self.may.iter().chain(&self.unknown) {
+            let node = known.of(name).ok_or(None)?;
+            left_ms = left_ms.max(quiet_ms(node, now_ms).ok_or(None)?);
+        }
+        match left_ms {
+            0 => Ok(()),
+            left_ms => Err(Some(left_ms)),
+        }
+    }
+}
+
+/// What is known of nodes.
+pub(super) struct Nodes<'a> {
+    pub config: &'a Config,
+    pub figures: &'a HashMap<String, Figures>,
+    pub known: &'a Known,
+    pub now_ms: i64,
+}
+
+/// The runs of which somebody was told that no node takes them.
+#[derive(Debug, Default)]
+pub(super) struct Stuck {
+    never: HashSet<RunId>,
+    away: HashSet<RunId>,
+}
+
+impl Stuck {
+    /// Whether a run may be worth a word: the placer found no node for it.
+    pub(super) fn is_open(&self, run: &Run) -> bool {
+        run.unplaced() && !run.desk.why.is_empty() && !self.never.contains(&run.made.id)
+    }
+
+    /// What is to be said now of such runs, each once, and after which time to
+    /// look again at the latest.
+    pub(super) fn news(
+        &mut self,
+        runs: &[&Run],
+        nodes: &Nodes<'_>,
+    ) -> (Vec<String>, Option<Duration>) {
+        let mut hopeless = Hopeless::default();
+        let mut waiting: BTreeMap<&str, Vec<RunId>> = BTreeMap::new();
+        let mut again: Option<u64> = None;
+        // Runs of one command mostly ask for the same.
+        let mut last: Option<(&Run, Outlook)> = None;
+        for run in runs {
+            let id = run.made.id;
+            let outlook = match last.take() {
+                Some((like, outlook)) if alike(like, run) => outlook,
+                _ => Outlook::of(
+                    nodes.config,
+                    nodes.figures,
+                    &run.made.node,
+                    &run.made.takes,
+                    &run.desk.avoid,
+                ),
+            };
+            if let Some(why) = outlook.never() {
+                self.never.insert(id);
+                hopeless.add(&run.made.node, why, id);
+            } else if !self.away.contains(&id) {
+                match outlook.away(nodes.known, nodes.now_ms) {
+                    Ok(()) => {
+                        self.away.insert(id);
+                        waiting.entry(&run.desk.why).or_default().push(id);
+                    }
+                    Err(Some(left_ms)) => {
+                        again = Some(again.map_or(left_ms, |sooner| sooner.min(left_ms)));
+                    }
+                    Err(None) => {}
+                }
+            }
+            last = Some((run, outlook));
+        }
+        let waiting = waiting
+            .into_iter()
+            .map(|(why, runs)| format!("{}: no node takes it now ({why})", which(&runs)));
+        let lines = hopeless.lines().chain(waiting).collect();
+        (lines, again.map(Duration::from_millis))
+    }
+}
+
+/// Whether what is true of the one is true of the other.
+fn alike(one: &Run, other: &Run) -> bool {
+    one.made.node == other.made.node
+        && one.made.takes == other.made.takes
+        && one.desk.avoid == other.desk.avoid
+}

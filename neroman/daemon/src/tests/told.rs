@@ -1,0 +1,254 @@
+//! What a person is told without asking: that no node takes a run, that a node
+//! which matters is out of reach, that what is shown is old.
+
+use nero_wire::v1;
+use tokio::sync::mpsc;
+
+use super::nodes::{connect, start_on};
+use super::{DEADLINE, Rig, select};
+
+const BOTH: &str = "nodes: {alpha: {address: a}, beta: {address: b}}\n\
+                    groups: {both: [alpha, beta]}\n";
+
+/// Two nodes, and an experiment that is too large for both.
+async fn too_large() -> Rig {
+    let rig = Rig::configured(BOTH);
+    rig.node("alpha").has_cpus(2.0);
+    rig.node("beta").has_cpus(1.0);
+    rig.write("collection: lab\ncommand: echo\nresources: {cpus: 3}\n");
+    rig.add().await;
+    rig
+}
+
+const NEVER: &str = "1.1: `both` can never take it (alpha: cpus 2 < 3; beta: cpus 1 < 3)";
+
+/// What is said by a call that goes on, one message at a time.
+struct Heard<T> {
+    rx: mpsc::Receiver<Result<T, tonic::Status>>,
+}
+
+impl<T> Heard<T> {
+    async fn next(&mut self) -> T {
+        let said = tokio::time::timeout(DEADLINE, self.rx.recv()).await;
+        said.expect("something is said").expect("more").unwrap()
+    }
+}
+
+fn wait(rig: &Rig, what: &str) -> Heard<v1::WaitEvent> {
+    let (tx, rx) = mpsc::channel(8);
+    let request = v1::WaitRequest {
+        selection: select(what),
+        settle: false,
+    };
+    let man = rig.man.clone();
+    tokio::spawn(async move { man.wait(request, tx).await });
+    Heard { rx }
+}
+
+async fn abort(rig: &Rig, what: &str) {
+    let request = v1::AbortRequest {
+        selection: select(what),
+        ..v1::AbortRequest::default()
+    };
+    rig.man.abort(request).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_start_says_that_no_node_can_ever_take_it_also_when_none_was_asked_yet() {
+    let rig = too_large().await;
+    let asked = v1::StartRequest {
+        selection: select("1"),
+        node: "both".to_owned(),
+        dry_run: true,
+        ..v1::StartRequest::default()
+    };
+    let dry = rig.man.start(asked.clone()).await.unwrap();
+    assert_eq!(dry.notes, [NEVER]);
+    let rig = rig.restart().await;
+    let started = start_on(&rig, "1", "both").await.unwrap();
+    assert_eq!(started.notes, [NEVER]);
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn a_start_does_not_wait_for_nodes_that_cannot_change_what_is_said() {
+    let rig = too_large().await;
+    connect(&rig, "alpha").await;
+    rig.node("alpha").has_cpus(4.0);
+    rig.until_node("alpha", |node| node.cpus > 0.0).await;
+    rig.write("collection: lab\ncommand: echo\nresources: {cpus: 2}\n");
+    rig.add().await;
+    let started = start_on(&rig, "1", "both").await.unwrap();
+    assert!(started.notes.is_empty(), "{:?}", started.notes);
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn a_wait_says_once_that_no_node_can_ever_take_a_run() {
+    let rig = too_large().await;
+    start_on(&rig, "1", "both").await.unwrap();
+    let mut heard = wait(&rig, "1");
+    assert_eq!(heard.next().await.notes, [NEVER]);
+    // Whatever happens besides does not make it be said again.
+    for name in ["alpha", "beta"] {
+        connect(&rig, name).await;
+    }
+    abort(&rig, "1").await;
+    let event = heard.next().await;
+    assert!(event.done && event.notes.is_empty(), "{event:?}");
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn a_wait_says_that_the_nodes_which_may_take_a_run_are_out_of_reach() {
+    let rig = too_large().await;
+    rig.node("beta").cut(true);
+    start_on(&rig, "1", "both").await.unwrap();
+    let mut heard = wait(&rig, "1");
+    let said = heard.next().await.notes;
+    let told = matches!(&*said, [line] if line
+        .starts_with("1.1: no node takes it now (alpha: cpus 2 < 3; beta: no contact since "));
+    assert!(told, "{said:?}");
+    // Now it is known that this one cannot have it either.
+    rig.node("beta").cut(false);
+    connect(&rig, "beta").await;
+    assert_eq!(heard.next().await.notes, [NEVER]);
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_shown_of_a_run_out_of_reach_is_of_the_last_word_of_its_node() {
+    let rig = Rig::configured(BOTH);
+    rig.node("alpha").has_cpus(2.0);
+    rig.write("collection: lab\ncommand: echo\n");
+    rig.add().await;
+    start_on(&rig, "1", "alpha").await.unwrap();
+    let token = rig.node("alpha").token(1, 1).await;
+    rig.node("alpha").begin(&token);
+    let fresh = rig.state(1, "running").await;
+    assert_eq!(fresh.as_of_ms, 0);
+    rig.node("alpha").cut(true);
+    rig.until_node("alpha", |node| node.unreachable_since_ms > 0)
+        .await;
+    let seen = rig.view(1).await;
+    let runtime_s = seen.runtime_s.expect("it runs");
+    assert!(seen.as_of_ms > 0 && seen.contact.starts_with("no contact since "));
+    let until = seen.started_ms + (runtime_s * 1000.0).round() as i64;
+    assert!(until <= seen.as_of_ms.max(seen.started_ms), "{seen:?}");
+    // Time goes by and tells nothing of it.
+    let clock = &rig.man.clock;
+    while clock.now_ms() <= seen.as_of_ms + 20 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(rig.view(1).await.runtime_s, Some(runtime_s));
+    rig.node("alpha").cut(false);
+    connect(&rig, "alpha").await;
+    rig.until(1, "seen again", |view| view.as_of_ms == 0).await;
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn a_log_that_is_followed_says_once_that_its_node_is_out_of_reach_and_back() {
+    let rig = Rig::configured(BOTH);
+    rig.node("alpha").has_cpus(2.0);
+    rig.write("collection: lab\ncommand: echo\n");
+    rig.add().await;
+    start_on(&rig, "1", "alpha").await.unwrap();
+    let token = rig.node("alpha").token(1, 1).await;
+    rig.node("alpha").begin(&token);
+    rig.state(1, "running").await;
+    rig.node("alpha").cut(true);
+    rig.until_node("alpha", |node| node.unreachable_since_ms > 0)
+        .await;
+    let (tx, rx) = mpsc::channel(8);
+    let request = v1::LogsRequest {
+        what: "1".to_owned(),
+        follow: true,
+        ..v1::LogsRequest::default()
+    };
+    let man = rig.man.clone();
+    tokio::spawn(async move { man.logs(request, tx).await });
+    let mut heard = Heard { rx };
+    let mut notice = async || loop {
+        if let Some(notice) = heard.next().await.node {
+            return notice;
+        }
+    };
+    let away = notice().await;
+    assert_eq!((away.node.as_str(), away.back), ("alpha", false));
+    rig.node("alpha").cut(false);
+    connect(&rig, "alpha").await;
+    let back = notice().await;
+    assert_eq!((back.node.as_str(), back.back), ("alpha", true));
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn a_node_says_that_its_disk_is_full_and_which_runs_wait_for_that() {
+    let rig = Rig::new();
+    rig.write("collection: lab\ncommand: echo\nfiles: [a]\n");
+    std::fs::write(rig.folder.join("a"), "a").unwrap();
+    rig.add().await;
+    rig.mum.has_cpus(2.0);
+    rig.mum.has_disk(1 << 20, 1 << 30);
+    rig.mum.files(|files| files.full = true);
+    rig.start("1").await;
+    rig.until(1, "said why", |view| view.waiting_for.contains("no room"))
+        .await;
+    let reply = rig.man.ask_nodes(v1::NodesRequest::default()).await;
+    let [node] = &*reply.nodes else {
+        panic!("{reply:?}")
+    };
+    assert_eq!(node.hold, "disk full: 1 MB are free, 67 MB are kept back");
+    let told = matches!(&*node.troubles, [line] if line
+        .starts_with("1 run waits: ") && line.contains("no room"));
+    assert!(told, "{node:?}");
+    // With room again nothing is left to say.
+    rig.mum.has_disk(1 << 29, 1 << 30);
+    rig.mum.files(|files| files.full = false);
+    rig.mum.cut(false);
+    rig.mum.token(1, 1).await;
+    let reply = rig.man.ask_nodes(v1::NodesRequest::default()).await;
+    let [node] = &*reply.nodes else {
+        panic!("{reply:?}")
+    };
+    assert!(node.hold.is_empty() && node.troubles.is_empty(), "{node:?}");
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn what_was_taken_over_says_that_it_is_not_read_yet_and_warns_of_nothing() {
+    let rig = Rig::configured(BOTH);
+    let spec = v1::RunSpec {
+        token: nero_model::RunToken::random().to_vec(),
+        experiment: 1,
+        number: 1,
+        name: "old".to_owned(),
+        collection: "lab".to_owned(),
+        argv: vec!["true".to_owned()],
+        ..v1::RunSpec::default()
+    };
+    rig.node("alpha").cut(true);
+    let (tx, _rx) = mpsc::channel(8);
+    let deployment = rig.man.deployment;
+    let adopting = rig.man.adopt("alpha", deployment, 2, vec![spec], &tx);
+    adopting.await.unwrap();
+    let rig = rig.restart().await;
+    let view = rig.view(1).await;
+    assert!(view.unread, "{view:?}");
+    assert_eq!(
+        view.waiting_for,
+        "the first word of its node: it was taken over"
+    );
+    assert!(view.warnings.is_empty(), "{view:?}");
+    let request = v1::ShowRequest {
+        what: "1".to_owned(),
+        zone: String::new(),
+    };
+    let notes = rig.man.show(request).await.unwrap().notes;
+    assert!(
+        !notes.iter().any(|note| note.contains("newer")),
+        "{notes:?}"
+    );
+    rig.stop().await;
+}

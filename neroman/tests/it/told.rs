@@ -1,0 +1,189 @@
+//! What is said besides, without being asked: on standard error, and once.
+
+use nero_wire::v1::*;
+
+use crate::fake::{Answers, Fake};
+use crate::samples;
+
+const FULL: &str = "no space left for the databases since 14:02: free some; the runs go on";
+
+fn ended() -> WaitEvent {
+    WaitEvent {
+        ended: vec![samples::experiment(1, "a", "finished")],
+        done: true,
+        ..WaitEvent::default()
+    }
+}
+
+#[test]
+fn wait_says_once_that_no_node_takes_a_run_and_not_what_the_start_said() {
+    let noted = |text: &str| WaitEvent {
+        notes: vec![text.into()],
+        still_live: 1,
+        ..WaitEvent::default()
+    };
+    let never = "1.1: `both` can never take it (a: cpus 2 < 3)";
+    let fake = Fake::new(Answers {
+        start: StartReply {
+            notes: vec![never.into()],
+            ..samples::started()
+        },
+        // As a daemon that was started anew says it again.
+        wait: vec![noted(never), noted(never), ended()],
+        ..Answers::default()
+    });
+    let said = format!("note: {never}\n");
+    let ran = fake.run(&["wait", "1"]);
+    assert_eq!((ran.code, ran.err.as_str()), (Some(0), said.as_str()));
+    let ran = fake.run(&["start", "1", "--wait"]);
+    assert_eq!(ran.err, said);
+    let document: serde_json::Value =
+        serde_json::from_str(&fake.ok(&["wait", "1", "--json"])).expect("JSON");
+    assert_eq!(document["notes"], serde_json::json!([never]));
+    assert_eq!(document["timed_out"], false);
+}
+
+#[test]
+fn wait_ends_with_1_when_its_time_is_over_and_shows_what_goes_on() {
+    let fake = Fake::new(Answers {
+        list: ListReply {
+            experiments: vec![
+                samples::experiment(1, "a", "finished"),
+                samples::experiment(2, "b", "running"),
+            ],
+            ..ListReply::default()
+        },
+        wait: vec![WaitEvent {
+            done: false,
+            still_live: 1,
+            ..ended()
+        }],
+        hangs: true,
+        ..Answers::default()
+    });
+    let ran = fake.run(&["wait", "1-2", "--timeout", "300ms"]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert_eq!(ran.err, "note: not all have ended within 300ms\n");
+    assert_eq!(ran.out, "2  sweep/b  running\nfinished 1 · running 1\n");
+    let ran = fake.run(&["wait", "1-2", "--timeout", "300ms", "--json"]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    let document: serde_json::Value = serde_json::from_str(&ran.out).expect("JSON");
+    assert_eq!(document["timed_out"], true);
+    assert_eq!(document["finished"], false);
+    assert_eq!(document["experiments"][1]["state"], "running");
+    assert_eq!(fake.run(&["wait", "1", "--timeout", "soon"]).code, Some(2));
+}
+
+#[test]
+fn wait_with_time_to_spare_ends_as_without() {
+    let fake = Fake::new(Answers {
+        wait: vec![ended()],
+        ..Answers::default()
+    });
+    let ran = fake.run(&["wait", "1", "--timeout", "1h"]);
+    assert_eq!((ran.code, ran.out.as_str()), (Some(0), "finished 1\n"));
+    assert_eq!(ran.err, "");
+}
+
+#[test]
+fn a_log_that_is_followed_names_its_node_once_per_outage() {
+    let notice = |back| LogChunk {
+        node: Some(NodeNotice {
+            node: "h1".into(),
+            back,
+            since_ms: 1_700_000_000_000,
+            runs: 1,
+            ..NodeNotice::default()
+        }),
+        ..LogChunk::default()
+    };
+    let printed = LogChunk {
+        data: b"more\n".to_vec(),
+        end: true,
+        ..LogChunk::default()
+    };
+    let fake = Fake::new(Answers {
+        logs: vec![notice(false), notice(false), notice(true), printed],
+        ..Answers::default()
+    });
+    let ran = fake.run(&["logs", "3", "--follow"]);
+    assert_eq!((ran.code, ran.out.as_str()), (Some(0), "more\n"));
+    assert_eq!(
+        ran.err,
+        "note: node h1 is out of reach since 2023-11-15 11:58:20; 1 run there is not seen\n\
+         note: node h1 is back, nothing was heard since 2023-11-15 11:58:20\n"
+    );
+}
+
+#[test]
+fn that_there_is_no_room_is_said_by_watch_and_by_the_daemon() {
+    let event = |state: &str, live, notes: &[&str]| WatchEvent {
+        experiments: vec![samples::experiment(1, "a", state)],
+        first: live == 1,
+        live,
+        notes: notes.iter().map(|note| (*note).to_owned()).collect(),
+    };
+    let fake = Fake::new(Answers {
+        watch: vec![
+            event("queued", 1, &[]),
+            event("running", 1, &[FULL]),
+            event("ending", 1, &[FULL]),
+            event("finished", 0, &[]),
+        ],
+        status: DaemonStatusReply {
+            notes: vec![FULL.into()],
+            ..DaemonStatusReply::default()
+        },
+        ..Answers::default()
+    });
+    let said = format!("note: {FULL}\n");
+    assert_eq!(fake.run(&["status", "--watch"]).err, said);
+    assert_eq!(fake.run(&["status", "--watch", "--json"]).err, said);
+    assert_eq!(fake.run(&["daemon", "status"]).err, said);
+    let document: serde_json::Value =
+        serde_json::from_str(&fake.ok(&["daemon", "status", "--json"])).expect("JSON");
+    assert_eq!(document["notes"], serde_json::json!([FULL]));
+}
+
+#[test]
+fn what_is_old_stands_in_brackets() {
+    let mut away = samples::experiment(1, "a", "running");
+    away.runtime_s = Some(61.0);
+    away.as_of_ms = 1_700_000_000_000;
+    away.contact = "no contact since 14:02".into();
+    let mut here = samples::experiment(2, "b", "running");
+    here.runtime_s = Some(62.0);
+    let fake = Fake::new(Answers {
+        list: ListReply {
+            experiments: vec![away, here],
+            ..ListReply::default()
+        },
+        ..Answers::default()
+    });
+    let table = fake.ok(&["status", "--columns", "id,runtime"]);
+    assert!(table.contains("(1m01s)"), "{table}");
+    assert!(table.contains(" 1m02s\n"), "{table}");
+    let document: serde_json::Value =
+        serde_json::from_str(&fake.ok(&["status", "--json"])).expect("JSON");
+    let [away, here] = [&document["experiments"][0], &document["experiments"][1]];
+    assert_eq!(away["as_of"], "2023-11-14T22:13:20Z");
+    assert_eq!(away["runtime_s"], 61.0);
+    assert_eq!(here["as_of"], serde_json::Value::Null);
+}
+
+#[test]
+fn what_keeps_runs_from_a_node_stands_below_the_nodes() {
+    let mut nodes = samples::nodes();
+    nodes.nodes[0].hold = "disk full: 1 MB are free, 67 MB are kept back".into();
+    nodes.nodes[0].troubles = vec!["2 runs wait: cannot make store".into()];
+    let fake = Fake::new(Answers {
+        nodes,
+        ..Answers::default()
+    });
+    let said = fake.ok(&["status", "nodes"]);
+    assert!(said.contains("disk full: 1 MB are free"), "{said}");
+    assert!(
+        said.contains("\nlocal: 2 runs wait: cannot make store\n"),
+        "{said}"
+    );
+}

@@ -379,6 +379,11 @@ fn said(state: &State, node: &str, states: &[v1::RunState], now_ms: i64) -> Vec<
 const HOST_CHARS_MAX: usize = 64;
 
 fn hear(run: &Run, desk: &mut Desk, word: &v1::RunState, now_ms: i64) {
+    if word.stage() == Stage::Unspecified {
+        // It lies there and cannot be read now: nothing else is said of it.
+        desk.why = bounded(&word.why);
+        return;
+    }
     if word.stage() != Stage::UnknownRun {
         desk.unknown_ms = None;
     }

@@ -3,8 +3,8 @@ use std::path::Path;
 use super::*;
 use crate::adopt::adopt;
 
-#[test]
-fn what_an_earlier_node_says_of_a_run_counts_nothing() {
+/// A run on the node `beta`, and its token.
+fn on_beta() -> (State, Vec<u8>) {
     let spec = v1::RunSpec {
         token: RunToken::random().to_vec(),
         experiment: 1,
@@ -13,15 +13,49 @@ fn what_an_earlier_node_says_of_a_run_counts_nothing() {
         collection: "lab".to_owned(),
         ..v1::RunSpec::default()
     };
-    let word = v1::RunState {
-        token: spec.token.clone(),
-        stage: Stage::Refused.into(),
-        ..v1::RunState::default()
-    };
+    let token = spec.token.clone();
     let mut state = State::default();
     for change in adopt(&state, "beta", Path::new("/f"), vec![spec], 1).changes {
         state.apply(&change);
     }
+    (state, token)
+}
+
+#[test]
+fn a_run_that_its_node_cannot_read_now_stays_as_it_is_and_says_why() {
+    let (state, token) = on_beta();
+    let words = [
+        v1::RunState {
+            token: token.clone(),
+            stage: Stage::Waiting.into(),
+            host: "h".to_owned(),
+            ..v1::RunState::default()
+        },
+        v1::RunState {
+            token,
+            stage: Stage::Unspecified.into(),
+            why: "cannot use spec".to_owned(),
+            ..v1::RunState::default()
+        },
+    ];
+    let changes = said(&state, "beta", &words, 2);
+    let [Change::Desk { desk, .. }] = &changes[..] else {
+        panic!("{changes:?}");
+    };
+    assert_eq!(
+        (&*desk.why, &*desk.far_host, desk.handing),
+        ("cannot use spec", "h", Handing::Pending)
+    );
+}
+
+#[test]
+fn what_an_earlier_node_says_of_a_run_counts_nothing() {
+    let (state, token) = on_beta();
+    let word = v1::RunState {
+        token,
+        stage: Stage::Refused.into(),
+        ..v1::RunState::default()
+    };
     assert!(said(&state, "alpha", std::slice::from_ref(&word), 2).is_empty());
     assert_eq!(said(&state, "beta", &[word], 2).len(), 1);
 }

@@ -3,70 +3,20 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 
 use nero_tests::chaos::script::points;
+use nero_tests::disk::{Bound, Small};
 use nero_tests::{Home, Part, until};
 
 use crate::story::{added, job, make_pipe};
 
-/// A small file system of its own; unmounted when dropped.
-struct Small(tempfile::TempDir);
-
-impl Small {
-    fn mounted(mebibytes: u32) -> Self {
-        let folder = tempfile::Builder::new().prefix("ns").tempdir().unwrap();
-        let size = format!("size={mebibytes}m");
-        let status = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", &size, "tmpfs"])
-            .arg(folder.path())
-            .status()
-            .expect("mount is installed");
-        assert!(
-            status.success(),
-            "a small file system can be mounted only by root"
-        );
-        Self(folder)
-    }
-
-    /// A home in it that uses all of it but a little.
-    fn home(&self) -> Home {
-        let mut folder = tempfile::Builder::new();
-        let home = Home::in_folder(folder.prefix("n").tempdir_in(self.0.path()).unwrap());
-        home.configure("nodes: {local: {min_free: 1M}}\n");
-        home
-    }
-
-    fn filler(&self) -> PathBuf {
-        self.0.path().join("filler")
-    }
-
-    /// Leaves no block free.
-    fn fill(&self) {
-        nero_tests::disk::fill(&self.filler()).unwrap();
-    }
-
-    /// Gives the room back.
-    fn empty(&self) {
-        fs::remove_file(self.filler()).unwrap();
-    }
-
-    /// Has one of its folders on the file system that this one lies on.
-    fn leaves_out(&self, folder: &Path, outside: &Path) {
-        fs::create_dir_all(folder).unwrap();
-        let bound = Command::new("mount")
-            .arg("--bind")
-            .args([outside, folder])
-            .status();
-        assert!(bound.expect("mount is installed").success());
-    }
-}
-
-impl Drop for Small {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(self.0.path()).status();
-    }
+/// A home on a small disk that uses all of it but a little.
+fn home_on(small: &Small) -> Home {
+    let mut folder = tempfile::Builder::new();
+    let home = Home::in_folder(folder.prefix("n").tempdir_in(small.path()).unwrap());
+    home.configure("nodes: {local: {min_free: 1M}}\n");
+    home
 }
 
 /// Experiment 1, whose job prints points when it is let go on; nothing of it but its
@@ -136,12 +86,10 @@ impl Held {
 
 #[test]
 fn a_job_that_fills_the_disk_ends_with_its_code_and_the_reason() {
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: mounting a small file system needs root");
+    let Some(small) = Small::mounted(400) else {
         return;
-    }
-    let small = Small::mounted(400);
-    let home = small.home();
+    };
+    let home = home_on(&small);
     added(
         &home,
         "f",
@@ -162,13 +110,11 @@ fn a_job_that_fills_the_disk_ends_with_its_code_and_the_reason() {
 
 #[test]
 fn metrics_printed_while_the_disk_was_full_are_known_afterwards() {
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: mounting a small file system needs root");
+    let Some(small) = Small::mounted(400) else {
         return;
-    }
-    let small = Small::mounted(400);
+    };
     let held = Held::new();
-    let home = small.home();
+    let home = home_on(&small);
     // What it prints fits into the block that its log has from the first line
     // on. What is recorded of sixty lines, one by one, needs another block.
     held.start(&home, "1,60,1,15,0,0,0,exit:0");
@@ -181,6 +127,7 @@ fn metrics_printed_while_the_disk_was_full_are_known_afterwards() {
 
 /// A job on a disk with room, under a daemon that has none left.
 struct Pressed {
+    _bound: Bound,
     home: Home,
     small: Small,
     held: Held,
@@ -189,21 +136,22 @@ struct Pressed {
 impl Pressed {
     /// None when this user may not mount.
     fn running() -> Option<Self> {
-        if !rustix::process::geteuid().is_root() {
-            eprintln!("skipped: mounting a small file system needs root");
-            return None;
-        }
-        let small = Small::mounted(64);
+        let small = Small::mounted(64)?;
         let held = Held::new();
-        let mut home = small.home();
+        let mut home = home_on(&small);
         let node = held.outside.path().join("node");
         fs::create_dir(&node).unwrap();
         fs::set_permissions(&node, fs::Permissions::from_mode(0o700)).unwrap();
-        small.leaves_out(&home.base().join("node"), &node);
+        let bound = Bound::at(&home.base().join("node"), &node);
         // Its log needs room all the time.
         home.set_env("NERONET_LOG", "debug");
         held.start(&home, "1,2000,1,1,0,0,0,exit:0");
-        Some(Self { home, small, held })
+        Some(Self {
+            _bound: bound,
+            home,
+            small,
+            held,
+        })
     }
 
     /// The job prints what there is no room for.

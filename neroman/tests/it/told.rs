@@ -187,3 +187,41 @@ fn what_keeps_runs_from_a_node_stands_below_the_nodes() {
         "{said}"
     );
 }
+
+#[test]
+fn a_take_over_ends_when_its_runs_were_heard_of_or_says_of_how_many_not() {
+    let answers = |unread| Answers {
+        node_events: vec![NodeEvent {
+            event: Some(node_event::Event::Line("taken over: 1 run".into())),
+        }],
+        list: ListReply {
+            experiments: vec![ExperimentView {
+                unread,
+                ..samples::experiment(1, "a", "submitted")
+            }],
+            ..ListReply::default()
+        },
+        ..Answers::default()
+    };
+    let take_over = ["node", "take-over", "h1"];
+    let fake = Fake::new(answers(false));
+    let ran = fake.run(&take_over);
+    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
+    let asked = fake.requests();
+    let [_, listed] = &*asked else {
+        panic!("{asked:?}")
+    };
+    assert!(
+        listed.contains("node==\"h1\"") && listed.ends_with("settle true"),
+        "{listed}"
+    );
+    let ran = Fake::new(answers(true)).run(&take_over);
+    assert_eq!(
+        (ran.code, ran.err.as_str()),
+        (Some(0), "note: h1 has not told yet how far 1 run got\n")
+    );
+    // Nothing was taken over, and nothing is waited for.
+    let fake = Fake::new(answers(true));
+    let ran = fake.run(&["node", "take-over", "h1", "--dry-run"]);
+    assert_eq!((ran.err.as_str(), fake.requests().len()), ("", 1));
+}

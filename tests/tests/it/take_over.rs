@@ -51,8 +51,12 @@ fn a_deployment_on_two_nodes_is_taken_over_one_by_one_and_back() {
         "{said}"
     );
     assert!(said.contains("3.1: it is not on h1"), "{said}");
-    other.until_state(1, "running");
-    other.until_state(3, "crashed");
+    // It was told how far they are, and of nothing that nobody knows.
+    for (id, state) in [(1, "running"), (3, "crashed")] {
+        let one = other.experiment_json(id);
+        assert!(one["state"] == state, "{one:#}");
+        assert_eq!(one["warnings"], serde_json::json!([]), "{one:#}");
+    }
     // It becomes the owner there, and reads nothing of it.
     other.ok(&["exec", "h2", "--", "true"]);
     let said = other.ok(&["node", "take-over", "h2"]);

@@ -4,11 +4,10 @@ mod connect;
 mod events;
 mod forget;
 mod list;
+mod take_over;
 
 use nero_wire::v1::node_event::Event;
-use nero_wire::v1::{
-    NodeAddRequest, NodeConnectRequest, NodeDoctorRequest, NodeEvent, NodeTakeOverRequest,
-};
+use nero_wire::v1::{NodeAddRequest, NodeConnectRequest, NodeDoctorRequest, NodeEvent};
 
 use crate::args::{Node, NodeAdd, Warden, YesNo};
 use crate::connect::{CHANGE_DEADLINE, Client, Next};
@@ -64,19 +63,8 @@ pub async fn run(session: &mut Session, args: &Node) -> Result<u8, Stop> {
             dry_run,
             json,
         } => {
-            let asked = NodeTakeOverRequest {
-                request: request(),
-                name: name.clone(),
-                deployment: deployment.clone().unwrap_or_default(),
-                dry_run: *dry_run,
-            };
-            events::follow(
-                session,
-                How::Troubles.or_json(json.json),
-                asked,
-                async |man, request| man.node_take_over(request).await,
-            )
-            .await
+            let how = How::Troubles.or_json(json.json);
+            take_over::run(session, how, name, deployment.as_deref(), *dry_run).await
         }
     }
 }

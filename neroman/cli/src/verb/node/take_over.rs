@@ -1,0 +1,65 @@
+//! `node take-over`: the runs of a lost machine come here. It ends when their
+//! node has told how far they are.
+
+use nero_model::safe::Safe;
+use nero_wire::v1::{ListRequest, NodeTakeOverRequest};
+
+use super::events::{self, How};
+use crate::connect::READ_DEADLINE;
+use crate::fault::{Fault, Stop, code};
+use crate::say::text;
+use crate::session::{Session, request, selection};
+
+/// Looks at the runs, of which each waits some seconds for the node.
+const LOOKS: usize = 6;
+
+/// Does it.
+pub async fn run(
+    session: &mut Session,
+    how: How,
+    name: &str,
+    deployment: Option<&str>,
+    dry_run: bool,
+) -> Result<u8, Stop> {
+    let asked = NodeTakeOverRequest {
+        request: request(),
+        name: name.to_owned(),
+        deployment: deployment.unwrap_or_default().to_owned(),
+        dry_run,
+    };
+    let ended = events::follow(session, how, asked, async |man, request| {
+        man.node_take_over(request).await
+    })
+    .await?;
+    if ended == code::OK && !dry_run {
+        until_heard(session, name).await?;
+    }
+    Ok(ended)
+}
+
+/// The daemon begins anew with what was taken over, and reads the journals.
+async fn until_heard(session: &mut Session, name: &str) -> Result<(), Fault> {
+    let mut unread = 0;
+    for _ in 0..LOOKS {
+        let asked = ListRequest {
+            selection: Some(selection(&[format!("node==\"{name}\"")])),
+            settle: true,
+        };
+        let client = session.client().await?;
+        let reply = client
+            .call(READ_DEADLINE, asked, async |man, request| {
+                man.list(request).await
+            })
+            .await?;
+        unread = reply.experiments.iter().filter(|view| view.unread).count();
+        if unread == 0 {
+            return Ok(());
+        }
+    }
+    session.out.note(&format!(
+        "note: {} has not told yet how far {} got",
+        Safe::line(name),
+        text::plural(unread, "run")
+    ));
+    Ok(())
+}

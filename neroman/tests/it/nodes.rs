@@ -145,21 +145,6 @@ fn connect_runs_what_the_daemon_says_in_this_terminal() {
         "code please\nalpha is ready: 16 CPUs, 64G memory, 3.0T disk free\n"
     );
     assert_eq!(fake.requests(), ["node_login alpha", "node_connect alpha"]);
-    let fake = Fake::new(Answers {
-        login: NodeLoginReply {
-            argv: words(&["/bin/sh", "-c", "exit 255"]),
-            open: false,
-        },
-        ..Answers::default()
-    });
-    let ran = fake.run(&["node", "connect", "alpha"]);
-    assert_eq!(ran.code, Some(4), "{ran:?}");
-    assert!(
-        ran.err.contains("in a terminal, and this is none"),
-        "{}",
-        ran.err
-    );
-    assert_eq!(fake.requests(), ["node_login alpha"]);
     // What ssh says of a way that is open already is not ours to show.
     let fake = Fake::new(Answers {
         login: NodeLoginReply {
@@ -173,6 +158,43 @@ fn connect_runs_what_the_daemon_says_in_this_terminal() {
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert_eq!(ran.err, "");
     assert!(!ran.out.contains("running"), "{}", ran.out);
+}
+
+#[test]
+fn without_a_terminal_the_daemon_says_why_the_way_does_not_open() {
+    let closed = |hint: &str| Answers {
+        login: NodeLoginReply {
+            argv: ["/bin/sh", "-c", "echo denied >&2; exit 255"]
+                .map(|word| word.as_bytes().to_vec())
+                .to_vec(),
+            open: false,
+        },
+        node_events: vec![event(node_event::Event::Failed(Failure {
+            what: "node alpha does not answer".into(),
+            causes: vec!["the host key has changed".into()],
+            hint: hint.into(),
+            exit_code: 4,
+            ..Failure::default()
+        }))],
+        ..Answers::default()
+    };
+    let fake = Fake::new(closed("forget the old key"));
+    let ran = fake.run(&["node", "connect", "alpha"]);
+    assert_eq!(ran.code, Some(4), "{ran:?}");
+    assert_eq!(
+        ran.err,
+        "error: node alpha does not answer\ncaused by: the host key has changed\n\
+         hint: forget the old key\n"
+    );
+    assert_eq!(fake.requests(), ["node_login alpha", "node_connect alpha"]);
+    let fake = Fake::new(closed("`neroman node connect alpha` asks in the terminal"));
+    let ran = fake.run(&["node", "connect", "alpha"]);
+    assert!(
+        ran.err
+            .ends_with("alpha` asks in the terminal; this is none\n"),
+        "{}",
+        ran.err
+    );
 }
 
 #[test]

@@ -1,16 +1,60 @@
 //! Opening the way to a node in this terminal: ssh asks for what it needs.
 
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 
-use nero_wire::v1::NodeLoginRequest;
+use nero_wire::v1::{NodeConnectRequest, NodeLoginRequest};
 
+use super::events::{self, How};
 use crate::connect::READ_DEADLINE;
 use crate::fault::{Fault, Stop, code};
 use crate::session::Session;
 use crate::verb::exec::os_words;
 
+/// `node connect`. Where nobody can be asked, a way that ssh does not open is
+/// tried by the daemon, which says why it does not open.
+pub async fn run(session: &mut Session, how: How, name: &str) -> Result<u8, Stop> {
+    if session.out.screen.can_ask {
+        open(session, name).await?;
+        return follow(session, how, name).await;
+    }
+    let closed = by_ssh(session, name).await?.is_some();
+    let mut ended = follow(session, how, name).await;
+    if let Err(Stop::Fault(why)) = &mut ended
+        && closed
+        && why.hint.contains("in the terminal")
+    {
+        why.hint.push_str("; this is none");
+    }
+    ended
+}
+
+/// Has the daemon connect, and says how that went.
+pub async fn follow(session: &mut Session, how: How, name: &str) -> Result<u8, Stop> {
+    let asked = NodeConnectRequest {
+        name: name.to_owned(),
+    };
+    events::follow(session, how, asked, async |man, request| {
+        man.node_connect(request).await
+    })
+    .await
+}
+
 /// Opens it, when it is not open yet.
 pub async fn open(session: &mut Session, name: &str) -> Result<(), Stop> {
+    let Some(ended) = by_ssh(session, name).await? else {
+        return Ok(());
+    };
+    Err(Fault::new(
+        code::NO_NODE,
+        format!("ssh did not open the way to `{name}`"),
+    )
+    .cause(ended.to_string())
+    .hint("what ssh said stands above; `ssh -v` with the node's address says more")
+    .into())
+}
+
+/// How ssh ended, when it did not open the way.
+async fn by_ssh(session: &mut Session, name: &str) -> Result<Option<ExitStatus>, Stop> {
     let asked = NodeLoginRequest {
         name: name.to_owned(),
     };
@@ -21,34 +65,24 @@ pub async fn open(session: &mut Session, name: &str) -> Result<(), Stop> {
         })
         .await?;
     if reply.open || reply.argv.is_empty() {
-        return Ok(());
+        return Ok(None);
     }
     let words = os_words(&reply.argv);
     let [program, rest @ ..] = words.as_slice() else {
-        return Ok(());
+        return Ok(None);
     };
     let mut ssh = tokio::process::Command::new(program);
     ssh.args(rest);
-    // Whether the way is open already is told in our words.
+    // Whether the way is open already is told in our words, and so is why it
+    // does not open where nobody reads along.
     if rest.windows(2).any(|two| two == ["-O", "check"]) {
         ssh.stdout(Stdio::null()).stderr(Stdio::null());
+    } else if !session.out.screen.can_ask {
+        ssh.stderr(Stdio::null());
     }
     let ended = ssh
         .status()
         .await
         .map_err(|error| Fault::new(code::NO_NODE, "cannot start ssh").because(&error))?;
-    if ended.success() {
-        return Ok(());
-    }
-    Err(Fault::new(
-        code::NO_NODE,
-        format!("ssh did not open the way to `{name}`"),
-    )
-    .cause(ended.to_string())
-    .hint(if session.out.screen.can_ask {
-        "what ssh said stands above; `ssh -v` with the node's address says more"
-    } else {
-        "passwords and codes are asked in a terminal, and this is none"
-    })
-    .into())
+    Ok((!ended.success()).then_some(ended))
 }

@@ -7,7 +7,7 @@ mod list;
 mod take_over;
 
 use nero_wire::v1::node_event::Event;
-use nero_wire::v1::{NodeAddRequest, NodeConnectRequest, NodeDoctorRequest, NodeEvent};
+use nero_wire::v1::{NodeAddRequest, NodeDoctorRequest, NodeEvent};
 
 use crate::args::{Node, NodeAdd, Warden, YesNo};
 use crate::connect::{CHANGE_DEADLINE, Client, Next};
@@ -35,15 +35,7 @@ pub async fn run(session: &mut Session, args: &Node) -> Result<u8, Stop> {
             .await
         }
         Node::Connect { name, json } => {
-            connect::open(session, name).await?;
-            let asked = NodeConnectRequest { name: name.clone() };
-            events::follow(
-                session,
-                How::Troubles.or_json(json.json),
-                asked,
-                async |man, request| man.node_connect(request).await,
-            )
-            .await
+            connect::run(session, How::Troubles.or_json(json.json), name).await
         }
         Node::Rm {
             name,
@@ -118,15 +110,7 @@ async fn add(session: &mut Session, args: &NodeAdd) -> Result<u8, Stop> {
     let client = session.client().await?;
     drain(client, kept).await?;
     let opened = match connect::open(session, &args.name).await {
-        Ok(()) => {
-            let asked = NodeConnectRequest {
-                name: args.name.clone(),
-            };
-            events::follow(session, how, asked, async |man, request| {
-                man.node_connect(request).await
-            })
-            .await
-        }
+        Ok(()) => connect::follow(session, how, &args.name).await,
         Err(stop) => Err(stop),
     };
     if opened.is_err() && forget::quietly(session, &args.name).await.is_err() {

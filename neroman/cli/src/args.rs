@@ -460,6 +460,26 @@ pub fn knows(verb: &str, word: &str) -> bool {
     option(verb, word).is_some()
 }
 
+/// The verbs that have an option such as `--node=x` and a verb of its name
+/// whose next word is another verb.
+pub fn owners(word: &str) -> Vec<&'static str> {
+    let command = Line::command();
+    let name = word.trim_start_matches('-').split('=').next();
+    let verb = name.and_then(|name| command.find_subcommand(name));
+    if !verb.is_some_and(clap::Command::has_subcommands) {
+        return Vec::new();
+    }
+    let verbs = crate::names::BUILT.iter().copied();
+    verbs.filter(|verb| knows(verb, word)).collect()
+}
+
+/// Whether `second` may stand after this verb, as `add` after `node`.
+pub fn has_subverb(verb: &str, second: &str) -> bool {
+    let command = Line::command();
+    let verb = command.find_subcommand(verb);
+    verb.is_some_and(|verb| verb.find_subcommand(second).is_some())
+}
+
 /// Where in a step's words an option that stood before all steps belongs; none
 /// when the step does not know it.
 pub fn place_of(step: &Step, word: &str) -> Option<usize> {

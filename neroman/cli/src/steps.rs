@@ -81,6 +81,7 @@ fn rest(verb: &'static str, words: &[String], flagged: bool) -> Result<Vec<Step>
         }
         let next_is_operand = words.get(at + 1).is_some_and(|next| !next.starts_with('-'));
         if begins_step(&step, word, flagged && next_is_operand) {
+            check_is_verb(&step, &words[at..])?;
             let mut steps = vec![step];
             steps.extend(flags(&words[at..])?);
             return Ok(steps);
@@ -106,6 +107,26 @@ fn begins_step(step: &Step, word: &str, verb_wins: bool) -> bool {
             .iter()
             .any(|(verb, option)| *verb == step.verb && *option == name);
     !is_option || (verb_wins && has_operand && args::is_switch(step.verb, word))
+}
+
+/// `add . --node zz` means an option that `add` has not, no verb `node`.
+fn check_is_verb(step: &Step, words: &[String]) -> Result<(), Fault> {
+    let Some((name, value)) = flag(&words[0]) else {
+        return Ok(());
+    };
+    let second = value.or_else(|| words.get(1).map(String::as_str));
+    let owners = args::owners(&words[0]);
+    if owners.is_empty() || second.is_some_and(|second| args::has_subverb(name, second)) {
+        return Ok(());
+    }
+    let fault = Fault::usage(format!("`{}` has no option `--{name}`", step.verb));
+    Err(match (step.verb, name) {
+        ("add", "node") => fault.hint(
+            "where it runs is said at the start, `neroman start SEL --node NODE`, or by `node:` \
+             of the experiment",
+        ),
+        _ => fault.hint(format!("it is one of `{}`", owners.join("`, `"))),
+    })
 }
 
 fn flag(word: &str) -> Option<(&str, Option<&str>)> {
@@ -263,6 +284,8 @@ mod tests {
             ("--json daemon status", "daemon status --json"),
             ("--json --rule list", "rule list --json"),
             ("--json --addnode a b", "node add --json a b"),
+            ("add . --node list", "add . | node list"),
+            ("--add . --node add a b", "add . | node add a b"),
             ("--yes node rm a", "node rm --yes a"),
             ("--yes node list", "node list"),
             ("--yes --delnode a --status", "node rm --yes a | status"),
@@ -352,6 +375,10 @@ mod tests {
             ("daemon restart", "neroman daemon start|stop|status|logs"),
             ("frobnicate", "`neroman help` lists the verbs"),
             ("--submit", "usage: neroman --submit SEL [NODE]"),
+            ("add . --node zz", "neroman start SEL --node NODE"),
+            ("add . --node", "neroman start SEL --node NODE"),
+            ("--add . --node=zz", "neroman start SEL --node NODE"),
+            ("wait 1 --node zz", "it is one of `start`,"),
         ];
         for (text, hint) in table {
             let fault = line(text)

@@ -2,9 +2,11 @@
 //! The daemon says how to get there; ssh runs in this terminal.
 
 use std::ffi::OsString;
-use std::io::IsTerminal as _;
+use std::fmt::Write as _;
+use std::io::{self, IsTerminal as _};
 use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
 use std::process::ExitStatus;
 
 use nero_wire::v1::{LocateReply, LocateRequest, NodesRequest};
@@ -13,6 +15,14 @@ use crate::args::{Exec, ShellOn};
 use crate::connect::{CHANGE_DEADLINE, READ_DEADLINE};
 use crate::fault::{Fault, Stop, code};
 use crate::session::Session;
+
+/// What shells exit with when there is no such program.
+const NO_PROGRAM: u8 = 127;
+/// What they exit with when it is there and cannot be run.
+const NOT_RUNNABLE: u8 = 126;
+/// The kernel takes no longer word of a command line, here or there; 32 pages
+/// less the zero at its end.
+const WORD_BYTES_MAX: usize = 32 * 4096 - 1;
 
 /// `exec RUN|NODE -- CMD`: exits as the command did. Where a person sits at
 /// both ends of it, it gets a terminal there, so that Ctrl-C reaches it.
@@ -57,21 +67,25 @@ async fn go(
 ) -> Result<u8, Stop> {
     let mut words = os_words(&place.argv);
     let mut here = if words.is_empty() {
+        if !place.folder.is_empty() && !Path::new(&place.folder).is_dir() {
+            return Err(no_folder(place).into());
+        }
         on_this_machine(place, command)
     } else {
-        words.push(remote_words(place, command).into());
+        let line = remote_words(place, command);
+        if line.len() > WORD_BYTES_MAX {
+            return Err(too_long(line.len()).into());
+        }
+        words.push(line.into());
         let mut ssh = tokio::process::Command::new(&words[0]);
         ssh.args(&words[1..]);
         ssh
     };
     let away = !place.argv.is_empty();
-    let ended = here.status().await.map_err(|error| {
-        let what = if away {
-            "cannot start ssh"
-        } else {
-            "cannot start the command"
-        };
-        Fault::new(code::FAILED, what).because(&error)
+    let ended = here.status().await.map_err(|error| match command {
+        Some([program, ..]) if !away => not_started(place, program, &error),
+        _ if away => Fault::new(code::FAILED, "cannot start ssh").because(&error),
+        _ => Fault::new(code::FAILED, "cannot start a shell").because(&error),
     })?;
     // ssh says by 255 that it failed itself, or that the command ended so.
     if away && ended.code() == Some(255) && !is_connected(session, &place.node).await? {
@@ -84,6 +98,56 @@ async fn go(
         );
     }
     Ok(exit_code(ended))
+}
+
+/// What a shell would say, and exit with, when the program does not start.
+fn not_started(place: &LocateReply, program: &str, error: &io::Error) -> Fault {
+    match error.kind() {
+        io::ErrorKind::NotFound if !program.contains('/') || !Path::new(program).exists() => {
+            no_program(place, program)
+        }
+        io::ErrorKind::PermissionDenied => not_runnable(place, program),
+        _ => Fault::new(NOT_RUNNABLE, format!("cannot start `{program}`")).because(error),
+    }
+}
+
+fn no_program(place: &LocateReply, program: &str) -> Fault {
+    let fault = Fault::new(
+        NO_PROGRAM,
+        format!("there is no program `{program}` on {}", place.node),
+    );
+    match program.contains('/') {
+        true => fault,
+        false => fault.hint(format!(
+            "give its whole path, or let a shell look: neroman exec {} -- bash -lc '{program} …'",
+            place.node
+        )),
+    }
+}
+
+fn not_runnable(place: &LocateReply, program: &str) -> Fault {
+    Fault::new(
+        NOT_RUNNABLE,
+        format!("`{program}` on {} cannot be run", place.node),
+    )
+    .cause("it is a folder, or is not marked as executable")
+}
+
+fn no_folder(place: &LocateReply) -> Fault {
+    Fault::new(
+        code::FAILED,
+        format!("the run's folder is not on {}", place.node),
+    )
+    .cause(format!("there is no folder {}", place.folder))
+    .hint("it is made when the run starts, and goes with `neroman clean`")
+}
+
+fn too_long(bytes: usize) -> Fault {
+    Fault::usage("the command line is too long")
+        .cause(format!(
+            "it takes {bytes} bytes on its way, and a system takes {WORD_BYTES_MAX}"
+        ))
+        .hint("give it as a file or by standard input: neroman exec NODE -- bash -s < FILE")
 }
 
 async fn is_connected(session: &mut Session, node: &str) -> Result<bool, Stop> {
@@ -127,14 +191,20 @@ fn on_this_machine(place: &LocateReply, command: Option<&[String]>) -> tokio::pr
 fn remote_words(place: &LocateReply, command: Option<&[String]>) -> String {
     let mut script = String::new();
     if !place.folder.is_empty() {
-        script.push_str(&format!("cd {} && ", quoted(&place.folder)));
+        let folder = quoted(&place.folder);
+        let fault = fails(&no_folder(place));
+        script.push_str(&format!("cd {folder} 2>/dev/null || {fault}; "));
     }
     // This shell waits for a command, to turn the signal that ended it into
     // a code, and does not end with it at Ctrl-C. A login shell takes its place.
-    script.push_str(match command {
-        Some(_) => "{ trap : INT QUIT; env",
-        None => "exec env",
-    });
+    match command {
+        Some(words) => {
+            let program = words.first().map_or("", String::as_str);
+            script.push_str(&check(place, program));
+            script.push_str("trap : INT QUIT; env");
+        }
+        None => script.push_str("exec env"),
+    }
     for var in &place.env {
         script.push_str(&format!(
             " {}",
@@ -146,17 +216,43 @@ fn remote_words(place: &LocateReply, command: Option<&[String]>) -> String {
             for word in words {
                 script.push_str(&format!(" {}", quoted(word)));
             }
-            script.push_str("; exit $?; }");
+            script.push_str("; exit $?");
         }
         None => script.push_str(" \"${SHELL:-/bin/sh}\" -l"),
     }
-    // Hexadecimal digits mean the same to every login shell; `printf` of any
-    // `/bin/sh` turns octal escapes back.
-    let octal: String = script
-        .bytes()
-        .map(|byte| format!("\\0{byte:03o}"))
-        .collect();
-    format!("/bin/sh -c 'eval \"$(printf %b \"$1\")\"' sh '{octal}'")
+    // Plain bytes mean the same between single quotes of every login shell;
+    // `printf` of any `/bin/sh` turns octal escapes back.
+    let mut line = String::with_capacity(script.len());
+    for byte in script.bytes() {
+        match byte {
+            b'\'' | b'\\' | b'!' => write!(line, "\\0{byte:03o}"),
+            b' '..=b'~' => write!(line, "{}", char::from(byte)),
+            _ => write!(line, "\\0{byte:03o}"),
+        }
+        .expect("a string takes any text");
+    }
+    format!("/bin/sh -c 'eval \"$(printf %b \"$1\")\"' sh '{line}'")
+}
+
+/// Words of `sh` that end it when it could not start the program: what `env`
+/// would say of that names a program that nobody typed.
+fn check(place: &LocateReply, program: &str) -> String {
+    let word = quoted(program);
+    let missing = fails(&no_program(place, program));
+    if !program.contains('/') {
+        return format!(
+            "(IFS=:; set -f; for d in $PATH; do d=${{d:-.}}/{word}; \
+             test -f \"$d\" && test -x \"$d\" && exit 0; done; exit 1) || {missing}; "
+        );
+    }
+    let stuck = fails(&not_runnable(place, program));
+    format!("test -e {word} || {missing}; test -f {word} && test -x {word} || {stuck}; ")
+}
+
+/// Words of `sh` that say it and end it.
+fn fails(fault: &Fault) -> String {
+    let text = quoted(fault.text().trim_end());
+    format!("{{ printf '%s\\n' {text} >&2; exit {}; }}", fault.exit_code)
 }
 
 fn quoted(text: &str) -> String {
@@ -217,6 +313,63 @@ mod tests {
             let want = format!("{}\n1.1 'x' $(y)\n{}\n", place.folder, odd.join("\n"));
             assert_eq!(said, want, "{shell}");
         }
+    }
+
+    /// How a login shell ends with the line, and what it says then.
+    fn failed(place: &LocateReply, words: &[&str]) -> (Option<i32>, String) {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        let out = std::process::Command::new("/bin/bash")
+            .args(["-c", &remote_words(place, Some(&words))])
+            .output()
+            .expect("a shell");
+        let said = String::from_utf8(out.stderr).expect("text");
+        (out.status.code(), said)
+    }
+
+    #[test]
+    fn a_program_that_does_not_start_is_said_as_shells_exit() {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join("it's"), "").expect("a file");
+        let place = LocateReply {
+            node: "h1".into(),
+            folder: folder.path().display().to_string(),
+            ..LocateReply::default()
+        };
+        let table = [
+            (
+                "no-such",
+                127,
+                "error: there is no program `no-such` on h1\nhint: ",
+            ),
+            ("A=b", 127, "error: there is no program `A=b` on h1\n"),
+            ("-i", 127, "error: there is no program `-i` on h1\n"),
+            ("", 127, "error: there is no program `` on h1\n"),
+            ("./no", 127, "error: there is no program `./no` on h1\n"),
+            ("./it's", 126, "error: `./it's` on h1 cannot be run\n"),
+            ("/tmp", 126, "error: `/tmp` on h1 cannot be run\n"),
+        ];
+        for (program, want, begin) in table {
+            let (code, said) = failed(&place, &[program, "x"]);
+            assert_eq!(code, Some(want), "{program}: {said}");
+            assert!(said.starts_with(begin), "{program}: {said}");
+        }
+        let gone = LocateReply {
+            folder: "/no/such".into(),
+            ..place
+        };
+        let (code, said) = failed(&gone, &["true"]);
+        assert_eq!(code, Some(1), "{said}");
+        let begin = "error: the run's folder is not on h1\n";
+        assert!(said.starts_with(begin), "{said}");
+    }
+
+    #[test]
+    fn a_long_line_travels_nearly_as_it_is() {
+        let word = "x".repeat(120_000);
+        let words = ["/bin/echo".to_owned(), word.clone()];
+        let line = remote_words(&LocateReply::default(), Some(&words));
+        assert!(line.len() <= WORD_BYTES_MAX, "{}", line.len());
+        assert_eq!(ran("/bin/sh", &line), format!("{word}\n"));
     }
 
     #[test]

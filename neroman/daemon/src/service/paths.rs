@@ -120,6 +120,12 @@ fn results(run: &Run) -> (String, String) {
         Results::Open | Results::Nothing if run.desk.cleaned_ms.is_some() => {
             "its folder on the node was cleaned, and nothing had come home"
         }
+        Results::Open | Results::Nothing if run.journal.incarnations.is_empty() => {
+            match run.in_doubt() {
+                true => "nobody knows whether it was started",
+                false => "it was never started",
+            }
+        }
         Results::Open | Results::Nothing if !run.printed() && !run.made.outputs => {
             "it printed nothing and has no outputs"
         }

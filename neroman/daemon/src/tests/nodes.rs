@@ -192,6 +192,12 @@ async fn what_no_node_has_heard_of_is_aborted_without_one() {
     let told = rig.man.abort(abort).await.unwrap().experiments.remove(0);
     assert_eq!(told.outcome, "taken away");
     assert_eq!(rig.view(1).await.state, "aborted");
+    let paths = v1::PathsRequest {
+        selection: select("1"),
+        work: false,
+    };
+    let path = rig.man.paths(paths).await.unwrap().paths.remove(0);
+    assert_eq!(path.note, "it was never started");
     rig.node("alpha").ponder(false);
     let rig = rig.restart().await;
     start_on(&rig, "2", "alpha").await.unwrap();
@@ -555,6 +561,40 @@ async fn a_word_that_leads_nowhere_is_said_to_be_a_groups_or_nobodys() {
         let failure = rig.man.locate(request).await.unwrap_err();
         assert!(failure.to_string().contains(said), "{what}: {failure}");
     }
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn a_clean_of_a_run_concerns_its_node_alone() {
+    let rig = both((1.0, 1.0));
+    rig.add().await;
+    start_on(&rig, "1", "alpha").await.unwrap();
+    let token = rig.node("alpha").token(1, 1).await;
+    rig.node("alpha").begin(&token);
+    rig.node("alpha").end(&token, 0, b"");
+    rig.state(1, "finished").await;
+    rig.node("alpha").closed(&token).await;
+    rig.node("beta").cut(true);
+    let clean = async |text: &str, dry_run| {
+        let request = v1::CleanAskRequest {
+            request: nero_model::RequestId::random().to_vec(),
+            selection: select(text),
+            unfetched: true,
+            dry_run,
+            ..v1::CleanAskRequest::default()
+        };
+        rig.man.clean(request).await.unwrap()
+    };
+    let nodes = |reply: &v1::CleanAskReply| {
+        let failed = reply.nodes.iter().filter(|node| !node.failed.is_empty());
+        failed.map(|node| node.node.clone()).collect::<Vec<_>>()
+    };
+    for all in ["", "all"] {
+        assert_eq!(nodes(&clean(all, true).await), ["beta"], "{all}");
+    }
+    let went = clean("1", false).await;
+    assert_eq!(nodes(&went), [] as [String; 0]);
+    assert_eq!(went.runs[0].skipped, "");
     rig.stop().await;
 }
 

@@ -1,6 +1,8 @@
 //! `clean [SEL]`: frees space on nodes. It shows what would go and asks; what
 //! never came home stays unless that is said.
 
+use std::collections::BTreeSet;
+
 use nero_model::safe::Safe;
 use nero_wire::v1::clean_ask_reply::{OnNode, One};
 use nero_wire::v1::{CleanAskReply, CleanAskRequest, Selection};
@@ -39,9 +41,19 @@ pub async fn run(session: &mut Session, args: &Clean) -> Result<u8, Stop> {
             true => as_shown(&shown, whole),
             false => vec![whole],
         };
-        for part in parts {
+        for part in &parts {
             asked.request = request();
-            asked.selection = Some(part);
+            asked.selection = Some(part.clone());
+            join(&mut reply, call(session, asked.clone()).await?);
+        }
+        // Where no run goes, what nobody uses goes all the same.
+        let names = reply.nodes.iter().map(|node| node.node.clone());
+        let done: BTreeSet<String> = names.collect();
+        let left = shown.nodes.iter().filter(|node| node.store_bytes > 0);
+        for node in left.filter(|node| !done.contains(&node.node)) {
+            asked.request = request();
+            asked.selection = parts.first().cloned();
+            asked.node.clone_from(&node.node);
             join(&mut reply, call(session, asked.clone()).await?);
         }
     }
@@ -63,9 +75,11 @@ pub async fn run(session: &mut Session, args: &Clean) -> Result<u8, Stop> {
 }
 
 async fn call(session: &mut Session, asked: CleanAskRequest) -> Result<CleanAskReply, Fault> {
-    let whose = match asked.node.as_str() {
-        "" => Whose::All,
-        node => Whose::Node(node.to_owned()),
+    let picked = asked.selection.clone().unwrap_or_default();
+    let whose = match (asked.node.as_str(), picked.text.as_str()) {
+        ("", "" | "all") => Whose::All,
+        ("", _) => Whose::Picked(picked),
+        (node, _) => Whose::Node(node.to_owned()),
     };
     let mut silence = session.silence(whose).await?;
     let client = session.client().await?;

@@ -35,6 +35,7 @@ impl Man {
             return Ok(answer);
         }
         let selection = select::read(request.selection.clone(), "all", self.clock.now_ms())?;
+        let everything = selection.is_all();
         let state = self.ledger.state();
         let (node, unfetched) = (request.node.clone(), request.unfetched);
         let (going, mut runs) = blocking(move || {
@@ -42,7 +43,7 @@ impl Man {
             Ok::<_, Failure>(pick(&state, &chosen, &node, unfetched))
         })
         .await??;
-        let (nodes, left) = self.to_clean(&request, going)?;
+        let (nodes, left) = self.to_clean(&request, going, everything)?;
         let each = nodes
             .into_iter()
             .map(|(node, going)| self.clean_node(node, going, &request));
@@ -73,12 +74,14 @@ impl Man {
             .await
     }
 
-    /// The nodes that are cleaned: the one that was named, else all that are
-    /// configured; a note tells which others have runs.
+    /// The nodes that are cleaned: the one that was named; all that are
+    /// configured, where everything was picked; else those that have runs that
+    /// may go. A note tells which others have runs.
     fn to_clean(
         &self,
         request: &v1::CleanAskRequest,
         mut going: BTreeMap<String, Vec<Going>>,
+        everything: bool,
     ) -> Result<(ByNode, Option<String>), Failure> {
         let config = self.nodes.config()?;
         if request.node.is_empty() {
@@ -92,7 +95,7 @@ impl Man {
                     removed.join(", ")
                 )
             });
-            for name in config.nodes.keys() {
+            for name in config.nodes.keys().filter(|_| everything) {
                 going.entry(name.clone()).or_default();
             }
             return Ok((going, left));

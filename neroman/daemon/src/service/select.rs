@@ -74,6 +74,11 @@ pub(super) fn read(
 }
 
 impl Selection {
+    /// Whether it is `all`, and so no choice.
+    pub(super) fn is_all(&self) -> bool {
+        self.text == "all"
+    }
+
     /// Whether sources have to be read again before this is looked up.
     pub(super) fn asks_tmod(&self) -> bool {
         self.selector.uses_fact(Fact::Tmod)

@@ -51,6 +51,24 @@ impl Change {
         }
     }
 
+    /// Whether what is to go is there; what is put in place needs nothing.
+    pub(crate) fn finds_something(&self, text: &str) -> bool {
+        let Self::Remove { path } = self else {
+            return true;
+        };
+        let mut at = root(text).ok().flatten();
+        for key in path {
+            at = at.and_then(|node| match &node.kind {
+                Kind::Map(entries) => {
+                    let entry = entries.iter().find(|entry| entry.key == *key)?;
+                    Some(Rc::clone(&entry.value))
+                }
+                Kind::List(_) | Kind::Scalar { .. } => None,
+            });
+        }
+        at.is_some()
+    }
+
     /// The change as a person types it.
     pub(crate) fn by_hand(&self) -> String {
         match self {

@@ -32,6 +32,7 @@ pub enum Edit {
         name: String,
     },
     /// One value: `default_node`, `groups.NAME` (`a, b`), `nodes.NAME.FIELD`.
+    /// An empty one takes away what is set.
     Set {
         /// Which.
         key: String,
@@ -138,6 +139,12 @@ impl Edit {
     pub fn on(&self, path: &Path, text: &str) -> Result<String, EditError> {
         let config = Config::parse(path, text).map_err(EditError::Config)?;
         let change = self.change(&config)?;
+        if let (Self::Set { key, .. }, false) = (self, change.finds_something(text)) {
+            return Err(EditError::Unknown {
+                what: format!("{} is not set", quoted(key)),
+                hint: String::new(),
+            });
+        }
         let by_hand = || EditError::Unsafe {
             by_hand: change.by_hand(),
         };
@@ -218,9 +225,12 @@ fn remove_node(config: &Config, name: &str) -> Result<Change, EditError> {
 /// Names may hold dots, words of the file do not.
 fn set(config: &Config, key: &str, value: &str) -> Result<Change, EditError> {
     let text = Value::Text(value.trim().to_owned());
+    let put = |path: Vec<String>, value: Value| match text == Value::Text(String::new()) {
+        true => Change::Remove { path },
+        false => Change::Put { path, value },
+    };
     if key == "default_node" {
-        let path = vec![key.to_owned()];
-        return Ok(Change::Put { path, value: text });
+        return Ok(put(vec![key.to_owned()], text.clone()));
     }
     if let Some(group) = key.strip_prefix("groups.") {
         let inner = value.trim();
@@ -233,10 +243,8 @@ fn set(config: &Config, key: &str, value: &str) -> Result<Change, EditError> {
             .filter(|node| !node.is_empty())
             .map(|node| Value::Text(node.to_owned()))
             .collect();
-        return Ok(Change::Put {
-            path: vec!["groups".to_owned(), group.to_owned()],
-            value: Value::List(nodes),
-        });
+        let path = vec!["groups".to_owned(), group.to_owned()];
+        return Ok(put(path, Value::List(nodes)));
     }
     let node = key
         .strip_prefix("nodes.")
@@ -254,10 +262,8 @@ fn set(config: &Config, key: &str, value: &str) -> Result<Change, EditError> {
             let what = format!("there is no node {}", quoted(name));
             return Err(EditError::Unknown { what, hint });
         }
-        return Ok(Change::Put {
-            path: vec!["nodes".to_owned(), name.to_owned(), field.to_owned()],
-            value: text,
-        });
+        let path = vec!["nodes".to_owned(), name.to_owned(), field.to_owned()];
+        return Ok(put(path, text.clone()));
     }
     Err(EditError::Unknown {
         what: format!("{} is nothing that can be set", quoted(key)),

@@ -20,7 +20,7 @@ pub enum Config {
         /// default_node, groups.NAME or nodes.NAME.FIELD
         #[arg(value_name = "KEY", add = config_key())]
         key: String,
-        /// What it shall be; of a group its nodes, as a,b
+        /// What it shall be; of a group its nodes, as a,b; '' takes it away
         #[arg(value_name = "VALUE", allow_hyphen_values = true, add = config_value())]
         value: String,
         #[command(flatten)]

@@ -94,16 +94,15 @@ fn set(out: &Out, key: &str, value: &str, as_json: bool) -> Result<u8, Stop> {
     if as_json {
         let file = path.display().to_string();
         out.json(&json::document(
-            json!({"file": file, "key": key, "value": value}),
+            json!({"file": file, "key": key, "value": json::some(value.trim())}),
         ))?;
     } else {
         let shown = path.display().to_string();
-        out.line(&format!(
-            "{} is {} in {}",
-            Safe::line(key),
-            Safe::line(value),
-            Safe::line(&shown)
-        ))?;
+        let (key, file) = (Safe::line(key), Safe::line(&shown));
+        out.line(&match value.trim() {
+            "" => format!("{key} is not set any more in {file}"),
+            _ => format!("{key} is {} in {file}", Safe::line(value)),
+        })?;
     }
     Ok(code::OK)
 }

@@ -203,7 +203,7 @@ fn what_cannot_be_meant_is_refused_in_words() {
             lab,
             "the group `g` names the unknown node `b`",
         ),
-        (set("groups.h", ""), lab, "the group `h` is empty"),
+        (set("groups.h", ","), lab, "the group `h` is empty"),
         (set("nodes", "x"), lab, "`nodes` is nothing that can be set"),
         (
             set("mail.smtp", "x"),
@@ -244,4 +244,32 @@ fn what_cannot_be_edited_safely_says_what_to_type() {
         merged,
         "nodes:\n  a: &x {address: x}\n  b:\n    <<: *x\n    address: z\n",
     );
+}
+
+#[test]
+fn an_empty_value_takes_away_what_is_set() {
+    let file = "nodes:\n  a:\n    address: x # here\n    cpus: 2\ngroups:\n  g: [a] # one\n  h: [a]\ndefault_node: a\n";
+    let table = [
+        ("groups.g", "  g: [a] # one\n"),
+        ("nodes.a.cpus", "    cpus: 2\n"),
+        ("default_node", "default_node: a\n"),
+    ];
+    for (key, gone) in table {
+        for empty in ["", " "] {
+            check(&set(key, empty), file, &file.replace(gone, ""));
+        }
+    }
+    let only = "nodes:\n  a:\n    address: x\ngroups:\n  g: [a]\n";
+    let left = set("groups.g", "").on(path(), only).expect("it goes");
+    let config = Config::parse(path(), &left).expect("it is read");
+    assert!(config.groups.is_empty(), "{left}");
+    for key in ["groups.i", "nodes.a.memory"] {
+        let error = refused(&set(key, ""), file);
+        assert!(error.to_string().contains("is not set"), "{key}: {error}");
+    }
+    let needed = refused(&set("nodes.a.address", ""), file);
+    assert!(needed.to_string().contains("address"), "{needed}");
+    let used = file.replace("default_node: a", "default_node: g");
+    let error = refused(&set("groups.g", ""), &used);
+    assert!(error.to_string().contains("default_node"), "{error}");
 }

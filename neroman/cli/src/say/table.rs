@@ -8,7 +8,7 @@ use super::Screen;
 /// Blanks between two columns.
 const GAP: u16 = 2;
 
-/// Longest text of a cell, in characters; the rest is cut with `…`.
+/// Longest text of a cell on a terminal, in characters; the rest is cut with `…`.
 const CELL_CHARS_MAX: usize = 60;
 
 /// A cell and how it is shown.
@@ -37,10 +37,10 @@ pub enum Paint {
 }
 
 impl Cell {
-    /// Text of anybody, made safe and kept short.
+    /// Text of anybody, made safe.
     pub fn text(text: &str) -> Self {
         Self {
-            text: short(&Safe::line(text).to_string()),
+            text: Safe::line(text).to_string(),
             ..Self::default()
         }
     }
@@ -61,8 +61,8 @@ impl Cell {
         }
     }
 
-    fn shown(&self) -> Shown {
-        let mut shown = Shown::new(&self.text);
+    fn shown(&self, screen: &Screen) -> Shown {
+        let mut shown = Shown::new(short(screen, &self.text));
         if self.right {
             shown = shown.set_alignment(CellAlignment::Right);
         }
@@ -93,15 +93,15 @@ pub fn print(screen: &Screen, header: &[String], rows: &[Vec<Cell>]) -> (String,
                 .iter()
                 .any(|row| row.get(at).is_some_and(|cell| cell.right));
             Cell {
-                text: short(&Safe::line(name).to_string()),
+                text: Safe::line(name).to_string(),
                 paint: Some(Paint::Title),
                 right,
             }
-            .shown()
+            .shown(screen)
         }));
     }
     for row in rows {
-        table.add_row(row.iter().take(kept).map(Cell::shown));
+        table.add_row(row.iter().take(kept).map(|cell| cell.shown(screen)));
     }
     for column in table.column_iter_mut() {
         column.set_padding((0, GAP));
@@ -165,10 +165,10 @@ fn fitting(screen: &Screen, header: &[String], rows: &[Vec<Cell>]) -> usize {
     measure.set_header(
         header
             .iter()
-            .map(|name| short(&Safe::line(name).to_string())),
+            .map(|name| short(screen, &Safe::line(name).to_string())),
     );
     for row in rows {
-        measure.add_row(row.iter().map(Cell::shown));
+        measure.add_row(row.iter().map(|cell| cell.shown(screen)));
     }
     let mut used = 0u16;
     for (at, width) in measure.column_max_content_widths().into_iter().enumerate() {
@@ -181,8 +181,9 @@ fn fitting(screen: &Screen, header: &[String], rows: &[Vec<Cell>]) -> usize {
     header.len()
 }
 
-fn short(text: &str) -> String {
-    if text.chars().count() <= CELL_CHARS_MAX {
+/// As it is in a pipe: who reads that wants all of it.
+fn short(screen: &Screen, text: &str) -> String {
+    if !screen.tty || text.chars().count() <= CELL_CHARS_MAX {
         return text.to_owned();
     }
     let mut cut: String = text.chars().take(CELL_CHARS_MAX - 1).collect();
@@ -230,6 +231,17 @@ mod tests {
         let (text, left_out) = print(&Screen::terminal(26, 9, false), &header, &rows);
         assert_eq!(text.lines().next(), Some("id  name        state"));
         assert_eq!(left_out, ["loss"]);
+    }
+
+    #[test]
+    fn long_texts_are_cut_for_a_terminal_alone() {
+        let long = "x".repeat(CELL_CHARS_MAX + 1);
+        let rows = [vec![Cell::text("1"), Cell::text(&long)]];
+        let header = ["id", "reason"].map(str::to_owned);
+        let (piped, _) = print(&Screen::pipe(), &header, &rows);
+        assert!(piped.contains(&long), "{piped}");
+        let (shown, _) = print(&Screen::terminal(300, 9, false), &header, &rows);
+        assert!(shown.contains("x…\n") && !shown.contains(&long), "{shown}");
     }
 
     #[test]

@@ -13,7 +13,6 @@ use nero_journal::frame::{self, FrameError, FrameKind};
 use nero_journal::v1::Owner;
 use nero_model::paths::NodePaths;
 use nero_model::safe::Safe;
-use nero_model::units::print_duration_ms;
 use nero_wire::v1::Hello;
 use tonic::Status;
 
@@ -95,12 +94,28 @@ fn settle(path: &Path, tenure: u64, host: String) -> Result<(), Status> {
 }
 
 fn taken_over(owner: &Owner) -> Status {
-    let age = u64::try_from(now_ms() - owner.since_ms).unwrap_or(0) / 1000 * 1000;
+    // Whoever reads it keeps it: an age would soon be wrong.
     Status::failed_precondition(format!(
-        "this node's runs were taken over by {} {} ago",
+        "this node's runs were taken over by {} at {} UTC",
         Safe::line(&owner.host),
-        print_duration_ms(age.max(1000)),
+        utc(owner.since_ms),
     ))
+}
+
+/// `2026-11-22 07:57` of milliseconds since 1970. Years begin in March here, so
+/// that a leap day is the last of its year.
+fn utc(at_ms: i64) -> String {
+    let minutes = at_ms.div_euclid(60_000);
+    let (days, minute) = (minutes.div_euclid(1440) + 719_468, minutes.rem_euclid(1440));
+    let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = era * 400 + year + i64::from(month < 3);
+    let (hour, minute) = (minute / 60, minute % 60);
+    format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02}")
 }
 
 fn now_ms() -> i64 {
@@ -152,6 +167,21 @@ mod tests {
     }
 
     #[test]
+    fn moments_are_days_and_minutes() {
+        for (at_s, want) in [
+            (0, "1970-01-01 00:00"),
+            (951_782_399, "2000-02-28 23:59"),
+            (951_782_400, "2000-02-29 00:00"),
+            (1_709_251_199, "2024-02-29 23:59"),
+            (1_709_251_200, "2024-03-01 00:00"),
+            (1_798_761_540, "2026-12-31 23:59"),
+            (-60, "1969-12-31 23:59"),
+        ] {
+            assert_eq!(utc(at_s * 1000), want);
+        }
+    }
+
+    #[test]
     fn the_highest_tenure_owns_and_equals_must_be_the_same_host() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("owner");
@@ -166,7 +196,13 @@ mod tests {
         }
         greet(3, "ot\u{1b}her").unwrap();
         let refused = text(greet(2, "laptop"));
-        assert!(refused.contains("ot\\u{1b}her 1s ago"), "{refused}");
+        let since = utc(read(&path).unwrap().since_ms);
+        assert!(
+            refused.ends_with(&format!("ot\\u{{1b}}her at {since} UTC")),
+            "{refused}"
+        );
+        // It is kept and shown later: it says the same whenever it is asked.
+        assert_eq!(text(greet(2, "laptop")), refused);
         fs::write(&path, "rubbish").unwrap();
         assert!(text(greet(9, "x")).contains("cannot tell whose"));
     }

@@ -40,6 +40,7 @@ pub use definition::{
     Buffering, DataDef, DataPath, Definition, Fetch, Monitor, NotBuilt, Note, Output, Param, Place,
     Placed, Resources, RuleAction, RuleDef, Source, SourceKind, Strays, Stream, Value,
 };
+pub use outputs::glob_mistake;
 pub use problem::{FormatErrors, PROBLEMS_MAX, Problem};
 
 use nero_expr::ParseContext;

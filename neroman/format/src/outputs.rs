@@ -129,17 +129,46 @@ fn glob(reader: &mut Reader<'_>, what: &str, written: &str, mark: Mark) -> Optio
     let wrong = match reader.globs.get(&path) {
         Some(known) => known.clone(),
         None => {
-            let built = OverrideBuilder::new(reader.folder).add(&path).map(drop);
-            let wrong = built.err().map(|error| printable(&error.to_string()));
+            let wrong = mistake(&path);
             reader.globs.insert(path.clone(), wrong.clone());
             wrong
         }
     };
     if let Some(wrong) = wrong {
         let message = format!("{} is no glob: {wrong}", quoted(written));
-        let hint = "put `[` and `{` into brackets where they are meant: `[[]`";
-        reader.wrong(mark, message, hint);
+        reader.wrong(mark, message, BRACKETS);
         return None;
     }
     Some(path)
+}
+
+/// What to do about a glob that does not compile.
+const BRACKETS: &str = "put `[` and `{` into brackets where they are meant: `[[]`";
+
+/// What keeps a glob from compiling.
+fn mistake(path: &str) -> Option<String> {
+    // Where the folder is does not matter for that.
+    let built = OverrideBuilder::new("/").add(path).map(drop);
+    built.err().map(|error| printable(&error.to_string()))
+}
+
+/// What is wrong with a glob for files below a run's folder that a person
+/// typed, and what to do.
+pub fn glob_mistake(written: &str) -> Option<(String, &'static str)> {
+    let shown = quoted(written);
+    let leads_out = written.starts_with(['/', '~']) || written.split('/').any(|part| part == "..");
+    if written.split('/').all(|part| matches!(part, "" | ".")) {
+        return Some((format!("{shown} names no file"), ""));
+    }
+    if leads_out {
+        return Some((
+            format!("{shown} lies outside of the run's folder"),
+            "only files below the working folder of a run come home",
+        ));
+    }
+    if written.starts_with('!') {
+        return Some((format!("{shown} says what not to take"), "say what to take"));
+    }
+    let wrong = mistake(written)?;
+    Some((format!("{shown} is no glob: {wrong}"), BRACKETS))
 }

@@ -51,6 +51,13 @@ impl Man {
             .selection
             .as_ref()
             .is_none_or(|selection| selection.text.trim().is_empty());
+        if let Some((wrong, hint)) = request
+            .include
+            .iter()
+            .find_map(|glob| nero_format::glob_mistake(glob))
+        {
+            return Err(Failure::usage(wrong).hint(hint));
+        }
         let selection = select::read(request.selection, "all", self.clock.now_ms())?;
         let state = self.ledger.state();
         let picked = blocking(move || {

@@ -77,10 +77,13 @@ impl Config {
         if let Some(near) = nearest(word, known.iter().copied()) {
             return format!("did you mean `{near}`?");
         }
-        let more = if known.len() > LISTED { ", …" } else { "" };
+        let all = match known.len() > LISTED {
+            true => ", …: `neroman node list`",
+            false => "",
+        };
         known.truncate(LISTED);
         format!(
-            "known are {}{more}; `neroman node add NAME ADDRESS` adds one",
+            "known are {}{all}; `neroman node add NAME ADDRESS` adds one",
             known.join(", ")
         )
     }

@@ -316,7 +316,12 @@ impl Man for Service {
     }
 
     async fn show(&self, request: Request<ShowRequest>) -> Result<Response<ShowReply>, Status> {
-        self.take("show", request.into_inner().what, &[])?;
+        let what = request.into_inner().what;
+        if self.answers.no_such.contains(&what) {
+            let what = format!("no experiment is called {what}");
+            return Err(Status::invalid_argument(what));
+        }
+        self.take("show", what, &[])?;
         Ok(Response::new(self.answers.show.clone()))
     }
 

@@ -310,6 +310,14 @@ fn status_of_a_node_is_the_node_and_what_is_there() {
     let ran = fake.run(&["status", "gamma"]);
     assert_eq!(ran.code, Some(2));
     assert_eq!(ran.err, "error: no experiment is called gamma\n");
+    assert_eq!(fake.run(&["show", "gamma"]).err, ran.err);
+    let ran = fake.run(&["show", "alpha"]);
+    assert_eq!(ran.code, Some(2));
+    assert_eq!(
+        ran.err,
+        "error: no experiment is called alpha\n\
+         hint: `alpha` is a node: neroman status alpha, or neroman node doctor alpha\n"
+    );
     // What names both means the experiment.
     let fake = Fake::new(Answers {
         no_such: vec![],

@@ -77,6 +77,21 @@ impl Named {
     }
 }
 
+/// What a verb about experiments says of a word that picks nothing: it may be
+/// a node's name.
+pub async fn hinted(session: &mut Session, fault: Fault, word: &str) -> Fault {
+    if fault.exit_code != code::USAGE || !may_name_nodes(word) {
+        return fault;
+    }
+    // Without an answer the fault stays as it is.
+    match Named::find(session, word).await {
+        Ok(Some(_)) => fault.hint(format!(
+            "`{word}` is a node: neroman status {word}, or neroman node doctor {word}"
+        )),
+        Ok(None) | Err(_) => fault,
+    }
+}
+
 /// Whether a node or a group can have this name.
 pub fn may_name_nodes(word: &str) -> bool {
     word == LOCAL || check_name(word).is_ok()

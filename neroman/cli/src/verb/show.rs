@@ -5,6 +5,7 @@ use nero_wire::v1::{EnvVar, ExperimentView, Output, RuleState, RunView, ShowRepl
 use serde_json::{Value, json};
 
 use super::add::full_name;
+use super::on_node;
 use crate::args::Show;
 use crate::connect::READ_DEADLINE;
 use crate::fault::{Stop, code};
@@ -22,11 +23,15 @@ pub async fn run(session: &mut Session, args: &Show) -> Result<u8, Stop> {
         zone: zone(),
     };
     let client = session.client().await?;
-    let reply = client
+    let shown = client
         .call(READ_DEADLINE, asked, async |man, request| {
             man.show(request).await
         })
-        .await?;
+        .await;
+    let reply = match shown {
+        Ok(reply) => reply,
+        Err(fault) => return Err(on_node::hinted(session, fault, &args.what).await.into()),
+    };
     if args.json.json {
         session.out.json(&as_json(&reply))?;
     } else {

@@ -54,6 +54,17 @@ pub(super) fn place(key: &str) -> Option<PathBuf> {
     }
 }
 
+/// Whether all of a log is home, of a run that ended and whose files came home:
+/// nothing is appended to it any more, and its size was told at its end.
+pub(super) async fn is_home(way: &Way, log: Log) -> Result<bool, Trouble> {
+    let path = way.folder.join(log.name());
+    blocking(move || {
+        std::fs::symlink_metadata(&path)
+            .is_ok_and(|found| found.is_file() && log.bytes == Some(found.len()))
+    })
+    .await
+}
+
 /// Brings a log home. Returns how many bytes travelled.
 pub(super) async fn fetch(way: &Way, log: Log) -> Result<u64, Trouble> {
     if log.whole {

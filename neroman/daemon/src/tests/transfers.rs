@@ -183,8 +183,13 @@ async fn what_is_home_of_a_log_stays_when_its_node_lost_it() {
         let folder = home(&rig, &token).await;
         rig.mum.files(|files| files.logs_gone = true);
         let told = fetch(&rig, "1", &[], false).await.unwrap().remove(0);
+        assert_eq!((told.failed.as_str(), told.unchanged), ("", 1));
+        // One that is not as long as the job left it is asked for.
+        std::fs::write(folder.join("stdout.log"), b"said more").unwrap();
+        let told = fetch(&rig, "1", &[], false).await.unwrap().remove(0);
         assert!(told.failed.contains("0 of 4 bytes"), "{told:?}");
-        assert_eq!(std::fs::read(folder.join("stdout.log")).unwrap(), b"said");
+        let kept = std::fs::read(folder.join("stdout.log")).unwrap();
+        assert_eq!(kept, b"said more");
         // No half of another one lies beside it.
         let names = names(&folder);
         assert!(names.iter().all(|name| name.ends_with(".log")), "{names:?}");
@@ -308,6 +313,33 @@ async fn a_fetch_brings_what_a_live_run_has_and_only_what_is_new() {
     assert_eq!(home(&rig, &token).await, folder);
     assert_eq!(std::fs::read(folder.join("stdout.log")).unwrap(), b"said");
     assert_eq!(rig.mum.files(|files| files.sent), 8);
+    // Everything of a run that ended is home: nothing travels, whatever asks.
+    for dry_run in [true, false] {
+        let all = fetch(&rig, "1", &[], dry_run).await.unwrap().remove(0);
+        assert_eq!((all.files, all.bytes, all.unchanged), (0, 0, 2), "{all:?}");
+    }
+    std::fs::remove_file(folder.join("stdout.log")).unwrap();
+    let all = fetch(&rig, "1", &[], false).await.unwrap().remove(0);
+    assert_eq!((all.files, all.bytes, all.unchanged), (1, 4, 1), "{all:?}");
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn a_glob_that_is_none_is_refused() {
+    let (rig, token) = begun("collection: lab\ncommand: echo\n").await;
+    rig.mum.end(&token, 0, b"x");
+    for (glob, why) in [
+        ("[", "is no glob: "),
+        ("{a", "is no glob: "),
+        ("", "names no file"),
+        ("./", "names no file"),
+        ("../x", "outside of the run's folder"),
+        ("/etc/passwd", "outside of the run's folder"),
+        ("!a", "what not to take"),
+    ] {
+        let refused = fetch(&rig, "1", &["*", glob], false).await.unwrap_err();
+        assert!(refused.to_string().contains(why), "{glob}: {refused}");
+    }
     rig.stop().await;
 }
 

@@ -6,6 +6,7 @@ pub mod capacity;
 pub mod decide;
 pub mod facts;
 mod run;
+mod start;
 #[cfg(test)]
 mod tests;
 
@@ -16,9 +17,6 @@ use nero_model::{RunId, RunToken};
 use capacity::{Capacity, Needs};
 use decide::Decision;
 pub use run::{AcceptError, Cancelled, Effect, Run, Stage};
-
-/// Vain starts in a row from which on the run is given pauses.
-const VAIN_STARTS_MAX: u32 = 3;
 
 /// All runs that neroman has not closed.
 #[derive(Debug)]
@@ -162,147 +160,6 @@ impl Core {
         self.runs.insert(token, run);
     }
 
-    /// Starts what fits, in order: the first that does not fit stops the rest.
-    pub fn schedule(&mut self) {
-        while self.hold.is_none() {
-            let Some((&order, &token)) = self.queue.first_key_value() else {
-                return;
-            };
-            let needs = self.runs[&token].needs;
-            if let Some(lack) = self.capacity.lacks(self.used, needs) {
-                self.set_why(token, lack);
-                return;
-            }
-            self.queue.remove(&order);
-            self.set_stage(
-                token,
-                Stage::Starting {
-                    incarnation: 1,
-                    launched: false,
-                },
-            );
-            self.effects.push(Effect::Prepare {
-                token,
-                incarnation: 1,
-            });
-        }
-    }
-
-    /// Whether a start would be tried now, were there no hold.
-    pub fn wants_to_start(&self) -> bool {
-        self.queue.first_key_value().is_some_and(|(_, token)| {
-            self.capacity
-                .lacks(self.used, self.runs[token].needs)
-                .is_none()
-        })
-    }
-
-    /// Nothing new starts until [`Core::release`].
-    pub fn hold(&mut self, why: &str) {
-        if self.hold.as_deref() == Some(why) {
-            return;
-        }
-        self.hold = Some(why.to_owned());
-        self.tell_waiting(why);
-    }
-
-    /// Starts go on.
-    pub fn release(&mut self) {
-        if self.hold.take().is_some() {
-            self.tell_waiting("");
-        }
-    }
-
-    fn tell_waiting(&mut self, why: &str) {
-        let waiting: Vec<_> = self.queue.values().copied().collect();
-        for token in waiting {
-            self.set_why(token, why);
-        }
-    }
-
-    /// A run's folder is ready: launches it, unless it was cancelled meanwhile.
-    pub fn prepared(&mut self, token: RunToken, incarnation: u32) {
-        let Some(run) = self.runs.get_mut(&token) else {
-            return;
-        };
-        let expected = Stage::Starting {
-            incarnation,
-            launched: false,
-        };
-        if run.stage != expected {
-            return;
-        }
-        if run.cancelled && incarnation == 1 {
-            self.take_away(token);
-            return;
-        }
-        run.stage = Stage::Starting {
-            incarnation,
-            launched: true,
-        };
-        self.effects.push(Effect::Launch { token, incarnation });
-    }
-
-    /// A run's folder cannot be built. `again`: for want of something that may
-    /// come back; the run waits at the head of the queue.
-    pub fn not_prepared(&mut self, token: RunToken, why: &str, again: bool) {
-        if !self.runs.get(&token).is_some_and(|run| {
-            matches!(
-                run.stage,
-                Stage::Starting {
-                    launched: false,
-                    ..
-                }
-            )
-        }) {
-            return;
-        }
-        if again {
-            self.back_to_queue(token);
-            self.effects.push(Effect::HoldStarts {
-                why: why.to_owned(),
-            });
-        } else {
-            self.refuse(token, why);
-        }
-    }
-
-    /// The launcher is gone before it was told of these runs, or said that it
-    /// could not start one: it waits again, first in the queue.
-    pub fn not_launched(&mut self, token: RunToken, why: &str) {
-        self.back_to_queue(token);
-        self.effects.push(Effect::HoldStarts {
-            why: why.to_owned(),
-        });
-    }
-
-    /// The launcher said that it can never start this run.
-    pub fn cannot_launch(&mut self, token: RunToken, why: &str) {
-        if self
-            .runs
-            .get(&token)
-            .is_some_and(|run| matches!(run.stage, Stage::Starting { .. }))
-        {
-            self.refuse(token, why);
-        }
-    }
-
-    fn back_to_queue(&mut self, token: RunToken) {
-        let Some(run) = self.runs.get(&token) else {
-            return;
-        };
-        if !matches!(run.stage, Stage::Starting { .. }) {
-            return;
-        }
-        let order = run.order;
-        if run.cancelled {
-            self.take_away(token);
-            return;
-        }
-        self.set_stage(token, Stage::Waiting);
-        self.enqueue(order, token);
-    }
-
     /// What was found on disk, decided by [`decide::decide`]. `incarnation` is
     /// the newest that has a folder, at least 1.
     pub fn found(&mut self, token: RunToken, incarnation: u32, decision: Decision) {
@@ -392,35 +249,6 @@ impl Core {
             run.vain = 0;
         }
         self.set_stage(token, stage);
-    }
-
-    fn start_again(&mut self, token: RunToken, incarnation: u32) {
-        let Some(run) = self.runs.get_mut(&token) else {
-            return;
-        };
-        run.vain += 1;
-        let vain = run.vain;
-        if self.runs[&token].cancelled && incarnation == 1 {
-            self.take_away(token);
-            return;
-        }
-        self.leave_queue(token);
-        self.set_stage(
-            token,
-            Stage::Starting {
-                incarnation,
-                launched: false,
-            },
-        );
-        self.effects.push(if vain < VAIN_STARTS_MAX {
-            Effect::Prepare { token, incarnation }
-        } else {
-            Effect::PrepareLater {
-                token,
-                incarnation,
-                vain,
-            }
-        });
     }
 
     /// Somebody asks for a run's end; none when it is not known.

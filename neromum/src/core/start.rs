@@ -1,0 +1,180 @@
+//! Starts: who is next, what comes of a try.
+
+use nero_model::RunToken;
+
+use super::{Core, Effect, Stage};
+
+/// Vain starts in a row from which on the run is given pauses.
+const VAIN_STARTS_MAX: u32 = 3;
+
+impl Core {
+    /// Starts what fits, in order: the first that does not fit stops the rest.
+    pub fn schedule(&mut self) {
+        while self.hold.is_none() {
+            let Some((&order, &token)) = self.queue.first_key_value() else {
+                return;
+            };
+            let needs = self.runs[&token].needs;
+            if let Some(lack) = self.capacity.lacks(self.used, needs) {
+                self.set_why(token, lack);
+                return;
+            }
+            self.queue.remove(&order);
+            self.set_stage(
+                token,
+                Stage::Starting {
+                    incarnation: 1,
+                    launched: false,
+                },
+            );
+            self.effects.push(Effect::Prepare {
+                token,
+                incarnation: 1,
+            });
+        }
+    }
+
+    /// Whether a start would be tried now, were there no hold.
+    pub fn wants_to_start(&self) -> bool {
+        self.queue.first_key_value().is_some_and(|(_, token)| {
+            self.capacity
+                .lacks(self.used, self.runs[token].needs)
+                .is_none()
+        })
+    }
+
+    /// Nothing new starts until [`Core::release`].
+    pub fn hold(&mut self, why: &str) {
+        if self.hold.as_deref() == Some(why) {
+            return;
+        }
+        self.hold = Some(why.to_owned());
+        self.tell_waiting(why);
+    }
+
+    /// Starts go on.
+    pub fn release(&mut self) {
+        if self.hold.take().is_some() {
+            self.tell_waiting("");
+        }
+    }
+
+    fn tell_waiting(&mut self, why: &str) {
+        let waiting: Vec<_> = self.queue.values().copied().collect();
+        for token in waiting {
+            self.set_why(token, why);
+        }
+    }
+
+    /// A run's folder is ready: launches it, unless it was cancelled meanwhile.
+    pub fn prepared(&mut self, token: RunToken, incarnation: u32) {
+        let Some(run) = self.runs.get_mut(&token) else {
+            return;
+        };
+        let expected = Stage::Starting {
+            incarnation,
+            launched: false,
+        };
+        if run.stage != expected {
+            return;
+        }
+        if run.cancelled && incarnation == 1 {
+            self.take_away(token);
+            return;
+        }
+        run.stage = Stage::Starting {
+            incarnation,
+            launched: true,
+        };
+        self.effects.push(Effect::Launch { token, incarnation });
+    }
+
+    /// A run's folder cannot be built. `again`: for want of something that may
+    /// come back; the run waits at the head of the queue.
+    pub fn not_prepared(&mut self, token: RunToken, why: &str, again: bool) {
+        if !self.runs.get(&token).is_some_and(|run| {
+            matches!(
+                run.stage,
+                Stage::Starting {
+                    launched: false,
+                    ..
+                }
+            )
+        }) {
+            return;
+        }
+        if again {
+            self.back_to_queue(token);
+            self.effects.push(Effect::HoldStarts {
+                why: why.to_owned(),
+            });
+        } else {
+            self.refuse(token, why);
+        }
+    }
+
+    /// The launcher is gone before it was told of these runs, or said that it
+    /// could not start one: it waits again, first in the queue.
+    pub fn not_launched(&mut self, token: RunToken, why: &str) {
+        self.back_to_queue(token);
+        self.effects.push(Effect::HoldStarts {
+            why: why.to_owned(),
+        });
+    }
+
+    /// The launcher said that it can never start this run.
+    pub fn cannot_launch(&mut self, token: RunToken, why: &str) {
+        if self
+            .runs
+            .get(&token)
+            .is_some_and(|run| matches!(run.stage, Stage::Starting { .. }))
+        {
+            self.refuse(token, why);
+        }
+    }
+
+    fn back_to_queue(&mut self, token: RunToken) {
+        let Some(run) = self.runs.get(&token) else {
+            return;
+        };
+        if !matches!(run.stage, Stage::Starting { .. }) {
+            return;
+        }
+        let order = run.order;
+        if run.cancelled {
+            self.take_away(token);
+            return;
+        }
+        self.set_stage(token, Stage::Waiting);
+        self.enqueue(order, token);
+    }
+
+    pub(super) fn start_again(&mut self, token: RunToken, incarnation: u32) {
+        let Some(run) = self.runs.get_mut(&token) else {
+            return;
+        };
+        run.vain += 1;
+        let vain = run.vain;
+        if self.runs[&token].cancelled && incarnation == 1 {
+            self.take_away(token);
+            return;
+        }
+        self.leave_queue(token);
+        self.set_stage(
+            token,
+            Stage::Starting {
+                incarnation,
+                launched: false,
+            },
+        );
+        self.effects.push(if vain < VAIN_STARTS_MAX {
+            Effect::Prepare { token, incarnation }
+        } else {
+            Effect::PrepareLater {
+                token,
+                incarnation,
+                vain,
+            }
+        });
+    }
+}

@@ -4,7 +4,8 @@
 //! may die at any step. A torn end is fine; damage before good records is not:
 //! then the start stops, the file is named and left.
 
-use std::collections::{HashMap, VecDeque};
+mod state;
+
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,10 +14,11 @@ use nero_journal::v1::{
     LedgerAccepted, LedgerAnswered, LedgerCancelAsked, LedgerClosed, LedgerExited, LedgerTakenAway,
     RecordKind,
 };
-use nero_journal::{Clocks, HeaderError, Record, Segment, Stop, WriteError, Writer, scan};
-use nero_model::{DeploymentId, ExperimentId, RunId, RunToken};
+use nero_journal::{Clocks, HeaderError, Segment, WriteError, Writer};
+use nero_model::{DeploymentId, RunId, RunToken};
 
 use crate::config;
+pub use state::{Kept, State};
 
 /// Why the ledger cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -62,34 +64,6 @@ pub enum LedgerError {
         #[source]
         source: WriteError,
     },
-}
-
-/// One run that neroman has not closed, as the ledger tells it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Kept {
-    /// The run.
-    pub id: RunId,
-    /// Its place in the queue.
-    pub order: u64,
-    /// It was cancelled before it was started, by whom.
-    pub taken_away: Option<String>,
-    /// The highest cancel that was asked for.
-    pub cancel: u32,
-    /// How it ended.
-    pub exited: Option<LedgerExited>,
-}
-
-/// Everything that the ledger says.
-#[derive(Debug, Default)]
-pub struct State {
-    /// Runs not closed.
-    pub runs: HashMap<RunToken, Kept>,
-    /// Place of the next run in the queue.
-    pub next_order: u64,
-    /// Answers to mutating calls, oldest first.
-    pub answers: VecDeque<(Vec<u8>, Vec<u8>)>,
-    records: usize,
-    bytes: u64,
 }
 
 /// The ledger, open for writing.
@@ -343,127 +317,6 @@ impl Ledger {
         }
         self.bytes = 0;
         Ok(())
-    }
-}
-
-impl State {
-    /// What a compacted ledger is to hold.
-    pub fn of(runs: impl Iterator<Item = (RunToken, Kept)>) -> Self {
-        Self {
-            runs: runs.collect(),
-            ..Self::default()
-        }
-    }
-
-    fn replay(
-        &mut self,
-        path: &Path,
-        bytes: &[u8],
-        deployment: DeploymentId,
-    ) -> Result<(), LedgerError> {
-        let (header, mut reader) = match scan(bytes) {
-            Ok(found) => found,
-            // Killed between the making of the file and its header.
-            Err(HeaderError::Short) if bytes.len() < nero_journal::HEADER_BYTES => return Ok(()),
-            Err(source) => {
-                return Err(LedgerError::Header {
-                    path: path.to_path_buf(),
-                    source,
-                });
-            }
-        };
-        if header.token != *deployment.as_bytes() {
-            return Err(LedgerError::Foreign {
-                path: path.to_path_buf(),
-            });
-        }
-        for record in reader.by_ref() {
-            self.records += 1;
-            self.apply(&record).map_err(|_| LedgerError::Damaged {
-                path: path.to_path_buf(),
-                offset: record.offset,
-            })?;
-        }
-        self.bytes += bytes.len() as u64;
-        match reader.stop() {
-            Stop::End | Stop::Unfinished => Ok(()),
-            Stop::Damaged(damage) => Err(LedgerError::Damaged {
-                path: path.to_path_buf(),
-                offset: damage.offset,
-            }),
-        }
-    }
-
-    fn apply(&mut self, record: &Record<'_>) -> Result<(), prost::DecodeError> {
-        match RecordKind::try_from(i32::from(record.kind)) {
-            Ok(RecordKind::LedgerAccepted) => {
-                let accepted: LedgerAccepted = record.decode()?;
-                let id = RunId {
-                    experiment: ExperimentId(accepted.experiment),
-                    number: accepted.number,
-                };
-                self.next_order = self.next_order.max(accepted.order + 1);
-                if let Some(token) = RunToken::from_slice(&accepted.token) {
-                    self.runs.entry(token).or_insert(Kept {
-                        id,
-                        order: accepted.order,
-                        taken_away: None,
-                        cancel: 0,
-                        exited: None,
-                    });
-                }
-            }
-            Ok(RecordKind::LedgerTakenAway) => {
-                let taken: LedgerTakenAway = record.decode()?;
-                if let Some(kept) = self.kept(&taken.token) {
-                    kept.taken_away = Some(taken.author);
-                }
-            }
-            Ok(RecordKind::LedgerCancelAsked) => {
-                let asked: LedgerCancelAsked = record.decode()?;
-                if let Some(kept) = self.kept(&asked.token) {
-                    kept.cancel = kept.cancel.max(asked.cancel);
-                }
-            }
-            Ok(RecordKind::LedgerExited) => {
-                let exited: LedgerExited = record.decode()?;
-                if let Some(kept) = self.kept(&exited.token) {
-                    kept.exited = Some(exited);
-                }
-            }
-            Ok(RecordKind::LedgerClosed) => {
-                let closed: LedgerClosed = record.decode()?;
-                for token in &closed.tokens {
-                    if let Some(token) = RunToken::from_slice(token) {
-                        self.runs.remove(&token);
-                    }
-                }
-            }
-            Ok(RecordKind::LedgerAnswered) => {
-                let answered: LedgerAnswered = record.decode()?;
-                self.remember(answered.request, answered.answer);
-            }
-            // A record of a newer build: kept on disk, skipped here.
-            _ => {}
-        }
-        Ok(())
-    }
-
-    fn kept(&mut self, token: &[u8]) -> Option<&mut Kept> {
-        self.runs.get_mut(&RunToken::from_slice(token)?)
-    }
-
-    /// Keeps an answer; the oldest goes when there are too many.
-    pub fn remember(&mut self, request: Vec<u8>, answer: Vec<u8>) {
-        if self.answers.len() >= config::ANSWERS_MAX {
-            self.answers.pop_front();
-        }
-        self.answers.push_back((request, answer));
-    }
-
-    fn worth_compacting(&self) -> bool {
-        let live = self.runs.len() * 3 + self.answers.len();
-        self.bytes > config::LEDGER_COMPACT_BYTES && self.records > 2 * live
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::*;
 use nero_journal::v1::{JobExited, ledger_exited::Copy};
+use nero_model::ExperimentId;
 use prost::Message as _;
 
 fn open(folder: &Path, deployment: DeploymentId) -> Result<(Ledger, State), LedgerError> {

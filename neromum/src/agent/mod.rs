@@ -8,10 +8,13 @@
 mod clean;
 mod control;
 mod effects;
+mod entry;
 mod follow;
 mod hand_over;
+mod handle;
 mod kids;
 mod launchers;
+mod look;
 mod recover;
 pub mod segments;
 mod settle;
@@ -24,177 +27,21 @@ use std::sync::Arc;
 
 use nero_model::paths::NodePaths;
 use nero_model::{RequestId, RunId, RunToken};
-use nero_wire::v1::{
-    CancelReply, CancelRequest, FollowRequest, HandOverReply, SetRulesReply, SetRulesRequest,
-};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::config;
-use crate::core::facts::Facts;
-use crate::core::{Core, Stage};
+use crate::core::Core;
 use crate::ledger::{self, Ledger};
 use crate::staging::environment::Base;
 use crate::warden::bare;
 
 pub use clean::{Candidate, Verdict};
+use entry::Entry;
 pub use follow::FollowStream;
 pub use hand_over::{Placer, Placing};
+pub use handle::{AgentHandle, Busy, Done, Leaving, Message, Refused, Until};
 pub use kids::KidNews;
 pub use recover::Raw;
-use segments::Seg;
-
-/// What the agent is told.
-#[derive(Debug)]
-pub enum Message {
-    /// Runs whose folders are made.
-    HandOver(Placing, oneshot::Sender<HandOverReply>),
-    /// A wish that runs end.
-    Cancel(CancelRequest, oneshot::Sender<Result<CancelReply, Refused>>),
-    /// Rules for one run.
-    SetRules(
-        SetRulesRequest,
-        oneshot::Sender<Result<SetRulesReply, Refused>>,
-    ),
-    /// Somebody wants the folders of runs to go; `true`: only to know.
-    Clean(Vec<Candidate>, bool, oneshot::Sender<Vec<Verdict>>),
-    /// The folders of these runs are gone, or stay after all.
-    Cleaned(Vec<RunToken>),
-    /// Which runs are not over.
-    Open(oneshot::Sender<HashSet<RunId>>),
-    /// How busy the node is.
-    Describe(oneshot::Sender<Busy>),
-    /// Somebody follows.
-    Follow(FollowRequest, oneshot::Sender<FollowStream>),
-    /// A follower says more.
-    FollowMore(u64, FollowRequest),
-    /// A follower took what it was sent, and more waits.
-    FollowRoom(u64),
-    /// A follower left.
-    FollowGone(u64),
-    /// A watcher says something.
-    Kid(KidNews),
-    /// A launcher says something.
-    Launcher(bare::News),
-    /// Work off the reactor is done.
-    Done(Done),
-    /// To be answered when a run has come that far (or is not known).
-    Until(RunToken, Until, oneshot::Sender<()>),
-    /// A connection was made (+1) or closed (-1).
-    Connection(i64),
-    /// Leave in order.
-    Stop,
-}
-
-/// How far somebody waits for a run to come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Until {
-    /// Its claim was seen.
-    Started,
-    /// No record of its life can follow.
-    Ended,
-}
-
-impl Until {
-    fn is_reached(self, stage: &Stage) -> bool {
-        match stage {
-            Stage::Waiting | Stage::Starting { .. } => false,
-            Stage::Running { .. } => self == Self::Started,
-            Stage::Ended { .. } | Stage::Settled { .. } | Stage::TakenAway | Stage::Refused => true,
-        }
-    }
-}
-
-/// Results of work off the reactor.
-#[derive(Debug)]
-pub enum Done {
-    /// A run's folder.
-    Prepared(
-        RunToken,
-        u32,
-        Result<Box<effects::Start>, crate::staging::PrepareError>,
-    ),
-    /// The ledger was synced.
-    Synced(std::io::Result<()>),
-    /// One run of a settling, and whether it went well.
-    Settled(PathBuf, settle::Answer),
-    /// The settling process is gone.
-    SettlerGone,
-}
-
-/// Why a call is refused.
-#[derive(Debug, Clone, thiserror::Error)]
-pub enum Refused {
-    /// The disk does not take it; trying again may help.
-    #[error("cannot keep it: {0}")]
-    Disk(String),
-    /// No such run.
-    #[error("the run is not known here")]
-    UnknownRun,
-    /// The call makes no sense.
-    #[error("{0}")]
-    Invalid(&'static str),
-}
-
-/// How busy the node is.
-#[derive(Clone, Debug, Default)]
-pub struct Busy {
-    /// Runs that hold a slot.
-    pub live: u32,
-    /// Runs that wait.
-    pub waiting: u32,
-    /// CPUs that nobody holds.
-    pub cpus_free: f64,
-    /// Why nothing new starts.
-    pub hold: String,
-    /// Memory that runs were given.
-    pub memory_given: u64,
-    /// Free disk to keep.
-    pub min_free: u64,
-}
-
-/// Speaks to the agent.
-#[derive(Clone, Debug)]
-pub struct AgentHandle {
-    mailbox: mpsc::Sender<Message>,
-}
-
-/// The agent is gone: neromum is leaving.
-#[derive(Clone, Copy, Debug, thiserror::Error)]
-#[error("neromum is leaving; try again")]
-pub struct Leaving;
-
-impl AgentHandle {
-    /// Sends a message; waits while the mailbox is full.
-    ///
-    /// # Errors
-    /// When neromum is leaving.
-    pub async fn tell(&self, message: Message) -> Result<(), Leaving> {
-        self.mailbox.send(message).await.map_err(|_| Leaving)
-    }
-
-    /// Sends a question and waits for its answer.
-    ///
-    /// # Errors
-    /// When neromum is leaving.
-    pub async fn ask<T>(
-        &self,
-        question: impl FnOnce(oneshot::Sender<T>) -> Message,
-    ) -> Result<T, Leaving> {
-        let (answer, answered) = oneshot::channel();
-        self.tell(question(answer)).await?;
-        answered.await.map_err(|_| Leaving)
-    }
-
-    /// Tells without waiting, from where nobody may wait (a `Drop`).
-    pub fn tell_now(&self, message: Message) {
-        if let Err(mpsc::error::TrySendError::Full(message)) = self.mailbox.try_send(message)
-            && let Ok(runtime) = tokio::runtime::Handle::try_current()
-        {
-            let mailbox = self.mailbox.clone();
-            runtime.spawn(async move { mailbox.send(message).await });
-        }
-    }
-}
 
 /// What the agent needs to know from the start.
 #[derive(Debug)]
@@ -217,94 +64,6 @@ pub struct Setup {
     pub socket: PathBuf,
     /// Our epoch, where several hosts share the root.
     pub lease: Option<Arc<crate::lease::Held>>,
-}
-
-/// Beside what the core decides by: what is known of a run.
-#[derive(Debug)]
-struct Entry {
-    id: RunId,
-    /// Newest incarnation looked at; 0 when there is none.
-    incarnation: u32,
-    /// What its segments say.
-    facts: Facts,
-    /// All segments of all incarnations.
-    segments: Vec<Seg>,
-    /// Those of them that nobody may read, as was told.
-    shut: Vec<PathBuf>,
-    /// Why its segments could not be read when they were looked at last.
-    unread: Option<String>,
-    /// The records with which it ended, until the ledger has them.
-    ends: Vec<nero_journal::v1::ledger_exited::Copy>,
-    /// The ledger had its end already when neromum started.
-    kept: bool,
-    /// Its end (or that of its main process) is not synced yet: followers do
-    /// not see it.
-    unsynced: bool,
-    /// Some launcher said that it looks after the run.
-    tracked: Option<bare::LinkId>,
-    /// The host on which it was claimed, when that is another one.
-    elsewhere: Option<String>,
-    /// An earlier leader may have started it, as far as the ledger tells.
-    inherited: bool,
-    /// How often its watcher's last words were waited for in vain.
-    waits: u8,
-    /// The run whose checkpoints it begins with.
-    earlier: Option<RunToken>,
-    /// It has rules, so that a watcher must see its output.
-    rules: bool,
-    /// `control/` may hold wishes up to this number.
-    cancels: u32,
-    /// The attached watcher.
-    kid: Option<kids::Kid>,
-    /// Tries of settling so far.
-    settle_tries: u8,
-    /// Those of them that failed for a reason that does not pass by itself.
-    settle_failures: u8,
-    /// When it was launched.
-    launched: Option<tokio::time::Instant>,
-    /// Whoever waits for its start or end.
-    waiters: Vec<(Until, oneshot::Sender<()>)>,
-    /// Its state changed this often.
-    version: u32,
-}
-
-impl Entry {
-    fn new(id: RunId) -> Self {
-        Self {
-            id,
-            incarnation: 0,
-            facts: Facts::default(),
-            segments: Vec::new(),
-            shut: Vec::new(),
-            unread: None,
-            ends: Vec::new(),
-            kept: false,
-            unsynced: false,
-            tracked: None,
-            elsewhere: None,
-            inherited: false,
-            waits: 0,
-            earlier: None,
-            rules: false,
-            cancels: 0,
-            kid: None,
-            settle_tries: 0,
-            settle_failures: 0,
-            launched: None,
-            waiters: Vec::new(),
-            version: 0,
-        }
-    }
-
-    /// From now on it is this incarnation that counts, if it is a newer one:
-    /// what became of the one before says nothing of it.
-    fn begin(&mut self, incarnation: u32) {
-        if incarnation > self.incarnation {
-            self.incarnation = incarnation;
-            self.facts = Facts::default();
-            self.ends.clear();
-        }
-    }
 }
 
 /// The task.

@@ -1,6 +1,10 @@
 //! Reads a run's segments from disk: where each stands, what it says. The disk
 //! is the truth; everything that rings only tells when to look.
 
+mod read;
+#[cfg(test)]
+mod tests;
+
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,9 +16,10 @@ use nero_journal::v1::{
 };
 use nero_journal::{HEADER_BYTES, Header, HeaderError, PAYLOAD_BYTES_MAX, Reader, Record, is_shut};
 use nero_model::paths::run as names;
-use rustix::io::Errno;
 
 use crate::core::facts::{Fact, Facts};
+pub use read::read_part;
+use read::{open, read_at_most};
 
 /// One segment of a run, as far as it was read.
 #[derive(Clone, Debug)]
@@ -178,22 +183,6 @@ fn header(folder: &Path, name: &str) -> io::Result<Option<Header>> {
     Ok(Header::parse(&head[..length]).ok())
 }
 
-/// Opens a segment without waiting for anybody: a job may have put something
-/// else there. A link is as good as nothing.
-fn open(path: &Path) -> io::Result<File> {
-    use rustix::fs::OFlags;
-    use std::os::unix::fs::OpenOptionsExt as _;
-    let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW;
-    let opened = File::options()
-        .read(true)
-        .custom_flags(flags.bits().cast_signed())
-        .open(path);
-    opened.map_err(|error| match Errno::from_io_error(&error) {
-        Some(Errno::LOOP) => io::ErrorKind::NotFound.into(),
-        _ => error,
-    })
-}
-
 /// Looks at the claim alone: enough for a run so short that nothing but its
 /// shim wrote.
 ///
@@ -342,13 +331,6 @@ pub fn received(seg: &mut Seg, offset: u64, data: Bytes, facts: &mut Facts) -> b
     true
 }
 
-/// The chain value behind whole records: the last one's checksum.
-fn last_four(bytes: &[u8]) -> u32 {
-    bytes
-        .last_chunk::<4>()
-        .map_or(0, |chain| u32::from_le_bytes(*chain))
-}
-
 fn take(record: &Record<'_>, facts: &mut Facts, look: &mut Look) {
     let Some(kind) = RecordKind::try_from(i32::from(record.kind)).ok() else {
         return;
@@ -414,288 +396,4 @@ fn fact_of(kind: RecordKind, record: &Record<'_>) -> Option<Fact> {
 
 fn decoded<M: prost::Message + Default>(record: &Record<'_>) -> M {
     record.decode().unwrap_or_default()
-}
-
-/// Whole good records of a segment file from `offset` on, about `max` bytes,
-/// and the chain value before them. Empty when nothing whole is there, or
-/// `expected` is given and another chain value lies there.
-///
-/// # Errors
-/// When the file cannot be read.
-pub fn read_part(
-    path: &Path,
-    offset: u64,
-    end: u64,
-    max: usize,
-    expected: Option<u32>,
-) -> io::Result<(u32, Vec<u8>)> {
-    let file = open(path)?;
-    let lead = if offset == 0 { 0 } else { 4 };
-    let wanted = end.saturating_sub(offset);
-    let mut take = wanted.min(max as u64) as usize;
-    loop {
-        let mut data = vec![0; lead + take];
-        let length = read_at_most(&file, &mut data, offset - lead as u64)?;
-        data.truncate(length);
-        if length <= lead {
-            return Ok((0, Vec::new()));
-        }
-        let chain = if lead == 0 { 0 } else { last_four(&data[..4]) };
-        if expected.is_some_and(|expected| expected != chain) {
-            return Ok((chain, Vec::new()));
-        }
-        let whole = whole_records(&data[lead..], offset, chain);
-        // A record larger than a part goes alone.
-        if whole == 0 && take as u64 != wanted && length == lead + take {
-            take = wanted.min((nero_journal::PAYLOAD_BYTES_MAX + 4096) as u64) as usize;
-            if data.len() == lead + take {
-                return Ok((chain, Vec::new()));
-            }
-            continue;
-        }
-        data.truncate(lead + whole);
-        data.drain(..lead);
-        return Ok((chain, data));
-    }
-}
-
-/// How many of the bytes are header (at offset 0) and whole good records.
-fn whole_records(data: &[u8], offset: u64, chain: u32) -> usize {
-    let (header, chain) = if offset == 0 {
-        match Header::parse(data) {
-            Ok(header) => (HEADER_BYTES, header.chain),
-            Err(_) => return 0,
-        }
-    } else {
-        (0, chain)
-    };
-    let mut reader = Reader::new(&data[header..], offset + header as u64, chain);
-    reader.by_ref().for_each(drop);
-    (reader.offset() - offset) as usize
-}
-
-/// Fills the buffer as far as there is something; what is no file is empty.
-fn read_at_most(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-    let mut filled = 0;
-    while filled < buffer.len() {
-        let read = rustix::io::pread(file, &mut buffer[filled..], offset + filled as u64);
-        match read {
-            Ok(0) | Err(Errno::ISDIR | Errno::SPIPE) => break,
-            Ok(more) => filled += more,
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(filled)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use nero_journal::v1::{JobExited, Metrics};
-    use nero_journal::{Clocks, Segment, Writer};
-
-    fn claim(folder: &Path) -> Segment {
-        std::fs::create_dir_all(folder.join("1")).unwrap();
-        Segment::create(&folder.join("1/claim"), Writer::Shim, &[1; 16], 1).unwrap()
-    }
-
-    #[test]
-    fn records_are_folded_once_however_often_one_looks() {
-        let run = tempfile::tempdir().unwrap();
-        let mut segment = claim(run.path());
-        let (mut segments, mut facts) = (Vec::new(), Facts::default());
-        let first = look(run.path(), 1, &mut segments, &mut facts).unwrap();
-        assert!(first.grew && facts.claimed && !facts.started);
-        let now = Clocks::now();
-        segment
-            .append(RecordKind::JobStarted, now, &JobStarted::default())
-            .unwrap();
-        segment
-            .append(RecordKind::JobExited, now, &JobExited::default())
-            .unwrap();
-        let second = look(run.path(), 1, &mut segments, &mut facts).unwrap();
-        assert!(facts.started && facts.leader_ended && !facts.ended());
-        assert_eq!(second.ends.len(), 1);
-        let third = look(run.path(), 1, &mut segments, &mut facts).unwrap();
-        assert!(!third.grew && third.ends.is_empty());
-        assert_eq!(
-            (segments[0].len, segments[0].chain),
-            (segment.offset(), segment.chain())
-        );
-    }
-
-    #[test]
-    fn what_a_job_puts_between_the_segments_keeps_nobody_waiting() {
-        let run = tempfile::tempdir().unwrap();
-        drop(claim(run.path()));
-        let of = |name: &str| run.path().join("1").join(name);
-        std::fs::create_dir(of("folder.seg")).unwrap();
-        std::os::unix::fs::symlink("claim", of("link.seg")).unwrap();
-        let made = std::process::Command::new("mkfifo")
-            .arg(of("pipe.seg"))
-            .status();
-        assert!(made.unwrap().success());
-        let (mut segments, mut facts) = (Vec::new(), Facts::default());
-        look(run.path(), 1, &mut segments, &mut facts).unwrap();
-        assert!(facts.claimed && segments.len() == 1);
-        std::fs::remove_file(of("claim")).unwrap();
-        std::fs::rename(of("pipe.seg"), of("claim")).unwrap();
-        let mut look = Look::default();
-        look_at_claim(run.path(), 1, &mut segments, &mut facts, &mut look).unwrap();
-    }
-
-    #[test]
-    fn a_segment_that_nobody_may_read_keeps_nothing_else_from_being_read() {
-        use std::os::unix::fs::PermissionsExt;
-        let run = tempfile::tempdir().unwrap();
-        let mut claimed = claim(run.path());
-        let now = Clocks::now();
-        let gone = TreeGone::default();
-        claimed.append(RecordKind::TreeGone, now, &gone).unwrap();
-        let path = run.path().join("1/watch-1.seg");
-        let mut shut = Segment::create(&path, Writer::Watcher, &[1; 16], 1).unwrap();
-        let mode = |path: &Path, mode| {
-            std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
-        };
-        mode(&path, 0);
-        mode(run.path(), 0o755);
-        mode(&run.path().join("1/claim"), 0o644);
-        let (mut segments, mut facts) = (Vec::new(), Facts::default());
-        let mut looked = |mayread: bool, append: &mut dyn FnMut()| {
-            append();
-            mode(&path, if mayread { 0o644 } else { 0 });
-            as_nobody(|| look(run.path(), 1, &mut segments, &mut facts).unwrap())
-        };
-        let first = looked(false, &mut || {});
-        assert_eq!(first.shut, std::slice::from_ref(&path));
-        assert!(first.ends.len() == 1 && first.grew);
-        // Known already or not, it says nothing while it is so.
-        assert!(looked(true, &mut || {}).grew);
-        let ended = WatchEnded::default();
-        let third = looked(false, &mut || {
-            shut.append(RecordKind::WatchEnded, now, &ended).unwrap();
-        });
-        assert_eq!(third.shut, std::slice::from_ref(&path));
-        assert!(!third.grew);
-        assert!(looked(true, &mut || {}).grew);
-        // Nothing follows from a claim that cannot be read.
-        mode(&run.path().join("1/claim"), 0);
-        let error =
-            as_nobody(|| look(run.path(), 1, &mut Vec::new(), &mut Facts::default()).unwrap_err());
-        assert!(error.to_string().contains("1/claim"), "{error}");
-    }
-
-    /// Does it on a thread that a file's mode binds, which root is not.
-    fn as_nobody<T: Send>(work: impl FnOnce() -> T + Send) -> T {
-        std::thread::scope(|scope| {
-            let worker = scope.spawn(|| {
-                if rustix::process::geteuid().is_root() {
-                    let nobody = rustix::process::Uid::from_raw(65534);
-                    rustix::thread::set_thread_uid(nobody).unwrap();
-                }
-                work()
-            });
-            worker.join().unwrap()
-        })
-    }
-
-    #[test]
-    fn segments_found_together_are_in_the_order_of_their_beginning() {
-        let run = tempfile::tempdir().unwrap();
-        drop(claim(run.path()));
-        // Names say nothing about the order, nor does the folder.
-        for name in ["c", "a", "d", "b"] {
-            let path = run.path().join("1").join(format!("{name}.seg"));
-            Segment::create(&path, Writer::Watcher, &[1; 16], 1).unwrap();
-        }
-        let (mut segments, mut facts) = (Vec::new(), Facts::default());
-        look(run.path(), 1, &mut segments, &mut facts).unwrap();
-        let names: Vec<&str> = segments.iter().map(|seg| &*seg.name).collect();
-        assert_eq!(names, ["claim", "c.seg", "a.seg", "d.seg", "b.seg"]);
-    }
-
-    #[test]
-    fn a_torn_record_is_not_there_yet_and_a_claim_of_zeros_is_unreadable() {
-        let run = tempfile::tempdir().unwrap();
-        let mut segment = claim(run.path());
-        let now = Clocks::now();
-        segment
-            .append(RecordKind::JobStarted, now, &JobStarted::default())
-            .unwrap();
-        let whole = std::fs::read(run.path().join("1/claim")).unwrap();
-        for length in HEADER_BYTES..whole.len() {
-            std::fs::write(run.path().join("1/claim"), &whole[..length]).unwrap();
-            let (mut segments, mut facts) = (Vec::new(), Facts::default());
-            look(run.path(), 1, &mut segments, &mut facts).unwrap();
-            assert!(facts.claimed && !facts.started && !facts.unreadable);
-            assert_eq!(segments[0].len, HEADER_BYTES as u64);
-        }
-        std::fs::write(run.path().join("1/claim"), [0; 200]).unwrap();
-        let (mut segments, mut facts) = (Vec::new(), Facts::default());
-        look(run.path(), 1, &mut segments, &mut facts).unwrap();
-        assert!(facts.claimed && facts.unreadable && segments.is_empty());
-        // A file server may give it later than its name.
-        std::fs::write(run.path().join("1/claim"), &whole).unwrap();
-        look(run.path(), 1, &mut segments, &mut facts).unwrap();
-        assert!(facts.started && !facts.unreadable);
-    }
-
-    #[test]
-    fn the_end_of_a_long_segment_is_found_without_reading_it() {
-        let run = tempfile::tempdir().unwrap();
-        std::fs::create_dir(run.path().join("1")).unwrap();
-        let path = run.path().join("1/watch-1.seg");
-        let mut segment = Segment::create(&path, Writer::Watcher, &[1; 16], 1).unwrap();
-        let now = Clocks::now();
-        segment
-            .append(RecordKind::WatchStarted, now, &WatchStarted::default())
-            .unwrap();
-        let metrics = Metrics {
-            values: vec![1.5; 50_000],
-            ..Metrics::default()
-        };
-        for _ in 0..4 {
-            segment.append(RecordKind::Metrics, now, &metrics).unwrap();
-        }
-        let ended = WatchEnded {
-            complete: true,
-            ..WatchEnded::default()
-        };
-        segment.append(RecordKind::WatchEnded, now, &ended).unwrap();
-        let (mut segments, mut facts) = (Vec::new(), Facts::default());
-        look(run.path(), 1, &mut segments, &mut facts).unwrap();
-        assert!(facts.watched && facts.watch_complete);
-        assert_eq!(
-            (segments[0].len, segments[0].chain),
-            (segment.offset(), segment.chain())
-        );
-    }
-
-    #[test]
-    fn parts_are_whole_records_and_join_to_the_file() {
-        let run = tempfile::tempdir().unwrap();
-        let mut segment = claim(run.path());
-        let path = run.path().join("1/claim");
-        let now = Clocks::now();
-        for values in [10, 60_000, 3, 3, 3] {
-            let metrics = Metrics {
-                values: vec![0.5; values],
-                ..Metrics::default()
-            };
-            segment.append(RecordKind::Metrics, now, &metrics).unwrap();
-        }
-        let end = segment.offset();
-        let (mut at, mut joined) = (0u64, Vec::new());
-        while at < end {
-            let (chain, data) = read_part(&path, at, end, 1000, None).unwrap();
-            assert!(!data.is_empty(), "stuck at {at}");
-            assert_eq!(chain, if at == 0 { 0 } else { last_four(&joined) });
-            let (wrong, none) = read_part(&path, at, end, 1000, Some(chain ^ 1)).unwrap();
-            assert!(none.is_empty() && wrong == chain);
-            at += data.len() as u64;
-            joined.extend_from_slice(&data);
-        }
-        assert_eq!(joined, std::fs::read(&path).unwrap());
-    }
 }

@@ -1,0 +1,215 @@
+//! Looking at a run: its segments are read, then the core decides.
+
+use nero_model::RunToken;
+
+use super::{Agent, segments};
+use crate::config;
+use crate::core::Stage;
+use crate::core::decide::{self, Decision, Lives, Tracking, decide};
+use crate::core::facts::Facts;
+use crate::lease;
+
+impl Agent {
+    pub(super) fn look_and_decide(&mut self, token: RunToken, incarnation: u32) {
+        let tracked = self
+            .entries
+            .get(&token)
+            .is_some_and(|entry| entry.tracked.is_some());
+        let tracking = if tracked {
+            Tracking::Tracked
+        } else {
+            Tracking::Nobody
+        };
+        self.look_and_decide_as(token, incarnation, tracking);
+    }
+
+    /// Reads a run's segments and decides; when they cannot be read, later.
+    pub(super) fn look_and_decide_as(
+        &mut self,
+        token: RunToken,
+        incarnation: u32,
+        tracking: Tracking,
+    ) {
+        // Who lives is asked before the segments are read: what was dead then
+        // cannot have written what the reading missed. The identities are known
+        // only from the segments, so these are read twice where it matters.
+        let mut read = tracking == Tracking::Over || self.look(token, incarnation);
+        let lives = match tracking {
+            Tracking::Nobody => self.lives(token),
+            Tracking::Tracked | Tracking::Over => Lives {
+                shim: None,
+                job: None,
+            },
+        };
+        if tracking != Tracking::Tracked {
+            read &= self.look(token, incarnation);
+        }
+        if !read {
+            // Nothing follows from what could not be read.
+            self.timers.look_later(token, incarnation, tracking);
+            return;
+        }
+        let Some(entry) = self.entries.get(&token) else {
+            return;
+        };
+        let (origin, host) = self.origin(&entry.facts);
+        let host = host.filter(|_| entry.facts.claimed);
+        let decision = decide(&entry.facts, lives, tracking, origin);
+        let taken_over = entry.facts.taken_over == Some(false);
+        let incarnation = entry.incarnation.max(1);
+        // Without launchers, only what the disk proves counts; the rest is
+        // decided when they have answered.
+        let proven = matches!(
+            decision,
+            Decision::Ended | Decision::SayRebooted | Decision::Elsewhere
+        );
+        if tracking == Tracking::Nobody && !self.launchers.ready() && !proven {
+            return;
+        }
+        self.is_elsewhere(token, host);
+        self.core.found(token, incarnation, decision);
+        if taken_over {
+            self.core.set_unsupervised(token, true);
+        }
+    }
+
+    /// Where the claim was made, and on which host when that is another.
+    fn origin(&self, facts: &Facts) -> (decide::Origin, Option<String>) {
+        let Some(held) = &self.setup.lease else {
+            let over = facts.boot_id.is_some_and(|boot| boot != self.setup.boot_id);
+            let origin = if over {
+                decide::Origin::Over
+            } else {
+                decide::Origin::Here
+            };
+            return (origin, None);
+        };
+        let origin = match facts.boot_id {
+            Some(boot_id) => held.origin(&boot_id, facts.shim.as_ref()),
+            // A claim that cannot be read may be one that is not here yet.
+            None => lease::Origin::Elsewhere("an unknown host".to_owned()),
+        };
+        match origin {
+            lease::Origin::Here => (decide::Origin::Here, None),
+            lease::Origin::Over => (decide::Origin::Over, None),
+            lease::Origin::Elsewhere(host) => (decide::Origin::Elsewhere, Some(host)),
+        }
+    }
+
+    fn is_elsewhere(&mut self, token: RunToken, host: Option<String>) {
+        if let Some(entry) = self.entries.get_mut(&token)
+            && entry.elsewhere != host
+        {
+            entry.elsewhere = host;
+            self.report(token);
+        }
+    }
+
+    fn lives(&self, token: RunToken) -> Lives {
+        let facts = self.entries.get(&token).map(|entry| entry.facts);
+        // A /proc that cannot be read says nothing about a process: it counts
+        // as one that cannot be seen.
+        let life = |process: Option<nero_model::ProcessId>| {
+            process.map(|process| {
+                process
+                    .life()
+                    .unwrap_or(nero_model::process::Life::Elsewhere)
+            })
+        };
+        Lives {
+            shim: life(facts.and_then(|facts| facts.shim)),
+            job: life(facts.and_then(|facts| facts.job)),
+        }
+    }
+
+    /// Reads what was appended to a run's segments; false when that cannot be
+    /// read now.
+    pub(super) fn look(&mut self, token: RunToken, incarnation: u32) -> bool {
+        let Some(entry) = self.entries.get_mut(&token) else {
+            return true;
+        };
+        entry.begin(incarnation);
+        let run_dir = self.setup.paths.run(entry.id);
+        let (mut look, mut read) = (segments::Look::default(), Ok(()));
+        // Of a job that ended at once there is nothing but the claim, until it
+        // is settled.
+        let brief = entry.kid.is_none()
+            && !entry.facts.ended()
+            && !entry.rules
+            && !entry.facts.watched
+            && entry
+                .launched
+                .is_some_and(|at| at.elapsed() < config::WATCHER_DUE);
+        if brief {
+            read = segments::look_at_claim(
+                &run_dir,
+                incarnation,
+                &mut entry.segments,
+                &mut entry.facts,
+                &mut look,
+            );
+        }
+        if !brief || !entry.facts.ended() {
+            let all = segments::look_into(
+                &run_dir,
+                incarnation,
+                &mut entry.segments,
+                &mut entry.facts,
+                &mut look,
+            );
+            read = read.and(all);
+        }
+        // Told once, however often it is looked.
+        let unread = read.as_ref().err().map(ToString::to_string);
+        if let Some(why) = &unread
+            && entry.unread.as_ref() != Some(why)
+        {
+            tracing::warn!(run = %entry.id, why, "a run's segments cannot be read now: nothing is decided about it");
+        }
+        entry.unread = unread;
+        for path in std::mem::take(&mut look.shut) {
+            if !entry.shut.contains(&path) {
+                tracing::error!(run = %entry.id, path = %path.display(), "a segment whose mode lets nobody read it is passed over");
+                entry.shut.push(path);
+            }
+        }
+        // What was read before that is not read again.
+        self.looked(token, look);
+        read.is_ok()
+    }
+
+    fn looked(&mut self, token: RunToken, look: segments::Look) {
+        let Some(entry) = self.entries.get_mut(&token) else {
+            return;
+        };
+        let main_process_only = !look.ends.is_empty() && !entry.facts.ended();
+        if !look.ends.is_empty() {
+            entry.unsynced = !entry.kept;
+            entry.ends.extend(look.ends);
+        }
+        if !entry.unsynced {
+            for seg in &mut entry.segments {
+                seg.visible = seg.len;
+            }
+        }
+        if main_process_only {
+            self.keep_end(token);
+        }
+        if look.grew {
+            self.mark(token);
+        }
+    }
+
+    /// Looks at the segments of live runs whose watcher does not tell us.
+    pub(super) fn look_at_live(&mut self) {
+        let live: Vec<(RunToken, u32)> = self
+            .core
+            .runs()
+            .filter(|(_, run)| matches!(run.stage, Stage::Running { .. }))
+            .map(|(token, run)| (*token, run.stage.incarnation()))
+            .collect();
+        for (token, incarnation) in live {
+            self.look_and_decide(token, incarnation);
+        }
+    }
+}

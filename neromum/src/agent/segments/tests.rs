@@ -1,0 +1,208 @@
+use super::read::last_four;
+use super::*;
+use nero_journal::v1::{JobExited, Metrics};
+use nero_journal::{Clocks, Segment, Writer};
+
+fn claim(folder: &Path) -> Segment {
+    std::fs::create_dir_all(folder.join("1")).unwrap();
+    Segment::create(&folder.join("1/claim"), Writer::Shim, &[1; 16], 1).unwrap()
+}
+
+#[test]
+fn records_are_folded_once_however_often_one_looks() {
+    let run = tempfile::tempdir().unwrap();
+    let mut segment = claim(run.path());
+    let (mut segments, mut facts) = (Vec::new(), Facts::default());
+    let first = look(run.path(), 1, &mut segments, &mut facts).unwrap();
+    assert!(first.grew && facts.claimed && !facts.started);
+    let now = Clocks::now();
+    segment
+        .append(RecordKind::JobStarted, now, &JobStarted::default())
+        .unwrap();
+    segment
+        .append(RecordKind::JobExited, now, &JobExited::default())
+        .unwrap();
+    let second = look(run.path(), 1, &mut segments, &mut facts).unwrap();
+    assert!(facts.started && facts.leader_ended && !facts.ended());
+    assert_eq!(second.ends.len(), 1);
+    let third = look(run.path(), 1, &mut segments, &mut facts).unwrap();
+    assert!(!third.grew && third.ends.is_empty());
+    assert_eq!(
+        (segments[0].len, segments[0].chain),
+        (segment.offset(), segment.chain())
+    );
+}
+
+#[test]
+fn what_a_job_puts_between_the_segments_keeps_nobody_waiting() {
+    let run = tempfile::tempdir().unwrap();
+    drop(claim(run.path()));
+    let of = |name: &str| run.path().join("1").join(name);
+    std::fs::create_dir(of("folder.seg")).unwrap();
+    std::os::unix::fs::symlink("claim", of("link.seg")).unwrap();
+    let made = std::process::Command::new("mkfifo")
+        .arg(of("pipe.seg"))
+        .status();
+    assert!(made.unwrap().success());
+    let (mut segments, mut facts) = (Vec::new(), Facts::default());
+    look(run.path(), 1, &mut segments, &mut facts).unwrap();
+    assert!(facts.claimed && segments.len() == 1);
+    std::fs::remove_file(of("claim")).unwrap();
+    std::fs::rename(of("pipe.seg"), of("claim")).unwrap();
+    let mut look = Look::default();
+    look_at_claim(run.path(), 1, &mut segments, &mut facts, &mut look).unwrap();
+}
+
+#[test]
+fn a_segment_that_nobody_may_read_keeps_nothing_else_from_being_read() {
+    use std::os::unix::fs::PermissionsExt;
+    let run = tempfile::tempdir().unwrap();
+    let mut claimed = claim(run.path());
+    let now = Clocks::now();
+    let gone = TreeGone::default();
+    claimed.append(RecordKind::TreeGone, now, &gone).unwrap();
+    let path = run.path().join("1/watch-1.seg");
+    let mut shut = Segment::create(&path, Writer::Watcher, &[1; 16], 1).unwrap();
+    let mode = |path: &Path, mode| {
+        std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+    };
+    mode(&path, 0);
+    mode(run.path(), 0o755);
+    mode(&run.path().join("1/claim"), 0o644);
+    let (mut segments, mut facts) = (Vec::new(), Facts::default());
+    let mut looked = |mayread: bool, append: &mut dyn FnMut()| {
+        append();
+        mode(&path, if mayread { 0o644 } else { 0 });
+        as_nobody(|| look(run.path(), 1, &mut segments, &mut facts).unwrap())
+    };
+    let first = looked(false, &mut || {});
+    assert_eq!(first.shut, std::slice::from_ref(&path));
+    assert!(first.ends.len() == 1 && first.grew);
+    // Known already or not, it says nothing while it is so.
+    assert!(looked(true, &mut || {}).grew);
+    let ended = WatchEnded::default();
+    let third = looked(false, &mut || {
+        shut.append(RecordKind::WatchEnded, now, &ended).unwrap();
+    });
+    assert_eq!(third.shut, std::slice::from_ref(&path));
+    assert!(!third.grew);
+    assert!(looked(true, &mut || {}).grew);
+    // Nothing follows from a claim that cannot be read.
+    mode(&run.path().join("1/claim"), 0);
+    let error =
+        as_nobody(|| look(run.path(), 1, &mut Vec::new(), &mut Facts::default()).unwrap_err());
+    assert!(error.to_string().contains("1/claim"), "{error}");
+}
+
+/// Does it on a thread that a file's mode binds, which root is not.
+fn as_nobody<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| {
+        let worker = scope.spawn(|| {
+            if rustix::process::geteuid().is_root() {
+                let nobody = rustix::process::Uid::from_raw(65534);
+                rustix::thread::set_thread_uid(nobody).unwrap();
+            }
+            work()
+        });
+        worker.join().unwrap()
+    })
+}
+
+#[test]
+fn segments_found_together_are_in_the_order_of_their_beginning() {
+    let run = tempfile::tempdir().unwrap();
+    drop(claim(run.path()));
+    // Names say nothing about the order, nor does the folder.
+    for name in ["c", "a", "d", "b"] {
+        let path = run.path().join("1").join(format!("{name}.seg"));
+        Segment::create(&path, Writer::Watcher, &[1; 16], 1).unwrap();
+    }
+    let (mut segments, mut facts) = (Vec::new(), Facts::default());
+    look(run.path(), 1, &mut segments, &mut facts).unwrap();
+    let names: Vec<&str> = segments.iter().map(|seg| &*seg.name).collect();
+    assert_eq!(names, ["claim", "c.seg", "a.seg", "d.seg", "b.seg"]);
+}
+
+#[test]
+fn a_torn_record_is_not_there_yet_and_a_claim_of_zeros_is_unreadable() {
+    let run = tempfile::tempdir().unwrap();
+    let mut segment = claim(run.path());
+    let now = Clocks::now();
+    segment
+        .append(RecordKind::JobStarted, now, &JobStarted::default())
+        .unwrap();
+    let whole = std::fs::read(run.path().join("1/claim")).unwrap();
+    for length in HEADER_BYTES..whole.len() {
+        std::fs::write(run.path().join("1/claim"), &whole[..length]).unwrap();
+        let (mut segments, mut facts) = (Vec::new(), Facts::default());
+        look(run.path(), 1, &mut segments, &mut facts).unwrap();
+        assert!(facts.claimed && !facts.started && !facts.unreadable);
+        assert_eq!(segments[0].len, HEADER_BYTES as u64);
+    }
+    std::fs::write(run.path().join("1/claim"), [0; 200]).unwrap();
+    let (mut segments, mut facts) = (Vec::new(), Facts::default());
+    look(run.path(), 1, &mut segments, &mut facts).unwrap();
+    assert!(facts.claimed && facts.unreadable && segments.is_empty());
+    // A file server may give it later than its name.
+    std::fs::write(run.path().join("1/claim"), &whole).unwrap();
+    look(run.path(), 1, &mut segments, &mut facts).unwrap();
+    assert!(facts.started && !facts.unreadable);
+}
+
+#[test]
+fn the_end_of_a_long_segment_is_found_without_reading_it() {
+    let run = tempfile::tempdir().unwrap();
+    std::fs::create_dir(run.path().join("1")).unwrap();
+    let path = run.path().join("1/watch-1.seg");
+    let mut segment = Segment::create(&path, Writer::Watcher, &[1; 16], 1).unwrap();
+    let now = Clocks::now();
+    segment
+        .append(RecordKind::WatchStarted, now, &WatchStarted::default())
+        .unwrap();
+    let metrics = Metrics {
+        values: vec![1.5; 50_000],
+        ..Metrics::default()
+    };
+    for _ in 0..4 {
+        segment.append(RecordKind::Metrics, now, &metrics).unwrap();
+    }
+    let ended = WatchEnded {
+        complete: true,
+        ..WatchEnded::default()
+    };
+    segment.append(RecordKind::WatchEnded, now, &ended).unwrap();
+    let (mut segments, mut facts) = (Vec::new(), Facts::default());
+    look(run.path(), 1, &mut segments, &mut facts).unwrap();
+    assert!(facts.watched && facts.watch_complete);
+    assert_eq!(
+        (segments[0].len, segments[0].chain),
+        (segment.offset(), segment.chain())
+    );
+}
+
+#[test]
+fn parts_are_whole_records_and_join_to_the_file() {
+    let run = tempfile::tempdir().unwrap();
+    let mut segment = claim(run.path());
+    let path = run.path().join("1/claim");
+    let now = Clocks::now();
+    for values in [10, 60_000, 3, 3, 3] {
+        let metrics = Metrics {
+            values: vec![0.5; values],
+            ..Metrics::default()
+        };
+        segment.append(RecordKind::Metrics, now, &metrics).unwrap();
+    }
+    let end = segment.offset();
+    let (mut at, mut joined) = (0u64, Vec::new());
+    while at < end {
+        let (chain, data) = read_part(&path, at, end, 1000, None).unwrap();
+        assert!(!data.is_empty(), "stuck at {at}");
+        assert_eq!(chain, if at == 0 { 0 } else { last_four(&joined) });
+        let (wrong, none) = read_part(&path, at, end, 1000, Some(chain ^ 1)).unwrap();
+        assert!(none.is_empty() && wrong == chain);
+        at += data.len() as u64;
+        joined.extend_from_slice(&data);
+    }
+    assert_eq!(joined, std::fs::read(&path).unwrap());
+}

@@ -3,6 +3,7 @@
 //! Not a test: nothing fails because a machine is slow. CPU time of everything
 //! together is the fair figure on a busy machine.
 
+mod files;
 mod host;
 mod printing;
 mod programs;

@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::programs::Programs;
 use super::stage::{Stage, private_kib, switches};
-use super::{Row, median, monotonic, printing, ssh};
+use super::{Row, files, median, monotonic, printing, ssh};
 
 type Measure = fn(&Programs, usize, usize) -> Result<Vec<Row>, String>;
 
@@ -23,7 +23,7 @@ pub const ALL: &[(&str, Measure)] = &[
     ("restart after kill -9", restart),
     ("starting over ssh", ssh::starting),
     ("print to client over ssh", printing::over_ssh),
-    ("files over ssh", ssh::files),
+    ("files over ssh", files::files),
 ];
 
 fn overhead(programs: &Programs, rounds: usize, runs: usize) -> Result<Vec<Row>, String> {

@@ -1,0 +1,218 @@
+//! Files over ssh, there and home, beside `rsync` over the same ssh.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::host::Host;
+use super::programs::Programs;
+use super::ssh::on_host;
+use super::stage::Stage;
+use super::{Row, median, monotonic};
+
+/// Files of the tree of small ones, and the bytes of each.
+const SMALL: (usize, usize) = (10_000, 2_000);
+/// Bytes of the large file.
+const LARGE: u64 = 1 << 30;
+/// Most rounds: each writes some gigabytes.
+const ROUNDS_MAX: usize = 3;
+
+/// One kind of files: its name, and what the rows say.
+type Kind = (&'static str, [&'static str; 4]);
+
+const KINDS: [Kind; 2] = [
+    (
+        "small",
+        [
+            "ssh: 10 000 small files frozen and on the node",
+            "… the same tree again",
+            "… a work folder of them made, run over",
+            "… 10 000 small results home after the job's end",
+        ],
+    ),
+    (
+        "large",
+        [
+            "ssh: one 1 GB file frozen and on the node",
+            "… the same file again",
+            "… a work folder with it made, run over",
+            "… one 1 GB result home after the job's end",
+        ],
+    ),
+];
+
+/// What one round took, in seconds: ours beside rsync's.
+#[derive(Default)]
+struct Times {
+    first: Vec<(f64, f64)>,
+    again: Vec<(f64, f64)>,
+    run: Vec<f64>,
+    home: Vec<(f64, f64)>,
+}
+
+/// Measures both kinds.
+pub fn files(programs: &Programs, rounds: usize, _: usize) -> Result<Vec<Row>, String> {
+    let mut rows = Vec::new();
+    for (name, what) in KINDS {
+        let mut times = Times::default();
+        for round in 0..rounds.min(ROUNDS_MAX) {
+            measure(programs, name, round, &mut times)?;
+        }
+        let [first, again, run, home] = what;
+        rows.push(beside(first, &times.first, "rsync, first copy"));
+        rows.push(beside(again, &times.again, "rsync, unchanged"));
+        rows.push(Row {
+            what: run,
+            ours: format!("{:.2} s", median(times.run)),
+            beside: "-".to_owned(),
+            goal: "-",
+        });
+        rows.push(beside(home, &times.home, "rsync, first copy"));
+    }
+    Ok(rows)
+}
+
+fn beside(what: &'static str, times: &[(f64, f64)], rsync: &str) -> Row {
+    let ours = median(times.iter().map(|both| both.0).collect());
+    let theirs = median(times.iter().map(|both| both.1).collect());
+    Row {
+        what,
+        ours: format!("{ours:.2} s"),
+        beside: format!("{rsync} {theirs:.2} s"),
+        goal: "rsync's",
+    }
+}
+
+/// One round, on a host and a home of its own. The node has room for one run,
+/// which `hold` takes: a run whose files are there waits.
+fn measure(programs: &Programs, name: &str, round: usize, times: &mut Times) -> Result<(), String> {
+    let host = Host::up(programs.root())?;
+    let stage = on_host(programs, &host, &format!("{name}{round}"))?;
+    stage.ok(&["config", "set", "nodes.h1.cpus", "1"])?;
+    let floor = host.program(programs, "floor")?;
+    let stamp = host.common().join("stamp");
+    let yaml = format!(
+        "collection: {name}\nnode: h1\n+hold:\n  command: sleep 1000\n  files: []\n\
+         +i:\n  command: /bin/true\n\
+         +o:\n  command: sh -c 'cp -rL data out && {} stamp {} 0'\n  \
+         outputs: [{{path: 'out/**', max: 2G}}]\n",
+        floor.display(),
+        stamp.display()
+    );
+    let folder = stage.experiment(name, &yaml)?;
+    make(&folder.join("data"), name)?;
+    stage.ok(&["add", &folder.display().to_string()])?;
+    let (hold, empty, full) = (
+        format!("{name}/hold"),
+        format!("{name}/i"),
+        format!("{name}/o"),
+    );
+    let there = |verb: &str| -> Result<(f64, f64), String> {
+        stage.ok(&["restart", &hold])?;
+        until(&stage, &hold, &["running"])?;
+        let began = Instant::now();
+        stage.ok(&[verb, &empty, "--big"])?;
+        until(&stage, &empty, &["submitted", "pending"])?;
+        let there = began.elapsed().as_secs_f64();
+        stage.ok(&["abort", &hold])?;
+        stage.ok(&["wait", &hold])?;
+        let began = Instant::now();
+        stage.ok(&["wait", &empty])?;
+        Ok((there, began.elapsed().as_secs_f64()))
+    };
+    let (first, _) = there("start")?;
+    let (again, run) = there("restart")?;
+    let from = format!("{}/", folder.join("data").display());
+    times
+        .first
+        .push((first, host.rsync(&from, &format!("h1:{name}"))?));
+    times
+        .again
+        .push((again, host.rsync(&from, &format!("h1:{name}"))?));
+    times.run.push(run);
+
+    stage.ok(&["start", &full, "--big"])?;
+    home(&stage, &full)?;
+    let ended = fs::read_to_string(&stamp).map_err(|error| error.to_string())?;
+    let ended: Option<i64> = ended.lines().find_map(|line| line.parse().ok());
+    let ours = monotonic() - ended.ok_or("the job left no stamp")?;
+    let back = stage.folder().join(format!("back-{name}"));
+    let rsync = host.rsync(&format!("h1:{name}/"), &back.display().to_string())?;
+    times.home.push((ours as f64 / 1e9, rsync));
+    Ok(())
+}
+
+/// Waits until an experiment is in one of these states.
+fn until(stage: &Stage, what: &str, states: &[&str]) -> Result<(), String> {
+    looked_at(stage, &["status", what, "--json"], |said| {
+        let state = said["experiments"][0]["state"].as_str();
+        state.is_some_and(|state| states.contains(&state))
+    })
+    .map_err(|why| format!("{what} is not {}: {why}", states.join(" or ")))
+}
+
+/// Waits until the results of one experiment are home.
+fn home(stage: &Stage, what: &str) -> Result<(), String> {
+    looked_at(stage, &["path", what, "--json"], |said| {
+        let one = &said["paths"][0];
+        one["path"].is_string() && one["note"].is_null()
+    })
+    .map_err(|why| format!("the results of {what} did not come home: {why}"))
+}
+
+fn looked_at(stage: &Stage, words: &[&str], is_so: impl Fn(&Value) -> bool) -> Result<(), String> {
+    let deadline = Instant::now() + Duration::from_secs(300);
+    loop {
+        let (said, _) = stage.ok(words)?;
+        let said: Value =
+            serde_json::from_slice(&said.stdout).map_err(|error| error.to_string())?;
+        if is_so(&said) {
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            return Err(said.to_string());
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn make(folder: &Path, name: &str) -> Result<(), String> {
+    let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
+    fs::create_dir_all(folder).map_err(failed)?;
+    // Bytes that do not compress, the same in every round.
+    let mut noise = Noise(0x9e37_79b9_7f4a_7c15);
+    if name == "small" {
+        let mut bytes = vec![0; SMALL.1];
+        for index in 0..SMALL.0 {
+            let below = folder.join(format!("d{}", index / 500));
+            fs::create_dir_all(&below).map_err(failed)?;
+            noise.fill(&mut bytes);
+            fs::write(below.join(format!("f{index}")), &bytes).map_err(failed)?;
+        }
+        return Ok(());
+    }
+    let mut file = fs::File::create(folder.join("big")).map_err(failed)?;
+    let mut bytes = vec![0; 1 << 20];
+    for _ in 0..LARGE >> 20 {
+        noise.fill(&mut bytes);
+        file.write_all(&bytes).map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// xorshift64: fast, and no file compresses.
+struct Noise(u64);
+
+impl Noise {
+    fn fill(&mut self, bytes: &mut [u8]) {
+        for eight in bytes.chunks_mut(8) {
+            self.0 ^= self.0 << 13;
+            self.0 ^= self.0 >> 7;
+            self.0 ^= self.0 << 17;
+            eight.copy_from_slice(&self.0.to_le_bytes()[..eight.len()]);
+        }
+    }
+}

@@ -50,11 +50,14 @@ impl Packs {
         for entry in entries {
             match Pack::open(&entry?.path()) {
                 Ok(pack) => packs.push(pack),
-                // Swept meanwhile, or what a power cut left of it.
+                // Swept meanwhile, or what a power cut left of it, or what a
+                // person closed: as if it were not there.
                 Err(error)
                     if matches!(
                         error.kind(),
-                        io::ErrorKind::NotFound | io::ErrorKind::InvalidData
+                        io::ErrorKind::NotFound
+                            | io::ErrorKind::InvalidData
+                            | io::ErrorKind::PermissionDenied
                     ) => {}
                 Err(error) => return Err(error),
             }

@@ -119,6 +119,34 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_segment_that_nobody_may_read_hides_no_other() {
+        use nero_journal::{Segment, Writer};
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let mode = |path: &Path, mode| {
+            fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+        };
+        mode(folder.path(), 0o755);
+        let paths = ["watch-00.seg", "watch-01.seg"].map(|name| folder.path().join(name));
+        for (path, bits) in paths.iter().zip([0, 0o644]) {
+            Segment::create(path, Writer::Watcher, &[1; 16], 1).unwrap();
+            mode(path, bits);
+        }
+        // A file's mode binds a thread that is not root.
+        let listed = std::thread::scope(|scope| {
+            let nobody = scope.spawn(|| {
+                if rustix::process::geteuid().is_root() {
+                    let nobody = rustix::process::Uid::from_raw(65534);
+                    rustix::thread::set_thread_uid(nobody).unwrap();
+                }
+                list(folder.path(), "watch-")
+            });
+            nobody.join().unwrap()
+        });
+        assert_eq!(listed.unwrap(), paths[1..]);
+    }
+
+    #[test]
     fn a_pipe_is_no_segment_and_nobody_waits_for_it() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("watch-00.seg");

@@ -14,4 +14,5 @@ mod runs;
 mod shared;
 mod together;
 mod transfers;
+mod unreadable;
 mod wishes;

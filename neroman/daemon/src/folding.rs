@@ -13,6 +13,7 @@ use nero_model::{RunId, RunToken};
 use crate::core::change::Change;
 use crate::core::fold::{Folded, Part, Position, Taken, fold, holds_series};
 use crate::core::journal::Journal;
+use crate::core::run::Run;
 use crate::core::state::State;
 use crate::keep::{Batch, Keep};
 
@@ -82,7 +83,10 @@ impl Folding {
             outcome.refused += 1;
             return;
         };
-        let Some(run) = work.run(id).filter(|run| !run.desk.closed) else {
+        // What was ended by a word is judged from its journal at the next start,
+        // so nothing comes into that any more.
+        let over = |run: &&Run| run.desk.closed || run.ended_by_word();
+        let Some(run) = work.run(id).filter(|run| !over(run)) else {
             return;
         };
         let series = self.series_of(keep, id);

@@ -350,6 +350,15 @@ impl Run {
         self.outcome.phase == Phase::Lost && !over
     }
 
+    /// Whether it ended since it was taken away or refused, not by its journal.
+    pub(crate) fn ended_by_word(&self) -> bool {
+        let word = matches!(
+            self.desk.word,
+            Some(Word::TakenAway { .. } | Word::Refused { .. })
+        );
+        word && self.phase().is_end()
+    }
+
     /// Whether its node does not know it any more, though it was started there,
     /// and a person did not give it up.
     pub(crate) fn forgotten(&self) -> bool {

@@ -414,6 +414,10 @@ fn hear(run: &Run, desk: &mut Desk, word: &v1::RunState, now_ms: i64) {
                 desk.unknown_ms = Some(now_ms);
             }
         }
+        // Its journal says more than any word.
+        Stage::TakenAway | Stage::Refused if has_run(run) => {
+            tracing::warn!(run = %run.made.id, "the node calls a run that ran never started");
+        }
         Stage::TakenAway => {
             desk.word = Some(Word::TakenAway {
                 who: desk.who(),
@@ -428,6 +432,12 @@ fn hear(run: &Run, desk: &mut Desk, word: &v1::RunState, now_ms: i64) {
         }
         Stage::Unspecified => {}
     }
+}
+
+/// Whether its job was started, by its newest start.
+fn has_run(run: &Run) -> bool {
+    let newest = run.journal.newest();
+    newest.is_some_and(|(_, one)| one.started_ms.is_some() && one.not_started.is_none())
 }
 
 /// A node's words, short enough to keep.

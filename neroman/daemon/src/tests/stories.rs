@@ -195,6 +195,38 @@ async fn what_reached_a_node_after_it_was_ended_here_is_ended_there() {
 }
 
 #[tokio::test]
+async fn what_was_ended_here_stays_so_whatever_its_node_tells_before_it_is_closed() {
+    let rig = Rig::new();
+    rig.write(TWO);
+    rig.add().await;
+    rig.start("1-2").await;
+    // The second is closed at once, the first one a second later.
+    for id in [2, 1] {
+        let token = rig.mum.token(id, 1).await;
+        rig.until(id, "was told", |view| view.state == "submitted")
+            .await;
+        rig.mum.forget(&token);
+        let abort = v1::AbortRequest {
+            selection: select(&id.to_string()),
+            ..v1::AbortRequest::default()
+        };
+        rig.man.abort(abort).await.unwrap();
+        rig.state(id, "aborted").await;
+        rig.mum.recall(&token);
+        if id == 2 {
+            rig.mum.closed(&token).await;
+        } else {
+            rig.mum.begin(&token);
+            rig.mum.cancelled_times(&token, 2).await;
+            rig.mum.closed(&token).await;
+        }
+    }
+    let rig = rig.restart().await;
+    assert_eq!(rig.view(1).await.state, "aborted");
+    rig.stop().await;
+}
+
+#[tokio::test]
 async fn a_wish_that_meets_a_run_on_its_way_to_the_queue_is_carried_there_again() {
     let rig = Rig::new();
     rig.write(TWO);

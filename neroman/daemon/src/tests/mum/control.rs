@@ -1,0 +1,320 @@
+//! What a test has the node do, and what it asks it.
+
+use nero_journal::HEADER_BYTES;
+use nero_journal::v1::{self as journal, RecordKind};
+use nero_wire::v1;
+use nero_wire::v1::follow_event::Event;
+use nero_wire::v1::run_state::Stage;
+use tonic::Status;
+
+use super::super::DEADLINE;
+use super::super::files::Files;
+use super::{FakeMum, Held, Inner, state};
+
+impl FakeMum {
+    /// Waits until something is so.
+    async fn until(&self, what: &str, so: impl Fn(&Inner) -> bool) {
+        let mut bell = self.bell.0.subscribe();
+        let done = tokio::time::timeout(DEADLINE, async {
+            while !so(&self.inner.lock().unwrap()) {
+                bell.changed().await.unwrap();
+            }
+        });
+        assert!(done.await.is_ok(), "the node never {what}");
+    }
+
+    pub(in crate::tests) fn hung_up(&self) -> usize {
+        self.inner.lock().unwrap().hung_up
+    }
+
+    /// Waits until its connections were ended this often.
+    pub(in crate::tests) async fn until_hung_up(&self, count: usize) {
+        self.until("was let go", |inner| inner.hung_up >= count)
+            .await;
+    }
+
+    /// The token of a run, once it was handed over.
+    pub(in crate::tests) async fn token(&self, experiment: u64, number: u32) -> Vec<u8> {
+        let of =
+            move |held: &Held| held.spec.experiment == experiment && held.spec.number == number;
+        self.until("got the run", |inner| inner.runs.values().any(of))
+            .await;
+        let inner = self.inner.lock().unwrap();
+        let found = inner.runs.iter().find(|(_, held)| of(held));
+        found.unwrap().0.clone()
+    }
+
+    pub(in crate::tests) fn spec(&self, token: &[u8]) -> v1::RunSpec {
+        self.inner.lock().unwrap().runs[token].spec.clone()
+    }
+
+    pub(in crate::tests) fn hand_overs(&self) -> usize {
+        self.inner.lock().unwrap().hand_overs
+    }
+
+    pub(in crate::tests) fn has(&self, experiment: u64, number: u32) -> bool {
+        self.inner
+            .lock()
+            .unwrap()
+            .runs
+            .values()
+            .any(|held| held.spec.experiment == experiment && held.spec.number == number)
+    }
+
+    pub(in crate::tests) async fn cancelled(&self, token: &[u8]) {
+        let token = token.to_vec();
+        self.until("was told to end it", |inner| {
+            inner.cancelled.contains(&token)
+        })
+        .await;
+    }
+
+    pub(in crate::tests) async fn closed(&self, token: &[u8]) {
+        let token = token.to_vec();
+        self.until("was told to forget it", |inner| {
+            inner.closed.contains(&token)
+        })
+        .await;
+    }
+
+    pub(in crate::tests) async fn rules(&self, count: usize) -> v1::RuleSet {
+        self.until("got rules", |inner| inner.rules.len() >= count)
+            .await;
+        self.inner.lock().unwrap().rules[count - 1].clone()
+    }
+
+    /// Waits until the newest set that it took has so many rules.
+    pub(in crate::tests) async fn has_rules(&self, count: usize) {
+        self.until("the newest rules", |inner| {
+            inner
+                .rules
+                .last()
+                .is_some_and(|set| set.rules.len() == count)
+        })
+        .await;
+    }
+
+    pub(in crate::tests) fn file(&self, path: &str, content: &[u8]) {
+        let mut inner = self.inner.lock().unwrap();
+        inner.files.put(path, content);
+    }
+
+    /// Changes or tells what it holds beside its runs.
+    pub(in crate::tests) fn files<T>(&self, change: impl FnOnce(&mut Files) -> T) -> T {
+        let done = change(&mut self.inner.lock().unwrap().files);
+        self.bell.0.send_modify(|count| *count += 1);
+        done
+    }
+
+    /// Waits until what it holds beside its runs is so.
+    pub(in crate::tests) async fn until_files(&self, what: &str, so: impl Fn(&Files) -> bool) {
+        self.until(what, |inner| so(&inner.files)).await;
+    }
+
+    pub(in crate::tests) fn positions(&self) -> Vec<v1::RunPosition> {
+        self.inner.lock().unwrap().positions.clone()
+    }
+
+    /// Drops every connection; with `away` none comes about any more.
+    pub(in crate::tests) fn cut(&self, away: bool) {
+        let mut inner = self.inner.lock().unwrap();
+        inner.away = away;
+        for follower in inner.followers.drain(..) {
+            let _ = follower.try_send(Err(Status::unavailable("killed")));
+        }
+    }
+
+    /// Whether only a person can open the way.
+    pub(in crate::tests) fn lock(&self, locked: bool) {
+        self.inner.lock().unwrap().locked = locked;
+    }
+
+    /// How often somebody tried to connect.
+    pub(in crate::tests) fn tries(&self) -> usize {
+        self.inner.lock().unwrap().tries
+    }
+
+    /// Waits until somebody tried that often.
+    pub(in crate::tests) async fn tried(&self, times: usize) {
+        self.until("was tried", |inner| inner.tries >= times).await;
+    }
+
+    /// Says that a run goes on on another host of the node.
+    pub(in crate::tests) fn goes_on_at(&self, token: &[u8], host: &str) {
+        let state = v1::RunState {
+            host: host.to_owned(),
+            via_disk: true,
+            ..state(token, Stage::Running)
+        };
+        self.inner.lock().unwrap().tell(Event::State(state));
+    }
+
+    /// Whether it has runs that it does not know yet.
+    pub(in crate::tests) fn place(&self, placing: bool) {
+        self.inner.lock().unwrap().placing = placing;
+    }
+
+    /// Whether it has no room for rules.
+    pub(in crate::tests) fn take_no_rules(&self, no_rules: bool) {
+        self.inner.lock().unwrap().no_rules = no_rules;
+    }
+
+    /// Whether it has no room for wishes.
+    pub(in crate::tests) fn take_no_wishes(&self, no_wishes: bool) {
+        self.inner.lock().unwrap().no_wishes = no_wishes;
+    }
+
+    /// Waits until it refused wishes.
+    pub(in crate::tests) async fn refused_wishes(&self) {
+        self.until("refused wishes", |inner| inner.wishes_refused > 0)
+            .await;
+    }
+
+    /// Waits until it refused rules.
+    pub(in crate::tests) async fn refused_rules(&self) {
+        self.until("refused rules", |inner| inner.rules_refused > 0)
+            .await;
+    }
+
+    /// Whether it answers when it is looked at closely.
+    pub(in crate::tests) fn examines(&self, examines: bool) {
+        self.inner.lock().unwrap().examines_never = !examines;
+    }
+
+    /// Waits until somebody looks at it closely.
+    pub(in crate::tests) async fn examined(&self) {
+        self.until("was looked at", |inner| inner.examined > 0)
+            .await;
+    }
+
+    /// Takes the next runs, and is away before it says so.
+    pub(in crate::tests) fn swallow(&self, swallows: bool) {
+        self.inner.lock().unwrap().swallows = swallows;
+    }
+
+    /// Refuses the next runs, as only this node does; empty: takes them.
+    pub(in crate::tests) fn refuse(&self, why: &str) {
+        self.inner.lock().unwrap().refuses = why.to_owned();
+    }
+
+    /// Takes no runs together with those of this experiment.
+    pub(in crate::tests) fn choke(&self, experiment: Option<u64>) {
+        self.inner.lock().unwrap().chokes = experiment;
+    }
+
+    /// Whether it keeps silent about the files that it lacks.
+    pub(in crate::tests) fn ponder(&self, ponders: bool) {
+        self.inner.lock().unwrap().ponders = ponders;
+        self.bell.0.send_modify(|count| *count += 1);
+    }
+
+    /// Waits until somebody asked for the files that it lacks.
+    pub(in crate::tests) async fn asked_for_files(&self) {
+        self.until("was asked for files", |inner| inner.asked_for_files > 0)
+            .await;
+    }
+
+    /// What it says that it has.
+    pub(in crate::tests) fn has_cpus(&self, cpus: f64) {
+        let mut inner = self.inner.lock().unwrap();
+        inner.about = v1::NodeDescription {
+            cpus,
+            memory_bytes: 16 << 30,
+            disk_free_bytes: 1 << 40,
+            boot_id: "b".to_owned(),
+            ..v1::NodeDescription::default()
+        };
+    }
+
+    /// How much of its disk is free, in bytes.
+    pub(in crate::tests) fn has_disk(&self, free: u64, total: u64) {
+        let mut inner = self.inner.lock().unwrap();
+        inner.about.disk_free_bytes = free;
+        inner.about.disk_total_bytes = total;
+    }
+
+    /// Forgets a run, as a node that lost its disk would.
+    pub(in crate::tests) fn forget(&self, token: &[u8]) {
+        let mut inner = self.inner.lock().unwrap();
+        let held = inner.runs.remove(token).unwrap();
+        inner.forgotten.insert(token.to_vec(), held);
+    }
+
+    /// Knows a run again that it forgot, or gets it late.
+    pub(in crate::tests) fn recall(&self, token: &[u8]) {
+        let mut inner = self.inner.lock().unwrap();
+        let held = inner.forgotten.remove(token).unwrap();
+        inner.runs.insert(token.to_vec(), held);
+    }
+
+    /// Does not know that it may forget a run.
+    pub(in crate::tests) fn unclose(&self, token: &[u8]) {
+        self.inner.lock().unwrap().closed.retain(|one| one != token);
+    }
+
+    /// Waits until it was told so often to end a run.
+    pub(in crate::tests) async fn cancelled_times(&self, token: &[u8], times: usize) {
+        self.until("was told again to end it", |inner| {
+            inner.cancelled.iter().filter(|one| *one == token).count() >= times
+        })
+        .await;
+    }
+
+    /// Appends a record to a run's journal and tells it.
+    pub(in crate::tests) fn record(
+        &self,
+        token: &[u8],
+        kind: RecordKind,
+        message: &impl prost::Message,
+    ) {
+        let mut inner = self.inner.lock().unwrap();
+        let held = inner.runs.get_mut(token).unwrap();
+        let mut out = vec![0; message.encoded_len() + 64];
+        let (offset, chain) = (held.bytes.len(), held.encoder.chain);
+        let length = held
+            .encoder
+            .record(&mut out, kind as i32, 1_700_000_000_000_000_000, 5, message)
+            .unwrap();
+        held.bytes.extend_from_slice(&out[..length]);
+        let part = if offset == HEADER_BYTES {
+            held.part(0, 0)
+        } else {
+            held.part(offset, chain)
+        };
+        inner.tell(Event::Part(part));
+    }
+
+    /// Says how far a run has come.
+    pub(in crate::tests) fn stage(&self, token: &[u8], stage: Stage) {
+        let mut inner = self.inner.lock().unwrap();
+        inner.runs.get_mut(token).unwrap().stage = stage;
+        inner.tell(Event::State(state(token, stage)));
+    }
+
+    pub(in crate::tests) fn begin(&self, token: &[u8]) {
+        self.record(token, RecordKind::Claimed, &journal::Claimed::default());
+        self.record(
+            token,
+            RecordKind::JobStarted,
+            &journal::JobStarted::default(),
+        );
+        self.stage(token, Stage::Running);
+    }
+
+    pub(in crate::tests) fn end(&self, token: &[u8], code: i32, log: &[u8]) {
+        let exited = journal::JobExited {
+            code,
+            run_ms: 7,
+            ..journal::JobExited::default()
+        };
+        let gone = journal::TreeGone {
+            stdout_bytes: log.len() as u64,
+            ..journal::TreeGone::default()
+        };
+        self.inner.lock().unwrap().runs.get_mut(token).unwrap().log = log.to_vec();
+        self.record(token, RecordKind::JobExited, &exited);
+        self.record(token, RecordKind::TreeGone, &gone);
+        self.stage(token, Stage::Ended);
+        self.stage(token, Stage::Settled);
+    }
+}

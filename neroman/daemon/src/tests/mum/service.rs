@@ -1,0 +1,372 @@
+//! What the node answers.
+
+use std::pin::Pin;
+
+use nero_journal::HEADER_BYTES;
+use nero_wire::v1;
+use nero_wire::v1::follow_event::Event;
+use nero_wire::v1::mum_server::Mum;
+use nero_wire::v1::run_state::Stage;
+use tokio::sync::mpsc;
+use tokio_stream::StreamExt as _;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status, Streaming};
+
+use super::{Held, Service, state};
+
+type Streamed<T> = Pin<Box<dyn tokio_stream::Stream<Item = Result<T, Status>> + Send>>;
+
+#[tonic::async_trait]
+impl Mum for Service {
+    async fn greet(&self, request: Request<v1::Hello>) -> Result<Response<v1::Hello>, Status> {
+        Ok(Response::new(request.into_inner()))
+    }
+
+    async fn describe(
+        &self,
+        _: Request<v1::DescribeRequest>,
+    ) -> Result<Response<v1::NodeDescription>, Status> {
+        Ok(Response::new(self.inner(|inner| inner.about.clone())))
+    }
+
+    async fn missing_blobs(
+        &self,
+        request: Request<v1::BlobList>,
+    ) -> Result<Response<v1::BlobList>, Status> {
+        let asked = request.into_inner().hashes;
+        let mut bell = self.bell.0.subscribe();
+        self.inner(|inner| inner.asked_for_files += 1);
+        while self.inner.lock().unwrap().ponders {
+            bell.changed().await.unwrap();
+        }
+        let list = self.inner(|inner| inner.files.missing(asked));
+        Ok(Response::new(list))
+    }
+
+    async fn put_blobs(
+        &self,
+        request: Request<Streaming<v1::BlobPart>>,
+    ) -> Result<Response<v1::PutBlobsReply>, Status> {
+        let mut parts = request.into_inner();
+        let mut bell = self.bell.0.subscribe();
+        let mut taken = 0;
+        let stalls = |taken: usize| {
+            let files = &self.inner.lock().unwrap().files;
+            files.stalled && taken >= files.stalls_after
+        };
+        while stalls(taken) {
+            bell.changed().await.unwrap();
+        }
+        if self.inner(|inner| inner.files.full) {
+            return Err(Status::resource_exhausted("no room in /node"));
+        }
+        let mut content: Vec<u8> = Vec::new();
+        let mut hash = Vec::new();
+        while let Some(part) = parts.next().await {
+            while stalls(taken) {
+                bell.changed().await.unwrap();
+            }
+            let part = part?;
+            let more = part.data.len();
+            taken += more;
+            if !part.hash.is_empty() {
+                hash = part.hash;
+                content = self
+                    .inner(|inner| inner.files.partial.remove(&hash))
+                    .unwrap_or_default();
+                assert_eq!(content.len() as u64, part.offset);
+            }
+            content.extend_from_slice(&part.data);
+            let cut = self.inner(|inner| {
+                inner.files.came += more;
+                let cut = inner.files.cuts.first().copied();
+                cut.filter(|cut| *cut < content.len())
+            });
+            if let Some(cut) = cut {
+                content.truncate(cut);
+                self.inner(|inner| {
+                    inner.files.cuts.remove(0);
+                    inner.files.partial.insert(hash, content);
+                });
+                return Err(Status::unavailable("cut"));
+            }
+            if part.last {
+                assert_eq!(blake3::hash(&content).as_bytes().as_slice(), hash);
+                let content = std::mem::take(&mut content);
+                self.inner(|inner| inner.files.blobs.insert(hash.clone(), content));
+            }
+        }
+        Ok(Response::new(v1::PutBlobsReply::default()))
+    }
+
+    async fn hand_over(
+        &self,
+        request: Request<v1::HandOverRequest>,
+    ) -> Result<Response<v1::HandOverReply>, Status> {
+        let mut reply = v1::HandOverReply::default();
+        let runs = request.into_inner().runs;
+        let chokes = self.inner(|inner| {
+            let chokes = |spec: &v1::RunSpec| inner.chokes == Some(spec.experiment);
+            runs.iter().any(chokes)
+        });
+        if chokes {
+            return Err(Status::internal("a task of the node panicked"));
+        }
+        let lost = self.inner(|inner| {
+            inner.hand_overs += 1;
+            for spec in runs {
+                let token = spec.token.clone();
+                if !inner.refuses.is_empty() {
+                    reply.refused.push(v1::hand_over_reply::Refusal {
+                        token,
+                        why: inner.refuses.clone(),
+                        hint: "put it there".to_owned(),
+                        only_here: true,
+                        ..v1::hand_over_reply::Refusal::default()
+                    });
+                    continue;
+                }
+                reply.accepted.push(token.clone());
+                inner.runs.entry(token).or_insert_with(|| Held::new(spec));
+            }
+            inner.away |= inner.swallows;
+            inner.swallows
+        });
+        if lost {
+            return Err(Status::unavailable("cut"));
+        }
+        Ok(Response::new(reply))
+    }
+
+    async fn cancel(
+        &self,
+        request: Request<v1::CancelRequest>,
+    ) -> Result<Response<v1::CancelReply>, Status> {
+        use v1::cancel_reply::{One, Outcome};
+        // A call that was on its way when the node went finds nobody, either.
+        if self.inner(|inner| inner.away) {
+            return Err(Status::unavailable("away"));
+        }
+        let refuses = self.inner(|inner| {
+            inner.wishes_refused += usize::from(inner.no_wishes);
+            inner.no_wishes
+        });
+        if refuses {
+            return Err(Status::resource_exhausted("no room in /node"));
+        }
+        let runs = self.inner(|inner| {
+            request
+                .into_inner()
+                .runs
+                .into_iter()
+                .map(|run| {
+                    let outcome = match inner.runs.get(&run.token).map(|held| held.stage) {
+                        None if inner.placing => Outcome::Ended,
+                        None => Outcome::UnknownRun,
+                        Some(Stage::Waiting) => Outcome::NeverStarted,
+                        Some(_) => Outcome::Asked,
+                    };
+                    inner.cancelled.push(run.token.clone());
+                    One {
+                        token: run.token,
+                        outcome: outcome.into(),
+                    }
+                })
+                .collect()
+        });
+        Ok(Response::new(v1::CancelReply { runs }))
+    }
+
+    async fn set_rules(
+        &self,
+        request: Request<v1::SetRulesRequest>,
+    ) -> Result<Response<v1::SetRulesReply>, Status> {
+        let rules = request.into_inner().rules.unwrap_or_default();
+        let version = rules.version;
+        let refuses = self.inner(|inner| {
+            inner.rules_refused += usize::from(inner.no_rules);
+            inner.no_rules
+        });
+        if refuses {
+            return Err(Status::resource_exhausted("no room in /node"));
+        }
+        self.inner(|inner| inner.rules.push(rules));
+        Ok(Response::new(v1::SetRulesReply { version }))
+    }
+
+    type FollowStream = ReceiverStream<Result<v1::FollowEvent, Status>>;
+
+    async fn follow(
+        &self,
+        request: Request<Streaming<v1::FollowRequest>>,
+    ) -> Result<Response<Self::FollowStream>, Status> {
+        if self.inner(|inner| inner.away) {
+            return Err(Status::unavailable("away"));
+        }
+        let mut requests = request.into_inner();
+        let (tx, rx) = mpsc::channel(1000);
+        let first = requests.message().await?.unwrap_or_default();
+        self.inner(|inner| {
+            for position in &first.positions {
+                let token = &position.run.as_ref().unwrap().token;
+                if !inner.runs.contains_key(token) {
+                    let event = Event::State(state(token, Stage::UnknownRun));
+                    let _ = tx.try_send(Ok(v1::FollowEvent { event: Some(event) }));
+                }
+            }
+            for (token, held) in &inner.runs {
+                if inner.closed.contains(token) {
+                    continue;
+                }
+                if held.bytes.len() > HEADER_BYTES {
+                    let event = Event::Part(held.part(0, 0));
+                    let _ = tx.try_send(Ok(v1::FollowEvent { event: Some(event) }));
+                }
+                let event = Event::State(state(token, held.stage));
+                let _ = tx.try_send(Ok(v1::FollowEvent { event: Some(event) }));
+            }
+            inner.positions = first.positions;
+            inner.followers.push(tx);
+        });
+        let service = self.clone();
+        tokio::spawn(async move {
+            while let Ok(Some(more)) = requests.message().await {
+                service.inner(|inner| inner.closed.extend(more.closed));
+            }
+        });
+        Ok(Response::new(ReceiverStream::new(rx)))
+    }
+
+    type ReadLogStream = Streamed<v1::LogPart>;
+
+    async fn read_log(
+        &self,
+        request: Request<v1::ReadLogRequest>,
+    ) -> Result<Response<Self::ReadLogStream>, Status> {
+        let request = request.into_inner();
+        let token = request.run.unwrap_or_default().token;
+        let log = self.inner(|inner| inner.runs.get(&token).map(|held| held.log.clone()));
+        let mut log = log.ok_or_else(|| Status::not_found("no such run"))?;
+        if self.inner(|inner| inner.files.logs_gone) {
+            log.clear();
+        }
+        let from = match usize::try_from(request.offset) {
+            Ok(offset) => offset.min(log.len()),
+            Err(_) => log
+                .len()
+                .saturating_sub(request.offset.unsigned_abs() as usize),
+        };
+        let part = v1::LogPart {
+            offset: from as u64,
+            data: if request.stderr {
+                Vec::new()
+            } else {
+                log[from..].to_vec()
+            },
+            truncated: false,
+            end: true,
+        };
+        Ok(Response::new(Box::pin(tokio_stream::once(Ok(part)))))
+    }
+
+    async fn list_files(
+        &self,
+        request: Request<v1::ListFilesRequest>,
+    ) -> Result<Response<v1::ListFilesReply>, Status> {
+        let globs = request.into_inner().globs;
+        let list = self.inner(|inner| inner.files.list(&globs));
+        Ok(Response::new(list))
+    }
+
+    type ReadFileStream = Streamed<v1::FilePart>;
+
+    async fn read_file(
+        &self,
+        request: Request<v1::ReadFileRequest>,
+    ) -> Result<Response<Self::ReadFileStream>, Status> {
+        let path = request.into_inner().path;
+        Err(Status::not_found(format!("{path} is read with others")))
+    }
+
+    async fn stop(&self, _: Request<v1::StopRequest>) -> Result<Response<v1::StopReply>, Status> {
+        Ok(Response::new(v1::StopReply {}))
+    }
+
+    async fn examine(
+        &self,
+        _: tonic::Request<v1::ExamineRequest>,
+    ) -> Result<tonic::Response<v1::ExamineReply>, tonic::Status> {
+        let silent = self.inner(|inner| {
+            inner.examined += 1;
+            inner.examines_never
+        });
+        if silent {
+            std::future::pending::<()>().await;
+        }
+        Err(Status::unimplemented("the fake has none"))
+    }
+
+    type ReadFilesStream = Streamed<v1::FilePart>;
+
+    async fn read_files(
+        &self,
+        request: tonic::Request<v1::ReadFilesRequest>,
+    ) -> Result<tonic::Response<Self::ReadFilesStream>, tonic::Status> {
+        let wants = request.into_inner().files;
+        let answer = self.inner(|inner| inner.files.read(&wants));
+        Ok(Response::new(Box::pin(tokio_stream::iter(answer))))
+    }
+
+    async fn disk_usage(
+        &self,
+        _: tonic::Request<v1::DiskUsageRequest>,
+    ) -> Result<tonic::Response<v1::DiskUsageReply>, tonic::Status> {
+        let runs = self.inner(|inner| {
+            let run = |held: &Held| v1::disk_usage_reply::Run {
+                run: Some(v1::RunRef {
+                    token: held.spec.token.clone(),
+                    experiment: held.spec.experiment,
+                    number: held.spec.number,
+                }),
+                bytes: 1000,
+                ..v1::disk_usage_reply::Run::default()
+            };
+            inner.runs.values().map(run).collect()
+        });
+        Ok(Response::new(v1::DiskUsageReply {
+            runs,
+            runs_bytes: 77,
+            ..v1::DiskUsageReply::default()
+        }))
+    }
+
+    async fn clean(
+        &self,
+        request: tonic::Request<v1::CleanRequest>,
+    ) -> Result<tonic::Response<v1::CleanReply>, tonic::Status> {
+        let reply = self.inner(|inner| {
+            let live = |held: &&Held| held.stage != Stage::Settled;
+            let keep: Vec<Vec<u8>> = inner
+                .runs
+                .values()
+                .filter(live)
+                .map(|held| held.spec.token.clone())
+                .collect();
+            inner.files.clean(request.into_inner(), &keep)
+        });
+        let mut bell = self.bell.0.subscribe();
+        while self.inner.lock().unwrap().files.stalled {
+            bell.changed().await.unwrap();
+        }
+        Ok(Response::new(reply))
+    }
+
+    type RunsStream = Streamed<v1::RunFolder>;
+
+    async fn runs(
+        &self,
+        _: tonic::Request<v1::RunsRequest>,
+    ) -> Result<tonic::Response<Self::RunsStream>, tonic::Status> {
+        Err(Status::unimplemented("the fake has none"))
+    }
+}

@@ -4,7 +4,7 @@ use nero_wire::v1;
 use tokio::sync::mpsc;
 
 use super::nodes::{both, gone, start_on};
-use super::{DEADLINE, Rig, select};
+use super::{DEADLINE, Rig};
 
 #[tokio::test]
 async fn a_node_without_room_to_end_what_was_given_up_is_used_all_the_same() {
@@ -95,11 +95,7 @@ async fn what_was_aborted_stays_so_when_its_files_cannot_be_sent_after_that() {
     start_on(&rig, "1", "both").await.unwrap();
     rig.node("alpha").asked_for_files().await;
     start_on(&rig, "2", "alpha").await.unwrap();
-    let abort = v1::AbortRequest {
-        selection: select("1"),
-        ..v1::AbortRequest::default()
-    };
-    rig.man.abort(abort).await.unwrap();
+    rig.abort("1").await;
     std::fs::remove_dir_all(rig.home.store()).unwrap();
     rig.node("alpha").ponder(false);
     // It comes after the other one, and fares the same.

@@ -1,6 +1,8 @@
 //! The daemon in one process, with a node that does as it is told.
 
+mod away;
 mod cleaning;
+mod doubts;
 mod files;
 mod meanwhile;
 mod mum;
@@ -210,6 +212,15 @@ impl Rig {
             ..v1::StartRequest::default()
         };
         self.man.start(request).await.unwrap()
+    }
+
+    /// Asks that runs end.
+    async fn abort(&self, text: &str) -> v1::AbortReply {
+        let request = v1::AbortRequest {
+            selection: select(text),
+            ..v1::AbortRequest::default()
+        };
+        self.man.abort(request).await.unwrap()
     }
 
     /// What happened to an experiment, line by line.

@@ -1,0 +1,176 @@
+//! What a node and the daemon do not agree about: runs that one of them does not
+//! know, or takes for over.
+
+use nero_model::{ExperimentId, RunId};
+use nero_wire::v1;
+use nero_wire::v1::run_state::Stage;
+
+use super::stories::TWO;
+use super::{DEADLINE, Rig, select};
+use crate::core::run::Run;
+use crate::core::state::State;
+
+/// A run that its node has, and its token.
+async fn sent() -> (Rig, Vec<u8>) {
+    let rig = Rig::new();
+    rig.write(TWO);
+    rig.add().await;
+    rig.start("1").await;
+    let token = rig.mum.token(1, 1).await;
+    (rig, token)
+}
+
+#[tokio::test]
+async fn a_run_that_the_node_never_got_is_handed_over_again() {
+    let (rig, token) = sent().await;
+    rig.until(1, "was pending", |view| {
+        view.state == "pending" || view.state == "submitted"
+    })
+    .await;
+    rig.mum.forget(&token);
+    rig.mum.cut(false);
+    assert_eq!(rig.mum.token(1, 1).await, token);
+    assert!(rig.mum.hand_overs() >= 2);
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn a_node_that_did_not_hear_that_it_may_forget_is_told_again() {
+    let (rig, token) = sent().await;
+    rig.mum.begin(&token);
+    rig.mum.end(&token, 0, b"");
+    rig.mum.closed(&token).await;
+    // As after a kill between writing it down and saying it.
+    rig.mum.unclose(&token);
+    rig.mum.cut(false);
+    let away = |node: &v1::NodeView| !node.connected;
+    rig.until_node("local", away).await;
+    rig.man.nodes.channel("local", DEADLINE).await.unwrap();
+    rig.mum.closed(&token).await;
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn what_reached_a_node_after_it_was_ended_here_is_ended_there() {
+    let (rig, token) = sent().await;
+    rig.until(1, "was told", |view| view.state == "submitted")
+        .await;
+    // What carried the run is overtaken by the wish over another connection.
+    rig.mum.forget(&token);
+    rig.abort("1").await;
+    rig.state(1, "aborted").await;
+    rig.mum.recall(&token);
+    rig.mum.begin(&token);
+    rig.mum.cancelled_times(&token, 2).await;
+    rig.mum.closed(&token).await;
+    assert_eq!(rig.view(1).await.state, "aborted");
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn what_was_ended_here_stays_so_whatever_its_node_tells_before_it_is_closed() {
+    let rig = Rig::new();
+    rig.write(TWO);
+    rig.add().await;
+    rig.start("1-2").await;
+    // The second is closed at once, the first one a second later.
+    for id in [2, 1] {
+        let token = rig.mum.token(id, 1).await;
+        rig.until(id, "was told", |view| view.state == "submitted")
+            .await;
+        rig.mum.forget(&token);
+        rig.abort(&id.to_string()).await;
+        rig.state(id, "aborted").await;
+        rig.mum.recall(&token);
+        if id == 2 {
+            rig.mum.closed(&token).await;
+        } else {
+            rig.mum.begin(&token);
+            rig.mum.cancelled_times(&token, 2).await;
+            rig.mum.closed(&token).await;
+        }
+    }
+    let rig = rig.restart().await;
+    assert_eq!(rig.view(1).await.state, "aborted");
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn a_wish_that_meets_a_run_on_its_way_to_the_queue_is_carried_there_again() {
+    let (rig, token) = sent().await;
+    rig.until(1, "was told", |view| view.state == "submitted")
+        .await;
+    rig.mum.forget(&token);
+    rig.mum.place(true);
+    rig.abort("1").await;
+    rig.mum.cancelled_times(&token, 1).await;
+    rig.mum.recall(&token);
+    rig.mum.begin(&token);
+    rig.mum.cancelled_times(&token, 2).await;
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn a_run_that_its_node_forgot_is_lost_until_it_is_known_again() {
+    let (rig, token) = sent().await;
+    rig.mum.begin(&token);
+    rig.state(1, "running").await;
+    rig.mum.forget(&token);
+    rig.mum.cut(false);
+    let view = rig.state(1, "lost").await;
+    assert_eq!(view.reason, "its node does not know it any more");
+    let rig = rig.restart().await;
+    let refused = rig.restart_runs("1").await.experiments.remove(0).skipped;
+    assert!(refused.contains("may still run on local"), "{refused}");
+    rig.mum.recall(&token);
+    rig.mum.cut(false);
+    rig.state(1, "running").await;
+    rig.mum.end(&token, 0, b"");
+    rig.state(1, "finished").await;
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn a_run_that_its_node_forgot_can_be_given_up() {
+    let first = RunId {
+        experiment: ExperimentId(1),
+        number: 1,
+    };
+    let (rig, token) = sent().await;
+    rig.mum.begin(&token);
+    rig.state(1, "running").await;
+    // The next run waits for its end.
+    assert_eq!(rig.restart_runs("1").await.experiments[0].run, 2);
+    rig.mum.cancelled(&token).await;
+    rig.mum.forget(&token);
+    rig.mum.cut(false);
+    let forgotten = |state: &State| state.run(first).is_some_and(Run::forgotten);
+    let mut states = rig.man.ledger.watch();
+    states.wait_for(|state| forgotten(state)).await.unwrap();
+    let clean = || v1::CleanAskRequest {
+        selection: select("1.1"),
+        ..v1::CleanAskRequest::default()
+    };
+    let stays = rig.man.clean(clean()).await.unwrap().runs.remove(0).skipped;
+    assert!(stays.contains("neroman abort gives it up"), "{stays}");
+    let abort = v1::AbortRequest {
+        selection: select("1.1"),
+        author: "me".to_owned(),
+        ..v1::AbortRequest::default()
+    };
+    let aborted = rig.man.abort(abort).await.unwrap().experiments.remove(0);
+    assert_eq!(aborted.outcome, "given up");
+    let rig = rig.restart().await;
+    let state = rig.man.ledger.state();
+    let run = state.run(first).unwrap();
+    assert!(!run.open() && !run.in_doubt());
+    assert_eq!(run.reason().unwrap().to_string(), "node gone: me said so");
+    assert!(rig.man.clean(clean()).await.unwrap().runs.is_empty());
+    // Nothing is waited for: the next run goes on, and the old one is ended
+    // should it be there after all.
+    rig.mum.token(1, 2).await;
+    rig.mum.recall(&token);
+    rig.mum.stage(&token, Stage::Running);
+    rig.mum.cancelled_times(&token, 2).await;
+    rig.stop().await;
+}

@@ -3105,7 +3105,7 @@ pub mod abort_reply {
         pub name: ::prost::alloc::string::String,
         #[prost(uint32, tag = "3")]
         pub run: u32,
-        /// "asked", "taken away", "skipped"
+        /// "asked", "taken away", "given up", "skipped"
         #[prost(string, tag = "4")]
         pub outcome: ::prost::alloc::string::String,
         #[prost(string, tag = "5")]

@@ -25,6 +25,15 @@ pub mod code {
     pub const BUG: u8 = 70;
     /// Ended by Ctrl-C.
     pub const INTERRUPTED: u8 = 130;
+
+    /// Of a verb on several things; of each that failed, whether that was for a
+    /// node out of reach. What failed otherwise counts more.
+    pub fn of_failures(away: impl IntoIterator<Item = bool>) -> u8 {
+        away.into_iter().fold(OK, |code, away| match (code, away) {
+            (FAILED, _) | (_, false) => FAILED,
+            (_, true) => NO_NODE,
+        })
+    }
 }
 
 /// A failure as it is shown: what, why, what next.
@@ -238,6 +247,14 @@ mod tests {
             fault.text(),
             "a.yaml:1:1: no\n  1 | x\nerror: a.yaml has a mistake\n"
         );
+    }
+
+    #[test]
+    fn nodes_out_of_reach_have_their_exit_code() {
+        assert_eq!(code::of_failures([]), 0);
+        assert_eq!(code::of_failures([true, true]), 4);
+        assert_eq!(code::of_failures([true, false]), 1);
+        assert_eq!(code::of_failures([false, true]), 1);
     }
 
     #[test]

@@ -95,6 +95,11 @@ impl Failure {
         self.exit_code
     }
 
+    /// Whether a node could not be asked.
+    pub(crate) fn is_of_node(&self) -> bool {
+        self.exit_code == 4
+    }
+
     /// Whether looking again may help.
     pub(crate) fn try_again(&self) -> bool {
         self.code == Code::Aborted

@@ -349,14 +349,29 @@ fn fetch_says_what_came() {
             unchanged: 4,
             notes: vec![],
             failed: failed.into(),
+            away: failed.starts_with("no contact"),
         })),
     };
+    let with = |failed: &[&str]| {
+        let failed = (5..).zip(failed).map(|(id, failed)| one(id, 0, failed));
+        Fake::new(Answers {
+            fetch: std::iter::once(one(3, 7, "")).chain(failed).collect(),
+            ..Answers::default()
+        })
+    };
+    for (failed, code) in [
+        (&[][..], 0),
+        (&["no contact"], 4),
+        (&["no contact", "it has not been started"], 1),
+    ] {
+        assert_eq!(with(failed).run(&["fetch", "3-6"]).code, Some(code));
+    }
     let fake = Fake::new(Answers {
         fetch: vec![one(3, 7, ""), one(4, 0, "no contact since 14:02")],
         ..Answers::default()
     });
     let ran = fake.run(&["fetch", "3,4", "--include", "*.pt"]);
-    assert_eq!(ran.code, Some(1));
+    assert_eq!(ran.code, Some(4));
     assert_eq!(
         ran.out,
         "3.2  fetched 7 files, 7.0M · 4 unchanged  /r/latest\n\
@@ -525,6 +540,7 @@ fn du_shows_nodes_and_home() {
                 du_reply::OnNode {
                     node: "beta".into(),
                     failed: "no contact since 14:02".into(),
+                    away: true,
                     ..du_reply::OnNode::default()
                 },
             ],
@@ -534,7 +550,9 @@ fn du_shows_nodes_and_home() {
         },
         ..Answers::default()
     });
-    insta::assert_snapshot!("du", fake.ok(&["du"]));
+    let ran = fake.run(&["du"]);
+    assert_eq!(ran.code, Some(4));
+    insta::assert_snapshot!("du", ran.out);
 }
 
 #[test]

@@ -62,16 +62,8 @@ pub async fn run(session: &mut Session, args: &Clean) -> Result<u8, Stop> {
     } else {
         session.out.text(&as_text(&reply, args.dry_run))?;
     }
-    let failed = reply
-        .nodes
-        .iter()
-        .filter(|node| !node.failed.is_empty())
-        .count();
-    Ok(match failed {
-        0 => code::OK,
-        failed if failed == reply.nodes.len() => code::NO_NODE,
-        _ => code::FAILED,
-    })
+    let failed = reply.nodes.iter().filter(|node| !node.failed.is_empty());
+    Ok(code::of_failures(failed.map(|node| node.away)))
 }
 
 async fn call(session: &mut Session, asked: CleanAskRequest) -> Result<CleanAskReply, Fault> {
@@ -118,6 +110,7 @@ fn join(all: &mut CleanAskReply, more: CleanAskReply) {
         known.store_bytes += node.store_bytes;
         if known.failed.is_empty() {
             known.failed = node.failed;
+            known.away = node.away;
         }
         for note in node.notes {
             if !known.notes.contains(&note) {
@@ -273,6 +266,7 @@ mod tests {
                 freed_bytes,
                 store_bytes: 1,
                 failed: failed.to_owned(),
+                away: !failed.is_empty(),
                 notes: vec![note.to_owned()],
             }],
         };
@@ -285,5 +279,6 @@ mod tests {
         };
         assert_eq!((node.freed_bytes, node.store_bytes), (30, 2));
         assert_eq!((node.failed.as_str(), node.notes.len()), ("gone", 1));
+        assert!(node.away);
     }
 }

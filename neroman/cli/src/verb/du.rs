@@ -32,9 +32,8 @@ pub async fn run(session: &mut Session, args: &Du) -> Result<u8, Stop> {
     } else {
         session.out.text(&as_text(&session.out.screen, &reply))?;
     }
-    let all_failed =
-        !reply.nodes.is_empty() && reply.nodes.iter().all(|node| !node.failed.is_empty());
-    Ok(if all_failed { code::NO_NODE } else { code::OK })
+    let failed = reply.nodes.iter().filter(|node| !node.failed.is_empty());
+    Ok(code::of_failures(failed.map(|node| node.away)))
 }
 
 fn as_text(screen: &Screen, reply: &DuReply) -> String {

@@ -75,16 +75,16 @@ pub async fn run(session: &mut Session, args: &Fetch) -> Result<u8, Stop> {
     }
 }
 
-/// 4 when nothing came because nodes are out of reach is said by the daemon;
-/// here a run that failed makes the whole fail, and so does a pattern that was
-/// named and fits nothing of any run.
+/// That nothing came because nodes are out of reach is said by the daemon; here
+/// a run that failed makes the whole fail, and so does a pattern that was named
+/// and fits nothing of any run.
 fn ended(done: &[One], named: bool) -> u8 {
     let nothing_fits =
         !done.is_empty() && done.iter().all(|one| one.files == 0 && one.unchanged == 0);
-    if done.iter().any(|one| !one.failed.is_empty()) || (named && nothing_fits) {
-        code::FAILED
-    } else {
-        code::OK
+    let failed = done.iter().filter(|one| !one.failed.is_empty());
+    match code::of_failures(failed.map(|one| one.away)) {
+        code::OK if named && nothing_fits => code::FAILED,
+        ended => ended,
     }
 }
 

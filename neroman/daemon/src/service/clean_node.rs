@@ -85,7 +85,9 @@ impl Man {
         let mut went = Went::default();
         went.node.node.clone_from(&node);
         if let Err(failure) = self.try_clean(&node, going, request, &mut went).await {
-            went.node.failed = failure.of(&node).to_string();
+            let failure = failure.of(&node);
+            went.node.away = failure.is_of_node();
+            went.node.failed = failure.to_string();
         }
         went
     }

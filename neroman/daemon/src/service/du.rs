@@ -60,7 +60,11 @@ impl Man {
         };
         match asked.await {
             Ok(usage) => reply.usage = Some(usage.into_inner()),
-            Err(failure) => reply.failed = failure.of(&reply.node).to_string(),
+            Err(failure) => {
+                let failure = failure.of(&reply.node);
+                reply.away = failure.is_of_node();
+                reply.failed = failure.to_string();
+            }
         }
         reply
     }

@@ -36,6 +36,8 @@ struct Picked {
 struct Went {
     done: usize,
     failed: usize,
+    /// Of those, runs for which the node was out of reach.
+    unasked: usize,
     /// The node's own failure, when it was out of reach.
     away: Option<Failure>,
 }
@@ -84,9 +86,10 @@ impl Man {
         let went = join_all(nodes).await;
         failed += went.iter().map(|went| went.failed).sum::<usize>();
         let done: usize = went.iter().map(|went| went.done).sum();
+        let unasked: usize = went.iter().map(|went| went.unasked).sum();
         let away = went.into_iter().find_map(|went| went.away);
         match away {
-            Some(failure) if done == 0 && failed > 0 => Err(failure),
+            Some(failure) if done == 0 && failed == unasked => Err(failure),
             Some(_) | None => Ok(()),
         }
     }
@@ -105,9 +108,13 @@ impl Man {
                 .max_decoding_message_size(nero_model::MESSAGE_BYTES_MAX)
                 .max_encoding_message_size(nero_model::MESSAGE_BYTES_MAX),
             Err(failure) => {
-                went.failed = runs.len();
+                (went.failed, went.unasked) = (runs.len(), runs.len());
                 for run in runs {
-                    say(sink, Event::Done(not_done(run, failure.to_string()))).await;
+                    let one = One {
+                        away: true,
+                        ..not_done(run, failure.to_string())
+                    };
+                    say(sink, Event::Done(one)).await;
                 }
                 went.away = Some(failure);
                 return went;
@@ -127,8 +134,14 @@ impl Man {
                     let trouble = trouble.of(&node);
                     went.failed += 1;
                     let failure = trouble.failure().clone();
-                    say(sink, Event::Done(not_done(run, failure.to_string()))).await;
-                    if matches!(trouble, Trouble::Node(_)) {
+                    let away = matches!(trouble, Trouble::Node(_));
+                    let one = One {
+                        away,
+                        ..not_done(run, failure.to_string())
+                    };
+                    say(sink, Event::Done(one)).await;
+                    if away {
+                        went.unasked += 1;
                         went.away = Some(failure);
                     }
                 }
@@ -164,6 +177,7 @@ impl Man {
             unchanged: outcome.unchanged,
             notes: outcome.notes.into_lines(),
             failed: String::new(),
+            away: false,
         })
     }
 }

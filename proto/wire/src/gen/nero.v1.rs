@@ -3611,6 +3611,9 @@ pub mod fetch_event {
         pub notes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
         #[prost(string, tag = "8")]
         pub failed: ::prost::alloc::string::String,
+        /// it failed since its node is out of reach
+        #[prost(bool, tag = "9")]
+        pub away: bool,
     }
     #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
     pub enum Event {
@@ -3673,6 +3676,9 @@ pub mod clean_ask_reply {
         pub failed: ::prost::alloc::string::String,
         #[prost(string, repeated, tag = "5")]
         pub notes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+        /// it failed since the node is out of reach
+        #[prost(bool, tag = "6")]
+        pub away: bool,
     }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -3705,6 +3711,9 @@ pub mod du_reply {
         pub failed: ::prost::alloc::string::String,
         #[prost(int64, tag = "4")]
         pub as_of_ms: i64,
+        /// it failed since the node is out of reach
+        #[prost(bool, tag = "5")]
+        pub away: bool,
     }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

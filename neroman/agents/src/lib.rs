@@ -29,7 +29,9 @@ pub use elf::Glibc;
 pub use error::AgentError;
 pub use facts::{Facts, Libc};
 pub use fault::NodeFault;
-pub use remote::{Remote, RemoteWish, root_of, start_remote, start_remote_from};
+pub use remote::{
+    Prospect, Remote, RemoteWish, prospect, prospect_from, root_of, start_remote, start_remote_from,
+};
 pub use root::RootError;
 
 /// Names the folder of the programs, instead of the one of this program: those

@@ -14,7 +14,8 @@ const BEGIN: &str = include_str!("begin.sh");
 const PROBE: &str = include_str!("probe.sh");
 
 /// Asks. `root` is the node's, as its user wrote it; `builds` are those whose
-/// presence matters; `needed_bytes` is what a push would take there.
+/// presence matters; `needed_bytes` is what a push would take there. With `dry`
+/// nothing is made there, not even for a moment.
 ///
 /// # Errors
 /// When it cannot be asked, or something there stands in the way.
@@ -23,12 +24,15 @@ pub(crate) async fn probe(
     root: &str,
     builds: &[&str],
     needed_bytes: u64,
+    dry: bool,
 ) -> Result<Facts, AgentError> {
     let setting = root::script(root).map_err(|source| AgentError::Root {
         root: root.to_owned(),
         source,
     })?;
-    let script = format!("{BEGIN}{setting}builds='{}'\n{PROBE}", builds.join(" "));
+    let builds = builds.join(" ");
+    let dry = if dry { "yes" } else { "" };
+    let script = format!("{BEGIN}{setting}builds='{builds}'\ndry={dry}\n{PROBE}");
     let (began, at) = (Instant::now(), now_ms());
     let said = host.script(&script).await.map_err(AgentError::Ssh)?;
     let took_ms = began.elapsed().as_millis() as u64;

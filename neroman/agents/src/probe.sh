@@ -1,6 +1,7 @@
 # Says what this machine is, one NAME=VALUE each, and whether the folder $root
 # can be used. The lines before this one set root (empty: it cannot be told,
-# and a fault was said) and builds. Plain sh: dash, busybox, bash.
+# and a fault was said) and builds,
+# and dry where nothing may be made. Plain sh: dash, busybox, bash.
 os=$(uname -s 2>/dev/null)
 say os "$os"
 say arch "$(uname -m 2>/dev/null)"
@@ -33,6 +34,9 @@ if [ "$os" = Linux ]; then
             fault owner "$(ls -ld "$root" 2>/dev/null | awk '{ print $3 }')"
         elif [ -n "$(find "$root" -prune -perm -0002 ! -perm -1000 2>/dev/null)" ]; then
             fault open ''
+        elif [ -n "$dry" ]; then
+            nearest
+            [ -w "$near" ] || fault make "nothing may be made in $near"
         elif ! why=$(mkdir -p "$root/bin" 2>&1); then
             fault make "$why"
         elif [ -h "$root/bin" ] || [ ! -O "$root/bin" ]; then

@@ -16,6 +16,7 @@ use crate::greet::{self, Greeter};
 use crate::install::refused;
 use crate::root;
 use crate::shared::DIALLED;
+use crate::supply::Supply;
 use crate::{AgentError, AgentOptions, Progress, probe, push, supply};
 
 /// Which agent is wanted.
@@ -84,8 +85,75 @@ pub async fn start_remote_from(
 /// # Errors
 /// When it cannot be asked, or something there stands in the way.
 pub async fn root_of(host: &Host, root: Option<&str>) -> Result<String, AgentError> {
-    let facts = probe::probe(host, root.unwrap_or(root::DEFAULT), &[], 0).await?;
+    let facts = probe::probe(host, root.unwrap_or(root::DEFAULT), &[], 0, false).await?;
     Ok(facts.root)
+}
+
+/// What [`start_remote`] would find and send there.
+#[derive(Clone, Debug)]
+pub struct Prospect {
+    /// What the machine says of itself.
+    pub facts: Facts,
+    /// The build that would be used.
+    pub build: String,
+    /// What would be sent, before it is compressed; 0: the build is there.
+    pub send_bytes: u64,
+}
+
+/// Looks at the machine as [`start_remote`] does; nothing is made, sent or
+/// started there.
+///
+/// # Errors
+/// When it cannot be asked, or something there stands in the way.
+pub async fn prospect(host: &Host, root: Option<&str>) -> Result<Prospect, AgentError> {
+    look(host, root, supply::folders()?).await
+}
+
+/// [`prospect`] with the programs of one folder, as [`start_remote_from`].
+///
+/// # Errors
+/// See [`prospect`].
+pub async fn prospect_from(
+    folder: &Path,
+    host: &Host,
+    root: Option<&str>,
+) -> Result<Prospect, AgentError> {
+    look(host, root, supply::folders_in(folder)).await
+}
+
+async fn look(
+    host: &Host,
+    root: Option<&str>,
+    folders: Vec<PathBuf>,
+) -> Result<Prospect, AgentError> {
+    let supplies = supplies(folders).await?;
+    let facts = asked(host, root, &supplies, true).await?;
+    let supply = supply::choose(&supplies, &facts)?;
+    let there = facts.builds.contains(&supply.build);
+    Ok(Prospect {
+        build: supply.build.clone(),
+        send_bytes: if there { 0 } else { supply.bytes },
+        facts,
+    })
+}
+
+async fn supplies(folders: Vec<PathBuf>) -> Result<Vec<Supply>, AgentError> {
+    tokio::task::spawn_blocking(move || supply::all(&folders))
+        .await
+        .map_err(|error| refused("read", Path::new("the agents"))(std::io::Error::other(error)))?
+}
+
+/// What the machine says when it is asked for these.
+async fn asked(
+    host: &Host,
+    root: Option<&str>,
+    supplies: &[Supply],
+    dry: bool,
+) -> Result<Facts, AgentError> {
+    let builds: Vec<&str> = supplies.iter().map(|supply| &*supply.build).collect();
+    let needed_bytes = supplies.iter().map(push::needed_bytes).max().unwrap_or(0);
+    let root = root.unwrap_or(root::DEFAULT);
+    probe::probe(host, root, &builds, needed_bytes, dry).await
 }
 
 async fn start(
@@ -94,15 +162,8 @@ async fn start(
     folders: Vec<PathBuf>,
     progress: &(dyn Fn(Progress) + Send + Sync),
 ) -> Result<Remote, AgentError> {
-    let supplies = tokio::task::spawn_blocking(move || supply::all(&folders))
-        .await
-        .map_err(|error| {
-            refused("read", Path::new("the agents"))(std::io::Error::other(error))
-        })??;
-    let root = wish.root.as_deref().unwrap_or(root::DEFAULT);
-    let builds: Vec<&str> = supplies.iter().map(|supply| &*supply.build).collect();
-    let needed_bytes = supplies.iter().map(push::needed_bytes).max().unwrap_or(0);
-    let facts = probe::probe(host, root, &builds, needed_bytes).await?;
+    let supplies = supplies(folders).await?;
+    let facts = asked(host, wish.root.as_deref(), &supplies, false).await?;
     let supply = supply::choose(&supplies, &facts)?;
     let there = facts.builds.contains(&supply.build);
     let pushed = match &facts.full {

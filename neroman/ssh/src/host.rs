@@ -85,6 +85,12 @@ impl Host {
         &self.link.target.address
     }
 
+    /// Where `ssh` goes with its address, as its configuration says: user, host
+    /// and port, for a person.
+    pub fn place(&self) -> String {
+        self.link.target.settings.place()
+    }
+
     /// Runs a script with `sh` on the node, whatever the login shell is. Its
     /// input is empty. What login files print does not show. At most 2 minutes.
     ///

@@ -94,6 +94,13 @@ impl Settings {
         }
     }
 
+    /// Where that leads, for a person: `me@10.0.0.7 port 22`.
+    pub(crate) fn place(&self) -> String {
+        let [user, host, port] =
+            ["user", "hostname", "port"].map(|name| self.get(name).unwrap_or_default());
+        format!("{user}@{host} port {port}")
+    }
+
     /// What tells one destination from another.
     pub(crate) fn destination(&self) -> String {
         ["user", "hostname", "port", "hostkeyalias"]

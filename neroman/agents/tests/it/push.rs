@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 use std::sync::Mutex;
 
-use nero_agents::{Progress, start_remote_from};
+use nero_agents::{Progress, prospect_from, start_remote_from};
 
 use crate::rig::{Node, names, programs, until};
 
@@ -37,6 +37,26 @@ async fn a_first_start_sends_the_programs_and_a_second_sends_nothing() {
     assert_eq!(second.pushed_bytes, 0);
     assert_eq!(second.hello.pid, first.hello.pid);
     assert_eq!(second.facts.builds, names(&node.builds()));
+}
+
+#[tokio::test]
+async fn a_look_says_what_a_start_would_send_and_leaves_nothing() {
+    let node = Node::new();
+    let host = node.host().await;
+    let look = async || prospect_from(programs(), &host, None).await.unwrap();
+    let before = names(&node.home());
+    let would = look().await;
+    assert!(would.send_bytes > 100_000, "{would:?}");
+    assert_eq!(names(&node.home()), before);
+    node.start().await.unwrap();
+    let (there, root) = (names(&node.builds()), names(&node.home().join(".neronet")));
+    assert_eq!(there, std::slice::from_ref(&would.build));
+    let again = look().await;
+    assert_eq!((again.send_bytes, again.build), (0, would.build));
+    assert_eq!(names(&node.builds()), there);
+    assert_eq!(names(&node.home().join(".neronet")), root);
+    let elsewhere = prospect_from(programs(), &host, Some("/proc/1/x")).await;
+    assert!(elsewhere.is_err(), "{elsewhere:?}");
 }
 
 #[tokio::test]

@@ -193,6 +193,12 @@ pub(crate) struct RemoteAgent {
 }
 
 impl RemoteAgent {
+    /// What would be found and sent there; nothing is.
+    pub(crate) async fn prospect(&self, host: &Host) -> Result<nero_agents::Prospect, Failure> {
+        let prospect = nero_agents::prospect(host, self.root.as_deref()).await;
+        prospect.map_err(|error| self.not_started(&error).failure)
+    }
+
     /// Where the node's root is. Asks without speaking to an agent, which may
     /// refuse us.
     pub(crate) async fn root_at(&self, host: &Host) -> Result<String, Failure> {

@@ -4,8 +4,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use nero_agents::Prospect;
 use nero_config::{Config, ConfigFile, Edit, EditError};
 use nero_model::plain::plain_owned;
+use nero_model::units::short_bytes;
 use nero_wire::v1;
 use nero_wire::v1::mum_client::MumClient;
 use nero_wire::v1::node_event::Event;
@@ -16,7 +18,7 @@ use super::node_way::{self, say};
 use super::{Man, Sink, blocking};
 use crate::failure::{Failure, connection_lost};
 use crate::node::{Link, Unconnected};
-use crate::outside::by_ssh;
+use crate::outside::RemoteAgent;
 
 /// How long a first connection may take, the agents on a slow line included.
 const CONNECT: Duration = Duration::from_secs(30 * 60);
@@ -60,8 +62,8 @@ impl Man {
         self.say_node(&request.name, &sink).await
     }
 
-    /// Says what would be done; sees whether `ssh` gets there, and to what
-    /// machine. Nothing is written there.
+    /// Says what would be done: whether `ssh` gets there, to what machine, and
+    /// what would be sent. Nothing is written there.
     async fn look_once(
         &self,
         request: &v1::NodeAddRequest,
@@ -74,8 +76,19 @@ impl Man {
                 .host(&request.name, address)
                 .await
                 .map_err(|refused| refused.failure)?;
-            let said = host.script(WHO).await.map_err(|error| by_ssh(&error))?;
-            say(sink, Event::Line(who(&said.out))).await;
+            let line = format!("ssh goes to {}", host.place());
+            say(sink, Event::Line(line)).await;
+            let agent = RemoteAgent {
+                agents: self.agents.clone(),
+                name: request.name.clone(),
+                address: address.clone(),
+                root: node.root.clone(),
+                options: crate::outside::options(node),
+            };
+            let prospect = agent.prospect(&host).await?;
+            for line in would(&prospect) {
+                say(sink, Event::Line(line)).await;
+            }
         }
         let line = format!("would add {}", request.name);
         say(sink, Event::Line(line)).await;
@@ -246,23 +259,35 @@ pub(super) async fn examine(
     findings
 }
 
-/// Asks a machine what it is.
-const WHO: &str = "id -un; uname -n; uname -s; uname -m";
-
-/// What a machine said of itself, in the words of a node that is added.
-fn who(said: &[u8]) -> String {
-    let said = String::from_utf8_lossy(said);
-    let words: Vec<String> = said
-        .lines()
-        .map(|line| line.trim().chars().take(100).collect())
-        .filter(|line: &String| !line.is_empty())
-        .collect();
-    match words.as_slice() {
-        [user, host, system, machine] => {
-            format!("ssh gets there: {user} at {host}, {system} {machine}")
-        }
-        _ => "ssh gets there".to_owned(),
-    }
+/// What a machine said of itself, and what it would be sent.
+fn would(prospect: &Prospect) -> Vec<String> {
+    let facts = &prospect.facts;
+    let short = |text: &str| text.chars().take(100).collect::<String>();
+    let free = facts.free_bytes.map_or_else(String::new, |bytes| {
+        format!(", {} free", short_bytes(bytes))
+    });
+    vec![
+        format!(
+            "ssh gets there without a question: {} at {}, {} {}, {}",
+            short(&facts.user),
+            short(&facts.host),
+            short(&facts.os),
+            short(&facts.arch),
+            short(&facts.libc.to_string())
+        ),
+        format!("root {} ({}{free})", facts.root, short(&facts.file_system)),
+        match prospect.send_bytes {
+            0 => format!(
+                "the agent {} is there: nothing would be sent",
+                prospect.build
+            ),
+            bytes => format!(
+                "would send the agent {}: {}, compressed on the way",
+                prospect.build,
+                short_bytes(bytes)
+            ),
+        },
+    ]
 }
 
 /// That another node is the same folder of the same machine.
@@ -332,19 +357,5 @@ fn refused(error: &EditError) -> Failure {
     match error.hint() {
         Some(hint) => failure.hint(hint),
         None => failure,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_machine_says_who_it_is_or_nothing() {
-        let said = who(b"ada\nbox\nLinux\nx86_64\n");
-        assert_eq!(said, "ssh gets there: ada at box, Linux x86_64");
-        assert_eq!(who(b"ada\nbox\n"), "ssh gets there");
-        assert!(who(&b"a\n".repeat(4).repeat(9000)).len() < 50);
-        assert!(who(["x".repeat(9000).as_str(); 4].join("\n").as_bytes()).len() < 450);
     }
 }

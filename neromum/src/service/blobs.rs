@@ -73,7 +73,7 @@ pub async fn put(inner: &Inner, mut parts: Streaming<BlobPart>) -> Result<PutBlo
     named?;
     match taker.current {
         Some(_) => Err(Status::invalid_argument("the last blob was not ended")),
-        None => Ok(taker.reply.clone()),
+        None => Ok(taker.reply),
     }
 }
 

@@ -19,7 +19,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 
 use super::transfer::{Hearer, Moving};
-use crate::failure::Failure;
+use crate::failure::{Failure, connection_lost};
 
 /// Bytes of one part of a blob.
 const PART_BYTES: usize = 256 * 1024;
@@ -40,10 +40,23 @@ const SEND_PATIENCE: Duration = Duration::from_secs(6 * 3600);
 pub(super) enum StageError {
     /// The node or the way there: the connection is over.
     Node(Failure),
-    /// The node has no room now; everything else goes on.
+    /// The node cannot take them now, for want of room mostly; everything else
+    /// goes on.
     Later(Failure),
     /// A frozen file here is gone or damaged: only runs that need it fail.
     Own(Failure),
+}
+
+impl StageError {
+    /// Of what a node answered: no room, or a disk that fails it now, ends no
+    /// connection.
+    fn of_node(status: &tonic::Status, failure: Failure) -> Self {
+        use tonic::Code::{Internal, ResourceExhausted};
+        match status.code() {
+            Internal | ResourceExhausted if !connection_lost(status) => Self::Later(failure),
+            _ => Self::Node(failure),
+        }
+    }
 }
 
 /// What a node lacks of a tree, the tree itself last.
@@ -130,7 +143,7 @@ impl Stager {
             request.set_timeout(PATIENCE);
             let reply = self.client.missing_blobs(request).await.map_err(|status| {
                 let failure = Failure::node("the node does not say which files it has");
-                StageError::Node(failure.status(&status))
+                StageError::of_node(&status, failure.status(&status))
             })?;
             blobs.extend(lacking(reply.into_inner(), &sizes));
         }
@@ -191,7 +204,6 @@ impl Stager {
         if let Err(status) = sent {
             let failure = Failure::node("files could not be sent").status(&status);
             return Err(match status.code() {
-                tonic::Code::ResourceExhausted => StageError::Later(failure),
                 // What came has another content than announced: perhaps ours has.
                 tonic::Code::InvalidArgument | tonic::Code::Aborted => {
                     let store = self.store.clone();
@@ -200,7 +212,7 @@ impl Stager {
                     let own = looked.await.ok().flatten();
                     own.map_or(StageError::Node(failure), StageError::Own)
                 }
-                _ => StageError::Node(failure),
+                _ => StageError::of_node(&status, failure),
             });
         }
         self.there.insert(tree.to_vec(), Instant::now());

@@ -53,8 +53,8 @@ pub(super) struct Files {
     pub(super) stalls_after: usize,
     /// The logs of its runs are gone.
     pub(super) logs_gone: bool,
-    /// There is no room for blobs.
-    pub(super) full: bool,
+    /// Blobs are answered so.
+    pub(super) refused: Option<tonic::Status>,
     made: u64,
     /// Tokens of runs whose folders were taken away.
     pub(super) cleaned: Vec<Vec<u8>>,

@@ -100,6 +100,17 @@ async fn a_wish_does_not_wait_for_files_on_their_way() {
 
 #[tokio::test]
 async fn a_node_without_room_keeps_its_connection_and_the_run_says_why() {
+    let full = tonic::Status::resource_exhausted("no room in /node");
+    goes_on_when_the_node_takes_files_again(full, "no room").await;
+}
+
+#[tokio::test]
+async fn a_node_whose_disk_fails_keeps_its_connection_and_the_run_says_why() {
+    let failing = tonic::Status::internal("cannot write /node/store: Input/output error");
+    goes_on_when_the_node_takes_files_again(failing, "Input/output error").await;
+}
+
+async fn goes_on_when_the_node_takes_files_again(refused: tonic::Status, why: &str) {
     let rig = Rig::new();
     rig.write(APART);
     for name in ["a", "b"] {
@@ -109,16 +120,16 @@ async fn a_node_without_room_keeps_its_connection_and_the_run_says_why() {
     rig.start("1").await;
     let token = rig.mum.token(1, 1).await;
     rig.mum.begin(&token);
-    rig.mum.files(|files| files.full = true);
+    rig.mum.files(|files| files.refused = Some(refused));
     rig.start("2").await;
     let view = rig
-        .until(2, "said why", |view| view.waiting_for.contains("no room"))
+        .until(2, "said why", |view| view.waiting_for.contains(why))
         .await;
     assert_eq!(view.state, "staging");
     assert!(rig.man.nodes.now("local").connected());
     rig.mum.end(&token, 0, b"");
     rig.state(1, "finished").await;
-    rig.mum.files(|files| files.full = false);
+    rig.mum.files(|files| files.refused = None);
     // Whatever looks at everything tries it again, a new connection too.
     rig.mum.cut(false);
     rig.mum.token(2, 1).await;

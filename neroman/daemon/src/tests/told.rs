@@ -191,7 +191,8 @@ async fn a_node_says_that_its_disk_is_full_and_which_runs_wait_for_that() {
     rig.add().await;
     rig.mum.has_cpus(2.0);
     rig.mum.has_disk(1 << 20, 1 << 30);
-    rig.mum.files(|files| files.full = true);
+    let full = tonic::Status::resource_exhausted("no room in /node");
+    rig.mum.files(|files| files.refused = Some(full));
     rig.start("1").await;
     rig.until(1, "said why", |view| view.waiting_for.contains("no room"))
         .await;
@@ -205,7 +206,7 @@ async fn a_node_says_that_its_disk_is_full_and_which_runs_wait_for_that() {
     assert!(told, "{node:?}");
     // With room again nothing is left to say.
     rig.mum.has_disk(1 << 29, 1 << 30);
-    rig.mum.files(|files| files.full = false);
+    rig.mum.files(|files| files.refused = None);
     rig.mum.cut(false);
     rig.mum.token(1, 1).await;
     let reply = rig.man.ask_nodes(v1::NodesRequest::default()).await;

@@ -57,8 +57,8 @@ impl Mum for Service {
         while stalls(taken) {
             bell.changed().await.unwrap();
         }
-        if self.inner(|inner| inner.files.full) {
-            return Err(Status::resource_exhausted("no room in /node"));
+        if let Some(status) = self.inner(|inner| inner.files.refused.clone()) {
+            return Err(status);
         }
         let mut content: Vec<u8> = Vec::new();
         let mut hash = Vec::new();

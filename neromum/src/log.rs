@@ -35,8 +35,11 @@ impl Log {
     /// as many bytes once more.
     fn begin_anew(&mut self) {
         self.bytes = 0;
-        let begun = fs::rename(&self.path, self.path.with_extension("old"))
-            .and_then(|()| append(&self.path));
+        let begun = match fs::rename(&self.path, self.path.with_extension("old")) {
+            // It was set aside before, but could not be begun.
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return,
+            _ => append(&self.path),
+        };
         if let Ok(file) = begun {
             self.file = file;
         }
@@ -105,5 +108,22 @@ mod tests {
             log.write_all(b"12345678\n").unwrap();
         }
         assert_eq!(fs::metadata(&path).unwrap().len(), 45);
+    }
+
+    #[test]
+    fn a_log_that_could_not_be_begun_anew_is_begun_later() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let mut log = Log::open(path.clone(), 10).unwrap();
+        log.write_all(b"12345678\n").unwrap();
+        // As a system without descriptors leaves it.
+        fs::rename(&path, path.with_extension("old")).unwrap();
+        for _ in 0..5 {
+            log.write_all(b"12345678\n").unwrap();
+        }
+        for name in ["log", "log.old"] {
+            let found = fs::metadata(folder.path().join(name)).unwrap();
+            assert_eq!(found.len(), 9, "{name}");
+        }
     }
 }

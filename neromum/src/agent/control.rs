@@ -275,7 +275,7 @@ impl Agent {
         let version =
             keep_rules(&control, &rules).map_err(|error| Refused::Disk(error.to_string()))?;
         if version != rules.version {
-            tracing::warn!(run = %entry.id, asked = rules.version, version, "other rules lie there by that version: these came as a newer one");
+            tracing::warn!(run = %entry.id, asked = rules.version, version, "other rules lie there by that version or a newer one: these came as the newest");
         }
         entry.rules |= !rules.rules.is_empty();
         if let Some(kid) = &entry.kid {
@@ -290,26 +290,42 @@ impl Agent {
 }
 
 /// Makes `control/rules.<version>`, and says by which version the set lies
-/// there: a newer one when other rules, or damaged ones, have its name. That is
-/// so when neroman's database is older than the node, or after a power cut. The
-/// set that neroman speaks of is the one that holds.
+/// there: one above all others when its own is not. That is so when neroman's
+/// database is older than the node, or after a power cut. The newest set holds:
+/// it must be the one that neroman speaks of.
 fn keep_rules(control: &Path, rules: &RuleSet) -> io::Result<u64> {
     let path = |version: u64| control.join(format!("rules.{version}"));
     let mut rules = rules.clone();
     loop {
+        let newest = newest_rules(control)?;
+        if rules.version <= newest {
+            match frame::read::<RuleSet>(FrameKind::Rules, &path(newest)) {
+                Ok(found) if found.rules == rules.rules => return Ok(newest),
+                Err(error) if may_pass(&error) => return Err(io::Error::other(error)),
+                Ok(_) | Err(_) => {}
+            }
+            let next = newest.checked_add(1);
+            rules.version = next.ok_or_else(|| io::Error::other("there is no version left"))?;
+        }
         match frame::create(FrameKind::Rules, &path(rules.version), &rules) {
             Ok(()) => return Ok(rules.version),
+            // Somebody else makes files there.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
         }
-        match frame::read::<RuleSet>(FrameKind::Rules, &path(rules.version)) {
-            Ok(found) if found.rules == rules.rules => return Ok(rules.version),
-            Err(error) if may_pass(&error) => return Err(io::Error::other(error)),
-            Ok(_) | Err(_) => {}
-        }
-        let next = rules.version.checked_add(1);
-        rules.version = next.ok_or_else(|| io::Error::other("there is no version left"))?;
     }
+}
+
+/// The highest version of the rule sets in a run's control folder; 0 when there
+/// is none.
+fn newest_rules(control: &Path) -> io::Result<u64> {
+    let mut newest = 0;
+    for entry in std::fs::read_dir(control)? {
+        let name = entry?.file_name();
+        let version = name.to_str().and_then(|name| name.strip_prefix("rules."));
+        newest = newest.max(version.and_then(|text| text.parse().ok()).unwrap_or(0));
+    }
+    Ok(newest)
 }
 
 /// Makes a wish in the folder of a run that the ledger never had, so that

@@ -154,5 +154,10 @@ async fn rules_whose_version_is_taken_by_others_hold_all_the_same() {
     // As a power cut may leave it.
     fs::write(file(7), "").unwrap();
     assert_eq!(asked(set(7, "loss > 3")).await, 8);
-    assert!(!file(9).exists());
+    // Of an older copy again: the same rules lie there, and newer ones hold; or
+    // nothing lies there, and newer ones hold.
+    assert_eq!(asked(set(5, "loss > 1")).await, 9);
+    assert_eq!(asked(set(4, "loss > 4")).await, 10);
+    assert_eq!(asked(set(4, "loss > 4")).await, 10);
+    assert!(!file(4).exists() && !file(11).exists());
 }

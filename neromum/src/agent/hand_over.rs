@@ -152,14 +152,15 @@ impl Agent {
             refused: Vec::new(),
         };
         for refusal in placing.refused {
-            match RunToken::from_slice(&refusal.token).filter(|_| refusal.only_here) {
-                // Another request brought it in before this one looked.
-                Some(token) if self.entries.contains_key(&token) => {
-                    reply.accepted.push(refusal.token);
-                    continue;
-                }
-                Some(token) => self.turned_away.add(token),
-                None => {}
+            let token = RunToken::from_slice(&refusal.token);
+            // It runs, whatever its folder did not give in this moment; or
+            // another request brought it in before this one looked.
+            if token.is_some_and(|token| self.entries.contains_key(&token)) {
+                reply.accepted.push(refusal.token);
+                continue;
+            }
+            if let Some(token) = token.filter(|_| refusal.only_here) {
+                self.turned_away.add(token);
             }
             reply.refused.push(refusal);
         }

@@ -136,6 +136,34 @@ async fn what_only_this_node_lacks_is_told_and_never_started_here() {
 }
 
 #[tokio::test]
+async fn a_run_whose_spec_cannot_be_read_now_is_not_refused_for_good() {
+    let mut node = Node::new();
+    let mut mum = node.start().await;
+    let spec = node.sh(1, "true");
+    settled(&mut mum, &spec).await;
+    let path = node.run_dir(&spec).join("spec");
+    let aside = path.with_extension("aside");
+    std::fs::rename(&path, &aside).unwrap();
+    std::fs::create_dir(&path).unwrap();
+    // It is known: its folder is not asked.
+    mum.accept(&[&spec]).await;
+    let mut follower = mum.follow(Known::default()).await;
+    follower.close(&[&spec]).await;
+    wait_until_forgotten(&mut mum).await;
+    let reply = mum.hand_over(vec![spec.clone()]).await;
+    assert!(reply.accepted.is_empty(), "{reply:?}");
+    let no = &reply.refused[0];
+    assert!(no.later && !no.only_here, "{reply:?}");
+    assert!(no.why.contains("/spec: "), "{reply:?}");
+    std::fs::remove_dir(&path).unwrap();
+    std::fs::rename(&aside, &path).unwrap();
+    settled(&mut mum, &spec).await;
+    let found = std::fs::read_dir(node.run_dir(&spec)).unwrap();
+    let names: Vec<_> = found.map(|entry| entry.unwrap().file_name()).collect();
+    assert!(!names.contains(&"2".into()), "{names:?}");
+}
+
+#[tokio::test]
 async fn what_the_system_lacks_for_a_moment_refuses_no_run_for_good() {
     use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
     let mut node = Node::new();

@@ -62,13 +62,15 @@ struct Found {
 }
 
 /// Whether a run was handed over before.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 enum Lies {
     /// It was taken: whatever is missing now, it is not refused any more.
     Here,
     Nowhere,
-    /// Nobody can read that.
+    /// What lies there is damaged.
     Unclear,
+    /// It cannot be read in this moment.
+    Unread(io::Error),
 }
 
 /// Makes folders for runs; called by the service, beside the agent.
@@ -107,6 +109,14 @@ impl Placer {
         match lies(&self.paths.run(id), token) {
             Lies::Here => Ok(Placed::known(token, id)),
             Lies::Nowhere => self.take(spec, token, id, store, found),
+            // It may live: that it is refused for good must not be said.
+            Lies::Unread(error) => {
+                let path = self.paths.run(id).join(names::SPEC);
+                Err(No {
+                    later: true,
+                    ..disk(format!("cannot read {}: {error}", path.display()), None)
+                })
+            }
             // It may have been started: no other node is to take it.
             Lies::Unclear => self
                 .take(spec, token, id, store, found)
@@ -238,7 +248,11 @@ fn lies(run_dir: &Path, token: RunToken) -> Lies {
         Ok(found) if found.token == token.as_bytes() => Lies::Here,
         // Another run's: this one was never taken.
         Ok(_) => Lies::Nowhere,
-        Err(FrameError::Io(error)) if error.kind() == io::ErrorKind::NotFound => Lies::Nowhere,
+        Err(FrameError::Io(error)) => match error.kind() {
+            io::ErrorKind::NotFound => Lies::Nowhere,
+            io::ErrorKind::NotADirectory => Lies::Unclear,
+            _ => Lies::Unread(error),
+        },
         Err(_) => Lies::Unclear,
     }
 }

@@ -14,12 +14,19 @@
 //! end      offset of the index u64 · contents u32 · BLAKE3 of the index [32] · "NEROPAK1"
 //! ```
 //! All numbers are little endian.
+//!
+//! Small packs that became many are put together ([`merge`]), and what is to go
+//! of a pack goes by making another of the rest ([`rewrite`]). The new one has
+//! its name before the old ones go; whoever found a content in an old one finds
+//! it in the new one.
 
+mod anew;
 mod read;
 mod write;
 
 use std::io;
 
+pub use anew::{merge, remove, rewrite};
 pub use read::{Pack, Packs, Place};
 pub use write::Writer;
 
@@ -30,6 +37,17 @@ pub type Hash = [u8; 32];
 pub const CONTENT_BYTES_MAX: usize = 64 * 1024;
 /// So many contents that come together are worth a pack.
 pub const CONTENTS_MIN: usize = 64;
+
+/// A pack of so many contents is full: its index stays small in memory, and
+/// what nobody needs of it is made anew without much else.
+const FULL_CONTENTS: usize = 64 * 1024;
+/// So is one of so many bytes.
+const FULL_BYTES: u64 = 256 * 1024 * 1024;
+/// One that says that it has more contents than this is no pack of ours, nor is
+/// one with a longer content: nobody's memory is filled with them.
+const CONTENTS_READ_MAX: u64 = 1024 * 1024;
+/// See [`CONTENTS_READ_MAX`].
+const LENGTH_READ_MAX: u32 = 16 * 1024 * 1024;
 
 /// The folder of packs within that of a store.
 pub const FOLDER: &str = "packs";
@@ -42,6 +60,15 @@ const END_BYTES: usize = 8 + 4 + 32 + 8;
 
 fn unsound(why: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why)
+}
+
+/// Whether a file that was there is not any more; a file server says so in its
+/// own way.
+fn is_gone(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::StaleNetworkFileHandle
+    )
 }
 
 #[cfg(test)]

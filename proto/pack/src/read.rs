@@ -4,17 +4,29 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::SystemTime;
 
 use nero_model::ids::hex;
 use rustix::fs::OFlags;
 
-use crate::{END_BYTES, ENTRY_BYTES, FOLDER, Hash, MAGIC, unsound};
+use crate::{
+    CONTENTS_READ_MAX, END_BYTES, ENTRY_BYTES, FOLDER, Hash, LENGTH_READ_MAX, MAGIC, is_gone,
+    unsound,
+};
 
-/// All sound packs of a store as they were when they were opened. Each holds a
-/// descriptor and its index: 44 bytes per content.
+/// Packs that stay open for the next read: a process may hold few files.
+pub(crate) const OPEN_MAX: usize = 32;
+/// How often the folder is listed again when a pack went meanwhile.
+const LISTINGS_MAX: usize = 32;
+
+/// All sound packs of a store as they were when they were opened. Each holds its
+/// index, 44 bytes per content; some of those that were read from stay open.
 #[derive(Debug, Default)]
 pub struct Packs {
     packs: Vec<Pack>,
+    open: AtomicUsize,
 }
 
 /// One pack.
@@ -22,8 +34,9 @@ pub struct Packs {
 pub struct Pack {
     id: Hash,
     path: PathBuf,
-    file: File,
+    file: OnceLock<File>,
     bytes: u64,
+    modified: SystemTime,
     index: Vec<u8>,
 }
 
@@ -31,6 +44,8 @@ pub struct Pack {
 #[derive(Clone, Copy, Debug)]
 pub struct Place<'a> {
     pack: &'a Pack,
+    /// How many of all packs are open.
+    open: &'a AtomicUsize,
     hash: &'a Hash,
     offset: u64,
     length: u32,
@@ -42,27 +57,17 @@ impl Packs {
     /// # Errors
     /// When the folder or a pack cannot be read now.
     pub fn open(store: &Path) -> io::Result<Self> {
-        let entries = match fs::read_dir(store.join(FOLDER)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
-            entries => entries?,
-        };
         let mut packs = Vec::new();
-        for entry in entries {
-            match Pack::open(&entry?.path()) {
-                Ok(pack) => packs.push(pack),
-                // Swept meanwhile, or what a power cut left of it, or what a
-                // person closed: as if it were not there.
-                Err(error)
-                    if matches!(
-                        error.kind(),
-                        io::ErrorKind::NotFound
-                            | io::ErrorKind::InvalidData
-                            | io::ErrorKind::PermissionDenied
-                    ) => {}
-                Err(error) => return Err(error),
+        for _ in 0..LISTINGS_MAX {
+            let complete = list(store, &mut packs)?;
+            if complete {
+                break;
             }
         }
-        Ok(Self { packs })
+        Ok(Self {
+            packs,
+            open: AtomicUsize::new(0),
+        })
     }
 
     /// Whether there are none.
@@ -77,8 +82,43 @@ impl Packs {
 
     /// Where a content lies.
     pub fn find<'a>(&'a self, hash: &'a Hash) -> Option<Place<'a>> {
-        self.packs.iter().find_map(|pack| pack.find(hash))
+        self.packs.iter().find_map(|pack| {
+            let (offset, length) = pack.find(hash)?;
+            Some(Place {
+                pack,
+                open: &self.open,
+                hash,
+                offset,
+                length,
+            })
+        })
     }
+}
+
+/// Opens all packs of a store. False when one went meanwhile: what it held may
+/// lie in one that was not there yet.
+fn list(store: &Path, packs: &mut Vec<Pack>) -> io::Result<bool> {
+    packs.clear();
+    let entries = match fs::read_dir(store.join(FOLDER)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
+        entries => entries?,
+    };
+    let mut complete = true;
+    for entry in entries {
+        match Pack::open(&entry?.path()) {
+            Ok(pack) => packs.push(pack),
+            Err(error) if is_gone(&error) => complete = false,
+            // What a power cut left of it, or what a person closed: as if it
+            // were not there.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::InvalidData | io::ErrorKind::PermissionDenied
+                ) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(complete)
 }
 
 impl Pack {
@@ -87,11 +127,7 @@ impl Pack {
     /// # Errors
     /// `InvalidData` when it is not whole, and what the kernel says.
     pub fn open(path: &Path) -> io::Result<Self> {
-        // A fifo that somebody put there is not waited for.
-        let file = OpenOptions::new()
-            .read(true)
-            .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
-            .open(path)?;
+        let file = open(path)?;
         let found = file.metadata()?;
         let bytes = found.len();
         let before_end = bytes
@@ -103,7 +139,11 @@ impl Pack {
         let (numbers, rest) = end.split_at(12);
         let (id, magic) = rest.split_at(32);
         let begin = u64_at(numbers, 0);
-        let length = u64::from(u32_at(numbers, 8)) * ENTRY_BYTES as u64;
+        let count = u64::from(u32_at(numbers, 8));
+        let length = count * ENTRY_BYTES as u64;
+        if count > CONTENTS_READ_MAX {
+            return Err(unsound("it says that it holds more than a pack does"));
+        }
         if magic != MAGIC || begin.checked_add(length) != Some(before_end) {
             return Err(unsound("it has no sound end"));
         }
@@ -114,8 +154,9 @@ impl Pack {
             return Err(unsound("its index is damaged"));
         }
         let within = |entry: &[u8]| {
-            let end = u64_at(entry, 32).checked_add(u64::from(u32_at(entry, 40)));
-            end.is_some_and(|end| end <= begin)
+            let length = u32_at(entry, 40);
+            let end = u64_at(entry, 32).checked_add(u64::from(length));
+            length <= LENGTH_READ_MAX && end.is_some_and(|end| end <= begin)
         };
         if !index.chunks_exact(ENTRY_BYTES).all(within) {
             return Err(unsound("its index leads out of it"));
@@ -123,8 +164,9 @@ impl Pack {
         Ok(Self {
             id: blake3::hash(&index).into(),
             path: path.to_path_buf(),
-            file,
+            file: OnceLock::new(),
             bytes,
+            modified: found.modified()?,
             index,
         })
     }
@@ -144,13 +186,30 @@ impl Pack {
         self.bytes
     }
 
-    /// What it holds.
-    pub fn hashes(&self) -> impl Iterator<Item = &Hash> {
-        let entries = self.index.chunks_exact(ENTRY_BYTES);
-        entries.filter_map(|entry| entry.first_chunk())
+    /// When it was last made new.
+    pub fn modified(&self) -> SystemTime {
+        self.modified
     }
 
-    fn find<'a>(&'a self, hash: &'a Hash) -> Option<Place<'a>> {
+    /// What it holds.
+    pub fn hashes(&self) -> impl Iterator<Item = &Hash> {
+        self.contents().map(|(hash, _)| hash)
+    }
+
+    /// What it holds, and the length of each.
+    pub fn contents(&self) -> impl Iterator<Item = (&Hash, u64)> {
+        self.entries()
+            .map(|(hash, _, length)| (hash, length.into()))
+    }
+
+    /// Hash, offset and length of each content.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (&Hash, u64, u32)> {
+        let entries = self.index.chunks_exact(ENTRY_BYTES);
+        entries
+            .filter_map(|entry| Some((entry.first_chunk()?, u64_at(entry, 32), u32_at(entry, 40))))
+    }
+
+    fn find(&self, hash: &Hash) -> Option<(u64, u32)> {
         let (mut low, mut high) = (0, self.index.len() / ENTRY_BYTES);
         while low < high {
             let middle = low + (high - low) / 2;
@@ -158,14 +217,7 @@ impl Pack {
             match entry[..32].cmp(hash) {
                 std::cmp::Ordering::Less => low = middle + 1,
                 std::cmp::Ordering::Greater => high = middle,
-                std::cmp::Ordering::Equal => {
-                    return Some(Place {
-                        pack: self,
-                        hash,
-                        offset: u64_at(entry, 32),
-                        length: u32_at(entry, 40),
-                    });
-                }
+                std::cmp::Ordering::Equal => return Some((u64_at(entry, 32), u32_at(entry, 40))),
             }
         }
         None
@@ -183,23 +235,63 @@ impl Place<'_> {
         &self.pack.path
     }
 
-    /// Orders places as they lie on the disk.
-    pub fn order(&self) -> (Hash, u64) {
-        (self.pack.id, self.offset)
-    }
-
-    /// Reads the content.
+    /// Reads the content, from another pack when this one went: it was put
+    /// together with others then.
     ///
     /// # Errors
     /// `InvalidData` when a disk changed it, and what the kernel says.
     pub fn read(&self) -> io::Result<Vec<u8>> {
-        let mut content = vec![0; self.length as usize];
-        self.pack.file.read_exact_at(&mut content, self.offset)?;
-        if blake3::hash(&content).as_bytes() != self.hash {
-            return Err(unsound("a content of the pack is damaged"));
+        let mut read = self.read_here();
+        let store = self.pack.path.parent().and_then(Path::parent);
+        for _ in 0..LISTINGS_MAX {
+            match &read {
+                Err(error) if is_gone(error) => {}
+                _ => break,
+            }
+            match Packs::open(store.unwrap_or(Path::new("")))?.find(self.hash) {
+                Some(place) => read = place.read_here(),
+                None => break,
+            }
         }
-        Ok(content)
+        read
     }
+
+    fn read_here(&self) -> io::Result<Vec<u8>> {
+        if let Some(file) = self.pack.file.get() {
+            return content(file, self.hash, self.offset, self.length);
+        }
+        let file = open(&self.pack.path)?;
+        let content = content(&file, self.hash, self.offset, self.length);
+        // With several readers one more than the limit harms nobody.
+        let few = self.open.load(Ordering::Relaxed) < OPEN_MAX;
+        if few && self.pack.file.set(file).is_ok() {
+            self.open.fetch_add(1, Ordering::Relaxed);
+        }
+        content
+    }
+}
+
+/// A fifo that somebody put there is not waited for.
+pub(crate) fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .read(true)
+        .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
+        .open(path)
+}
+
+/// Reads a content and checks it.
+pub(crate) fn content(file: &File, hash: &Hash, offset: u64, length: u32) -> io::Result<Vec<u8>> {
+    let mut content = vec![0; length as usize];
+    match file.read_exact_at(&mut content, offset) {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+            return Err(unsound("the pack was cut"));
+        }
+        read => read?,
+    }
+    if blake3::hash(&content).as_bytes() != hash {
+        return Err(unsound("a content of the pack is damaged"));
+    }
+    Ok(content)
 }
 
 fn u64_at(bytes: &[u8], at: usize) -> u64 {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use nero_model::ids::{hex, random};
 
-use crate::{END_BYTES, ENTRY_BYTES, FOLDER, Hash, MAGIC};
+use crate::{END_BYTES, ENTRY_BYTES, FOLDER, FULL_BYTES, FULL_CONTENTS, Hash, MAGIC};
 
 /// Bytes gathered before they are written.
 const BUFFER_BYTES: usize = 256 * 1024;
@@ -57,6 +57,11 @@ impl Writer {
     /// Bytes written so far.
     pub fn bytes(&self) -> u64 {
         self.at
+    }
+
+    /// Whether it should be finished, and another begun.
+    pub fn is_full(&self) -> bool {
+        self.index.len() >= FULL_CONTENTS || self.at >= FULL_BYTES
     }
 
     /// Whether it holds this content.

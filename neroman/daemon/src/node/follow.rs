@@ -379,13 +379,13 @@ fn said(state: &State, node: &str, states: &[v1::RunState], now_ms: i64) -> Vec<
 const HOST_CHARS_MAX: usize = 64;
 
 fn hear(run: &Run, desk: &mut Desk, word: &v1::RunState, now_ms: i64) {
+    if word.stage() != Stage::UnknownRun {
+        desk.unknown_ms = None;
+    }
     if word.stage() == Stage::Unspecified {
         // It lies there and cannot be read now: nothing else is said of it.
         desk.why = bounded(&word.why);
         return;
-    }
-    if word.stage() != Stage::UnknownRun {
-        desk.unknown_ms = None;
     }
     desk.unsupervised = word.unsupervised;
     desk.far_host = word.host.chars().take(HOST_CHARS_MAX).collect();

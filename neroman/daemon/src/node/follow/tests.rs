@@ -49,6 +49,25 @@ fn a_run_that_its_node_cannot_read_now_stays_as_it_is_and_says_why() {
 }
 
 #[test]
+fn a_run_that_lies_there_and_cannot_be_read_is_not_forgotten() {
+    let (mut state, token) = on_beta();
+    let id = state.by_token(&RunToken::from_slice(&token).unwrap());
+    let forgotten = desk_change(&state, id.unwrap(), |desk| desk.unknown_ms = Some(1));
+    state.apply(&forgotten.unwrap());
+    let word = v1::RunState {
+        token,
+        stage: Stage::Unspecified.into(),
+        why: "cannot use spec".to_owned(),
+        ..v1::RunState::default()
+    };
+    let changes = said(&state, "beta", &[word], 2);
+    let [Change::Desk { desk, .. }] = &changes[..] else {
+        panic!("{changes:?}");
+    };
+    assert_eq!((desk.unknown_ms, &*desk.why), (None, "cannot use spec"));
+}
+
+#[test]
 fn what_an_earlier_node_says_of_a_run_counts_nothing() {
     let (state, token) = on_beta();
     let word = v1::RunState {

@@ -183,6 +183,21 @@ async fn a_log_that_is_followed_says_once_that_its_node_is_out_of_reach_and_back
     rig.stop().await;
 }
 
+/// What the only node says of itself, asked until it is so.
+async fn asked(rig: &Rig, so: impl Fn(&v1::NodeView) -> bool) -> v1::NodeView {
+    let asking = async {
+        loop {
+            let mut reply = rig.man.ask_nodes(v1::NodesRequest::default()).await;
+            let node = reply.nodes.pop().expect("a node");
+            if so(&node) {
+                return node;
+            }
+        }
+    };
+    let said = tokio::time::timeout(DEADLINE, asking).await;
+    said.expect("the node comes to say so")
+}
+
 #[tokio::test]
 async fn a_node_says_that_its_disk_is_full_and_which_runs_wait_for_that() {
     let rig = Rig::new();
@@ -196,10 +211,9 @@ async fn a_node_says_that_its_disk_is_full_and_which_runs_wait_for_that() {
     rig.start("1").await;
     rig.until(1, "said why", |view| view.waiting_for.contains("no room"))
         .await;
-    let reply = rig.man.ask_nodes(v1::NodesRequest::default()).await;
-    let [node] = &*reply.nodes else {
-        panic!("{reply:?}")
-    };
+    // What is queued anew while its files are sent is tried again at once, and
+    // nothing is wrong while it is tried.
+    let node = asked(&rig, |node| !node.troubles.is_empty()).await;
     assert_eq!(node.hold, "disk full: 1 MB are free, 67 MB are kept back");
     let told = matches!(&*node.troubles, [line] if line
         .starts_with("1 run waits: ") && line.contains("no room"));
@@ -209,10 +223,10 @@ async fn a_node_says_that_its_disk_is_full_and_which_runs_wait_for_that() {
     rig.mum.files(|files| files.refused = None);
     rig.mum.cut(false);
     rig.mum.token(1, 1).await;
-    let reply = rig.man.ask_nodes(v1::NodesRequest::default()).await;
-    let [node] = &*reply.nodes else {
-        panic!("{reply:?}")
-    };
+    // That its node took it is written down after the node has it.
+    rig.until(1, "taken", |view| view.waiting_for.is_empty())
+        .await;
+    let node = asked(&rig, |_| true).await;
     assert!(node.hold.is_empty() && node.troubles.is_empty(), "{node:?}");
     rig.stop().await;
 }

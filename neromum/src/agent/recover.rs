@@ -2,6 +2,8 @@
 //! folders say how far each has come. Nothing is decided here that needs a
 //! launcher's word; that follows when the launchers have answered.
 
+use std::io;
+
 use nero_journal::Clocks;
 use nero_journal::v1::{LedgerExited, Lost, RecordKind, lost};
 use nero_model::RunToken;
@@ -46,7 +48,14 @@ impl Agent {
         }
         let spec = effects::read_spec(&self.setup, kept.id, token);
         let run_dir = self.run_dir(kept.id);
-        let newest = segments::newest(&run_dir).unwrap_or(0);
+        let (newest, mut read) = match segments::newest(&run_dir) {
+            Ok(newest) => (newest, true),
+            Err(error) => match error.kind() {
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => (0, true),
+                // It may have been started.
+                _ => (1, false),
+            },
+        };
         let needs = match &spec {
             Ok(spec) => {
                 entry.rules = has_rules(spec, &run_dir);
@@ -62,10 +71,10 @@ impl Agent {
         };
         self.entries.insert(token, entry);
         for incarnation in 1..=newest {
-            self.look(token, incarnation);
+            read &= self.look(token, incarnation);
         }
         let facts = self.entries[&token].facts;
-        let started = newest > 1 || facts.claimed || spec.is_err();
+        let started = newest > 1 || facts.claimed || spec.is_err() || !read;
         let incarnation = if started { newest.max(1) } else { 0 };
         if kept.cancel > 0 && incarnation == 0 {
             // A shim that may still be on its way finds the wish.
@@ -87,6 +96,10 @@ impl Agent {
                     .look_later(token, newest.max(1), Tracking::Nobody);
             }
             Err(_) if newest == 0 => self.folder_gone(token),
+            Ok(_) | Err(_) if !read => {
+                self.timers
+                    .look_later(token, newest.max(1), Tracking::Nobody);
+            }
             Ok(_) | Err(_) => {}
         }
     }

@@ -7,7 +7,7 @@ use nero_journal::v1::RecordKind;
 use nero_wire::v1::run_state::Stage;
 use nero_wire::v1::{CancelRequest, Rule, RuleSet, RunSpec, SetRulesRequest};
 
-use crate::rig::{Follower, Known, Mum, Node, reference};
+use crate::rig::{Follower, Known, Mum, Node, reference, wait_until_forgotten};
 
 /// Asks for a run's end while its control folder takes nothing, as on a full
 /// disk.
@@ -160,4 +160,32 @@ async fn rules_whose_version_is_taken_by_others_hold_all_the_same() {
     assert_eq!(asked(set(4, "loss > 4")).await, 10);
     assert_eq!(asked(set(4, "loss > 4")).await, 10);
     assert!(!file(4).exists() && !file(11).exists());
+}
+
+#[tokio::test]
+async fn an_aborted_run_whose_records_cannot_be_read_now_is_not_told_as_never_started() {
+    let mut node = Node::new();
+    let (mut mum, mut follower, spec) = running(&mut node).await;
+    mum.cancel(&[&spec]).await;
+    follower.settled(&[&spec]).await;
+    follower.close(&[&spec]).await;
+    wait_until_forgotten(&mut mum).await;
+    let records = node.run_dir(&spec).join("1");
+    let aside = records.with_extension("aside");
+    fs::rename(&records, &aside).unwrap();
+    fs::write(&records, "").unwrap();
+    let mut known = Known::default();
+    known.name(&[&spec]);
+    let mut follower = mum.follow(known).await;
+    follower
+        .until(|known| known.runs.values().any(|run| !run.stages.is_empty()))
+        .await;
+    fs::remove_file(&records).unwrap();
+    fs::rename(&aside, &records).unwrap();
+    follower.settled(&[&spec]).await;
+    let run = follower.of(&spec);
+    let stages = &run.stages;
+    assert!(!stages.contains(&Stage::TakenAway), "{stages:?}");
+    assert_eq!(run.count(RecordKind::JobStarted), 1);
+    assert!(!node.run_dir(&spec).join("2").exists());
 }

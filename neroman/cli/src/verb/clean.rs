@@ -56,6 +56,7 @@ pub async fn run(session: &mut Session, args: &Clean) -> Result<u8, Stop> {
             asked.node.clone_from(&node.node);
             join(&mut reply, call(session, asked.clone()).await?);
         }
+        join_failed(&mut reply, shown);
     }
     if args.json.json {
         session.out.json(&as_json(&reply, args.dry_run))?;
@@ -116,6 +117,17 @@ fn join(all: &mut CleanAskReply, more: CleanAskReply) {
             if !known.notes.contains(&note) {
                 known.notes.push(note);
             }
+        }
+    }
+}
+
+/// Adds the nodes that could not be looked at and were not asked again: nothing
+/// was cleaned there.
+fn join_failed(all: &mut CleanAskReply, shown: CleanAskReply) {
+    for node in shown.nodes {
+        let is_known = all.nodes.iter().any(|one| one.node == node.node);
+        if !is_known && !node.failed.is_empty() {
+            all.nodes.push(node);
         }
     }
 }
@@ -280,5 +292,26 @@ mod tests {
         assert_eq!((node.freed_bytes, node.store_bytes), (30, 2));
         assert_eq!((node.failed.as_str(), node.notes.len()), ("gone", 1));
         assert!(node.away);
+    }
+
+    #[test]
+    fn a_node_that_could_not_be_looked_at_counts_at_the_end() {
+        let reply = |nodes: &[(&str, &str)]| CleanAskReply {
+            runs: Vec::new(),
+            nodes: nodes
+                .iter()
+                .map(|(node, failed)| OnNode {
+                    node: (*node).to_owned(),
+                    failed: (*failed).to_owned(),
+                    ..OnNode::default()
+                })
+                .collect(),
+        };
+        let mut all = reply(&[("h1", "")]);
+        join_failed(
+            &mut all,
+            reply(&[("h1", "no way"), ("h2", ""), ("h3", "no way")]),
+        );
+        assert_eq!(all, reply(&[("h1", ""), ("h3", "no way")]));
     }
 }

@@ -102,10 +102,11 @@ async fn go(
 
 /// What a shell would say, and exit with, when the program does not start.
 fn not_started(place: &LocateReply, program: &str, error: &io::Error) -> Fault {
+    // It is started in that folder. A script may be there, and its interpreter
+    // not.
+    let is_there = program.contains('/') && Path::new(&place.folder).join(program).exists();
     match error.kind() {
-        io::ErrorKind::NotFound if !program.contains('/') || !Path::new(program).exists() => {
-            no_program(place, program)
-        }
+        io::ErrorKind::NotFound if !is_there => no_program(place, program),
         io::ErrorKind::PermissionDenied => not_runnable(place, program),
         _ => Fault::new(NOT_RUNNABLE, format!("cannot start `{program}`")).because(error),
     }
@@ -361,6 +362,22 @@ mod tests {
         assert_eq!(code, Some(1), "{said}");
         let begin = "error: the run's folder is not on h1\n";
         assert!(said.starts_with(begin), "{said}");
+    }
+
+    #[test]
+    fn a_script_without_its_interpreter_is_there() {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join("job"), "#!/no/such\n").expect("a file");
+        let place = LocateReply {
+            node: "local".into(),
+            folder: folder.path().display().to_string(),
+            ..LocateReply::default()
+        };
+        let error = io::Error::from(io::ErrorKind::NotFound);
+        for (program, want) in [("./job", NOT_RUNNABLE), ("./no", NO_PROGRAM)] {
+            let fault = not_started(&place, program, &error);
+            assert_eq!(fault.exit_code, want, "{}", fault.text());
+        }
     }
 
     #[test]

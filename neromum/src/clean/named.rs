@@ -7,6 +7,7 @@ use nero_wire::v1::Tree;
 use prost::Message as _;
 
 use super::{Janitor, runs};
+use crate::staging::store::Look;
 
 /// Everything that is named.
 #[derive(Debug, Default)]
@@ -50,6 +51,7 @@ impl Janitor {
     pub fn mark(&self) -> Result<Named, MarkError> {
         let mut named = Named::default();
         let mut seen = HashMap::new();
+        let look = self.store.look();
         for (_, run_dir) in runs::all(&self.paths).map_err(MarkError::List)? {
             let spec = match runs::spec(&run_dir) {
                 Ok(spec) => spec,
@@ -61,18 +63,28 @@ impl Janitor {
                 if let Ok(hash) = <[u8; 32]>::try_from(hash.as_slice())
                     && seen.insert(hash, ()).is_none()
                 {
-                    self.mark_tree(hash, &mut named)?;
+                    self.mark_tree(&look, hash, &mut named)?;
                 }
             }
         }
         Ok(named)
     }
 
-    fn mark_tree(&self, hash: [u8; 32], named: &mut Named) -> Result<(), MarkError> {
+    fn mark_tree(
+        &self,
+        look: &Look<'_>,
+        hash: [u8; 32],
+        named: &mut Named,
+    ) -> Result<(), MarkError> {
         named.files.insert(hash);
         named.trees.insert(hash);
         let text = nero_model::ids::hex(&hash);
-        let bytes = match self.store.read(&hash) {
+        let read = match look.read(&hash) {
+            // It may have come since.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => self.store.read(&hash),
+            read => read,
+        };
+        let bytes = match read {
             Ok(bytes) => bytes,
             Err(error) if is_lost(&error) => {
                 named

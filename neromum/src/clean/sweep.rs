@@ -13,12 +13,13 @@ use nero_journal::Clocks;
 use nero_journal::frame::{self, FrameError, FrameKind};
 use nero_journal::v1::{Unnamed, unnamed};
 use nero_model::ids::hex;
-use nero_pack::Pack;
 
 use super::Janitor;
 use super::measure::{Size, measure};
 use super::named::Named;
 use crate::config;
+
+mod packs;
 
 /// What was (or, in a rehearsal, would be) freed.
 #[derive(Debug, Default)]
@@ -93,20 +94,9 @@ impl Janitor {
                 unused += size;
             }
         }
-        for (_, path) in hashed(&self.store.folder().join(nero_pack::FOLDER)) {
-            let Some(size) = size_of(&path) else { continue };
-            all += size;
-            let Ok(pack) = Pack::open(&path) else {
-                continue;
-            };
-            let is_used = |named: &Named| {
-                let mut hashes = pack.hashes();
-                hashes.any(|hash| named.files.contains(hash) || self.store.wishes().has(hash))
-            };
-            if named.as_ref().is_ok_and(|named| !is_used(named)) {
-                unused += size;
-            }
-        }
+        let (packed, free) = self.packs_usage(named.as_ref().ok());
+        all += packed;
+        unused += free;
         all += measure(&self.store.partials_of_all()).unwrap_or_default();
         for (hash, folder) in hashed(&self.paths.trees()) {
             let size = measure(&folder).unwrap_or_default();
@@ -175,49 +165,6 @@ impl Sweep<'_> {
             return Ok(());
         }
         write(&self.janitor.unnamed_path(), &files, &trees)
-    }
-
-    /// Packs of which nothing is named: one goes whole or stays whole.
-    fn packs(
-        &self,
-        named: &Named,
-        old: &Since,
-        files: &mut Since,
-        freed: &mut Freed,
-    ) -> io::Result<()> {
-        let store = &self.janitor.store;
-        for (id, path) in hashed(&store.folder().join(nero_pack::FOLDER)) {
-            let pack = match Pack::open(&path) {
-                Ok(pack) => Some(pack),
-                // Not whole, it is of no use to anybody.
-                Err(error) if error.kind() == io::ErrorKind::InvalidData => None,
-                Err(error) => {
-                    freed.note(format!("{} stays: {error}", path.display()));
-                    continue;
-                }
-            };
-            let hashes = || pack.iter().flat_map(Pack::hashes);
-            if hashes().any(|hash| named.files.contains(hash)) {
-                continue;
-            }
-            let since = self.since(old, &id);
-            files.insert(id, since);
-            if !self.is_due(since) {
-                continue;
-            }
-            self.in_time()?;
-            let size = size_of(&path).unwrap_or_default();
-            let wished = || hashes().any(|hash| store.wishes().has(hash));
-            let removed = match self.dry_run {
-                true => !wished(),
-                false => store.wishes().unless_wished(hashes(), || remove(&path))?,
-            };
-            if removed {
-                freed.add(size);
-                files.remove(&id);
-            }
-        }
-        Ok(())
     }
 
     /// What broken transfers left for long.

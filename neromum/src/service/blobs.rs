@@ -1,7 +1,7 @@
 //! Files on their way into the store. Parts are gathered as they come and
 //! written in batches off the reactor: many small files cost one hop per batch,
 //! and a slow disk stops nobody else. Small ones that come together lie in one
-//! pack, named before anything that comes after them.
+//! pack, named before any longer one begins.
 
 use std::path::PathBuf;
 
@@ -132,6 +132,9 @@ impl Taker {
                 self.reply.stored += 1;
                 return Ok(());
             }
+            // A tree never has its name before the files that it lists, and no
+            // small file waits while hours of a long one come.
+            self.name_small()?;
             let begun = self.store.begin(hash, part.offset, whole);
             self.current = Some(begun.map_err(|error| self.status(&error, 0))?);
         }
@@ -142,8 +145,6 @@ impl Taker {
         let written = incoming.write(&part.data);
         written.map_err(|error| self.status(&error, needed))?;
         if part.last {
-            // A tree never has its name before the files that it lists.
-            self.name_small()?;
             let finished = self.store.finish(incoming);
             self.reply.bytes += finished.map_err(|error| self.status(&error, needed))?;
             self.reply.stored += 1;

@@ -56,9 +56,8 @@ impl Gathering {
                 .map_err(at(folder))?;
             self.pack = Some(begun);
             let few = std::mem::take(&mut self.few);
-            return few
-                .into_iter()
-                .try_for_each(|(hash, content)| self.pack(hash, &content));
+            let mut few = few.into_iter();
+            return few.try_for_each(|(hash, content)| self.pack(hash, &content));
         }
         self.pack(hash, &content)
     }
@@ -68,8 +67,12 @@ impl Gathering {
             return Ok(());
         };
         let added = pack.add(hash, content).map_err(at(pack.path()));
+        let full = pack.is_full();
         if added.is_err() {
             self.pack = None;
+        } else if full {
+            // What comes next begins another.
+            self.name_pack()?;
         }
         added
     }
@@ -84,6 +87,18 @@ impl Gathering {
             incoming.write(&content)?;
             self.store.finish(incoming)?;
         }
+        if self.pack.is_none() {
+            return Ok(());
+        }
+        self.name_pack()?;
+        let folder = self.store.folder();
+        if let Err(error) = nero_pack::merge(folder, false) {
+            tracing::warn!(store = %folder.display(), %error, "packs stay many");
+        }
+        Ok(())
+    }
+
+    fn name_pack(&mut self) -> Result<(), PutError> {
         let Some(pack) = self.pack.take() else {
             return Ok(());
         };

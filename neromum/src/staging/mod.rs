@@ -206,14 +206,15 @@ fn build_work(paths: &NodePaths, spec: &RunSpec, work: &Path) -> Result<(), Prep
 /// checkpoint came.
 fn fill_work(paths: &NodePaths, spec: &RunSpec, work: &Path) -> Result<bool, PrepareError> {
     let store = Store::new(paths);
+    let look = store.look();
     let load = |hash: &[u8]| match hash {
         [] => Ok(Tree::default()),
-        hash => tree::load(&store, hash),
+        hash => tree::load(&look, hash),
     };
     let over = load(&spec.overlay)?;
     let code = tree::under(load(&spec.tree)?, &over);
     for (hash, tree) in [(&spec.tree, &code), (&spec.overlay, &over)] {
-        tree::build_files(&store, &paths.trees(), hash, tree, work)?;
+        tree::build_files(&store, &look, &paths.trees(), hash, tree, work)?;
     }
     let carried = match &spec.resume {
         Some(earlier) => {

@@ -7,10 +7,11 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use nero_model::ids::hex;
 use nero_model::paths::NodePaths;
-use nero_pack::{Packs, Place};
+use nero_pack::{Pack, Packs, Place};
 
 use super::incoming::Flights;
 use super::wishes::Wishes;
@@ -51,15 +52,13 @@ impl Store {
         self.folder.join(&name[..2]).join(name)
     }
 
-    /// The store as it is now, for many looks. What is looked for is wished for
-    /// before: a sweep may take away what this shows.
+    /// The store as it is at the first look, for many looks. What is looked for
+    /// is wished for before: a sweep may take away what this shows.
     pub fn look(&self) -> Look<'_> {
-        let packs = Packs::open(&self.folder).unwrap_or_else(|error| {
-            // What they hold is asked for again.
-            tracing::warn!(store = %self.folder.display(), %error, "packs cannot be read");
-            Packs::default()
-        });
-        Look { store: self, packs }
+        Look {
+            store: self,
+            packs: OnceLock::new(),
+        }
     }
 
     /// The folder of all blobs.
@@ -104,22 +103,7 @@ impl Store {
     /// # Errors
     /// When it cannot be read, or a disk changed it.
     pub fn read(&self, hash: &[u8; 32]) -> io::Result<Vec<u8>> {
-        let bytes = match fs::read(self.path(hash)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                match Packs::open(&self.folder)?.find(hash) {
-                    Some(place) => place.read()?,
-                    None => return Err(error),
-                }
-            }
-            read => read?,
-        };
-        if blake3::hash(&bytes).as_bytes() != hash {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidData,
-                WrongHash { hash: *hash },
-            ));
-        }
-        Ok(bytes)
+        self.look().read(hash)
     }
 
     /// The first bytes of a blob, unchecked.
@@ -141,13 +125,27 @@ impl Store {
         }
     }
 
-    /// Takes away a blob that is not what its name says, with the pack that
-    /// holds it: kept back, it would be found wanting again.
+    /// Takes away a blob that is not what its name says: kept back, it would be
+    /// found wanting again. What else its pack holds stays where it can.
     pub fn drop_damaged(&self, hash: &[u8; 32]) {
         let packs = Packs::open(&self.folder).unwrap_or_default();
-        let pack = packs.find(hash).filter(|place| place.read().is_err());
-        let path = pack.map_or_else(|| self.path(hash), |place| place.pack().to_path_buf());
-        let _ = fs::remove_file(path);
+        let is_damaged = |place: &Place<'_>| {
+            let read = place.read();
+            read.is_err_and(|error| error.kind() == io::ErrorKind::InvalidData)
+        };
+        let Some(damaged) = packs.find(hash).filter(is_damaged) else {
+            let _ = fs::remove_file(self.path(hash));
+            return;
+        };
+        // Gone: somebody else was faster.
+        let Ok(pack) = Pack::open(damaged.pack()) else {
+            return;
+        };
+        let pack = [pack];
+        let others = |_: &Pack, other: &[u8; 32]| other != hash;
+        let rest = nero_pack::rewrite(&self.folder, &pack, false, others);
+        // Without room for the others they go with it, and are asked for again.
+        let _ = nero_pack::remove(&pack, &rest.unwrap_or_default());
     }
 
     /// Removes what dead processes left half-written. Another neromum with the
@@ -176,14 +174,45 @@ impl Store {
 #[derive(Debug)]
 pub struct Look<'a> {
     store: &'a Store,
-    packs: Packs,
+    /// Opened when the first is looked for: many a run needs none.
+    packs: OnceLock<Packs>,
 }
 
 impl Look<'_> {
+    fn packs(&self) -> &Packs {
+        self.packs.get_or_init(|| {
+            let folder = &self.store.folder;
+            Packs::open(folder).unwrap_or_else(|error| {
+                // What they hold is asked for again.
+                tracing::warn!(store = %folder.display(), %error, "packs cannot be read");
+                Packs::default()
+            })
+        })
+    }
+
+    /// Reads a blob whole and checks it.
+    ///
+    /// # Errors
+    /// When it cannot be read, or a disk changed it.
+    pub fn read(&self, hash: &[u8; 32]) -> io::Result<Vec<u8>> {
+        let bytes = match fs::read(self.store.path(hash)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let place = self.packs().find(hash);
+                return place.map_or(Err(error), |place| place.read());
+            }
+            read => read?,
+        };
+        if blake3::hash(&bytes).as_bytes() != hash {
+            let wrong = WrongHash { hash: *hash };
+            return Err(io::Error::new(io::ErrorKind::InvalidData, wrong));
+        }
+        Ok(bytes)
+    }
+
     /// Whether a blob is there. An empty file under another name than that of
     /// no content is what a power cut left.
     pub fn has(&self, hash: &[u8; 32]) -> bool {
-        self.packs.find(hash).is_some()
+        self.packs().find(hash).is_some()
             || self
                 .alone(hash)
                 .is_some_and(|bytes| bytes > 0 || blake3::hash(&[]).as_bytes() == hash)
@@ -191,7 +220,7 @@ impl Look<'_> {
 
     /// Its size, when it is there.
     pub fn size(&self, hash: &[u8; 32]) -> Option<u64> {
-        let packed = self.packs.find(hash);
+        let packed = self.packs().find(hash);
         packed
             .map(|place| place.size())
             .or_else(|| self.alone(hash))
@@ -208,7 +237,7 @@ impl Look<'_> {
     /// # Errors
     /// When either cannot be read or made, or a disk changed the content.
     pub fn copy(&self, hash: &[u8; 32], to: &Path, mode: u32) -> io::Result<()> {
-        match self.packs.find(hash) {
+        match self.packs().find(hash) {
             Some(place) => unpack(&place, to, mode),
             None => copy(&self.store.path(hash), to, mode).map(drop),
         }
@@ -219,7 +248,7 @@ impl Look<'_> {
     /// # Errors
     /// When the source cannot be read or the target not be made.
     pub fn clone(&self, hash: &[u8; 32], to: &Path, mode: u32) -> io::Result<bool> {
-        if self.packs.find(hash).is_some() {
+        if self.packs().find(hash).is_some() {
             return Ok(false);
         }
         let source = File::open(self.store.path(hash))?;
@@ -233,7 +262,7 @@ impl Look<'_> {
 
     /// Gives a blob a second name; false where that cannot be.
     pub fn link(&self, hash: &[u8; 32], to: &Path) -> bool {
-        self.packs.find(hash).is_none() && fs::hard_link(self.store.path(hash), to).is_ok()
+        self.packs().find(hash).is_none() && fs::hard_link(self.store.path(hash), to).is_ok()
     }
 }
 

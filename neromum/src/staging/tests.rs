@@ -212,7 +212,7 @@ fn a_few_small_files_are_files_of_their_own() {
 }
 
 #[test]
-fn a_pack_that_a_disk_damaged_goes_and_is_asked_for_again() {
+fn what_a_disk_damaged_in_a_pack_goes_and_is_asked_for_again() {
     let place = place();
     let (contents, entries) = many(100);
     gather(&place.paths, &contents);
@@ -229,9 +229,26 @@ fn a_pack_that_a_disk_damaged_goes_and_is_asked_for_again() {
     let missing = tree::complete(&Store::new(&place.paths), &tree).unwrap_err();
     assert_eq!(
         missing.to_string(),
-        "100 of 100 files are not on the node yet"
+        "1 of 100 files are not on the node yet",
+        "what else it held stays"
     );
-    gather(&place.paths, &contents);
+    let store = Store::new(&place.paths);
+    let look = store.look();
+    let lacks = |content: &&Vec<u8>| !look.has(blake3::hash(content).as_bytes());
+    let lacking: Vec<Vec<u8>> = contents.iter().filter(lacks).cloned().collect();
+    gather(&place.paths, &lacking);
+    prepare_tree(&place, entries).unwrap();
+}
+
+#[test]
+fn packs_do_not_become_ever_more() {
+    let place = place();
+    let (contents, entries) = many(50 * nero_pack::CONTENTS_MIN);
+    for part in contents.chunks(nero_pack::CONTENTS_MIN) {
+        gather(&place.paths, part);
+    }
+    let count = packs(&place.paths).len();
+    assert!(count < 32, "{count} packs");
     prepare_tree(&place, entries).unwrap();
 }
 

@@ -65,12 +65,12 @@ pub enum TreeError {
 ///
 /// # Errors
 /// When it is not there, damaged, or names what it must not.
-pub fn load(store: &Store, hash: &[u8]) -> Result<Tree, TreeError> {
+pub fn load(look: &Look<'_>, hash: &[u8]) -> Result<Tree, TreeError> {
     let hash: &[u8; 32] = hash.try_into().map_err(|_| {
         let why = "the hash of the list is not 32 bytes";
         TreeError::List(io::Error::new(io::ErrorKind::InvalidInput, why))
     })?;
-    let bytes = store.read(hash).map_err(TreeError::List)?;
+    let bytes = look.read(hash).map_err(TreeError::List)?;
     let tree = Tree::decode(&*bytes).map_err(TreeError::Decode)?;
     check(&tree)?;
     Ok(tree)
@@ -105,7 +105,7 @@ fn is_here(store: &Store, look: &Look<'_>, entry: &TreeEntry) -> bool {
     };
     match look.size(hash) {
         Some(size) if size == entry.size => true,
-        Some(_) if store.read(hash).is_ok() => true,
+        Some(_) if look.read(hash).is_ok() => true,
         Some(_) => {
             store.drop_damaged(hash);
             false
@@ -176,6 +176,7 @@ fn above(path: &str) -> impl Iterator<Item = &str> {
 /// When a file cannot be made, or its content is missing.
 pub fn build_files(
     store: &Store,
+    look: &Look<'_>,
     trees: &Path,
     hash: &[u8],
     tree: &Tree,
@@ -184,9 +185,9 @@ pub fn build_files(
     make_folders(target, tree)?;
     let files = tree.entries.iter().filter(|entry| entry.link.is_empty());
     let files: Vec<&TreeEntry> = files.collect();
-    let maker = Maker {
+    let maker = &Maker {
         store,
-        look: store.look(),
+        look,
         shared: trees.join(hex(hash)),
         target,
         linked: is_linked(&files),
@@ -197,13 +198,20 @@ pub fn build_files(
         _ => cores.min(config::FILE_MAKERS_MAX),
     };
     // Neighbours go to one thread: in one folder, two would wait for each other.
+    let parts = files.chunks(files.len().div_ceil(makers).max(1));
+    let mut parts = parts.map(|part| move || part.iter().try_for_each(|entry| maker.make(entry)));
     thread::scope(|scope| {
-        let parts = files.chunks(files.len().div_ceil(makers).max(1));
-        let mut parts = parts.map(|part| || part.iter().try_for_each(|entry| maker.make(entry)));
-        let own = parts.next();
-        let others: Vec<_> = parts.map(|part| scope.spawn(part)).collect();
-        let own = own.map_or(Ok(()), |part| part());
-        others.into_iter().fold(own, |made, other| {
+        let mut here = Vec::from_iter(parts.next());
+        let mut others = Vec::new();
+        for part in parts {
+            match thread::Builder::new().spawn_scoped(scope, part) {
+                Ok(other) => others.push(other),
+                // A user may have no more threads; this one has time.
+                Err(_) => here.push(part),
+            }
+        }
+        let made = here.into_iter().try_for_each(|part| part());
+        others.into_iter().fold(made, |made, other| {
             made.and(
                 other
                     .join()
@@ -223,7 +231,7 @@ fn is_linked(files: &[&TreeEntry]) -> bool {
 /// Makes the files of one tree.
 struct Maker<'a> {
     store: &'a Store,
-    look: Look<'a>,
+    look: &'a Look<'a>,
     /// The read-only tree of this code version.
     shared: PathBuf,
     target: &'a Path,

@@ -7,8 +7,8 @@ use std::time::{Duration, SystemTime};
 use nero_journal::v1::RecordKind;
 use nero_wire::v1::run_state::Stage;
 use nero_wire::v1::{
-    BlobPart, CleanReply, CleanRequest, DiskUsageReply, DiskUsageRequest, RunSpec, RunsRequest,
-    Tree, TreeEntry,
+    BlobList, BlobPart, CleanReply, CleanRequest, DiskUsageReply, DiskUsageRequest, RunSpec,
+    RunsRequest, Tree, TreeEntry,
 };
 use prost::Message as _;
 
@@ -294,7 +294,7 @@ async fn files_go_that_nothing_has_named_for_long() {
 }
 
 #[tokio::test]
-async fn small_files_that_came_together_go_together() {
+async fn of_small_files_that_came_together_those_go_that_nothing_names() {
     let mut node = Node::new();
     let mut mum = node.start().await;
     let contents: Vec<String> = (0..100).map(|number| format!("small {number}")).collect();
@@ -326,18 +326,36 @@ async fn small_files_that_came_together_go_together() {
     over(&mut mum, &[&run]).await;
     node.kill_mum();
     mum = node.start().await;
-    clean(&mut mum, store(1)).await;
+    let length = || {
+        let packs = std::fs::read_dir(&packs).unwrap();
+        packs
+            .map(|pack| pack.unwrap().metadata().unwrap().len())
+            .sum::<u64>()
+    };
+    let before = length();
+    let dry = CleanRequest {
+        dry_run: true,
+        ..store(1)
+    };
+    assert_eq!(clean(&mut mum, dry.clone()).await.freed_files, 99);
+    assert_eq!(length(), before, "that was a rehearsal");
+    assert_eq!(clean(&mut mum, store(1)).await.freed_files, 99);
     assert_eq!(count(), 1, "one of them is named");
+    assert!(length() < before / 10, "{} of {before}", length());
+    let all = contents.iter().map(|content| hash(content.as_bytes()));
+    let asked = BlobList {
+        hashes: all.collect(),
+        ..BlobList::default()
+    };
+    let lacking = mum.client.missing_blobs(asked).await.unwrap().into_inner();
+    assert_eq!(lacking.hashes.len(), 99);
+    assert!(!lacking.hashes.contains(&hash(b"small 7")));
     clean(&mut mum, runs(&[&run])).await;
     node.kill_mum();
     mum = node.start().await;
     let pack = std::fs::read_dir(&packs).unwrap().next().unwrap().unwrap();
     let usage = usage(&mut mum).await;
     assert!(usage.store_unused_bytes > pack.metadata().unwrap().len());
-    let dry = CleanRequest {
-        dry_run: true,
-        ..store(1)
-    };
     assert!(clean(&mut mum, dry).await.freed_files > 0);
     assert_eq!(count(), 1);
     clean(&mut mum, store(1)).await;

@@ -163,6 +163,32 @@ async fn of_many_small_files_none_that_came_before_a_cut_is_sent_again() {
 }
 
 #[tokio::test]
+async fn while_a_long_file_comes_the_small_ones_before_it_are_safe() {
+    let mut node = Node::new();
+    let mum = node.start().await;
+    let contents = small(100);
+    let (sender, queue) = mpsc::channel(400);
+    let mut client = mum.client.clone();
+    let cut = tokio::spawn(async move { client.put_blobs(ReceiverStream::new(queue)).await });
+    for content in &contents {
+        let part = parts(content, 0, 64 * 1024).remove(0);
+        sender.send(part).await.unwrap();
+    }
+    let long = noise(200_000, 9);
+    let half = parts(&long, 0, 100_000).remove(0);
+    sender.send(half).await.unwrap();
+    wait_for("the longer file's half", || {
+        (length(&partial(&node, &hash(&long))) == Some(100_000)).then_some(())
+    })
+    .await;
+    node.kill_mum();
+    assert!(cut.await.unwrap().is_err());
+    let mut mum = node.start().await;
+    let lacking = missing(&mut mum, &hashes(&contents)).await;
+    assert!(lacking.hashes.is_empty());
+}
+
+#[tokio::test]
 async fn small_files_with_another_content_than_announced_are_refused() {
     let mut node = Node::new();
     let mut mum = node.start().await;

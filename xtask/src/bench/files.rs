@@ -118,7 +118,7 @@ fn measure(programs: &Programs, name: &str, round: usize, times: &mut Times) -> 
         until(&stage, &empty, &["submitted", "pending"])?;
         let there = began.elapsed().as_secs_f64();
         stage.ok(&["abort", &hold])?;
-        stage.ok(&["wait", &hold])?;
+        until(&stage, &hold, &["aborted"])?;
         let began = Instant::now();
         stage.ok(&["wait", &empty])?;
         Ok((there, began.elapsed().as_secs_f64()))

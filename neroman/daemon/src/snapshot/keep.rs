@@ -54,6 +54,8 @@ pub(super) struct Keeper<'a> {
     /// Small contents, too few for a pack so far.
     few: BTreeMap<[u8; 32], Vec<u8>>,
     pack: Option<Writer>,
+    /// Whether a pack of this freeze has its name.
+    named: bool,
 }
 
 impl<'a> Keeper<'a> {
@@ -67,6 +69,7 @@ impl<'a> Keeper<'a> {
             new: HashMap::new(),
             few: BTreeMap::new(),
             pack: None,
+            named: false,
         })
     }
 
@@ -147,7 +150,26 @@ impl<'a> Keeper<'a> {
         let Some(pack) = &mut self.pack else {
             return Ok(());
         };
-        pack.add(hash, bytes).map_err(refused("write", pack.path()))
+        pack.add(hash, bytes)
+            .map_err(refused("write", pack.path()))?;
+        match pack.is_full() {
+            // What comes next begins another.
+            true => self.name_pack(),
+            false => Ok(()),
+        }
+    }
+
+    fn name_pack(&mut self) -> Result<(), SnapshotError> {
+        let Some(pack) = self.pack.take() else {
+            return Ok(());
+        };
+        let private = pack.path().to_path_buf();
+        let path = pack.finish(true).map_err(refused("write", &private))?;
+        for folder in [path.parent().unwrap_or(self.store), self.store] {
+            open(folder)?.sync_all().map_err(refused("sync", folder))?;
+        }
+        self.named = true;
+        Ok(())
     }
 
     /// Whether the content is there. What is taken again is made new: it is not
@@ -238,12 +260,11 @@ impl<'a> Keeper<'a> {
         for bytes in std::mem::take(&mut self.few).into_values() {
             self.keep_bytes(&bytes)?;
         }
-        if let Some(pack) = self.pack.take() {
-            let private = pack.path().to_path_buf();
-            let path = pack.finish(true).map_err(refused("write", &private))?;
-            for folder in [path.parent().unwrap_or(self.store), self.store] {
-                open(folder)?.sync_all().map_err(refused("sync", folder))?;
-            }
+        self.name_pack()?;
+        if self.named
+            && let Err(error) = nero_pack::merge(self.store, true)
+        {
+            tracing::warn!(store = %self.store.display(), %error, "packs stay many");
         }
         if self.new.is_empty() {
             return Ok(());

@@ -2,7 +2,7 @@
 //! runs, swept from the store. A freeze makes what it takes again new, so that
 //! nothing goes between a freeze and the run that is made of it.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -59,8 +59,14 @@ pub(crate) fn sweep(store: &Path, named: &HashSet<String>, dry_run: bool) -> Swe
             }
         } else if kind.is_dir() && name == nero_pack::FOLDER {
             for file in fs::read_dir(entry.path()).into_iter().flatten().flatten() {
-                if !holds_named(&file.path(), named) {
-                    swept.take(&file, now, UNNAMED, dry_run);
+                match Pack::open(&file.path()) {
+                    Ok(pack) => swept.pack(store, pack, now, named, dry_run),
+                    // Not whole, it holds nothing.
+                    Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                        swept.take(&file, now, UNNAMED, dry_run);
+                    }
+                    // It cannot be looked at now.
+                    Err(_) => {}
                 }
             }
         } else if kind.is_file() && name.starts_with('.') {
@@ -70,16 +76,46 @@ pub(crate) fn sweep(store: &Path, named: &HashSet<String>, dry_run: bool) -> Swe
     swept
 }
 
-/// Whether a pack holds anything that is named, or cannot be looked at now. One
-/// that is not whole holds nothing.
-fn holds_named(path: &Path, named: &HashSet<String>) -> bool {
-    match Pack::open(path) {
-        Ok(pack) => pack.hashes().any(|hash| named.contains(&hex(hash))),
-        Err(error) => error.kind() != io::ErrorKind::InvalidData,
-    }
-}
-
 impl Swept {
+    /// Of a pack that is old goes what is not named, where it is all or at least
+    /// half of it: the rest is written anew.
+    fn pack(
+        &mut self,
+        store: &Path,
+        pack: Pack,
+        now: SystemTime,
+        named: &HashSet<String>,
+        dry_run: bool,
+    ) {
+        let age = now.duration_since(pack.modified());
+        if age.map_or(true, |age| age < UNNAMED) {
+            return;
+        }
+        let all: u64 = pack.contents().map(|(_, length)| length).sum();
+        let goes = pack
+            .contents()
+            .filter(|(hash, _)| !named.contains(&hex(*hash)));
+        let goes: HashMap<[u8; 32], u64> = goes.map(|(hash, length)| (*hash, length)).collect();
+        let whole = goes.len() == pack.hashes().count();
+        let (files, bytes) = match whole {
+            true => (1, pack.bytes()),
+            false => (goes.len() as u64, goes.values().sum()),
+        };
+        if !whole && (goes.is_empty() || bytes < all / 2) {
+            return;
+        }
+        let stays = |_: &Pack, hash: &_| !goes.contains_key(hash);
+        let pack = [pack];
+        let done = dry_run
+            || nero_pack::rewrite(store, &pack, true, stays)
+                .and_then(|new| nero_pack::remove(&pack, &new))
+                .is_ok();
+        if done {
+            self.files += files;
+            self.bytes += bytes;
+        }
+    }
+
     fn take(&mut self, file: &fs::DirEntry, now: SystemTime, after: Duration, dry_run: bool) {
         let Ok(found) = file.metadata() else { return };
         let age = found

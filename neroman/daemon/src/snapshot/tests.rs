@@ -341,9 +341,11 @@ fn a_pack_is_swept_when_nothing_of_it_has_been_named_for_long() {
     sweep(&place.store, &nothing, false);
     assert!(pack.exists(), "it is new");
     age(&pack);
-    let one = std::iter::once(hex(&frozen.tree.entries[50].hash)).collect();
-    sweep(&place.store, &one, false);
-    assert!(pack.exists(), "one of it is named");
+    // Most of it is named: it stays as it is.
+    let most = frozen.tree.entries[..60].iter();
+    let most = most.map(|entry| hex(&entry.hash)).collect();
+    assert_eq!(sweep(&place.store, &most, false).files, 0);
+    assert!(pack.exists());
     // Taken again it is new, however little of it.
     fs::remove_dir_all(&place.folder).unwrap();
     many(&place, 1, "first");
@@ -359,6 +361,46 @@ fn a_pack_is_swept_when_nothing_of_it_has_been_named_for_long() {
     many(&place, 100, "first");
     assert_eq!(place.freeze(&Wanted::default()).tree, frozen.tree);
     assert_eq!(kept(&place).0, 100);
+}
+
+#[test]
+fn of_an_old_pack_goes_what_no_run_names() {
+    let mut place = Place::new(&[]);
+    many(&place, 100, "first");
+    let frozen = place.freeze(&Wanted::default());
+    let old = std::time::SystemTime::now() - std::time::Duration::from_secs(30 * 24 * 3600);
+    let packs = nero_pack::Packs::open(&place.store).unwrap();
+    let path = packs.iter().next().unwrap().path();
+    let file = fs::File::open(path).unwrap();
+    file.set_modified(old).unwrap();
+    let named = [0, 40, 99].map(|at: usize| frozen.tree.entries[at].hash.clone());
+    let names = named.iter().map(|hash| hex(hash)).collect();
+    let rehearsed = sweep(&place.store, &names, true);
+    assert_eq!(kept(&place).0, 100, "that was a rehearsal");
+    assert_eq!(rehearsed.files, 97);
+    assert_eq!(sweep(&place.store, &names, false), rehearsed);
+    assert_eq!(kept(&place).0, 3);
+    let packs = nero_pack::Packs::open(&place.store).unwrap();
+    for hash in &named {
+        let place = packs.find(hash.as_slice().try_into().unwrap()).unwrap();
+        assert!(place.read().is_ok());
+    }
+    // Not named any more, it is no younger for that.
+    sweep(&place.store, &std::collections::HashSet::new(), false);
+    assert_eq!(kept(&place).0, 0);
+}
+
+#[test]
+fn freezes_of_many_changes_do_not_leave_ever_more_packs() {
+    let mut place = Place::new(&[]);
+    for turn in 0..40 {
+        many(&place, nero_pack::CONTENTS_MIN, &format!("turn {turn}"));
+        place.freeze(&globs(&["d/*"]));
+    }
+    let packs = nero_pack::Packs::open(&place.store).unwrap();
+    let count = packs.iter().count();
+    assert!(count < 32, "{count} packs");
+    assert_eq!(kept(&place).0, 40 * nero_pack::CONTENTS_MIN);
 }
 
 #[test]

@@ -14,6 +14,9 @@ pub struct Gathering {
     store: Store,
     /// Too few for a pack so far.
     few: BTreeMap<Hash, Vec<u8>>,
+    /// What came last is held back: the list of a tree ends its transfer, and is
+    /// a file of its own, named after what it lists. It is read for every run.
+    last: Option<(Hash, Vec<u8>)>,
     pack: Option<Writer>,
 }
 
@@ -23,6 +26,7 @@ impl Gathering {
         Self {
             store: store.clone(),
             few: BTreeMap::new(),
+            last: None,
             pack: None,
         }
     }
@@ -45,6 +49,13 @@ impl Gathering {
             });
         }
         self.store.wishes().add(&hash);
+        match self.last.replace((hash, content)) {
+            Some((hash, content)) => self.keep(hash, content),
+            None => Ok(()),
+        }
+    }
+
+    fn keep(&mut self, hash: Hash, content: Vec<u8>) -> Result<(), PutError> {
         if self.pack.is_none() {
             self.few.insert(hash, content);
             if self.few.len() < CONTENTS_MIN {
@@ -82,17 +93,16 @@ impl Gathering {
     /// # Errors
     /// When the disk refuses: what has no name then is gone.
     pub fn name(&mut self) -> Result<(), PutError> {
-        for (hash, content) in std::mem::take(&mut self.few) {
+        let packed = self.pack.is_some();
+        self.name_pack()?;
+        let alone = std::mem::take(&mut self.few).into_iter();
+        for (hash, content) in alone.chain(self.last.take()) {
             let mut incoming = self.store.begin(hash, 0, true)?;
             incoming.write(&content)?;
             self.store.finish(incoming)?;
         }
-        if self.pack.is_none() {
-            return Ok(());
-        }
-        self.name_pack()?;
         let folder = self.store.folder();
-        if let Err(error) = nero_pack::merge(folder, false) {
+        if packed && let Err(error) = nero_pack::merge(folder, false) {
             tracing::warn!(store = %folder.display(), %error, "packs stay many");
         }
         Ok(())

@@ -241,10 +241,22 @@ fn what_a_disk_damaged_in_a_pack_goes_and_is_asked_for_again() {
 }
 
 #[test]
+fn the_list_that_ends_a_transfer_is_a_file_of_its_own() {
+    let place = place();
+    let (mut contents, entries) = many(100);
+    let list = Tree { entries }.encode_to_vec();
+    let hash = *blake3::hash(&list).as_bytes();
+    contents.push(list);
+    gather(&place.paths, &contents);
+    assert_eq!(packs(&place.paths).len(), 1);
+    assert!(Store::new(&place.paths).path(&hash).exists());
+}
+
+#[test]
 fn packs_do_not_become_ever_more() {
     let place = place();
-    let (contents, entries) = many(50 * nero_pack::CONTENTS_MIN);
-    for part in contents.chunks(nero_pack::CONTENTS_MIN) {
+    let (contents, entries) = many(50 * (nero_pack::CONTENTS_MIN + 1));
+    for part in contents.chunks(nero_pack::CONTENTS_MIN + 1) {
         gather(&place.paths, part);
     }
     let count = packs(&place.paths).len();

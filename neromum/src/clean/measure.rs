@@ -38,6 +38,14 @@ impl Size {
             files: 1,
         }
     }
+
+    /// Of one file; no space when it has another name.
+    pub fn alone(found: &Stat) -> Self {
+        match found.st_nlink {
+            0 | 1 => Self::of(found),
+            _ => Self { bytes: 0, files: 1 },
+        }
+    }
 }
 
 /// Opens a folder below another one, through no link.
@@ -58,11 +66,24 @@ fn dir_flags() -> OFlags {
 /// When the folder itself cannot be read; what cannot be read below it is not
 /// counted.
 pub fn measure(path: &Path) -> io::Result<Size> {
+    all(path, Size::of)
+}
+
+/// The same without the space of files that have another name elsewhere: it is
+/// not free when this name goes.
+///
+/// # Errors
+/// As [`measure`].
+pub fn measure_alone(path: &Path) -> io::Result<Size> {
+    all(path, Size::alone)
+}
+
+fn all(path: &Path, of: fn(&Stat) -> Size) -> io::Result<Size> {
     match openat(rustix::fs::CWD, path, dir_flags(), Mode::empty()) {
         Ok(folder) => {
             let device = fstat(&folder)?.st_dev;
             let mut size = Size::default();
-            below(&folder, device, 0, &mut size);
+            below(&folder, device, 0, of, &mut size);
             Ok(size)
         }
         Err(rustix::io::Errno::NOENT) => Ok(Size::default()),
@@ -70,7 +91,7 @@ pub fn measure(path: &Path) -> io::Result<Size> {
     }
 }
 
-fn below(folder: &OwnedFd, device: u64, depth: usize, size: &mut Size) {
+fn below(folder: &OwnedFd, device: u64, depth: usize, of: fn(&Stat) -> Size, size: &mut Size) {
     let Ok(mut entries) = Dir::read_from(folder) else {
         return;
     };
@@ -84,11 +105,11 @@ fn below(folder: &OwnedFd, device: u64, depth: usize, size: &mut Size) {
             continue;
         };
         if FileType::from_raw_mode(found.st_mode) != FileType::Directory {
-            *size += Size::of(&found);
+            *size += of(&found);
         } else if found.st_dev == device && depth < DEPTH_MAX {
             size.bytes += Size::of(&found).bytes;
             if let Ok(inner) = open_dir(folder, name) {
-                below(&inner, device, depth + 1, size);
+                below(&inner, device, depth + 1, of, size);
             }
         }
     }

@@ -15,7 +15,7 @@ use nero_journal::v1::{Unnamed, unnamed};
 use nero_model::ids::hex;
 
 use super::Janitor;
-use super::measure::{Size, measure};
+use super::measure::{Size, measure, measure_alone};
 use super::named::Named;
 use crate::config;
 
@@ -99,7 +99,8 @@ impl Janitor {
         unused += free;
         all += measure(&self.store.partials_of_all()).unwrap_or_default();
         for (hash, folder) in hashed(&self.paths.trees()) {
-            let size = measure(&folder).unwrap_or_default();
+            // Its large files are those of the store under another name.
+            let size = measure_alone(&folder).unwrap_or_default();
             all += size;
             if named
                 .as_ref()
@@ -121,6 +122,24 @@ impl Sweep<'_> {
         let store = &self.janitor.store;
         let (old_files, old_trees) = read(&self.janitor.unnamed_path());
         let (mut files, mut trees) = (Since::new(), Since::new());
+        // Before the stored files: what both have is counted with these.
+        for (hash, folder) in hashed(&self.janitor.paths.trees()) {
+            if named.trees.contains(&hash) {
+                continue;
+            }
+            let since = self.since(&old_trees, &hash);
+            trees.insert(hash, since);
+            if !self.is_due(since) || store.wishes().has(&hash) {
+                continue;
+            }
+            self.in_time()?;
+            let size = measure_alone(&folder)?;
+            if !self.dry_run {
+                self.janitor.trash.take(&folder)?;
+            }
+            freed.add(size);
+            trees.remove(&hash);
+        }
         for (hash, path) in blobs(store.folder()) {
             if named.files.contains(&hash) {
                 continue;
@@ -143,28 +162,15 @@ impl Sweep<'_> {
             }
         }
         self.packs(named, &old_files, &mut files, freed)?;
-        for (hash, folder) in hashed(&self.janitor.paths.trees()) {
-            if named.trees.contains(&hash) {
-                continue;
-            }
-            let since = self.since(&old_trees, &hash);
-            trees.insert(hash, since);
-            if !self.is_due(since) || store.wishes().has(&hash) {
-                continue;
-            }
-            self.in_time()?;
-            let size = measure(&folder)?;
-            if !self.dry_run {
-                self.janitor.trash.take(&folder)?;
-            }
-            freed.add(size);
-            trees.remove(&hash);
-        }
         self.partials(freed)?;
         if self.dry_run {
             return Ok(());
         }
-        write(&self.janitor.unnamed_path(), &files, &trees)
+        // Killed while it is written, the next sweep writes the same private file.
+        let node = self.janitor.paths.mum();
+        let node = node.file_name().unwrap_or_default().to_string_lossy();
+        let private = store.folder().join(format!(".unnamed-{node}"));
+        write(&private, &self.janitor.unnamed_path(), &files, &trees)
     }
 
     /// What broken transfers left for long.
@@ -289,7 +295,7 @@ fn read(path: &Path) -> (Since, Since) {
     (since(found.files), since(found.trees))
 }
 
-fn write(path: &Path, files: &Since, trees: &Since) -> io::Result<()> {
+fn write(private: &Path, path: &Path, files: &Since, trees: &Since) -> io::Result<()> {
     let list = |since: &Since| {
         let one = |(hash, since_ms): (&[u8; 32], &i64)| unnamed::One {
             hash: hash.to_vec(),
@@ -301,20 +307,19 @@ fn write(path: &Path, files: &Since, trees: &Since) -> io::Result<()> {
         files: list(files),
         trees: list(trees),
     };
-    let name = format!(".{}", hex(&nero_model::ids::random::<12>()));
-    let private = path.with_file_name(name);
     let mut file = match fs::OpenOptions::new()
         .write(true)
-        .create_new(true)
+        .create(true)
+        .truncate(true)
         .mode(0o600)
-        .open(&private)
+        .open(private)
     {
         // Without a store there is nothing to remember.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         file => file?,
     };
     file.write_all(&frame::encode(FrameKind::Unnamed, &content))?;
-    fs::rename(&private, path)
+    fs::rename(private, path)
 }
 
 #[cfg(test)]
@@ -356,5 +361,37 @@ mod tests {
         let mut freed = Freed::default();
         Janitor::new(&paths, &Store::new(&paths), None).sweep(1, false, &mut freed);
         assert!(!store.look().has(&hash), "{freed:?}");
+    }
+
+    #[test]
+    fn a_file_that_a_tree_links_is_counted_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let paths = NodePaths::new(folder.path(), &DeploymentId::random(), "n");
+        let content = vec![7; 1_000_000];
+        let hash = *blake3::hash(&content).as_bytes();
+        let store = Store::new(&paths);
+        let mut incoming = store.begin(hash, 0, true).unwrap();
+        incoming.write(&content).unwrap();
+        store.finish(incoming).unwrap();
+        for tree in [[1; 32], [2; 32]] {
+            let tree = paths.trees().join(hex(&tree));
+            fs::create_dir_all(&tree).unwrap();
+            fs::hard_link(store.path(&hash), tree.join("large")).unwrap();
+        }
+        let once = 1_000_000..1_500_000;
+        // Another process than the one that wished for it.
+        let janitor = Janitor::new(&paths, &Store::new(&paths), None);
+        let (all, unused) = janitor.store_usage();
+        assert!(
+            once.contains(&all.bytes) && once.contains(&unused.bytes),
+            "{all:?} {unused:?}"
+        );
+        for dry_run in [true, false] {
+            let mut freed = Freed::default();
+            janitor.sweep(1, dry_run, &mut freed);
+            assert!(once.contains(&freed.size.bytes), "{freed:?}");
+            assert_eq!(freed.size.files, 3);
+        }
+        assert!(janitor.store_usage().0.bytes < once.start);
     }
 }

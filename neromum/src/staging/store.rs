@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 
 use nero_model::ids::hex;
 use nero_model::paths::NodePaths;
-use nero_pack::{Pack, Packs, Place};
+use nero_pack::{Packs, Place};
 
 use super::incoming::Flights;
 use super::wishes::Wishes;
@@ -137,15 +137,10 @@ impl Store {
             let _ = fs::remove_file(self.path(hash));
             return;
         };
-        // Gone: somebody else was faster.
-        let Ok(pack) = Pack::open(damaged.pack()) else {
-            return;
-        };
-        let pack = [pack];
-        let others = |_: &Pack, other: &[u8; 32]| other != hash;
-        let rest = nero_pack::rewrite(&self.folder, &pack, false, others);
-        // Without room for the others they go with it, and are asked for again.
-        let _ = nero_pack::remove(&pack, &rest.unwrap_or_default());
+        if nero_pack::heal(&self.folder, damaged.pack(), false).is_err() {
+            // Without room for the others they go with it, and are asked for again.
+            let _ = fs::remove_file(damaged.pack());
+        }
     }
 
     /// Removes what dead processes left half-written. Another neromum with the

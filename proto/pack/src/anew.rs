@@ -88,6 +88,17 @@ pub fn rewrite(
     Ok(new)
 }
 
+/// Makes a pack anew without what a disk damaged of it: that is as if it had
+/// never come.
+///
+/// # Errors
+/// When the disk refuses.
+pub fn heal(store: &Path, pack: &Path, durable: bool) -> io::Result<()> {
+    let pack = [Pack::open(pack)?];
+    let new = rewrite(store, &pack, durable, |_, _| true)?;
+    remove(&pack, &new)
+}
+
 /// Takes packs away that others replace: none of `new` goes, should it be the
 /// same as an old one.
 ///

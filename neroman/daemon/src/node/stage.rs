@@ -265,11 +265,26 @@ fn read_all(
         match sent {
             Ok(End::Sent) => moving.add(0, 1),
             Ok(End::Left) => return Ok(()),
-            Ok(End::Damaged) => return Err(damaged(&path)),
+            Ok(End::Damaged) => {
+                return Err(match &place {
+                    Some(place) => damaged_in_pack(store, place),
+                    None => damaged(&path),
+                });
+            }
             Err(error) => return Err(unreadable(&path, &error)),
         }
     }
     Ok(())
+}
+
+/// A content that a disk changed is taken out of its pack, so that the next
+/// freeze keeps it anew; what else lies there stays.
+fn damaged_in_pack(store: &Path, place: &Place<'_>) -> Failure {
+    match nero_pack::heal(store, place.pack(), true) {
+        Ok(()) => Failure::failed("a frozen file was damaged")
+            .hint("`neroman restart` freezes the folder again"),
+        Err(error) => damaged(place.pack()).caused_by(&error),
+    }
 }
 
 fn read_packed(
@@ -382,4 +397,47 @@ fn unreadable(path: &Path, error: &io::Error) -> Failure {
 fn damaged(path: &Path) -> Failure {
     Failure::failed(format!("the frozen file {} is damaged", path.display()))
         .hint("move it away; `neroman restart` freezes the folder again")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    #[test]
+    fn what_a_disk_damaged_in_a_pack_is_frozen_anew_and_the_rest_is_sent() {
+        let store = tempfile::tempdir().unwrap();
+        let contents = ["first", "second", "third"].map(str::as_bytes);
+        let mut writer = nero_pack::Writer::begin(store.path()).unwrap();
+        let blobs = contents.map(|content| {
+            let hash = *blake3::hash(content).as_bytes();
+            writer.add(hash, content).unwrap();
+            Blob {
+                hash: hash.to_vec(),
+                size: content.len() as u64,
+                from: 0,
+            }
+        });
+        let pack = writer.finish(false).unwrap();
+        let mut bytes = fs::read(&pack).unwrap();
+        bytes[6] ^= 1;
+        fs::set_permissions(&pack, fs::Permissions::from_mode(0o600)).unwrap();
+        fs::write(&pack, bytes).unwrap();
+        let (tx, mut rx) = mpsc::channel(8);
+        let moving = || Moving::new(Arc::new(|_| {}), "n", "sending files", 16, 3);
+        let failure = read_all(store.path(), &blobs, &tx, moving()).unwrap_err();
+        assert!(failure.to_string().contains("damaged"), "{failure}");
+        assert_eq!(rx.try_recv().unwrap().data, contents[0]);
+        assert!(rx.try_recv().is_err());
+        let packs = Packs::open(store.path()).unwrap();
+        let is_there = |blob: &Blob| {
+            packs
+                .find(blob.hash.as_slice().try_into().unwrap())
+                .is_some()
+        };
+        assert_eq!(blobs.each_ref().map(is_there), [true, false, true]);
+        read_all(store.path(), &blobs[2..], &tx, moving()).unwrap();
+        assert_eq!(rx.try_recv().unwrap().data, contents[2]);
+    }
 }

@@ -1,5 +1,6 @@
 //! Finding and reading what packs hold.
 
+use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
@@ -10,6 +11,7 @@ use std::time::SystemTime;
 
 use nero_model::ids::hex;
 use rustix::fs::OFlags;
+use rustix::io::Errno;
 
 use crate::{
     CONTENTS_READ_MAX, END_BYTES, ENTRY_BYTES, FOLDER, Hash, LENGTH_READ_MAX, MAGIC, is_gone,
@@ -52,14 +54,16 @@ pub struct Place<'a> {
 }
 
 impl Packs {
-    /// Opens those of a store. What is no pack, or not whole, is passed over.
+    /// Opens those of a store. What is no pack, not whole, or cannot be read, is
+    /// passed over.
     ///
     /// # Errors
-    /// When the folder or a pack cannot be read now.
+    /// When the folder cannot be read, or this process may open no more files.
     pub fn open(store: &Path) -> io::Result<Self> {
         let mut packs = Vec::new();
+        let mut gone = HashSet::new();
         for _ in 0..LISTINGS_MAX {
-            let complete = list(store, &mut packs)?;
+            let complete = list(store, &mut packs, &mut gone)?;
             if complete {
                 break;
             }
@@ -95,9 +99,9 @@ impl Packs {
     }
 }
 
-/// Opens all packs of a store. False when one went meanwhile: what it held may
-/// lie in one that was not there yet.
-fn list(store: &Path, packs: &mut Vec<Pack>) -> io::Result<bool> {
+/// Opens all packs of a store. False when one went meanwhile that was not among
+/// the `gone`: what it held may lie in one that was not there yet.
+fn list(store: &Path, packs: &mut Vec<Pack>, gone: &mut HashSet<PathBuf>) -> io::Result<bool> {
     packs.clear();
     let entries = match fs::read_dir(store.join(FOLDER)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
@@ -105,20 +109,25 @@ fn list(store: &Path, packs: &mut Vec<Pack>) -> io::Result<bool> {
     };
     let mut complete = true;
     for entry in entries {
-        match Pack::open(&entry?.path()) {
+        let path = entry?.path();
+        match Pack::open(&path) {
             Ok(pack) => packs.push(pack),
-            Err(error) if is_gone(&error) => complete = false,
-            // What a power cut left of it, or what a person closed: as if it
-            // were not there.
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    io::ErrorKind::InvalidData | io::ErrorKind::PermissionDenied
-                ) => {}
-            Err(error) => return Err(error),
+            Err(error) if is_gone(&error) => complete &= !gone.insert(path),
+            Err(error) if is_ours(&error) => return Err(error),
+            // What a power cut left of it, what a person closed, what a disk
+            // does not give back: as if it were not there. It harms no other.
+            Err(_) => {}
         }
     }
     Ok(complete)
+}
+
+/// Whether this process is short of something, and the pack may be well.
+fn is_ours(error: &io::Error) -> bool {
+    matches!(
+        Errno::from_io_error(error),
+        Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM)
+    )
 }
 
 impl Pack {

@@ -139,6 +139,17 @@ fn neither_a_folder_nor_a_fifo_is_waited_for() {
     assert_eq!(Packs::open(store.path()).unwrap().iter().count(), 1);
 }
 
+#[test]
+fn one_that_cannot_be_opened_hides_no_other() {
+    let store = tempfile::tempdir().unwrap();
+    write(store.path(), &contents(0, 3));
+    let folder = store.path().join(FOLDER);
+    let _socket = std::os::unix::net::UnixListener::bind(folder.join("socket")).unwrap();
+    std::os::unix::fs::symlink("loop", folder.join("loop")).unwrap();
+    std::os::unix::fs::symlink("nowhere", folder.join("dangling")).unwrap();
+    assert_eq!(Packs::open(store.path()).unwrap().iter().count(), 1);
+}
+
 /// Files of a store that this process holds open.
 fn held_open(store: &Path) -> usize {
     let all = fs::read_dir("/proc/self/fd").unwrap().flatten();

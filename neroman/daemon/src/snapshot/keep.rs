@@ -332,7 +332,7 @@ fn copy_long(file: &File, copy: &File) -> Result<(u64, [u8; 32]), CopyError> {
     }
     thread::scope(|scope| {
         let (tx, rx) = mpsc::channel();
-        let hasher = scope.spawn(move || hash_to(copy, rx.iter()));
+        let hasher = thread::Builder::new().spawn_scoped(scope, move || hash_to(copy, rx.iter()));
         let mut copied = 0;
         loop {
             let count = io::copy(&mut file.take(COPIED_BYTES), &mut &*copy);
@@ -346,13 +346,17 @@ fn copy_long(file: &File, copy: &File) -> Result<(u64, [u8; 32]), CopyError> {
                 break;
             }
             copied += count;
-            // Only one that failed hears no more; it says why below.
+            // One that failed, or never was, hears nothing; see below.
             let _ = tx.send(copied);
         }
         drop(tx);
-        let hash = hasher
-            .join()
-            .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let hash = match hasher {
+            Ok(hasher) => hasher
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            // A user may have no more threads; this one has time.
+            Err(_) => hash_to(copy, std::iter::once(copied)),
+        };
         Ok((copied, hash.map_err(CopyError::Write)?))
     })
 }

@@ -102,7 +102,7 @@ impl Gathering {
             self.store.finish(incoming)?;
         }
         let folder = self.store.folder();
-        if packed && let Err(error) = nero_pack::merge(folder, false) {
+        if packed && let Err(error) = nero_pack::merge(folder) {
             tracing::warn!(store = %folder.display(), %error, "packs stay many");
         }
         Ok(())

@@ -137,7 +137,7 @@ impl Store {
             let _ = fs::remove_file(self.path(hash));
             return;
         };
-        if nero_pack::heal(&self.folder, damaged.pack(), false).is_err() {
+        if nero_pack::heal(&self.folder, damaged.pack()).is_err() {
             // Without room for the others they go with it, and are asked for again.
             let _ = fs::remove_file(damaged.pack());
         }
@@ -255,9 +255,12 @@ impl Look<'_> {
         Ok(false)
     }
 
-    /// Gives a blob a second name; false where that cannot be.
+    /// Gives a blob a second name; false where that cannot be, or where its mode
+    /// would keep nobody from writing to it.
     pub fn link(&self, hash: &[u8; 32], to: &Path) -> bool {
-        self.packs().find(hash).is_none() && fs::hard_link(self.store.path(hash), to).is_ok()
+        !rustix::process::geteuid().is_root()
+            && self.packs().find(hash).is_none()
+            && fs::hard_link(self.store.path(hash), to).is_ok()
     }
 }
 

@@ -14,11 +14,11 @@ pub(crate) const SMALL_MAX: usize = 32;
 
 /// Puts the small packs of a store together when they have become many: each
 /// costs every look into the store a file to open. Nothing of them is lost but
-/// what a disk damaged. `durable` as in [`Writer::finish`].
+/// what a disk damaged.
 ///
 /// # Errors
 /// When the disk refuses: all packs are as they were then.
-pub fn merge(store: &Path, durable: bool) -> io::Result<()> {
+pub fn merge(store: &Path) -> io::Result<()> {
     let entries = match fs::read_dir(store.join(FOLDER)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         entries => entries?,
@@ -33,12 +33,12 @@ pub fn merge(store: &Path, durable: bool) -> io::Result<()> {
     if packs.len() < SMALL_MAX {
         return Ok(());
     }
-    let new = rewrite(store, &packs, durable, |_, _| true)?;
+    let new = rewrite(store, &packs, |_, _| true)?;
     remove(&packs, &new)
 }
 
 /// Writes what is to stay of some packs into new ones, as old as the youngest of
-/// them; the paths of the new ones. A content that a disk damaged is left out: it
+/// them, and on the disk before any goes; the paths of the new ones. A content that a disk damaged is left out: it
 /// is as if it were not there. The old ones are the caller's to [`remove`].
 ///
 /// # Errors
@@ -46,7 +46,6 @@ pub fn merge(store: &Path, durable: bool) -> io::Result<()> {
 pub fn rewrite(
     store: &Path,
     packs: &[Pack],
-    durable: bool,
     stays: impl Fn(&Pack, &Hash) -> bool,
 ) -> io::Result<Vec<PathBuf>> {
     // In one order, so that two who do the same at once come to one pack.
@@ -65,7 +64,7 @@ pub fn rewrite(
                 content => content?,
             };
             if let Some(full) = writer.take_if(|writer| writer.is_full()) {
-                new.push(full.finish(durable)?);
+                new.push(full.finish(true)?);
             }
             let writer = match &mut writer {
                 Some(writer) => writer,
@@ -75,14 +74,14 @@ pub fn rewrite(
         }
     }
     if let Some(last) = writer {
-        new.push(last.finish(durable)?);
+        new.push(last.finish(true)?);
     }
     if let Some(youngest) = packs.iter().map(|pack| pack.modified()).max() {
         for path in &new {
             open(path)?.set_modified(youngest)?;
         }
     }
-    if durable && !new.is_empty() {
+    if !new.is_empty() {
         File::open(store.join(FOLDER))?.sync_all()?;
     }
     Ok(new)
@@ -93,9 +92,9 @@ pub fn rewrite(
 ///
 /// # Errors
 /// When the disk refuses.
-pub fn heal(store: &Path, pack: &Path, durable: bool) -> io::Result<()> {
+pub fn heal(store: &Path, pack: &Path) -> io::Result<()> {
     let pack = [Pack::open(pack)?];
-    let new = rewrite(store, &pack, durable, |_, _| true)?;
+    let new = rewrite(store, &pack, |_, _| true)?;
     remove(&pack, &new)
 }
 

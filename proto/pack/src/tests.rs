@@ -183,13 +183,13 @@ fn small_ones_that_became_many_are_put_together() {
     for part in parts.by_ref().take(anew::SMALL_MAX - 1) {
         write(store.path(), part);
     }
-    merge(store.path(), true).unwrap();
+    merge(store.path()).unwrap();
     let before = Packs::open(store.path()).unwrap();
     assert_eq!(before.iter().count(), anew::SMALL_MAX - 1);
     for part in parts {
         write(store.path(), part);
     }
-    merge(store.path(), true).unwrap();
+    merge(store.path()).unwrap();
     let after = Packs::open(store.path()).unwrap();
     assert_eq!(after.iter().count(), 1);
     for content in &all {
@@ -211,7 +211,7 @@ fn made_anew_of_all_that_it_held_a_pack_stays() {
     let old = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);
     fs::File::open(&path).unwrap().set_modified(old).unwrap();
     let packs = [Pack::open(&path).unwrap()];
-    let new = rewrite(store.path(), &packs, false, |_, _| true).unwrap();
+    let new = rewrite(store.path(), &packs, |_, _| true).unwrap();
     remove(&packs, &new).unwrap();
     let packs = Packs::open(store.path()).unwrap();
     for content in &all {
@@ -231,7 +231,7 @@ fn made_anew_it_holds_what_was_to_stay_and_nothing_damaged() {
     rewrite_file(&path, &bytes);
     let packs = [Pack::open(&path).unwrap()];
     let goes = hash(&all[2]);
-    let new = rewrite(store.path(), &packs, false, |_, hash| *hash != goes).unwrap();
+    let new = rewrite(store.path(), &packs, |_, hash| *hash != goes).unwrap();
     remove(&packs, &new).unwrap();
     let packs = Packs::open(store.path()).unwrap();
     let there = |content: &&Vec<u8>| read(&packs, content).is_some_and(|read| read.is_ok());
@@ -240,7 +240,7 @@ fn made_anew_it_holds_what_was_to_stay_and_nothing_damaged() {
     assert_eq!(packs.iter().count(), 1);
     // Of nothing, none is made.
     let packs: Vec<Pack> = new.iter().map(|path| Pack::open(path).unwrap()).collect();
-    let new = rewrite(store.path(), &packs, false, |_, _| false).unwrap();
+    let new = rewrite(store.path(), &packs, |_, _| false).unwrap();
     assert!(new.is_empty());
     remove(&packs, &new).unwrap();
     assert!(Packs::open(store.path()).unwrap().is_empty());
@@ -252,7 +252,7 @@ fn what_is_made_anew_of_very_many_is_no_larger_than_others() {
     let all = |from: u32| (from..from + 40_000).map(|number| number.to_le_bytes().to_vec());
     let paths = [0, 40_000].map(|from| write(store.path(), &all(from).collect::<Vec<_>>()));
     let packs = paths.map(|path| Pack::open(&path).unwrap());
-    let new = rewrite(store.path(), &packs, false, |_, _| true).unwrap();
+    let new = rewrite(store.path(), &packs, |_, _| true).unwrap();
     remove(&packs, &new).unwrap();
     let packs = Packs::open(store.path()).unwrap();
     let mut held: Vec<usize> = packs.iter().map(|pack| pack.hashes().count()).collect();
@@ -300,7 +300,7 @@ fn what_was_put_in_is_found_while_packs_are_made_anew() {
                 let entries = fs::read_dir(store.path().join(FOLDER)).unwrap();
                 let packs = entries.map(|entry| Pack::open(&entry.unwrap().path()).unwrap());
                 let packs: Vec<Pack> = packs.collect();
-                let new = rewrite(store.path(), &packs, false, |_, _| true).unwrap();
+                let new = rewrite(store.path(), &packs, |_, _| true).unwrap();
                 remove(&packs, &new).unwrap();
             }
         });

@@ -280,7 +280,7 @@ fn read_all(
 /// A content that a disk changed is taken out of its pack, so that the next
 /// freeze keeps it anew; what else lies there stays.
 fn damaged_in_pack(store: &Path, place: &Place<'_>) -> Failure {
-    match nero_pack::heal(store, place.pack(), true) {
+    match nero_pack::heal(store, place.pack()) {
         Ok(()) => Failure::failed("a frozen file was damaged")
             .hint("`neroman restart` freezes the folder again"),
         Err(error) => damaged(place.pack()).caused_by(&error),

@@ -237,7 +237,7 @@ impl<'a> Keeper<'a> {
             };
         }
         let (private, copy) = self.private()?;
-        let copied = copy_long(file, &copy);
+        let copied = copy_long(file, &copy, size);
         let (read, hash) = match copied {
             Err(CopyError::Read(error)) => Err(unreadable(error)),
             Err(CopyError::Write(error)) => Err(refused("write", &private)(error)),
@@ -262,7 +262,7 @@ impl<'a> Keeper<'a> {
         }
         self.name_pack()?;
         if self.named
-            && let Err(error) = nero_pack::merge(self.store, true)
+            && let Err(error) = nero_pack::merge(self.store)
         {
             tracing::warn!(store = %self.store.display(), %error, "packs stay many");
         }
@@ -320,9 +320,10 @@ enum CopyError {
     Write(io::Error),
 }
 
-/// Copies a long file; its length and hash. What is hashed is the copy, by a
+/// Copies a long file; its length and hash, or of one that grew beyond `size`
+/// as much as was copied. What is hashed is the copy, by a
 /// thread that follows close behind.
-fn copy_long(file: &File, copy: &File) -> Result<(u64, [u8; 32]), CopyError> {
+fn copy_long(file: &File, copy: &File, size: u64) -> Result<(u64, [u8; 32]), CopyError> {
     // Where the file system can share blocks, the copy is of one moment.
     let shared = rustix::fs::ioctl_ficlone(copy, file).is_ok();
     if shared {
@@ -334,7 +335,7 @@ fn copy_long(file: &File, copy: &File) -> Result<(u64, [u8; 32]), CopyError> {
         let (tx, rx) = mpsc::channel();
         let hasher = thread::Builder::new().spawn_scoped(scope, move || hash_to(copy, rx.iter()));
         let mut copied = 0;
-        loop {
+        while copied <= size {
             let count = io::copy(&mut file.take(COPIED_BYTES), &mut &*copy);
             let count = count.map_err(|error| match error.kind() {
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {

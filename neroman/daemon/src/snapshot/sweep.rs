@@ -107,7 +107,7 @@ impl Swept {
         let stays = |_: &Pack, hash: &_| !goes.contains_key(hash);
         let pack = [pack];
         let done = dry_run
-            || nero_pack::rewrite(store, &pack, true, stays)
+            || nero_pack::rewrite(store, &pack, stays)
                 .and_then(|new| nero_pack::remove(&pack, &new))
                 .is_ok();
         if done {

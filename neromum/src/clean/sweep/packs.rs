@@ -104,7 +104,7 @@ impl Sweep<'_> {
         let before = size_of(pack.path()).unwrap_or_default();
         let pack = [pack];
         let stays = |_: &Pack, hash: &_| !goes.contains(hash);
-        let new = match nero_pack::rewrite(store.folder(), &pack, false, stays) {
+        let new = match nero_pack::rewrite(store.folder(), &pack, stays) {
             Ok(new) => new,
             // As on a disk without room for the rest.
             Err(error) => {

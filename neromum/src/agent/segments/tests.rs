@@ -68,6 +68,7 @@ fn a_segment_that_nobody_may_read_keeps_nothing_else_from_being_read() {
     };
     mode(&path, 0);
     mode(run.path(), 0o755);
+    mode(&run.path().join("1"), 0o755);
     mode(&run.path().join("1/claim"), 0o644);
     let (mut segments, mut facts) = (Vec::new(), Facts::default());
     let mut looked = |mayread: bool, append: &mut dyn FnMut()| {

@@ -135,6 +135,7 @@ fn measure(programs: &Programs, name: &str, round: usize, times: &mut Times) -> 
     times.run.push(run);
 
     stage.ok(&["start", &full, "--big"])?;
+    stage.ok(&["wait", &full])?;
     home(&stage, &full)?;
     let ended = fs::read_to_string(&stamp).map_err(|error| error.to_string())?;
     let ended: Option<i64> = ended.lines().find_map(|line| line.parse().ok());

@@ -61,11 +61,6 @@ impl Gathering {
             if self.few.len() < CONTENTS_MIN {
                 return Ok(());
             }
-            let folder = self.store.folder();
-            let begun = nero_model::paths::make_private(folder)
-                .and_then(|()| Writer::begin(folder))
-                .map_err(at(folder))?;
-            self.pack = Some(begun);
             let few = std::mem::take(&mut self.few);
             let mut few = few.into_iter();
             return few.try_for_each(|(hash, content)| self.pack(hash, &content));
@@ -74,18 +69,37 @@ impl Gathering {
     }
 
     fn pack(&mut self, hash: Hash, content: &[u8]) -> Result<(), PutError> {
-        let Some(pack) = &mut self.pack else {
-            return Ok(());
-        };
-        let added = pack.add(hash, content).map_err(at(pack.path()));
-        let full = pack.is_full();
+        let added = self.add(hash, content);
         if added.is_err() {
-            self.pack = None;
-        } else if full {
-            // What comes next begins another.
-            self.name_pack()?;
+            self.give_up();
         }
         added
+    }
+
+    fn add(&mut self, hash: Hash, content: &[u8]) -> Result<(), PutError> {
+        let folder = self.store.folder();
+        let pack = match &mut self.pack {
+            Some(pack) => pack,
+            none => {
+                let begun = nero_model::paths::make_private(folder)
+                    .and_then(|()| Writer::begin(folder))
+                    .map_err(at(folder))?;
+                none.insert(begun)
+            }
+        };
+        pack.add(hash, content).map_err(at(pack.path()))?;
+        match pack.is_full() {
+            // What comes next begins another.
+            true => self.name_pack(),
+            false => Ok(()),
+        }
+    }
+
+    /// What came later may list what is gone: it gets no name either.
+    fn give_up(&mut self) {
+        self.pack = None;
+        self.few.clear();
+        self.last = None;
     }
 
     /// Gives everything its name.
@@ -94,7 +108,11 @@ impl Gathering {
     /// When the disk refuses: what has no name then is gone.
     pub fn name(&mut self) -> Result<(), PutError> {
         let packed = self.pack.is_some();
-        self.name_pack()?;
+        let named = self.name_pack();
+        if named.is_err() {
+            self.give_up();
+            return named;
+        }
         let alone = std::mem::take(&mut self.few).into_iter();
         for (hash, content) in alone.chain(self.last.take()) {
             let mut incoming = self.store.begin(hash, 0, true)?;

@@ -204,6 +204,25 @@ fn many_small_files_that_come_together_lie_in_one_and_are_copied_from_there() {
 }
 
 #[test]
+fn a_list_gets_no_name_when_the_disk_refused_what_it_lists() {
+    let place = place();
+    let store = Store::new(&place.paths);
+    let (contents, _) = many(100);
+    let mut gathering = gather::Gathering::new(&store);
+    for content in &contents {
+        let hash = *blake3::hash(content).as_bytes();
+        gathering.take(hash, content.clone()).unwrap();
+    }
+    let list = *blake3::hash(b"list").as_bytes();
+    gathering.take(list, b"list".to_vec()).unwrap();
+    fs::write(store.folder().join(nero_pack::FOLDER), "in the way").unwrap();
+    gathering.name().unwrap_err();
+    // As whoever notices a cut does it once more.
+    gathering.name().unwrap();
+    assert!(!store.look().has(&list));
+}
+
+#[test]
 fn a_few_small_files_are_files_of_their_own() {
     let place = place();
     let (contents, entries) = many(10);

@@ -134,8 +134,6 @@ impl<'a> Keeper<'a> {
         if self.pack.is_none() {
             self.few.insert(hash, bytes);
             if self.few.len() >= CONTENTS_MIN {
-                let begun = Writer::begin(self.store);
-                self.pack = Some(begun.map_err(refused("write to", self.store))?);
                 for (hash, bytes) in std::mem::take(&mut self.few) {
                     self.add(hash, &bytes)?;
                 }
@@ -147,8 +145,12 @@ impl<'a> Keeper<'a> {
     }
 
     fn add(&mut self, hash: [u8; 32], bytes: &[u8]) -> Result<(), SnapshotError> {
-        let Some(pack) = &mut self.pack else {
-            return Ok(());
+        let pack = match &mut self.pack {
+            Some(pack) => pack,
+            none => {
+                let begun = Writer::begin(self.store);
+                none.insert(begun.map_err(refused("write to", self.store))?)
+            }
         };
         pack.add(hash, bytes)
             .map_err(refused("write", pack.path()))?;
@@ -321,8 +323,8 @@ enum CopyError {
 }
 
 /// Copies a long file; its length and hash, or of one that grew beyond `size`
-/// as much as was copied. What is hashed is the copy, by a
-/// thread that follows close behind.
+/// as much as was copied. What is hashed is the copy, by a thread that follows
+/// close behind.
 fn copy_long(file: &File, copy: &File, size: u64) -> Result<(u64, [u8; 32]), CopyError> {
     // Where the file system can share blocks, the copy is of one moment.
     let shared = rustix::fs::ioctl_ficlone(copy, file).is_ok();

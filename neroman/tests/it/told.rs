@@ -75,6 +75,38 @@ fn wait_ends_with_1_when_its_time_is_over_and_shows_what_goes_on() {
 }
 
 #[test]
+fn wait_shows_what_it_picked_although_some_of_it_is_gone() {
+    let views = [1, 2, 3, 5].map(|id| {
+        let state = if id == 1 { "finished" } else { "running" };
+        samples::experiment(id, "a", state)
+    });
+    let fake = Fake::new(Answers {
+        list: ListReply {
+            experiments: views.to_vec(),
+            ..ListReply::default()
+        },
+        wait: vec![WaitEvent {
+            done: false,
+            still_live: 3,
+            ..ended()
+        }],
+        hangs: true,
+        // What a daemon says of ids that it has not got.
+        no_such: vec!["2,3,5".into(), "1-3,5".into()],
+        ..Answers::default()
+    });
+    let ran = fake.run(&["wait", "all", "--timeout", "300ms"]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert_eq!(ran.out, "2,3,5  running\nfinished 1 · running 3\n");
+    let asked = fake.requests();
+    let last = asked.last().expect("it asked");
+    assert!(
+        last.starts_with("list `id>=2 && id<=3,id>=5 && id<=5` "),
+        "{last}"
+    );
+}
+
+#[test]
 fn wait_with_time_to_spare_ends_as_without() {
     let fake = Fake::new(Answers {
         wait: vec![ended()],

@@ -97,8 +97,8 @@ pub fn bytes(count: u64) -> String {
     nero_model::units::short_bytes(count)
 }
 
-/// Ids as they are typed: `17,44-46`.
-pub fn ids(list: &[u64]) -> String {
+/// First and last of each row of ids without a gap, ascending.
+pub fn ranges(list: &[u64]) -> Vec<(u64, u64)> {
     let mut sorted = list.to_vec();
     sorted.sort_unstable();
     sorted.dedup();
@@ -109,7 +109,12 @@ pub fn ids(list: &[u64]) -> String {
             _ => ranges.push((id, id)),
         }
     }
-    let shown: Vec<String> = ranges
+    ranges
+}
+
+/// Ids as they are typed: `17,44-46`.
+pub fn ids(list: &[u64]) -> String {
+    let shown: Vec<String> = ranges(list)
         .into_iter()
         .map(|(first, last)| match last - first {
             0 => first.to_string(),

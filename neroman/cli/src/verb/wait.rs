@@ -33,8 +33,14 @@ pub async fn run(session: &mut Session, args: &Wait) -> Result<u8, Stop> {
         let within = nero_model::units::print_duration_ms(ms);
         let out = &session.out;
         out.note(&format!("note: not all have ended within {within}"));
-        let ids: Vec<u64> = begun.iter().map(|view| view.id).collect();
-        let now = list(session, selection(&[text::ids(&ids)])).await?;
+        let open = begun
+            .iter()
+            .filter(|view| !heard.ended.contains_key(&(view.id, view.run)));
+        let ids: Vec<u64> = open.map(|view| view.id).collect();
+        let now = match ids.is_empty() {
+            true => Vec::new(),
+            false => list(session, selection(&[any_of(&ids)])).await?,
+        };
         for begun in begun {
             let key = (begun.id, begun.run);
             // Where a newer run was made meanwhile, that is not what was waited for.
@@ -44,6 +50,14 @@ pub async fn run(session: &mut Session, args: &Wait) -> Result<u8, Stop> {
         }
     }
     say(session, &heard, is_late, args.json.json)
+}
+
+/// A selector of those experiments that are still there: an id that picks
+/// nothing is a mistake, an expression that does is none.
+fn any_of(ids: &[u64]) -> String {
+    let ranges = text::ranges(ids).into_iter();
+    let each = ranges.map(|(first, last)| format!("id>={first} && id<={last}"));
+    each.collect::<Vec<_>>().join(",")
 }
 
 async fn list(session: &mut Session, picked: Selection) -> Result<Vec<ExperimentView>, Fault> {

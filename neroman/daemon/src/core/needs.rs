@@ -3,7 +3,7 @@
 
 use nero_model::Phase;
 
-use super::run::{Run, Word};
+use super::run::{Handing, Run, Word};
 
 /// What is to be done for a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub(crate) fn of(run: &Run) -> Needs {
         return Needs::default();
     }
     let live = run.phase().is_live();
-    let unsent = desk.handing < super::run::Handing::Submitted && desk.word.is_none();
+    let unsent = desk.handing < Handing::Submitted && desk.word.is_none();
     let ended = run.phase().is_end();
     // Nothing of it lies anywhere any more.
     let gone = desk.cleaned_ms.is_some()
@@ -73,6 +73,15 @@ pub(crate) fn changed(before: Option<&Run>, after: Option<&Run>) -> bool {
         || before.node() != after.node()
         || before.desk.wish != after.desk.wish
         || before.desk.rules_version != after.desk.rules_version
-        || before.desk.handing != after.desk.handing
-        || before.phase() != after.phase()
+        || begun(before) != begun(after)
+}
+
+/// How far a run has come; that its files are on their way is written down by
+/// whoever sends them, who would only try again at once.
+fn begun(run: &Run) -> (Handing, Phase) {
+    let phase = match run.phase() {
+        Phase::Queued => Phase::Staging,
+        other => other,
+    };
+    (run.desk.handing.max(Handing::Staging), phase)
 }

@@ -55,6 +55,8 @@ pub(super) struct Files {
     pub(super) logs_gone: bool,
     /// Blobs are answered so.
     pub(super) refused: Option<tonic::Status>,
+    /// How often somebody began to send files.
+    pub(super) tries: usize,
     made: u64,
     /// Tokens of runs whose folders were taken away.
     pub(super) cleaned: Vec<Vec<u8>>,

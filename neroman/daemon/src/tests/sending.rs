@@ -60,6 +60,8 @@ async fn a_frozen_file_that_is_damaged_ends_its_runs_and_no_others() {
 const APART: &str = "collection: lab
 +a: {command: echo, files: [a]}
 +b: {command: echo, files: [b]}
++c: {command: echo, files: [a]}
++d: {command: echo, files: [a]}
 ";
 
 #[tokio::test]
@@ -120,13 +122,23 @@ async fn goes_on_when_the_node_takes_files_again(refused: tonic::Status, why: &s
     rig.start("1").await;
     let token = rig.mum.token(1, 1).await;
     rig.mum.begin(&token);
-    rig.mum.files(|files| files.refused = Some(refused));
+    let tries = rig.mum.files(|files| {
+        files.refused = Some(refused);
+        files.tries
+    });
     rig.start("2").await;
     let view = rig
         .until(2, "said why", |view| view.waiting_for.contains(why))
         .await;
     assert_eq!(view.state, "staging");
     assert!(rig.man.nodes.now("local").connected());
+    // Its own changes are no reason to try it again: those of others that
+    // came later are through by the second one.
+    for id in [3, 4] {
+        rig.start(&id.to_string()).await;
+        rig.mum.token(id, 1).await;
+    }
+    assert_eq!(rig.mum.files(|files| files.tries), tries + 1);
     rig.mum.end(&token, 0, b"");
     rig.state(1, "finished").await;
     rig.mum.files(|files| files.refused = None);

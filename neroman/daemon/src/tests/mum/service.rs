@@ -57,7 +57,11 @@ impl Mum for Service {
         while stalls(taken) {
             bell.changed().await.unwrap();
         }
-        if let Some(status) = self.inner(|inner| inner.files.refused.clone()) {
+        let refused = self.inner(|inner| {
+            inner.files.tries += 1;
+            inner.files.refused.clone()
+        });
+        if let Some(status) = refused {
             return Err(status);
         }
         let mut content: Vec<u8> = Vec::new();

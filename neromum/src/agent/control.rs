@@ -19,8 +19,8 @@ use tokio::sync::oneshot;
 use super::effects::{may_pass, read_spec};
 use super::{Agent, Refused};
 use crate::clean::gone;
+use crate::core::Cancelled;
 use crate::core::decide::Decision;
-use crate::core::{Cancelled, Stage};
 
 /// How a run is to end.
 #[derive(Clone, Debug, Default)]
@@ -50,7 +50,11 @@ impl Agent {
         };
         let mut reply = CancelReply::default();
         for run in &request.runs {
-            let outcome = match self.cancel_one(run, &wish) {
+            let outcome = match request.withdraw {
+                0 => self.cancel_one(run, &wish),
+                turn => self.withdraw_one(run, turn, &wish),
+            };
+            let outcome = match outcome {
                 Ok(outcome) => outcome,
                 Err(error) => {
                     let refused = Refused::Disk(error.to_string());
@@ -86,7 +90,7 @@ impl Agent {
         self.answers.push_back((id, answer));
     }
 
-    fn cancel_one(&mut self, run: &RunRef, wish: &Wish) -> io::Result<Outcome> {
+    pub(super) fn cancel_one(&mut self, run: &RunRef, wish: &Wish) -> io::Result<Outcome> {
         let Some(token) = RunToken::from_slice(&run.token) else {
             return Ok(Outcome::UnknownRun);
         };
@@ -106,6 +110,9 @@ impl Agent {
                 },
             };
         }
+        if self.refused_after_a_claim(&token) {
+            return Ok(Outcome::Ended);
+        }
         let wished = self.wish_before_looking(token, wish)?;
         Ok(match self.core.cancel(token) {
             None => Outcome::UnknownRun,
@@ -124,19 +131,14 @@ impl Agent {
 
     /// A run that was not started yet is not started any more: the disk says so
     /// before anybody is told, to every later start of ours and to whoever takes
-    /// the deployment over. An earlier leader on another host may have started
-    /// it: either the claim is there by now, or every later one finds the wish.
-    /// True when the wish was made.
+    /// the deployment over. An earlier neromum may have started it, here or on
+    /// another host: either the claim is there by now, or every later one finds
+    /// the wish. True when the wish was made.
     fn wish_before_looking(&mut self, token: RunToken, wish: &Wish) -> io::Result<bool> {
         let Some(run) = self.core.run(&token) else {
             return Ok(false);
         };
-        let waiting = run.stage == Stage::Waiting;
-        let first = Stage::Starting {
-            incarnation: 1,
-            launched: false,
-        };
-        if !waiting && run.stage != first {
+        if !run.stage.is_unstarted() {
             return Ok(false);
         }
         match self.wish(token, wish) {
@@ -144,23 +146,26 @@ impl Agent {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
             wished => wished?,
         }
-        let inherited = self
-            .entries
-            .get(&token)
-            .is_some_and(|entry| entry.inherited);
-        if !inherited || !waiting {
-            return Ok(true);
+        self.look_for_a_claim(token);
+        Ok(true)
+    }
+
+    /// Whether a run that was not started is claimed all the same, by a shim of
+    /// an earlier neromum; it is followed then.
+    pub(super) fn look_for_a_claim(&mut self, token: RunToken) -> bool {
+        if !self.entries.get(&token).is_some_and(|one| one.inherited) {
+            return false;
         }
         self.look(token, 1);
-        if self
+        let claimed = self
             .entries
             .get(&token)
-            .is_some_and(|entry| entry.facts.claimed)
-        {
+            .is_some_and(|entry| entry.facts.claimed);
+        if claimed {
             self.core.found(token, 1, Decision::Follow);
             self.look_and_decide(token, 1);
         }
-        Ok(true)
+        claimed
     }
 
     fn wish(&mut self, token: RunToken, wish: &Wish) -> io::Result<()> {

@@ -35,7 +35,7 @@ pub struct Entry {
     pub(super) tracked: Option<bare::LinkId>,
     /// The host on which it was claimed, when that is another one.
     pub(super) elsewhere: Option<String>,
-    /// An earlier leader may have started it, as far as the ledger tells.
+    /// An earlier neromum may have started it, as far as the ledger tells.
     pub(super) inherited: bool,
     /// How often its watcher's last words were waited for in vain.
     pub(super) waits: u8,

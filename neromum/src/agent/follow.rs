@@ -204,7 +204,8 @@ impl Agent {
     /// Takes up a run whose folder is here and that the ledger does not know
     /// (any more): it was closed, or a power cut took the ledger's record.
     pub(super) fn adopt(&mut self, token: RunToken, id: RunId) -> Adopted {
-        if id.experiment.0 == 0 || self.cleaning.contains(&token) || self.was_turned_away(&token) {
+        if id.experiment.0 == 0 || self.cleaning.contains(&token) || self.was_turned_away(&token, 0)
+        {
             return Adopted::Unknown;
         }
         match effects::read_spec(&self.setup, id, token) {

@@ -6,7 +6,7 @@ mod check;
 mod place;
 mod program;
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::{fs, io};
 
 use nero_model::paths::run as names;
@@ -60,24 +60,35 @@ fn no(why: impl Into<String>, hint: &'static str) -> No {
     }
 }
 
-/// Runs that neroman was told another node may take. A request that lost its
-/// asker and is still at work must not bring one of them in after that.
+/// Runs that neroman was told another node may take, up to which turn of
+/// theirs. A request that lost its asker and is still at work must not bring one
+/// of them in after that.
 #[derive(Debug, Default)]
 pub(super) struct TurnedAway {
-    tokens: HashSet<RunToken>,
+    tokens: HashMap<RunToken, u32>,
     oldest: VecDeque<RunToken>,
 }
 
 impl TurnedAway {
-    fn add(&mut self, token: RunToken) {
-        if !self.tokens.insert(token) {
+    /// Up to this turn the run does not come in any more.
+    pub(super) fn add(&mut self, token: RunToken, turn: u32) {
+        if let Some(known) = self.tokens.get_mut(&token) {
+            *known = turn.max(*known);
             return;
         }
+        self.tokens.insert(token, turn);
         self.oldest.push_back(token);
         if self.oldest.len() > config::TURNED_AWAY_MAX
             && let Some(oldest) = self.oldest.pop_front()
         {
             self.tokens.remove(&oldest);
+        }
+    }
+
+    /// It was given to this node once more.
+    fn remove(&mut self, token: &RunToken) {
+        if self.tokens.remove(token).is_some() {
+            self.oldest.retain(|oldest| oldest != token);
         }
     }
 }
@@ -118,13 +129,18 @@ fn passes(error: &io::Error) -> bool {
     )
 }
 
+/// The turn up to which a run does not come in that was refused for good.
+const NEVER_AGAIN: u32 = u32::MAX;
+
 /// What a person does about it.
 const DISK: &str = "see to the node's disk, then try again";
 
 impl Agent {
-    /// Whether neroman was told that another node may take the run.
-    pub(super) fn was_turned_away(&self, token: &RunToken) -> bool {
-        self.turned_away.tokens.contains(token)
+    /// Whether neroman was told that another node may take the run, and it was
+    /// not given to this one since.
+    pub(super) fn was_turned_away(&self, token: &RunToken, turn: u32) -> bool {
+        let up_to = self.turned_away.tokens.get(token);
+        up_to.is_some_and(|up_to| turn <= *up_to)
     }
 
     /// Makes the folder of a cleaned run anew, which says how it ended.
@@ -160,7 +176,7 @@ impl Agent {
                 continue;
             }
             if let Some(token) = token.filter(|_| refusal.only_here) {
-                self.turned_away.add(token);
+                self.turned_away.add(token, NEVER_AGAIN);
             }
             reply.refused.push(refusal);
         }
@@ -210,6 +226,7 @@ impl Agent {
             rules,
             fresh,
             earlier,
+            turn,
         } = placed;
         if let Some(known) = self.entries.get(&token) {
             return if known.id == id {
@@ -219,7 +236,7 @@ impl Agent {
                 Err(no(why, "this is a mistake in neroman; please report it"))
             };
         }
-        if self.was_turned_away(&token) {
+        if self.was_turned_away(&token, turn) {
             let no = no("this node refused it before", "start it again");
             // A folder that another request made just now is about to go.
             return Err(No {
@@ -268,6 +285,7 @@ impl Agent {
             disk(why, kernel)
         })?;
         self.next_order += 1;
+        self.turned_away.remove(&token);
         let mut entry = super::Entry::new(id);
         entry.rules = rules;
         entry.earlier = earlier;

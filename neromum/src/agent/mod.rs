@@ -20,6 +20,7 @@ pub mod segments;
 mod settle;
 mod sync;
 mod timers;
+mod withdraw;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::PathBuf;

@@ -40,7 +40,7 @@ impl Agent {
     pub(super) fn restore_run(&mut self, token: RunToken, kept: Kept) {
         let mut entry = Entry::new(kept.id);
         entry.cancels = kept.cancel;
-        entry.inherited = self.setup.lease.is_some();
+        entry.inherited = true;
         if kept.taken_away.is_some() {
             self.entries.insert(token, entry);
             self.core.restore_taken_away(token, kept.id, kept.order);

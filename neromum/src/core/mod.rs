@@ -166,7 +166,9 @@ impl Core {
         let Some(run) = self.runs.get(&token) else {
             return;
         };
-        if run.stage.is_final() || matches!(run.stage, Stage::Ended { .. }) {
+        // A refusal gives way to a claim that is there all the same.
+        let refused = run.stage == Stage::Refused;
+        if (run.stage.is_final() && !refused) || matches!(run.stage, Stage::Ended { .. }) {
             return;
         }
         let waiting = matches!(run.stage, Stage::Waiting);
@@ -208,8 +210,9 @@ impl Core {
                 self.effects
                     .push(Effect::SayGateClosed { token, incarnation });
             }
-            // What waits is started by `schedule`.
+            // What waits is started by `schedule`, what was refused by nobody.
             Decision::Launch if waiting => {}
+            Decision::Launch | Decision::LaunchNext if refused => {}
             Decision::Launch => self.start_again(token, incarnation),
             Decision::LaunchNext if run.cancelled => {
                 self.effects
@@ -256,7 +259,8 @@ impl Core {
         let run = self.runs.get_mut(&token)?;
         run.cancelled = true;
         Some(match run.stage {
-            Stage::Waiting => {
+            // Refused, it stays so only as long as this process remembers.
+            Stage::Waiting | Stage::Refused => {
                 self.take_away(token);
                 Cancelled::NeverStarts
             }
@@ -267,7 +271,7 @@ impl Core {
             } => Cancelled::NeverStarts,
             Stage::Starting { .. } | Stage::Running { .. } => Cancelled::Ask,
             Stage::TakenAway => Cancelled::NeverStarts,
-            Stage::Ended { .. } | Stage::Settled { .. } | Stage::Refused => Cancelled::Ended,
+            Stage::Ended { .. } | Stage::Settled { .. } => Cancelled::Ended,
         })
     }
 

@@ -64,6 +64,15 @@ impl Stage {
         }
     }
 
+    /// Whether nobody was told to start it, or it was refused.
+    pub fn is_unstarted(&self) -> bool {
+        let first = Self::Starting {
+            incarnation: 1,
+            launched: false,
+        };
+        matches!(self, Self::Waiting | Self::Refused) || *self == first
+    }
+
     /// Whether nothing of the run can change any more.
     pub fn is_final(&self) -> bool {
         match self {
@@ -155,7 +164,7 @@ pub enum Effect {
 /// What a cancel comes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cancelled {
-    /// It was waiting; it is taken away.
+    /// It was waiting, or refused; it is taken away.
     NeverStarts,
     /// It was started: `control/cancel.<n>` is to be made and its shim rung.
     Ask,

@@ -16,3 +16,4 @@ mod together;
 mod transfers;
 mod unreadable;
 mod wishes;
+mod withdrawn;

@@ -341,6 +341,7 @@ impl Mum {
             grace_ms: 2000,
             signal: 0,
             author: "test".to_owned(),
+            ..CancelRequest::default()
         };
         self.client.cancel(request).await.unwrap().into_inner()
     }

@@ -165,6 +165,7 @@ async fn a_cancel_works_at_every_stage_and_can_be_repeated() {
         grace_ms: 20_000,
         signal: 0,
         author: "tester".to_owned(),
+        ..CancelRequest::default()
     };
     let reply = mum
         .client

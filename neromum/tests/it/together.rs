@@ -89,6 +89,7 @@ impl Scene {
             grace_ms: 200,
             signal: 0,
             author: "test".to_owned(),
+            ..CancelRequest::default()
         };
         let client = &mut self.mum.as_mut().unwrap().client;
         client.cancel(request).await.unwrap();

@@ -122,6 +122,7 @@ fn one(
     elsewhere: &dyn Fn(&str) -> bool,
 ) -> (Option<Gone>, Desk) {
     let mut desk = run.desk.clone();
+    desk.withdraw = None;
     // Should it come back after all, whatever it still has of this is ended.
     if desk.offered || desk.handing >= Handing::Submitted {
         desk.abandoned.push(node.to_owned());
@@ -151,6 +152,7 @@ fn one(
     if never_started && run.made.placing && elsewhere(&run.made.node) {
         desk.node = None;
         desk.offered = false;
+        desk.turns = desk.turns.saturating_add(1);
         desk.handing = Handing::Queued;
         desk.rules_delivered = 0;
         desk.why.clear();

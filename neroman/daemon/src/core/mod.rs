@@ -23,6 +23,7 @@ pub(crate) mod scope;
 pub(crate) mod shelf;
 pub(crate) mod start;
 pub(crate) mod state;
+pub(crate) mod withdrawal;
 
 #[cfg(test)]
 pub(crate) mod tests;

@@ -12,6 +12,8 @@ pub(crate) struct Needs {
     pub hand_over: bool,
     /// A wish that it ends has not been carried there.
     pub cancel: bool,
+    /// It is to leave its node, which has not given its word yet.
+    pub withdraw: bool,
     /// The node has older rules.
     pub rules: bool,
     /// Its results have to come home.
@@ -49,9 +51,14 @@ pub(crate) fn of(run: &Run) -> Needs {
     Needs {
         // A run that is to end is not sent any more; one that was sent without
         // our knowing is ended by the cancel.
-        hand_over: live && unsent && desk.wish.is_none() && run.journal.incarnations.is_empty(),
+        hand_over: live && unsent && !desk.leaves() && desk.wish.is_none() && !began,
         cancel: live && desk.wish.as_ref().is_some_and(|wish| !wish.delivered),
-        rules: live && !unsent && desk.rules_version > desk.rules_delivered && desk.wish.is_none(),
+        withdraw: live && desk.leaves() && !began,
+        rules: live
+            && !unsent
+            && !desk.leaves()
+            && desk.rules_version > desk.rules_delivered
+            && desk.wish.is_none(),
         results,
         live_results: matches!(run.phase(), Phase::Running | Phase::Ending) && run.made.outputs,
         close: ended && !results && (desk.settled || desk.word.is_some()),

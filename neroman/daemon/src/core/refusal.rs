@@ -20,39 +20,44 @@ pub(crate) struct Refusal {
 
 /// What a refusal changes. `only_here` says that nothing of the run was started
 /// there, nor will be, and that another node may take it.
-pub(crate) fn refused(run: &Run, mut refusal: Refusal, only_here: bool) -> Vec<Change> {
-    let id = run.made.id;
-    let moves = only_here && may_move(run);
-    if moves {
-        // Of several nodes each is named beside its words anyway.
-        let named = format!("node {}: ", refusal.node);
-        if let Some(why) = refusal.why.strip_prefix(&named) {
-            refusal.why = why.to_owned();
-        }
+pub(crate) fn refused(run: &Run, refusal: Refusal, only_here: bool) -> Vec<Change> {
+    if only_here && may_move(run) {
+        return turn_back(run, refusal);
     }
-    let text = format!("{id}: refused by {}: {}", refusal.node, refusal.why);
-    let at_ms = refusal.at_ms;
-    let desk = if moves {
-        turned_back(run, refusal)
-    } else {
-        let why = with_hint(&refusal.why, &refusal.hint);
-        Desk {
-            word: Some(Word::Refused { why, at_ms }),
-            ..run.desk.clone()
-        }
+    let why = with_hint(&refusal.why, &refusal.hint);
+    let desk = Desk {
+        word: Some(Word::Refused {
+            why,
+            at_ms: refusal.at_ms,
+        }),
+        ..run.desk.clone()
     };
-    let event = moves.then_some(Change::Event {
+    vec![become_so(run, desk)]
+}
+
+/// Takes a run back from the node that refused it, which will never start it.
+pub(super) fn turn_back(run: &Run, mut refusal: Refusal) -> Vec<Change> {
+    let id = run.made.id;
+    // Of several nodes each is named beside its words anyway.
+    let named = format!("node {}: ", refusal.node);
+    if let Some(why) = refusal.why.strip_prefix(&named) {
+        refusal.why = why.to_owned();
+    }
+    let event = Change::Event {
         experiment: id.experiment,
         run: Some(id.number),
-        at_ms,
-        text,
-    });
-    let desk = Change::Desk {
-        run: id,
+        at_ms: refusal.at_ms,
+        text: format!("{id}: refused by {}: {}", refusal.node, refusal.why),
+    };
+    vec![become_so(run, turned_back(run, refusal)), event]
+}
+
+fn become_so(run: &Run, desk: Desk) -> Change {
+    Change::Desk {
+        run: run.made.id,
         desk: Box::new(desk),
         rules: None,
-    };
-    std::iter::once(desk).chain(event).collect()
+    }
 }
 
 /// Whether another node may still have it, once its own says that it cannot.
@@ -66,6 +71,7 @@ fn may_move(run: &Run) -> bool {
 
 fn turned_back(run: &Run, refusal: Refusal) -> Desk {
     let mut desk = run.desk.clone();
+    desk.withdraw = None;
     if desk.wish.is_some() {
         // It was to end, and was never started.
         desk.word = Some(Word::TakenAway {
@@ -78,6 +84,7 @@ fn turned_back(run: &Run, refusal: Refusal) -> Desk {
     desk.refused.push(refusal);
     desk.node = None;
     desk.offered = false;
+    desk.turns = desk.turns.saturating_add(1);
     desk.handing = Handing::Queued;
     desk.rules_delivered = 0;
     desk.why.clear();

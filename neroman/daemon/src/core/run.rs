@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::journal::{Exit, Journal};
 use super::outcome::{self, Outcome};
 use super::refusal::Refusal;
+use super::withdrawal::Withdrawal;
 
 /// What never changes once a run is made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -223,9 +224,24 @@ pub(crate) struct Desk {
     /// What the nodes said that refused it, oldest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<Refusal>,
+    /// It is to leave its node, so that another one may have it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub withdraw: Option<Withdrawal>,
+    /// How often it was given to a node and came back.
+    pub turns: u32,
 }
 
 impl Desk {
+    /// Whether its node is asked for its word that it never starts it.
+    pub(crate) fn leaves(&self) -> bool {
+        self.withdraw.is_some() && self.wish.is_none()
+    }
+
+    /// How often it was given to a node, the one that it has or gets included.
+    pub(crate) fn turn(&self) -> u32 {
+        self.turns.saturating_add(1)
+    }
+
     /// Who asked that it ends.
     pub(crate) fn who(&self) -> String {
         self.wish

@@ -2,6 +2,8 @@
 //! handed over or fetched. Everything may be carried twice; what is done is
 //! written down when the node has answered.
 
+mod withdraw;
+
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -115,6 +117,7 @@ impl Deliver {
             }
         };
         let (mut hand_over, mut cancel, mut rules) = (Vec::new(), Vec::new(), Vec::new());
+        let mut withdraw = Vec::new();
         for id in runs {
             let Some(run) = state
                 .run(id)
@@ -125,6 +128,7 @@ impl Deliver {
             let Needs {
                 hand_over: send,
                 cancel: end,
+                withdraw: leaves,
                 rules: newer,
                 results,
                 live_results,
@@ -135,6 +139,9 @@ impl Deliver {
             }
             if end {
                 cancel.push(id);
+            }
+            if leaves {
+                withdraw.push(id);
             }
             if newer {
                 rules.push(id);
@@ -150,6 +157,9 @@ impl Deliver {
         // Wishes first: they are few and wait for nothing.
         for part in cancel.chunks(CANCELS_MAX) {
             self.cancel(&state, part).await?;
+        }
+        for part in withdraw.chunks(CANCELS_MAX) {
+            self.withdraw(part).await?;
         }
         for id in hand_over {
             // Whoever takes it lives as long as this connection.
@@ -184,6 +194,7 @@ impl Deliver {
                 grace_ms,
                 signal,
                 author,
+                withdraw: 0,
             });
             request.set_timeout(PATIENCE);
             let failure = Failure::node("the node does not end runs");
@@ -328,7 +339,9 @@ fn cancelled(
                     wish.delivered = true;
                 }
                 match one.outcome() {
-                    Outcome::NeverStarted | Outcome::UnknownRun if never_ran => {
+                    Outcome::NeverStarted | Outcome::UnknownRun
+                        if never_ran && desk.word.is_none() =>
+                    {
                         desk.word = Some(Word::TakenAway {
                             who: desk.who(),
                             at_ms: now_ms,
@@ -338,6 +351,7 @@ fn cancelled(
                     | Outcome::Asked
                     | Outcome::NeverStarted
                     | Outcome::Ended
+                    | Outcome::GoesOn
                     | Outcome::UnknownRun => {}
                 }
             })

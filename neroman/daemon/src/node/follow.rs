@@ -27,6 +27,7 @@ use super::{Settings, open_runs};
 use crate::core::change::Change;
 use crate::core::run::{Desk, Handing, Run, Word};
 use crate::core::state::State;
+use crate::core::withdrawal;
 use crate::failure::Failure;
 use crate::folding::OwnedPart;
 use crate::ledger::Ledger;
@@ -396,14 +397,21 @@ fn hear(run: &Run, desk: &mut Desk, word: &v1::RunState, now_ms: i64) {
         }
         Stage::Running => {
             desk.handing = Handing::Pending;
+            desk.withdraw = None;
             desk.why.clear();
         }
-        Stage::Ended => desk.ended_told = true,
+        Stage::Ended => {
+            desk.ended_told = true;
+            desk.withdraw = None;
+        }
         Stage::Settled => {
+            desk.withdraw = None;
             desk.ended_told = true;
             desk.settled = true;
             desk.handing = Handing::Pending;
         }
+        // The node is asked for its word, which says more.
+        Stage::UnknownRun | Stage::TakenAway if desk.leaves() => {}
         Stage::UnknownRun => {
             if run.phase().is_live() && run.journal.incarnations.is_empty() {
                 desk.handing = Handing::Queued;
@@ -424,12 +432,7 @@ fn hear(run: &Run, desk: &mut Desk, word: &v1::RunState, now_ms: i64) {
                 at_ms: now_ms,
             });
         }
-        Stage::Refused => {
-            desk.word = Some(Word::Refused {
-                why: bounded(&word.why),
-                at_ms: now_ms,
-            });
-        }
+        Stage::Refused => withdrawal::refused(run, desk, bounded(&word.why), now_ms),
         Stage::Unspecified => {}
     }
 }

@@ -15,6 +15,7 @@ mod staging;
 mod stories;
 mod told;
 mod transfers;
+mod withdrawn;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -39,6 +39,8 @@ struct Inner {
     followers: Vec<mpsc::Sender<Result<v1::FollowEvent, Status>>>,
     hand_overs: usize,
     cancelled: Vec<Vec<u8>>,
+    /// Runs that it was asked to give back.
+    withdrawn: Vec<Vec<u8>>,
     rules: Vec<v1::RuleSet>,
     closed: Vec<Vec<u8>>,
     positions: Vec<v1::RunPosition>,

@@ -7,7 +7,7 @@ const BOTH: &str = "nodes: {alpha: {address: a}, beta: {address: b}}\n\
                     groups: {both: [alpha, beta]}\n";
 
 /// Two nodes of which alpha has more room.
-async fn both() -> Rig {
+pub(super) async fn both() -> Rig {
     let rig = Rig::configured(BOTH);
     rig.node("alpha").has_cpus(4.0);
     rig.node("beta").has_cpus(1.0);

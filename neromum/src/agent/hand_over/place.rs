@@ -37,11 +37,13 @@ pub struct Placed {
     pub(super) fresh: bool,
     /// The run whose checkpoints it begins with.
     pub(super) earlier: Option<RunToken>,
+    /// How often it was given to a node.
+    pub(super) turn: u32,
 }
 
 impl Placed {
     /// Its folder was made before and says what it is.
-    fn known(token: RunToken, id: RunId) -> Self {
+    fn known(token: RunToken, id: RunId, turn: u32) -> Self {
         Self {
             token,
             id,
@@ -49,6 +51,7 @@ impl Placed {
             rules: false,
             fresh: false,
             earlier: None,
+            turn,
         }
     }
 }
@@ -104,10 +107,10 @@ impl Placer {
     fn place_one(&self, spec: RunSpec, store: &Store, found: &mut Found) -> Result<Placed, No> {
         let (token, id) = self.check(&spec)?;
         if self.was_cleaned(token, id)? {
-            return Ok(Placed::known(token, id));
+            return Ok(Placed::known(token, id, spec.turn));
         }
         match lies(&self.paths.run(id), token) {
-            Lies::Here => Ok(Placed::known(token, id)),
+            Lies::Here => Ok(Placed::known(token, id, spec.turn)),
             Lies::Nowhere => self.take(spec, token, id, store, found),
             // It may live: that it is refused for good must not be said.
             Lies::Unread(error) => {
@@ -167,6 +170,7 @@ impl Placer {
             rules: spec.rules.is_some_and(|rules| !rules.rules.is_empty()),
             fresh,
             earlier,
+            turn: spec.turn,
         })
     }
 

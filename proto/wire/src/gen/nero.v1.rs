@@ -218,6 +218,10 @@ pub struct RunSpec {
     /// so that one without it refuses at once.
     #[prost(bool, tag = "25")]
     pub movable: bool,
+    /// How often it was given to a node, this time included: whoever withdraws it
+    /// names the turn.
+    #[prost(uint32, tag = "26")]
+    pub turn: u32,
 }
 /// A place on a node, named by the experiment.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -510,6 +514,11 @@ pub struct CancelRequest {
     pub signal: i32,
     #[prost(string, tag = "5")]
     pub author: ::prost::alloc::string::String,
+    /// Not 0: the runs are only withdrawn, up to this turn of theirs, so that
+    /// another node may have them. What was not started is taken away and never
+    /// starts by that turn; with what was started nothing happens.
+    #[prost(uint32, tag = "6")]
+    pub withdraw: u32,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct CancelReply {
@@ -541,11 +550,13 @@ pub mod cancel_reply {
         Unspecified = 0,
         /// the shim was told
         Asked = 1,
-        /// it was waiting here; it is taken away
+        /// it waited or was refused here; it is taken away
         NeverStarted = 2,
         /// it had ended already
         Ended = 3,
         UnknownRun = 4,
+        /// to be withdrawn, and started already: nothing was done
+        GoesOn = 5,
     }
     impl Outcome {
         /// String value of the enum field names used in the ProtoBuf definition.
@@ -559,6 +570,7 @@ pub mod cancel_reply {
                 Self::NeverStarted => "OUTCOME_NEVER_STARTED",
                 Self::Ended => "OUTCOME_ENDED",
                 Self::UnknownRun => "OUTCOME_UNKNOWN_RUN",
+                Self::GoesOn => "OUTCOME_GOES_ON",
             }
         }
         /// Creates an enum from field names used in the ProtoBuf definition.
@@ -569,6 +581,7 @@ pub mod cancel_reply {
                 "OUTCOME_NEVER_STARTED" => Some(Self::NeverStarted),
                 "OUTCOME_ENDED" => Some(Self::Ended),
                 "OUTCOME_UNKNOWN_RUN" => Some(Self::UnknownRun),
+                "OUTCOME_GOES_ON" => Some(Self::GoesOn),
                 _ => None,
             }
         }

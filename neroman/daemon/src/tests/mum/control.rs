@@ -291,6 +291,48 @@ impl FakeMum {
         inner.tell(Event::State(state(token, stage)));
     }
 
+    /// Refuses a run that it accepted.
+    pub(in crate::tests) fn refuses(&self, token: &[u8], why: &str) {
+        let mut inner = self.inner.lock().unwrap();
+        inner.runs.get_mut(token).unwrap().stage = Stage::Refused;
+        let state = v1::RunState {
+            why: why.to_owned(),
+            ..state(token, Stage::Refused)
+        };
+        inner.tell(Event::State(state));
+    }
+
+    /// A run has come so far, which it does not tell.
+    pub(in crate::tests) fn holds(&self, token: &[u8], stage: Stage) {
+        self.inner
+            .lock()
+            .unwrap()
+            .runs
+            .get_mut(token)
+            .unwrap()
+            .stage = stage;
+    }
+
+    /// Tells what is not so.
+    pub(in crate::tests) fn says(&self, token: &[u8], stage: Stage) {
+        self.inner
+            .lock()
+            .unwrap()
+            .tell(Event::State(state(token, stage)));
+    }
+
+    /// Waits until it was asked to give a run back.
+    pub(in crate::tests) async fn withdrawn(&self, token: &[u8]) {
+        let so = |inner: &Inner| inner.withdrawn.iter().any(|one| one == token);
+        self.until("was asked to give it back", so).await;
+    }
+
+    /// Waits until a run has come so far.
+    pub(in crate::tests) async fn until_stage(&self, token: &[u8], stage: Stage) {
+        let so = |inner: &Inner| inner.runs[token].stage == stage;
+        self.until("had it so far", so).await;
+    }
+
     pub(in crate::tests) fn begin(&self, token: &[u8]) {
         self.record(token, RecordKind::Claimed, &journal::Claimed::default());
         self.record(

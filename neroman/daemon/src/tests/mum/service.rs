@@ -16,6 +16,22 @@ use super::{Held, Service, state};
 
 type Streamed<T> = Pin<Box<dyn tokio_stream::Stream<Item = Result<T, Status>> + Send>>;
 
+/// Gives its word that it never starts a run, unless that began.
+fn withdrawn(held: &mut Held, token: Vec<u8>) -> v1::cancel_reply::One {
+    use v1::cancel_reply::Outcome;
+    let outcome = match held.stage {
+        Stage::Waiting | Stage::Refused | Stage::TakenAway => {
+            held.stage = Stage::TakenAway;
+            Outcome::NeverStarted
+        }
+        _ => Outcome::GoesOn,
+    };
+    v1::cancel_reply::One {
+        token,
+        outcome: outcome.into(),
+    }
+}
+
 #[tonic::async_trait]
 impl Mum for Service {
     async fn greet(&self, request: Request<v1::Hello>) -> Result<Response<v1::Hello>, Status> {
@@ -158,12 +174,20 @@ impl Mum for Service {
         if refuses {
             return Err(Status::resource_exhausted("no room in /node"));
         }
+        let request = request.into_inner();
+        let withdraws = request.withdraw > 0;
         let runs = self.inner(|inner| {
             request
-                .into_inner()
                 .runs
                 .into_iter()
                 .map(|run| {
+                    if withdraws {
+                        inner.withdrawn.push(run.token.clone());
+                    }
+                    let held = inner.runs.get_mut(&run.token);
+                    if let Some(held) = held.filter(|_| withdraws) {
+                        return withdrawn(held, run.token);
+                    }
                     let outcome = match inner.runs.get(&run.token).map(|held| held.stage) {
                         None if inner.placing => Outcome::Ended,
                         None => Outcome::UnknownRun,
@@ -178,6 +202,13 @@ impl Mum for Service {
                 })
                 .collect()
         });
+        let lost = self.inner(|inner| {
+            inner.away |= inner.swallows;
+            inner.swallows
+        });
+        if lost {
+            return Err(Status::unavailable("cut"));
+        }
         Ok(Response::new(v1::CancelReply { runs }))
     }
 

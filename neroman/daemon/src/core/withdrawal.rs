@@ -1,0 +1,84 @@
+//! A run that leaves a node which has it, or may have it. Written down before
+//! the node is asked, and over when the node gave its word that it never starts
+//! the run: whoever dies in between, it is asked again and says the same.
+
+use serde::{Deserialize, Serialize};
+
+use super::change::Change;
+use super::refusal::{self, Refusal};
+use super::run::{Desk, Handing, Run, Word};
+
+/// Why a run leaves its node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Withdrawal {
+    pub refusal: Refusal,
+    /// The node may have been asked: this is synced.
+    #[serde(default)]
+    pub asked: bool,
+}
+
+/// What the node says of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Said {
+    /// It was not started there and never will be.
+    Never,
+    /// It was started: it stays.
+    Begun,
+}
+
+/// Takes down that a node which accepted a run refuses it: another one of its
+/// group gets it, or it ends.
+pub(crate) fn refused(run: &Run, desk: &mut Desk, why: String, at_ms: i64) {
+    if !may_leave(run, desk) {
+        desk.word = Some(Word::Refused { why, at_ms });
+        return;
+    }
+    let node = run.node_word();
+    desk.handing = Handing::Pending;
+    desk.why = format!("refused by {node}: {why}; another node may get it");
+    desk.withdraw.get_or_insert_with(|| Withdrawal {
+        refusal: Refusal {
+            node: node.to_owned(),
+            why,
+            hint: String::new(),
+            at_ms,
+        },
+        asked: false,
+    });
+}
+
+/// Whether another node may have it once its own gave its word.
+fn may_leave(run: &Run, desk: &Desk) -> bool {
+    run.of_several()
+        && run.phase().is_live()
+        && desk.word.is_none()
+        && desk.wish.is_none()
+        && run.journal.incarnations.is_empty()
+}
+
+/// What the node's word changes.
+pub(crate) fn answered(run: &Run, said: Said, now_ms: i64) -> Vec<Change> {
+    let Some(withdrawal) = &run.desk.withdraw else {
+        return Vec::new();
+    };
+    match said {
+        Said::Never if run.journal.incarnations.is_empty() => {
+            let mut refusal = withdrawal.refusal.clone();
+            refusal.at_ms = now_ms;
+            refusal::turn_back(run, refusal)
+        }
+        // Its records say what became of it.
+        Said::Never => Vec::new(),
+        Said::Begun => {
+            let mut desk = run.desk.clone();
+            desk.withdraw = None;
+            desk.why.clear();
+            let change = Change::Desk {
+                run: run.made.id,
+                desk: Box::new(desk),
+                rules: None,
+            };
+            vec![change]
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Asking a node for its word that it never starts runs which another node may
+//! have. That it is asked is synced first: what it says of them afterwards is
+//! then nobody's abort.
+
+use std::collections::BTreeMap;
+
+use nero_model::{RunId, RunToken};
+use nero_wire::v1;
+use nero_wire::v1::cancel_reply::Outcome;
+
+use super::{Deliver, PATIENCE};
+use crate::core::change::Change;
+use crate::core::run::Run;
+use crate::core::state::State;
+use crate::core::withdrawal::{self, Said};
+use crate::failure::Failure;
+use crate::node::deliver::desk_change;
+use crate::node::follow::run_ref;
+
+impl Deliver {
+    /// Withdraws runs from the node.
+    pub(super) async fn withdraw(&mut self, runs: &[RunId]) -> Result<(), Failure> {
+        // What is being handed over gets there before, or is not sent any more.
+        let gate = self.gate.clone();
+        let _held = gate.lock().await;
+        let (node, wanted) = (self.settings.name.clone(), runs.to_vec());
+        self.ledger
+            .note(true, move |state, _| {
+                let leaving = wanted
+                    .iter()
+                    .filter(|id| leaving(state, &node, **id).is_some());
+                let asked = leaving.filter_map(|id| {
+                    desk_change(state, *id, |desk| {
+                        if let Some(withdrawal) = &mut desk.withdraw {
+                            withdrawal.asked = true;
+                        }
+                    })
+                });
+                asked.collect()
+            })
+            .await?;
+        let state = self.ledger.state();
+        let mut turns: BTreeMap<u32, Vec<v1::RunRef>> = BTreeMap::new();
+        for id in runs {
+            let Some(run) = leaving(&state, &self.settings.name, *id) else {
+                continue;
+            };
+            turns.entry(run.desk.turn()).or_default().push(run_ref(run));
+        }
+        for (turn, runs) in turns {
+            let mut request = tonic::Request::new(v1::CancelRequest {
+                request: nero_model::RequestId::random().to_vec(),
+                runs,
+                author: "another node may have it".to_owned(),
+                withdraw: turn,
+                ..v1::CancelRequest::default()
+            });
+            request.set_timeout(PATIENCE);
+            let failure = Failure::node("the node does not give runs back");
+            let reply = match self.client.cancel(request).await {
+                Ok(reply) => reply.into_inner(),
+                Err(status) => {
+                    self.refused(failure.status(&status), &status)?;
+                    continue;
+                }
+            };
+            let over = reply
+                .runs
+                .iter()
+                .filter(|one| said(one) == Some(Said::Never));
+            let over: Vec<Vec<u8>> = over.map(|one| one.token.clone()).collect();
+            let node = self.settings.name.clone();
+            self.ledger
+                .note(false, move |state, now_ms| {
+                    answered(state, &node, turn, &reply, now_ms)
+                })
+                .await?;
+            // Without a receiver the connection is over; the node says again
+            // what it has then, and is told.
+            let _ = self.closed.send(over).await;
+        }
+        Ok(())
+    }
+}
+
+/// A run that is to leave this node.
+fn leaving<'a>(state: &'a State, node: &str, id: RunId) -> Option<&'a Run> {
+    let run = state.run(id)?;
+    let leaves = run.desk.leaves() && run.phase().is_live();
+    (leaves && run.node() == Some(node)).then_some(run)
+}
+
+fn answered(
+    state: &State,
+    node: &str,
+    turn: u32,
+    reply: &v1::CancelReply,
+    now_ms: i64,
+) -> Vec<Change> {
+    let changes = reply.runs.iter().filter_map(|one| {
+        let said = said(one)?;
+        let id = state.by_token(&RunToken::from_slice(&one.token)?)?;
+        let here = |run: &&Run| run.node() == Some(node) && run.desk.turn() == turn;
+        let run = state.run(id).filter(here)?;
+        Some(withdrawal::answered(run, said, now_ms))
+    });
+    changes.flatten().collect()
+}
+
+/// None: its records will tell.
+fn said(one: &v1::cancel_reply::One) -> Option<Said> {
+    match one.outcome() {
+        Outcome::NeverStarted | Outcome::UnknownRun => Some(Said::Never),
+        Outcome::GoesOn | Outcome::Asked => Some(Said::Begun),
+        Outcome::Ended | Outcome::Unspecified => None,
+    }
+}

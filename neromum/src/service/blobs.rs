@@ -156,7 +156,8 @@ impl Taker {
 
     fn name_small(&mut self) -> Result<(), Status> {
         let bytes = self.small.bytes();
-        let named = self.small.name();
+        let is_room = |bytes| room::check(&self.folder, bytes, self.kept_back).is_ok();
+        let named = self.small.name(is_room);
         named.map_err(|error| self.status(&error, bytes))
     }
 
@@ -187,7 +188,9 @@ impl Drop for Taker {
         // What came before a cut is not sent again; what fails now is. A disk is
         // not waited for where the caller's end was noticed.
         let mut small = std::mem::replace(&mut self.small, Gathering::new(&self.store));
-        let mut name = move || small.name();
+        let (folder, kept_back) = (self.folder.clone(), self.kept_back);
+        let is_room = move |bytes| room::check(&folder, bytes, kept_back).is_ok();
+        let name = move || small.name(is_room);
         match tokio::runtime::Handle::try_current() {
             Ok(runtime) => drop(runtime.spawn_blocking(name)),
             Err(_) => drop(name()),

@@ -102,11 +102,12 @@ impl Gathering {
         self.last = None;
     }
 
-    /// Gives everything its name.
+    /// Gives everything its name. Packs that have become many are put together
+    /// when there `is_room` for so many bytes.
     ///
     /// # Errors
     /// When the disk refuses: what has no name then is gone.
-    pub fn name(&mut self) -> Result<(), PutError> {
+    pub fn name(&mut self, is_room: impl FnOnce(u64) -> bool) -> Result<(), PutError> {
         let packed = self.pack.is_some();
         let named = self.name_pack();
         if named.is_err() {
@@ -120,7 +121,7 @@ impl Gathering {
             self.store.finish(incoming)?;
         }
         let folder = self.store.folder();
-        if packed && let Err(error) = nero_pack::merge(folder) {
+        if packed && let Err(error) = nero_pack::merge_where_room(folder, is_room) {
             tracing::warn!(store = %folder.display(), %error, "packs stay many");
         }
         Ok(())

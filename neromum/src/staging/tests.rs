@@ -153,12 +153,17 @@ fn paths_that_lead_out_are_refused_before_anything_is_made() {
 
 /// Contents that come together, named when this returns.
 fn gather(paths: &NodePaths, contents: &[Vec<u8>]) {
+    gather_with(paths, contents, true);
+}
+
+/// Where there is room to put packs together, or none.
+fn gather_with(paths: &NodePaths, contents: &[Vec<u8>], is_room: bool) {
     let mut gathering = gather::Gathering::new(&Store::new(paths));
     for content in contents {
         let hash = *blake3::hash(content).as_bytes();
         gathering.take(hash, content.clone()).unwrap();
     }
-    gathering.name().unwrap();
+    gathering.name(|_| is_room).unwrap();
 }
 
 fn many(count: usize) -> (Vec<Vec<u8>>, Vec<TreeEntry>) {
@@ -216,9 +221,9 @@ fn a_list_gets_no_name_when_the_disk_refused_what_it_lists() {
     let list = *blake3::hash(b"list").as_bytes();
     gathering.take(list, b"list".to_vec()).unwrap();
     fs::write(store.folder().join(nero_pack::FOLDER), "in the way").unwrap();
-    gathering.name().unwrap_err();
+    gathering.name(|_| true).unwrap_err();
     // As whoever notices a cut does it once more.
-    gathering.name().unwrap();
+    gathering.name(|_| true).unwrap();
     assert!(!store.look().has(&list));
 }
 
@@ -278,8 +283,15 @@ fn packs_do_not_become_ever_more() {
     let place = place();
     let (contents, entries) = many(50 * (nero_pack::CONTENTS_MIN + 1));
     for part in contents.chunks(nero_pack::CONTENTS_MIN + 1) {
-        gather(&place.paths, part);
+        gather_with(&place.paths, part, false);
     }
+    assert_eq!(
+        packs(&place.paths).len(),
+        50,
+        "there was no room for others"
+    );
+    let (more, _) = many(51 * (nero_pack::CONTENTS_MIN + 1));
+    gather(&place.paths, &more[contents.len()..]);
     let count = packs(&place.paths).len();
     assert!(count < 32, "{count} packs");
     prepare_tree(&place, entries).unwrap();

@@ -19,6 +19,15 @@ pub(crate) const SMALL_MAX: usize = 32;
 /// # Errors
 /// When the disk refuses: all packs are as they were then.
 pub fn merge(store: &Path) -> io::Result<()> {
+    merge_where_room(store, |_| true)
+}
+
+/// As [`merge`], when there `is_room` for so many bytes: the new ones are
+/// written before the old ones go. Later otherwise.
+///
+/// # Errors
+/// As [`merge`].
+pub fn merge_where_room(store: &Path, is_room: impl FnOnce(u64) -> bool) -> io::Result<()> {
     let entries = match fs::read_dir(store.join(FOLDER)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         entries => entries?,
@@ -30,7 +39,9 @@ pub fn merge(store: &Path) -> io::Result<()> {
     }
     let sound = small.iter().filter_map(|one| Pack::open(&one.path()).ok());
     let packs: Vec<Pack> = sound.collect();
-    if packs.len() < SMALL_MAX {
+    let lengths = packs.iter().flat_map(Pack::contents);
+    let bytes = lengths.map(|(_, length)| length).sum();
+    if packs.len() < SMALL_MAX || !is_room(bytes) {
         return Ok(());
     }
     let new = rewrite(store, &packs, |_, _| true)?;

@@ -26,7 +26,7 @@ mod write;
 
 use std::io;
 
-pub use anew::{heal, merge, remove, rewrite};
+pub use anew::{heal, merge, merge_where_room, remove, rewrite};
 pub use read::{Pack, Packs, Place};
 pub use write::Writer;
 

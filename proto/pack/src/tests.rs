@@ -204,6 +204,24 @@ fn small_ones_that_became_many_are_put_together() {
 }
 
 #[test]
+fn without_room_for_a_new_one_small_ones_stay_many() {
+    let store = tempfile::tempdir().unwrap();
+    let all = contents(1, 80);
+    for part in all.chunks(2) {
+        write(store.path(), part);
+    }
+    let bytes: usize = all.iter().map(Vec::len).sum();
+    let mut asked = None;
+    let full = |needed| {
+        asked = Some(needed);
+        false
+    };
+    merge_where_room(store.path(), full).unwrap();
+    assert_eq!(asked, Some(bytes as u64));
+    assert_eq!(Packs::open(store.path()).unwrap().iter().count(), 40);
+}
+
+#[test]
 fn made_anew_of_all_that_it_held_a_pack_stays() {
     let store = tempfile::tempdir().unwrap();
     let all = contents(1, 10);

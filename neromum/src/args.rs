@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use nero_model::DeploymentId;
+use nero_model::{DeploymentId, MIN_FREE_BYTES};
 
 use crate::config;
 use crate::lease::Terms;
@@ -161,7 +161,7 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, ArgsEr
 fn options(mut args: impl Iterator<Item = OsString>) -> Result<Options, ArgsError> {
     let (mut root, mut deployment, mut node) = (None, None, None);
     let (mut cpus, mut memory) = (None, None);
-    let mut min_free = config::MIN_FREE_BYTES;
+    let mut min_free = MIN_FREE_BYTES;
     let mut leave_after = config::LEAVE_AFTER;
     let mut own_session = false;
     let mut mark = None;
@@ -350,7 +350,8 @@ mod tests {
             panic!("not read as serve");
         };
         assert_eq!((options.cpus, options.deployment), (Some(2.5), id));
-        assert_eq!(options.min_free, config::MIN_FREE_BYTES);
+        assert_eq!(options.min_free, MIN_FREE_BYTES);
+        assert!(HELP.contains(&format!("({MIN_FREE_BYTES})")));
         let again = parse([vec!["serve".into()], options.for_serve()].concat());
         let expected = Options {
             own_session: true,

@@ -5,9 +5,6 @@ use std::time::Duration;
 /// neromum leaves when it had nothing to do for this long.
 pub const LEAVE_AFTER: Duration = Duration::from_secs(60);
 
-/// Below this much free disk nothing new starts.
-pub const MIN_FREE_BYTES: u64 = 64 * 1024 * 1024;
-
 /// How often free disk (or whatever held starts) is looked at while held.
 pub const HOLD_RETRY: Duration = Duration::from_secs(5);
 

@@ -30,3 +30,7 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Largest message on any link, in bytes; longer things are streams.
 pub const MESSAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Free disk in bytes below which a node starts nothing new, unless it is
+/// configured otherwise.
+pub const MIN_FREE_BYTES: u64 = 64 * 1024 * 1024;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use nero_config::{Config, LOCAL};
-use nero_model::Phase;
+use nero_model::{MIN_FREE_BYTES, Phase};
 use nero_wire::v1;
 
 use super::Man;
@@ -14,9 +14,6 @@ use crate::node::{Described, NodeNow, open_runs};
 
 /// How long a node may take to say what it has.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Nothing new starts below this much free disk, unless the configuration says
-/// otherwise: the agent's own limit.
-const MIN_FREE_BYTES: u64 = 64 * 1024 * 1024;
 /// Figures older than this are said to be old.
 const OLD_MS: i64 = 60_000;
 

@@ -17,10 +17,11 @@ use prost::Message as _;
 use tokio::sync::oneshot;
 
 use super::effects::{may_pass, read_spec};
+use super::follow::newest_wish;
 use super::{Agent, Refused};
 use crate::clean::gone;
-use crate::core::Cancelled;
 use crate::core::decide::Decision;
+use crate::core::{Cancelled, Stage};
 
 /// How a run is to end.
 #[derive(Clone, Debug, Default)]
@@ -138,7 +139,9 @@ impl Agent {
         let Some(run) = self.core.run(&token) else {
             return Ok(false);
         };
-        if !run.stage.is_unstarted() {
+        // The ledger had room for its first wish, and its folder perhaps not.
+        let unmade = run.stage == Stage::TakenAway && newest_wish(&self.run_dir(run.id)) == 0;
+        if !run.stage.is_unstarted() && !unmade {
             return Ok(false);
         }
         match self.wish(token, wish) {
@@ -146,7 +149,9 @@ impl Agent {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
             wished => wished?,
         }
-        self.look_for_a_claim(token);
+        if !unmade {
+            self.look_for_a_claim(token);
+        }
         Ok(true)
     }
 

@@ -85,7 +85,7 @@ fn in_full(error: &dyn std::error::Error) -> String {
 }
 
 /// The highest number of the wishes in a run's folder; 0 when there is none.
-fn newest_wish(run_dir: &std::path::Path) -> u32 {
+pub(super) fn newest_wish(run_dir: &std::path::Path) -> u32 {
     let entries = std::fs::read_dir(run_dir.join(names::CONTROL));
     let wishes = entries.into_iter().flatten().flatten().filter_map(|entry| {
         let name = entry.file_name();

@@ -47,7 +47,7 @@ impl Agent {
         let unstarted = match self.core.run(&token).map(|run| &run.stage) {
             Some(Stage::Starting { .. } | Stage::Running { .. }) | None => false,
             Some(Stage::Waiting | Stage::Refused) => true,
-            Some(Stage::TakenAway) => return Ok(Outcome::NeverStarted),
+            Some(Stage::TakenAway) => return self.cancel_one(run, wish),
             Some(Stage::Ended { .. } | Stage::Settled { .. }) => return Ok(Outcome::Ended),
         };
         if self.refused_after_a_claim(&token) {

@@ -13,14 +13,22 @@ use nero_wire::v1::{CancelRequest, RunSpec};
 use crate::rig::{Follower, Known, Mum, Node, reference, wait_until_forgotten};
 
 async fn withdraw(mum: &mut Mum, spec: &RunSpec, turn: u32) -> Outcome {
+    try_to_withdraw(mum, spec, turn).await.unwrap()
+}
+
+async fn try_to_withdraw(
+    mum: &mut Mum,
+    spec: &RunSpec,
+    turn: u32,
+) -> Result<Outcome, tonic::Status> {
     let request = CancelRequest {
         request: nero_model::RequestId::random().to_vec(),
         runs: vec![reference(spec)],
         withdraw: turn,
         ..CancelRequest::default()
     };
-    let reply = mum.client.cancel(request).await.unwrap().into_inner();
-    reply.runs[0].outcome()
+    let reply = mum.client.cancel(request).await?.into_inner();
+    Ok(reply.runs[0].outcome())
 }
 
 fn of_turn(turn: u32, spec: &RunSpec) -> RunSpec {
@@ -79,6 +87,25 @@ async fn a_refused_run_is_withdrawn_and_never_starts_whoever_dies() {
     let mut follower = mum.follow(Known::default()).await;
     another_ends(&node, &mut mum, &mut follower, 10).await;
     assert!(!starts(&node, &spec));
+}
+
+#[tokio::test]
+async fn a_word_that_the_disk_refused_is_on_it_before_it_is_given_after_a_kill() {
+    let mut node = Node::new();
+    let (mut mum, _, spec, _) = refused(&mut node).await;
+    let control = node.run_dir(&spec).join("control");
+    let away = node.run_dir(&spec).join("away");
+    fs::rename(&control, &away).unwrap();
+    fs::write(&control, "no folder").unwrap();
+    let failed = try_to_withdraw(&mut mum, &spec, 1).await.unwrap_err();
+    assert_eq!(failed.code(), tonic::Code::ResourceExhausted);
+    node.kill_mum();
+    let mut mum = node.start().await;
+    assert!(try_to_withdraw(&mut mum, &spec, 1).await.is_err());
+    fs::remove_file(&control).unwrap();
+    fs::rename(&away, &control).unwrap();
+    assert_eq!(withdraw(&mut mum, &spec, 1).await, Outcome::NeverStarted);
+    assert!(control.join("cancel.1").exists());
 }
 
 #[tokio::test]

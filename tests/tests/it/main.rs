@@ -19,6 +19,7 @@ mod skew;
 mod ssh;
 mod ssh_faults;
 mod ssh_groups;
+mod ssh_withdrawn;
 mod story;
 mod take_over;
 mod words;

@@ -129,7 +129,7 @@ fn a_run_on_its_way_to_a_node_that_went_away_moves_to_another() {
 }
 
 /// Waits until `status` says this of what experiment 1 waits for.
-fn until_waits_for(lab: &Lab, parts: &[&str]) {
+pub fn until_waits_for(lab: &Lab, parts: &[&str]) {
     until(&format!("{parts:?} to be said"), || {
         let seen = lab.home.experiment_json(1);
         let why = seen["waiting_for"].as_str().unwrap_or_default();
@@ -142,7 +142,7 @@ fn until_waits_for(lab: &Lab, parts: &[&str]) {
 }
 
 /// Runs a command line on a host, which must succeed.
-fn on_host(lab: &Lab, host: &str, line: &str) {
+pub fn on_host(lab: &Lab, host: &str, line: &str) {
     let ran = lab.hosts.ssh(host, line);
     assert!(ran.status.success(), "{ran:?}");
 }

@@ -11,6 +11,7 @@ use nero_wire::v1;
 
 use super::Man;
 use super::unseen::quiet_ms;
+use crate::core::add::ranges;
 use crate::core::place::{self, Figures};
 use crate::core::run::{Run, Takes};
 use crate::node::Known;
@@ -18,33 +19,82 @@ use crate::node::Known;
 /// How long nodes may take to say what they have.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Runs with what keeps them from every node, by what was asked for.
+/// Runs with what keeps them from every node. Those of one word whose reasons
+/// differ in figures alone are told together.
 #[derive(Debug, Default)]
-pub(super) struct Hopeless {
-    runs: BTreeMap<(String, String), Vec<RunId>>,
+pub(super) struct Alike {
+    runs: BTreeMap<Kind, Same>,
 }
 
-impl Hopeless {
+/// The word that was asked for, and the reason without its figures.
+type Kind = (String, String);
+
+/// Runs that are told together.
+#[derive(Debug)]
+struct Same {
+    runs: Vec<RunId>,
+    /// That of the first one.
+    why: String,
+    differ: bool,
+}
+
+impl Alike {
     /// One more.
-    pub(super) fn add(&mut self, word: &str, why: String, id: RunId) {
-        let same = self.runs.entry((word.to_owned(), why)).or_default();
-        same.push(id);
+    fn add(&mut self, word: &str, why: &str, id: RunId) {
+        let same = self.runs.entry(kind(word, why)).or_insert_with(|| Same {
+            runs: Vec::new(),
+            why: why.to_owned(),
+            differ: false,
+        });
+        same.runs.push(id);
+        same.differ |= same.why != why;
     }
 
-    /// One line for all that share a reason.
-    pub(super) fn lines(self) -> impl Iterator<Item = String> {
-        self.runs.into_iter().map(|((word, why), runs)| {
-            format!("{}: `{word}` can never take it ({why})", which(&runs))
+    /// Leaves out what was told already; from now on the rest was, too.
+    fn untold(mut self, told: &mut HashSet<Kind>) -> Self {
+        self.runs.retain(|kind, _| told.insert(kind.clone()));
+        self
+    }
+
+    /// One line for all of a kind; `says` has what is said of one, and of many.
+    fn lines(self, says: impl Fn(&str) -> [String; 2]) -> impl Iterator<Item = String> {
+        self.runs.into_iter().map(move |((word, _), same)| {
+            let [one, many] = says(&word);
+            let (first, why) = (same.runs[0], same.why);
+            match same.runs.as_slice() {
+                [only] => format!("{only}: {one} ({why})"),
+                more => {
+                    let which = ranges(more.iter().map(|run| run.experiment));
+                    let of = match same.differ {
+                        true => format!("{first}: "),
+                        false => String::new(),
+                    };
+                    format!("{} runs of {which}: {many} ({of}{why})", more.len())
+                }
+            }
         })
     }
 }
 
-/// `1.1`, `3 runs`.
-fn which(runs: &[RunId]) -> String {
-    match runs {
-        [one] => one.to_string(),
-        more => format!("{} runs", more.len()),
+fn kind(word: &str, why: &str) -> Kind {
+    let mut bare = String::with_capacity(why.len());
+    for c in why.chars() {
+        // `9` and `10.5` are figures alike.
+        let goes_on = (c.is_ascii_digit() || c == '.') && bare.ends_with('0');
+        if !goes_on {
+            bare.push(if c.is_ascii_digit() { '0' } else { c });
+        }
     }
+    (word.to_owned(), bare)
+}
+
+fn never_lines(alike: Alike) -> impl Iterator<Item = String> {
+    alike.lines(|word| {
+        [
+            format!("`{word}` can never take it"),
+            format!("`{word}` can never take them"),
+        ]
+    })
 }
 
 /// What a run asks of its node.
@@ -110,7 +160,7 @@ impl Man {
     fn look(&self, asking: &[Asking]) -> (Vec<String>, BTreeSet<String>) {
         let config = self.nodes.usable_config();
         let figures = self.nodes.figures(&self.ledger.state());
-        let mut hopeless = Hopeless::default();
+        let mut hopeless = Alike::default();
         let mut unknown = BTreeSet::new();
         let mut last: Option<(&Asking, Outlook)> = None;
         for one in asking {
@@ -121,13 +171,13 @@ impl Man {
                 _ => Outlook::of(&config, &figures, &one.word, &one.takes, &[]),
             };
             if let Some(why) = outlook.never() {
-                hopeless.add(&one.word, why, one.id);
+                hopeless.add(&one.word, &why, one.id);
             } else if outlook.may.is_empty() && one.waits && one.demands() {
                 unknown.extend(outlook.unknown.iter().cloned());
             }
             last = Some((one, outlook));
         }
-        (hopeless.lines().collect(), unknown)
+        (never_lines(hopeless).collect(), unknown)
     }
 }
 
@@ -219,6 +269,8 @@ pub(super) struct Nodes<'a> {
 pub(super) struct Stuck {
     never: HashSet<RunId>,
     away: HashSet<RunId>,
+    /// What was said of those that wait for a node.
+    told: HashSet<Kind>,
 }
 
 impl Stuck {
@@ -227,15 +279,15 @@ impl Stuck {
         run.unplaced() && !run.desk.why.is_empty() && !self.never.contains(&run.made.id)
     }
 
-    /// What is to be said now of such runs, each once, and after which time to
-    /// look again at the latest.
+    /// What is to be said now of such runs, of each and of those that wait alike
+    /// once, and after which time to look again at the latest.
     pub(super) fn news(
         &mut self,
         runs: &[&Run],
         nodes: &Nodes<'_>,
     ) -> (Vec<String>, Option<Duration>) {
-        let mut hopeless = Hopeless::default();
-        let mut waiting: BTreeMap<&str, Vec<RunId>> = BTreeMap::new();
+        let mut hopeless = Alike::default();
+        let mut waiting = Alike::default();
         let mut again: Option<u64> = None;
         // Runs of one command mostly ask for the same.
         let mut last: Option<(&Run, Outlook)> = None;
@@ -253,12 +305,12 @@ impl Stuck {
             };
             if let Some(why) = outlook.never() {
                 self.never.insert(id);
-                hopeless.add(&run.made.node, why, id);
+                hopeless.add(&run.made.node, &why, id);
             } else if !self.away.contains(&id) {
                 match outlook.away(nodes.known, nodes.now_ms) {
                     Ok(()) => {
                         self.away.insert(id);
-                        waiting.entry(&run.desk.why).or_default().push(id);
+                        waiting.add(&run.made.node, &run.desk.why, id);
                     }
                     Err(Some(left_ms)) => {
                         again = Some(again.map_or(left_ms, |sooner| sooner.min(left_ms)));
@@ -269,9 +321,9 @@ impl Stuck {
             last = Some((run, outlook));
         }
         let waiting = waiting
-            .into_iter()
-            .map(|(why, runs)| format!("{}: no node takes it now ({why})", which(&runs)));
-        let lines = hopeless.lines().chain(waiting).collect();
+            .untold(&mut self.told)
+            .lines(|_| ["it", "them"].map(|what| format!("no node takes {what} now")));
+        let lines = never_lines(hopeless).chain(waiting).collect();
         (lines, again.map(Duration::from_millis))
     }
 }
@@ -281,4 +333,58 @@ fn alike(one: &Run, other: &Run) -> bool {
     one.made.node == other.made.node
         && one.made.takes == other.made.takes
         && one.desk.avoid == other.desk.avoid
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(experiment: u64) -> RunId {
+        RunId {
+            experiment: ExperimentId(experiment),
+            number: 1,
+        }
+    }
+
+    #[test]
+    fn runs_that_lack_alike_are_told_together() {
+        let lines = |reasons: &[&str]| {
+            let mut alike = Alike::default();
+            for (why, id) in reasons.iter().zip(1..) {
+                alike.add("both", why, run(id));
+            }
+            never_lines(alike).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            lines(&["a: cpus 2 < 3"]),
+            ["1.1: `both` can never take it (a: cpus 2 < 3)"]
+        );
+        assert_eq!(
+            lines(&["a: cpus 2 < 3", "a: cpus 2 < 3", "a: cpus 2 < 3"]),
+            ["3 runs of 1-3: `both` can never take them (a: cpus 2 < 3)"]
+        );
+        assert_eq!(
+            lines(&["a: cpus 2 < 3", "a: gpus 0 < 1", "a: cpus 2 < 16.5"]),
+            [
+                "2 runs of 1,3: `both` can never take them (1.1: a: cpus 2 < 3)",
+                "2.1: `both` can never take it (a: gpus 0 < 1)"
+            ]
+        );
+    }
+
+    #[test]
+    fn what_was_told_of_one_run_is_not_told_of_the_next_that_lacks_alike() {
+        let mut told = HashSet::new();
+        let mut said = |reasons: &[(&str, u64)]| {
+            let mut alike = Alike::default();
+            for (why, id) in reasons {
+                alike.add("both", why, run(*id));
+            }
+            let untold = alike.untold(&mut told);
+            never_lines(untold).count()
+        };
+        assert_eq!(said(&[("a: cpus 2 < 3", 1)]), 1);
+        assert_eq!(said(&[("a: cpus 2 < 4", 2), ("a: gpus 0 < 1", 3)]), 1);
+        assert_eq!(said(&[("a: cpus 2 < 3", 4)]), 0);
+    }
 }

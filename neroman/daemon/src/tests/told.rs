@@ -117,6 +117,24 @@ async fn a_wait_says_that_the_nodes_which_may_take_a_run_are_out_of_reach() {
 }
 
 #[tokio::test]
+async fn runs_that_lack_alike_are_one_line_of_a_start_and_of_a_wait() {
+    let rig = Rig::configured(BOTH);
+    rig.node("alpha").has_cpus(2.0);
+    rig.node("beta").has_cpus(1.0);
+    rig.write(
+        "collection: lab\ncommand: echo\n\
+         +a: {resources: {cpus: 3}}\n+b: {resources: {cpus: 16}}\n+c: {resources: {cpus: 3}}\n",
+    );
+    rig.add().await;
+    let line = "3 runs of 1-3: `both` can never take them \
+                (1.1: alpha: cpus 2 < 3; beta: cpus 1 < 3)";
+    let started = start_on(&rig, "1-3", "both").await.unwrap();
+    assert_eq!(started.notes, [line]);
+    assert_eq!(wait(&rig, "1-3").next().await.notes, [line]);
+    rig.stop().await;
+}
+
+#[tokio::test]
 async fn what_is_shown_of_a_run_out_of_reach_is_of_the_last_word_of_its_node() {
     let rig = Rig::configured(BOTH);
     rig.node("alpha").has_cpus(2.0);

@@ -37,11 +37,10 @@ impl Stamp {
         }
     }
 
-    fn is_settled(&self) -> bool {
-        let now = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
-        let limit = now.saturating_sub(TOO_NEW).as_nanos() as i128;
+    /// Whether a change since `at` would show.
+    fn is_settled(&self, at: SystemTime) -> bool {
+        let at = at.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let limit = at.saturating_sub(TOO_NEW).as_nanos() as i128;
         self.modified_ns < limit && self.changed_ns < limit
     }
 }
@@ -49,8 +48,17 @@ impl Stamp {
 /// Remembers the hashes of files, and what git said.
 #[derive(Debug, Default)]
 pub(crate) struct Cache {
-    files: HashMap<PathBuf, (Stamp, [u8; 32])>,
+    files: HashMap<PathBuf, Seen>,
     git: HashMap<PathBuf, Said>,
+}
+
+/// A file at its last freeze.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    stamp: Stamp,
+    hash: [u8; 32],
+    /// Whether one that changed would look different.
+    is_settled: bool,
 }
 
 /// What git said of a folder, and when that holds.
@@ -64,18 +72,28 @@ struct Said {
 impl Cache {
     /// The content of a file that looks like this.
     pub(super) fn hash(&self, path: &Path, stamp: &Stamp) -> Option<[u8; 32]> {
-        let (known, hash) = self.files.get(path)?;
-        (known == stamp).then_some(*hash)
+        let seen = self.files.get(path)?;
+        (seen.is_settled && seen.stamp == *stamp).then_some(seen.hash)
     }
 
-    /// Remembers a file, unless it could change unseen.
-    pub(super) fn learn(&mut self, path: &Path, stamp: Stamp, hash: [u8; 32]) {
+    /// The content that a file of this size had at its last freeze, and may have
+    /// still.
+    pub(super) fn guess(&self, path: &Path, size: u64) -> Option<[u8; 32]> {
+        let seen = self.files.get(path)?;
+        (seen.stamp.size == size).then_some(seen.hash)
+    }
+
+    /// Remembers a file that began to be read at `began`.
+    pub(super) fn learn(&mut self, path: &Path, stamp: Stamp, hash: [u8; 32], began: SystemTime) {
         if self.files.len() >= FILES_MAX {
             self.files.clear();
         }
-        if stamp.is_settled() {
-            self.files.insert(path.to_path_buf(), (stamp, hash));
-        }
+        let seen = Seen {
+            stamp,
+            hash,
+            is_settled: stamp.is_settled(began),
+        };
+        self.files.insert(path.to_path_buf(), seen);
     }
 
     /// What git says of a folder, asked anew when the repository or the frozen
@@ -113,12 +131,11 @@ impl Cache {
     /// Remembers a file however new it is.
     #[cfg(test)]
     pub(super) fn believe(&mut self, path: &Path, stamp: Stamp, hash: [u8; 32]) {
-        self.files.insert(path.to_path_buf(), (stamp, hash));
-    }
-
-    /// How many files are remembered.
-    #[cfg(test)]
-    pub(super) fn len(&self) -> usize {
-        self.files.len()
+        let seen = Seen {
+            stamp,
+            hash,
+            is_settled: true,
+        };
+        self.files.insert(path.to_path_buf(), seen);
     }
 }

@@ -12,7 +12,7 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use nero_model::ids::{hex, random};
 use nero_pack::{CONTENT_BYTES_MAX, CONTENTS_MIN, Packs, Writer};
@@ -80,6 +80,7 @@ impl<'a> Keeper<'a> {
             source,
         };
         for _ in 0..TRIES {
+            let began = SystemTime::now();
             let found = path.symlink_metadata().map_err(unreadable)?;
             let stamp = Stamp::of(&found);
             let kept = |hash| Kept {
@@ -102,10 +103,22 @@ impl<'a> Keeper<'a> {
             if before != stamp {
                 continue;
             }
-            let hash = self.copy(&mut file, path, stamp.size)?;
+            let guess = cache
+                .guess(path, stamp.size)
+                .filter(|guess| stamp.size > SMALL_BYTES && self.has(guess));
+            // Reading is less than copying in vain. What cannot be read, or is
+            // shorter now, is told by the copy.
+            let is_kept = |guess: &[u8; 32]| {
+                let read = hash_to(&file, std::iter::once(stamp.size));
+                read.is_ok_and(|hash| hash == *guess)
+            };
+            let hash = match guess.filter(is_kept) {
+                None => self.copy(&mut file, path, stamp.size)?,
+                kept => kept,
+            };
             let after = Stamp::of(&file.metadata().map_err(unreadable)?);
             if let Some(hash) = hash.filter(|_| after == stamp) {
-                cache.learn(path, stamp, hash);
+                cache.learn(path, stamp, hash, began);
                 return Ok(kept(hash));
             }
         }

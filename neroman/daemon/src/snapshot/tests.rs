@@ -2,6 +2,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::{Duration, SystemTime};
 
 use nero_model::ids::hex;
 use nero_wire::v1::Tree;
@@ -263,7 +264,9 @@ fn too_much_is_refused_with_the_line_to_add() {
 fn unchanged_files_are_not_read_again() {
     let mut place = Place::new(&[("a", "1"), ("b", "2")]);
     place.freeze(&Wanted::default());
-    assert_eq!(place.cache.len(), 0, "what is this new could change unseen");
+    // What is this new could change unseen.
+    let stamp = cache::Stamp::of(&place.folder.join("a").metadata().unwrap());
+    assert_eq!(place.cache.hash(&place.folder.join("a"), &stamp), None);
     // The change time cannot be set back; the cache is told that it is old.
     let stamp = cache::Stamp::of(&place.folder.join("a").metadata().unwrap());
     place.cache.believe(&place.folder.join("a"), stamp, [5; 32]);
@@ -276,6 +279,34 @@ fn unchanged_files_are_not_read_again() {
     fs::remove_file(&wrong).unwrap();
     let frozen = place.freeze(&Wanted::default());
     assert_eq!(frozen.tree.entries[0].hash, blake3::hash(b"1").as_bytes());
+}
+
+/// When the store's own folder last got or lost a name.
+fn store_changed(place: &Place) -> SystemTime {
+    place.store.metadata().unwrap().modified().unwrap()
+}
+
+#[test]
+fn a_long_file_that_is_only_newer_is_not_copied_again() {
+    let mut place = Place::new(&[]);
+    let path = place.folder.join("long");
+    fs::write(&path, vec![7; 3 << 20]).unwrap();
+    let first = place.freeze(&Wanted::default());
+    let before = store_changed(&place);
+    // Frozen when it was new, and touched since.
+    fs::File::open(&path)
+        .unwrap()
+        .set_modified(SystemTime::now() - Duration::from_secs(60))
+        .unwrap();
+    let again = place.freeze(&Wanted::default());
+    assert_eq!(again.tree_hash, first.tree_hash);
+    assert_eq!(store_changed(&place), before, "it was copied");
+    // Another content of the same size is taken.
+    fs::write(&path, vec![8; 3 << 20]).unwrap();
+    let other = place.freeze(&Wanted::default());
+    let hash = blake3::hash(&vec![8; 3 << 20]);
+    assert_eq!(other.tree.entries[0].hash, hash.as_bytes());
+    assert!(place.blob(hash.as_bytes()).is_file());
 }
 
 fn many(place: &Place, count: usize, word: &str) {

@@ -7,11 +7,12 @@ use std::collections::VecDeque;
 use std::fs::{File, Metadata};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use nero_wire::v1::FilePart;
 use nero_wire::v1::read_files_request::Want;
+use rustix::buffer::spare_capacity;
 
 use super::{open_below, open_folder};
 use crate::config;
@@ -132,10 +133,10 @@ impl Reading {
 
     fn next(&mut self, folder: &OwnedFd) -> io::Result<FilePart> {
         let wanted = self.end.saturating_sub(self.at);
-        let mut data = vec![0; wanted.min(config::PART_BYTES_MAX as u64) as usize];
-        let length = fill(&self.file, &mut data, self.at)?;
-        let cut = length < data.len();
-        data.truncate(length);
+        let wanted = wanted.min(config::PART_BYTES_MAX as u64) as usize;
+        let data = read(&self.file, self.at, wanted)?;
+        let length = data.len();
+        let cut = length < wanted;
         self.hasher.update(&data);
         let offset = self.at;
         self.at += length as u64;
@@ -180,17 +181,19 @@ fn stamp(found: &Metadata) -> (u64, u64, u64, i64, i64) {
     )
 }
 
-fn fill(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-    let mut filled = 0;
-    while filled < buffer.len() {
-        match file.read_at(&mut buffer[filled..], offset + filled as u64) {
+/// So many bytes from `offset` on, or fewer where the file ends.
+fn read(file: &File, offset: u64, bytes: usize) -> io::Result<Vec<u8>> {
+    let mut data = Vec::with_capacity(bytes);
+    while data.len() < bytes {
+        let at = offset + data.len() as u64;
+        match rustix::io::pread(file, spare_capacity(&mut data), at) {
             Ok(0) => break,
-            Ok(more) => filled += more,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
         }
     }
-    Ok(filled)
+    data.truncate(bytes);
+    Ok(data)
 }
 
 #[cfg(test)]

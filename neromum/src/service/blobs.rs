@@ -1,14 +1,16 @@
-//! Files on their way into the store. Parts are gathered as they come and
-//! written in batches off the reactor: many small files cost one hop per batch,
+//! Files on their way into the store. Parts are written in batches off the
+//! reactor while the next ones come: many small files cost one hop per batch,
 //! and a slow disk stops nobody else. Small ones that come together lie in one
 //! pack, named before any longer one begins.
 
+use std::future::Future;
 use std::path::PathBuf;
+use std::pin::pin;
 
-use futures_util::FutureExt as _;
+use futures_util::{FutureExt as _, Stream, StreamExt as _};
 use nero_model::ids::hex;
 use nero_wire::v1::{BlobList, BlobPart, PutBlobsReply};
-use tonic::{Status, Streaming};
+use tonic::Status;
 
 use super::{Inner, room};
 use crate::agent::Message;
@@ -18,7 +20,7 @@ use crate::staging::store::Store;
 
 /// Parts written in one hop off the reactor.
 const BATCH_PARTS: usize = 256;
-/// Bytes from which on a batch is written.
+/// Bytes from which on no more parts are added to a batch.
 const BATCH_BYTES: usize = 2 * 1024 * 1024;
 
 /// Those among the hashes that the store lacks, and how much of each is here.
@@ -39,7 +41,10 @@ pub fn missing(store: &Store, hashes: Vec<Vec<u8>>) -> Result<BlobList, Status> 
 }
 
 /// Takes blobs one after the other; each is checked before it gets its name.
-pub async fn put(inner: &Inner, mut parts: Streaming<BlobPart>) -> Result<PutBlobsReply, Status> {
+pub async fn put(
+    inner: &Inner,
+    parts: impl Stream<Item = Result<BlobPart, Status>> + Unpin,
+) -> Result<PutBlobsReply, Status> {
     let busy = inner.ask(Message::Describe).await?;
     let mut taker = Taker {
         store: inner.store.clone(),
@@ -49,22 +54,17 @@ pub async fn put(inner: &Inner, mut parts: Streaming<BlobPart>) -> Result<PutBlo
         small: Gathering::new(&inner.store),
         reply: PutBlobsReply::default(),
     };
-    while let Some(first) = parts.message().await? {
-        let mut batch = vec![first];
-        let after = gather(&mut parts, &mut batch);
+    let mut coming = Coming::new(parts);
+    while let Some(batch) = coming.batch().await {
         let work = move || {
             let taken = taker.take(batch);
             (taker, taken)
         };
-        let (back, taken) = inner.file_work(work).await?;
+        let (back, taken) = coming.meanwhile(inner.file_work(work)).await?;
         taker = back;
         taken?;
-        match after {
-            After::More => {}
-            After::End => break,
-            After::Broken(status) => return Err(status),
-        }
     }
+    coming.ended?;
     let work = move || {
         let named = taker.name_small();
         (taker, named)
@@ -77,27 +77,64 @@ pub async fn put(inner: &Inner, mut parts: Streaming<BlobPart>) -> Result<PutBlo
     }
 }
 
-enum After {
-    More,
-    End,
-    Broken(Status),
+/// Parts that came and are not written yet: at most one batch, and one part.
+struct Coming<S> {
+    parts: S,
+    batch: Vec<BlobPart>,
+    bytes: usize,
+    is_over: bool,
+    /// Why it is over: the stream's end, or what broke it.
+    ended: Result<(), Status>,
 }
 
-/// Adds what has come already, without waiting.
-fn gather(parts: &mut Streaming<BlobPart>, batch: &mut Vec<BlobPart>) -> After {
-    let mut bytes = batch.iter().map(|part| part.data.len()).sum::<usize>();
-    while bytes < BATCH_BYTES && batch.len() < BATCH_PARTS {
-        match parts.message().now_or_never() {
-            Some(Ok(Some(part))) => {
-                bytes += part.data.len();
-                batch.push(part);
-            }
-            Some(Ok(None)) => return After::End,
-            Some(Err(status)) => return After::Broken(status),
-            None => break,
+impl<S: Stream<Item = Result<BlobPart, Status>> + Unpin> Coming<S> {
+    fn new(parts: S) -> Self {
+        Self {
+            parts,
+            batch: Vec::new(),
+            bytes: 0,
+            is_over: false,
+            ended: Ok(()),
         }
     }
-    After::More
+
+    /// What came, or what comes next; none at the end.
+    async fn batch(&mut self) -> Option<Vec<BlobPart>> {
+        if self.batch.is_empty() && !self.is_over {
+            self.part().await;
+        }
+        while self.takes_more() && self.part().now_or_never().is_some() {}
+        self.bytes = 0;
+        let batch = std::mem::take(&mut self.batch);
+        Some(batch).filter(|batch| !batch.is_empty())
+    }
+
+    /// Lets parts come until `work` is done.
+    async fn meanwhile<T>(&mut self, work: impl Future<Output = T>) -> T {
+        let mut work = pin!(work);
+        loop {
+            tokio::select! {
+                done = &mut work => return done,
+                () = self.part(), if self.takes_more() => {}
+            }
+        }
+    }
+
+    fn takes_more(&self) -> bool {
+        !self.is_over && self.bytes < BATCH_BYTES && self.batch.len() < BATCH_PARTS
+    }
+
+    /// Waits for one part, and loses none when it is not waited for to the end.
+    async fn part(&mut self) {
+        match self.parts.next().await {
+            Some(Ok(part)) => {
+                self.bytes += part.data.len();
+                self.batch.push(part);
+            }
+            Some(Err(status)) => (self.is_over, self.ended) = (true, Err(status)),
+            None => self.is_over = true,
+        }
+    }
 }
 
 /// What one stream of parts has come to. Cut off, it keeps what came whole.
@@ -201,4 +238,48 @@ impl Drop for Taker {
 fn checked(hash: &[u8]) -> Result<&[u8; 32], Status> {
     hash.try_into()
         .map_err(|_| Status::invalid_argument("a hash has 32 bytes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::sync::{mpsc, oneshot};
+    use tokio_stream::wrappers::ReceiverStream;
+
+    fn part(bytes: usize) -> Result<BlobPart, Status> {
+        Ok(BlobPart {
+            data: vec![0; bytes],
+            ..BlobPart::default()
+        })
+    }
+
+    #[tokio::test]
+    async fn parts_come_while_a_batch_is_written_and_no_more_than_one_batch() {
+        let (tx, rx) = mpsc::channel(1);
+        let mut coming = Coming::new(ReceiverStream::new(rx));
+        tx.send(part(1)).await.unwrap();
+        assert_eq!(coming.batch().await.unwrap().len(), 1);
+        // The disk is done only when these were taken.
+        let (done, written) = oneshot::channel::<()>();
+        let sender = tokio::spawn(async move {
+            for _ in 0..3 {
+                tx.send(part(BATCH_BYTES / 2)).await.unwrap();
+            }
+            // The third waits in the channel: there is room for two.
+            assert!(tx.try_send(part(1)).is_err());
+            done.send(()).unwrap();
+            tx.send(Err(Status::unavailable("cut"))).await.unwrap();
+        });
+        coming.meanwhile(written).await.unwrap();
+        let sizes = |batch: Vec<BlobPart>| batch.iter().map(|part| part.data.len()).sum::<usize>();
+        assert_eq!(coming.batch().await.map(sizes), Some(BATCH_BYTES));
+        // What came before the cut is written before the cut is told.
+        let mut rest = 0;
+        while let Some(batch) = coming.batch().await {
+            rest += sizes(batch);
+        }
+        assert_eq!(rest, BATCH_BYTES / 2);
+        assert_eq!(coming.ended.unwrap_err().message(), "cut");
+        sender.await.unwrap();
+    }
 }

@@ -111,7 +111,7 @@ impl Service {
             // A round trip over ssh takes long; a transfer must not wait for each.
             .initial_stream_window_size(2 * 1024 * 1024)
             .initial_connection_window_size(4 * 1024 * 1024)
-            .max_frame_size(16 * 1024)
+            .max_frame_size(nero_wire::FRAME_BYTES)
             // A peer that is cut off is noticed; who has no connection never wakes.
             .http2_keepalive_interval(Some(config::KEEP_ALIVE_EVERY))
             .http2_keepalive_timeout(Some(config::KEEP_ALIVE_ANSWER))

@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::UnixStream;
 use tonic::transport::{Channel, Endpoint, Uri};
 
-use crate::{KEEP_ALIVE_EVERY, KEEP_ALIVE_PATIENCE};
+use crate::{FRAME_BYTES, KEEP_ALIVE_EVERY, KEEP_ALIVE_PATIENCE};
 
 /// Why a socket does not answer.
 #[derive(Debug, thiserror::Error)]
@@ -92,6 +92,7 @@ where
     let endpoint = Endpoint::from_static("http://neronet")
         .initial_stream_window_size(4 * 1024 * 1024)
         .initial_connection_window_size(8 * 1024 * 1024)
+        .max_frame_size(FRAME_BYTES)
         .http2_keep_alive_interval(KEEP_ALIVE_EVERY)
         .keep_alive_timeout(KEEP_ALIVE_PATIENCE)
         .keep_alive_while_idle(true);

@@ -22,6 +22,9 @@ pub mod v1 {
 #[cfg(feature = "client")]
 pub use dial::{DialError, dial, dial_far, dial_io};
 
+/// Bytes of one frame between machines: large ones cost a transfer fewer steps,
+/// and on a slow line everything else waits for one.
+pub const FRAME_BYTES: u32 = 64 * 1024;
 /// How often a peer on another machine is asked whether it is there.
 pub const KEEP_ALIVE_EVERY: std::time::Duration = std::time::Duration::from_secs(15);
 /// How long its answer may take; then the connection is lost.

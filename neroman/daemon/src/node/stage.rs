@@ -250,7 +250,6 @@ fn read_all(
     mut moving: Moving,
 ) -> Result<(), Failure> {
     let packs = Packs::open(store).map_err(|error| unreadable(store, &error))?;
-    let mut buffer = vec![0; PART_BYTES];
     for one in blobs {
         let hash = one.hash.as_slice().try_into();
         let place = hash.ok().and_then(|hash| packs.find(hash));
@@ -260,7 +259,7 @@ fn read_all(
         };
         let sent = match &place {
             Some(place) => read_packed(place, one, tx, &mut moving),
-            None => read_one(&path, one, &mut buffer, tx, &mut moving),
+            None => read_one(&path, one, tx, &mut moving),
         };
         match sent {
             Ok(End::Sent) => moving.add(0, 1),
@@ -322,7 +321,6 @@ enum End {
 fn read_one(
     path: &Path,
     blob: &Blob,
-    buffer: &mut [u8],
     tx: &mpsc::Sender<v1::BlobPart>,
     moving: &mut Moving,
 ) -> io::Result<End> {
@@ -331,19 +329,21 @@ fn read_one(
     let mut at = blob.from;
     let mut first = true;
     loop {
-        let count = fill(&mut file, buffer)?;
+        // Room for all of it: none is moved, and the end shows without a look.
+        let mut data = Vec::with_capacity(PART_BYTES);
+        let count = (&file).take(PART_BYTES as u64).read_to_end(&mut data)?;
         let offset = at;
         at += count as u64;
         let last = at == blob.size;
         // The node hashes everything; what is read in one go costs nothing here.
         let whole = last && offset == 0;
-        let wrong = || blake3::hash(&buffer[..count]).as_bytes().as_slice() != blob.hash;
+        let wrong = || blake3::hash(&data).as_bytes().as_slice() != blob.hash;
         if at > blob.size || (!last && count == 0) || (whole && wrong()) {
             return Ok(End::Damaged);
         }
         let part = v1::BlobPart {
             hash: if first { blob.hash.clone() } else { Vec::new() },
-            data: buffer[..count].to_vec(),
+            data,
             last,
             offset: if first { offset } else { 0 },
         };
@@ -372,20 +372,6 @@ fn first_damaged(store: &Path, blobs: &[Blob]) -> Option<Failure> {
             Ok(()) => Some(damaged(&path)),
         }
     })
-}
-
-/// Reads until the buffer is full or the file ends.
-fn fill(file: &mut File, buffer: &mut [u8]) -> io::Result<usize> {
-    let mut filled = 0;
-    while filled < buffer.len() {
-        match file.read(&mut buffer[filled..]) {
-            Ok(0) => break,
-            Ok(more) => filled += more,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(filled)
 }
 
 fn unreadable(path: &Path, error: &io::Error) -> Failure {

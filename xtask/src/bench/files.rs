@@ -17,6 +17,9 @@ use super::{Row, median, monotonic};
 const SMALL: (usize, usize) = (10_000, 2_000);
 /// Bytes of the large file.
 const LARGE: u64 = 1 << 30;
+/// Bytes of memory that are in hand before the large file travels: as much as
+/// its copies take.
+const IN_HAND: usize = 3 << 30;
 /// Most rounds: each writes some gigabytes.
 const ROUNDS_MAX: usize = 3;
 
@@ -113,6 +116,7 @@ fn measure(programs: &Programs, name: &str, round: usize, times: &mut Times) -> 
     let there = |verb: &str| -> Result<(f64, f64), String> {
         stage.ok(&["restart", &hold])?;
         until(&stage, &hold, &["running"])?;
+        level(name);
         let began = Instant::now();
         stage.ok(&[verb, &empty, "--big"])?;
         until(&stage, &empty, &["submitted", "pending"])?;
@@ -126,6 +130,7 @@ fn measure(programs: &Programs, name: &str, round: usize, times: &mut Times) -> 
     let (first, _) = there("start")?;
     let (again, run) = there("restart")?;
     let from = format!("{}/", folder.join("data").display());
+    level(name);
     times
         .first
         .push((first, host.rsync(&from, &format!("h1:{name}"))?));
@@ -134,6 +139,7 @@ fn measure(programs: &Programs, name: &str, round: usize, times: &mut Times) -> 
         .push((again, host.rsync(&from, &format!("h1:{name}"))?));
     times.run.push(run);
 
+    level(name);
     stage.ok(&["start", &full, "--big"])?;
     stage.ok(&["wait", &full])?;
     home(&stage, &full)?;
@@ -141,9 +147,18 @@ fn measure(programs: &Programs, name: &str, round: usize, times: &mut Times) -> 
     let ended: Option<i64> = ended.lines().find_map(|line| line.parse().ok());
     let ours = monotonic() - ended.ok_or("the job left no stamp")?;
     let back = stage.folder().join(format!("back-{name}"));
+    level(name);
     let rsync = host.rsync(&format!("h1:{name}/"), &back.display().to_string())?;
     times.home.push((ours as f64 / 1e9, rsync));
     Ok(())
+}
+
+/// The same memory for either side: a virtual machine gives back what nobody
+/// used for some seconds, and whoever writes next waits for it.
+fn level(name: &str) {
+    if name == "large" {
+        drop(std::hint::black_box(vec![1u8; IN_HAND]));
+    }
 }
 
 /// Waits until an experiment is in one of these states.

@@ -411,6 +411,39 @@ impl Verb {
     }
 }
 
+impl Verb {
+    /// The words that say which experiments or runs are meant.
+    pub fn picked(&self) -> &[String] {
+        use std::slice::from_ref;
+        match self {
+            Self::Status(args) => &args.picked,
+            Self::Show(args) => from_ref(&args.what),
+            Self::Start(args) => &args.picked,
+            Self::Restart(args) => &args.picked,
+            Self::Abort(args) => &args.picked,
+            Self::Wait(args) => &args.picked,
+            Self::Logs(args) => from_ref(&args.what),
+            Self::Metrics(args) => from_ref(&args.picked),
+            Self::Results(args) => &args.picked,
+            Self::Path(args) => &args.picked,
+            Self::Fetch(args) => &args.picked,
+            Self::Clean(args) => &args.picked,
+            Self::Rule(Rule::List { picked, .. }) => picked,
+            Self::Rule(Rule::Add { picked, .. } | Rule::Rm { picked, .. }) => from_ref(picked),
+            Self::Add(_)
+            | Self::Node(_)
+            | Self::Shell(_)
+            | Self::Exec(_)
+            | Self::Du(_)
+            | Self::Config(_)
+            | Self::Daemon(_)
+            | Self::Completions { .. }
+            | Self::Help { .. }
+            | Self::Version(_) => &[],
+        }
+    }
+}
+
 /// What reading a step yields.
 #[derive(Debug)]
 pub enum Read {

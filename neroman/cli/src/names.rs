@@ -94,8 +94,14 @@ pub fn near(word: &str) -> Option<&'static str> {
         .iter()
         .copied()
         .chain(ALIASES.iter().map(|(alias, _)| *alias));
-    all.map(|verb| (strsim::damerau_levenshtein(word, verb), verb))
-        .filter(|(distance, verb)| *distance <= verb.len().div_ceil(3))
+    nearest(word, all)
+}
+
+/// The known word that somebody may have meant.
+pub fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    known
+        .map(|known| (strsim::damerau_levenshtein(word, known), known))
+        .filter(|(distance, known)| *distance <= known.chars().count().div_ceil(3))
         .min()
-        .map(|(_, verb)| verb)
+        .map(|(_, known)| known)
 }

@@ -225,6 +225,16 @@ impl Service {
         seen.lost == 1
     }
 
+    /// Whether a selection picks something.
+    fn known(&self, text: &str) -> Result<(), Status> {
+        match self.answers.no_such.iter().any(|one| one == text) {
+            true => Err(Status::invalid_argument(format!(
+                "no experiment is called {text}"
+            ))),
+            false => Ok(()),
+        }
+    }
+
     fn take(&self, call: &str, what: String, id: &[u8]) -> Result<(), Status> {
         let mut seen = self.seen.lock().expect("a lock");
         seen.requests.push(format!("{call} {what}"));
@@ -305,22 +315,19 @@ impl Man for Service {
 
     async fn list(&self, request: Request<ListRequest>) -> Result<Response<ListReply>, Status> {
         let request = request.into_inner();
-        let text = request.selection.clone().unwrap_or_default().text;
-        let what = format!("{} settle {}", picked(request.selection), request.settle);
+        let what = format!(
+            "{} settle {}",
+            picked(request.selection.clone()),
+            request.settle
+        );
         self.take("list", what, &[])?;
-        if self.answers.no_such.contains(&text) {
-            let what = format!("no experiment is called {text}");
-            return Err(Status::invalid_argument(what));
-        }
+        self.known(&request.selection.unwrap_or_default().text)?;
         Ok(Response::new(self.answers.list.clone()))
     }
 
     async fn show(&self, request: Request<ShowRequest>) -> Result<Response<ShowReply>, Status> {
         let what = request.into_inner().what;
-        if self.answers.no_such.contains(&what) {
-            let what = format!("no experiment is called {what}");
-            return Err(Status::invalid_argument(what));
-        }
+        self.known(&what)?;
         self.take("show", what, &[])?;
         Ok(Response::new(self.answers.show.clone()))
     }
@@ -344,6 +351,7 @@ impl Man for Service {
 
     async fn abort(&self, request: Request<AbortRequest>) -> Result<Response<AbortReply>, Status> {
         let request = request.into_inner();
+        self.known(&request.selection.clone().unwrap_or_default().text)?;
         let what = format!(
             "{} grace {} signal {} dry {} by {}",
             picked(request.selection),
@@ -361,7 +369,9 @@ impl Man for Service {
         &self,
         request: Request<WaitRequest>,
     ) -> Result<Response<Self::WaitStream>, Status> {
-        self.take("wait", picked(request.into_inner().selection), &[])?;
+        let selection = request.into_inner().selection;
+        self.known(&selection.clone().unwrap_or_default().text)?;
+        self.take("wait", picked(selection), &[])?;
         Ok(self.said(&self.answers.wait))
     }
 
@@ -380,6 +390,7 @@ impl Man for Service {
         request: Request<LogsRequest>,
     ) -> Result<Response<Self::LogsStream>, Status> {
         let request = request.into_inner();
+        self.known(&request.what)?;
         self.take("logs", format!("{request:?}"), &[])?;
         let from = u64::try_from(request.offset).unwrap_or(0);
         let rest: Vec<LogChunk> = self

@@ -289,7 +289,9 @@ fn status_of_a_node_is_the_node_and_what_is_there() {
             experiments: vec![samples::experiment(7, "a", "running")],
             ..ListReply::default()
         },
-        no_such: vec!["alpha".into(), "boxes".into(), "gamma".into()],
+        no_such: ["alpha", "alpa", "boxes", "gamma"]
+            .map(str::to_owned)
+            .to_vec(),
         ..Answers::default()
     };
     let fake = Fake::new(answers.clone());
@@ -309,15 +311,35 @@ fn status_of_a_node_is_the_node_and_what_is_there() {
     assert!(fake.ok(&["status", "alpha", "--csv"]).starts_with("id,"));
     let ran = fake.run(&["status", "gamma"]);
     assert_eq!(ran.code, Some(2));
-    assert_eq!(ran.err, "error: no experiment is called gamma\n");
-    assert_eq!(fake.run(&["show", "gamma"]).err, ran.err);
-    let ran = fake.run(&["show", "alpha"]);
-    assert_eq!(ran.code, Some(2));
     assert_eq!(
         ran.err,
-        "error: no experiment is called alpha\n\
-         hint: `alpha` is a node: neroman status alpha, or neroman node doctor alpha\n"
+        "error: no experiment is called gamma, and no node or group\n"
     );
+    let ran = fake.run(&["status", "alpa"]);
+    assert_eq!(
+        ran.err,
+        "error: no experiment is called alpa, and no node or group\n\
+         hint: did you mean `neroman status alpha`?\n"
+    );
+    for verb in ["show", "logs", "abort", "wait"] {
+        let ran = fake.run(&[verb, "gamma"]);
+        assert_eq!(ran.err, "error: no experiment is called gamma\n");
+        let ran = fake.run(&[verb, "alpha"]);
+        assert_eq!(ran.code, Some(2), "{verb}");
+        assert_eq!(
+            ran.err,
+            "error: no experiment is called alpha\n\
+             hint: `alpha` is a node: neroman status alpha, or neroman node doctor alpha\n",
+            "{verb}"
+        );
+        let ran = fake.run(&[verb, "boxes"]);
+        assert_eq!(
+            ran.err,
+            "error: no experiment is called boxes\n\
+             hint: `boxes` is a group of nodes: neroman status boxes\n",
+            "{verb}"
+        );
+    }
     // What names both means the experiment.
     let fake = Fake::new(Answers {
         no_such: vec![],

@@ -341,14 +341,10 @@ fn shared(name: &str, all: &[Column]) -> bool {
 
 fn unknown(name: &str, all: &[Column]) -> Fault {
     let names: Vec<String> = all.iter().map(Column::name).collect();
-    let near = names
-        .iter()
-        .map(|known| (strsim::damerau_levenshtein(name, known), known))
-        .filter(|(distance, known)| *distance <= known.chars().count().div_ceil(3))
-        .min();
+    let near = crate::names::nearest(name, names.iter().map(String::as_str));
     let fault = Fault::usage(format!("there is no column `{name}`"));
     match near {
-        Some((_, near)) => fault.hint(format!("did you mean `{near}`?")),
+        Some(near) => fault.hint(format!("did you mean `{near}`?")),
         None => fault.hint(format!("there are {}", names.join(", "))),
     }
 }

@@ -33,6 +33,16 @@ use crate::session::Session;
 /// # Errors
 /// What is to be told instead of a result.
 pub async fn run(session: &mut Session, verb: &Verb) -> Result<u8, Stop> {
+    match one(session, verb).await {
+        Err(Stop::Fault(fault)) => {
+            let fault = on_node::hinted(session, *fault, verb.picked()).await;
+            Err(fault.into())
+        }
+        other => other,
+    }
+}
+
+async fn one(session: &mut Session, verb: &Verb) -> Result<u8, Stop> {
     match verb {
         Verb::Add(args) => add::run(session, args).await,
         Verb::Status(args) => status::run(session, args).await,

@@ -8,6 +8,7 @@ use super::{node, status};
 use crate::args::Status;
 use crate::connect::READ_DEADLINE;
 use crate::fault::{Fault, Stop, code};
+use crate::names::nearest;
 use crate::say::json;
 use crate::session::{Session, home};
 
@@ -18,17 +19,23 @@ pub struct Named {
 }
 
 impl Named {
-    /// What the word names, by what the daemon knows; none when it names no node.
-    pub async fn find(session: &mut Session, word: &str) -> Result<Option<Self>, Fault> {
-        let known = ask(session, true).await?;
+    /// What a word names that picks no experiment, by what the daemon knows.
+    ///
+    /// # Errors
+    /// `fault`, which says that it picks none; and that it names no node either.
+    pub async fn find(session: &mut Session, word: &str, fault: Fault) -> Result<Self, Fault> {
+        // What cannot be asked now leaves the selector's own mistake.
+        let Ok(known) = ask(session, true).await else {
+            return Err(fault);
+        };
         let is_node = known.nodes.iter().any(|node| node.name == word);
         let nodes = match known.groups.get(word) {
             _ if is_node => vec![word.to_owned()],
             Some(group) => group.names.clone(),
-            None => return Ok(None),
+            None => return Err(neither(fault, &known, word)),
         };
         let word = word.to_owned();
-        Ok(Some(Self { word, nodes }))
+        Ok(Self { word, nodes })
     }
 
     /// The selector of what runs there, ran there last, or waits for it.
@@ -77,18 +84,48 @@ impl Named {
     }
 }
 
-/// What a verb about experiments says of a word that picks nothing: it may be
-/// a node's name.
-pub async fn hinted(session: &mut Session, fault: Fault, word: &str) -> Fault {
-    if fault.exit_code != code::USAGE || !may_name_nodes(word) {
+/// What a verb about experiments says of words of which one picks nothing: it
+/// may be a node's name.
+pub async fn hinted(session: &mut Session, fault: Fault, words: &[String]) -> Fault {
+    let words = words.iter().flat_map(|words| words.split(','));
+    let words = words.map(str::trim).filter(|word| may_name_nodes(word));
+    let words: Vec<&str> = words.collect();
+    if fault.exit_code != code::USAGE || words.is_empty() {
         return fault;
     }
     // Without an answer the fault stays as it is.
-    match Named::find(session, word).await {
-        Ok(Some(_)) => fault.hint(format!(
-            "`{word}` is a node: neroman status {word}, or neroman node doctor {word}"
-        )),
-        Ok(None) | Err(_) => fault,
+    let Ok(known) = ask(session, true).await else {
+        return fault;
+    };
+    for word in words {
+        let is_node = known.nodes.iter().any(|node| node.name == word);
+        let hint = if is_node {
+            format!("`{word}` is a node: neroman status {word}, or neroman node doctor {word}")
+        } else if known.groups.contains_key(word) {
+            format!("`{word}` is a group of nodes: neroman status {word}")
+        } else {
+            continue;
+        };
+        // An experiment may be called so, and something else be wrong.
+        let listed = status::list(session, &[word.to_owned()]).await;
+        if listed.is_err_and(|fault| fault.exit_code == code::USAGE) {
+            return fault.hint(hint);
+        }
+    }
+    fault
+}
+
+/// What `status` says of a word that names nothing at all.
+fn neither(mut fault: Fault, known: &NodesReply, word: &str) -> Fault {
+    fault.what.push_str(", and no node or group");
+    let nodes = known.nodes.iter().map(|node| node.name.as_str());
+    let groups = known.groups.keys().map(String::as_str);
+    match nearest(word, nodes.chain(groups)) {
+        // The daemon may know a nearer experiment.
+        Some(near) if !fault.hint.starts_with("did you mean") => {
+            fault.hint(format!("did you mean `neroman status {near}`?"))
+        }
+        Some(_) | None => fault,
     }
 }
 

@@ -5,7 +5,6 @@ use nero_wire::v1::{EnvVar, ExperimentView, Output, RuleState, RunView, ShowRepl
 use serde_json::{Value, json};
 
 use super::add::full_name;
-use super::on_node;
 use crate::args::Show;
 use crate::connect::READ_DEADLINE;
 use crate::fault::{Stop, code};
@@ -23,15 +22,11 @@ pub async fn run(session: &mut Session, args: &Show) -> Result<u8, Stop> {
         zone: zone(),
     };
     let client = session.client().await?;
-    let shown = client
+    let reply = client
         .call(READ_DEADLINE, asked, async |man, request| {
             man.show(request).await
         })
-        .await;
-    let reply = match shown {
-        Ok(reply) => reply,
-        Err(fault) => return Err(on_node::hinted(session, fault, &args.what).await.into()),
-    };
+        .await?;
     if args.json.json {
         session.out.json(&as_json(&reply))?;
     } else {

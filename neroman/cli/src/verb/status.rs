@@ -67,14 +67,12 @@ async fn found(session: &mut Session, args: &Status) -> Result<Found, Stop> {
             note_namesake(session, &args.picked);
             Ok(Found::Experiments(reply))
         }
-        Err(fault) if fault.exit_code == code::USAGE => {
-            let named = match args.picked.as_slice() {
-                // What cannot be asked now leaves the selector's own mistake.
-                [word] if may_name_nodes(word) => Named::find(session, word).await.ok().flatten(),
-                _ => None,
-            };
-            Ok(Found::Nodes(named.ok_or(fault)?))
-        }
+        Err(fault) if fault.exit_code == code::USAGE => match args.picked.as_slice() {
+            [word] if may_name_nodes(word) => {
+                Ok(Found::Nodes(Named::find(session, word, fault).await?))
+            }
+            _ => Err(fault.into()),
+        },
         Err(fault) => Err(fault.into()),
     }
 }

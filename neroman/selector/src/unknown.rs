@@ -45,6 +45,11 @@ impl<C: Catalogue> Picking<'_, C> {
         if self.catalogue.is_empty() {
             return error.hint("nothing is added yet: `neroman add PATH`");
         }
+        let whole = name.strip_suffix('/').unwrap_or(name);
+        let mut rows = 0..self.catalogue.len();
+        if rows.any(|row| self.catalogue.collection(row) == whole) {
+            return error.hint(format!("`{whole}/*` is all of that collection"));
+        }
         if let Some((collection, _)) = name.split_once('/')
             && glob.has_wildcard()
         {

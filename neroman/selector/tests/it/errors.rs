@@ -37,6 +37,14 @@ fn errors_point_at_the_place() {
             "no experiment of `fib` is called `smal`\n  fib/smal\n  ^^^^^^^^\nhint: did you mean `fib/small`?",
         ),
         (
+            "fib/",
+            "no experiment is called `fib/`\n  fib/\n  ^^^^\nhint: `fib/*` is all of that collection",
+        ),
+        (
+            "101,fib",
+            "no experiment is called `fib`\n  101,fib\n      ^^^\nhint: `fib/*` is all of that collection",
+        ),
+        (
             "fib/104",
             "there is no experiment 104 in `fib`\n  fib/104\n  ^^^^^^^\nhint: numbers go from 101 to 120",
         ),

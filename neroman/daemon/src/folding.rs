@@ -13,6 +13,7 @@ use nero_model::{RunId, RunToken};
 use crate::core::change::Change;
 use crate::core::fold::{Folded, Part, Position, Taken, fold, holds_series};
 use crate::core::journal::Journal;
+use crate::core::outcome::judge;
 use crate::core::run::Run;
 use crate::core::state::State;
 use crate::keep::{Batch, Keep};
@@ -97,6 +98,9 @@ impl Folding {
             .entry(id)
             .or_insert_with(|| (*run.journal).clone());
         let name = part.segment.to_string();
+        // An end that was told stays, also when it is judged anew at the next start.
+        let proves = |journal: &Journal| judge(&run.desk, journal).phase == run.phase();
+        let told = (run.has_ended() && proves(journal)).then(|| journal.incarnations.clone());
         let facts_from = at(journal, &name);
         let overflowed = journal.overflows;
         let fresh = self.fresh.entry(id).or_default();
@@ -110,6 +114,12 @@ impl Folding {
         };
         match fold(journal, &view, &mut position, &mut fresh.taken) {
             Folded::Nothing | Folded::Took => {
+                if let Some(told) = told
+                    && !proves(journal)
+                {
+                    tracing::warn!(run = %id, segment = %part.segment, "records would change an end that was told");
+                    journal.incarnations = told;
+                }
                 fresh.facts |= facts_from != at(journal, &name);
                 if journal.segments.get(&name).is_some_and(holds_series) {
                     moved(&mut fresh.series, part, series_from, position);

@@ -311,8 +311,7 @@ impl Run {
             self.journal = journal;
         }
         let outcome = outcome::judge(&self.desk, &self.journal);
-        let sealed = self.outcome.phase.is_end() && self.outcome.phase != Phase::Lost;
-        if !sealed || outcome.phase == self.outcome.phase {
+        if !self.has_ended() || outcome.phase == self.outcome.phase {
             self.outcome = outcome;
         }
     }
@@ -324,6 +323,11 @@ impl Run {
             None if self.made.placing => None,
             None => Some(&self.made.node),
         }
+    }
+
+    /// Whether an end was seen that stays.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.phase().is_end() && self.phase() != Phase::Lost
     }
 
     /// Its node, or what was asked for while it has none.

@@ -1,6 +1,7 @@
 //! What a node and the daemon do not agree about: runs that one of them does not
 //! know, or takes for over.
 
+use nero_journal::v1::{self as journal, RecordKind};
 use nero_model::{ExperimentId, RunId};
 use nero_wire::v1;
 use nero_wire::v1::run_state::Stage;
@@ -172,5 +173,37 @@ async fn a_run_that_its_node_forgot_can_be_given_up() {
     rig.mum.recall(&token);
     rig.mum.stage(&token, Stage::Running);
     rig.mum.cancelled_times(&token, 2).await;
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn an_end_that_was_told_is_the_same_after_a_restart_whatever_was_heard_later() {
+    let (rig, token) = sent().await;
+    rig.mum.begin(&token);
+    rig.mum.record(
+        &token,
+        RecordKind::JobExited,
+        &journal::JobExited {
+            code: 3,
+            ..journal::JobExited::default()
+        },
+    );
+    rig.mum
+        .record(&token, RecordKind::TreeGone, &journal::TreeGone::default());
+    let told = rig.state(1, "crashed").await;
+    assert_eq!(told.reason, "exit code 3");
+    rig.mum.stop_late(&token);
+    // What comes after it says that it was read.
+    let said = journal::Notice {
+        text: "heard".to_owned(),
+    };
+    rig.mum.record(&token, RecordKind::Notice, &said);
+    rig.until(1, "read on", |view| {
+        view.warnings.iter().any(|warning| warning == "heard")
+    })
+    .await;
+    let rig = rig.restart().await;
+    let view = rig.view(1).await;
+    assert_eq!((view.state, view.reason), (told.state, told.reason));
     rig.stop().await;
 }

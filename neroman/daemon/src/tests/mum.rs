@@ -8,6 +8,7 @@ use std::sync::Mutex;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use nero_journal::v1::RecordKind;
 use nero_journal::{Encoder, HEADER_BYTES, SegmentId, Writer, encode_header};
 use nero_wire::v1;
 use nero_wire::v1::follow_event::Event;
@@ -155,13 +156,17 @@ impl Connect for FakeMum {
 
 impl Held {
     fn new(spec: v1::RunSpec) -> Self {
+        // A watcher's, so that it may hold metrics, too.
+        Self::of(spec, Writer::Watcher)
+    }
+
+    fn of(spec: v1::RunSpec, writer: Writer) -> Self {
         let mut head = [0; HEADER_BYTES];
         let segment = SegmentId::random();
         let token = spec.token.as_slice().try_into().unwrap();
-        // A watcher's, so that it may hold metrics, too.
         let encoder = encode_header(
             &mut head,
-            Writer::Watcher,
+            writer,
             segment,
             &token,
             1,
@@ -177,6 +182,18 @@ impl Held {
             stage: Stage::Waiting,
             log: Vec::new(),
         }
+    }
+
+    /// Appends a record; where it begins, and the chain value there.
+    fn append(&mut self, kind: RecordKind, message: &impl prost::Message) -> (usize, u32) {
+        let mut out = vec![0; message.encoded_len() + 64];
+        let place = (self.bytes.len(), self.encoder.chain);
+        let length = self
+            .encoder
+            .record(&mut out, kind as i32, 1_700_000_000_000_000_000, 5, message)
+            .unwrap();
+        self.bytes.extend_from_slice(&out[..length]);
+        place
     }
 
     fn part(&self, offset: usize, chain: u32) -> v1::SegmentPart {

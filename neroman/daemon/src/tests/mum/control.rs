@@ -1,7 +1,7 @@
 //! What a test has the node do, and what it asks it.
 
-use nero_journal::HEADER_BYTES;
 use nero_journal::v1::{self as journal, RecordKind};
+use nero_journal::{HEADER_BYTES, Writer};
 use nero_wire::v1;
 use nero_wire::v1::follow_event::Event;
 use nero_wire::v1::run_state::Stage;
@@ -269,19 +269,25 @@ impl FakeMum {
     ) {
         let mut inner = self.inner.lock().unwrap();
         let held = inner.runs.get_mut(token).unwrap();
-        let mut out = vec![0; message.encoded_len() + 64];
-        let (offset, chain) = (held.bytes.len(), held.encoder.chain);
-        let length = held
-            .encoder
-            .record(&mut out, kind as i32, 1_700_000_000_000_000_000, 5, message)
-            .unwrap();
-        held.bytes.extend_from_slice(&out[..length]);
+        let (offset, chain) = held.append(kind, message);
         let part = if offset == HEADER_BYTES {
             held.part(0, 0)
         } else {
             held.part(offset, chain)
         };
         inner.tell(Event::Part(part));
+    }
+
+    /// Tells of a stop in a segment of the shim that nobody heard of before.
+    pub(in crate::tests) fn stop_late(&self, token: &[u8]) {
+        let mut inner = self.inner.lock().unwrap();
+        let mut shim = Held::of(inner.runs[token].spec.clone(), Writer::Shim);
+        let asked = journal::StopAsked {
+            cause: journal::StopCause::Person.into(),
+            ..journal::StopAsked::default()
+        };
+        shim.append(RecordKind::StopAsked, &asked);
+        inner.tell(Event::Part(shim.part(0, 0)));
     }
 
     /// Says how far a run has come.

@@ -13,10 +13,11 @@ use nero_model::paths::run as names;
 use nero_model::{ExperimentId, RunId, RunToken};
 use nero_wire::v1::follow_event::Event;
 use nero_wire::v1::run_state::Stage as WireStage;
-use nero_wire::v1::{CaughtUp, FollowRequest, RunPosition};
+use nero_wire::v1::{CaughtUp, FollowRequest, RunPosition, RunRef};
 use tokio::sync::{mpsc, oneshot};
 
-use super::{Agent, AgentHandle, Message, effects};
+use super::{Agent, AgentHandle, Done, Message, Setup, effects};
+use crate::clean::gone;
 use crate::config;
 use crate::ledger::Kept;
 use follower::{Follower, Sent};
@@ -33,6 +34,8 @@ pub struct Followers {
     fresh: Vec<RunToken>,
     /// Runs of which something cannot be read now.
     unread: HashSet<RunToken>,
+    /// It is being looked whether runs can be taken up.
+    looks: bool,
 }
 
 /// What came of taking up a run that the ledger does not know.
@@ -82,6 +85,24 @@ fn in_full(error: &dyn std::error::Error) -> String {
     error
         .source()
         .map_or_else(|| error.to_string(), |source| format!("{error}: {source}"))
+}
+
+fn run_id(run: &RunRef) -> RunId {
+    RunId {
+        experiment: ExperimentId(run.experiment),
+        number: run.number,
+    }
+}
+
+/// Whether the disk says in this moment what there is of a run.
+fn answers(setup: &Setup, id: RunId, token: RunToken) -> bool {
+    match effects::read_spec(setup, id, token) {
+        Ok(_) => true,
+        Err(error) if error.may_pass => false,
+        Err(_) => {
+            !matches!(gone::read(&setup.paths, id, token), Err(error) if effects::may_pass(&error))
+        }
+    }
 }
 
 /// The highest number of the wishes in a run's folder; 0 when there is none.
@@ -159,10 +180,7 @@ impl Agent {
         };
         let mut not_now = None;
         if !self.entries.contains_key(&token) {
-            let run = RunId {
-                experiment: ExperimentId(run.experiment),
-                number: run.number,
-            };
+            let run = run_id(run);
             if let Adopted::NotNow(why) = self.adopt(token, run) {
                 not_now = Some((run, why));
             }
@@ -188,16 +206,47 @@ impl Agent {
         follower.mark(token);
     }
 
-    /// Sends once more what could not be read, and takes up what could not be.
+    /// Sends once more what could not be read, and looks whether runs can be
+    /// taken up by now: off the reactor, since a disk that is away may not answer.
     pub(super) fn try_unread(&mut self) {
         self.followers.mark_unread();
+        let waiting = self.followers.list.iter().flat_map(|one| &one.waiting);
+        let waiting: HashMap<RunToken, RunId> = waiting
+            .filter_map(|(token, position)| Some((*token, run_id(position.run.as_ref()?))))
+            .collect();
+        if waiting.is_empty() || std::mem::replace(&mut self.followers.looks, true) {
+            return;
+        }
+        let (setup, done) = (self.setup.clone(), self.done.clone());
+        tokio::task::spawn_blocking(move || {
+            let answers = |(token, id): &(RunToken, RunId)| answers(&setup, *id, *token);
+            let found = waiting.into_iter().filter(answers);
+            let found = found.map(|(token, _)| token).collect();
+            // Sending fails only when the agent is gone.
+            let _ = done.send(Message::Done(Done::Looked(found)));
+        });
+    }
+
+    /// Takes up the runs of which the disk says something again.
+    pub(super) fn looked_again(&mut self, found: &HashSet<RunToken>) {
+        self.followers.looks = false;
         let mut waiting = Vec::new();
         for follower in &self.followers.list {
-            let positions = follower.waiting.values().cloned();
-            waiting.extend(positions.map(|position| (follower.id, position)));
+            let positions = follower.waiting.iter();
+            let found = positions.filter(|(token, _)| found.contains(token));
+            waiting.extend(found.map(|(_, position)| (follower.id, position.clone())));
         }
         for (id, position) in waiting {
             self.position(id, position);
+        }
+        if self
+            .followers
+            .list
+            .iter()
+            .any(|one| !one.waiting.is_empty())
+        {
+            let again = tokio::time::Instant::now() + config::UNREAD_RETRY;
+            self.timers.unread.get_or_insert(again);
         }
     }
 

@@ -89,6 +89,8 @@ pub enum Done {
     Settled(PathBuf, super::settle::Answer),
     /// The settling process is gone.
     SettlerGone,
+    /// The runs of which the disk says something again.
+    Looked(HashSet<RunToken>),
 }
 
 /// Why a call is refused.

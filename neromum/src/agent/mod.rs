@@ -224,6 +224,7 @@ impl Agent {
             Done::Synced(result) => self.synced(result),
             Done::Settled(run_dir, answer) => self.settled_one(&run_dir, answer),
             Done::SettlerGone => self.settler_gone(),
+            Done::Looked(found) => self.looked_again(&found),
         }
     }
 

@@ -7,6 +7,7 @@ mod place;
 mod program;
 
 use std::collections::{HashMap, VecDeque};
+use std::path::Path;
 use std::{fs, io};
 
 use nero_model::paths::run as names;
@@ -132,6 +133,21 @@ fn passes(error: &io::Error) -> bool {
 /// The turn up to which a run does not come in that was refused for good.
 const NEVER_AGAIN: u32 = u32::MAX;
 
+/// Takes back a folder that was made just now for a run that is refused:
+/// whoever takes the deployment over would start what lies there.
+fn unmake(run_dir: &Path) -> io::Result<()> {
+    // Without its spec a folder is nobody's, whoever took that away.
+    match fs::remove_file(run_dir.join(names::SPEC)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        removed => removed?,
+    }
+    for folder in [&run_dir.join(names::CONTROL), run_dir] {
+        // What else is in it is not ours to remove.
+        let _ = fs::remove_dir(folder);
+    }
+    Ok(())
+}
+
 /// What a person does about it.
 const DISK: &str = "see to the node's disk, then try again";
 
@@ -196,25 +212,17 @@ impl Agent {
         let _ = answer.send(reply);
     }
 
-    /// Takes back a folder that was made just now for a run that is refused:
-    /// whoever takes the deployment over would start what lies there.
     fn take_back(&self, token: RunToken, id: RunId) {
         if self.entries.contains_key(&token) {
             return;
         }
         let run_dir = self.run_dir(id);
-        // Without its spec a folder is nobody's.
-        if let Err(error) = fs::remove_file(run_dir.join(names::SPEC)) {
+        if let Err(error) = unmake(&run_dir) {
             tracing::error!(run = %id, %error, "the spec of a refused run cannot be removed");
             // One with a wish is started by nobody.
             if let Err(error) = control::wish_never(&run_dir, token) {
                 tracing::error!(run = %id, %error, "a refused run lies there as if it was taken");
             }
-            return;
-        }
-        for folder in [&run_dir.join(names::CONTROL), &run_dir] {
-            // What else is in it is not ours to remove.
-            let _ = fs::remove_dir(folder);
         }
     }
 
@@ -293,5 +301,24 @@ impl Agent {
         self.core
             .accept(token, id, order, needs)
             .map_err(|error| no(error.to_string(), "hand it over again"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_taken_back_also_when_its_spec_went_meanwhile() {
+        let root = tempfile::tempdir().unwrap();
+        let run_dir = root.path().join("1");
+        for has_spec in [true, false] {
+            fs::create_dir_all(run_dir.join(names::CONTROL)).unwrap();
+            if has_spec {
+                fs::write(run_dir.join(names::SPEC), "spec").unwrap();
+            }
+            unmake(&run_dir).unwrap();
+            assert!(!run_dir.exists(), "with its spec: {has_spec}");
+        }
     }
 }

@@ -597,7 +597,7 @@ pub struct SetRulesRequest {
     pub rules: ::core::option::Option<RuleSet>,
 }
 /// By which version the set lies there: a newer one than asked when others have
-/// that name.
+/// that name, or newer ones lie there.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct SetRulesReply {
     #[prost(uint64, tag = "1")]

@@ -205,7 +205,8 @@ pub struct Restart {
 /// `abort`.
 #[derive(Debug, Args)]
 pub struct Abort {
-    /// Which ones
+    /// Which ones; of an experiment every live run, and every one that its node
+    /// does not know any more, which is given up; 144.2 is that run alone
     #[arg(required = true, value_name = "SEL")]
     pub picked: Vec<String>,
     /// Time from the polite signal to SIGKILL, as 30s or 5m

@@ -257,3 +257,29 @@ fn a_take_over_ends_when_its_runs_were_heard_of_or_says_of_how_many_not() {
     let ran = fake.run(&["node", "take-over", "h1", "--dry-run"]);
     assert_eq!((ran.err.as_str(), fake.requests().len()), ("", 1));
 }
+
+#[test]
+fn status_shows_the_run_that_was_named_and_what_is_to_be_said_in_every_form() {
+    let fake = Fake::new(Answers {
+        list: ListReply {
+            experiments: vec![samples::experiment(7, "a", "crashed")],
+            notes: vec!["no room".into()],
+            ..ListReply::default()
+        },
+        ..Answers::default()
+    });
+    let row = |words: &[&str]| {
+        let table = fake.ok(words);
+        let row = table.lines().nth(1).expect("a row").to_owned();
+        row.split_whitespace()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(row(&["status", "7.1"])[..3], ["7", "7.1", "a"]);
+    assert_eq!(row(&["status", "7"])[..2], ["7", "a"]);
+    let ran = fake.run(&["status", "--csv"]);
+    assert_eq!(ran.err, "note: no room\n");
+    let said: serde_json::Value =
+        serde_json::from_str(&fake.ok(&["status", "--json"])).expect("JSON");
+    assert_eq!(said["notes"], serde_json::json!(["no room"]));
+}

@@ -10,7 +10,7 @@ use super::{overview, watch};
 use crate::args::Status;
 use crate::connect::READ_DEADLINE;
 use crate::fault::{Fault, Stop, code};
-use crate::say::columns::{self, Column};
+use crate::say::columns::{self, Column, Fact};
 use crate::say::table::{self, Cell};
 use crate::say::{Screen, csv, json, text};
 use crate::session::{Session, selection};
@@ -40,8 +40,11 @@ pub async fn run(session: &mut Session, args: &Status) -> Result<u8, Stop> {
     session.warn_of_broken_config();
     if args.json.json {
         let (views, _) = arranged(&reply.experiments, args)?;
-        session.out.json(&document(&views))?;
+        let mut document = document(&views);
+        document["notes"] = json!(reply.notes);
+        session.out.json(&document)?;
     } else if args.csv {
+        session.out.notes(&reply.notes);
         let (views, chosen) = arranged(&reply.experiments, args)?;
         session.out.raw(&as_csv(&views, chosen))?;
     } else {
@@ -151,7 +154,24 @@ pub fn as_text(screen: &Screen, reply: &ListReply, args: &Status) -> Result<Stri
     if screen.tty && !fits && chosen.is_none() && args.sort.is_none() {
         return Ok(overview::as_text(screen, &views));
     }
+    let chosen = chosen.or_else(|| {
+        let mut columns = columns::telling(&views);
+        let run = Column::Fact(Fact::Run);
+        // Whoever names a run is shown that it is this one.
+        if names_run(&args.picked) && !columns.contains(&run) {
+            columns.insert(1, run);
+        }
+        Some(columns)
+    });
     Ok(as_table(screen, &views, chosen))
+}
+
+/// Whether a run is picked by itself, as `144.2`.
+fn names_run(picked: &[String]) -> bool {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let elements = picked.iter().flat_map(|word| word.split(','));
+    let mut pairs = elements.filter_map(|element| element.trim().split_once('.'));
+    pairs.any(|(id, run)| is_number(id) && is_number(run))
 }
 
 /// One row per experiment, and the counts.

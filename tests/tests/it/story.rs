@@ -232,6 +232,20 @@ fn abort_ends_the_run_and_takes_queued_ones_away() {
 }
 
 #[test]
+fn who_asks_for_what_a_run_printed_hears_that_it_stands_elsewhere() {
+    let home = Home::new();
+    let job = "command: [sh, -c, 'echo broken >&2; exit 1']";
+    added(&home, "a", &format!("collection: a\n+one: {{{job}}}\n"));
+    home.ok(&["start", "1"]);
+    home.run(&["wait", "1"]);
+    let ran = home.run(&["logs", "1"]);
+    assert_eq!(ran.out, "", "{ran:?}");
+    assert!(ran.err.contains("neroman logs 1 --stderr"), "{ran:?}");
+    let ran = home.run(&["logs", "1", "--stderr"]);
+    assert_eq!((ran.out.as_str(), ran.err.as_str()), ("broken\n", ""));
+}
+
+#[test]
 fn nothing_set_up_prints_the_three_commands_to_type() {
     let home = Home::new();
     let out = home.ok(&["status"]);

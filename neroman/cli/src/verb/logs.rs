@@ -1,6 +1,8 @@
 //! `logs RUN|ID`: the bytes of a log, followed across restarts of the daemon
 //! by their offset.
 
+use std::time::Duration;
+
 use nero_wire::v1::LogsRequest;
 
 use super::wait::{is_news, notice_text};
@@ -9,6 +11,9 @@ use crate::connect::{Next, READ_DEADLINE, Whose};
 use crate::fault::{Stop, code};
 use crate::say::Out;
 use crate::session::{Session, selection};
+
+/// How long it is looked for what a run printed elsewhere.
+const LOOK_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Does it.
 pub async fn run(session: &mut Session, args: &Logs) -> Result<u8, Stop> {
@@ -22,7 +27,7 @@ pub async fn run(session: &mut Session, args: &Logs) -> Result<u8, Stop> {
     };
     let mut shown = Shown::default();
     let mut notices = Vec::new();
-    loop {
+    'log: loop {
         // Borrowed apart from the client, which may be replaced.
         let out = Out {
             screen: session.out.screen,
@@ -57,18 +62,50 @@ pub async fn run(session: &mut Session, args: &Logs) -> Result<u8, Stop> {
                         asked = from(&asked, chunk.offset + chunk.data.len() as u64);
                     }
                     if chunk.end {
-                        finish(&out, &mut shown)?;
-                        return Ok(code::OK);
+                        break 'log;
                     }
                 }
-                Next::End => {
-                    finish(&out, &mut shown)?;
-                    return Ok(code::OK);
-                }
+                Next::End => break 'log,
                 Next::Lost => break,
             }
         }
     }
+    finish(&session.out, &mut shown)?;
+    let looked = tokio::time::timeout(LOOK_PATIENCE, said_elsewhere(session, args));
+    if !asked.use_offset && !args.stderr && looked.await.unwrap_or(false) {
+        let note = "note: it printed nothing on standard output, but on standard error";
+        let what = &args.what;
+        session
+            .out
+            .note(&format!("{note}: neroman logs {what} --stderr"));
+    }
+    Ok(code::OK)
+}
+
+/// Whether the run printed something on standard error.
+async fn said_elsewhere(session: &mut Session, args: &Logs) -> bool {
+    let asked = LogsRequest {
+        what: args.what.clone(),
+        stderr: true,
+        lines: 1,
+        ..LogsRequest::default()
+    };
+    let Ok(client) = session.client().await else {
+        return false;
+    };
+    let chunks = client.call(READ_DEADLINE, asked, async |man, request| {
+        man.logs(request).await
+    });
+    let Ok(mut chunks) = chunks.await else {
+        return false;
+    };
+    // One that cannot be read now is no answer to what was asked.
+    while let Ok(Next::Message(chunk)) = client.next(&mut chunks).await {
+        if !chunk.data.is_empty() || chunk.end {
+            return !chunk.data.is_empty();
+        }
+    }
+    false
 }
 
 /// The same request from an offset on.

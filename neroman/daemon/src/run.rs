@@ -243,6 +243,9 @@ fn start(home: &Home) -> Result<Running, DaemonError> {
         Arc::new(move |state, run| {
             let node = state.run(run).and_then(|run| run.node());
             inboxes.changed(node, run);
+            if state.run(run).is_some_and(|run| run.put_off().is_some()) {
+                inboxes.ring_placer();
+            }
         })
     };
     let (ledger, thread) =

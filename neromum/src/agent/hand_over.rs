@@ -19,9 +19,11 @@ use tokio::sync::oneshot;
 
 use super::effects::may_pass;
 use super::follow::Adopted;
-use super::{Agent, control};
+use super::{Agent, control, segments};
 use crate::clean::gone;
+use crate::clean::remove::Trash;
 use crate::config;
+use crate::core::Stage;
 use check::still_live;
 use place::Placed;
 pub use place::{Placer, Placing};
@@ -226,6 +228,36 @@ impl Agent {
         }
     }
 
+    /// A run is given to this node again: what lies here since it was withdrawn
+    /// goes, its wish with it, and the run comes in as a new one.
+    fn make_way(&mut self, token: RunToken, id: RunId) -> Result<(), No> {
+        if !self.entries.contains_key(&token) {
+            // What that says is said again by whoever takes it in.
+            let _ = self.adopt(token, id);
+        }
+        if self.core.run(&token).map(|run| &run.stage) != Some(&Stage::TakenAway) {
+            return Ok(());
+        }
+        let run_dir = self.run_dir(id);
+        if segments::folder(&run_dir, 1).exists() {
+            // A shim that got so far must go on finding the wish.
+            let no = no("a start of it began here before", "start it again");
+            return Err(no.here());
+        }
+        // Killed in between, the folder says so still.
+        self.forget(&[token]);
+        let trash = Trash::new(self.setup.paths.deployment().join("trash"));
+        let taken = trash.take(&run_dir);
+        let why = match &taken {
+            Ok(()) => "what lay here of it since it was withdrawn was in its way".to_owned(),
+            Err(error) => format!("cannot take {} away: {error}", run_dir.display()),
+        };
+        Err(No {
+            later: true,
+            ..no(why, "hand it over again")
+        })
+    }
+
     fn accept(&mut self, placed: Placed) -> Result<(), No> {
         let Placed {
             token,
@@ -235,7 +267,11 @@ impl Agent {
             fresh,
             earlier,
             turn,
+            again,
         } = placed;
+        if again {
+            self.make_way(token, id)?;
+        }
         if let Some(known) = self.entries.get(&token) {
             return if known.id == id {
                 Ok(())

@@ -155,6 +155,7 @@ impl Core {
             stage,
             cancelled: false,
             vain: 0,
+            held: false,
             why: String::new(),
         };
         self.runs.insert(token, run);
@@ -322,7 +323,7 @@ impl Core {
     fn enqueue(&mut self, order: u64, token: RunToken) {
         self.queue.insert(order, token);
         if let Some(why) = self.hold.clone() {
-            self.set_why(token, &why);
+            self.set_held(token, &why);
         }
     }
 
@@ -330,6 +331,14 @@ impl Core {
         if let Some(run) = self.runs.get(&token) {
             self.queue.remove(&run.order);
         }
+    }
+
+    /// Tells what waits why nothing is started now; empty: it is again.
+    fn set_held(&mut self, token: RunToken, why: &str) {
+        if let Some(run) = self.runs.get_mut(&token) {
+            run.held = !why.is_empty();
+        }
+        self.set_why(token, why);
     }
 
     fn set_why(&mut self, token: RunToken, why: &str) {
@@ -365,6 +374,7 @@ impl Core {
         if stage != Stage::Refused {
             run.why.clear();
         }
+        run.held = false;
         run.stage = stage;
         self.effects.push(Effect::Report { token });
     }

@@ -417,6 +417,7 @@ pub struct KnownRun {
     pub stages: Vec<Stage>,
     pub why: String,
     pub unsupervised: bool,
+    pub held: bool,
     /// Segments that were sent anew from their beginning.
     pub anew: u32,
 }
@@ -604,6 +605,7 @@ impl Known {
         run.stages.push(state.stage());
         run.why.clone_from(&state.why);
         run.unsupervised = state.unsupervised;
+        run.held = state.held;
     }
 
     /// Names the experiments, so that positions can be sent later.

@@ -201,3 +201,43 @@ async fn a_claim_that_an_earlier_start_of_neromum_brought_about_keeps_the_run_he
     let told = |known: &Known| known.runs[&second.token].count(RecordKind::Claimed) == 1;
     follower.until(told).await;
 }
+
+#[tokio::test]
+async fn a_withdrawn_run_comes_back_by_a_later_turn_and_starts_once() {
+    for dies in [false, true] {
+        let mut node = Node::with(&["--cpus", "1"]);
+        let mut mum = node.start().await;
+        let first = node.sh(1, "while [ ! -e ../go ]; do sleep 0.01; done");
+        let second = of_turn(1, &node.sh(2, "echo x >> ../starts"));
+        mum.accept(&[&first, &second]).await;
+        let mut follower = mum.follow(Known::default()).await;
+        follower.stage(&first, Stage::Running).await;
+        assert_eq!(withdraw(&mut mum, &second, 1).await, Outcome::NeverStarted);
+        let again = of_turn(2, &second);
+        let reply = mum.hand_over(vec![again.clone()]).await;
+        assert!(reply.refused[0].later, "{reply:?}");
+        if dies {
+            node.kill_mum();
+            mum = node.start().await;
+        }
+        mum.accept(&[&again]).await;
+        fs::write(node.run_dir(&first).join("go"), "").unwrap();
+        let mut follower = mum.follow(Known::default()).await;
+        follower.settled(&[&again]).await;
+        let run = follower.of(&again);
+        assert_eq!(run.count(RecordKind::JobStarted), 1);
+        let starts = fs::read_to_string(node.run_dir(&again).join("starts"));
+        assert_eq!(starts.unwrap(), "x\n");
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_waits_since_nothing_is_started_says_so() {
+    let mut node = Node::with(&["--cpus", "1", "--min-free", "1000000000000000000"]);
+    let mut mum = node.start().await;
+    let spec = node.sh(1, "true");
+    mum.accept(&[&spec]).await;
+    let mut follower = mum.follow(Known::default()).await;
+    let held = |known: &Known| known.runs.get(&spec.token).is_some_and(|run| run.held);
+    follower.until(held).await;
+}

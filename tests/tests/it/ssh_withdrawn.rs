@@ -1,6 +1,9 @@
 //! Runs of a group that leave a node which took them: to the next one, once.
 
+use std::path::{Path, PathBuf};
+
 use nero_tests::home::end;
+use nero_tests::hosts::Plan;
 use nero_tests::{Part, until};
 
 use crate::ssh::{Lab, release};
@@ -12,8 +15,37 @@ fn spoil(lab: &Lab, host: &str) {
     on_host(lab, host, &line);
 }
 
+/// Has experiment 1 taken by h1, where it waits for the CPUs that the first of
+/// these pipes holds; the others hold those of h2.
+fn waits_on_h1(lab: &Lab) -> Vec<PathBuf> {
+    let pipes = [("mine", "1.5"), ("b", "1"), ("c", "1")];
+    let pipes = pipes.map(|(name, cpus)| add_filler(lab, name, cpus));
+    lab.warm_up();
+    lab.home.ok(&["start", "2", "--node", "h1"]);
+    lab.home.ok(&["start", "3-4", "--node", "h2"]);
+    for id in 2..=4 {
+        lab.home.until_state(id, "running");
+    }
+    lab.home.ok(&["start", "1", "--node", "lab"]);
+    let seen = lab.home.until_state(1, "pending");
+    assert_eq!(seen["node"], "h1", "{seen:#}");
+    pipes.into()
+}
+
+/// Waits until experiment 1 is placed on h2.
+fn until_on_h2(lab: &Lab) {
+    until("the run to be placed on h2", || {
+        let seen = lab.home.experiment_json(1);
+        if seen["node"] == "h2" {
+            Ok(())
+        } else {
+            Err((seen, lab.home.logs()))
+        }
+    });
+}
+
 /// Adds an experiment that takes so many CPUs until its pipe lets it go.
-fn add_filler(lab: &Lab, name: &str, cpus: &str) -> std::path::PathBuf {
+fn add_filler(lab: &Lab, name: &str, cpus: &str) -> PathBuf {
     let pipe = lab.pipe(&format!("pipe-{name}"));
     let yaml = format!(
         "collection: {name}\n+{name}:\n  resources: {{cpus: {cpus}}}\n  command: {} hold {}\n",
@@ -29,38 +61,21 @@ fn add_filler(lab: &Lab, name: &str, cpus: &str) -> std::path::PathBuf {
 fn a_run_that_is_refused_after_it_was_taken_goes_to_the_next_node_whoever_dies() {
     let lab = Lab::new(2);
     let pipe = lab.add_held("a");
-    let mine = add_filler(&lab, "mine", "1.5");
-    let others = ["b", "c"].map(|name| add_filler(&lab, name, "1"));
-    lab.warm_up();
-    lab.home.ok(&["start", "2", "--node", "h1"]);
-    lab.home.ok(&["start", "3-4", "--node", "h2"]);
-    for id in 2..=4 {
-        lab.home.until_state(id, "running");
-    }
-    lab.home.ok(&["start", "1", "--node", "lab"]);
-    let seen = lab.home.until_state(1, "pending");
-    assert_eq!(seen["node"], "h1", "{seen:#}");
+    let others = waits_on_h1(&lab);
     spoil(&lab, "h1");
     // Nor does its disk take the word that it never starts it.
     let line = "cd ~/.neronet/*/runs/1/1 && mv control aside && touch control";
     on_host(&lab, "h1", line);
-    release(&mine);
+    release(&others[0]);
     until_waits_for(&lab, &["refused by h1: cannot make"]);
     lab.home.kill(Part::Daemon);
     end(&lab.parts("h1", Part::Mum));
     let line = "cd ~/.neronet/*/runs/1/1 && rm control && mv aside control";
     on_host(&lab, "h1", line);
-    until("the run to be placed on h2", || {
-        let seen = lab.home.experiment_json(1);
-        if seen["node"] == "h2" {
-            Ok(())
-        } else {
-            Err((seen, lab.home.logs()))
-        }
-    });
+    until_on_h2(&lab);
     lab.home.kill(Part::Daemon);
-    for pipe in &others {
-        release(pipe);
+    for other in &others[1..] {
+        release(other);
     }
     let seen = lab.home.until_state(1, "running");
     assert_eq!(seen["node"], "h2", "{seen:#}");
@@ -87,4 +102,63 @@ fn a_run_that_every_node_took_and_refused_ends_with_what_each_said() {
         let said = format!("{host}: refused: cannot make");
         assert!(reason.contains(&said), "{seen:#}");
     }
+}
+
+/// Two hosts whose disks can be filled; none where only root has them.
+fn small() -> Option<Lab> {
+    if nero_tests::hosts::isolates() {
+        return Some(Lab::of(Plan::new(2).home_size("400M").up()));
+    }
+    eprintln!("skipped: a disk of a size of its own needs root");
+    None
+}
+
+/// Less than a node keeps free.
+const LITTLE: u64 = 32 << 20;
+
+/// Experiment 1 goes from h1, which has no room, to h2, and runs once.
+fn goes_on_to_h2(lab: &Lab, pipe: &Path, others: &[PathBuf]) {
+    until_on_h2(lab);
+    lab.home.kill(Part::Daemon);
+    lab.hosts.free("h1");
+    for other in others {
+        release(other);
+    }
+    lab.home.until_state(1, "running");
+    release(pipe);
+    lab.ran_once_and_crashed_with_7("a");
+    on_host(lab, "h1", "test ! -e ~/.neronet/*/runs/1/1/1");
+    let shown = lab.home.ok(&["show", "1"]);
+    assert!(shown.contains("1.1: taken back from h1: "), "{shown}");
+    assert!(shown.contains("1.1: placed on h2"), "{shown}");
+}
+
+#[test]
+fn a_run_whose_node_has_no_room_for_its_files_goes_to_one_that_has() {
+    let Some(lab) = small() else { return };
+    let pipe = lab.add_held("a");
+    let other = add_filler(&lab, "b", "0.5");
+    lab.warm_up();
+    lab.home.ok(&["start", "2", "--node", "h2"]);
+    lab.home.until_state(2, "running");
+    lab.hosts.fill("h1", LITTLE);
+    lab.home.ok(&["start", "1", "--node", "lab"]);
+    until_waits_for(&lab, &["the node's disk is full"]);
+    assert_eq!(lab.home.experiment_json(1)["node"], "h1");
+    lab.home.kill(Part::Daemon);
+    goes_on_to_h2(&lab, &pipe, &[other]);
+}
+
+#[test]
+fn a_run_whose_node_took_it_and_has_no_room_to_start_it_goes_to_one_that_has() {
+    let Some(lab) = small() else { return };
+    let pipe = lab.add_held("a");
+    let others = waits_on_h1(&lab);
+    lab.hosts.fill("h1", LITTLE);
+    release(&others[0]);
+    until_waits_for(&lab, &["disk full: "]);
+    lab.home.kill(Part::Daemon);
+    end(&lab.parts("h1", Part::Mum));
+    goes_on_to_h2(&lab, &pipe, &others[1..]);
+    on_host(&lab, "h1", "test -e ~/.neronet/*/runs/1/1/control/cancel.1");
 }

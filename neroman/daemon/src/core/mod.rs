@@ -12,6 +12,7 @@ pub(crate) mod fold;
 pub(crate) mod gone;
 pub(crate) mod journal;
 pub(crate) mod judge;
+pub(crate) mod later;
 pub(crate) mod needs;
 pub(crate) mod outcome;
 pub(crate) mod pick;

@@ -72,8 +72,9 @@ pub(crate) fn changed(before: Option<&Run>, after: Option<&Run>) -> bool {
         return before.is_none_or(|before| !before.unplaced());
     }
     let now = of(after);
+    let put_off = |run: &Run| run.put_off().is_some();
     if now.nothing() {
-        return false;
+        return put_off(after) && !before.is_some_and(put_off);
     }
     let Some(before) = before else { return true };
     now != of(before)
@@ -81,6 +82,7 @@ pub(crate) fn changed(before: Option<&Run>, after: Option<&Run>) -> bool {
         || before.desk.wish != after.desk.wish
         || before.desk.rules_version != after.desk.rules_version
         || begun(before) != begun(after)
+        || put_off(before) != put_off(after)
 }
 
 /// How far a run has come; that its files are on their way is written down by

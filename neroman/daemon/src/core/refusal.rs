@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::change::Change;
+use super::later;
 use super::run::{Desk, Handing, Run, Word};
 
 /// A node's word that it cannot have a run, of which nothing was started.
@@ -22,7 +23,7 @@ pub(crate) struct Refusal {
 /// there, nor will be, and that another node may take it.
 pub(crate) fn refused(run: &Run, refusal: Refusal, only_here: bool) -> Vec<Change> {
     if only_here && may_move(run) {
-        return turn_back(run, refusal);
+        return turn_back(run, refusal, false);
     }
     let why = with_hint(&refusal.why, &refusal.hint);
     let desk = Desk {
@@ -35,21 +36,28 @@ pub(crate) fn refused(run: &Run, refusal: Refusal, only_here: bool) -> Vec<Chang
     vec![become_so(run, desk)]
 }
 
-/// Takes a run back from the node that refused it, which will never start it.
-pub(super) fn turn_back(run: &Run, mut refusal: Refusal) -> Vec<Change> {
+/// Takes a run back from the node that refused it, and which will not start it
+/// unless it gets it again: that may be where the node could not take it for now
+/// (`passes`).
+pub(super) fn turn_back(run: &Run, mut refusal: Refusal, passes: bool) -> Vec<Change> {
     let id = run.made.id;
     // Of several nodes each is named beside its words anyway.
     let named = format!("node {}: ", refusal.node);
     if let Some(why) = refusal.why.strip_prefix(&named) {
         refusal.why = why.to_owned();
     }
+    let how = if passes {
+        "taken back from"
+    } else {
+        "refused by"
+    };
     let event = Change::Event {
         experiment: id.experiment,
         run: Some(id.number),
         at_ms: refusal.at_ms,
-        text: format!("{id}: refused by {}: {}", refusal.node, refusal.why),
+        text: format!("{id}: {how} {}: {}", refusal.node, refusal.why),
     };
-    vec![become_so(run, turned_back(run, refusal)), event]
+    vec![become_so(run, turned_back(run, refusal, passes)), event]
 }
 
 fn become_so(run: &Run, desk: Desk) -> Change {
@@ -69,7 +77,7 @@ fn may_move(run: &Run) -> bool {
         && run.journal.incarnations.is_empty()
 }
 
-fn turned_back(run: &Run, refusal: Refusal) -> Desk {
+fn turned_back(run: &Run, refusal: Refusal, passes: bool) -> Desk {
     let mut desk = run.desk.clone();
     desk.withdraw = None;
     if desk.wish.is_some() {
@@ -80,8 +88,12 @@ fn turned_back(run: &Run, refusal: Refusal) -> Desk {
         });
         return desk;
     }
-    desk.avoid.push(refusal.node.clone());
-    desk.refused.push(refusal);
+    if passes {
+        later::left(&mut desk, &refusal.node, refusal.at_ms);
+    } else {
+        desk.avoid.push(refusal.node.clone());
+        desk.refused.push(refusal);
+    }
     desk.node = None;
     desk.offered = false;
     desk.turns = desk.turns.saturating_add(1);

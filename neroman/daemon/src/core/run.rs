@@ -8,6 +8,7 @@ use nero_model::{EndReason, Phase, RunId, RunToken};
 use serde::{Deserialize, Serialize};
 
 use super::journal::{Exit, Journal};
+use super::later::Later;
 use super::outcome::{self, Outcome};
 use super::refusal::Refusal;
 use super::withdrawal::Withdrawal;
@@ -227,6 +228,9 @@ pub(crate) struct Desk {
     /// It is to leave its node, so that another one may have it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub withdraw: Option<Withdrawal>,
+    /// Nodes that could not take it for now.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub later: Vec<Later>,
     /// How often it was given to a node and came back.
     pub turns: u32,
 }
@@ -235,6 +239,12 @@ impl Desk {
     /// Whether its node is asked for its word that it never starts it.
     pub(crate) fn leaves(&self) -> bool {
         self.withdraw.is_some() && self.wish.is_none()
+    }
+
+    /// What a node says that has it, or is to get it, and cannot take it for now.
+    pub(crate) fn put_off_by(&mut self, node: &str) -> Option<&mut Later> {
+        let mut said = self.later.iter_mut();
+        said.find(|one| one.node == node && one.left_ms.is_none())
     }
 
     /// How often it was given to a node, the one that it has or gets included.
@@ -354,6 +364,23 @@ impl Run {
             && self.desk.word.is_none()
             && self.journal.incarnations.is_empty()
             && self.phase().is_live()
+    }
+
+    /// What its node says that cannot take it for now, where another node may.
+    pub(crate) fn put_off(&self) -> Option<&Later> {
+        let node = self.node()?;
+        let mut said = self.desk.later.iter();
+        let later = said.find(|one| one.node == node && one.left_ms.is_none())?;
+        // Without a reason to wait, its files are on their way there.
+        let may_leave = self.of_several()
+            && self.open()
+            && !self.desk.why.is_empty()
+            && self.phase().is_live()
+            && self.desk.word.is_none()
+            && self.desk.wish.is_none()
+            && self.desk.withdraw.is_none()
+            && self.journal.incarnations.is_empty();
+        may_leave.then_some(later)
     }
 
     /// How far it has come.

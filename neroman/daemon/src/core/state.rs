@@ -28,6 +28,7 @@ pub(crate) struct NodeCount {
 struct Share {
     live: bool,
     unplaced: bool,
+    put_off: bool,
     open: bool,
     cores: f64,
     node: Option<String>,
@@ -38,6 +39,7 @@ impl Share {
         Self {
             live: run.phase().is_live(),
             unplaced: run.unplaced(),
+            put_off: run.put_off().is_some(),
             open: run.open(),
             cores: run.made.takes.cores(),
             node: run.node().map(str::to_owned),
@@ -47,6 +49,7 @@ impl Share {
     fn same(&self, run: &Run) -> bool {
         self.live == run.phase().is_live()
             && self.unplaced == run.unplaced()
+            && self.put_off == run.put_off().is_some()
             && self.open == run.open()
             && self.node.as_deref() == run.node()
     }
@@ -80,6 +83,8 @@ pub(crate) struct State {
     pub nodes: Arc<BTreeMap<String, NodeCount>>,
     /// Live runs that wait for the placer.
     pub unplaced: u64,
+    /// Runs that their nodes cannot take for now, and others may.
+    pub put_off: u64,
     /// Grows with every change.
     pub revision: u64,
 }
@@ -287,6 +292,7 @@ impl State {
         };
         step(&mut self.live, share.live);
         step(&mut self.unplaced, share.unplaced);
+        step(&mut self.put_off, share.put_off);
         let Some(node) = share.node.as_ref().filter(|_| share.open) else {
             return;
         };
@@ -314,7 +320,7 @@ impl State {
     /// Says what does not fit together. Tests call it after every step.
     #[cfg(test)]
     pub(crate) fn check_invariants(&self) {
-        let (mut runs, mut live, mut unplaced) = (0, 0, 0);
+        let (mut runs, mut live, mut unplaced, mut put_off) = (0, 0, 0, 0);
         let mut nodes: BTreeMap<String, NodeCount> = BTreeMap::new();
         for experiment in self.experiments.iter() {
             assert!(experiment.id.0 <= self.highest);
@@ -334,6 +340,7 @@ impl State {
                 runs += 1;
                 live += u64::from(run.phase().is_live());
                 unplaced += u64::from(run.unplaced());
+                put_off += u64::from(run.put_off().is_some());
                 if let Some(node) = run.node().filter(|_| run.open()) {
                     let count = nodes.entry(node.to_owned()).or_default();
                     count.open += 1;
@@ -342,8 +349,8 @@ impl State {
             }
         }
         assert_eq!(
-            (runs, live, unplaced),
-            (self.runs, self.live, self.unplaced)
+            (runs, live, unplaced, put_off),
+            (self.runs, self.live, self.unplaced, self.put_off)
         );
         for (node, count) in self.nodes.iter() {
             let seen = nodes.get(node).copied().unwrap_or_default();

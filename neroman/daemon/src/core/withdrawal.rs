@@ -5,6 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::change::Change;
+use super::later;
 use super::refusal::{self, Refusal};
 use super::run::{Desk, Handing, Run, Word};
 
@@ -12,6 +13,9 @@ use super::run::{Desk, Handing, Run, Word};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Withdrawal {
     pub refusal: Refusal,
+    /// It may come back: the node could not take it for now.
+    #[serde(default)]
+    pub passes: bool,
     /// The node may have been asked: this is synced.
     #[serde(default)]
     pub asked: bool,
@@ -36,15 +40,48 @@ pub(crate) fn refused(run: &Run, desk: &mut Desk, why: String, at_ms: i64) {
     let node = run.node_word();
     desk.handing = Handing::Pending;
     desk.why = format!("refused by {node}: {why}; another node may get it");
-    desk.withdraw.get_or_insert_with(|| Withdrawal {
+    let asked = desk.withdraw.as_ref().is_some_and(|known| known.asked);
+    desk.withdraw = Some(Withdrawal {
         refusal: Refusal {
             node: node.to_owned(),
             why,
             hint: String::new(),
             at_ms,
         },
+        passes: false,
+        asked,
+    });
+}
+
+/// Sends a run on that its node cannot take for now.
+pub(crate) fn put_off(run: &Run, now_ms: i64) -> Vec<Change> {
+    let Some(later) = run.put_off() else {
+        return Vec::new();
+    };
+    let refusal = Refusal {
+        node: later.node.clone(),
+        why: later.why.clone(),
+        hint: String::new(),
+        at_ms: now_ms,
+    };
+    if run.movable() {
+        return refusal::turn_back(run, refusal, true);
+    }
+    let mut desk = run.desk.clone();
+    desk.withdraw = Some(Withdrawal {
+        refusal,
+        passes: true,
         asked: false,
     });
+    vec![desk_change(run, desk)]
+}
+
+fn desk_change(run: &Run, desk: Desk) -> Change {
+    Change::Desk {
+        run: run.made.id,
+        desk: Box::new(desk),
+        rules: None,
+    }
 }
 
 /// Whether another node may have it once its own gave its word.
@@ -65,7 +102,7 @@ pub(crate) fn answered(run: &Run, said: Said, now_ms: i64) -> Vec<Change> {
         Said::Never if run.journal.incarnations.is_empty() => {
             let mut refusal = withdrawal.refusal.clone();
             refusal.at_ms = now_ms;
-            refusal::turn_back(run, refusal)
+            refusal::turn_back(run, refusal, withdrawal.passes)
         }
         // Its records say what became of it.
         Said::Never => Vec::new(),
@@ -73,12 +110,8 @@ pub(crate) fn answered(run: &Run, said: Said, now_ms: i64) -> Vec<Change> {
             let mut desk = run.desk.clone();
             desk.withdraw = None;
             desk.why.clear();
-            let change = Change::Desk {
-                run: run.made.id,
-                desk: Box::new(desk),
-                rules: None,
-            };
-            vec![change]
+            later::taken(&mut desk, run.node_word());
+            vec![desk_change(run, desk)]
         }
     }
 }

@@ -25,6 +25,7 @@ use super::inbox::Inbox;
 use super::now::Tell;
 use super::{Settings, open_runs};
 use crate::core::change::Change;
+use crate::core::later;
 use crate::core::run::{Desk, Handing, Run, Word};
 use crate::core::state::State;
 use crate::core::withdrawal;
@@ -394,6 +395,10 @@ fn hear(run: &Run, desk: &mut Desk, word: &v1::RunState, now_ms: i64) {
         Stage::Waiting | Stage::Starting => {
             desk.handing = Handing::Pending;
             desk.why = bounded(&word.why);
+            match word.held {
+                true => later::said(desk, run.node_word(), &bounded(&word.why), now_ms),
+                false => later::taken(desk, run.node_word()),
+            }
         }
         Stage::Running => {
             desk.handing = Handing::Pending;

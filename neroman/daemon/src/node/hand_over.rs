@@ -24,6 +24,7 @@ use super::inbox::Inbox;
 use super::resume::Carry;
 use super::stage::{Lacking, StageError, Stager};
 use super::transfer::Hearer;
+use crate::core::later;
 use crate::core::needs;
 use crate::core::run::{Desk, Handing, Run, Word};
 use crate::core::state::State;
@@ -223,7 +224,7 @@ impl HandOver {
                 Err(StageError::Later(failure)) => {
                     tracing::warn!(%failure, "runs not sent now");
                     self.look_again(AGAIN);
-                    self.waits(tokens, failure.to_string()).await?;
+                    self.put_off(tokens, failure.to_string()).await?;
                     batch.retain(|spec| !named(&spec));
                 }
                 Err(StageError::Own(failure)) => {
@@ -287,6 +288,17 @@ impl HandOver {
     async fn waits(&self, tokens: Vec<RunToken>, why: String) -> Result<(), Failure> {
         self.mark(tokens, move |desk, _| desk.why = bounded(&why))
             .await
+    }
+
+    /// These runs are sent later, since the node cannot take them now; or go to
+    /// another one.
+    async fn put_off(&self, tokens: Vec<RunToken>, why: String) -> Result<(), Failure> {
+        let (why, node) = (bounded(&why), self.settings.name.clone());
+        self.mark(tokens, move |desk, now_ms| {
+            later::said(desk, &node, &why, now_ms);
+            desk.why.clone_from(&why);
+        })
+        .await
     }
 
     /// Changes what is kept of runs that were not handed over; of those that

@@ -2,6 +2,7 @@
 //! of reach never got.
 
 mod decided;
+mod send_on;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,6 +16,7 @@ use tokio::time::Instant;
 use super::now::NodeNow;
 use super::registry::Nodes;
 use crate::core::judge;
+use crate::core::later;
 use crate::core::place::{self, Candidate, Choice, Facts, Figures, GpuFacts, Standing};
 use crate::core::refusal::Refusal;
 use crate::core::run::Run;
@@ -38,6 +40,7 @@ pub(super) async fn run(nodes: Nodes) {
         nodes,
         asked: BTreeMap::new(),
         looked: None,
+        looked_for_later: None,
     };
     let mut known = placer.nodes.watch();
     loop {
@@ -63,6 +66,8 @@ struct Placer {
     asked: BTreeMap<String, Asked>,
     /// When it was looked for what nodes out of reach never got.
     looked: Option<Instant>,
+    /// When it was looked for what nodes cannot take for now.
+    looked_for_later: Option<Instant>,
 }
 
 /// A node was asked what it has.
@@ -86,6 +91,8 @@ impl Placer {
         let state = self.nodes.ledger().state();
         let now_ms = self.nodes.clock().now_ms();
         let due = self.leave(&state, now_ms).await;
+        let later = self.send_on(&state, now_ms).await;
+        let due = due.into_iter().chain(later).min();
         if state.unplaced == 0 {
             self.asked.clear();
             return due;
@@ -112,7 +119,7 @@ impl Placer {
             let Some(candidates) = words.get_mut(word) else {
                 continue;
             };
-            let choice = choose(run, candidates);
+            let choice = choose(run, candidates, now_ms);
             match &choice {
                 Choice::On(name) => taken(&mut words, name, run.made.takes.cores(), word),
                 Choice::Wait => pause = Duration::from_secs(1),
@@ -267,14 +274,28 @@ impl Placer {
     }
 }
 
-/// Chooses for one run; nodes that had it and were given up are left out, those
-/// that refused it say why.
-fn choose(run: &Run, candidates: &mut [Candidate]) -> Choice {
-    if run.desk.avoid.is_empty() {
+/// Chooses for one run; a node that it left lately, since that could not take it
+/// for now, only when no other one can have it.
+fn choose(run: &Run, candidates: &mut [Candidate], now_ms: i64) -> Choice {
+    let left = |name: &str| later::passed_over(&run.desk, name, now_ms);
+    if !candidates.iter().any(|one| left(&one.name)) {
+        return choose_but(run, candidates, &|_| false);
+    }
+    match choose_but(run, candidates, &left) {
+        choice @ (Choice::On(_) | Choice::Wait) => choice,
+        Choice::Nowhere(_) | Choice::Never(_) => choose_but(run, candidates, &|_| false),
+    }
+}
+
+/// The same without some nodes; those that had it and were given up are left
+/// out, those that refused it say why.
+fn choose_but(run: &Run, candidates: &mut [Candidate], but: &dyn Fn(&str) -> bool) -> Choice {
+    if run.desk.avoid.is_empty() && !candidates.iter().any(|one| but(&one.name)) {
         return place::choose(&run.made.takes, candidates, &judge::judge);
     }
     let mut others: Vec<Candidate> = candidates
         .iter()
+        .filter(|candidate| !but(&candidate.name))
         .filter_map(|candidate| {
             let refused = |refusal: &&Refusal| refusal.node == candidate.name;
             match run.desk.refused.iter().find(refused) {

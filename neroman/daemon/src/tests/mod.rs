@@ -8,6 +8,7 @@ mod meanwhile;
 mod mum;
 mod node_add;
 mod nodes;
+mod put_off;
 mod refused;
 mod resuming;
 mod sending;
@@ -110,6 +111,9 @@ impl Rig {
                 state.check_invariants();
                 let node = state.run(run).and_then(|run| run.node());
                 inboxes.changed(node, run);
+                if state.run(run).is_some_and(|run| run.put_off().is_some()) {
+                    inboxes.ring_placer();
+                }
             })
         };
         let (ledger, thread) = Ledger::start(keep, state, clock, listener).unwrap();

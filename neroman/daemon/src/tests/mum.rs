@@ -67,6 +67,8 @@ struct Inner {
     swallows: bool,
     /// Why it alone takes no runs; empty: it does.
     refuses: String,
+    /// Why it takes no runs for now; empty: it does.
+    puts_off: String,
     /// It takes no runs together with those of this experiment.
     chokes: Option<u64>,
     /// It never says what a close look finds.

@@ -39,6 +39,8 @@ pub struct Placed {
     pub(super) earlier: Option<RunToken>,
     /// How often it was given to a node.
     pub(super) turn: u32,
+    /// What lies here of it came by an earlier turn.
+    pub(super) again: bool,
 }
 
 impl Placed {
@@ -52,6 +54,7 @@ impl Placed {
             fresh: false,
             earlier: None,
             turn,
+            again: false,
         }
     }
 }
@@ -67,8 +70,9 @@ struct Found {
 /// Whether a run was handed over before.
 #[derive(Debug)]
 enum Lies {
-    /// It was taken: whatever is missing now, it is not refused any more.
-    Here,
+    /// It was taken, by this turn: whatever is missing now, it is not refused any
+    /// more.
+    Here(u32),
     Nowhere,
     /// What lies there is damaged.
     Unclear,
@@ -110,7 +114,10 @@ impl Placer {
             return Ok(Placed::known(token, id, spec.turn));
         }
         match lies(&self.paths.run(id), token) {
-            Lies::Here => Ok(Placed::known(token, id, spec.turn)),
+            Lies::Here(turn) => Ok(Placed {
+                again: turn < spec.turn,
+                ..Placed::known(token, id, spec.turn)
+            }),
             Lies::Nowhere => self.take(spec, token, id, store, found),
             // It may live: that it is refused for good must not be said.
             Lies::Unread(error) => {
@@ -171,6 +178,7 @@ impl Placer {
             fresh,
             earlier,
             turn: spec.turn,
+            again: false,
         })
     }
 
@@ -249,7 +257,7 @@ impl Placer {
 /// Whether this run was handed over before, by its folder.
 fn lies(run_dir: &Path, token: RunToken) -> Lies {
     match frame::read::<RunSpec>(FrameKind::Spec, &run_dir.join(names::SPEC)) {
-        Ok(found) if found.token == token.as_bytes() => Lies::Here,
+        Ok(found) if found.token == token.as_bytes() => Lies::Here(found.turn),
         // Another run's: this one was never taken.
         Ok(_) => Lies::Nowhere,
         Err(FrameError::Io(error)) => match error.kind() {

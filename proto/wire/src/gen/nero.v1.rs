@@ -688,6 +688,9 @@ pub struct RunState {
     /// its records come from the disk alone
     #[prost(bool, tag = "6")]
     pub via_disk: bool,
+    /// it waits since nothing is started here now: see why
+    #[prost(bool, tag = "7")]
+    pub held: bool,
 }
 /// Nested message and enum types in `RunState`.
 pub mod run_state {

@@ -9,6 +9,7 @@ use nero_wire::v1::hand_over_reply::Refusal as Said;
 use super::super::deliver::desk_change;
 use super::super::follow::bounded;
 use crate::core::change::Change;
+use crate::core::later;
 use crate::core::refusal::{self, Refusal};
 use crate::core::run::Handing;
 use crate::core::state::State;
@@ -31,6 +32,7 @@ pub(super) fn answered(
         desk_change(state, run(token)?.made.id, |desk| {
             desk.handing = desk.handing.max(Handing::Submitted);
             desk.rules_delivered = desk.rules_delivered.max(version);
+            later::taken(desk, node);
         })
     });
     let (later, refused): (Vec<_>, Vec<_>) = reply.refused.iter().partition(|no| no.later);
@@ -38,6 +40,7 @@ pub(super) fn answered(
         desk_change(state, run(&no.token)?.made.id, |desk| {
             desk.handing = desk.handing.max(Handing::Staging);
             desk.why = bounded(&refusal::with_hint(&no.why, &no.hint));
+            later::said(desk, node, &bounded(&no.why), now_ms);
         })
     });
     let refused = refused.into_iter().filter_map(|no| {

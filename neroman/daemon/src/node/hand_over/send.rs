@@ -51,7 +51,7 @@ impl HandOver {
             };
             let left = tokens(left.iter().flatten().chain(&part));
             self.look_again(AGAIN);
-            self.waits(left, failure.to_string()).await?;
+            self.put_off(left, failure.to_string()).await?;
         }
         Ok(())
     }

@@ -197,6 +197,16 @@ impl FakeMum {
         self.inner.lock().unwrap().refuses = why.to_owned();
     }
 
+    /// Takes the next runs later; empty: takes them.
+    pub(in crate::tests) fn put_off(&self, why: &str) {
+        self.inner.lock().unwrap().puts_off = why.to_owned();
+    }
+
+    /// Whether it was never asked to give a run back.
+    pub(in crate::tests) fn withdrew_nothing(&self) -> bool {
+        self.inner.lock().unwrap().withdrawn.is_empty()
+    }
+
     /// Takes no runs together with those of this experiment.
     pub(in crate::tests) fn choke(&self, experiment: Option<u64>) {
         self.inner.lock().unwrap().chokes = experiment;
@@ -306,6 +316,16 @@ impl FakeMum {
             ..state(token, Stage::Refused)
         };
         inner.tell(Event::State(state));
+    }
+
+    /// Says that a run waits since nothing is started there now.
+    pub(in crate::tests) fn holds_back(&self, token: &[u8], why: &str) {
+        let state = v1::RunState {
+            why: why.to_owned(),
+            held: true,
+            ..state(token, Stage::Waiting)
+        };
+        self.inner.lock().unwrap().tell(Event::State(state));
     }
 
     /// A run has come so far, which it does not tell.

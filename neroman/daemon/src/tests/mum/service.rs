@@ -146,6 +146,15 @@ impl Mum for Service {
                     });
                     continue;
                 }
+                if !inner.puts_off.is_empty() {
+                    reply.refused.push(v1::hand_over_reply::Refusal {
+                        token,
+                        why: inner.puts_off.clone(),
+                        later: true,
+                        ..v1::hand_over_reply::Refusal::default()
+                    });
+                    continue;
+                }
                 reply.accepted.push(token.clone());
                 inner.runs.entry(token).or_insert_with(|| Held::new(spec));
             }

@@ -1,0 +1,79 @@
+//! Runs that their nodes cannot take for now, and other nodes can.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use nero_model::RunId;
+use tokio::time::Instant;
+
+use super::{EVERY, LEAVE_EVERY, Placer, RUNS_MAX, choose_but};
+use crate::core::later;
+use crate::core::place::{Candidate, Choice};
+use crate::core::state::State;
+use crate::core::withdrawal;
+
+impl Placer {
+    /// Sends on what its node could not take for as long as a node may be out of
+    /// reach. How soon there may be more.
+    pub(super) async fn send_on(&mut self, state: &State, now_ms: i64) -> Option<Duration> {
+        if state.put_off == 0 {
+            self.looked_for_later = None;
+            return None;
+        }
+        if let Some(at) = self
+            .looked_for_later
+            .filter(|at| at.elapsed() < LEAVE_EVERY)
+        {
+            return Some(LEAVE_EVERY.saturating_sub(at.elapsed()));
+        }
+        self.looked_for_later = Some(Instant::now());
+        let patience = self.nodes.away();
+        let mut pause = EVERY;
+        let mut words: BTreeMap<String, Vec<Candidate>> = BTreeMap::new();
+        let mut leave: Vec<RunId> = Vec::new();
+        let runs = state
+            .experiments
+            .iter()
+            .flat_map(|experiment| experiment.runs.iter())
+            .filter_map(|run| Some((run, run.put_off()?)))
+            .take(RUNS_MAX);
+        for (run, said) in runs {
+            let since = now_ms.saturating_sub(said.since_ms).max(0);
+            let since = Duration::from_millis(since.unsigned_abs());
+            if since < patience {
+                pause = pause.min(patience - since);
+                continue;
+            }
+            let word = &run.made.node;
+            if !words.contains_key(word) {
+                let candidates = self.candidates(state, word, now_ms);
+                words.insert(word.clone(), candidates);
+            }
+            let Some(candidates) = words.get_mut(word) else {
+                continue;
+            };
+            let no = |name: &str| name == said.node || later::passed_over(&run.desk, name, now_ms);
+            match choose_but(run, candidates, &no) {
+                Choice::On(_) => leave.push(run.made.id),
+                Choice::Wait => pause = pause.min(Duration::from_secs(1)),
+                Choice::Nowhere(_) | Choice::Never(_) => {}
+            }
+        }
+        if leave.is_empty() {
+            return Some(pause);
+        }
+        let written = self
+            .nodes
+            .ledger()
+            .note(false, move |state, now_ms| {
+                let runs = leave.iter().filter_map(|id| state.run(*id));
+                runs.flat_map(|run| withdrawal::put_off(run, now_ms))
+                    .collect()
+            })
+            .await;
+        if let Err(failure) = written {
+            tracing::warn!(%failure, "runs not sent on");
+        }
+        Some(pause)
+    }
+}

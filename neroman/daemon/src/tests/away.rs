@@ -2,22 +2,28 @@
 
 use nero_wire::v1;
 use nero_wire::v1::node_event::Event;
-use tokio::sync::mpsc;
 
-use super::nodes::{both, connect, gone, start_on};
-use super::{DEADLINE, select};
+use super::nodes::{
+    both, connect, gone, lose, ran_on_alpha, regain, running_on_alpha, start_on, was_told,
+};
+use super::told::{Heard, follow_log, wait};
+use super::{DEADLINE, Rig};
+
+/// A log that is followed while nothing more is heard of its node, since only
+/// a person opens the way there.
+pub(super) async fn followed_unheard() -> (Rig, Heard<v1::LogChunk>) {
+    let (rig, _) = running_on_alpha().await;
+    rig.node("alpha").lock(true);
+    rig.node("alpha").cut(false);
+    rig.until_node("alpha", |node| node.needs_person).await;
+    let log = follow_log(&rig, "1");
+    (rig, log)
+}
 
 #[tokio::test]
 async fn a_node_that_is_back_is_not_gone_and_one_that_comes_back_is_told() {
-    let rig = both((4.0, 1.0));
-    rig.add().await;
-    start_on(&rig, "1", "alpha").await.unwrap();
-    let token = rig.node("alpha").token(1, 1).await;
-    rig.node("alpha").begin(&token);
-    rig.state(1, "running").await;
-    let away = |node: &v1::NodeView| node.unreachable_since_ms > 0;
-    rig.node("alpha").cut(true);
-    rig.until_node("alpha", away).await;
+    let (rig, token) = running_on_alpha().await;
+    lose(&rig, "alpha").await;
     // It is there again, and its next try is seconds away.
     rig.node("alpha").cut(false);
     let request = v1::NodeGoneRequest {
@@ -26,8 +32,7 @@ async fn a_node_that_is_back_is_not_gone_and_one_that_comes_back_is_told() {
     };
     let refused = rig.man.node_gone(request).await.unwrap_err();
     assert_eq!(refused.to_string(), "node alpha is not gone");
-    rig.node("alpha").cut(true);
-    rig.until_node("alpha", away).await;
+    lose(&rig, "alpha").await;
     assert_eq!(gone(&rig, "alpha", false).await, [(1, "lost".to_owned())]);
     rig.node("alpha").cut(false);
     // Nobody asks for it.
@@ -37,27 +42,9 @@ async fn a_node_that_is_back_is_not_gone_and_one_that_comes_back_is_told() {
 
 #[tokio::test]
 async fn a_log_that_is_followed_ends_with_the_word_that_its_node_is_gone() {
-    let rig = both((4.0, 1.0));
-    rig.add().await;
-    start_on(&rig, "1", "alpha").await.unwrap();
-    let token = rig.node("alpha").token(1, 1).await;
-    rig.node("alpha").begin(&token);
-    rig.state(1, "running").await;
-    // Only a person opens the way: nothing more is heard of the node.
-    rig.node("alpha").lock(true);
-    rig.node("alpha").cut(false);
-    rig.until_node("alpha", |node| node.needs_person).await;
-    let (tx, _rx) = mpsc::channel(8);
-    let logs = v1::LogsRequest {
-        what: "1".to_owned(),
-        follow: true,
-        ..v1::LogsRequest::default()
-    };
-    let man = rig.man.clone();
-    let following = tokio::spawn(async move { man.logs(logs, tx).await });
+    let (rig, log) = followed_unheard().await;
     gone(&rig, "alpha", false).await;
-    let ended = tokio::time::timeout(DEADLINE, following).await;
-    assert!(ended.expect("it ends").unwrap().is_err());
+    assert!(log.end().await.is_err());
     rig.stop().await;
 }
 
@@ -76,10 +63,7 @@ async fn what_a_node_may_have_stays_there_until_proof() {
     // Long after a run that it never got would have been taken back.
     start_on(&rig, "2", "both").await.unwrap();
     rig.node("beta").token(2, 1).await;
-    rig.until(2, "was told", |view| {
-        view.state == "submitted" || view.state == "pending"
-    })
-    .await;
+    was_told(&rig, 2).await;
     tokio::time::timeout(
         std::time::Duration::from_millis(700),
         rig.node("beta").token(1, 1),
@@ -88,8 +72,7 @@ async fn what_a_node_may_have_stays_there_until_proof() {
     .expect_err("it must not go to another node");
     assert_eq!(rig.view(1).await.node, "alpha");
     rig.node("alpha").swallow(false);
-    rig.node("alpha").cut(false);
-    connect(&rig, "alpha").await;
+    regain(&rig, "alpha").await;
     rig.node("alpha").begin(&token);
     rig.state(1, "running").await;
     assert!(!rig.node("beta").has(1, 1));
@@ -136,10 +119,7 @@ async fn a_node_that_is_gone_loses_what_ran_and_gives_back_what_did_not() {
     rig.node("alpha").begin(&first);
     rig.state(1, "running").await;
     let second = rig.node("alpha").token(2, 1).await;
-    rig.until(2, "was told", |view| {
-        view.state == "submitted" || view.state == "pending"
-    })
-    .await;
+    was_told(&rig, 2).await;
     let request = v1::NodeGoneRequest {
         name: "alpha".to_owned(),
         ..v1::NodeGoneRequest::default()
@@ -150,10 +130,7 @@ async fn a_node_that_is_gone_loses_what_ran_and_gives_back_what_did_not() {
         "{refused}: {}",
         refused.hint_text()
     );
-    rig.node("alpha").cut(true);
-    let node = rig
-        .until_node("alpha", |node| node.unreachable_since_ms > 0)
-        .await;
+    let node = lose(&rig, "alpha").await;
     assert_eq!((node.live, node.waiting), (1, 1), "{node:?}");
     assert!(node.contact_ms >= node.unreachable_since_ms, "{node:?}");
     let expected = vec![(1, "lost".to_owned()), (2, "moved".to_owned())];
@@ -167,8 +144,7 @@ async fn a_node_that_is_gone_loses_what_ran_and_gives_back_what_did_not() {
     assert_eq!(rig.view(1).await.state, "lost");
     // It comes back after all: what it still has is ended, and nothing that it
     // says of a run that is elsewhere now counts.
-    rig.node("alpha").cut(false);
-    connect(&rig, "alpha").await;
+    regain(&rig, "alpha").await;
     rig.node("alpha").cancelled(&first).await;
     rig.node("alpha").cancelled(&second).await;
     rig.node("alpha").begin(&second);
@@ -196,52 +172,29 @@ async fn what_is_known_of_a_node_out_of_reach_is_told_after_one_try() {
 
 #[tokio::test]
 async fn a_wait_says_once_that_a_node_is_out_of_reach_and_once_that_it_is_back() {
-    let rig = both((1.0, 1.0));
-    rig.add().await;
-    start_on(&rig, "1", "alpha").await.unwrap();
+    let (rig, token) = running_on_alpha().await;
     start_on(&rig, "2", "beta").await.unwrap();
-    let token = rig.node("alpha").token(1, 1).await;
-    rig.node("alpha").begin(&token);
-    rig.state(1, "running").await;
-    let (tx, mut rx) = mpsc::channel(8);
-    let request = v1::WaitRequest {
-        selection: select("1"),
-        settle: false,
-    };
-    let man = rig.man.clone();
-    let waiting = tokio::spawn(async move { man.wait(request, tx).await });
-    let mut next = async || {
-        let event = tokio::time::timeout(DEADLINE, rx.recv()).await;
-        event.expect("something is said").expect("more").unwrap()
-    };
+    let mut heard = wait(&rig, "1");
     // Of this one nothing is waited for.
     rig.node("beta").cut(true);
     rig.node("alpha").cut(true);
-    let away = next().await.notice.expect("a notice");
+    let away = heard.next().await.notice.expect("a notice");
     assert_eq!((away.node.as_str(), away.back), ("alpha", false));
     assert!(away.runs == 1 && away.since_ms > 0, "{away:?}");
-    rig.node("alpha").cut(false);
-    connect(&rig, "alpha").await;
-    let back = next().await.notice.expect("a notice");
+    regain(&rig, "alpha").await;
+    let back = heard.next().await.notice.expect("a notice");
     assert_eq!((back.node.as_str(), back.back), ("alpha", true));
     assert_eq!(back.since_ms, away.since_ms);
     rig.node("alpha").end(&token, 0, b"");
-    let event = next().await;
+    let event = heard.next().await;
     assert!(event.done && event.notice.is_none(), "{event:?}");
-    waiting.await.unwrap().unwrap();
+    heard.end().await.unwrap();
     rig.stop().await;
 }
 
 #[tokio::test]
 async fn runs_on_a_node_that_was_removed_do_not_make_a_clean_fail() {
-    let rig = both((1.0, 1.0));
-    rig.add().await;
-    start_on(&rig, "1", "alpha").await.unwrap();
-    let token = rig.node("alpha").token(1, 1).await;
-    rig.node("alpha").begin(&token);
-    rig.node("alpha").end(&token, 0, b"");
-    rig.state(1, "finished").await;
-    rig.node("alpha").closed(&token).await;
+    let rig = ran_on_alpha().await;
     std::fs::write(&rig.home.config, "nodes: {beta: {address: b}}\n").unwrap();
     let request = v1::CleanAskRequest {
         request: nero_model::RequestId::random().to_vec(),

@@ -2,7 +2,8 @@
 //! files that no run names.
 
 use super::files::Lie;
-use super::transfers::{OUTPUTS, begun, fetch, home};
+use super::stories::begun;
+use super::transfers::{OUTPUTS, fetch, home};
 use std::path::Path;
 
 use nero_wire::v1;

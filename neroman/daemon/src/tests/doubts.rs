@@ -6,28 +6,16 @@ use nero_model::{ExperimentId, RunId};
 use nero_wire::v1;
 use nero_wire::v1::run_state::Stage;
 
-use super::stories::TWO;
-use super::{DEADLINE, Rig, select};
+use super::nodes::was_told;
+use super::stories::{TWO, added, begun, sent};
+use super::{DEADLINE, select};
 use crate::core::run::Run;
 use crate::core::state::State;
 
-/// A run that its node has, and its token.
-async fn sent() -> (Rig, Vec<u8>) {
-    let rig = Rig::new();
-    rig.write(TWO);
-    rig.add().await;
-    rig.start("1").await;
-    let token = rig.mum.token(1, 1).await;
-    (rig, token)
-}
-
 #[tokio::test]
 async fn a_run_that_the_node_never_got_is_handed_over_again() {
-    let (rig, token) = sent().await;
-    rig.until(1, "was pending", |view| {
-        view.state == "pending" || view.state == "submitted"
-    })
-    .await;
+    let (rig, token) = sent(TWO).await;
+    was_told(&rig, 1).await;
     rig.mum.forget(&token);
     rig.mum.cut(false);
     assert_eq!(rig.mum.token(1, 1).await, token);
@@ -37,7 +25,7 @@ async fn a_run_that_the_node_never_got_is_handed_over_again() {
 
 #[tokio::test]
 async fn a_node_that_did_not_hear_that_it_may_forget_is_told_again() {
-    let (rig, token) = sent().await;
+    let (rig, token) = sent(TWO).await;
     rig.mum.begin(&token);
     rig.mum.end(&token, 0, b"");
     rig.mum.closed(&token).await;
@@ -53,7 +41,7 @@ async fn a_node_that_did_not_hear_that_it_may_forget_is_told_again() {
 
 #[tokio::test]
 async fn what_reached_a_node_after_it_was_ended_here_is_ended_there() {
-    let (rig, token) = sent().await;
+    let (rig, token) = sent(TWO).await;
     rig.until(1, "was told", |view| view.state == "submitted")
         .await;
     // What carried the run is overtaken by the wish over another connection.
@@ -70,9 +58,7 @@ async fn what_reached_a_node_after_it_was_ended_here_is_ended_there() {
 
 #[tokio::test]
 async fn what_was_ended_here_stays_so_whatever_its_node_tells_before_it_is_closed() {
-    let rig = Rig::new();
-    rig.write(TWO);
-    rig.add().await;
+    let rig = added(TWO).await;
     rig.start("1-2").await;
     // The second is closed at once, the first one a second later.
     for id in [2, 1] {
@@ -98,7 +84,7 @@ async fn what_was_ended_here_stays_so_whatever_its_node_tells_before_it_is_close
 
 #[tokio::test]
 async fn a_wish_that_meets_a_run_on_its_way_to_the_queue_is_carried_there_again() {
-    let (rig, token) = sent().await;
+    let (rig, token) = sent(TWO).await;
     rig.until(1, "was told", |view| view.state == "submitted")
         .await;
     rig.mum.forget(&token);
@@ -113,9 +99,7 @@ async fn a_wish_that_meets_a_run_on_its_way_to_the_queue_is_carried_there_again(
 
 #[tokio::test]
 async fn a_run_that_its_node_forgot_is_lost_until_it_is_known_again() {
-    let (rig, token) = sent().await;
-    rig.mum.begin(&token);
-    rig.state(1, "running").await;
+    let (rig, token) = begun(TWO).await;
     rig.mum.forget(&token);
     rig.mum.cut(false);
     let view = rig.state(1, "lost").await;
@@ -137,9 +121,7 @@ async fn a_run_that_its_node_forgot_can_be_given_up() {
         experiment: ExperimentId(1),
         number: 1,
     };
-    let (rig, token) = sent().await;
-    rig.mum.begin(&token);
-    rig.state(1, "running").await;
+    let (rig, token) = begun(TWO).await;
     // The next run waits for its end.
     assert_eq!(rig.restart_runs("1").await.experiments[0].run, 2);
     rig.mum.cancelled(&token).await;
@@ -178,7 +160,7 @@ async fn a_run_that_its_node_forgot_can_be_given_up() {
 
 #[tokio::test]
 async fn an_end_that_was_told_is_the_same_after_a_restart_whatever_was_heard_later() {
-    let (rig, token) = sent().await;
+    let (rig, token) = sent(TWO).await;
     rig.mum.begin(&token);
     rig.mum.record(
         &token,

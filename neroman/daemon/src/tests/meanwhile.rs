@@ -1,23 +1,15 @@
 //! What changes while something else is on its way.
 
-use nero_wire::v1;
-use tokio::sync::mpsc;
-
-use super::nodes::{both, gone, start_on};
-use super::{DEADLINE, Rig};
+use super::Rig;
+use super::away::followed_unheard;
+use super::nodes::{both, gone, lose, running_on_alpha, start_on};
+use super::stories::notes;
 
 #[tokio::test]
 async fn a_node_without_room_to_end_what_was_given_up_is_used_all_the_same() {
-    let rig = both((4.0, 1.0));
-    rig.add().await;
-    start_on(&rig, "1", "alpha").await.unwrap();
+    let (rig, token) = running_on_alpha().await;
     let alpha = rig.node("alpha");
-    let token = alpha.token(1, 1).await;
-    alpha.begin(&token);
-    rig.state(1, "running").await;
-    alpha.cut(true);
-    rig.until_node("alpha", |node| node.unreachable_since_ms > 0)
-        .await;
+    lose(&rig, "alpha").await;
     gone(&rig, "alpha", false).await;
     alpha.take_no_wishes(true);
     alpha.cut(false);
@@ -78,12 +70,8 @@ async fn a_damaged_spec_ends_its_own_run_and_no_other() {
     let why = "the spec of 2.1 cannot be read: the database could not be used";
     assert!(view.reason.starts_with(why), "{}", view.reason);
     assert_eq!(alpha.tries(), tries + 1, "its connection was kept");
-    let request = v1::ShowRequest {
-        what: "2".to_owned(),
-        zone: String::new(),
-    };
-    let shown = rig.man.show(request).await.unwrap();
-    assert!(shown.notes.iter().any(|note| note.starts_with(why)));
+    let notes = notes(&rig, "2").await;
+    assert!(notes.iter().any(|note| note.starts_with(why)));
     rig.stop().await;
 }
 
@@ -107,27 +95,9 @@ async fn what_was_aborted_stays_so_when_its_files_cannot_be_sent_after_that() {
 
 #[tokio::test]
 async fn a_log_that_is_followed_ends_with_the_database() {
-    let rig = both((4.0, 1.0));
-    rig.add().await;
-    start_on(&rig, "1", "alpha").await.unwrap();
-    let token = rig.node("alpha").token(1, 1).await;
-    rig.node("alpha").begin(&token);
-    rig.state(1, "running").await;
-    // Only a person opens the way: nothing more is heard of the node.
-    rig.node("alpha").lock(true);
-    rig.node("alpha").cut(false);
-    rig.until_node("alpha", |node| node.needs_person).await;
-    let (tx, _rx) = mpsc::channel(8);
-    let logs = v1::LogsRequest {
-        what: "1".to_owned(),
-        follow: true,
-        ..v1::LogsRequest::default()
-    };
-    let man = rig.man.clone();
-    let following = tokio::spawn(async move { man.logs(logs, tx).await });
+    let (rig, log) = followed_unheard().await;
     rig.man.ledger.stop().await;
-    let ended = tokio::time::timeout(DEADLINE, following).await;
-    let failure = ended.expect("it ends").unwrap().unwrap_err();
+    let failure = log.end().await.unwrap_err();
     assert_eq!(failure.to_string(), "the daemon is leaving");
     rig.stop().await;
 }

@@ -5,13 +5,15 @@ use nero_wire::v1;
 use nero_wire::v1::node_event::Event;
 use tokio::sync::mpsc;
 
+use super::cleaning::clean;
 use super::{DEADLINE, Rig, select};
 use crate::failure::Failure;
 
 const FOUR: &str = "collection: lab\ncommand: echo {x}\nparameters: {x: [1, 2, 3, 4]}\n";
-const BOTH: &str = "nodes: {alpha: {address: a}, beta: {address: b}}\n\
+pub(super) const BOTH: &str = "nodes: {alpha: {address: a}, beta: {address: b}}\n\
                     groups: {both: [alpha, beta]}\n";
 
+/// Two nodes with so many CPUs, and four experiments to add.
 pub(super) fn both(cpus: (f64, f64)) -> Rig {
     let rig = Rig::configured(BOTH);
     rig.node("alpha").has_cpus(cpus.0);
@@ -55,6 +57,48 @@ pub(super) async fn connect(rig: &Rig, name: &str) -> Vec<Event> {
     events
 }
 
+/// Two nodes, and the token of run 1.1, which runs on alpha.
+pub(super) async fn running_on_alpha() -> (Rig, Vec<u8>) {
+    let rig = both((4.0, 1.0));
+    rig.add().await;
+    start_on(&rig, "1", "alpha").await.unwrap();
+    let token = rig.node("alpha").token(1, 1).await;
+    rig.node("alpha").begin(&token);
+    rig.state(1, "running").await;
+    (rig, token)
+}
+
+/// The same after its end, of which everything is home.
+pub(super) async fn ran_on_alpha() -> Rig {
+    let (rig, token) = running_on_alpha().await;
+    rig.node("alpha").end(&token, 0, b"");
+    rig.state(1, "finished").await;
+    rig.node("alpha").closed(&token).await;
+    rig
+}
+
+/// Cuts a node off and waits until that is known.
+pub(super) async fn lose(rig: &Rig, name: &str) -> v1::NodeView {
+    rig.node(name).cut(true);
+    rig.until_node(name, |node| node.unreachable_since_ms > 0)
+        .await
+}
+
+/// Puts a node back in reach and connects it.
+pub(super) async fn regain(rig: &Rig, name: &str) {
+    rig.node(name).cut(false);
+    connect(rig, name).await;
+}
+
+/// Waits until the node of an experiment was told of its run.
+pub(super) async fn was_told(rig: &Rig, id: u64) {
+    rig.until(id, "was told", |view| {
+        view.state == "submitted" || view.state == "pending"
+    })
+    .await;
+}
+
+/// A person's word that a node is gone: what becomes of its experiments.
 pub(super) async fn gone(rig: &Rig, name: &str, dry_run: bool) -> Vec<(u64, String)> {
     let request = v1::NodeGoneRequest {
         name: name.to_owned(),
@@ -143,8 +187,7 @@ async fn a_run_that_fits_nowhere_says_each_node_with_its_value() {
         ("queued", "both")
     );
     // What is known by now is said at once the next time.
-    rig.node("beta").cut(false);
-    connect(&rig, "beta").await;
+    regain(&rig, "beta").await;
     let reply = rig.restart_runs_on("1", "both").await;
     let note = reply.notes.join("\n");
     assert!(note.contains("`both` can never take it"), "{note}");
@@ -185,11 +228,7 @@ async fn what_no_node_has_heard_of_is_aborted_without_one() {
     start_on(&rig, "1", "both").await.unwrap();
     rig.until(1, "was placed", |view| view.node == "alpha")
         .await;
-    let abort = v1::AbortRequest {
-        selection: select("1"),
-        ..v1::AbortRequest::default()
-    };
-    let told = rig.man.abort(abort).await.unwrap().experiments.remove(0);
+    let told = rig.abort("1").await.experiments.remove(0);
     assert_eq!(told.outcome, "taken away");
     assert_eq!(rig.view(1).await.state, "aborted");
     let paths = v1::PathsRequest {
@@ -275,10 +314,7 @@ async fn a_node_is_added_only_when_it_answers() {
         name: "beta".to_owned(),
         ..v1::NodeRemoveRequest::default()
     };
-    rig.until(1, "was told", |view| {
-        view.state == "submitted" || view.state == "pending"
-    })
-    .await;
+    was_told(&rig, 1).await;
     let refused = rig.man.node_remove(remove.clone()).await.unwrap_err();
     assert!(
         refused.to_string().contains("1 run has not ended"),
@@ -297,12 +333,7 @@ async fn a_node_is_added_only_when_it_answers() {
 
 #[tokio::test]
 async fn runs_of_a_node_that_is_configured_no_more_say_so() {
-    let rig = both((1.0, 1.0));
-    rig.add().await;
-    start_on(&rig, "1", "alpha").await.unwrap();
-    let token = rig.node("alpha").token(1, 1).await;
-    rig.node("alpha").begin(&token);
-    rig.state(1, "running").await;
+    let (rig, token) = running_on_alpha().await;
     std::fs::write(&rig.home.config, "nodes: {beta: {address: b}}\n").unwrap();
     let view = rig
         .until(1, "said so", |view| {
@@ -341,33 +372,20 @@ async fn a_word_that_leads_nowhere_is_said_to_be_a_groups_or_nobodys() {
 
 #[tokio::test]
 async fn a_clean_of_a_run_concerns_its_node_alone() {
-    let rig = both((1.0, 1.0));
-    rig.add().await;
-    start_on(&rig, "1", "alpha").await.unwrap();
-    let token = rig.node("alpha").token(1, 1).await;
-    rig.node("alpha").begin(&token);
-    rig.node("alpha").end(&token, 0, b"");
-    rig.state(1, "finished").await;
-    rig.node("alpha").closed(&token).await;
+    let rig = ran_on_alpha().await;
     rig.node("beta").cut(true);
-    let clean = async |text: &str, dry_run| {
-        let request = v1::CleanAskRequest {
-            request: nero_model::RequestId::random().to_vec(),
-            selection: select(text),
-            unfetched: true,
-            dry_run,
-            ..v1::CleanAskRequest::default()
-        };
-        rig.man.clean(request).await.unwrap()
-    };
     let nodes = |reply: &v1::CleanAskReply| {
         let failed = reply.nodes.iter().filter(|node| !node.failed.is_empty());
         failed.map(|node| node.node.clone()).collect::<Vec<_>>()
     };
     for all in ["", "all"] {
-        assert_eq!(nodes(&clean(all, true).await), ["beta"], "{all}");
+        assert_eq!(
+            nodes(&clean(&rig, all, true, true).await),
+            ["beta"],
+            "{all}"
+        );
     }
-    let went = clean("1", false).await;
+    let went = clean(&rig, "1", true, false).await;
     assert_eq!(nodes(&went), [] as [String; 0]);
     assert_eq!(went.runs[0].skipped, "");
     rig.stop().await;

@@ -3,7 +3,8 @@
 use nero_wire::v1;
 
 use super::cleaning::clean;
-use super::transfers::{begun, home, names};
+use super::stories::{added, begun};
+use super::transfers::{home, names};
 use super::{Rig, select};
 
 async fn resume(rig: &Rig, text: &str) -> v1::StartReply {
@@ -23,9 +24,7 @@ async fn a_run_goes_on_from_the_checkpoints_of_the_one_before() {
 +b: {command: echo}
 +c: {command: echo, checkpoint: 'c*'}
 ";
-    let rig = Rig::new();
-    rig.write(yaml);
-    rig.add().await;
+    let rig = added(yaml).await;
     let said = |reply: &v1::StartReply| reply.experiments[0].skipped.clone();
     assert!(said(&resume(&rig, "3").await).contains("no run of it was ever started"));
     rig.start("1-2").await;

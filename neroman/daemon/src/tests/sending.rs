@@ -64,8 +64,8 @@ const APART: &str = "collection: lab
 +d: {command: echo, files: [a]}
 ";
 
-#[tokio::test]
-async fn a_wish_does_not_wait_for_files_on_their_way() {
+/// A node on which the first of them runs, and its token.
+async fn apart() -> (Rig, Vec<u8>) {
     let rig = Rig::new();
     rig.write(APART);
     for name in ["a", "b"] {
@@ -76,6 +76,12 @@ async fn a_wish_does_not_wait_for_files_on_their_way() {
     let token = rig.mum.token(1, 1).await;
     rig.mum.begin(&token);
     rig.state(1, "running").await;
+    (rig, token)
+}
+
+#[tokio::test]
+async fn a_wish_does_not_wait_for_files_on_their_way() {
+    let (rig, token) = apart().await;
     rig.mum.files(|files| files.stalled = true);
     rig.start("2").await;
     rig.state(2, "staging").await;
@@ -113,15 +119,7 @@ async fn a_node_whose_disk_fails_keeps_its_connection_and_the_run_says_why() {
 }
 
 async fn goes_on_when_the_node_takes_files_again(refused: tonic::Status, why: &str) {
-    let rig = Rig::new();
-    rig.write(APART);
-    for name in ["a", "b"] {
-        std::fs::write(rig.folder.join(name), name).unwrap();
-    }
-    rig.add().await;
-    rig.start("1").await;
-    let token = rig.mum.token(1, 1).await;
-    rig.mum.begin(&token);
+    let (rig, token) = apart().await;
     let tries = rig.mum.files(|files| {
         files.refused = Some(refused);
         files.tries

@@ -8,6 +8,39 @@ use super::{DEADLINE, Rig, select};
 
 pub(super) const TWO: &str = "collection: lab\ncommand: echo {x}\nparameters: {x: [1, 2]}\n";
 
+/// A daemon that was given an experiment.
+pub(super) async fn added(yaml: &str) -> Rig {
+    let rig = Rig::new();
+    rig.write(yaml);
+    rig.add().await;
+    rig
+}
+
+/// The same with run 1.1 handed over, and its token.
+pub(super) async fn sent(yaml: &str) -> (Rig, Vec<u8>) {
+    let rig = added(yaml).await;
+    rig.start("1").await;
+    let token = rig.mum.token(1, 1).await;
+    (rig, token)
+}
+
+/// The same with run 1.1 running, and its token.
+pub(super) async fn begun(yaml: &str) -> (Rig, Vec<u8>) {
+    let (rig, token) = sent(yaml).await;
+    rig.mum.begin(&token);
+    rig.state(1, "running").await;
+    (rig, token)
+}
+
+/// What is noted of an experiment or a run.
+pub(super) async fn notes(rig: &Rig, what: &str) -> Vec<String> {
+    let show = v1::ShowRequest {
+        what: what.to_owned(),
+        zone: String::new(),
+    };
+    rig.man.show(show).await.unwrap().notes
+}
+
 #[tokio::test]
 async fn a_run_goes_there_and_its_end_comes_back() {
     let rig = Rig::new();
@@ -63,13 +96,7 @@ async fn a_run_goes_there_and_its_end_comes_back() {
 
 #[tokio::test]
 async fn a_run_on_another_host_of_its_node_is_told_with_that_host() {
-    let rig = Rig::new();
-    rig.write(TWO);
-    rig.add().await;
-    rig.start("1").await;
-    let token = rig.mum.token(1, 1).await;
-    rig.mum.begin(&token);
-    rig.state(1, "running").await;
+    let (rig, token) = begun(TWO).await;
     rig.mum.goes_on_at(&token, "login\x1b[31m2");
     let view = rig
         .until(1, "was told to be elsewhere", |view| {
@@ -87,9 +114,7 @@ async fn a_run_on_another_host_of_its_node_is_told_with_that_host() {
 
 #[tokio::test]
 async fn what_was_accepted_is_there_after_a_restart_of_the_daemon() {
-    let rig = Rig::new();
-    rig.write(TWO);
-    rig.add().await;
+    let rig = added(TWO).await;
     rig.mum.cut(true);
     rig.start("1-2").await;
     let rig = rig.restart().await;
@@ -112,13 +137,7 @@ async fn what_was_accepted_is_there_after_a_restart_of_the_daemon() {
 
 #[tokio::test]
 async fn a_node_that_was_cut_off_goes_on_from_our_positions() {
-    let rig = Rig::new();
-    rig.write(TWO);
-    rig.add().await;
-    rig.start("1").await;
-    let token = rig.mum.token(1, 1).await;
-    rig.mum.begin(&token);
-    rig.state(1, "running").await;
+    let (rig, token) = begun(TWO).await;
     rig.mum.cut(false);
     rig.mum.end(&token, 0, b"");
     rig.state(1, "finished").await;
@@ -130,13 +149,7 @@ async fn a_node_that_was_cut_off_goes_on_from_our_positions() {
 
 #[tokio::test]
 async fn a_node_without_room_for_rules_keeps_its_connection() {
-    let rig = Rig::new();
-    rig.write(TWO);
-    rig.add().await;
-    rig.start("1").await;
-    let token = rig.mum.token(1, 1).await;
-    rig.mum.begin(&token);
-    rig.state(1, "running").await;
+    let (rig, _) = begun(TWO).await;
     let add = |text: &str| v1::RuleAddRequest {
         selection: select("1"),
         action: "warn".to_owned(),
@@ -158,9 +171,7 @@ async fn a_node_without_room_for_rules_keeps_its_connection() {
 
 #[tokio::test]
 async fn a_wish_is_shown_until_it_is_carried_out() {
-    let rig = Rig::new();
-    rig.write(TWO);
-    rig.add().await;
+    let rig = added(TWO).await;
     rig.start("1-2").await;
     let token = rig.mum.token(1, 1).await;
     rig.mum.begin(&token);
@@ -201,13 +212,7 @@ async fn a_wish_is_shown_until_it_is_carried_out() {
 
 #[tokio::test]
 async fn a_restart_of_a_live_run_waits_for_its_end() {
-    let rig = Rig::new();
-    rig.write(TWO);
-    rig.add().await;
-    rig.start("1").await;
-    let token = rig.mum.token(1, 1).await;
-    rig.mum.begin(&token);
-    rig.state(1, "running").await;
+    let (rig, token) = begun(TWO).await;
     rig.restart_runs("1").await;
     rig.mum.cancelled(&token).await;
     let view = rig.view(1).await;
@@ -242,9 +247,7 @@ async fn asking_twice_is_asking_once() {
 
 #[tokio::test]
 async fn sources_are_read_again_and_a_mistake_changes_nothing() {
-    let rig = Rig::new();
-    rig.write(TWO);
-    rig.add().await;
+    let rig = added(TWO).await;
     rig.write("collection: lab\ncommand: echo new {x}\nparameters: {x: [1, 2]}\n");
     let reply = rig.start("1").await;
     assert!(
@@ -273,13 +276,7 @@ async fn sources_are_read_again_and_a_mistake_changes_nothing() {
 
 #[tokio::test]
 async fn rules_reach_a_live_run_with_a_higher_version() {
-    let rig = Rig::new();
-    rig.write(TWO);
-    rig.add().await;
-    rig.start("1").await;
-    let token = rig.mum.token(1, 1).await;
-    rig.mum.begin(&token);
-    rig.state(1, "running").await;
+    let (rig, token) = begun(TWO).await;
     let request = v1::RuleAddRequest {
         selection: select("1"),
         action: "abort".to_owned(),
@@ -326,9 +323,7 @@ async fn rules_reach_a_live_run_with_a_higher_version() {
 
 #[tokio::test]
 async fn outputs_come_home_under_safe_names_and_within_bounds() {
-    let rig = Rig::new();
-    rig.write("collection: lab\ncommand: echo\noutputs: ['*', {path: big, max: 1K}]\n");
-    rig.add().await;
+    let rig = added("collection: lab\ncommand: echo\noutputs: ['*', {path: big, max: 1K}]\n").await;
     rig.mum.file("sub/model.pt", b"weights");
     rig.mum.file("../evil", b"x");
     rig.mum.file("/etc/evil", b"x");
@@ -353,11 +348,7 @@ async fn outputs_come_home_under_safe_names_and_within_bounds() {
     );
     assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 3);
     assert!(!rig.base.path().join("evil").exists());
-    let show = v1::ShowRequest {
-        what: "1".to_owned(),
-        zone: String::new(),
-    };
-    let notes = rig.man.show(show).await.unwrap().notes;
+    let notes = notes(&rig, "1").await;
     assert_eq!(
         notes
             .iter()
@@ -371,11 +362,7 @@ async fn outputs_come_home_under_safe_names_and_within_bounds() {
 
 #[tokio::test]
 async fn a_node_that_refuses_ends_the_run_with_its_words() {
-    let rig = Rig::new();
-    rig.write(TWO);
-    rig.add().await;
-    rig.start("1").await;
-    let token = rig.mum.token(1, 1).await;
+    let (rig, token) = sent(TWO).await;
     rig.mum.stage(&token, Stage::Refused);
     let view = rig.state(1, "crashed").await;
     assert_eq!(view.exit_code, None);
@@ -384,9 +371,7 @@ async fn a_node_that_refuses_ends_the_run_with_its_words() {
 
 #[tokio::test]
 async fn mistakes_in_a_selection_point_at_the_place() {
-    let rig = Rig::new();
-    rig.write(TWO);
-    rig.add().await;
+    let rig = added(TWO).await;
     for text in ["7", "state ==", "nosuch"] {
         let request = v1::ListRequest {
             selection: select(text),

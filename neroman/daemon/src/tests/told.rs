@@ -3,18 +3,16 @@
 
 use nero_wire::v1;
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 
-use super::nodes::{connect, start_on};
+use super::nodes::{BOTH, both, connect, lose, regain, running_on_alpha, start_on};
+use super::stories::notes;
 use super::{DEADLINE, Rig, select};
-
-const BOTH: &str = "nodes: {alpha: {address: a}, beta: {address: b}}\n\
-                    groups: {both: [alpha, beta]}\n";
+use crate::failure::Failure;
 
 /// Two nodes, and an experiment that is too large for both.
 async fn too_large() -> Rig {
-    let rig = Rig::configured(BOTH);
-    rig.node("alpha").has_cpus(2.0);
-    rig.node("beta").has_cpus(1.0);
+    let rig = both((2.0, 1.0));
     rig.write("collection: lab\ncommand: echo\nresources: {cpus: 3}\n");
     rig.add().await;
     rig
@@ -23,34 +21,45 @@ async fn too_large() -> Rig {
 const NEVER: &str = "1.1: `both` can never take it (alpha: cpus 2 < 3; beta: cpus 1 < 3)";
 
 /// What is said by a call that goes on, one message at a time.
-struct Heard<T> {
+pub(super) struct Heard<T> {
     rx: mpsc::Receiver<Result<T, tonic::Status>>,
+    call: JoinHandle<Result<(), Failure>>,
 }
 
 impl<T> Heard<T> {
-    async fn next(&mut self) -> T {
+    pub(super) async fn next(&mut self) -> T {
         let said = tokio::time::timeout(DEADLINE, self.rx.recv()).await;
         said.expect("something is said").expect("more").unwrap()
     }
+
+    /// Waits until the call ends: how it did.
+    pub(super) async fn end(self) -> Result<(), Failure> {
+        let ended = tokio::time::timeout(DEADLINE, self.call).await;
+        ended.expect("the call ends").unwrap()
+    }
 }
 
-fn wait(rig: &Rig, what: &str) -> Heard<v1::WaitEvent> {
+pub(super) fn wait(rig: &Rig, what: &str) -> Heard<v1::WaitEvent> {
     let (tx, rx) = mpsc::channel(8);
     let request = v1::WaitRequest {
         selection: select(what),
         settle: false,
     };
     let man = rig.man.clone();
-    tokio::spawn(async move { man.wait(request, tx).await });
-    Heard { rx }
+    let call = tokio::spawn(async move { man.wait(request, tx).await });
+    Heard { rx, call }
 }
 
-async fn abort(rig: &Rig, what: &str) {
-    let request = v1::AbortRequest {
-        selection: select(what),
-        ..v1::AbortRequest::default()
+pub(super) fn follow_log(rig: &Rig, what: &str) -> Heard<v1::LogChunk> {
+    let (tx, rx) = mpsc::channel(8);
+    let request = v1::LogsRequest {
+        what: what.to_owned(),
+        follow: true,
+        ..v1::LogsRequest::default()
     };
-    rig.man.abort(request).await.unwrap();
+    let man = rig.man.clone();
+    let call = tokio::spawn(async move { man.logs(request, tx).await });
+    Heard { rx, call }
 }
 
 #[tokio::test]
@@ -93,7 +102,7 @@ async fn a_wait_says_once_that_no_node_can_ever_take_a_run() {
     for name in ["alpha", "beta"] {
         connect(&rig, name).await;
     }
-    abort(&rig, "1").await;
+    rig.abort("1").await;
     let event = heard.next().await;
     assert!(event.done && event.notes.is_empty(), "{event:?}");
     rig.stop().await;
@@ -110,17 +119,14 @@ async fn a_wait_says_that_the_nodes_which_may_take_a_run_are_out_of_reach() {
         .starts_with("1.1: no node takes it now (alpha: cpus 2 < 3; beta: no contact since "));
     assert!(told, "{said:?}");
     // Now it is known that this one cannot have it either.
-    rig.node("beta").cut(false);
-    connect(&rig, "beta").await;
+    regain(&rig, "beta").await;
     assert_eq!(heard.next().await.notes, [NEVER]);
     rig.stop().await;
 }
 
 #[tokio::test]
 async fn runs_that_lack_alike_are_one_line_of_a_start_and_of_a_wait() {
-    let rig = Rig::configured(BOTH);
-    rig.node("alpha").has_cpus(2.0);
-    rig.node("beta").has_cpus(1.0);
+    let rig = both((2.0, 1.0));
     rig.write(
         "collection: lab\ncommand: echo\n\
          +a: {resources: {cpus: 3}}\n+b: {resources: {cpus: 16}}\n+c: {resources: {cpus: 3}}\n",
@@ -136,18 +142,10 @@ async fn runs_that_lack_alike_are_one_line_of_a_start_and_of_a_wait() {
 
 #[tokio::test]
 async fn what_is_shown_of_a_run_out_of_reach_is_of_the_last_word_of_its_node() {
-    let rig = Rig::configured(BOTH);
-    rig.node("alpha").has_cpus(2.0);
-    rig.write("collection: lab\ncommand: echo\n");
-    rig.add().await;
-    start_on(&rig, "1", "alpha").await.unwrap();
-    let token = rig.node("alpha").token(1, 1).await;
-    rig.node("alpha").begin(&token);
-    let fresh = rig.state(1, "running").await;
+    let (rig, _) = running_on_alpha().await;
+    let fresh = rig.view(1).await;
     assert_eq!(fresh.as_of_ms, 0);
-    rig.node("alpha").cut(true);
-    rig.until_node("alpha", |node| node.unreachable_since_ms > 0)
-        .await;
+    lose(&rig, "alpha").await;
     let seen = rig.view(1).await;
     let runtime_s = seen.runtime_s.expect("it runs");
     assert!(seen.as_of_ms > 0 && seen.contact.starts_with("no contact since "));
@@ -159,34 +157,16 @@ async fn what_is_shown_of_a_run_out_of_reach_is_of_the_last_word_of_its_node() {
         tokio::task::yield_now().await;
     }
     assert_eq!(rig.view(1).await.runtime_s, Some(runtime_s));
-    rig.node("alpha").cut(false);
-    connect(&rig, "alpha").await;
+    regain(&rig, "alpha").await;
     rig.until(1, "seen again", |view| view.as_of_ms == 0).await;
     rig.stop().await;
 }
 
 #[tokio::test]
 async fn a_log_that_is_followed_says_once_that_its_node_is_out_of_reach_and_back() {
-    let rig = Rig::configured(BOTH);
-    rig.node("alpha").has_cpus(2.0);
-    rig.write("collection: lab\ncommand: echo\n");
-    rig.add().await;
-    start_on(&rig, "1", "alpha").await.unwrap();
-    let token = rig.node("alpha").token(1, 1).await;
-    rig.node("alpha").begin(&token);
-    rig.state(1, "running").await;
-    rig.node("alpha").cut(true);
-    rig.until_node("alpha", |node| node.unreachable_since_ms > 0)
-        .await;
-    let (tx, rx) = mpsc::channel(8);
-    let request = v1::LogsRequest {
-        what: "1".to_owned(),
-        follow: true,
-        ..v1::LogsRequest::default()
-    };
-    let man = rig.man.clone();
-    tokio::spawn(async move { man.logs(request, tx).await });
-    let mut heard = Heard { rx };
+    let (rig, _) = running_on_alpha().await;
+    lose(&rig, "alpha").await;
+    let mut heard = follow_log(&rig, "1");
     let mut notice = async || loop {
         if let Some(notice) = heard.next().await.node {
             return notice;
@@ -194,8 +174,7 @@ async fn a_log_that_is_followed_says_once_that_its_node_is_out_of_reach_and_back
     };
     let away = notice().await;
     assert_eq!((away.node.as_str(), away.back), ("alpha", false));
-    rig.node("alpha").cut(false);
-    connect(&rig, "alpha").await;
+    regain(&rig, "alpha").await;
     let back = notice().await;
     assert_eq!((back.node.as_str(), back.back), ("alpha", true));
     rig.stop().await;
@@ -274,11 +253,7 @@ async fn what_was_taken_over_says_that_it_is_not_read_yet_and_warns_of_nothing()
         "the first word of its node: it was taken over"
     );
     assert!(view.warnings.is_empty(), "{view:?}");
-    let request = v1::ShowRequest {
-        what: "1".to_owned(),
-        zone: String::new(),
-    };
-    let notes = rig.man.show(request).await.unwrap().notes;
+    let notes = notes(&rig, "1").await;
     assert!(
         !notes.iter().any(|note| note.contains("newer")),
         "{notes:?}"

@@ -7,35 +7,16 @@ use nero_wire::v1;
 use nero_wire::v1::fetch_event::{Event, One};
 
 use super::files::Lie;
+use super::stories::{begun, notes};
 use super::{Rig, select};
 use crate::failure::Failure;
 
 pub(super) const OUTPUTS: &str = "collection: lab\ncommand: echo\noutputs: ['*']\n";
 
-/// A run that began.
-pub(super) async fn begun(yaml: &str) -> (Rig, Vec<u8>) {
-    let rig = Rig::new();
-    rig.write(yaml);
-    rig.add().await;
-    rig.start("1").await;
-    let token = rig.mum.token(1, 1).await;
-    rig.mum.begin(&token);
-    rig.state(1, "running").await;
-    (rig, token)
-}
-
 /// The folder of results, once everything is home.
 pub(super) async fn home(rig: &Rig, token: &[u8]) -> PathBuf {
     rig.mum.closed(token).await;
     PathBuf::from(rig.view(1).await.results)
-}
-
-pub(super) async fn notes(rig: &Rig) -> Vec<String> {
-    let show = v1::ShowRequest {
-        what: "1".to_owned(),
-        zone: String::new(),
-    };
-    rig.man.show(show).await.unwrap().notes
 }
 
 pub(super) fn names(folder: &Path) -> Vec<String> {
@@ -68,7 +49,7 @@ async fn a_big_file_goes_on_where_each_cut_left_it() {
         "every byte travelled once, in spite of {broken} cuts"
     );
     assert!(left > 0, "the last of the cuts were not needed");
-    assert!(notes(&rig).await.is_empty());
+    assert!(notes(&rig, "1").await.is_empty());
     rig.stop().await;
 }
 
@@ -253,7 +234,7 @@ async fn what_a_node_may_say_is_noted() {
         rig.mum.files(|files| files.lie = Some(lie));
         rig.mum.end(&token, 0, b"");
         let folder = home(&rig, &token).await;
-        let notes = notes(&rig).await;
+        let notes = notes(&rig, "1").await;
         match said {
             Some(said) => assert!(
                 notes.iter().any(|note| note.contains(said)),
@@ -350,7 +331,7 @@ async fn what_was_too_large_comes_when_it_is_asked_for() {
     rig.mum.file("f", &[7; 2000]);
     rig.mum.end(&token, 0, b"");
     let folder = home(&rig, &token).await;
-    let said = notes(&rig).await;
+    let said = notes(&rig, "1").await;
     assert!(
         said.iter()
             .any(|note| note.ends_with("neroman fetch 1.1 --include 'f'")),
@@ -359,7 +340,7 @@ async fn what_was_too_large_comes_when_it_is_asked_for() {
     assert!(!folder.join("f").exists());
     fetch(&rig, "1.1", &[], false).await.unwrap();
     assert_eq!(std::fs::read(folder.join("f")).unwrap(), [7; 2000]);
-    assert!(notes(&rig).await.is_empty());
+    assert!(notes(&rig, "1").await.is_empty());
     rig.stop().await;
 }
 

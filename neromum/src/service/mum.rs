@@ -43,8 +43,10 @@ impl Mum for Service {
             Some(link) => super::owner::greet(&self.inner, &theirs, &link).await?,
             None => {}
         }
-        let own = hello::own(Role::Neromum, &self.inner.build, deployment);
-        Ok(Response::new(own))
+        Ok(Response::new(Hello {
+            capabilities: vec![hello::WITHDRAW.to_owned()],
+            ..hello::own(Role::Neromum, &self.inner.build, deployment)
+        }))
     }
 
     async fn describe(

@@ -35,7 +35,8 @@ async fn nobody_is_answered_before_a_fitting_hello() {
     );
     assert!(client.describe(DescribeRequest {}).await.is_err());
     let ours = hello::own(Role::Neroman, "x", Some(node.deployment));
-    client.greet(ours).await.unwrap();
+    let theirs = client.greet(ours).await.unwrap().into_inner();
+    assert_eq!(theirs.capabilities, ["withdraw"]);
     let described = client
         .describe(DescribeRequest {})
         .await

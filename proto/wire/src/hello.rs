@@ -5,6 +5,10 @@ use nero_model::{DeploymentId, PROTOCOL_HIGHEST, PROTOCOL_LOWEST, VERSION};
 
 use crate::v1::{Hello, Role};
 
+/// A neromum that knows `CancelRequest.withdraw`; to an earlier one it is an
+/// abort.
+pub const WITHDRAW: &str = "withdraw";
+
 /// Why a peer cannot be spoken to.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HelloError {

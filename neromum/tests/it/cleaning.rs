@@ -13,6 +13,7 @@ use nero_wire::v1::{
 use prost::Message as _;
 
 use crate::rig::{Known, Mum, Node, reference, wait_for, wait_until_forgotten};
+use crate::setup::{hash, over, put};
 
 async fn clean(mum: &mut Mum, request: CleanRequest) -> CleanReply {
     mum.client.clean(request).await.unwrap().into_inner()
@@ -37,15 +38,6 @@ fn store(unnamed_ms: u64) -> CleanRequest {
 async fn usage(mum: &mut Mum) -> DiskUsageReply {
     let asked = mum.client.disk_usage(DiskUsageRequest { runs: true }).await;
     asked.unwrap().into_inner()
-}
-
-/// Runs to the end, with everything taken over by neroman.
-async fn over(mum: &mut Mum, specs: &[&RunSpec]) {
-    mum.accept(specs).await;
-    let mut follower = mum.follow(Known::default()).await;
-    follower.settled(specs).await;
-    follower.close(specs).await;
-    wait_until_forgotten(mum).await;
 }
 
 fn trash(node: &Node) -> PathBuf {
@@ -207,22 +199,6 @@ async fn live_waiting_and_strange_runs_are_refused() {
             .len(),
         2
     );
-}
-
-fn hash(content: &[u8]) -> Vec<u8> {
-    blake3::hash(content).as_bytes().to_vec()
-}
-
-async fn put(mum: &mut Mum, content: &[u8]) -> Vec<u8> {
-    let part = BlobPart {
-        hash: hash(content),
-        data: content.to_vec(),
-        last: true,
-        offset: 0,
-    };
-    let parts = tokio_stream::iter([part]);
-    mum.client.put_blobs(parts).await.unwrap();
-    hash(content)
 }
 
 async fn put_tree(mum: &mut Mum, contents: &[&str]) -> Vec<u8> {

@@ -9,6 +9,7 @@ use nero_wire::v1::run_state::Stage;
 use rustix::process::Signal;
 
 use crate::rig::{Known, Node, kill, wait_for};
+use crate::setup::settled;
 
 /// A job that leaves a line per start and ends when told.
 const COUNTED: &str = "echo x >> ../starts; while [ ! -e ../go ]; do sleep 0.01; done; exit 5";
@@ -258,9 +259,7 @@ async fn an_end_that_only_the_ledger_has_is_told_from_there() {
     let mut node = Node::new();
     let mut mum = node.start().await;
     let spec = node.sh(1, "exit 6");
-    mum.accept(&[&spec]).await;
-    let mut follower = mum.follow(Known::default()).await;
-    follower.settled(&[&spec]).await;
+    settled(&mut mum, &[&spec]).await;
     node.kill_mum();
     // A power cut after the ledger was synced and before the claim was.
     let path = node.run_dir(&spec).join("1/claim");

@@ -12,6 +12,7 @@ use nero_wire::v1::{DescribeRequest, Role, Rule, RuleSet, SetRulesRequest, StopR
 use rustix::process::Signal;
 
 use crate::rig::{Known, Node, kill, reference, wait_for, wait_until_forgotten};
+use crate::setup::settled;
 
 #[tokio::test]
 async fn nobody_is_answered_before_a_fitting_hello() {
@@ -54,9 +55,7 @@ async fn the_second_leaves_and_the_first_leaves_when_there_is_nothing_to_do() {
     let second = node.command().output().unwrap();
     assert!(second.status.success(), "{second:?}");
     let spec = node.sh(1, "exit 0");
-    mum.accept(&[&spec]).await;
-    let mut follower = mum.follow(Known::default()).await;
-    follower.settled(&[&spec]).await;
+    let mut follower = settled(&mut mum, &[&spec]).await;
     follower.close(&[&spec]).await;
     wait_until_forgotten(&mut mum).await;
     drop((follower, mum));
@@ -73,9 +72,7 @@ async fn what_is_not_closed_keeps_neromum_there() {
     let mut node = Node::with(&["--cpus", "1", "--leave-after", "0.1"]);
     let mut mum = node.start().await;
     let spec = node.sh(1, "exit 0");
-    mum.accept(&[&spec]).await;
-    let mut follower = mum.follow(Known::default()).await;
-    follower.settled(&[&spec]).await;
+    let follower = settled(&mut mum, &[&spec]).await;
     drop((follower, mum));
     // Asked several times over more than its patience, it still answers.
     for _ in 0..3 {

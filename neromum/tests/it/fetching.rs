@@ -6,10 +6,7 @@ use nero_wire::v1::run_state::Stage;
 use nero_wire::v1::{DescribeRequest, FilePart, ListFilesRequest, ReadFilesRequest, RunSpec};
 
 use crate::rig::{Known, Mum, Node, reference};
-
-fn hash(content: &[u8]) -> Vec<u8> {
-    blake3::hash(content).as_bytes().to_vec()
-}
+use crate::setup::hash;
 
 async fn ended(mum: &mut Mum, spec: &RunSpec) {
     mum.accept(&[spec]).await;

@@ -3,6 +3,7 @@
 use nero_wire::v1::RunSpec;
 
 use crate::rig::{Known, Node};
+use crate::setup::settled;
 
 fn segment(node: &Node) -> std::path::PathBuf {
     node.paths.mum().join("ledger/00000001.seg")
@@ -32,9 +33,7 @@ async fn a_flipped_ledger_stops_the_start_is_named_and_left() {
     let mut node = Node::new();
     let mut mum = node.start().await;
     let specs: Vec<RunSpec> = (1..=5).map(|number| node.sh(number, "true")).collect();
-    mum.accept(&specs.iter().collect::<Vec<_>>()).await;
-    let mut follower = mum.follow(Known::default()).await;
-    follower.settled(&specs.iter().collect::<Vec<_>>()).await;
+    settled(&mut mum, &specs.iter().collect::<Vec<_>>()).await;
     node.kill_mum();
     let mut bytes = std::fs::read(segment(&node)).unwrap();
     bytes[120] ^= 4;

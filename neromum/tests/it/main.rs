@@ -11,6 +11,7 @@ mod owners;
 mod placing;
 mod rig;
 mod runs;
+mod setup;
 mod shared;
 mod together;
 mod transfers;

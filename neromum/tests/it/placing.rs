@@ -3,16 +3,11 @@
 
 use nero_model::data::place;
 use nero_wire::v1::run_state::Stage;
-use nero_wire::v1::{BlobPart, CleanRequest, DataPath, EnvVar, Param, RunSpec, Tree, TreeEntry};
+use nero_wire::v1::{CleanRequest, DataPath, EnvVar, Param, RunSpec, Tree, TreeEntry};
 use prost::Message as _;
 
 use crate::rig::{Known, Mum, Node, reference, wait_until_forgotten};
-
-async fn settled(mum: &mut Mum, spec: &RunSpec) {
-    mum.accept(&[spec]).await;
-    let mut follower = mum.follow(Known::default()).await;
-    follower.settled(&[spec]).await;
-}
+use crate::setup::{put, settled};
 
 async fn refused(mum: &mut Mum, spec: &RunSpec) -> String {
     let reply = mum.hand_over(vec![spec.clone()]).await;
@@ -68,7 +63,7 @@ async fn data_that_stays_on_the_node_is_found_or_refused() {
         data: vec![lies("my-corpus", "${WRKDIR}/corpus"), lies("h", "~")],
         ..node.run(1, &["x"])
     };
-    settled(&mut mum, &spec).await;
+    settled(&mut mum, &[&spec]).await;
     let expected = format!(
         "a:{text}/corpus\n{home}+{text}/corpus\n{text}/corpus\n{text}/corpus\n\
          {{\"p\":\"{text}/corpus\"}}\n"
@@ -140,7 +135,7 @@ async fn a_run_whose_spec_cannot_be_read_now_is_not_refused_for_good() {
     let mut node = Node::new();
     let mut mum = node.start().await;
     let spec = node.sh(1, "true");
-    settled(&mut mum, &spec).await;
+    settled(&mut mum, &[&spec]).await;
     let path = node.run_dir(&spec).join("spec");
     let aside = path.with_extension("aside");
     std::fs::rename(&path, &aside).unwrap();
@@ -157,7 +152,7 @@ async fn a_run_whose_spec_cannot_be_read_now_is_not_refused_for_good() {
     assert!(no.why.contains("/spec: "), "{reply:?}");
     std::fs::remove_dir(&path).unwrap();
     std::fs::rename(&aside, &path).unwrap();
-    settled(&mut mum, &spec).await;
+    settled(&mut mum, &[&spec]).await;
     let found = std::fs::read_dir(node.run_dir(&spec)).unwrap();
     let names: Vec<_> = found.map(|entry| entry.unwrap().file_name()).collect();
     assert!(!names.contains(&"2".into()), "{names:?}");
@@ -168,7 +163,7 @@ async fn what_the_system_lacks_for_a_moment_refuses_no_run_for_good() {
     use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
     let mut node = Node::new();
     let mut mum = node.start().await;
-    settled(&mut mum, &node.sh(1, "true")).await;
+    settled(&mut mum, &[&node.sh(1, "true")]).await;
     let pid = Pid::from_raw(node.mum_pid());
     let none = Rlimit {
         current: Some(3),
@@ -181,7 +176,7 @@ async fn what_the_system_lacks_for_a_moment_refuses_no_run_for_good() {
     let no = &reply.refused[0];
     assert!(no.later && !no.only_here, "{reply:?}");
     assert!(no.why.contains("Too many open files"), "{reply:?}");
-    settled(&mut mum, &spec).await;
+    settled(&mut mum, &[&spec]).await;
 }
 
 #[tokio::test]
@@ -194,15 +189,13 @@ async fn a_run_that_was_taken_is_not_refused_for_what_is_missing_since() {
         data: vec![lies("c", &folder.display().to_string())],
         ..node.sh(1, "true")
     };
-    settled(&mut mum, &taken).await;
+    settled(&mut mum, &[&taken]).await;
     std::fs::remove_dir(&folder).unwrap();
     // Its asker never got the answer and asks again; so does one after a crash.
     mum.accept(&[&taken]).await;
     node.kill_mum();
     let mut mum = node.start().await;
-    mum.accept(&[&taken]).await;
-    let mut follower = mum.follow(Known::default()).await;
-    follower.settled(&[&taken]).await;
+    settled(&mut mum, &[&taken]).await;
 }
 
 #[tokio::test]
@@ -231,20 +224,7 @@ async fn a_missing_program_refuses_only_a_run_that_may_go_elsewhere() {
         assert!(no.only_here && no.why.contains(part), "{reply:?}");
         assert!(!node.run_dir(&run).exists());
     }
-    settled(&mut mum, &bound).await;
-}
-
-async fn put(mum: &mut Mum, content: &[u8]) -> Vec<u8> {
-    let hash = blake3::hash(content).as_bytes().to_vec();
-    let part = BlobPart {
-        hash: hash.clone(),
-        data: content.to_vec(),
-        last: true,
-        offset: 0,
-    };
-    let parts = tokio_stream::iter([part]);
-    mum.client.put_blobs(parts).await.unwrap();
-    hash
+    settled(&mut mum, &[&bound]).await;
 }
 
 async fn tree(mum: &mut Mum, files: &[(&str, &str)], links: &[(&str, &str)]) -> Vec<u8> {
@@ -293,14 +273,14 @@ async fn a_run_goes_on_from_the_checkpoints_of_an_earlier_one() {
              ln -s / ckpt/root; ln -s /etc/passwd ckpt/p; mkfifo ckpt/fifo; echo no > log; exit 1",
         )
     };
-    settled(&mut mum, &first).await;
+    settled(&mut mum, &[&first]).await;
     let line = "cat ckpt/last.pt ckpt/old main l; [ \"$NERO_RESUME\" = \"$PWD\" ] && echo resumed; \
                 [ -e log ] || echo no log; readlink ckpt/root; echo step10 > ckpt/9.pt";
     let second = RunSpec {
         tree: code.clone(),
         ..resuming(&node, 2, &first, line)
     };
-    settled(&mut mum, &second).await;
+    settled(&mut mum, &[&second]).await;
     assert_eq!(
         stdout(&node, &second),
         "step9\nnew\nv1v1resumed\nno log\n/\n"
@@ -312,7 +292,7 @@ async fn a_run_goes_on_from_the_checkpoints_of_an_earlier_one() {
         checkpoint: vec!["none/**".to_owned()],
         ..resuming(&node, 3, &first, "echo \"[${NERO_RESUME-unset}]\"")
     };
-    settled(&mut mum, &none).await;
+    settled(&mut mum, &[&none]).await;
     assert_eq!(stdout(&node, &none), "[unset]\n");
     // From another node they come as files laid over the code.
     let over = tree(
@@ -329,7 +309,7 @@ async fn a_run_goes_on_from_the_checkpoints_of_an_earlier_one() {
             "cat ckpt/old l/x main; [ -n \"$NERO_RESUME\" ] && echo resumed",
         )
     };
-    settled(&mut mum, &third).await;
+    settled(&mut mum, &[&third]).await;
     assert_eq!(stdout(&node, &third), "other nodedeepv1resumed\n");
 }
 

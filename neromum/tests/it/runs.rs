@@ -10,6 +10,7 @@ use nero_wire::v1::{
 use prost::Message as _;
 
 use crate::rig::{Known, Mum, Node, reference, wait_for, wait_until_forgotten};
+use crate::setup::{hash, settled};
 
 #[tokio::test]
 async fn a_run_is_started_ends_and_is_replicated() {
@@ -38,9 +39,7 @@ async fn a_token_handed_twice_is_one_run() {
     let mut mum = node.start().await;
     let spec = node.sh(1, "echo once >> ../count");
     mum.accept(&[&spec, &spec]).await;
-    mum.accept(&[&spec]).await;
-    let mut follower = mum.follow(Known::default()).await;
-    follower.settled(&[&spec]).await;
+    let mut follower = settled(&mut mum, &[&spec]).await;
     mum.accept(&[&spec]).await;
     // Another run at that place is refused, with the place named.
     let other = RunSpec {
@@ -245,9 +244,7 @@ async fn a_job_begins_with_exactly_its_environment() {
         text: "0.10".to_owned(),
         json: "0.1".to_owned(),
     }];
-    mum.accept(&[&spec]).await;
-    let mut follower = mum.follow(Known::default()).await;
-    follower.settled(&[&spec]).await;
+    settled(&mut mum, &[&spec]).await;
     let run_dir = node.run_dir(&spec);
     let printed = std::fs::read_to_string(run_dir.join("1/stdout.log")).unwrap();
     let mut lines: Vec<&str> = printed.split_terminator('\0').collect();
@@ -337,9 +334,7 @@ async fn a_program_that_is_not_there_is_told_as_such() {
     let mut node = Node::new();
     let mut mum = node.start().await;
     let missing = node.run(1, &["no-such-program-anywhere"]);
-    mum.accept(&[&missing]).await;
-    let mut follower = mum.follow(Known::default()).await;
-    follower.settled(&[&missing]).await;
+    let follower = settled(&mut mum, &[&missing]).await;
     let failed: JobNotStarted = follower
         .of(&missing)
         .record(RecordKind::JobNotStarted)
@@ -352,7 +347,7 @@ async fn put(mum: &mut Mum, contents: &[&[u8]]) -> Vec<Vec<u8>> {
     let mut parts = Vec::new();
     let mut hashes = Vec::new();
     for content in contents {
-        let hash = blake3::hash(content).as_bytes().to_vec();
+        let hash = hash(content);
         hashes.push(hash.clone());
         let (one, two) = content.split_at(content.len() / 2);
         for (index, data) in [one, two].into_iter().enumerate() {
@@ -378,7 +373,7 @@ async fn code_travels_by_content_and_every_run_has_its_own_copy() {
     let script = b"#!/bin/sh\necho $0 $1; cat data/x; echo changed > data/x\n";
     let entry = |path: &str, content: &[u8], executable| TreeEntry {
         path: path.to_owned(),
-        hash: blake3::hash(content).as_bytes().to_vec(),
+        hash: hash(content),
         size: content.len() as u64,
         executable,
         link: String::new(),
@@ -390,10 +385,10 @@ async fn code_travels_by_content_and_every_run_has_its_own_copy() {
         ],
     }
     .encode_to_vec();
-    let hash = blake3::hash(&tree).as_bytes().to_vec();
+    let listed = hash(&tree);
     let specs: Vec<RunSpec> = (1..=2)
         .map(|number| RunSpec {
-            tree: hash.clone(),
+            tree: listed.clone(),
             ..node.run(number, &["./go.sh", "arg"])
         })
         .collect();
@@ -406,15 +401,13 @@ async fn code_travels_by_content_and_every_run_has_its_own_copy() {
     let wanted = BlobList {
         hashes: [&b"original\n"[..], script]
             .iter()
-            .map(|content| blake3::hash(content).as_bytes().to_vec())
+            .map(|content| hash(content))
             .collect(),
         ..BlobList::default()
     };
     let missing = mum.client.missing_blobs(wanted).await.unwrap().into_inner();
     assert_eq!(missing.hashes, put(&mut mum, &[b"original\n"]).await);
-    mum.accept(&specs.iter().collect::<Vec<_>>()).await;
-    let mut follower = mum.follow(Known::default()).await;
-    follower.settled(&specs.iter().collect::<Vec<_>>()).await;
+    settled(&mut mum, &specs.iter().collect::<Vec<_>>()).await;
     for spec in &specs {
         let log = node.run_dir(spec).join("1/stdout.log");
         let printed = std::fs::read_to_string(log).unwrap();

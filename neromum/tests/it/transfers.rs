@@ -11,10 +11,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
 use crate::rig::{Known, Mum, Node, wait_for};
-
-fn hash(content: &[u8]) -> Vec<u8> {
-    blake3::hash(content).as_bytes().to_vec()
-}
+use crate::setup::hash;
 
 /// A blob cut into parts, from an offset on.
 fn parts(content: &[u8], offset: usize, size: usize) -> Vec<BlobPart> {

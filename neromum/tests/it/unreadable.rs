@@ -2,7 +2,8 @@
 
 use nero_journal::v1::RecordKind;
 
-use crate::rig::{Known, Node};
+use crate::rig::Node;
+use crate::setup::settled;
 
 #[tokio::test]
 async fn a_segment_that_nobody_may_read_keeps_no_run_from_its_end() {
@@ -24,9 +25,7 @@ async fn a_segment_that_nobody_may_read_keeps_no_run_from_its_end() {
         "for who in watch mum launcher; do : > ../1/$who-0.seg; chmod 0 ../1/$who-0.seg; done";
     let first = node.sh(1, &format!("{shut}; echo loss 1; sleep 0.5; exit 7"));
     let next = node.sh(2, "echo done");
-    mum.accept(&[&first, &next]).await;
-    let mut follower = mum.follow(Known::default()).await;
-    follower.settled(&[&first, &next]).await;
+    let follower = settled(&mut mum, &[&first, &next]).await;
     let kinds = follower.of(&first).kinds();
     for kind in [
         RecordKind::JobExited,

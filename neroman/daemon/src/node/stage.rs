@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{self, Read as _, Seek as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,6 +14,7 @@ use nero_pack::{CONTENT_BYTES_MAX, Packs, Place};
 use nero_wire::v1;
 use nero_wire::v1::mum_client::MumClient;
 use prost::Message as _;
+use rustix::buffer::spare_capacity;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
@@ -324,14 +325,12 @@ fn read_one(
     tx: &mpsc::Sender<v1::BlobPart>,
     moving: &mut Moving,
 ) -> io::Result<End> {
-    let mut file = File::open(path)?;
-    file.seek(io::SeekFrom::Start(blob.from))?;
+    let file = File::open(path)?;
     let mut at = blob.from;
     let mut first = true;
     loop {
-        // Room for all of it: none is moved, and the end shows without a look.
-        let mut data = Vec::with_capacity(PART_BYTES);
-        let count = (&file).take(PART_BYTES as u64).read_to_end(&mut data)?;
+        let data = read(&file, at)?;
+        let count = data.len();
         let offset = at;
         at += count as u64;
         let last = at == blob.size;
@@ -356,6 +355,20 @@ fn read_one(
             return Ok(End::Sent);
         }
     }
+}
+
+/// One part from `offset` on, or less where the file ends.
+fn read(file: &File, offset: u64) -> io::Result<Vec<u8>> {
+    let mut data = Vec::with_capacity(PART_BYTES);
+    while data.len() < PART_BYTES {
+        let at = offset + data.len() as u64;
+        match rustix::io::pread(file, spare_capacity(&mut data), at) {
+            Ok(0) => break,
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(data)
 }
 
 /// The first of our own files whose content is not what its name says. Only

@@ -92,8 +92,17 @@ enum Message {
     Stop,
 }
 
-/// Told of every run that changed, after the change is committed.
-pub(crate) type Listener = Arc<dyn Fn(&State, RunId) + Send + Sync>;
+/// Told of every run that changed, and for whom, after the change is committed.
+pub(crate) type Listener = Arc<dyn Fn(&State, RunId, Bell) + Send + Sync>;
+
+/// Who has something to do with a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bell {
+    /// The driver of its node, or of none yet the placer.
+    Node,
+    /// The placer: its node cannot take it for now.
+    Placer,
+}
 
 /// That the disk has no room for the databases.
 #[derive(Clone, Debug)]

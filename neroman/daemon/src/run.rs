@@ -18,7 +18,7 @@ use tonic::transport::Server;
 
 use crate::clock::Clock;
 use crate::keep::{Keep, LoadError};
-use crate::ledger::{Ledger, LedgerThread, Listener};
+use crate::ledger::{Bell, Ledger, LedgerThread, Listener};
 use crate::log;
 use crate::node::{Inboxes, Nodes, Settings, Setup};
 use crate::outside::{Agents, Freezer, Outside};
@@ -240,11 +240,11 @@ fn start(home: &Home) -> Result<Running, DaemonError> {
     let inboxes = Arc::new(Inboxes::default());
     let listener: Listener = {
         let inboxes = Arc::clone(&inboxes);
-        Arc::new(move |state, run| {
+        Arc::new(move |state, run, bell| {
             let node = state.run(run).and_then(|run| run.node());
-            inboxes.changed(node, run);
-            if state.run(run).is_some_and(|run| run.put_off().is_some()) {
-                inboxes.ring_placer();
+            match bell {
+                Bell::Node => inboxes.changed(node, run),
+                Bell::Placer => inboxes.ring_placer(),
             }
         })
     };

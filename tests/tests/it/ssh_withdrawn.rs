@@ -1,6 +1,6 @@
 //! Runs of a group that leave a node which took them: to the next one, once.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use nero_tests::home::end;
 use nero_tests::hosts::Plan;
@@ -116,23 +116,6 @@ fn small() -> Option<Lab> {
 /// Less than a node keeps free.
 const LITTLE: u64 = 32 << 20;
 
-/// Experiment 1 goes from h1, which has no room, to h2, and runs once.
-fn goes_on_to_h2(lab: &Lab, pipe: &Path, others: &[PathBuf]) {
-    until_on_h2(lab);
-    lab.home.kill(Part::Daemon);
-    lab.hosts.free("h1");
-    for other in others {
-        release(other);
-    }
-    lab.home.until_state(1, "running");
-    release(pipe);
-    lab.ran_once_and_crashed_with_7("a");
-    on_host(lab, "h1", "test ! -e ~/.neronet/*/runs/1/1/1");
-    let shown = lab.home.ok(&["show", "1"]);
-    assert!(shown.contains("1.1: taken back from h1: "), "{shown}");
-    assert!(shown.contains("1.1: placed on h2"), "{shown}");
-}
-
 #[test]
 fn a_run_whose_node_has_no_room_for_its_files_goes_to_one_that_has() {
     let Some(lab) = small() else { return };
@@ -146,19 +129,15 @@ fn a_run_whose_node_has_no_room_for_its_files_goes_to_one_that_has() {
     until_waits_for(&lab, &["the node's disk is full"]);
     assert_eq!(lab.home.experiment_json(1)["node"], "h1");
     lab.home.kill(Part::Daemon);
-    goes_on_to_h2(&lab, &pipe, &[other]);
-}
-
-#[test]
-fn a_run_whose_node_took_it_and_has_no_room_to_start_it_goes_to_one_that_has() {
-    let Some(lab) = small() else { return };
-    let pipe = lab.add_held("a");
-    let others = waits_on_h1(&lab);
-    lab.hosts.fill("h1", LITTLE);
-    release(&others[0]);
-    until_waits_for(&lab, &["disk full: "]);
+    until_on_h2(&lab);
     lab.home.kill(Part::Daemon);
-    end(&lab.parts("h1", Part::Mum));
-    goes_on_to_h2(&lab, &pipe, &others[1..]);
-    on_host(&lab, "h1", "test -e ~/.neronet/*/runs/1/1/control/cancel.1");
+    lab.hosts.free("h1");
+    release(&other);
+    lab.home.until_state(1, "running");
+    release(&pipe);
+    lab.ran_once_and_crashed_with_7("a");
+    on_host(&lab, "h1", "test ! -e ~/.neronet/*/runs/1/1/1");
+    let shown = lab.home.ok(&["show", "1"]);
+    assert!(shown.contains("1.1: taken back from h1: "), "{shown}");
+    assert!(shown.contains("1.1: placed on h2"), "{shown}");
 }

@@ -72,9 +72,8 @@ pub(crate) fn changed(before: Option<&Run>, after: Option<&Run>) -> bool {
         return before.is_none_or(|before| !before.unplaced());
     }
     let now = of(after);
-    let put_off = |run: &Run| run.put_off().is_some();
     if now.nothing() {
-        return put_off(after) && !before.is_some_and(put_off);
+        return false;
     }
     let Some(before) = before else { return true };
     now != of(before)
@@ -82,7 +81,13 @@ pub(crate) fn changed(before: Option<&Run>, after: Option<&Run>) -> bool {
         || before.desk.wish != after.desk.wish
         || before.desk.rules_version != after.desk.rules_version
         || begun(before) != begun(after)
-        || put_off(before) != put_off(after)
+}
+
+/// Whether a change of a run gives the placer something to do beside those that
+/// wait for a node.
+pub(crate) fn put_off(before: Option<&Run>, after: Option<&Run>) -> bool {
+    let put_off = |run: Option<&Run>| run.is_some_and(|run| run.put_off().is_some());
+    put_off(after) && !put_off(before)
 }
 
 /// How far a run has come; that its files are on their way is written down by

@@ -367,6 +367,8 @@ impl Run {
     }
 
     /// What its node says that cannot take it for now, where another node may.
+    /// What a node accepted stays there, and what goes on from checkpoints waits
+    /// where they are.
     pub(crate) fn put_off(&self) -> Option<&Later> {
         let node = self.node()?;
         let mut said = self.desk.later.iter();
@@ -374,6 +376,8 @@ impl Run {
         // Without a reason to wait, its files are on their way there.
         let may_leave = self.of_several()
             && self.open()
+            && self.desk.handing < Handing::Submitted
+            && self.made.resume.is_none()
             && !self.desk.why.is_empty()
             && self.phase().is_live()
             && self.desk.word.is_none()

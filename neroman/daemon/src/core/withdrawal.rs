@@ -13,7 +13,8 @@ use super::run::{Desk, Handing, Run, Word};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Withdrawal {
     pub refusal: Refusal,
-    /// It may come back: the node could not take it for now.
+    /// It may come back if the node has nothing of it: it could not take it for
+    /// now.
     #[serde(default)]
     pub passes: bool,
     /// The node may have been asked: this is synced.
@@ -24,7 +25,9 @@ pub(crate) struct Withdrawal {
 /// What the node says of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Said {
-    /// It was not started there and never will be.
+    /// Nothing of it is there, nor will come.
+    Nothing,
+    /// It lies there, was not started and never will be.
     Never,
     /// It was started: it stays.
     Begun,
@@ -98,20 +101,39 @@ pub(crate) fn answered(run: &Run, said: Said, now_ms: i64) -> Vec<Change> {
     let Some(withdrawal) = &run.desk.withdraw else {
         return Vec::new();
     };
-    match said {
-        Said::Never if run.journal.incarnations.is_empty() => {
-            let mut refusal = withdrawal.refusal.clone();
-            refusal.at_ms = now_ms;
-            refusal::turn_back(run, refusal, withdrawal.passes)
-        }
-        // Its records say what became of it.
-        Said::Never => Vec::new(),
-        Said::Begun => {
-            let mut desk = run.desk.clone();
-            desk.withdraw = None;
-            desk.why.clear();
-            later::taken(&mut desk, run.node_word());
-            vec![desk_change(run, desk)]
-        }
+    let begun = said == Said::Begun || !run.journal.incarnations.is_empty();
+    if begun {
+        return stays(run, String::new());
     }
+    let mut refusal = withdrawal.refusal.clone();
+    refusal.at_ms = now_ms;
+    // Where a folder of it lies, with a wish, it never begins again.
+    refusal::turn_back(run, refusal, withdrawal.passes && said == Said::Nothing)
+}
+
+/// A node that cannot give its word keeps the run; what it refused has ended.
+pub(crate) fn cannot(run: &Run) -> Vec<Change> {
+    let Some(withdrawal) = &run.desk.withdraw else {
+        return Vec::new();
+    };
+    let why = withdrawal.refusal.why.clone();
+    if withdrawal.passes {
+        return stays(run, why);
+    }
+    let mut desk = run.desk.clone();
+    desk.withdraw = None;
+    desk.word = Some(Word::Refused {
+        why,
+        at_ms: withdrawal.refusal.at_ms,
+    });
+    vec![desk_change(run, desk)]
+}
+
+/// It does not leave its node.
+fn stays(run: &Run, why: String) -> Vec<Change> {
+    let mut desk = run.desk.clone();
+    desk.withdraw = None;
+    desk.why = why;
+    later::taken(&mut desk, run.node_word());
+    vec![desk_change(run, desk)]
 }

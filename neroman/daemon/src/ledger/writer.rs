@@ -6,7 +6,7 @@ use std::sync::Arc;
 use nero_model::{RequestId, RunId};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::{Listener, Message, NoRoom, NoteChanges, Written};
+use super::{Bell, Listener, Message, NoRoom, NoteChanges, Written};
 use crate::clock::Clock;
 use crate::core::change::Change;
 use crate::core::run::Run;
@@ -212,8 +212,12 @@ impl Writer {
                 }
                 answers.tell();
                 for run in touched {
-                    if needs::changed(before.run(run), self.state.run(run)) {
-                        (self.listener)(&self.state, run);
+                    let (before, after) = (before.run(run), self.state.run(run));
+                    if needs::changed(before, after) {
+                        (self.listener)(&self.state, run, Bell::Node);
+                    }
+                    if needs::put_off(before, after) {
+                        (self.listener)(&self.state, run, Bell::Placer);
                     }
                 }
             }

@@ -44,6 +44,8 @@ pub(super) struct Deliver {
     inbox: Arc<Inbox>,
     ledger: Ledger,
     client: MumClient<Channel>,
+    /// Whether it knows what it is to withdraw a run.
+    gives_back: bool,
     hand_over: mpsc::UnboundedSender<RunId>,
     gate: Gate,
     results: mpsc::UnboundedSender<RunId>,
@@ -58,17 +60,19 @@ impl Deliver {
         settings: Settings,
         inbox: Arc<Inbox>,
         ledger: Ledger,
-        client: MumClient<Channel>,
+        client: (MumClient<Channel>, bool),
         hand_over: (mpsc::UnboundedSender<RunId>, Gate),
         results: mpsc::UnboundedSender<RunId>,
         closed: mpsc::Sender<Vec<Vec<u8>>>,
     ) -> Self {
+        let (client, gives_back) = client;
         let (hand_over, gate) = hand_over;
         Self {
             settings,
             inbox,
             ledger,
             client,
+            gives_back,
             hand_over,
             gate,
             results,
@@ -158,7 +162,7 @@ impl Deliver {
         for part in cancel.chunks(CANCELS_MAX) {
             self.cancel(&state, part).await?;
         }
-        for part in withdraw.chunks(CANCELS_MAX) {
+        for part in withdraw.chunks(withdraw::RUNS_MAX) {
             self.withdraw(part).await?;
         }
         for id in hand_over {

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use nero_wire::hello::WITHDRAW;
 use nero_wire::v1;
 use nero_wire::v1::mum_client::MumClient;
 use tokio::sync::watch;
@@ -248,6 +249,7 @@ impl Driver {
             .max_decoding_message_size(nero_model::MESSAGE_BYTES_MAX)
             .max_encoding_message_size(nero_model::MESSAGE_BYTES_MAX);
         let clock = self.settings.clock;
+        let gives_back = hello.capabilities.iter().any(|word| word == WITHDRAW);
         self.tell.change(|now| {
             now.channel = Some(channel);
             now.hello = Some(Arc::new(hello));
@@ -278,7 +280,7 @@ impl Driver {
             self.settings.clone(),
             Arc::clone(&self.inbox),
             self.ledger.clone(),
-            client.clone(),
+            (client.clone(), gives_back),
             hand_over.queue(),
             fetcher.queue(),
             closed_tx,

@@ -395,10 +395,7 @@ fn hear(run: &Run, desk: &mut Desk, word: &v1::RunState, now_ms: i64) {
         Stage::Waiting | Stage::Starting => {
             desk.handing = Handing::Pending;
             desk.why = bounded(&word.why);
-            match word.held {
-                true => later::said(desk, run.node_word(), &bounded(&word.why), now_ms),
-                false => later::taken(desk, run.node_word()),
-            }
+            later::taken(desk, run.node_word());
         }
         Stage::Running => {
             desk.handing = Handing::Pending;
@@ -416,12 +413,14 @@ fn hear(run: &Run, desk: &mut Desk, word: &v1::RunState, now_ms: i64) {
             desk.handing = Handing::Pending;
         }
         // The node is asked for its word, which says more.
-        Stage::UnknownRun | Stage::TakenAway if desk.leaves() => {}
+        Stage::UnknownRun | Stage::TakenAway
+            if desk.leaves() && run.journal.incarnations.is_empty() => {}
         Stage::UnknownRun => {
             if run.phase().is_live() && run.journal.incarnations.is_empty() {
                 desk.handing = Handing::Queued;
                 desk.offered = false;
                 desk.rules_delivered = 0;
+                later::taken(desk, run.node_word());
             } else if run.phase().is_live() {
                 tracing::warn!(run = %run.made.id, "the node does not know a run that it ran");
                 desk.unknown_ms = Some(now_ms);

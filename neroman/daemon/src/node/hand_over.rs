@@ -322,7 +322,8 @@ impl HandOver {
     }
 
     /// Writes down, synced, that runs may reach this node, where another one
-    /// could get them; what was placed elsewhere meanwhile is left out.
+    /// could get them; what was placed elsewhere meanwhile is left out, also when
+    /// it is back: its turn is another.
     async fn offer(&self, mut batch: Vec<v1::RunSpec>) -> Result<Vec<v1::RunSpec>, Failure> {
         let name = self.settings.name.clone();
         let tokens = tokens(batch.iter());
@@ -350,7 +351,9 @@ impl HandOver {
             let run = RunToken::from_slice(&spec.token)
                 .and_then(|token| state.run(state.by_token(&token)?));
             // Somebody may have ended it while its files were on their way.
-            run.is_some_and(|run| self.is_due(run) && !run.movable())
+            run.is_some_and(|run| {
+                self.is_due(run) && !run.movable() && run.desk.turn() == spec.turn
+            })
         });
         Ok(batch)
     }

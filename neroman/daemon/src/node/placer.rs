@@ -94,7 +94,9 @@ impl Placer {
         let later = self.send_on(&state, now_ms).await;
         let due = due.into_iter().chain(later).min();
         if state.unplaced == 0 {
-            self.asked.clear();
+            if state.put_off == 0 {
+                self.asked.clear();
+            }
             return due;
         }
         let waiting: Vec<RunId> = state

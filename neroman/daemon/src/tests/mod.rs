@@ -30,7 +30,7 @@ use tokio::sync::{Notify, mpsc, watch};
 
 use crate::clock::Clock;
 use crate::keep::Keep;
-use crate::ledger::{Ledger, LedgerThread, Listener};
+use crate::ledger::{Bell, Ledger, LedgerThread, Listener};
 use crate::node::{Connect, Inboxes, Nodes, Settings, Setup, Ways};
 use crate::outside::{Agents, Freezer};
 use crate::results::{Pace, Places};
@@ -107,12 +107,12 @@ impl Rig {
         let inboxes = Arc::new(Inboxes::default());
         let listener: Listener = {
             let inboxes = Arc::clone(&inboxes);
-            Arc::new(move |state, run| {
+            Arc::new(move |state, run, bell| {
                 state.check_invariants();
                 let node = state.run(run).and_then(|run| run.node());
-                inboxes.changed(node, run);
-                if state.run(run).is_some_and(|run| run.put_off().is_some()) {
-                    inboxes.ring_placer();
+                match bell {
+                    Bell::Node => inboxes.changed(node, run),
+                    Bell::Placer => inboxes.ring_placer(),
                 }
             })
         };

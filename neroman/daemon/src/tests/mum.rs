@@ -10,6 +10,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use nero_journal::v1::RecordKind;
 use nero_journal::{Encoder, HEADER_BYTES, SegmentId, Writer, encode_header};
+use nero_wire::hello::WITHDRAW;
 use nero_wire::v1;
 use nero_wire::v1::follow_event::Event;
 use nero_wire::v1::mum_server::MumServer;
@@ -69,6 +70,10 @@ struct Inner {
     refuses: String,
     /// Why it takes no runs for now; empty: it does.
     puts_off: String,
+    /// It puts off what an earlier request of ours had taken in.
+    has_it: bool,
+    /// It is of a build that knows no withdrawal.
+    is_old: bool,
     /// It takes no runs together with those of this experiment.
     chokes: Option<u64>,
     /// It never says what a close look finds.
@@ -120,6 +125,10 @@ impl Connect for FakeMum {
                     return Err(Failure::node("away").into());
                 }
             }
+            let mut hello = v1::Hello::default();
+            if !self.inner.lock().unwrap().is_old {
+                hello.capabilities.push(WITHDRAW.to_owned());
+            }
             let (near, far) = tokio::io::duplex(1 << 20);
             let service = Service {
                 inner: self.inner.clone(),
@@ -138,7 +147,7 @@ impl Connect for FakeMum {
                 .map_err(|error| Failure::node("no link").caused_by(&error))?;
             Ok(Link {
                 channel,
-                hello: v1::Hello::default(),
+                hello,
                 gone: std::future::pending().boxed(),
                 host: None,
                 facts: None,

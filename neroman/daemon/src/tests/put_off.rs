@@ -74,27 +74,35 @@ async fn it_comes_back_when_the_others_cannot_have_it() {
 }
 
 #[tokio::test]
-async fn one_that_was_taken_and_is_held_back_goes_on_and_one_that_waits_for_its_turn_stays() {
+async fn it_never_comes_back_to_a_node_where_something_of_it_lies() {
+    let rig = both().await;
+    rig.node("alpha").put_off_what_it_has("no room on alpha");
+    rig.node("beta").refuse("node beta: no corpus here");
+    start_on(&rig, "1", "both").await.unwrap();
+    let view = rig.state(1, "crashed").await;
+    assert_eq!(
+        view.reason,
+        "alpha: refused: no room on alpha; beta: refused: no corpus here (put it there)"
+    );
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn what_a_node_took_stays_there() {
     let rig = both().await;
     start_on(&rig, "1", "both").await.unwrap();
     let alpha = rig.node("alpha");
     let token = alpha.token(1, 1).await;
     alpha.stage(&token, Stage::Waiting);
     rig.state(1, "pending").await;
-    assert!(alpha.withdrew_nothing());
-    alpha.holds_back(&token, "disk full");
-    assert_eq!(rig.node("beta").token(1, 1).await, token);
-    alpha.until_stage(&token, Stage::TakenAway).await;
-    alpha.closed(&token).await;
-    let rig = rig.restart().await;
-    // What alpha says of it is nobody's abort.
-    connect(&rig, "alpha").await;
-    rig.node("beta").begin(&token);
-    rig.node("beta").end(&token, 0, b"");
-    let view = rig.state(1, "finished").await;
-    assert_eq!(view.node, "beta");
-    let history = rig.history("1").await;
-    let line = "1.1: taken back from alpha: disk full";
-    assert!(history.contains(line), "{history}");
+    // The next one is put off, and gone elsewhere, before this one has moved.
+    alpha.put_off("no room on alpha");
+    rig.write("collection: lab\ncommand: echo\n+a: {}\n+b: {}\n");
+    rig.add().await;
+    start_on(&rig, "2", "both").await.unwrap();
+    rig.node("beta").token(2, 1).await;
+    assert!(!rig.node("beta").has(1, 1));
+    alpha.begin(&token);
+    assert_eq!(rig.state(1, "running").await.node, "alpha");
     rig.stop().await;
 }

@@ -149,3 +149,17 @@ async fn an_abort_meanwhile_is_an_abort() {
     assert!(!rig.node("beta").has(1, 1));
     rig.stop().await;
 }
+
+#[tokio::test]
+async fn a_node_of_an_older_build_is_not_asked_and_its_refusal_counts() {
+    let rig = both().await;
+    rig.node("alpha").become_old();
+    start_on(&rig, "1", "both").await.unwrap();
+    let token = rig.node("alpha").token(1, 1).await;
+    rig.node("alpha").refuses(&token, "cannot make params.json");
+    let view = rig.state(1, "crashed").await;
+    assert_eq!(view.reason, "cannot make params.json");
+    assert!(rig.node("alpha").withdrew_nothing());
+    assert!(!rig.node("beta").has(1, 1));
+    rig.stop().await;
+}

@@ -17,9 +17,15 @@ use crate::failure::Failure;
 use crate::node::deliver::desk_change;
 use crate::node::follow::run_ref;
 
+/// Runs of one request: each costs the node a file.
+pub(super) const RUNS_MAX: usize = 256;
+
 impl Deliver {
-    /// Withdraws runs from the node.
+    /// Withdraws runs from the node; from one that cannot give its word, none.
     pub(super) async fn withdraw(&mut self, runs: &[RunId]) -> Result<(), Failure> {
+        if !self.gives_back {
+            return self.keep(runs).await;
+        }
         // What is being handed over gets there before, or is not sent any more.
         let gate = self.gate.clone();
         let _held = gate.lock().await;
@@ -64,10 +70,14 @@ impl Deliver {
                     continue;
                 }
             };
-            let over = reply
-                .runs
-                .iter()
-                .filter(|one| said(one) == Some(Said::Never));
+            let unsure = |one: &v1::cancel_reply::One| one.outcome() == Outcome::Unspecified;
+            if reply.runs.iter().any(unsure) {
+                self.later();
+            }
+            let over = reply.runs.iter().filter(|one| {
+                let said = said(one);
+                said == Some(Said::Never) || said == Some(Said::Nothing)
+            });
             let over: Vec<Vec<u8>> = over.map(|one| one.token.clone()).collect();
             let node = self.settings.name.clone();
             self.ledger
@@ -80,6 +90,17 @@ impl Deliver {
             let _ = self.closed.send(over).await;
         }
         Ok(())
+    }
+
+    /// These runs stay on the node.
+    async fn keep(&self, runs: &[RunId]) -> Result<(), Failure> {
+        let (node, runs) = (self.settings.name.clone(), runs.to_vec());
+        self.ledger
+            .note(false, move |state, _| {
+                let here = runs.iter().filter_map(|id| leaving(state, &node, *id));
+                here.flat_map(withdrawal::cannot).collect()
+            })
+            .await
     }
 }
 
@@ -110,7 +131,8 @@ fn answered(
 /// None: its records will tell.
 fn said(one: &v1::cancel_reply::One) -> Option<Said> {
     match one.outcome() {
-        Outcome::NeverStarted | Outcome::UnknownRun => Some(Said::Never),
+        Outcome::NeverStarted => Some(Said::Never),
+        Outcome::UnknownRun => Some(Said::Nothing),
         Outcome::GoesOn | Outcome::Asked => Some(Said::Begun),
         Outcome::Ended | Outcome::Unspecified => None,
     }

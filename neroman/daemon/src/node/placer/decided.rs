@@ -5,6 +5,7 @@ use nero_model::RunId;
 use super::super::desk_change;
 use super::super::follow::bounded;
 use crate::core::change::Change;
+use crate::core::later;
 use crate::core::place::Choice;
 use crate::core::refusal;
 use crate::core::run::{Handing, Run, Word};
@@ -58,6 +59,7 @@ pub(super) fn taken_back(
     let change = desk_change(state, id, |desk| {
         desk.node = None;
         desk.handing = Handing::Queued;
+        later::taken(desk, node);
     });
     let event = Change::Event {
         experiment: id.experiment,

@@ -6,9 +6,10 @@ use std::time::Duration;
 use nero_model::RunId;
 use tokio::time::Instant;
 
+use super::super::now::NodeNow;
 use super::{EVERY, LEAVE_EVERY, Placer, RUNS_MAX, choose_but};
 use crate::core::later;
-use crate::core::place::{Candidate, Choice};
+use crate::core::place::{Candidate, Choice, Standing};
 use crate::core::state::State;
 use crate::core::withdrawal;
 
@@ -35,14 +36,18 @@ impl Placer {
             .experiments
             .iter()
             .flat_map(|experiment| experiment.runs.iter())
-            .filter_map(|run| Some((run, run.put_off()?)))
-            .take(RUNS_MAX);
+            .filter_map(|run| Some((run, run.put_off()?)));
+        let mut looked_at = 0;
         for (run, said) in runs {
             let since = now_ms.saturating_sub(said.since_ms).max(0);
             let since = Duration::from_millis(since.unsigned_abs());
             if since < patience {
                 pause = pause.min(patience - since);
                 continue;
+            }
+            looked_at += 1;
+            if looked_at > RUNS_MAX {
+                break;
             }
             let word = &run.made.node;
             if !words.contains_key(word) {
@@ -52,7 +57,17 @@ impl Placer {
             let Some(candidates) = words.get_mut(word) else {
                 continue;
             };
-            let no = |name: &str| name == said.node || later::passed_over(&run.desk, name, now_ms);
+            let cores = run.made.takes.cores();
+            let starts_at_once: Vec<String> = candidates
+                .iter()
+                .filter(|one| self.starts_now(one, cores))
+                .map(|one| one.name.clone())
+                .collect();
+            let no = |name: &str| {
+                name == said.node
+                    || later::passed_over(&run.desk, name, now_ms)
+                    || !starts_at_once.iter().any(|other| other == name)
+            };
             match choose_but(run, candidates, &no) {
                 Choice::On(_) => leave.push(run.made.id),
                 Choice::Wait => pause = pause.min(Duration::from_secs(1)),
@@ -62,6 +77,10 @@ impl Placer {
         if leave.is_empty() {
             return Some(pause);
         }
+        tracing::info!(
+            runs = leave.len(),
+            "sent on from nodes that cannot take them"
+        );
         let written = self
             .nodes
             .ledger()
@@ -75,5 +94,19 @@ impl Placer {
             tracing::warn!(%failure, "runs not sent on");
         }
         Some(pause)
+    }
+
+    /// Whether a run would not only wait there instead: it has so many
+    /// processors to spare, and starts runs. One that is asked just now may.
+    fn starts_now(&self, candidate: &Candidate, cores: f64) -> bool {
+        let Standing::Known(figures) = &candidate.standing else {
+            return true;
+        };
+        let holds = |now: NodeNow| {
+            now.about
+                .is_some_and(|about| !about.description.hold.is_empty())
+        };
+        let node = self.nodes.node(&candidate.name);
+        figures.cores + cores <= figures.cpus && !node.is_some_and(|node| holds(node.now()))
     }
 }

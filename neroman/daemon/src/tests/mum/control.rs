@@ -202,6 +202,19 @@ impl FakeMum {
         self.inner.lock().unwrap().puts_off = why.to_owned();
     }
 
+    /// Takes the next runs later, and has them: an earlier request lost its
+    /// asker and took them in.
+    pub(in crate::tests) fn put_off_what_it_has(&self, why: &str) {
+        let mut inner = self.inner.lock().unwrap();
+        inner.has_it = true;
+        why.clone_into(&mut inner.puts_off);
+    }
+
+    /// Knows no withdrawal, from the next connection on.
+    pub(in crate::tests) fn become_old(&self) {
+        self.inner.lock().unwrap().is_old = true;
+    }
+
     /// Whether it was never asked to give a run back.
     pub(in crate::tests) fn withdrew_nothing(&self) -> bool {
         self.inner.lock().unwrap().withdrawn.is_empty()
@@ -316,16 +329,6 @@ impl FakeMum {
             ..state(token, Stage::Refused)
         };
         inner.tell(Event::State(state));
-    }
-
-    /// Says that a run waits since nothing is started there now.
-    pub(in crate::tests) fn holds_back(&self, token: &[u8], why: &str) {
-        let state = v1::RunState {
-            why: why.to_owned(),
-            held: true,
-            ..state(token, Stage::Waiting)
-        };
-        self.inner.lock().unwrap().tell(Event::State(state));
     }
 
     /// A run has come so far, which it does not tell.

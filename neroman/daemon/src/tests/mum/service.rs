@@ -147,6 +147,10 @@ impl Mum for Service {
                     continue;
                 }
                 if !inner.puts_off.is_empty() {
+                    if inner.has_it {
+                        let held = Held::new(spec);
+                        inner.runs.entry(token.clone()).or_insert(held);
+                    }
                     reply.refused.push(v1::hand_over_reply::Refusal {
                         token,
                         why: inner.puts_off.clone(),

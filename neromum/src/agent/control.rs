@@ -20,7 +20,6 @@ use super::effects::{may_pass, read_spec};
 use super::follow::newest_wish;
 use super::{Agent, Refused};
 use crate::clean::gone;
-use crate::core::decide::Decision;
 use crate::core::{Cancelled, Stage};
 
 /// How a run is to end.
@@ -57,6 +56,10 @@ impl Agent {
             };
             let outcome = match outcome {
                 Ok(outcome) => outcome,
+                Err(error) if request.withdraw > 0 => {
+                    tracing::warn!(experiment = run.experiment, number = run.number, %error, "a run cannot be withdrawn now");
+                    Outcome::Unspecified
+                }
                 Err(error) => {
                     let refused = Refused::Disk(error.to_string());
                     // An asker that left asks again.
@@ -69,7 +72,9 @@ impl Agent {
                 outcome: outcome.into(),
             });
         }
-        if let Some(id) = id {
+        // What is not decided is asked again.
+        let decided = |one: &One| one.outcome() != Outcome::Unspecified;
+        if let Some(id) = id.filter(|_| reply.runs.iter().all(decided)) {
             self.remember(id, reply.encode_to_vec());
         }
         self.answer_when_synced(answer, reply);
@@ -133,8 +138,8 @@ impl Agent {
     /// A run that was not started yet is not started any more: the disk says so
     /// before anybody is told, to every later start of ours and to whoever takes
     /// the deployment over. An earlier neromum may have started it, here or on
-    /// another host: either the claim is there by now, or every later one finds
-    /// the wish. True when the wish was made.
+    /// another host, or a launcher that died: either the claim is there by now,
+    /// or every later one finds the wish. True when the wish was made.
     fn wish_before_looking(&mut self, token: RunToken, wish: &Wish) -> io::Result<bool> {
         let Some(run) = self.core.run(&token) else {
             return Ok(false);
@@ -150,27 +155,10 @@ impl Agent {
             wished => wished?,
         }
         if !unmade {
-            self.look_for_a_claim(token);
+            // What cannot be read says nothing; it was said why.
+            let _ = self.began(token);
         }
         Ok(true)
-    }
-
-    /// Whether a run that was not started is claimed all the same, by a shim of
-    /// an earlier neromum; it is followed then.
-    pub(super) fn look_for_a_claim(&mut self, token: RunToken) -> bool {
-        if !self.entries.get(&token).is_some_and(|one| one.inherited) {
-            return false;
-        }
-        self.look(token, 1);
-        let claimed = self
-            .entries
-            .get(&token)
-            .is_some_and(|entry| entry.facts.claimed);
-        if claimed {
-            self.core.found(token, 1, Decision::Follow);
-            self.look_and_decide(token, 1);
-        }
-        claimed
     }
 
     fn wish(&mut self, token: RunToken, wish: &Wish) -> io::Result<()> {

@@ -35,8 +35,8 @@ pub struct Entry {
     pub(super) tracked: Option<bare::LinkId>,
     /// The host on which it was claimed, when that is another one.
     pub(super) elsewhere: Option<String>,
-    /// An earlier neromum may have started it, as far as the ledger tells.
-    pub(super) inherited: bool,
+    /// It was withdrawn: another node may have it.
+    pub(super) withdrawn: bool,
     /// How often its watcher's last words were waited for in vain.
     pub(super) waits: u8,
     /// The run whose checkpoints it begins with.
@@ -73,7 +73,7 @@ impl Entry {
             unsynced: false,
             tracked: None,
             elsewhere: None,
-            inherited: false,
+            withdrawn: false,
             waits: 0,
             earlier: None,
             rules: false,

@@ -87,7 +87,7 @@ fn in_full(error: &dyn std::error::Error) -> String {
         .map_or_else(|| error.to_string(), |source| format!("{error}: {source}"))
 }
 
-fn run_id(run: &RunRef) -> RunId {
+pub(super) fn run_id(run: &RunRef) -> RunId {
     RunId {
         experiment: ExperimentId(run.experiment),
         number: run.number,
@@ -253,11 +253,12 @@ impl Agent {
     /// Takes up a run whose folder is here and that the ledger does not know
     /// (any more): it was closed, or a power cut took the ledger's record.
     pub(super) fn adopt(&mut self, token: RunToken, id: RunId) -> Adopted {
-        if id.experiment.0 == 0 || self.cleaning.contains(&token) || self.was_turned_away(&token, 0)
-        {
+        if id.experiment.0 == 0 || self.cleaning.contains(&token) {
             return Adopted::Unknown;
         }
         match effects::read_spec(&self.setup, id, token) {
+            // Its making was undone, or is about to be.
+            Ok(spec) if self.was_turned_away(&token, spec.turn) => return Adopted::Unknown,
             Ok(_) => {}
             Err(error) if error.may_pass => return Adopted::NotNow(error.why),
             Err(_) => match self.raise(token, id) {

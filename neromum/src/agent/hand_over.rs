@@ -19,11 +19,9 @@ use tokio::sync::oneshot;
 
 use super::effects::may_pass;
 use super::follow::Adopted;
-use super::{Agent, control, segments};
+use super::{Agent, control};
 use crate::clean::gone;
-use crate::clean::remove::Trash;
 use crate::config;
-use crate::core::Stage;
 use check::still_live;
 use place::Placed;
 pub use place::{Placer, Placing};
@@ -61,6 +59,16 @@ fn no(why: impl Into<String>, hint: &'static str) -> No {
         later: false,
         here: false,
     }
+}
+
+/// A node that had a run and gave it back does not get it again: whatever was
+/// left of its start there finds the wish, and would find none.
+fn given_back(run_dir: &Path) -> No {
+    let why = format!(
+        "{} is of a run that was given back from here",
+        run_dir.display()
+    );
+    no(why, "start it on another node, or once more").here()
 }
 
 /// Runs that neroman was told another node may take, up to which turn of
@@ -133,7 +141,7 @@ fn passes(error: &io::Error) -> bool {
 }
 
 /// The turn up to which a run does not come in that was refused for good.
-const NEVER_AGAIN: u32 = u32::MAX;
+pub(super) const NEVER_AGAIN: u32 = u32::MAX;
 
 /// Takes back a folder that was made just now for a run that is refused:
 /// whoever takes the deployment over would start what lies there.
@@ -189,7 +197,7 @@ impl Agent {
             let token = RunToken::from_slice(&refusal.token);
             // It runs, whatever its folder did not give in this moment; or
             // another request brought it in before this one looked.
-            if token.is_some_and(|token| self.entries.contains_key(&token)) {
+            if token.is_some_and(|token| self.has(&token)) {
                 reply.accepted.push(refusal.token);
                 continue;
             }
@@ -214,8 +222,14 @@ impl Agent {
         let _ = answer.send(reply);
     }
 
+    /// Whether the run was taken, and not given back.
+    fn has(&self, token: &RunToken) -> bool {
+        let entry = self.entries.get(token);
+        entry.is_some_and(|entry| !entry.withdrawn)
+    }
+
     fn take_back(&self, token: RunToken, id: RunId) {
-        if self.entries.contains_key(&token) {
+        if self.has(&token) {
             return;
         }
         let run_dir = self.run_dir(id);
@@ -228,36 +242,6 @@ impl Agent {
         }
     }
 
-    /// A run is given to this node again: what lies here since it was withdrawn
-    /// goes, its wish with it, and the run comes in as a new one.
-    fn make_way(&mut self, token: RunToken, id: RunId) -> Result<(), No> {
-        if !self.entries.contains_key(&token) {
-            // What that says is said again by whoever takes it in.
-            let _ = self.adopt(token, id);
-        }
-        if self.core.run(&token).map(|run| &run.stage) != Some(&Stage::TakenAway) {
-            return Ok(());
-        }
-        let run_dir = self.run_dir(id);
-        if segments::folder(&run_dir, 1).exists() {
-            // A shim that got so far must go on finding the wish.
-            let no = no("a start of it began here before", "start it again");
-            return Err(no.here());
-        }
-        // Killed in between, the folder says so still.
-        self.forget(&[token]);
-        let trash = Trash::new(self.setup.paths.deployment().join("trash"));
-        let taken = trash.take(&run_dir);
-        let why = match &taken {
-            Ok(()) => "what lay here of it since it was withdrawn was in its way".to_owned(),
-            Err(error) => format!("cannot take {} away: {error}", run_dir.display()),
-        };
-        Err(No {
-            later: true,
-            ..no(why, "hand it over again")
-        })
-    }
-
     fn accept(&mut self, placed: Placed) -> Result<(), No> {
         let Placed {
             token,
@@ -267,26 +251,19 @@ impl Agent {
             fresh,
             earlier,
             turn,
-            again,
         } = placed;
-        if again {
-            self.make_way(token, id)?;
-        }
         if let Some(known) = self.entries.get(&token) {
-            return if known.id == id {
-                Ok(())
-            } else {
+            if known.id != id {
                 let why = format!("its token is that of run {}", known.id);
-                Err(no(why, "this is a mistake in neroman; please report it"))
+                return Err(no(why, "this is a mistake in neroman; please report it"));
+            }
+            return match known.withdrawn {
+                true => Err(given_back(&self.run_dir(id))),
+                false => Ok(()),
             };
         }
         if self.was_turned_away(&token, turn) {
-            let no = no("this node refused it before", "start it again");
-            // A folder that another request made just now is about to go.
-            return Err(No {
-                later: !fresh,
-                ..no.here()
-            });
+            return Err(no("this node refused it before", "start it again").here());
         }
         let cleaned = || matches!(gone::read(&self.setup.paths, id, token), Ok(Some(_)));
         if self.cleaning.contains(&token) || (fresh && cleaned()) {

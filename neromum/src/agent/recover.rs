@@ -9,6 +9,7 @@ use nero_journal::v1::{LedgerExited, Lost, RecordKind, lost};
 use nero_model::RunToken;
 use nero_model::paths::run as names;
 
+use super::withdraw::was_withdrawn;
 use super::{Agent, Entry, effects, segments};
 use crate::core::capacity::Needs;
 use crate::core::decide::{Decision, Tracking};
@@ -40,14 +41,21 @@ impl Agent {
     pub(super) fn restore_run(&mut self, token: RunToken, kept: Kept) {
         let mut entry = Entry::new(kept.id);
         entry.cancels = kept.cancel;
-        entry.inherited = true;
+        let run_dir = self.run_dir(kept.id);
         if kept.taken_away.is_some() {
+            entry.withdrawn = was_withdrawn(&run_dir, token);
             self.entries.insert(token, entry);
             self.core.restore_taken_away(token, kept.id, kept.order);
             return;
         }
         let spec = effects::read_spec(&self.setup, kept.id, token);
-        let run_dir = self.run_dir(kept.id);
+        if spec.as_ref().is_err_and(|error| !error.may_pass) && was_withdrawn(&run_dir, token) {
+            // Killed before the ledger had it.
+            entry.withdrawn = true;
+            self.entries.insert(token, entry);
+            self.core.restore_taken_away(token, kept.id, kept.order);
+            return;
+        }
         let (newest, mut read) = match segments::newest(&run_dir) {
             Ok(newest) => (newest, true),
             Err(error) => match error.kind() {

@@ -1,18 +1,25 @@
 //! Runs that another node may have: this one gives its word that it never
 //! starts them. The word is a wish on the disk, as of an abort, so it is kept
-//! whoever dies; for a run of which nothing lies here, only requests that are
-//! still at work could break it, and they die with this process.
+//! whoever dies. Then the spec gets another name: to whoever takes the
+//! deployment over, and to the sweep, the folder is nobody's. For a run of which
+//! nothing lies here, only requests that are still at work could break the word,
+//! and they die with this process.
 
 use std::io;
+use std::path::Path;
 
-use nero_model::{ExperimentId, RunId, RunToken};
-use nero_wire::v1::RunRef;
+use nero_journal::frame::{self, FrameError, FrameKind};
+use nero_model::RunToken;
+use nero_model::paths::run as names;
 use nero_wire::v1::cancel_reply::Outcome;
+use nero_wire::v1::{RunRef, RunSpec};
 
 use super::Agent;
 use super::control::Wish;
-use super::follow::Adopted;
+use super::follow::{Adopted, run_id};
+use super::hand_over::NEVER_AGAIN;
 use crate::core::Stage;
+use crate::core::decide::Decision;
 
 impl Agent {
     /// Takes a run away unless it was started. `Ended` means that no word is
@@ -30,34 +37,95 @@ impl Agent {
             return Ok(Outcome::UnknownRun);
         };
         if self.core.run(&token).is_none() {
-            let id = RunId {
-                experiment: ExperimentId(run.experiment),
-                number: run.number,
-            };
+            let id = run_id(run);
             match self.adopt(token, id) {
                 Adopted::Known => {}
                 Adopted::Unknown if self.cleaning.contains(&token) => return Ok(Outcome::Ended),
                 Adopted::Unknown => {
                     self.turned_away.add(token, turn);
-                    return Ok(Outcome::UnknownRun);
+                    return Ok(match was_withdrawn(&self.run_dir(id), token) {
+                        true => Outcome::NeverStarted,
+                        false => Outcome::UnknownRun,
+                    });
                 }
                 Adopted::NotNow(why) => return Err(io::Error::other(why)),
             }
         }
-        let unstarted = match self.core.run(&token).map(|run| &run.stage) {
-            Some(Stage::Starting { .. } | Stage::Running { .. }) | None => false,
-            Some(Stage::Waiting | Stage::Refused) => true,
-            Some(Stage::TakenAway) => return self.cancel_one(run, wish),
+        match self.core.run(&token).map(|run| &run.stage) {
+            Some(Stage::Starting { .. } | Stage::Running { .. }) | None => {
+                return Ok(Outcome::GoesOn);
+            }
             Some(Stage::Ended { .. } | Stage::Settled { .. }) => return Ok(Outcome::Ended),
-        };
+            Some(Stage::Waiting | Stage::Refused | Stage::TakenAway) => {}
+        }
         if self.refused_after_a_claim(&token) {
             return Ok(Outcome::Ended);
         }
-        if !unstarted || self.look_for_a_claim(token) {
+        self.never_start(token, wish)
+    }
+
+    /// A shim that a dead launcher left may be on its way, whoever told that
+    /// launcher: either its claim is there when the wish is, or it finds the
+    /// wish.
+    fn never_start(&mut self, token: RunToken, wish: &Wish) -> io::Result<Outcome> {
+        let Some(id) = self.entries.get(&token).map(|entry| entry.id) else {
+            return Ok(Outcome::UnknownRun);
+        };
+        if self.began(token)? {
             return Ok(Outcome::GoesOn);
         }
-        tracing::info!(%token, turn, "withdrawn: another node may have the run");
-        self.cancel_one(run, wish)
+        let run_dir = self.run_dir(id);
+        let first = run_dir.join(names::CONTROL).join("cancel.1");
+        if first.symlink_metadata().is_err() {
+            match self.write_cancel(token, wish) {
+                // Somebody took its folder away: nothing is started from nowhere.
+                Err(error) if error.kind() == io::ErrorKind::NotFound && !run_dir.exists() => {}
+                made => drop(made?),
+            }
+            if self.began(token)? {
+                self.ring(token);
+                return Ok(Outcome::Asked);
+            }
+        }
+        tracing::info!(run = %id, "withdrawn: another node may have the run");
+        self.core.cancel(token);
+        self.turned_away.add(token, NEVER_AGAIN);
+        if let Some(entry) = self.entries.get_mut(&token) {
+            entry.withdrawn = true;
+        }
+        match std::fs::rename(run_dir.join(names::SPEC), run_dir.join(names::WITHDRAWN)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                tracing::warn!(run = %id, %error, "a withdrawn run lies there as if it were to start");
+            }
+            _ => {}
+        }
+        Ok(Outcome::NeverStarted)
+    }
+
+    /// Whether a run that was not started here is claimed all the same, by a
+    /// shim that a dead launcher left; it is followed then.
+    ///
+    /// # Errors
+    /// When its records cannot be read now.
+    pub(super) fn began(&mut self, token: RunToken) -> io::Result<bool> {
+        let incarnation = |agent: &Self| agent.entries.get(&token).map_or(0, |one| one.incarnation);
+        let incarnation = incarnation(self).max(1);
+        if !self.look(token, incarnation) {
+            return Err(io::Error::other("its records cannot be read now"));
+        }
+        let Some(facts) = self.entries.get(&token).map(|entry| entry.facts) else {
+            return Ok(false);
+        };
+        let taken_away = self.core.run(&token).map(|run| &run.stage) == Some(&Stage::TakenAway);
+        // Of a run that was taken away a shim says that it found the wish.
+        let found_the_wish = taken_away && facts.not_started && !facts.started;
+        if !facts.claimed || found_the_wish {
+            return Ok(false);
+        }
+        self.core.began_after_all(token, incarnation);
+        self.core.found(token, incarnation, Decision::Follow);
+        self.look_and_decide(token, incarnation);
+        Ok(true)
     }
 
     /// Whether a run was refused of which an earlier start got as far as its
@@ -66,5 +134,18 @@ impl Agent {
         let refused = self.core.run(token).map(|run| &run.stage) == Some(&Stage::Refused);
         let entry = self.entries.get(token);
         refused && entry.is_some_and(|entry| entry.incarnation > 1 || entry.facts.claimed)
+    }
+}
+
+/// Whether the folder is that of this run, withdrawn. What cannot be read is as
+/// good: nobody starts a run from there.
+pub(super) fn was_withdrawn(run_dir: &Path, token: RunToken) -> bool {
+    match frame::read::<RunSpec>(FrameKind::Spec, &run_dir.join(names::WITHDRAWN)) {
+        Ok(spec) => spec.token == token.as_bytes(),
+        Err(FrameError::Io(error)) => !matches!(
+            error.kind(),
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+        ),
+        Err(_) => true,
     }
 }

@@ -12,6 +12,7 @@ mod named;
 pub mod remove;
 pub mod runs;
 pub mod sweep;
+mod withdrawn;
 
 use std::sync::Arc;
 

@@ -70,8 +70,15 @@ pub fn spec(run_dir: &Path) -> Result<RunSpec, String> {
     })
 }
 
-/// A run folder as whoever takes the deployment over needs it.
-pub fn describe(run_dir: &Path) -> RunFolder {
+/// Whether a folder is nobody's since its run was withdrawn.
+pub fn was_withdrawn(run_dir: &Path) -> bool {
+    let is_there = |name| fs::symlink_metadata(run_dir.join(name)).is_ok();
+    is_there(names::WITHDRAWN) && !is_there(names::SPEC)
+}
+
+/// A run folder as whoever takes the deployment over needs it; none when its
+/// run was withdrawn, so that another node may have it.
+pub fn describe(run_dir: &Path) -> Option<RunFolder> {
     let mut folder = RunFolder {
         folder: run_dir.display().to_string(),
         ..RunFolder::default()
@@ -89,13 +96,14 @@ pub fn describe(run_dir: &Path) -> RunFolder {
             }
             folder.spec = Some(spec);
         }
+        Err(_) if was_withdrawn(run_dir) => return None,
         Err(why) => problem(why),
     }
     match life(run_dir) {
         Ok(life) => folder.segments = life.segments,
         Err(error) => problem(format!("cannot read its segments: {error}")),
     }
-    folder
+    Some(folder)
 }
 
 /// The set that is in force: the newest of those that came since that can be
@@ -225,7 +233,7 @@ mod tests {
             ..RunSpec::default()
         };
         frame::create(FrameKind::Spec, &run_dir.join(names::SPEC), &spec).unwrap();
-        let told = || describe(run_dir).spec.unwrap().rules.unwrap();
+        let told = || describe(run_dir).unwrap().spec.unwrap().rules.unwrap();
         assert_eq!(told(), set(1, "loss > 1"));
 
         let control = run_dir.join(names::CONTROL);

@@ -79,6 +79,7 @@ impl Janitor {
                 freed.note(format!("the store is not swept: {why}"));
             }
         }
+        self.clean_withdrawn(unnamed_ms, dry_run, freed);
         self.clean_builds(dry_run, freed);
     }
 

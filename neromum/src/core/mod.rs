@@ -155,7 +155,6 @@ impl Core {
             stage,
             cancelled: false,
             vain: 0,
-            held: false,
             why: String::new(),
         };
         self.runs.insert(token, run);
@@ -255,6 +254,13 @@ impl Core {
         self.set_stage(token, stage);
     }
 
+    /// A run that was taken away is claimed by a shim that did not find the wish.
+    pub fn began_after_all(&mut self, token: RunToken, incarnation: u32) {
+        if self.runs.get(&token).map(|run| &run.stage) == Some(&Stage::TakenAway) {
+            self.set_stage(token, Stage::running(incarnation));
+        }
+    }
+
     /// Somebody asks for a run's end; none when it is not known.
     pub fn cancel(&mut self, token: RunToken) -> Option<Cancelled> {
         let run = self.runs.get_mut(&token)?;
@@ -323,7 +329,7 @@ impl Core {
     fn enqueue(&mut self, order: u64, token: RunToken) {
         self.queue.insert(order, token);
         if let Some(why) = self.hold.clone() {
-            self.set_held(token, &why);
+            self.set_why(token, &why);
         }
     }
 
@@ -331,14 +337,6 @@ impl Core {
         if let Some(run) = self.runs.get(&token) {
             self.queue.remove(&run.order);
         }
-    }
-
-    /// Tells what waits why nothing is started now; empty: it is again.
-    fn set_held(&mut self, token: RunToken, why: &str) {
-        if let Some(run) = self.runs.get_mut(&token) {
-            run.held = !why.is_empty();
-        }
-        self.set_why(token, why);
     }
 
     fn set_why(&mut self, token: RunToken, why: &str) {
@@ -374,7 +372,6 @@ impl Core {
         if stage != Stage::Refused {
             run.why.clear();
         }
-        run.held = false;
         run.stage = stage;
         self.effects.push(Effect::Report { token });
     }

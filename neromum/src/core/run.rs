@@ -121,8 +121,6 @@ pub struct Run {
     pub cancelled: bool,
     /// Starts that came to nothing in a row.
     pub vain: u32,
-    /// It waits since nothing is started now, not for its turn.
-    pub held: bool,
     /// What a reader should know: why it waits or was refused.
     pub why: String,
 }

@@ -62,7 +62,7 @@ impl Core {
     fn tell_waiting(&mut self, why: &str) {
         let waiting: Vec<_> = self.queue.values().copied().collect();
         for token in waiting {
-            self.set_held(token, why);
+            self.set_why(token, why);
         }
     }
 

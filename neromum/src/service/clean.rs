@@ -290,7 +290,7 @@ fn take_away(
     (cleaned, kept, freed)
 }
 
-/// Every run folder that lies here.
+/// Every run folder that lies here, but those of withdrawn runs.
 pub async fn folders(inner: &Arc<Inner>) -> Result<Answers<RunFolder>, Status> {
     let paths = inner.placer.paths.clone();
     let listed = inner.in_turn(move || runs::all(&paths)).await?;
@@ -305,7 +305,9 @@ pub async fn folders(inner: &Arc<Inner>) -> Result<Answers<RunFolder>, Status> {
                 return;
             };
             let described = inner.file_work(move || runs::describe(&folder)).await;
-            room.send(described);
+            if let Some(described) = described.transpose() {
+                room.send(described);
+            }
         }
     });
     Ok(Box::pin(ReceiverStream::new(answers)))

@@ -417,7 +417,6 @@ pub struct KnownRun {
     pub stages: Vec<Stage>,
     pub why: String,
     pub unsupervised: bool,
-    pub held: bool,
     /// Segments that were sent anew from their beginning.
     pub anew: u32,
 }
@@ -605,7 +604,6 @@ impl Known {
         run.stages.push(state.stage());
         run.why.clone_from(&state.why);
         run.unsupervised = state.unsupervised;
-        run.held = state.held;
     }
 
     /// Names the experiments, so that positions can be sent later.

@@ -3,32 +3,51 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
 
+use nero_journal::frame::{self, FrameKind};
 use nero_journal::v1::{Claimed, RecordKind};
 use nero_journal::{Clocks, Segment, Writer};
 use nero_wire::v1::cancel_reply::Outcome;
 use nero_wire::v1::run_state::Stage;
-use nero_wire::v1::{CancelRequest, RunSpec};
+use nero_wire::v1::{CancelRequest, CleanRequest, RunFolder, RunSpec, RunsRequest};
+use rustix::process::Signal;
 
-use crate::rig::{Follower, Known, Mum, Node, reference, wait_until_forgotten};
+use crate::rig::{Follower, Known, Mum, Node, kill, reference, wait_for, wait_until_forgotten};
 
 async fn withdraw(mum: &mut Mum, spec: &RunSpec, turn: u32) -> Outcome {
-    try_to_withdraw(mum, spec, turn).await.unwrap()
+    let request = request(&[spec], turn);
+    let reply = mum.client.cancel(request).await.unwrap().into_inner();
+    reply.runs[0].outcome()
 }
 
-async fn try_to_withdraw(
-    mum: &mut Mum,
-    spec: &RunSpec,
-    turn: u32,
-) -> Result<Outcome, tonic::Status> {
-    let request = CancelRequest {
+fn request(specs: &[&RunSpec], turn: u32) -> CancelRequest {
+    CancelRequest {
         request: nero_model::RequestId::random().to_vec(),
-        runs: vec![reference(spec)],
+        runs: specs.iter().map(|spec| reference(spec)).collect(),
         withdraw: turn,
         ..CancelRequest::default()
-    };
-    let reply = mum.client.cancel(request).await?.into_inner();
-    Ok(reply.runs[0].outcome())
+    }
+}
+
+/// The run does not come in again, by whatever turn, and another node is told
+/// to have it.
+async fn comes_in_no_more(mum: &mut Mum, spec: &RunSpec) {
+    for turn in [1, 2] {
+        let reply = mum.hand_over(vec![of_turn(turn, spec)]).await;
+        assert!(reply.accepted.is_empty(), "{reply:?}");
+        assert!(reply.refused[0].only_here, "{reply:?}");
+    }
+}
+
+/// The folders that whoever takes the deployment over is told of.
+async fn told_folders(mum: &mut Mum) -> Vec<RunFolder> {
+    let mut folders = mum.client.runs(RunsRequest {}).await.unwrap().into_inner();
+    let mut told = Vec::new();
+    while let Some(folder) = folders.message().await.unwrap() {
+        told.push(folder);
+    }
+    told
 }
 
 fn of_turn(turn: u32, spec: &RunSpec) -> RunSpec {
@@ -71,9 +90,11 @@ async fn a_refused_run_is_withdrawn_and_never_starts_whoever_dies() {
     follower.stage(&spec, Stage::TakenAway).await;
     fs::remove_dir(&in_the_way).unwrap();
     // Its answer may have been lost, and a request may still be at work.
-    mum.accept(&[&spec]).await;
+    comes_in_no_more(&mut mum, &spec).await;
+    assert!(told_folders(&mut mum).await.is_empty());
     node.kill_mum();
     let mut mum = node.start().await;
+    comes_in_no_more(&mut mum, &spec).await;
     let mut follower = mum.follow(Known::default()).await;
     let other = another_ends(&node, &mut mum, &mut follower, 9).await;
     assert_eq!(follower.of(&spec).stage(), Stage::TakenAway);
@@ -81,9 +102,17 @@ async fn a_refused_run_is_withdrawn_and_never_starts_whoever_dies() {
     // Of a run that is closed its folder alone tells.
     follower.close(&[&spec, &other]).await;
     wait_until_forgotten(&mut mum).await;
-    node.kill_mum();
-    let mut mum = node.start().await;
-    mum.accept(&[&spec]).await;
+    for dies in [false, true] {
+        if dies {
+            node.kill_mum();
+            mum = node.start().await;
+        }
+        assert_eq!(withdraw(&mut mum, &spec, 1).await, Outcome::NeverStarted);
+        comes_in_no_more(&mut mum, &spec).await;
+    }
+    let told = told_folders(&mut mum).await;
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert_eq!(told[0].spec.as_ref().unwrap().token, other.token);
     let mut follower = mum.follow(Known::default()).await;
     another_ends(&node, &mut mum, &mut follower, 10).await;
     assert!(!starts(&node, &spec));
@@ -97,15 +126,95 @@ async fn a_word_that_the_disk_refused_is_on_it_before_it_is_given_after_a_kill()
     let away = node.run_dir(&spec).join("away");
     fs::rename(&control, &away).unwrap();
     fs::write(&control, "no folder").unwrap();
-    let failed = try_to_withdraw(&mut mum, &spec, 1).await.unwrap_err();
-    assert_eq!(failed.code(), tonic::Code::ResourceExhausted);
+    // What can be said of others is said.
+    let other = node.sh(2, "true");
+    let both = request(&[&spec, &other], 1);
+    for _ in 0..2 {
+        let reply = mum.client.cancel(both.clone()).await.unwrap().into_inner();
+        let outcomes: Vec<_> = reply.runs.iter().map(|one| one.outcome()).collect();
+        assert_eq!(outcomes, [Outcome::Unspecified, Outcome::UnknownRun]);
+    }
     node.kill_mum();
     let mut mum = node.start().await;
-    assert!(try_to_withdraw(&mut mum, &spec, 1).await.is_err());
+    assert_eq!(withdraw(&mut mum, &spec, 1).await, Outcome::Unspecified);
+    assert!(node.run_dir(&spec).join("spec").exists());
     fs::remove_file(&control).unwrap();
     fs::rename(&away, &control).unwrap();
-    assert_eq!(withdraw(&mut mum, &spec, 1).await, Outcome::NeverStarted);
+    // Nor does the same request get the same answer then.
+    let reply = mum.client.cancel(both).await.unwrap().into_inner();
+    assert_eq!(reply.runs[0].outcome(), Outcome::NeverStarted);
     assert!(control.join("cancel.1").exists());
+    assert!(!node.run_dir(&spec).join("spec").exists());
+}
+
+#[tokio::test]
+async fn neromum_dies_wherever_a_run_is_withdrawn_and_the_run_is_withdrawn() {
+    let spoilt_ledger = |node: &Node| fs::remove_dir_all(node.paths.mum().join("ledger")).unwrap();
+    let back = |node: &Node, spec: &RunSpec| {
+        let run_dir = node.run_dir(spec);
+        fs::rename(run_dir.join("withdrawn"), run_dir.join("spec")).unwrap();
+    };
+    type Spoil<'a> = &'a dyn Fn(&Node, &RunSpec);
+    let before_the_spec_went: Spoil<'_> = &|node, spec| back(node, spec);
+    let without_ledger: Spoil<'_> = &|node, _| spoilt_ledger(node);
+    let both: Spoil<'_> = &|node, spec| {
+        back(node, spec);
+        spoilt_ledger(node);
+    };
+    for spoil in [before_the_spec_went, without_ledger, both] {
+        let mut node = Node::new();
+        let (mut mum, _, spec, in_the_way) = refused(&mut node).await;
+        assert_eq!(withdraw(&mut mum, &spec, 1).await, Outcome::NeverStarted);
+        fs::remove_dir(&in_the_way).unwrap();
+        node.kill_mum();
+        spoil(&node, &spec);
+        let mut mum = node.start().await;
+        assert_eq!(withdraw(&mut mum, &spec, 1).await, Outcome::NeverStarted);
+        comes_in_no_more(&mut mum, &spec).await;
+        assert!(told_folders(&mut mum).await.is_empty());
+        let mut follower = mum.follow(Known::default()).await;
+        another_ends(&node, &mut mum, &mut follower, 9).await;
+        assert!(!starts(&node, &spec));
+    }
+}
+
+#[tokio::test]
+async fn a_run_whose_spec_went_before_the_ledger_had_it_is_not_lost() {
+    let mut node = Node::new();
+    let (mut mum, _, spec, _) = refused(&mut node).await;
+    let run_dir = node.run_dir(&spec);
+    // The ledger has the wish, and not yet that the run is taken away.
+    fs::rename(run_dir.join("control"), run_dir.join("away")).unwrap();
+    assert_eq!(withdraw(&mut mum, &spec, 1).await, Outcome::Unspecified);
+    node.kill_mum();
+    fs::rename(run_dir.join("away"), run_dir.join("control")).unwrap();
+    fs::rename(run_dir.join("spec"), run_dir.join("withdrawn")).unwrap();
+    let mut mum = node.start().await;
+    let mut follower = mum.follow(Known::default()).await;
+    follower.stage(&spec, Stage::TakenAway).await;
+    assert_eq!(withdraw(&mut mum, &spec, 1).await, Outcome::NeverStarted);
+    assert!(run_dir.join("control/cancel.1").exists());
+}
+
+#[tokio::test]
+async fn what_is_left_of_a_withdrawn_run_goes_when_it_is_old() {
+    let mut node = Node::new();
+    let (mut mum, _, spec, _) = refused(&mut node).await;
+    assert_eq!(withdraw(&mut mum, &spec, 1).await, Outcome::NeverStarted);
+    let sweep = CleanRequest {
+        store: true,
+        ..CleanRequest::default()
+    };
+    let reply = mum.client.clean(sweep.clone()).await.unwrap().into_inner();
+    assert!(reply.notes.is_empty(), "{reply:?}");
+    let run_dir = node.run_dir(&spec);
+    assert!(run_dir.exists());
+    let wish = fs::File::open(run_dir.join("control/cancel.1")).unwrap();
+    let old = SystemTime::now() - Duration::from_secs(8 * 24 * 3600);
+    wish.set_modified(old).unwrap();
+    let reply = mum.client.clean(sweep).await.unwrap().into_inner();
+    assert!(reply.freed_files > 0, "{reply:?}");
+    assert!(!run_dir.exists());
 }
 
 #[tokio::test]
@@ -175,6 +284,70 @@ async fn a_run_that_never_got_here_comes_in_by_a_later_turn_alone() {
 }
 
 #[tokio::test]
+async fn a_later_turn_does_not_wait_for_what_an_earlier_one_left() {
+    let mut node = Node::new();
+    let mut mum = node.start().await;
+    let left = |spec: &RunSpec| {
+        let run_dir = node.run_dir(spec);
+        fs::create_dir_all(run_dir.join("control")).unwrap();
+        frame::create(FrameKind::Spec, &run_dir.join("spec"), spec).unwrap();
+    };
+    // A folder of that turn that its request did not come to take away.
+    let first = of_turn(1, &node.sh(1, "true"));
+    assert_eq!(withdraw(&mut mum, &first, 1).await, Outcome::UnknownRun);
+    left(&first);
+    comes_in_no_more(&mut mum, &first).await;
+    // One of a request of this very turn that lost its asker.
+    let second = of_turn(1, &node.sh(2, "true"));
+    assert_eq!(withdraw(&mut mum, &second, 1).await, Outcome::UnknownRun);
+    let second = of_turn(2, &second);
+    left(&second);
+    mum.accept(&[&second]).await;
+    let mut follower = mum.follow(Known::default()).await;
+    follower.settled(&[&second]).await;
+    assert_eq!(follower.of(&second).count(RecordKind::JobStarted), 1);
+    assert!(!starts(&node, &first));
+}
+
+/// What a shim does first that was on its way all the time.
+fn claim(node: &Node, spec: &RunSpec) {
+    let folder = node.run_dir(spec).join("1");
+    fs::create_dir_all(&folder).unwrap();
+    let token = spec.token.as_slice().try_into().unwrap();
+    let mut segment = Segment::create(&folder.join("claim"), Writer::Shim, &token, 1).unwrap();
+    segment
+        .append(RecordKind::Claimed, Clocks::now(), &Claimed::default())
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_claim_of_a_shim_whose_launcher_died_keeps_a_refused_run_here() {
+    let mut node = Node::new();
+    let mut mum = node.start().await;
+    let spec = of_turn(1, &node.sh(1, "true"));
+    let launcher = node.launcher().await;
+    kill(launcher, Signal::STOP);
+    mum.accept(&[&spec]).await;
+    let mut follower = mum.follow(Known::default()).await;
+    follower.stage(&spec, Stage::Starting).await;
+    // Told to start it, nobody knows how far the launcher got.
+    wait_for("the launch", || {
+        node.run_dir(&spec).join("work").exists().then_some(())
+    })
+    .await;
+    let params = node.paths.mum().join("no-params.json");
+    let _ = fs::remove_file(&params);
+    fs::create_dir_all(&params).unwrap();
+    kill(launcher, Signal::KILL);
+    follower.stage(&spec, Stage::Refused).await;
+    claim(&node, &spec);
+    assert_eq!(withdraw(&mut mum, &spec, 1).await, Outcome::GoesOn);
+    assert!(!node.run_dir(&spec).join("control/cancel.1").exists());
+    let told = |known: &Known| known.runs[&spec.token].count(RecordKind::Claimed) == 1;
+    follower.until(told).await;
+}
+
+#[tokio::test]
 async fn a_claim_that_an_earlier_start_of_neromum_brought_about_keeps_the_run_here() {
     let mut node = Node::with(&["--cpus", "1"]);
     let mut mum = node.start().await;
@@ -187,57 +360,9 @@ async fn a_claim_that_an_earlier_start_of_neromum_brought_about_keeps_the_run_he
     let mut mum = node.start().await;
     let mut follower = mum.follow(Known::default()).await;
     follower.stage(&second, Stage::Waiting).await;
-    // Of a shim that was on its way all the time.
-    let folder = node.run_dir(&second).join("1");
-    fs::create_dir(&folder).unwrap();
-    let token = second.token.as_slice().try_into().unwrap();
-    let claim = folder.join("claim");
-    let mut segment = Segment::create(&claim, Writer::Shim, &token, 1).unwrap();
-    segment
-        .append(RecordKind::Claimed, Clocks::now(), &Claimed::default())
-        .unwrap();
+    claim(&node, &second);
     assert_eq!(withdraw(&mut mum, &second, 1).await, Outcome::GoesOn);
     assert!(!node.run_dir(&second).join("control/cancel.1").exists());
     let told = |known: &Known| known.runs[&second.token].count(RecordKind::Claimed) == 1;
     follower.until(told).await;
-}
-
-#[tokio::test]
-async fn a_withdrawn_run_comes_back_by_a_later_turn_and_starts_once() {
-    for dies in [false, true] {
-        let mut node = Node::with(&["--cpus", "1"]);
-        let mut mum = node.start().await;
-        let first = node.sh(1, "while [ ! -e ../go ]; do sleep 0.01; done");
-        let second = of_turn(1, &node.sh(2, "echo x >> ../starts"));
-        mum.accept(&[&first, &second]).await;
-        let mut follower = mum.follow(Known::default()).await;
-        follower.stage(&first, Stage::Running).await;
-        assert_eq!(withdraw(&mut mum, &second, 1).await, Outcome::NeverStarted);
-        let again = of_turn(2, &second);
-        let reply = mum.hand_over(vec![again.clone()]).await;
-        assert!(reply.refused[0].later, "{reply:?}");
-        if dies {
-            node.kill_mum();
-            mum = node.start().await;
-        }
-        mum.accept(&[&again]).await;
-        fs::write(node.run_dir(&first).join("go"), "").unwrap();
-        let mut follower = mum.follow(Known::default()).await;
-        follower.settled(&[&again]).await;
-        let run = follower.of(&again);
-        assert_eq!(run.count(RecordKind::JobStarted), 1);
-        let starts = fs::read_to_string(node.run_dir(&again).join("starts"));
-        assert_eq!(starts.unwrap(), "x\n");
-    }
-}
-
-#[tokio::test]
-async fn a_run_that_waits_since_nothing_is_started_says_so() {
-    let mut node = Node::with(&["--cpus", "1", "--min-free", "1000000000000000000"]);
-    let mut mum = node.start().await;
-    let spec = node.sh(1, "true");
-    mum.accept(&[&spec]).await;
-    let mut follower = mum.follow(Known::default()).await;
-    let held = |known: &Known| known.runs.get(&spec.token).is_some_and(|run| run.held);
-    follower.until(held).await;
 }

@@ -126,6 +126,8 @@ impl NodePaths {
 pub mod run {
     /// The frozen spec, a checksummed `nero.v1.RunSpec`.
     pub const SPEC: &str = "spec";
+    /// The spec of a run that was withdrawn: nobody starts it from here.
+    pub const WITHDRAWN: &str = "withdrawn";
     /// Wishes and rule sets.
     pub const CONTROL: &str = "control";
     /// The job's working folder.

@@ -129,7 +129,7 @@ impl Follower {
             stage: stage.into(),
             why: run.map(|run| run.why.clone()).unwrap_or_default(),
             unsupervised,
-            held: run.is_some_and(|run| run.held),
+            held: false,
             via_disk: elsewhere.is_some(),
             host: elsewhere.unwrap_or_default(),
         }));

@@ -12,7 +12,7 @@ use nero_wire::v1::hand_over_reply::Refusal;
 
 use super::check::{Flaw, check_tree, find_data};
 use super::program::Programs;
-use super::{No, disk, no};
+use super::{No, disk, given_back, no};
 use crate::agent::segments;
 use crate::clean::gone;
 use crate::core::capacity::{Capacity, Needs};
@@ -39,8 +39,6 @@ pub struct Placed {
     pub(super) earlier: Option<RunToken>,
     /// How often it was given to a node.
     pub(super) turn: u32,
-    /// What lies here of it came by an earlier turn.
-    pub(super) again: bool,
 }
 
 impl Placed {
@@ -54,7 +52,6 @@ impl Placed {
             fresh: false,
             earlier: None,
             turn,
-            again: false,
         }
     }
 }
@@ -70,9 +67,10 @@ struct Found {
 /// Whether a run was handed over before.
 #[derive(Debug)]
 enum Lies {
-    /// It was taken, by this turn: whatever is missing now, it is not refused any
-    /// more.
-    Here(u32),
+    /// It was taken: whatever is missing now, it is not refused any more.
+    Here,
+    /// It was given back, or what an earlier turn left was not taken away.
+    GivenBack,
     Nowhere,
     /// What lies there is damaged.
     Unclear,
@@ -113,11 +111,9 @@ impl Placer {
         if self.was_cleaned(token, id)? {
             return Ok(Placed::known(token, id, spec.turn));
         }
-        match lies(&self.paths.run(id), token) {
-            Lies::Here(turn) => Ok(Placed {
-                again: turn < spec.turn,
-                ..Placed::known(token, id, spec.turn)
-            }),
+        match lies(&self.paths.run(id), token, spec.turn) {
+            Lies::Here => Ok(Placed::known(token, id, spec.turn)),
+            Lies::GivenBack => Err(given_back(&self.paths.run(id))),
             Lies::Nowhere => self.take(spec, token, id, store, found),
             // It may live: that it is refused for good must not be said.
             Lies::Unread(error) => {
@@ -178,7 +174,6 @@ impl Placer {
             fresh,
             earlier,
             turn: spec.turn,
-            again: false,
         })
     }
 
@@ -255,12 +250,21 @@ impl Placer {
 }
 
 /// Whether this run was handed over before, by its folder.
-fn lies(run_dir: &Path, token: RunToken) -> Lies {
+fn lies(run_dir: &Path, token: RunToken, turn: u32) -> Lies {
+    let is_there = |path: &Path| path.symlink_metadata().is_ok();
     match frame::read::<RunSpec>(FrameKind::Spec, &run_dir.join(names::SPEC)) {
-        Ok(found) if found.token == token.as_bytes() => Lies::Here(found.turn),
+        Ok(found) if found.token == token.as_bytes() => {
+            let claim = segments::folder(run_dir, 1).join(names::CLAIM);
+            // An earlier neroman counted no turns.
+            match found.turn.max(1) < turn && !is_there(&claim) {
+                true => Lies::GivenBack,
+                false => Lies::Here,
+            }
+        }
         // Another run's: this one was never taken.
         Ok(_) => Lies::Nowhere,
         Err(FrameError::Io(error)) => match error.kind() {
+            io::ErrorKind::NotFound if is_there(&run_dir.join(names::WITHDRAWN)) => Lies::GivenBack,
             io::ErrorKind::NotFound => Lies::Nowhere,
             io::ErrorKind::NotADirectory => Lies::Unclear,
             _ => Lies::Unread(error),

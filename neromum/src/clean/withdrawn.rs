@@ -1,0 +1,47 @@
+//! What is left of runs that were withdrawn: long after nobody can ask for them
+//! any more, it goes.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use nero_model::paths::run as names;
+
+use super::measure::measure;
+use super::sweep::Freed;
+use super::{Janitor, runs};
+use crate::config;
+
+impl Janitor {
+    /// Takes away the folders of runs that were withdrawn long ago.
+    pub(super) fn clean_withdrawn(&self, unnamed_ms: u64, dry_run: bool, freed: &mut Freed) {
+        let kept = Duration::from_millis(unnamed_ms.max(config::UNNAMED_KEPT_MS));
+        let all = match runs::all(&self.paths) {
+            Ok(all) => all,
+            Err(error) => return freed.note(format!("withdrawn runs are left: {error}")),
+        };
+        for (_, run_dir) in all {
+            if !runs::was_withdrawn(&run_dir) || !is_older(&run_dir, kept) {
+                continue;
+            }
+            let size = measure(&run_dir).unwrap_or_default();
+            if !dry_run && let Err(error) = self.trash.take(&run_dir) {
+                freed.note(format!("{} is left: {error}", run_dir.display()));
+                continue;
+            }
+            freed.add(size);
+        }
+    }
+}
+
+/// Whether its wish was made longer ago.
+fn is_older(run_dir: &Path, kept: Duration) -> bool {
+    let wish = run_dir.join(names::CONTROL).join("cancel.1");
+    fs::symlink_metadata(wish)
+        .and_then(|found| found.modified())
+        .is_ok_and(|at| {
+            SystemTime::now()
+                .duration_since(at)
+                .is_ok_and(|age| age > kept)
+        })
+}

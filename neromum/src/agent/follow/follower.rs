@@ -129,7 +129,6 @@ impl Follower {
             stage: stage.into(),
             why: run.map(|run| run.why.clone()).unwrap_or_default(),
             unsupervised,
-            held: false,
             via_disk: elsewhere.is_some(),
             host: elsewhere.unwrap_or_default(),
         }));

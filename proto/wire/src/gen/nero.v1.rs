@@ -515,8 +515,8 @@ pub struct CancelRequest {
     #[prost(string, tag = "5")]
     pub author: ::prost::alloc::string::String,
     /// Not 0: the runs are only withdrawn, up to this turn of theirs, so that
-    /// another node may have them. What was not started is taken away and never
-    /// starts by that turn; with what was started nothing happens.
+    /// another node may have them. What was not started is taken away, never
+    /// starts and never comes in again; with what was started nothing happens.
     #[prost(uint32, tag = "6")]
     pub withdraw: u32,
 }
@@ -547,6 +547,7 @@ pub mod cancel_reply {
     )]
     #[repr(i32)]
     pub enum Outcome {
+        /// to be withdrawn, and it cannot be said now: ask again
         Unspecified = 0,
         /// the shim was told
         Asked = 1,
@@ -688,9 +689,6 @@ pub struct RunState {
     /// its records come from the disk alone
     #[prost(bool, tag = "6")]
     pub via_disk: bool,
-    /// it waits since nothing is started here now: see why
-    #[prost(bool, tag = "7")]
-    pub held: bool,
 }
 /// Nested message and enum types in `RunState`.
 pub mod run_state {

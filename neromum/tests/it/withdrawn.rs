@@ -325,10 +325,11 @@ async fn a_claim_of_a_shim_whose_launcher_died_keeps_a_refused_run_here() {
     let mut node = Node::new();
     let mut mum = node.start().await;
     let spec = of_turn(1, &node.sh(1, "true"));
+    let mut follower = mum.follow(Known::default()).await;
+    another_ends(&node, &mut mum, &mut follower, 9).await;
     let launcher = node.launcher().await;
     kill(launcher, Signal::STOP);
     mum.accept(&[&spec]).await;
-    let mut follower = mum.follow(Known::default()).await;
     follower.stage(&spec, Stage::Starting).await;
     // Told to start it, nobody knows how far the launcher got.
     wait_for("the launch", || {

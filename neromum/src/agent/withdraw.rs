@@ -9,13 +9,14 @@ use std::io;
 use std::path::Path;
 
 use nero_journal::frame::{self, FrameError, FrameKind};
-use nero_model::RunToken;
 use nero_model::paths::run as names;
+use nero_model::{RunId, RunToken};
 use nero_wire::v1::cancel_reply::Outcome;
 use nero_wire::v1::{RunRef, RunSpec};
 
 use super::Agent;
 use super::control::Wish;
+use super::effects::read_spec;
 use super::follow::{Adopted, run_id};
 use super::hand_over::NEVER_AGAIN;
 use crate::core::Stage;
@@ -68,15 +69,22 @@ impl Agent {
     /// launcher: either its claim is there when the wish is, or it finds the
     /// wish.
     fn never_start(&mut self, token: RunToken, wish: &Wish) -> io::Result<Outcome> {
-        let Some(id) = self.entries.get(&token).map(|entry| entry.id) else {
+        let Some((id, withdrawn)) = self.entries.get(&token).map(|one| (one.id, one.withdrawn))
+        else {
             return Ok(Outcome::UnknownRun);
         };
+        let run_dir = self.run_dir(id);
+        // Whatever claimed it since finds the wish.
+        let first = run_dir.join(names::CONTROL).join("cancel.1");
+        let wished = first.symlink_metadata().is_ok();
+        if withdrawn && wished {
+            self.give_away(token, id);
+            return Ok(Outcome::NeverStarted);
+        }
         if self.began(token)? {
             return Ok(Outcome::GoesOn);
         }
-        let run_dir = self.run_dir(id);
-        let first = run_dir.join(names::CONTROL).join("cancel.1");
-        if first.symlink_metadata().is_err() {
+        if !wished {
             match self.write_cancel(token, wish) {
                 // Somebody took its folder away: nothing is started from nowhere.
                 Err(error) if error.kind() == io::ErrorKind::NotFound && !run_dir.exists() => {}
@@ -90,16 +98,26 @@ impl Agent {
         tracing::info!(run = %id, "withdrawn: another node may have the run");
         self.core.cancel(token);
         self.turned_away.add(token, NEVER_AGAIN);
+        self.give_away(token, id);
+        Ok(Outcome::NeverStarted)
+    }
+
+    /// The folder is nobody's from now on. The word holds without that, too.
+    fn give_away(&mut self, token: RunToken, id: RunId) {
         if let Some(entry) = self.entries.get_mut(&token) {
             entry.withdrawn = true;
         }
+        // Another run's, or none: it was given away before.
+        if read_spec(&self.setup, id, token).is_err_and(|error| !error.may_pass) {
+            return;
+        }
+        let run_dir = self.run_dir(id);
         match std::fs::rename(run_dir.join(names::SPEC), run_dir.join(names::WITHDRAWN)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Ok(()) => {}
+            Err(error) => {
                 tracing::warn!(run = %id, %error, "a withdrawn run lies there as if it were to start");
             }
-            _ => {}
         }
-        Ok(Outcome::NeverStarted)
     }
 
     /// Whether a run that was not started here is claimed all the same, by a
@@ -108,8 +126,8 @@ impl Agent {
     /// # Errors
     /// When its records cannot be read now.
     pub(super) fn began(&mut self, token: RunToken) -> io::Result<bool> {
-        let incarnation = |agent: &Self| agent.entries.get(&token).map_or(0, |one| one.incarnation);
-        let incarnation = incarnation(self).max(1);
+        let newest = self.entries.get(&token).map(|entry| entry.incarnation);
+        let incarnation = newest.unwrap_or_default().max(1);
         if !self.look(token, incarnation) {
             return Err(io::Error::other("its records cannot be read now"));
         }

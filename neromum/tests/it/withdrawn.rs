@@ -349,6 +349,24 @@ async fn a_claim_of_a_shim_whose_launcher_died_keeps_a_refused_run_here() {
 }
 
 #[tokio::test]
+async fn a_claim_that_comes_after_the_word_finds_the_wish_and_changes_nothing() {
+    let mut node = Node::new();
+    let (mut mum, mut follower, spec, _) = refused(&mut node).await;
+    assert_eq!(withdraw(&mut mum, &spec, 1).await, Outcome::NeverStarted);
+    claim(&node, &spec);
+    for dies in [false, true] {
+        if dies {
+            node.kill_mum();
+            mum = node.start().await;
+            follower = mum.follow(Known::default()).await;
+        }
+        assert_eq!(withdraw(&mut mum, &spec, 1).await, Outcome::NeverStarted);
+        follower.stage(&spec, Stage::TakenAway).await;
+        assert_eq!(follower.of(&spec).count(RecordKind::Claimed), 0);
+    }
+}
+
+#[tokio::test]
 async fn a_claim_that_an_earlier_start_of_neromum_brought_about_keeps_the_run_here() {
     let mut node = Node::with(&["--cpus", "1"]);
     let mut mum = node.start().await;

@@ -144,7 +144,10 @@ impl Follower {
     ) -> Sent {
         let mut told = self.told.remove(&token).unwrap_or_default();
         let mut sent = Sent::All;
-        for seg in &entry.segments {
+        // A shim that finds the wish of a withdrawn run says so to nobody who
+        // has it.
+        let of_it = |_: &&Seg| !entry.withdrawn;
+        for seg in entry.segments.iter().filter(of_it) {
             if sent == Sent::All {
                 sent = self.send_segment(run_dir, token, seg, &mut told);
             }

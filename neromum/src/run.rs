@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use nero_model::paths::{NodePaths, make_private, make_private_runtime, private_runtime};
+use nero_wire::hello;
 use nero_wire::listen::{OwnerOnly, Rebind};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
@@ -196,7 +197,10 @@ async fn serve_from(options: &Options, paths: NodePaths, seat: Seat) -> Result<(
     let service = Service::new(
         handle.clone(),
         placer,
-        programs.build,
+        (
+            programs.build,
+            hello::gives(options.cpus, options.memory, options.min_free),
+        ),
         options.memory,
         held.clone(),
     );

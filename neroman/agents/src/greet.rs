@@ -30,6 +30,8 @@ pub(crate) struct Greeter {
     pub tenure: u64,
     /// What our neromum calls itself; empty: any will do.
     pub mum: String,
+    /// What it is to give to runs.
+    pub gives: String,
 }
 
 /// Opens a connection.
@@ -37,7 +39,8 @@ pub(crate) type Dial<'a> =
     dyn Fn() -> BoxFuture<'a, Result<Channel, AgentError>> + Send + Sync + 'a;
 
 /// Dials and greets. Another build that is no newer than ours is asked to stop,
-/// once, so that ours serves: its runs go on meanwhile.
+/// once, so that ours serves, and so is one that gives something else than is
+/// configured: its runs go on meanwhile.
 ///
 /// # Errors
 /// When nobody can be reached, or who answers must not be spoken to.
@@ -47,7 +50,9 @@ pub(crate) async fn connect(
 ) -> Result<(Channel, Hello), AgentError> {
     let channel = dial().await?;
     let theirs = greet(&channel, greeter).await?;
-    if !gives_way(&theirs.build, &greeter.mum) || stop(&channel).await.is_err() {
+    let leaves =
+        gives_way(&theirs.build, &greeter.mum) || hello::gives_otherwise(&theirs, &greeter.gives);
+    if !leaves || stop(&channel).await.is_err() {
         return Ok((channel, theirs));
     }
     drop(channel);

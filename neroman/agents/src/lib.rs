@@ -55,6 +55,12 @@ pub struct AgentOptions {
 }
 
 impl AgentOptions {
+    /// What a neromum with these words says that it gives.
+    fn gives(&self) -> String {
+        let min_free = self.min_free_bytes.unwrap_or(nero_model::MIN_FREE_BYTES);
+        nero_wire::hello::gives(self.cpus, self.memory_bytes, min_free)
+    }
+
     /// As words of neromum's command line.
     fn words(&self) -> Vec<String> {
         let shared = self.shared.map(|shared| if shared { "yes" } else { "no" });

@@ -182,6 +182,7 @@ async fn start(
         deployment: wish.deployment,
         tenure: wish.tenure,
         mum: supply.mum.clone(),
+        gives: wish.options.gives(),
     };
     let dial = || dial(host, wish, &facts, &supply.build).boxed();
     let (channel, hello) = greet::connect(&dial, &greeter).await?;
@@ -206,6 +207,7 @@ async fn with_another(
         deployment: wish.deployment,
         tenure: wish.tenure,
         mum: String::new(),
+        gives: wish.options.gives(),
     };
     for build in &facts.other_builds {
         let dial = || dial(host, wish, &facts, build).boxed();

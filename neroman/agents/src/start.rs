@@ -47,6 +47,7 @@ pub(crate) async fn connect(
         deployment,
         tenure: 0,
         mum: mum.await.unwrap_or_default(),
+        gives: options.gives(),
     };
     let place = Place {
         paths,

@@ -48,6 +48,8 @@ struct Inner {
     placer: Placer,
     store: Store,
     build: String,
+    /// What it says that it gives to runs.
+    gives: String,
     deployment: DeploymentId,
     memory_bytes: Option<u64>,
     cpus: f64,
@@ -65,11 +67,11 @@ struct Inner {
 const FILE_WORK_MAX: usize = 2;
 
 impl Service {
-    /// For one node.
+    /// For one node, which says of itself of what build it is and what it gives.
     pub fn new(
         agent: AgentHandle,
         placer: Placer,
-        build: String,
+        (build, gives): (String, String),
         memory_bytes: Option<u64>,
         lease: Option<Arc<Held>>,
     ) -> Self {
@@ -84,6 +86,7 @@ impl Service {
             agent,
             placer,
             build,
+            gives,
             memory_bytes,
             gpus: gpus::Gpus::default(),
             threads: Arc::new(Semaphore::new(FILE_WORK_MAX)),

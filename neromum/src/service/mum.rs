@@ -44,7 +44,7 @@ impl Mum for Service {
             None => {}
         }
         Ok(Response::new(Hello {
-            capabilities: vec![hello::WITHDRAW.to_owned()],
+            capabilities: vec![hello::WITHDRAW.to_owned(), self.inner.gives.clone()],
             ..hello::own(Role::Neromum, &self.inner.build, deployment)
         }))
     }

@@ -37,7 +37,14 @@ async fn nobody_is_answered_before_a_fitting_hello() {
     assert!(client.describe(DescribeRequest {}).await.is_err());
     let ours = hello::own(Role::Neroman, "x", Some(node.deployment));
     let theirs = client.greet(ours).await.unwrap().into_inner();
-    assert_eq!(theirs.capabilities, ["withdraw"]);
+    assert!(theirs.capabilities.contains(&hello::WITHDRAW.to_owned()));
+    let min_free = nero_model::MIN_FREE_BYTES;
+    let same = hello::gives(Some(2.0), None, min_free);
+    assert!(!hello::gives_otherwise(&theirs, &same), "{theirs:?}");
+    for other in [Some(1.0), None] {
+        let other = hello::gives(other, None, min_free);
+        assert!(hello::gives_otherwise(&theirs, &other), "{theirs:?}");
+    }
     let described = client
         .describe(DescribeRequest {})
         .await

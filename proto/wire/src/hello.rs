@@ -9,6 +9,25 @@ use crate::v1::{Hello, Role};
 /// abort.
 pub const WITHDRAW: &str = "withdraw";
 
+/// What a neromum says of how much of its node it gives to runs; a neroman that
+/// has it otherwise replaces it.
+const GIVES: &str = "gives=";
+
+/// The word for these CPUs, this memory and this free disk to keep; none: all
+/// that there is.
+pub fn gives(cpus: Option<f64>, memory_bytes: Option<u64>, min_free_bytes: u64) -> String {
+    let cpus = cpus.map_or_else(String::new, |cpus| cpus.to_string());
+    let memory = memory_bytes.map_or_else(String::new, |bytes| bytes.to_string());
+    format!("{GIVES}{cpus}/{memory}/{min_free_bytes}")
+}
+
+/// Whether a neromum gives something else than this word says. One that does not
+/// say what it gives is of an earlier build.
+pub fn gives_otherwise(hello: &Hello, gives: &str) -> bool {
+    let mut said = hello.capabilities.iter();
+    said.any(|word| word.starts_with(GIVES) && word != gives)
+}
+
 /// Why a peer cannot be spoken to.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HelloError {

@@ -208,3 +208,23 @@ fn a_program_that_no_node_has_ends_a_run_with_every_reason_and_a_restart_asks_al
     let seen = lab.home.until_state(1, "finished");
     assert_eq!(seen["node"], "h1", "{seen:#}");
 }
+
+#[test]
+fn what_a_node_gives_is_changed_while_its_runs_go_on() {
+    let lab = Lab::new(1);
+    let pipe = lab.add_held("a");
+    lab.start_held("h1");
+    let has = lab.node("h1")["cpus"].as_f64().unwrap();
+    lab.home.ok(&["config", "set", "nodes.h1.cpus", "1"]);
+    lab.until_node("h1", "to give one CPU", |node| {
+        node["cpus"] == 1.0 && node["cpus_free"] == 0.0
+    });
+    lab.add("b", "exit 0");
+    lab.home.ok(&["start", "2", "--node", "h1"]);
+    lab.home.until_state(2, "pending");
+    release(&pipe);
+    lab.ran_once_and_crashed_with_7("a");
+    lab.home.ok(&["wait", "2"]);
+    lab.home.ok(&["config", "set", "nodes.h1.cpus", ""]);
+    lab.until_node("h1", "to give what it has", |node| node["cpus"] == has);
+}

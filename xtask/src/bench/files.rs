@@ -95,7 +95,6 @@ fn measure(programs: &Programs, name: &str, round: usize, times: &mut Times) -> 
     let host = Host::up(programs.root())?;
     let stage = on_host(programs, &host, &format!("{name}{round}"))?;
     stage.ok(&["config", "set", "nodes.h1.cpus", "1"])?;
-    gives_one_cpu(&stage)?;
     let floor = host.program(programs, "floor")?;
     let stamp = host.common().join("stamp");
     let yaml = format!(
@@ -169,19 +168,6 @@ fn until(stage: &Stage, what: &str, states: &[&str]) -> Result<(), String> {
         state.is_some_and(|state| states.contains(&state))
     })
     .map_err(|why| format!("{what} is not {}: {why}", states.join(" or ")))
-}
-
-/// Waits until the node has room for one run.
-fn gives_one_cpu(stage: &Stage) -> Result<(), String> {
-    looked_at(stage, &["node", "list", "--json"], |said| {
-        let nodes = said["nodes"].as_array();
-        nodes.is_some_and(|nodes| {
-            nodes
-                .iter()
-                .any(|node| node["name"] == "h1" && node["cpus"] == 1.0)
-        })
-    })
-    .map_err(|why| format!("h1 does not give one CPU: {why}"))
 }
 
 /// Waits until the results of one experiment are home.

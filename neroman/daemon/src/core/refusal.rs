@@ -60,7 +60,8 @@ pub(super) fn turn_back(run: &Run, mut refusal: Refusal, passes: bool) -> Vec<Ch
     vec![become_so(run, turned_back(run, refusal, passes)), event]
 }
 
-fn become_so(run: &Run, desk: Desk) -> Change {
+/// The run with this desk.
+pub(super) fn become_so(run: &Run, desk: Desk) -> Change {
     Change::Desk {
         run: run.made.id,
         desk: Box::new(desk),

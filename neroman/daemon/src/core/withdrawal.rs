@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::change::Change;
 use super::later;
-use super::refusal::{self, Refusal};
+use super::refusal::{self, Refusal, become_so};
 use super::run::{Desk, Handing, Run, Word};
 
 /// Why a run leaves its node.
@@ -76,15 +76,7 @@ pub(crate) fn put_off(run: &Run, now_ms: i64) -> Vec<Change> {
         passes: true,
         asked: false,
     });
-    vec![desk_change(run, desk)]
-}
-
-fn desk_change(run: &Run, desk: Desk) -> Change {
-    Change::Desk {
-        run: run.made.id,
-        desk: Box::new(desk),
-        rules: None,
-    }
+    vec![become_so(run, desk)]
 }
 
 /// Whether another node may have it once its own gave its word.
@@ -126,7 +118,7 @@ pub(crate) fn cannot(run: &Run) -> Vec<Change> {
         why,
         at_ms: withdrawal.refusal.at_ms,
     });
-    vec![desk_change(run, desk)]
+    vec![become_so(run, desk)]
 }
 
 /// It does not leave its node.
@@ -135,5 +127,5 @@ fn stays(run: &Run, why: String) -> Vec<Change> {
     desk.withdraw = None;
     desk.why = why;
     later::taken(&mut desk, run.node_word());
-    vec![desk_change(run, desk)]
+    vec![become_so(run, desk)]
 }

@@ -182,9 +182,11 @@ fn home(stage: &Stage, what: &str) -> Result<(), String> {
 fn looked_at(stage: &Stage, words: &[&str], is_so: impl Fn(&Value) -> bool) -> Result<(), String> {
     let deadline = Instant::now() + Duration::from_secs(300);
     loop {
-        let (said, _) = stage.ok(words)?;
-        let said: Value =
-            serde_json::from_slice(&said.stdout).map_err(|error| error.to_string())?;
+        // `path` exits with 1 while there is nothing at home.
+        let output = stage.command(words).output();
+        let output = output.map_err(|error| error.to_string())?;
+        let said: Value = serde_json::from_slice(&output.stdout)
+            .map_err(|error| format!("{error}: {}", String::from_utf8_lossy(&output.stderr)))?;
         if is_so(&said) {
             return Ok(());
         }

@@ -10,9 +10,9 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use nero_model::part;
 use nero_wire::v1::FilePart;
 use nero_wire::v1::read_files_request::Want;
-use rustix::buffer::spare_capacity;
 
 use super::{open_below, open_folder};
 use crate::config;
@@ -134,7 +134,7 @@ impl Reading {
     fn next(&mut self, folder: &OwnedFd) -> io::Result<FilePart> {
         let wanted = self.end.saturating_sub(self.at);
         let wanted = wanted.min(config::PART_BYTES_MAX as u64) as usize;
-        let data = read(&self.file, self.at, wanted)?;
+        let data = part::read(&self.file, self.at, wanted)?;
         let length = data.len();
         let cut = length < wanted;
         self.hasher.update(&data);
@@ -179,21 +179,6 @@ fn stamp(found: &Metadata) -> (u64, u64, u64, i64, i64) {
         found.mtime(),
         found.mtime_nsec(),
     )
-}
-
-/// So many bytes from `offset` on, or fewer where the file ends.
-fn read(file: &File, offset: u64, bytes: usize) -> io::Result<Vec<u8>> {
-    let mut data = Vec::with_capacity(bytes);
-    while data.len() < bytes {
-        let at = offset + data.len() as u64;
-        match rustix::io::pread(file, spare_capacity(&mut data), at) {
-            Ok(0) => break,
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    data.truncate(bytes);
-    Ok(data)
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ pub mod builds;
 pub mod data;
 pub mod home;
 pub mod ids;
+pub mod part;
 pub mod paths;
 pub mod plain;
 pub mod process;

@@ -14,7 +14,6 @@ use nero_pack::{CONTENT_BYTES_MAX, Packs, Place};
 use nero_wire::v1;
 use nero_wire::v1::mum_client::MumClient;
 use prost::Message as _;
-use rustix::buffer::spare_capacity;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
@@ -329,7 +328,7 @@ fn read_one(
     let mut at = blob.from;
     let mut first = true;
     loop {
-        let data = read(&file, at)?;
+        let data = nero_model::part::read(&file, at, PART_BYTES)?;
         let count = data.len();
         let offset = at;
         at += count as u64;
@@ -355,20 +354,6 @@ fn read_one(
             return Ok(End::Sent);
         }
     }
-}
-
-/// One part from `offset` on, or less where the file ends.
-fn read(file: &File, offset: u64) -> io::Result<Vec<u8>> {
-    let mut data = Vec::with_capacity(PART_BYTES);
-    while data.len() < PART_BYTES {
-        let at = offset + data.len() as u64;
-        match rustix::io::pread(file, spare_capacity(&mut data), at) {
-            Ok(0) => break,
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(data)
 }
 
 /// The first of our own files whose content is not what its name says. Only

@@ -1,0 +1,26 @@
+//! Parts of files, as they travel.
+
+use std::fs::File;
+use std::io;
+
+use rustix::buffer::spare_capacity;
+
+/// So many bytes of a file from `offset` on, or fewer where it ends: read
+/// straight into what is sent.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn read(file: &File, offset: u64, bytes: usize) -> io::Result<Vec<u8>> {
+    let mut data = Vec::with_capacity(bytes);
+    while data.len() < bytes {
+        let at = offset + data.len() as u64;
+        match rustix::io::pread(file, spare_capacity(&mut data), at) {
+            Ok(0) => break,
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    // There may have been more room than was asked for.
+    data.truncate(bytes);
+    Ok(data)
+}

@@ -94,6 +94,21 @@ impl Settings {
         }
     }
 
+    /// All ciphers that the user allows, those first that processors have
+    /// instructions for: `ssh` prefers one that costs it two thirds of all work
+    /// of a transfer. None where the order is the user's or the system's, not
+    /// that of `ssh` itself, whose settings `unset` are.
+    pub(crate) fn quicker_ciphers(&self, unset: &Self) -> Option<String> {
+        let ciphers = self.get("ciphers")?;
+        if unset.get("ciphers") != Some(ciphers) {
+            return None;
+        }
+        let (quick, more): (Vec<&str>, Vec<&str>) =
+            ciphers.split(',').partition(|name| name.contains("-gcm@"));
+        let reordered = [quick, more].concat().join(",");
+        (reordered != ciphers).then_some(reordered)
+    }
+
     /// Where that leads, for a person: `me@10.0.0.7 port 22`.
     pub(crate) fn place(&self) -> String {
         let [user, host, port] =
@@ -124,6 +139,23 @@ mod tests {
         assert_eq!((plain.connect_seconds(), plain.alive()), (20, (15, 2)));
         let slow = Settings::parse(b"serveraliveinterval 60\nserveralivecountmax 3\n");
         assert_eq!(slow.alive(), (15, 2));
+    }
+
+    #[test]
+    fn an_order_of_ciphers_that_somebody_chose_stays() {
+        let parse = |ciphers: &str| Settings::parse(format!("ciphers {ciphers}\n").as_bytes());
+        let own = parse("chacha20-poly1305@openssh.com,aes128-ctr,aes128-gcm@openssh.com");
+        assert_eq!(
+            own.quicker_ciphers(&own).as_deref(),
+            Some("aes128-gcm@openssh.com,chacha20-poly1305@openssh.com,aes128-ctr")
+        );
+        let chosen = parse("chacha20-poly1305@openssh.com,aes128-gcm@openssh.com");
+        assert_eq!(chosen.quicker_ciphers(&own), None);
+        assert_eq!(own.quicker_ciphers(&Settings::default()), None);
+        for nothing in ["aes128-gcm@openssh.com,aes128-ctr", "aes128-ctr"] {
+            let nothing = parse(nothing);
+            assert_eq!(nothing.quicker_ciphers(&nothing), None);
+        }
     }
 
     #[test]

@@ -61,6 +61,30 @@ async fn a_users_master_that_takes_no_session_is_left_alone() {
 }
 
 #[tokio::test]
+async fn ciphers_are_the_quickest_unless_the_user_orders_them() {
+    let info = fs::read_to_string("/proc/cpuinfo").expect("it can be read");
+    let has_aes = info.split_whitespace().any(|word| word == "aes");
+    let quick = if has_aes { "aes128-gcm@" } else { "chacha20-" };
+    let chosen = "aes256-ctr,aes128-gcm@openssh.com";
+    for (line, expected) in [("", quick), (&*format!("Ciphers {chosen}"), "aes256-ctr")] {
+        let node = Node::with("LogLevel DEBUG1");
+        node.configure("node", line);
+        assert_eq!(says(&node.connect().await, "echo hi").await, "hi");
+        let log = node.log();
+        let used: Vec<&str> = log
+            .lines()
+            .filter_map(|line| line.split_once("client->server cipher: "))
+            .map(|(_, cipher)| cipher)
+            .collect();
+        assert!(!used.is_empty(), "{log}");
+        assert!(
+            used.iter().all(|cipher| cipher.starts_with(expected)),
+            "{used:?}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn what_was_left_of_nodes_that_are_gone_is_ended() {
     let node = Node::new();
     let host = node.connect().await;

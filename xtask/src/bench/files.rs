@@ -17,9 +17,9 @@ use super::{Row, median, monotonic};
 const SMALL: (usize, usize) = (10_000, 2_000);
 /// Bytes of the large file.
 const LARGE: u64 = 1 << 30;
-/// Bytes of memory that are in hand before the large file travels: as much as
-/// its copies take.
-const IN_HAND: usize = 3 << 30;
+/// Most bytes of memory that are in hand before the large file travels: what is
+/// free beyond them is not taken for its copies.
+const IN_HAND_MAX: usize = 9 << 30;
 /// Most rounds: each writes some gigabytes.
 const ROUNDS_MAX: usize = 3;
 
@@ -157,8 +157,19 @@ fn measure(programs: &Programs, name: &str, round: usize, times: &mut Times) -> 
 /// used for some seconds, and whoever writes next waits for it.
 fn level(name: &str) {
     if name == "large" {
-        drop(std::hint::black_box(vec![1u8; IN_HAND]));
+        let bytes = (available() / 2).min(IN_HAND_MAX);
+        drop(std::hint::black_box(vec![1u8; bytes]));
     }
+}
+
+/// Bytes of memory that can be had, as far as the kernel says.
+fn available() -> usize {
+    let info = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = info
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kib = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
+    kib.unwrap_or(0usize).saturating_mul(1024)
 }
 
 /// Waits until an experiment is in one of these states.

@@ -19,7 +19,7 @@ use crate::lease::{self, Held};
 use crate::ledger::Ledger;
 use crate::log::Log;
 use crate::relay::door::Keeper;
-use crate::service::Service;
+use crate::service::{Greeting, Service};
 use crate::staging::environment::Base;
 use crate::staging::store::Store;
 use crate::warden::bare::Launcher;
@@ -197,10 +197,10 @@ async fn serve_from(options: &Options, paths: NodePaths, seat: Seat) -> Result<(
     let service = Service::new(
         handle.clone(),
         placer,
-        (
-            programs.build,
-            hello::gives(options.cpus, options.memory, options.min_free),
-        ),
+        Greeting {
+            build: programs.build,
+            gives: hello::gives(options.cpus, options.memory, options.min_free),
+        },
         options.memory,
         held.clone(),
     );

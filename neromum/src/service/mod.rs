@@ -66,12 +66,21 @@ struct Inner {
 /// the runtime are few, and syncs of the ledger need one, too.
 const FILE_WORK_MAX: usize = 2;
 
+/// What a node says of itself to whoever connects.
+#[derive(Debug)]
+pub struct Greeting {
+    /// Of what build it is.
+    pub build: String,
+    /// What it gives to runs.
+    pub gives: String,
+}
+
 impl Service {
-    /// For one node, which says of itself of what build it is and what it gives.
+    /// For one node.
     pub fn new(
         agent: AgentHandle,
         placer: Placer,
-        (build, gives): (String, String),
+        greeting: Greeting,
         memory_bytes: Option<u64>,
         lease: Option<Arc<Held>>,
     ) -> Self {
@@ -85,8 +94,8 @@ impl Service {
             cpus: crate::core::capacity::cpus(placer.capacity.micro_cpus),
             agent,
             placer,
-            build,
-            gives,
+            build: greeting.build,
+            gives: greeting.gives,
             memory_bytes,
             gpus: gpus::Gpus::default(),
             threads: Arc::new(Semaphore::new(FILE_WORK_MAX)),

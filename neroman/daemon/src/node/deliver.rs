@@ -38,14 +38,19 @@ const AGAIN: Duration = Duration::from_secs(20);
 /// synced, and nobody waits for it.
 const CLOSE_EVERY: Duration = Duration::from_secs(1);
 
+/// The neromum at the other end.
+pub(super) struct Peer {
+    pub(super) client: MumClient<Channel>,
+    /// Whether it knows what it is to withdraw a run.
+    pub(super) gives_back: bool,
+}
+
 /// Carries decisions over one connection.
 pub(super) struct Deliver {
     settings: Settings,
     inbox: Arc<Inbox>,
     ledger: Ledger,
-    client: MumClient<Channel>,
-    /// Whether it knows what it is to withdraw a run.
-    gives_back: bool,
+    peer: Peer,
     hand_over: mpsc::UnboundedSender<RunId>,
     gate: Gate,
     results: mpsc::UnboundedSender<RunId>,
@@ -60,19 +65,17 @@ impl Deliver {
         settings: Settings,
         inbox: Arc<Inbox>,
         ledger: Ledger,
-        client: (MumClient<Channel>, bool),
+        peer: Peer,
         hand_over: (mpsc::UnboundedSender<RunId>, Gate),
         results: mpsc::UnboundedSender<RunId>,
         closed: mpsc::Sender<Vec<Vec<u8>>>,
     ) -> Self {
-        let (client, gives_back) = client;
         let (hand_over, gate) = hand_over;
         Self {
             settings,
             inbox,
             ledger,
-            client,
-            gives_back,
+            peer,
             hand_over,
             gate,
             results,
@@ -113,7 +116,7 @@ impl Deliver {
             News::Runs(runs) => runs,
             News::All => {
                 let name = &self.settings.name;
-                let client = &mut self.client;
+                let client = &mut self.peer.client;
                 if !abandoned::end(name, &state, &self.ledger, client, &self.closed).await? {
                     self.later();
                 }
@@ -202,7 +205,7 @@ impl Deliver {
             });
             request.set_timeout(PATIENCE);
             let failure = Failure::node("the node does not end runs");
-            let reply = match self.client.cancel(request).await {
+            let reply = match self.peer.client.cancel(request).await {
                 Ok(reply) => reply.into_inner(),
                 Err(status) => {
                     self.refused(failure.status(&status), &status)?;
@@ -232,7 +235,7 @@ impl Deliver {
             rules: Some(rules),
         });
         request.set_timeout(PATIENCE);
-        match self.client.set_rules(request).await {
+        match self.peer.client.set_rules(request).await {
             Ok(_) => {}
             // It ended meanwhile; its end is on its way.
             Err(status) if ended_meanwhile(&status) => {}

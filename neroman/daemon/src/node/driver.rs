@@ -13,7 +13,7 @@ use tonic::transport::Channel;
 
 use super::abandoned;
 use super::backoff::{Backoff, Pace};
-use super::deliver::Deliver;
+use super::deliver::{Deliver, Peer};
 use super::follow::Follow;
 use super::hand_over::HandOver;
 use super::inbox::{Inbox, Kick};
@@ -280,7 +280,10 @@ impl Driver {
             self.settings.clone(),
             Arc::clone(&self.inbox),
             self.ledger.clone(),
-            (client.clone(), gives_back),
+            Peer {
+                client: client.clone(),
+                gives_back,
+            },
             hand_over.queue(),
             fetcher.queue(),
             closed_tx,

@@ -4,8 +4,12 @@
 use nero_wire::v1::ExperimentView;
 use nero_wire::v1::run_state::Stage;
 
+use super::Rig;
 use super::nodes::{connect, start_on};
 use super::refused::both;
+
+const THREE: &str = "nodes: {alpha: {address: a}, beta: {address: b}, gamma: {address: c}}\n\
+                     groups: {both: [alpha, beta], others: [alpha, gamma]}\n";
 
 fn waits_for(view: &ExperimentView) -> bool {
     view.waiting_for.contains("no room on alpha")
@@ -36,21 +40,74 @@ async fn a_run_that_its_node_cannot_take_for_long_goes_to_one_that_can() {
     rig.stop().await;
 }
 
-#[tokio::test]
-async fn it_stays_while_no_other_node_can_take_it() {
-    let rig = both().await;
+/// Three nodes of which alpha has most room, and takes nothing; gamma has room
+/// for one.
+async fn three() -> Rig {
+    let rig = Rig::configured(THREE);
+    for (name, cpus) in [("alpha", 4.0), ("beta", 1.0), ("gamma", 2.0)] {
+        rig.node(name).has_cpus(cpus);
+    }
     rig.node("alpha").put_off("no room on alpha");
-    rig.node("beta").has_cpus(0.5);
+    rig.write("collection: lab\ncommand: echo\n+a: {}\n+b: {}\n+c: {}\n+d: {}\n");
+    rig.add().await;
+    runs_there(&rig, "gamma", 4).await;
+    rig
+}
+
+/// Keeps a processor of a node busy.
+async fn runs_there(rig: &Rig, node: &str, experiment: u64) -> Vec<u8> {
+    start_on(rig, &experiment.to_string(), node).await.unwrap();
+    let token = rig.node(node).token(experiment, 1).await;
+    rig.node(node).begin(&token);
+    token
+}
+
+/// Starts run 1 on alpha or beta: it stays on alpha, which is asked for run 2
+/// alone, though that is put off later.
+async fn stays(rig: Rig) -> Rig {
     start_on(&rig, "1", "both").await.unwrap();
     rig.until(1, "said why it waits", waits_for).await;
     // Whoever looks once more finds the same.
     let rig = rig.restart().await;
     rig.until(1, "said why it waits", waits_for).await;
+    connect(&rig, "beta").await;
+    start_on(&rig, "2", "others").await.unwrap();
+    rig.node("gamma").token(2, 1).await;
+    assert_eq!(rig.node("alpha").withdrawals(), 1);
+    rig
+}
+
+#[tokio::test]
+async fn it_stays_while_no_other_node_can_take_it() {
+    let rig = three().await;
+    rig.node("beta").has_cpus(0.5);
+    let rig = stays(rig).await;
     rig.node("alpha").put_off("");
     let token = rig.node("alpha").token(1, 1).await;
-    assert!(rig.node("alpha").withdrew_nothing());
     rig.node("alpha").begin(&token);
     assert_eq!(rig.state(1, "running").await.node, "alpha");
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn it_stays_while_the_other_node_starts_nothing() {
+    let rig = three().await;
+    rig.node("beta").holds_back("another program has no room");
+    let rig = stays(rig).await;
+    rig.node("beta").holds_back("");
+    // Whoever connects again asks anew.
+    rig.node("beta").cut(false);
+    rig.node("beta").token(1, 1).await;
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn it_stays_while_the_other_node_is_busy() {
+    let rig = three().await;
+    let token = runs_there(&rig, "beta", 3).await;
+    let rig = stays(rig).await;
+    rig.node("beta").end(&token, 0, b"");
+    rig.node("beta").token(1, 1).await;
     rig.stop().await;
 }
 

@@ -159,7 +159,7 @@ async fn a_node_of_an_older_build_is_not_asked_and_its_refusal_counts() {
     rig.node("alpha").refuses(&token, "cannot make params.json");
     let view = rig.state(1, "crashed").await;
     assert_eq!(view.reason, "cannot make params.json");
-    assert!(rig.node("alpha").withdrew_nothing());
+    assert_eq!(rig.node("alpha").withdrawals(), 0);
     assert!(!rig.node("beta").has(1, 1));
     rig.stop().await;
 }

@@ -23,7 +23,7 @@ pub(super) const RUNS_MAX: usize = 256;
 impl Deliver {
     /// Withdraws runs from the node; from one that cannot give its word, none.
     pub(super) async fn withdraw(&mut self, runs: &[RunId]) -> Result<(), Failure> {
-        if !self.gives_back {
+        if !self.peer.gives_back {
             return self.keep(runs).await;
         }
         // What is being handed over gets there before, or is not sent any more.
@@ -63,7 +63,7 @@ impl Deliver {
             });
             request.set_timeout(PATIENCE);
             let failure = Failure::node("the node does not give runs back");
-            let reply = match self.client.cancel(request).await {
+            let reply = match self.peer.client.cancel(request).await {
                 Ok(reply) => reply.into_inner(),
                 Err(status) => {
                     self.refused(failure.status(&status), &status)?;

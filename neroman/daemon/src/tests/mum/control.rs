@@ -215,9 +215,14 @@ impl FakeMum {
         self.inner.lock().unwrap().is_old = true;
     }
 
-    /// Whether it was never asked to give a run back.
-    pub(in crate::tests) fn withdrew_nothing(&self) -> bool {
-        self.inner.lock().unwrap().withdrawn.is_empty()
+    /// How often it was asked to give a run back.
+    pub(in crate::tests) fn withdrawals(&self) -> usize {
+        self.inner.lock().unwrap().withdrawn.len()
+    }
+
+    /// Says that it starts nothing for now, and why; with `""` it does.
+    pub(in crate::tests) fn holds_back(&self, why: &str) {
+        self.inner.lock().unwrap().about.hold = why.to_owned();
     }
 
     /// Takes no runs together with those of this experiment.

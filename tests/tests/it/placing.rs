@@ -120,3 +120,18 @@ fn an_unknown_node_is_refused_with_its_place() {
     home.ok(&["start", "1", "--node", "local"]);
     home.ok(&["wait", "1"]);
 }
+
+#[test]
+fn what_names_a_collection_says_so_though_a_node_is_called_alike() {
+    let home = Home::new();
+    added(&home, "d", "collection: tri\n+d:\n  command: 'true'\n");
+    home.configure("nodes: {trix: {address: nowhere.invalid}}\n");
+    for (word, hint) in [
+        ("tri", "hint: `tri/*` is all of that collection"),
+        ("tryx", "hint: did you mean `neroman status trix`?"),
+    ] {
+        let ran = home.run(&["status", word]);
+        assert_eq!(ran.code, Some(2), "{ran:#?}");
+        assert!(ran.err.contains(hint), "{hint}: {}", ran.err);
+    }
+}

@@ -22,7 +22,7 @@ const LARGE: u64 = 1 << 30;
 /// free beyond them is not taken for its copies.
 const IN_HAND_MAX: usize = 9 << 30;
 /// Most rounds: each writes some gigabytes.
-const ROUNDS_MAX: usize = 3;
+const ROUNDS_MAX: usize = 5;
 
 /// One kind of files: its name, and what the rows say.
 type Kind = (&'static str, [&'static str; 5]);
@@ -137,31 +137,52 @@ fn measure(programs: &Programs, name: &str, round: usize, times: &mut Times) -> 
         stage.ok(&["wait", &empty])?;
         Ok((there, frozen, began.elapsed().as_secs_f64()))
     };
-    let (first, frozen, _) = there("start")?;
-    let (again, _, run) = there("restart")?;
-    let from = format!("{}/", folder.join("data").display());
-    level(name);
-    times
-        .first
-        .push((first, host.rsync(&from, &format!("h1:{name}"))?));
-    times
-        .again
-        .push((again, host.rsync(&from, &format!("h1:{name}"))?));
+    let (from, remote) = (
+        format!("{}/", folder.join("data").display()),
+        format!("h1:{name}"),
+    );
+    let rsync = || {
+        level(name);
+        host.rsync(&from, &remote)
+    };
+    let ((first, frozen, _), theirs) = in_turn(round, || there("start"), rsync)?;
+    times.first.push((first, theirs));
     times.frozen.push(frozen);
+    let (again, _, run) = there("restart")?;
+    times.again.push((again, host.rsync(&from, &remote)?));
     times.run.push(run);
 
-    level(name);
-    stage.ok(&["start", &full, "--big"])?;
-    stage.ok(&["wait", &full])?;
-    home(&stage, &full)?;
-    let ended = fs::read_to_string(&stamp).map_err(|error| error.to_string())?;
-    let ended: Option<i64> = ended.lines().find_map(|line| line.parse().ok());
-    let ours = monotonic() - ended.ok_or("the job left no stamp")?;
+    let ours = || -> Result<f64, String> {
+        level(name);
+        stage.ok(&["start", &full, "--big"])?;
+        stage.ok(&["wait", &full])?;
+        home(&stage, &full)?;
+        let ended = fs::read_to_string(&stamp).map_err(|error| error.to_string())?;
+        let ended: Option<i64> = ended.lines().find_map(|line| line.parse().ok());
+        Ok((monotonic() - ended.ok_or("the job left no stamp")?) as f64 / 1e9)
+    };
     let back = stage.folder().join(format!("back-{name}"));
-    level(name);
-    let rsync = host.rsync(&format!("h1:{name}/"), &back.display().to_string())?;
-    times.home.push((ours as f64 / 1e9, rsync));
+    let rsync = || {
+        level(name);
+        host.rsync(&format!("{remote}/"), &back.display().to_string())
+    };
+    times.home.push(in_turn(round, ours, rsync)?);
     Ok(())
+}
+
+/// Both, in another order every round: whoever is first has another machine
+/// before it than whoever is second.
+fn in_turn<A, B>(
+    round: usize,
+    ours: impl FnOnce() -> Result<A, String>,
+    theirs: impl FnOnce() -> Result<B, String>,
+) -> Result<(A, B), String> {
+    if round.is_multiple_of(2) {
+        let ours = ours()?;
+        return Ok((ours, theirs()?));
+    }
+    let theirs = theirs()?;
+    Ok((ours()?, theirs))
 }
 
 /// The same memory for either side: a virtual machine gives back what nobody

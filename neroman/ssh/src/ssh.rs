@@ -319,26 +319,22 @@ impl Ssh {
 
     /// The ciphers for a new one of ours, where another order is quicker.
     async fn ciphers(&self, settings: &Settings) -> Option<String> {
-        if !has_aes() {
+        let program = self.inner.command[0].as_str();
+        // Another program is not known to read these words as `ssh` does.
+        if !has_aes() || Path::new(program).file_name() != Some("ssh".as_ref()) {
             return None;
         }
-        let unset = self.inner.unset.get_or_init(|| async {
-            let words = [
-                self.inner.command[0].as_str(),
-                "-F",
-                "none",
-                "-G",
-                "--",
-                "unset",
-            ];
+        // Where it does not say, nothing is known to be unset; asked again.
+        let unset = self.inner.unset.get_or_try_init(|| async {
+            let words = [program, "-F", "none", "-G", "--", "unset"];
             let words = words.map(OsString::from);
-            match self.run(&words, None, "ssh -G", SETTINGS).await {
-                Ok(ended) if ended.status.success() => Settings::parse(&ended.out),
-                // Then nothing is known to be unset.
-                Ok(_) | Err(_) => Settings::default(),
+            let ended = self.run(&words, None, "ssh -G", SETTINGS).await;
+            match ended {
+                Ok(ended) if ended.status.success() => Ok(Settings::parse(&ended.out)),
+                Ok(_) | Err(_) => Err(()),
             }
         });
-        settings.quicker_ciphers(unset.await)
+        settings.quicker_ciphers(unset.await.ok()?)
     }
 
     /// Ends one of ours.

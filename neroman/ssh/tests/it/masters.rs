@@ -6,10 +6,12 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use nero_ssh::{Fault, Host};
+use nero_ssh::{Fault, Host, Ssh};
 use tokio::time::timeout;
 
-use crate::rig::{Agent, DEADLINE, Node, exec, make_key, open, says, until, users_master};
+use crate::rig::{
+    Agent, DEADLINE, Node, exec, make_key, open, says, until, users_master, write_program,
+};
 
 #[tokio::test]
 async fn the_users_own_master_is_used_and_never_ended() {
@@ -82,6 +84,26 @@ async fn ciphers_are_the_quickest_unless_the_user_orders_them() {
             "{used:?}"
         );
     }
+}
+
+#[tokio::test]
+async fn a_command_that_ends_in_ssh_gets_nothing_but_its_own_words() {
+    let node = Node::new();
+    let (ran, wrapper) = (node.path("ran"), node.path("with"));
+    let lines = format!(
+        "#!/bin/bash\necho \"$*\" >> {}\nexec \"$@\"\n",
+        ran.display()
+    );
+    write_program(&wrapper, &lines);
+    let config = node.config().display().to_string();
+    let words = [&*wrapper.display().to_string(), "ssh", "-F", &config].map(str::to_owned);
+    let ssh = Ssh::new(words.to_vec(), &node.sockets());
+    let host = ssh.connect("node", "node", None).await.expect("it opens");
+    assert_eq!(says(&host, "echo hi").await, "hi");
+    let ran = fs::read_to_string(ran).expect("what it ran");
+    assert!(ran.lines().count() > 1, "{ran}");
+    let expected = format!("ssh -F {config} ");
+    assert!(ran.lines().all(|line| line.starts_with(&expected)), "{ran}");
 }
 
 #[tokio::test]

@@ -45,6 +45,8 @@ pub struct Fault {
     pub causes: Vec<String>,
     /// What to do next; may be empty.
     pub hint: String,
+    /// Whether the hint names what was perhaps meant.
+    pub hint_names: bool,
     /// Exit code of the process.
     pub exit_code: u8,
     /// Several lines with places, shown as they are.
@@ -127,6 +129,7 @@ impl Fault {
             what: plain_owned(failure.what),
             causes: failure.causes.into_iter().map(plain_owned).collect(),
             hint: failure.hint,
+            hint_names: failure.hint_names,
             exit_code: match u8::try_from(failure.exit_code) {
                 Ok(given) if given != code::OK => given,
                 _ => code::FAILED,
@@ -222,6 +225,7 @@ mod tests {
             what: "cannot read the selector".into(),
             causes: vec!["`crashde` is no state".into()],
             hint: "did you mean crashed?".into(),
+            hint_names: true,
             exit_code: 2,
             report: "  crashde\n  ^^^^^^^\n".into(),
         };

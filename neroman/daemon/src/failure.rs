@@ -20,6 +20,7 @@ pub(crate) struct Failure {
     what: String,
     causes: Vec<String>,
     hint: String,
+    hint_names: bool,
     exit_code: u32,
     report: String,
 }
@@ -31,6 +32,7 @@ impl Failure {
             what: plain_owned(what.into()),
             causes: Vec::new(),
             hint: String::new(),
+            hint_names: false,
             exit_code,
             report: String::new(),
         }
@@ -110,6 +112,13 @@ impl Failure {
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = hint.into();
         self
+    }
+
+    /// With what was perhaps meant.
+    #[must_use]
+    pub(crate) fn hint_names(mut self, hint: impl Into<String>) -> Self {
+        self.hint_names = true;
+        self.hint(hint)
     }
 
     /// With lines that are printed as they are, places and carets in them.
@@ -206,6 +215,7 @@ impl From<Failure> for Status {
             what: failure.what.clone(),
             causes: failure.causes,
             hint: failure.hint,
+            hint_names: failure.hint_names,
             exit_code: failure.exit_code,
             report: bounded(failure.report),
         };

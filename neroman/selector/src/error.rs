@@ -29,6 +29,8 @@ pub struct SelectorError {
     pub message: String,
     /// What to do instead, when we know.
     pub hint: Option<String>,
+    /// Whether the hint names what was perhaps meant.
+    pub hint_names: bool,
 }
 
 impl SelectorError {
@@ -42,12 +44,21 @@ impl SelectorError {
             span,
             message: message.into(),
             hint: None,
+            hint_names: false,
         }
     }
 
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> SelectorError {
         self.hint = Some(hint.into());
         self
+    }
+
+    /// With a hint that names what was perhaps meant.
+    pub(crate) fn names(self, hint: impl Into<String>) -> SelectorError {
+        SelectorError {
+            hint_names: true,
+            ..self.hint(hint)
+        }
     }
 
     /// The error of an expression that begins at byte `offset` of the selector.
@@ -63,6 +74,7 @@ impl SelectorError {
             span: error.span.shifted(offset),
             message: error.message,
             hint: error.hint,
+            hint_names: false,
         }
     }
 

@@ -14,6 +14,7 @@ fn a_failure_of_the_daemon_is_shown_with_its_exit_code() {
             what: "cannot read the selector".into(),
             causes: vec!["`crashde` is no state".into()],
             hint: "did you mean `crashed`?".into(),
+            hint_names: true,
             exit_code,
             report: "  crashde\n  ^^^^^^^\n".into(),
         };

@@ -120,11 +120,11 @@ fn neither(mut fault: Fault, known: &NodesReply, word: &str) -> Fault {
     fault.what.push_str(", and no node or group");
     let nodes = known.nodes.iter().map(|node| node.name.as_str());
     let groups = known.groups.keys().map(String::as_str);
-    // The daemon may know a nearer experiment, or a collection of that name.
-    let nearer = ["did you mean", "`"];
-    let knows_nearer = nearer.iter().any(|start| fault.hint.starts_with(start));
     match nearest(word, nodes.chain(groups)) {
-        Some(near) if !knows_nearer => fault.hint(format!("did you mean `neroman status {near}`?")),
+        // The daemon may know an experiment, or a collection of that name.
+        Some(near) if !fault.hint_names => {
+            fault.hint(format!("did you mean `neroman status {near}`?"))
+        }
         Some(_) | None => fault,
     }
 }

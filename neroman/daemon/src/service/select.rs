@@ -138,6 +138,7 @@ fn bad(text: &str, error: &SelectorError) -> Failure {
     let failure =
         Failure::usage(error.message.clone()).report(nero_expr::point_at(text, error.span));
     match &error.hint {
+        Some(hint) if error.hint_names => failure.hint_names(hint.clone()),
         Some(hint) => failure.hint(hint.clone()),
         None => failure,
     }

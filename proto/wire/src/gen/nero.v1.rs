@@ -2734,6 +2734,9 @@ pub struct Failure {
     /// several lines with places and carets; printed as is
     #[prost(string, tag = "5")]
     pub report: ::prost::alloc::string::String,
+    /// the hint names what was perhaps meant
+    #[prost(bool, tag = "6")]
+    pub hint_names: bool,
 }
 /// What was picked, in words of the selector language.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -29,7 +29,8 @@ pub struct SelectorError {
     pub message: String,
     /// What to do instead, when we know.
     pub hint: Option<String>,
-    /// Whether the hint names what was perhaps meant.
+    /// Whether the hint names another selector that was perhaps meant; what is
+    /// near inside an expression is none.
     pub hint_names: bool,
 }
 
@@ -53,8 +54,8 @@ impl SelectorError {
         self
     }
 
-    /// With a hint that names what was perhaps meant.
-    pub(crate) fn names(self, hint: impl Into<String>) -> SelectorError {
+    /// With a hint that names another selector.
+    pub(crate) fn hint_names(self, hint: impl Into<String>) -> SelectorError {
         SelectorError {
             hint_names: true,
             ..self.hint(hint)

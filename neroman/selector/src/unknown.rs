@@ -48,7 +48,7 @@ impl<C: Catalogue> Picking<'_, C> {
         let whole = name.strip_suffix('/').unwrap_or(name);
         let mut rows = 0..self.catalogue.len();
         if rows.any(|row| self.catalogue.collection(row) == whole) {
-            return error.names(format!("`{whole}/*` is all of that collection"));
+            return error.hint_names(format!("`{whole}/*` is all of that collection"));
         }
         if let Some((collection, _)) = name.split_once('/')
             && glob.has_wildcard()
@@ -62,7 +62,7 @@ impl<C: Catalogue> Picking<'_, C> {
         let mut known: Vec<&str> = State::words().chain(["all", "last"]).collect();
         known.extend((0..self.catalogue.len()).map(|row| self.catalogue.name(row)));
         match suggest(name, known) {
-            Some(near) => error.names(format!("did you mean `{near}`?")),
+            Some(near) => error.hint_names(format!("did you mean `{near}`?")),
             None => {
                 error.hint("names are written in full or with `*`; a condition compares something")
             }
@@ -75,7 +75,7 @@ impl<C: Catalogue> Picking<'_, C> {
         let names = (0..self.catalogue.len()).map(|row| self.catalogue.name(row));
         match suggest(text, names) {
             Some(near) if error.kind == SelectorErrorKind::Syntax => {
-                error.names(format!("did you mean the experiment `{near}`?"))
+                error.hint_names(format!("did you mean the experiment `{near}`?"))
             }
             Some(_) | None => error,
         }
@@ -90,7 +90,7 @@ impl<C: Catalogue> Picking<'_, C> {
             .filter(|&row| self.catalogue.collection(row) == collection)
             .map(|row| self.catalogue.name(row));
         match suggest(rest, names) {
-            Some(near) => error.names(format!("did you mean `{collection}/{near}`?")),
+            Some(near) => error.hint_names(format!("did you mean `{collection}/{near}`?")),
             None => error,
         }
     }

@@ -24,31 +24,38 @@ const IN_HAND_MAX: usize = 9 << 30;
 /// Most rounds: each writes some gigabytes.
 const ROUNDS_MAX: usize = 5;
 
-/// One kind of files: its name, and what the rows say; nothing of what is not
-/// measured apart.
-type Kind = (&'static str, [&'static str; 5]);
+/// One kind of files, and what its rows say.
+struct Kind {
+    name: &'static str,
+    /// One large file, or many small ones.
+    is_large: bool,
+    first: &'static str,
+    frozen: &'static str,
+    again: &'static str,
+    /// None where it is not told apart; see [`measure`].
+    run: Option<&'static str>,
+    home: &'static str,
+}
 
 const KINDS: [Kind; 2] = [
-    (
-        "small",
-        [
-            "ssh: 10 000 small files frozen and on the node",
-            "… of that until they were frozen, synced",
-            "… the same tree again",
-            "… a work folder of them made, run over",
-            "… 10 000 small results home after the job's end",
-        ],
-    ),
-    (
-        "large",
-        [
-            "ssh: one 1 GB file frozen and on the node, run over",
-            "… of that until it was frozen, synced",
-            "… the same file again, run over",
-            "",
-            "… one 1 GB result home after the job's end",
-        ],
-    ),
+    Kind {
+        name: "small",
+        is_large: false,
+        first: "ssh: 10 000 small files frozen and on the node",
+        frozen: "… of that until they were frozen, synced",
+        again: "… the same tree again",
+        run: Some("… a work folder of them made, run over"),
+        home: "… 10 000 small results home after the job's end",
+    },
+    Kind {
+        name: "large",
+        is_large: true,
+        first: "ssh: one 1 GB file frozen and on the node, run over",
+        frozen: "… of that until it was frozen, synced",
+        again: "… the same file again, run over",
+        run: None,
+        home: "… one 1 GB result home after the job's end",
+    },
 ];
 
 /// What one round took, in seconds: ours beside rsync's.
@@ -64,19 +71,16 @@ struct Times {
 /// Measures both kinds.
 pub fn files(programs: &Programs, rounds: usize, _: usize) -> Result<Vec<Row>, String> {
     let mut rows = Vec::new();
-    for (name, what) in KINDS {
+    for kind in KINDS {
         let mut times = Times::default();
         for round in 0..rounds.min(ROUNDS_MAX) {
-            measure(programs, name, round, &mut times)?;
+            measure(programs, &kind, round, &mut times)?;
         }
-        let [first, frozen, again, run, home] = what;
-        rows.push(beside(first, &times.first, "rsync, first copy"));
-        rows.push(alone(frozen, times.frozen));
-        rows.push(beside(again, &times.again, "rsync, unchanged"));
-        if !times.run.is_empty() {
-            rows.push(alone(run, times.run));
-        }
-        rows.push(beside(home, &times.home, "rsync, first copy"));
+        rows.push(beside(kind.first, &times.first, "rsync, first copy"));
+        rows.push(alone(kind.frozen, times.frozen));
+        rows.push(beside(kind.again, &times.again, "rsync, unchanged"));
+        rows.extend(kind.run.map(|run| alone(run, times.run)));
+        rows.push(beside(kind.home, &times.home, "rsync, first copy"));
     }
     Ok(rows)
 }
@@ -106,7 +110,13 @@ fn alone(what: &'static str, times: Vec<f64>) -> Row {
 /// so that its work folder, where each of them is made anew, is told apart. To
 /// ask for that moment again and again takes time from what is measured; a
 /// large file, whose work folder costs nothing, is there when its run is over.
-fn measure(programs: &Programs, name: &str, round: usize, times: &mut Times) -> Result<(), String> {
+fn measure(
+    programs: &Programs,
+    kind: &Kind,
+    round: usize,
+    times: &mut Times,
+) -> Result<(), String> {
+    let name = kind.name;
     let host = Host::up(programs.root())?;
     let stage = on_host(programs, &host, &format!("{name}{round}"))?;
     stage.ok(&["config", "set", "nodes.h1.cpus", "1"])?;
@@ -121,7 +131,7 @@ fn measure(programs: &Programs, name: &str, round: usize, times: &mut Times) -> 
         stamp.display()
     );
     let folder = stage.experiment(name, &yaml)?;
-    make(&folder.join("data"), name)?;
+    make(&folder.join("data"), kind)?;
     stage.ok(&["add", &folder.display().to_string()])?;
     let (hold, empty, full) = (
         format!("{name}/hold"),
@@ -129,12 +139,12 @@ fn measure(programs: &Programs, name: &str, round: usize, times: &mut Times) -> 
         format!("{name}/o"),
     );
     let there = |verb: &str| -> Result<(f64, f64, Option<f64>), String> {
-        let waits = name == "small";
+        let waits = kind.run.is_some();
         if waits {
             stage.ok(&["restart", &hold])?;
             until(&stage, &hold, &["running"])?;
         }
-        level(name);
+        level(kind);
         let began = Instant::now();
         stage.ok(&[verb, &empty, "--big"])?;
         let frozen = began.elapsed().as_secs_f64();
@@ -155,7 +165,7 @@ fn measure(programs: &Programs, name: &str, round: usize, times: &mut Times) -> 
         format!("h1:{name}"),
     );
     let rsync = || {
-        level(name);
+        level(kind);
         host.rsync(&from, &remote)
     };
     let ((first, frozen, _), theirs) = in_turn(round, || there("start"), rsync)?;
@@ -166,7 +176,7 @@ fn measure(programs: &Programs, name: &str, round: usize, times: &mut Times) -> 
     times.run.extend(run);
 
     let ours = || -> Result<f64, String> {
-        level(name);
+        level(kind);
         stage.ok(&["start", &full, "--big"])?;
         stage.ok(&["wait", &full])?;
         home(&stage, &full)?;
@@ -176,7 +186,7 @@ fn measure(programs: &Programs, name: &str, round: usize, times: &mut Times) -> 
     };
     let back = stage.folder().join(format!("back-{name}"));
     let rsync = || {
-        level(name);
+        level(kind);
         host.rsync(&format!("{remote}/"), &back.display().to_string())
     };
     times.home.push(in_turn(round, ours, rsync)?);
@@ -200,8 +210,8 @@ fn in_turn<A, B>(
 
 /// The same memory for either side: a virtual machine gives back what nobody
 /// used for some seconds, and whoever writes next waits for it.
-fn level(name: &str) {
-    if name == "large" {
+fn level(kind: &Kind) {
+    if kind.is_large {
         // Nor does one write for the other. Without it the times are worse.
         let _ = Command::new("sync").status();
         let bytes = (available() / 2).min(IN_HAND_MAX);
@@ -258,12 +268,12 @@ fn looked_at(stage: &Stage, words: &[&str], is_so: impl Fn(&Value) -> bool) -> R
     }
 }
 
-fn make(folder: &Path, name: &str) -> Result<(), String> {
+fn make(folder: &Path, kind: &Kind) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
     fs::create_dir_all(folder).map_err(failed)?;
     // Bytes that do not compress, the same in every round.
     let mut noise = Noise(0x9e37_79b9_7f4a_7c15);
-    if name == "small" {
+    if !kind.is_large {
         let mut bytes = vec![0; SMALL.1];
         for index in 0..SMALL.0 {
             let below = folder.join(format!("d{}", index / 500));

@@ -136,21 +136,19 @@ impl Record<'_> {
 pub enum Stop {
     /// Every byte was a good record.
     End,
-    /// The bytes end within a record, or it is not (all) there yet: zeros or a
-    /// bad checksum with nothing good behind.
+    /// The bytes end within a record: its writer died in the middle of it, or is
+    /// still at it. What is there may be followed by zeros.
     Unfinished,
-    /// A bad record lies before a later good one.
+    /// Bytes were changed after they were written.
     Damaged(Damage),
 }
 
 /// Where a segment is damaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("segment damaged at byte {offset}; a good record follows at byte {next}")]
+#[error("segment damaged at byte {offset}")]
 pub struct Damage {
     /// Offset of the first bad record.
     pub offset: u64,
-    /// Offset of a good record behind it.
-    pub next: u64,
 }
 
 /// Reads records from a position whose chain value is known.
@@ -192,12 +190,12 @@ impl<'a> Reader<'a> {
         if rest.is_empty() {
             return Stop::End;
         }
-        later_good_record(rest).map_or(Stop::Unfinished, |gap| {
-            Stop::Damaged(Damage {
-                offset: self.offset(),
-                next: self.offset() + gap as u64,
-            })
-        })
+        let offset = self.offset();
+        if is_damaged(rest, self.chain) {
+            Stop::Damaged(Damage { offset })
+        } else {
+            Stop::Unfinished
+        }
     }
 }
 
@@ -247,14 +245,70 @@ fn parse(bytes: &[u8], chain: u32) -> Option<(Record<'_>, usize)> {
     Some((record, total))
 }
 
-/// Looks for a good record behind a bad one. Its chain begins with the bad
+/// Whether `rest`, which begins with no good record, is more than the beginning
+/// of one. A writer writes a record in one call, front to back, and begins the
+/// next only behind a whole one: whatever it left unfinished ends there.
+fn is_damaged(rest: &[u8], chain: u32) -> bool {
+    is_whole(rest, chain) || has_wrong_length(rest, chain) || later_good_record(rest)
+}
+
+/// Whether the first record is all there, with a checksum that is not its own.
+/// Of a record that is not all there the checksum is missing, is zeros, or ends
+/// in zeros that go on behind it.
+fn is_whole(rest: &[u8], chain: u32) -> bool {
+    let length = rest
+        .first_chunk::<4>()
+        .map_or(u32::MAX, |head| u32::from_le_bytes(*head)) as usize;
+    if length > PAYLOAD_BYTES_MAX || rest.len() < length + RECORD_OVERHEAD {
+        return false;
+    }
+    let (record, behind) = rest.split_at(length + RECORD_OVERHEAD);
+    let (record, found) = record.split_at(record.len() - 4);
+    let right = crc32c::crc32c_append(chain, record).to_le_bytes();
+    let are_zeros = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0);
+    let is_cut_at = |at: usize| found[..at] == right[..at] && are_zeros(&found[at..]);
+    let cuts = if behind.is_empty() { 1 } else { 4 };
+    !(are_zeros(behind) && (0..cuts).any(is_cut_at))
+}
+
+/// Whether `rest` is one good record but for its length field. Its last bytes
+/// may be zeros, as may be what follows it.
+fn has_wrong_length(rest: &[u8], chain: u32) -> bool {
+    let text = rest
+        .iter()
+        .rposition(|byte| *byte != 0)
+        .map_or(0, |last| last + 1);
+    (text..=rest.len().min(text + 3)).any(|end| {
+        let Some(length) = end.checked_sub(RECORD_OVERHEAD) else {
+            return false;
+        };
+        let Ok(length) = u32::try_from(length) else {
+            return false;
+        };
+        let sum = crc32c::crc32c_append(chain, &length.to_le_bytes());
+        crc32c::crc32c_append(sum, &rest[4..end - 4]) == u32_at(rest, end - 4)
+    })
+}
+
+/// Whether a good record follows a bad one. Its chain begins with the bad
 /// record's own checksum, which is any four bytes before it.
-fn later_good_record(rest: &[u8]) -> Option<usize> {
-    const LOOK_BYTES: usize = 64 * 1024;
-    (RECORD_OVERHEAD..rest.len().min(LOOK_BYTES)).find(|&at| {
+fn later_good_record(rest: &[u8]) -> bool {
+    const LOOK_BYTES: usize = PAYLOAD_BYTES_MAX + 2 * RECORD_OVERHEAD;
+    /// Bytes that are summed up at most, since a payload may look like many
+    /// beginnings of records.
+    const SUM_BYTES_MAX: usize = 64 * PAYLOAD_BYTES_MAX;
+    let mut summed = 0;
+    (RECORD_OVERHEAD..rest.len().min(LOOK_BYTES)).any(|at| {
         // Zeros would otherwise pass for empty records.
         let plausible = rest.len() >= at + RECORD_OVERHEAD && rest[at..at + 10] != [0; 10];
-        plausible && parse(&rest[at..], u32_at(rest, at - 4)).is_some()
+        if !plausible || summed > SUM_BYTES_MAX {
+            return false;
+        }
+        let length = u32_at(rest, at) as usize;
+        if length <= PAYLOAD_BYTES_MAX && at + length + RECORD_OVERHEAD <= rest.len() {
+            summed += length;
+        }
+        parse(&rest[at..], u32_at(rest, at - 4)).is_some()
     })
 }
 

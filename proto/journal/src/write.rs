@@ -129,10 +129,12 @@ impl Segment {
             clocks.mono_ns,
             payload,
         )?;
-        // By offset, so that a cut write is overwritten by the next try.
-        self.file
-            .write_all_at(&self.buffer, self.offset)
-            .map_err(WriteError::Io)?;
+        if let Err(error) = self.file.write_all_at(&self.buffer, self.offset) {
+            // What came of it, behind a shorter record that is written next,
+            // would be read as damage.
+            let _ = self.file.set_len(self.offset);
+            return Err(WriteError::Io(error));
+        }
         self.encoder = encoder;
         self.offset += self.buffer.len() as u64;
         Ok(&self.buffer)

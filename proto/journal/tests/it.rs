@@ -67,10 +67,6 @@ fn cut_at_every_byte_a_prefix_remains() {
         }
         if let Ok((_, mut reader)) = scan(&bytes[..length]) {
             while reader.next().is_some() {}
-            assert_ne!(
-                reader.stop(),
-                Stop::Damaged(nero_journal::Damage { offset: 0, next: 0 })
-            );
             assert!(
                 !matches!(reader.stop(), Stop::Damaged(_)),
                 "a cut end is not damage"
@@ -79,19 +75,75 @@ fn cut_at_every_byte_a_prefix_remains() {
     }
 }
 
+/// A segment with a record of each of these many bytes of text.
+fn long(lengths: &[usize]) -> Vec<u8> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.seg");
+    let mut segment = Segment::create(&path, Writer::Watcher, &TOKEN, 1).unwrap();
+    for (number, length) in lengths.iter().enumerate() {
+        let text = (0..*length).map(|at| char::from(b'a' + (at * 7 + number) as u8 % 26));
+        let notice = Notice {
+            text: text.collect(),
+        };
+        segment
+            .append(RecordKind::Notice, Clocks::now(), &notice)
+            .unwrap();
+    }
+    std::fs::read(&path).unwrap()
+}
+
+fn stop(bytes: &[u8]) -> Stop {
+    let (_, mut reader) = scan(bytes).unwrap();
+    reader.by_ref().for_each(drop);
+    reader.stop()
+}
+
 #[test]
-fn every_flipped_bit_is_noticed() {
+fn every_flipped_bit_is_told_as_damage_also_of_the_last_record() {
     let (_folder, bytes) = written();
     let all = texts(&bytes).unwrap();
     for bit in 0..bytes.len() * 8 {
         let mut flipped = bytes.clone();
         flipped[bit / 8] ^= 1 << (bit % 8);
         match texts(&flipped) {
-            Ok(some) => assert!(
-                all.starts_with(&some) && some.len() < all.len(),
-                "bit {bit}"
-            ),
+            Ok(some) => {
+                assert!(all.starts_with(&some) && some.len() < all.len());
+                let stop = stop(&flipped);
+                assert!(matches!(stop, Stop::Damaged(_)), "bit {bit}: {stop:?}");
+            }
             Err(_) => assert!(bit < HEADER_BYTES * 8),
+        }
+    }
+}
+
+#[test]
+fn damage_in_records_of_every_length_is_told_as_damage() {
+    for first in [100, 40_000, 66_000, 200_000, 1_000_000] {
+        let bytes = long(&[first, 10, 300]);
+        // Every part of the first record, then all bytes of the others.
+        let step = (first / 23).max(1);
+        let sparse = (HEADER_BYTES..HEADER_BYTES + first).step_by(step);
+        for at in sparse.chain(HEADER_BYTES + first..bytes.len()) {
+            let mut flipped = bytes.clone();
+            flipped[at] ^= 1 << (at % 8);
+            let stop = stop(&flipped);
+            assert!(
+                matches!(stop, Stop::Damaged(_)),
+                "{first}: byte {at}: {stop:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_record_that_was_not_written_to_its_end_is_no_damage() {
+    let bytes = long(&[50, 3_000]);
+    for length in HEADER_BYTES..bytes.len() {
+        for zeros in [0, 4096] {
+            let mut cut = bytes[..length].to_vec();
+            cut.resize(length + zeros, 0);
+            let stop = stop(&cut);
+            assert!(!matches!(stop, Stop::Damaged(_)), "{length}: {stop:?}");
         }
     }
 }

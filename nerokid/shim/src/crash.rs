@@ -2,7 +2,8 @@
 //!
 //! `NERO_CRASH_AT=<point>[,<victim>…]` in the launcher's environment holds for
 //! its first launch. Victims, one after the other: `parent`, `self` (the one
-//! that reaches the point, also when none is named), `stop` (it stands still).
+//! that reaches the point, also when none is named), `stop` (it stands still),
+//! `hold` (it stands still and goes on, unharmed, when it is continued).
 //! A build without debug assertions knows nothing of this.
 
 /// Where to die; nowhere in a release build.
@@ -41,6 +42,10 @@ impl CrashAt {
             let _ = match victim {
                 "parent" => kill(parent, libc::SIGKILL),
                 "stop" => kill(own, libc::SIGSTOP),
+                "hold" => {
+                    let _ = kill(own, libc::SIGSTOP);
+                    return;
+                }
                 _ => kill(own, libc::SIGKILL),
             };
         }

@@ -2,13 +2,13 @@
 //!
 //! Runs in the job's process, which borrows the shim's memory while the shim
 //! stands still. Allocates nothing, drops nothing, never returns. It writes
-//! down that the job exists, and executes user code only if the launcher has
-//! not taken that leave back: the gate.
+//! down that the job exists, and executes user code only if it passes the gate,
+//! see [`nero_journal::gate`].
 
 use std::os::fd::OwnedFd;
 
-use nero_journal::Clocks;
 use nero_journal::v1::RecordKind;
+use nero_journal::{Clocks, gate};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 
 use crate::clock;
@@ -63,7 +63,8 @@ pub fn become_job(outfit: &mut Outfit<'_>) {
     }
     outfit.crash.here("job.written");
     slot.set_gate_ns(clock::now_ns());
-    if slot.may_execute() {
+    if gate::pass(&plan.gate, || outfit.segment.has_names(1)) {
+        slot.set_executing();
         outfit.crash.here("job.leaves_gate");
         sys::unblock_signals();
         let errno = sys::exec(&plan.program, &plan.argv, &plan.env);

@@ -164,9 +164,10 @@ impl Segment {
         Ok(())
     }
 
-    /// Whether the file has two names: the private one and the claim.
-    pub fn has_two_names(&self) -> bool {
-        rustix::fs::fstat(&self.file).is_ok_and(|found| found.st_nlink == 2)
+    /// Whether the file has this many names; false when its file server does
+    /// not answer.
+    pub fn has_names(&self, names: u32) -> bool {
+        rustix::fs::fstat(&self.file).is_ok_and(|found| found.st_nlink == names.into())
     }
 }
 

@@ -195,7 +195,7 @@ impl Keeper {
 /// Why no user code ran, if the job could not be started.
 pub fn failure(slot: &Slot) -> Option<JobNotStarted> {
     let stage = match slot.job() {
-        JobStage::Waiting | JobStage::Executing | JobStage::Revoked => return None,
+        JobStage::Waiting | JobStage::Executing => return None,
         JobStage::NoOutput => job_not_started::Stage::Output,
         JobStage::NoFolder => job_not_started::Stage::Folder,
         JobStage::NoExec => job_not_started::Stage::Exec,

@@ -43,6 +43,8 @@ pub struct Plan {
     pub folder: CString,
     /// Private name of the claim, in that folder.
     pub private: CString,
+    /// Absolute path of the same: the gate.
+    pub gate: CString,
     /// The job's program.
     pub program: CString,
     /// What it sees as arguments.
@@ -88,6 +90,7 @@ impl Plan {
                 boot_id: own.process.boot_id,
             },
             segment,
+            gate: gate(&launch.run_dir, launch.incarnation, segment)?,
             folder: folder(&launch.run_dir, launch.incarnation)?,
             private: private_name(segment),
             program: sys::path(program.clone())?,
@@ -120,7 +123,13 @@ pub fn folder(run_dir: &str, incarnation: u32) -> Option<CString> {
 
 /// The name under which a claim is prepared.
 pub fn private_name(segment: SegmentId) -> CString {
-    sys::path(format!(".{segment}")).expect("digits hold no zero byte")
+    sys::path(nero_journal::gate::name(segment)).expect("digits hold no zero byte")
+}
+
+fn gate(run_dir: &str, incarnation: u32, segment: SegmentId) -> Option<CString> {
+    let name = nero_journal::gate::name(segment);
+    let run_dir = run_dir.trim_end_matches('/');
+    sys::path(format!("{run_dir}/{incarnation}/{name}"))
 }
 
 /// Puts another process into a prepared message.

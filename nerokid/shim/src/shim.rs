@@ -107,16 +107,18 @@ fn claim(plan: &Plan, crash: &CrashAt) -> Result<Segment, Refused> {
         ) {
             Ok(()) => Ok(segment),
             // A file server may have done it, and its answer been lost.
-            Err(_) if segment.has_two_names() => Ok(segment),
+            Err(_) if segment.has_names(2) => Ok(segment),
             Err(error) => Err(error),
         }
     });
     crash.here("linked");
-    // Left behind, it harms nobody.
-    let _ = unlinkat(CWD, plan.private.as_c_str(), AtFlags::empty());
-    linked.map_err(|error| match error {
-        Errno::EXIST => Refused::Superseded,
-        other => Refused::Disk(other),
+    linked.map_err(|error| {
+        // Left behind, it harms nobody. Where the claim is ours, it is the gate.
+        let _ = unlinkat(CWD, plan.private.as_c_str(), AtFlags::empty());
+        match error {
+            Errno::EXIST => Refused::Superseded,
+            other => Refused::Disk(other),
+        }
     })
 }
 

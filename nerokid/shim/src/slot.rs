@@ -38,8 +38,8 @@ pub enum ShimStage {
     NoClaim = 4,
 }
 
-/// How far a job has come. Whoever changes it first decides whether user code
-/// runs.
+/// How far a job has come. Written by the job's process alone; the gate on
+/// disk decides whether user code runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum JobStage {
@@ -53,8 +53,6 @@ pub enum JobStage {
     NoFolder = 3,
     /// `execve` failed.
     NoExec = 4,
-    /// The launcher took back its leave to run.
-    Revoked = 5,
 }
 
 impl Slot {
@@ -81,33 +79,19 @@ impl Slot {
             2 => JobStage::NoOutput,
             3 => JobStage::NoFolder,
             4 => JobStage::NoExec,
-            5 => JobStage::Revoked,
             _ => JobStage::Waiting,
         }
     }
 
-    /// The job takes the step from its gate to user code. False when it may not.
-    pub fn may_execute(&self) -> bool {
-        self.leave_gate(JobStage::Executing)
+    /// The job passed its gate.
+    pub fn set_executing(&self) {
+        self.job.store(JobStage::Executing as u32, SeqCst);
     }
 
-    /// The launcher forbids that step. False when it was taken already.
-    pub fn revoke(&self) -> bool {
-        self.leave_gate(JobStage::Revoked)
-    }
-
-    fn leave_gate(&self, to: JobStage) -> bool {
-        self.job
-            .compare_exchange(JobStage::Waiting as u32, to as u32, SeqCst, SeqCst)
-            .is_ok()
-    }
-
-    /// The job could not be started. Says nothing when the launcher was first.
+    /// The job could not be started.
     pub fn job_failed(&self, stage: JobStage, errno: i32) {
-        if self.job() != JobStage::Revoked {
-            self.errno.store(errno, SeqCst);
-            self.job.store(stage as u32, SeqCst);
-        }
+        self.errno.store(errno, SeqCst);
+        self.job.store(stage as u32, SeqCst);
     }
 
     /// Why there is no claim, or no job.
@@ -195,20 +179,6 @@ impl Slots {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn one_of_job_and_launcher_decides() {
-        let mut slots = Slots::default();
-        let slot = slots.take().unwrap();
-        assert!(slot.may_execute());
-        assert!(!slot.revoke());
-        slots.give(slot);
-        let slot = slots.take().unwrap();
-        assert!(slot.revoke());
-        assert!(!slot.may_execute());
-        slot.job_failed(JobStage::NoExec, 2);
-        assert_eq!(slot.job(), JobStage::Revoked);
-    }
 
     #[test]
     fn more_slots_than_a_page_holds() {

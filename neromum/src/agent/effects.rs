@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use nero_journal::frame::{self, FrameError, FrameKind};
+use nero_journal::gate::{self, Gate};
 use nero_journal::v1::{
     Guard, JobNotStarted, Launch, Lost, RecordKind, job_not_started, lost, to_launcher,
 };
@@ -14,6 +15,7 @@ use nero_wire::v1::RunSpec;
 use super::{Agent, Done, Message, Setup, segments};
 use crate::config;
 use crate::core::decide::Tracking;
+use crate::core::facts::Fact;
 use crate::core::{Effect, Stage};
 use crate::staging::{self, PrepareError};
 
@@ -103,11 +105,7 @@ impl Agent {
             Effect::Launch { .. } => {}
             Effect::Guard { token, incarnation } => self.guard(token, incarnation),
             Effect::SayGateClosed { token, incarnation } => {
-                let record = JobNotStarted {
-                    stage: job_not_started::Stage::Gate.into(),
-                    errno: 0,
-                };
-                self.say(token, incarnation, RecordKind::JobNotStarted, &record);
+                self.say_gate_closed(token, incarnation);
             }
             Effect::SayLost {
                 token,
@@ -231,6 +229,43 @@ impl Agent {
         entry.tracked = self.launchers.own_link();
         tracing::info!(run = %entry.id, incarnation, "guarding a run that goes on");
         self.launchers.send_own(to_launcher::Message::Guard(guard));
+    }
+
+    /// Closes the gate and says so. A job that passed it was written down
+    /// before, so the run is looked at anew.
+    fn say_gate_closed(&mut self, token: RunToken, incarnation: u32) {
+        let Some(entry) = self.entries.get_mut(&token) else {
+            return;
+        };
+        let run_dir = self.setup.paths.run(entry.id);
+        let claim = entry
+            .segments
+            .iter()
+            .find(|seg| seg.incarnation == incarnation && *seg.name == *names::CLAIM);
+        let gate = claim.map_or(Ok(Gate::Passed), |claim| {
+            gate::close(
+                &segments::folder(&run_dir, incarnation),
+                nero_journal::SegmentId(claim.id),
+            )
+        });
+        match gate {
+            Ok(Gate::Closed) => {
+                let record = JobNotStarted {
+                    stage: job_not_started::Stage::Gate.into(),
+                    errno: 0,
+                };
+                self.say(token, incarnation, RecordKind::JobNotStarted, &record);
+            }
+            Ok(Gate::Passed) => {
+                tracing::warn!(run = %entry.id, incarnation, "a start without supervisors passed its gate");
+                entry.facts.fold(Fact::GatePassed);
+                self.look_and_decide(token, incarnation);
+            }
+            Err(error) => {
+                tracing::error!(run = %entry.id, %error, "cannot close the gate of a start");
+                self.timers.look_later(token, incarnation, Tracking::Nobody);
+            }
+        }
     }
 
     fn say_lost(&mut self, token: RunToken, incarnation: u32, rebooted: bool) {

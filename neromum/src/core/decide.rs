@@ -7,7 +7,8 @@ use nero_model::process::Life;
 use super::facts::Facts;
 
 /// Who of a run's processes lives, read *before* its segments: a process that
-/// was dead then cannot have written a record that the reading missed.
+/// was dead then cannot have written a record that the reading missed. That
+/// holds for the processes named here; a job that is not yet written down is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lives {
     /// The shim; none when its identity is not known.
@@ -46,7 +47,8 @@ pub enum Decision {
     Launch,
     /// The gate closed before user code ran: launch the next incarnation.
     LaunchNext,
-    /// Nobody wrote that the gate closed: write it, then launch the next.
+    /// No record says that the job was made or that the gate closed: close the
+    /// gate and write so. If the job has passed it, decide anew with that.
     SayGateClosed,
     /// It goes on and is looked after.
     Follow,
@@ -115,7 +117,8 @@ fn without_end(facts: &Facts) -> Decision {
     if facts.started {
         Decision::SayCodeUnknown
     } else {
-        // The claim was made and the job was not: no user code ran.
+        // The job's process outlives its supervisors and may be on its way: only
+        // a gate that could be closed proves that no user code runs.
         Decision::SayGateClosed
     }
 }

@@ -16,6 +16,8 @@ pub enum Fact {
         /// Who it is.
         job: Option<ProcessId>,
     },
+    /// The job passed its gate, whether or not it could be written down.
+    GatePassed,
     /// The gate closed before any user code ran: it is to be started again.
     GateClosed,
     /// The job could not be executed, or a cancel came first.
@@ -98,6 +100,7 @@ impl Facts {
                 self.started = true;
                 self.job = job;
             }
+            Fact::GatePassed => self.started = true,
             Fact::GateClosed => self.gate_closed = true,
             Fact::NotStarted => self.not_started = true,
             Fact::LeaderEnded => self.leader_ended = true,

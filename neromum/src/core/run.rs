@@ -143,7 +143,7 @@ pub enum Effect {
     Launch { token: RunToken, incarnation: u32 },
     /// Ask the launcher to look after a run that goes on.
     Guard { token: RunToken, incarnation: u32 },
-    /// Append `JobNotStarted{GATE}` for a dead shim.
+    /// Close the gate of a dead shim and append `JobNotStarted{GATE}`.
     SayGateClosed { token: RunToken, incarnation: u32 },
     /// Append `Lost`.
     SayLost {

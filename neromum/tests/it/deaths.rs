@@ -291,14 +291,8 @@ async fn a_claim_of_zeros_is_lost_and_never_started_again() {
     assert_eq!(starts(&node, &spec), 0);
 }
 
-#[tokio::test]
-async fn a_start_that_died_before_its_gate_is_followed_by_one_and_no_more() {
-    let mut node = Node::with(&["--cpus", "1", "--min-free", "1000000000000000"]);
-    let mut mum = node.start().await;
-    let spec = node.sh(1, COUNTED);
-    mum.accept(&[&spec]).await;
-    node.kill_mum();
-    // What a shim leaves that dies between its claim and its job.
+/// What a shim leaves that dies between its claim and its job, but for its gate.
+fn claim_of_a_dead_shim(node: &Node, spec: &RunSpec) -> nero_journal::SegmentId {
     let mut dead = std::process::Command::new("sleep")
         .arg("600")
         .spawn()
@@ -317,7 +311,73 @@ async fn a_start_that_died_before_its_gate_is_followed_by_one_and_no_more() {
     segment
         .append(RecordKind::Claimed, Clocks::now(), &claimed)
         .unwrap();
-    drop(segment);
+    segment.id()
+}
+
+#[tokio::test]
+async fn a_start_of_an_older_build_whose_job_may_be_under_way_is_not_made_again() {
+    let mut node = Node::with(&["--cpus", "1", "--min-free", "1000000000000000"]);
+    let mut mum = node.start().await;
+    let spec = node.sh(1, COUNTED);
+    mum.accept(&[&spec]).await;
+    node.kill_mum();
+    // Older builds remove the private name before they make the job.
+    claim_of_a_dead_shim(&node, &spec);
+    node.options.truncate(2);
+    let mut mum = node.start().await;
+    let mut follower = mum.follow(Known::default()).await;
+    follower.settled(&[&spec]).await;
+    let lost: Lost = follower.of(&spec).record(RecordKind::Lost).unwrap();
+    assert_eq!(lost.reason(), lost::Reason::CodeUnknown);
+    assert_eq!(starts(&node, &spec), 0);
+}
+
+#[tokio::test]
+async fn a_job_that_outlives_shim_and_launcher_before_its_gate_is_run_once() {
+    let mut node = Node::new();
+    let held = [
+        ("NERO_CRASH_AT", "job.dressed,hold"),
+        ("PATH", "/usr/bin:/bin"),
+    ];
+    let mut mum = node.start_with_env(&held).await;
+    let spec = node.sh(1, COUNTED);
+    mum.accept(&[&spec]).await;
+    let job = wait_for("the job that is held", || {
+        let stopped =
+            |pid: i32| nero_model::process::Stat::read(pid).is_ok_and(|stat| stat.state == b'T');
+        node.processes()
+            .into_iter()
+            .find_map(|(pid, _)| stopped(pid).then_some(pid))
+    })
+    .await;
+    let held = nero_model::ProcessId::of(job).unwrap();
+    let (shim, _) = node.claim(&spec);
+    kill(node.launcher().await, Signal::KILL);
+    node.kill_mum();
+    kill(shim, Signal::KILL);
+    let mut mum = node.start().await;
+    let mut follower = mum.follow(Known::default()).await;
+    started(&node, &spec).await;
+    kill(job, Signal::CONT);
+    wait_for("the end of the first job", || is_gone(held).then_some(())).await;
+    go(&node, &spec);
+    follower.settled(&[&spec]).await;
+    assert_eq!(starts(&node, &spec), 1, "{:?}", follower.of(&spec).kinds());
+    let exited: JobExited = follower.of(&spec).record(RecordKind::JobExited).unwrap();
+    assert_eq!((exited.code, exited.code_unknown), (5, false));
+}
+
+#[tokio::test]
+async fn a_start_that_died_before_its_gate_is_followed_by_one_and_no_more() {
+    let mut node = Node::with(&["--cpus", "1", "--min-free", "1000000000000000"]);
+    let mut mum = node.start().await;
+    let spec = node.sh(1, COUNTED);
+    mum.accept(&[&spec]).await;
+    node.kill_mum();
+    let claim = claim_of_a_dead_shim(&node, &spec);
+    let folder = node.run_dir(&spec).join("1");
+    let gate = folder.join(nero_journal::gate::name(claim));
+    std::fs::hard_link(folder.join("claim"), gate).unwrap();
     node.options.truncate(2);
     let mut mum = node.start().await;
     let mut follower = mum.follow(Known::default()).await;

@@ -21,6 +21,7 @@
 
 mod encode;
 pub mod frame;
+pub mod gate;
 mod open;
 mod read;
 mod write;

@@ -11,6 +11,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use nero_journal::frame::{self, FrameKind};
+use nero_journal::gate::{self, Gate};
 use nero_journal::v1::Guard;
 use nero_journal::v1::changed::What;
 use nero_model::ProcessId;
@@ -165,16 +166,38 @@ impl Launcher {
         self.find_elder_watcher(key);
     }
 
-    fn without_shim(&mut self, key: RunKey, evidence: Evidence) {
-        let Some(job) = evidence.job else {
-            // Nobody opened its gate: what is not written down never ran.
-            return self.close_on_disk(key, evidence, true);
+    fn without_shim(&mut self, key: RunKey, mut evidence: Evidence) {
+        let Some(run) = self.runs.get(&key) else {
+            return;
         };
+        let folder = run.folder();
+        if let (None, Some(claim)) = (evidence.job, evidence.claim) {
+            // The job's process may be on its way, whoever else is dead.
+            match gate::close(Path::new(&folder), claim) {
+                Ok(Gate::Closed) => return self.close_on_disk(key, evidence, true),
+                // It is written down before the gate is passed.
+                Ok(Gate::Passed) => match Evidence::read(Path::new(&folder)) {
+                    Ok(again) => evidence = again,
+                    Err(error) => {
+                        return self.unseen(key, format_args!("cannot read {folder}: {error}"));
+                    }
+                },
+                Err(error) => {
+                    return self.unseen(
+                        key,
+                        format_args!("cannot close the gate in {folder}: {error}"),
+                    );
+                }
+            }
+        }
+        // A shim of an older build may have made a job that is not written down:
+        // what shows the run's marks is ended as a stray.
+        let leader = evidence.job.map(member).unwrap_or_default();
         self.keep(
             key,
             Legacy {
                 evidence,
-                leader: member(job),
+                leader,
                 is_parent: false,
                 slot: None,
             },

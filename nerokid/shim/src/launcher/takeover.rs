@@ -8,6 +8,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use nero_journal::SegmentId;
+use nero_journal::gate::{self, Gate};
 use nero_journal::v1::changed::What;
 use nero_journal::v1::{JobNotStarted, Process, StopAsked, TakenOver, job_not_started};
 use nero_model::ProcessId;
@@ -22,7 +23,7 @@ use crate::launcher::evidence::Evidence;
 use crate::launcher::ours::tree_of;
 use crate::launcher::run::{Care, Ours, RunKey, SegmentToMake};
 use crate::procfs;
-use crate::slot::{ShimStage, Slot};
+use crate::slot::{JobStage, ShimStage, Slot};
 use crate::sys::{self, Look};
 use crate::tree::Member;
 
@@ -48,8 +49,6 @@ impl Launcher {
         let Care::Shim { slot, segment, .. } = run.care else {
             return;
         };
-        // First of all: from here on the job does not begin if it has not yet.
-        let never_ran = slot.revoke();
         let folder = run.folder();
         let evidence = match Evidence::read(Path::new(&folder)) {
             Ok(evidence) => evidence,
@@ -67,6 +66,7 @@ impl Launcher {
         }
         self.log(format_args!("takes over {folder} from a dead shim"));
         let pid = slot.pid();
+        let never_ran = slot.job() == JobStage::Waiting && self.close_gate(&folder, segment, pid);
         if evidence.gone || never_ran {
             if self.has_left(pid, never_ran) {
                 self.slots.give(slot);
@@ -99,6 +99,18 @@ impl Launcher {
             });
             self.check_empty(key);
             self.reschedule(key);
+        }
+    }
+
+    /// Closes the gate of a start whose shim is dead; false when the job passed.
+    fn close_gate(&self, folder: &str, claim: SegmentId, pid: i32) -> bool {
+        match gate::close(Path::new(folder), claim) {
+            Ok(gate) => gate == Gate::Closed,
+            Err(error) => {
+                self.log(format_args!("cannot close the gate in {folder}: {error}"));
+                // The kernel tells the number before the process runs.
+                pid == 0
+            }
         }
     }
 

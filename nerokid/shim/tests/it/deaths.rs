@@ -94,6 +94,74 @@ fn after_its_claim_and_before_the_gate_no_user_code_runs() {
     }
 }
 
+/// The process that stands still where the rig was told to hold it.
+fn held(rig: &Rig) -> i32 {
+    until("the process that is held", || {
+        let stopped =
+            |pid: &i32| nero_model::process::Stat::read(*pid).is_ok_and(|stat| stat.state == b'T');
+        rig.processes().into_iter().find(stopped)
+    })
+}
+
+fn is_gone(pid: i32) {
+    until("its end", || (!lives(pid)).then_some(()));
+}
+
+/// Kills a run's launcher and its shim while its job is held, and asks a new
+/// launcher to look after the run.
+fn bereave(rig: &mut Rig, run: &Run) {
+    let shim = run.shim();
+    // The launcher first, so that it takes nothing over.
+    rig.kill_launcher();
+    kill(shim);
+    is_gone(shim);
+    rig.restart();
+    rig.guard(run);
+}
+
+#[test]
+fn a_job_that_was_held_before_its_gate_does_not_run_beside_the_start_that_replaced_it() {
+    for point in ["job.forked,hold", "job.dressed,hold"] {
+        let mut rig = Rig::crashing(point);
+        let run = patient(&rig);
+        rig.launch(&run);
+        let job = held(&rig);
+        bereave(&mut rig, &run);
+        rig.hear_of(&run, What::Ended);
+        let said = run.launchers().not_started.unwrap();
+        assert_eq!(said.stage(), Stage::Gate, "{point}");
+        let next = again(&run);
+        rig.launch(&next);
+        until("the second start", || (ran(&run) > 0).then_some(()));
+        crate::rig::signal(job, rustix::process::Signal::CONT);
+        is_gone(job);
+        assert_eq!(ran(&run), 1, "{point}");
+        let_go(&next);
+        rig.hear_of(&next, What::Ended);
+        assert_eq!((next.claim().exited.unwrap().code, ran(&run)), (9, 1));
+    }
+}
+
+#[test]
+fn a_job_that_is_written_down_is_looked_after_wherever_it_was_held() {
+    for point in ["job.written,hold", "job.leaves_gate,hold"] {
+        let mut rig = Rig::crashing(point);
+        let run = patient(&rig);
+        rig.launch(&run);
+        let job = held(&rig);
+        bereave(&mut rig, &run);
+        rig.hear_of(&run, What::TakenOver);
+        crate::rig::signal(job, rustix::process::Signal::CONT);
+        until("the job's first line", || (ran(&run) > 0).then_some(()));
+        let_go(&run);
+        rig.hear_of(&run, What::Ended);
+        let taken = run.launchers();
+        assert!(taken.not_started.is_none(), "{point}");
+        assert!(taken.exited.unwrap().code_unknown, "{point}");
+        assert_eq!(ran(&run), 1, "{point}");
+    }
+}
+
 #[test]
 fn after_the_gate_the_launcher_goes_on_and_keeps_the_code() {
     for point in ["job.leaves_gate,parent,stop", "started"] {

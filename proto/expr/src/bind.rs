@@ -155,7 +155,9 @@ impl Expr {
         });
         let mut slots = Vec::with_capacity(found.len());
         for (name, mut found) in self.names.iter().zip(found) {
-            found.loose.extend(loose_fact(name).map(Bound::Fact));
+            // A rule leaves a name open rather than mean a fact that it never sees.
+            let fact = loose_fact(name).filter(|fact| !self.standing || fact.is_beside_job());
+            found.loose.extend(fact.map(Bound::Fact));
             let slot = found.settle();
             match &slot {
                 Slot::Open if !self.standing || name.asked == Asked::Param => {
@@ -262,19 +264,25 @@ impl Found {
         }
     }
 
-    /// Exact names go before loose ones; two of the same rank clash.
-    fn settle(self) -> Slot {
-        let list = if self.exact.is_empty() {
-            self.loose
-        } else {
-            self.exact
-        };
-        let mut list = list.into_iter();
-        match (list.next(), list.next()) {
+    /// The parameter of exactly the name, then the metric of exactly the name,
+    /// then the only one that fits loosely; two that fit loosely clash.
+    fn settle(mut self) -> Slot {
+        self.sort();
+        if let Some(exact) = self.exact.into_iter().next() {
+            return Slot::Bound(exact);
+        }
+        let mut loose = self.loose.into_iter();
+        match (loose.next(), loose.next()) {
             (None, _) => Slot::Open,
             (Some(only), None) => Slot::Bound(only),
             (Some(first), Some(second)) => Slot::Clash(first, second),
         }
+    }
+
+    /// Puts parameters first: programs print their own arguments.
+    pub fn sort(&mut self) {
+        let is_param = |bound: &Bound| matches!(bound, Bound::Param(_));
+        self.exact.sort_by_key(|bound| !is_param(bound));
     }
 }
 

@@ -51,6 +51,7 @@ impl Expr {
             if found.exact.is_empty() && found.loose.is_empty() {
                 return Err(self.missing(name, visit_names));
             }
+            found.sort();
         }
         Ok(Candidates {
             slots,
@@ -65,9 +66,8 @@ impl Candidates {
     pub fn take_conflict(&self, expr: &Expr) -> Option<Conflict> {
         let slot = usize::from(self.conflict.take()?);
         let name = expr.names.get(slot)?;
-        let found = self.slots.get(slot)?;
-        let all = || found.exact.iter().chain(&found.loose);
-        let listed: Vec<String> = all()
+        let loose = self.slots.get(slot)?.loose.iter();
+        let listed: Vec<String> = loose
             .map(|bound| format!("`{}`", bound.written()))
             .collect();
         let message = format!("`{}` has more than one meaning", name.text);
@@ -76,19 +76,21 @@ impl Candidates {
         Some(Conflict { slot, error })
     }
 
-    /// The only one of `list` that this experiment has.
+    /// The value of the one of `list` that this experiment has. Two of the same
+    /// number are no conflict: a program that prints its own arguments has these.
     fn only<'s, S: Scope>(&self, slot: u16, list: &[Bound], scope: &'s S) -> Option<Value<'s>> {
         let mut only = None;
         for bound in list {
             let value = value_of(bound, scope);
-            if !value.is_known() {
-                continue;
+            match (only, value) {
+                (_, Value::Unknown) => {}
+                (None, value) => only = Some(value),
+                (Some(Value::Number(first, _)), Value::Number(second, _)) if first == second => {}
+                (Some(_), _) => {
+                    self.conflict.set(Some(slot));
+                    return Some(Value::Unknown);
+                }
             }
-            if only.is_some() {
-                self.conflict.set(Some(slot));
-                return Some(Value::Unknown);
-            }
-            only = Some(value);
         }
         only
     }
@@ -99,7 +101,9 @@ impl Resolve for Candidates {
         let Some(found) = self.slots.get(usize::from(slot)) else {
             return Value::Unknown;
         };
-        self.only(slot, &found.exact, scope)
+        let mut exact = found.exact.iter().map(|bound| value_of(bound, scope));
+        exact
+            .find(|value| value.is_known())
             .or_else(|| self.only(slot, &found.loose, scope))
             .unwrap_or_default()
     }

@@ -195,6 +195,33 @@ impl Fact {
             Fact::Cpu | Fact::Mem | Fact::Disk => FactSource::Sample,
         }
     }
+
+    /// Whether the watcher of a run knows the fact, so that a rule may name it.
+    /// The others are known to neroman only, or once the run is over.
+    pub fn is_beside_job(self) -> bool {
+        match self {
+            Fact::Id
+            | Fact::Name
+            | Fact::Collection
+            | Fact::Node
+            | Fact::State
+            | Fact::Attempt
+            | Fact::Runtime
+            | Fact::Timeleft
+            | Fact::Exit
+            | Fact::Signal
+            | Fact::Silent
+            | Fact::Command
+            | Fact::Params
+            | Fact::Tstart
+            | Fact::Cpu
+            | Fact::Mem
+            | Fact::Disk => true,
+            Fact::Path | Fact::Waittime | Fact::Reason | Fact::Tmod | Fact::Tsub | Fact::Tend => {
+                false
+            }
+        }
+    }
 }
 
 /// A set of facts in four bytes.

@@ -267,6 +267,7 @@ impl<'t> Lexer<'t> {
         let tok = match word {
             "and" => Tok::And,
             "or" => Tok::Or,
+            "not" => Tok::Not,
             "for" => Tok::For,
             "after" => Tok::After,
             "tag" if rest[word.len()..].starts_with(':') => {
@@ -305,6 +306,13 @@ impl<'t> Lexer<'t> {
         }
         let is_match = rest.starts_with("=~");
         let sign = if is_match { "=~" } else { "=" };
+        if let (false, Some(order @ (b'<' | b'>'))) = (is_match, rest.as_bytes().get(1)) {
+            let order = char::from(*order);
+            let error = self.error(2, format!("`={order}` means nothing"));
+            return Err(error.hint(format!(
+                "write `{order}=`; a text that begins so stands in quotes: `= '{order}…'`"
+            )));
+        }
         self.at += sign.len();
         self.skip_blanks();
         let rest = self.rest();

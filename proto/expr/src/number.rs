@@ -2,6 +2,7 @@
 
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::TimeZone;
+use nero_model::units::{parse_duration_ms, size_unit_bytes, time_unit_ms};
 
 /// What stands at the start of a text that looks like a number.
 pub(crate) enum Scanned {
@@ -18,8 +19,9 @@ pub(crate) enum Scanned {
 /// Reads a number with its unit from the start of `text`; `None` when there is
 /// no digit to begin with.
 ///
-/// Units touch the number: `s m h d w` are seconds, `K M G T` powers of 1024,
-/// `%` hundredths. Time units may be joined downwards: `1h30m`.
+/// Units touch the number and are those of the format ([`nero_model::units`]):
+/// `90min` and `2:00:00` are seconds, `4GB` bytes, `%` hundredths. Units of time
+/// may be joined downwards: `1h30m`.
 pub(crate) fn scan_number(text: &str) -> Option<Scanned> {
     let plain_len = plain_number_len(text)?;
     let plain = &text[..plain_len];
@@ -27,17 +29,46 @@ pub(crate) fn scan_number(text: &str) -> Option<Scanned> {
     if rest.starts_with('%') {
         return Some(finished(text, plain_len + 1, percent(plain)));
     }
-    let unit = rest.chars().next().filter(|c| c.is_ascii_alphabetic());
+    if rest.starts_with([':', '-'])
+        && let Some(clock) = clock(text)
+    {
+        return Some(clock);
+    }
     let value: f64 = plain.parse().unwrap_or(f64::INFINITY);
-    Some(match unit {
-        None => finished(text, plain_len, value),
-        Some(unit) => match (seconds_of(unit), bytes_of(unit)) {
-            (Some(seconds), _) => {
-                let (more, more_len) = joined_durations(&rest[1..], seconds);
-                finished(text, plain_len + 1 + more_len, value * seconds + more)
-            }
-            (None, Some(bytes)) => finished(text, plain_len + 1, value * bytes),
-            (None, None) => bad_unit(text, plain_len),
+    let unit = unit_at(rest);
+    if unit.is_empty() {
+        return Some(finished(text, plain_len, value));
+    }
+    let unit_end = plain_len + unit.len();
+    Some(match (time_unit_ms(unit), size_unit_bytes(unit)) {
+        (Some(unit_ms), _) => {
+            let (more, more_len) = joined_durations(&text[unit_end..], unit_ms);
+            finished(text, unit_end + more_len, seconds(value, unit_ms) + more)
+        }
+        (None, Some(bytes)) => finished(text, unit_end, value * bytes as f64),
+        (None, None) => bad_unit(text, plain_len),
+    })
+}
+
+/// The letters at the start of `text`.
+fn unit_at(text: &str) -> &str {
+    let end = text.find(|c: char| !c.is_ascii_alphabetic());
+    &text[..end.unwrap_or(text.len())]
+}
+
+/// `2:00:00` and `1-12:00:00`: seconds; `None` for what has no two colons.
+fn clock(text: &str) -> Option<Scanned> {
+    let end = text.find(|c: char| !(c.is_ascii_digit() || matches!(c, ':' | '-')));
+    let written = &text[..end.unwrap_or(text.len())];
+    if !written.contains(':') {
+        return None;
+    }
+    Some(match parse_duration_ms(written) {
+        Ok(ms) => finished(text, written.len(), ms as f64 / 1000.0),
+        Err(error) => Scanned::Bad {
+            len: written.len(),
+            message: error.to_string(),
+            hint: "such as `2:00:00` or `90m`; a moment is `2026-11-20T14:00`".to_owned(),
         },
     })
 }
@@ -84,42 +115,27 @@ fn percent(plain: &str) -> f64 {
     exact.unwrap_or_else(|| plain.parse::<f64>().unwrap_or(f64::INFINITY) / 100.0)
 }
 
-fn seconds_of(unit: char) -> Option<f64> {
-    match unit {
-        's' => Some(1.0),
-        'm' => Some(60.0),
-        'h' => Some(3600.0),
-        'd' => Some(86_400.0),
-        'w' => Some(604_800.0),
-        _ => None,
-    }
-}
-
-fn bytes_of(unit: char) -> Option<f64> {
-    const K: f64 = 1024.0;
-    match unit {
-        'K' => Some(K),
-        'M' => Some(K * K),
-        'G' => Some(K * K * K),
-        'T' => Some(K * K * K * K),
-        _ => None,
-    }
+fn seconds(value: f64, unit_ms: u64) -> f64 {
+    value * unit_ms as f64 / 1000.0
 }
 
 /// The `30m` of `1h30m`: seconds and length. Units have to become smaller.
-fn joined_durations(text: &str, mut above: f64) -> (f64, usize) {
+fn joined_durations(text: &str, mut above_ms: u64) -> (f64, usize) {
     let (mut sum, mut len) = (0.0, 0);
     while let Some(plain_len) = plain_number_len(&text[len..]) {
-        let unit = text[len + plain_len..].chars().next().and_then(seconds_of);
-        let (Some(seconds), Ok(value)) = (unit, text[len..len + plain_len].parse::<f64>()) else {
+        let unit = unit_at(&text[len + plain_len..]);
+        let (Some(unit_ms), Ok(value)) = (
+            time_unit_ms(unit),
+            text[len..len + plain_len].parse::<f64>(),
+        ) else {
             break;
         };
-        if seconds >= above {
+        if unit_ms >= above_ms {
             break;
         }
-        sum += value * seconds;
-        above = seconds;
-        len += plain_len + 1;
+        sum += seconds(value, unit_ms);
+        above_ms = unit_ms;
+        len += plain_len + unit.len();
     }
     (sum, len)
 }
@@ -147,16 +163,10 @@ fn bad_unit(text: &str, from: usize) -> Scanned {
     let len = from + tail;
     let (plain, unit) = text[..len].split_at(plain_number_len(text).unwrap_or(from));
     let hint = match unit {
-        "k" | "KB" | "KiB" | "kB" | "kb" | "Ki" => format!("write `{plain}K`"),
-        "g" | "GB" | "GiB" | "gb" | "Gi" => format!("write `{plain}G`"),
-        "t" | "TB" | "TiB" | "tb" | "Ti" => format!("write `{plain}T`"),
-        "MB" | "MiB" | "mb" | "Mi" => format!("write `{plain}M`"),
-        "sec" | "secs" | "second" | "seconds" => format!("write `{plain}s`"),
-        "min" | "mins" | "minute" | "minutes" => format!("write `{plain}m`"),
-        "H" | "hr" | "hrs" | "hour" | "hours" => format!("write `{plain}h`"),
-        "D" | "day" | "days" => format!("write `{plain}d`"),
-        "W" | "week" | "weeks" => format!("write `{plain}w`"),
-        _ => "units are s m h d w, K M G T and %; put names that begin with a digit in \
+        "H" | "hr" | "hrs" => format!("write `{plain}h`"),
+        "D" => format!("write `{plain}d`"),
+        "W" => format!("write `{plain}w`"),
+        _ => "units are ms s m h d w, K M G T P and %; put names that begin with a digit in \
               backticks, texts in quotes"
             .to_owned(),
     };
@@ -272,6 +282,16 @@ mod tests {
             ("20G", 21_474_836_480.0),
             ("1T", 1_099_511_627_776.0),
             ("1e3s", 1000.0),
+            ("4GB", 4_294_967_296.0),
+            ("1.5gib", 1_610_612_736.0),
+            ("4k", 4096.0),
+            ("90min", 5400.0),
+            ("2hours", 7200.0),
+            ("1h30min", 5400.0),
+            ("50ms", 0.05),
+            ("142.5ms", 0.1425),
+            ("2:00:00", 7200.0),
+            ("1-12:00:00", 129_600.0),
         ] {
             assert_eq!(number(text), Some(value), "{text}");
         }
@@ -287,9 +307,9 @@ mod tests {
     #[test]
     fn what_is_not_a_unit_is_refused_with_what_to_write() {
         for (text, wanted) in [
-            ("4GB", "write `4G`"),
-            ("4k", "write `4K`"),
-            ("5min", "write `5m`"),
+            ("5hrs", "write `5h`"),
+            ("14:00", "2026-11-20T14:00"),
+            ("1:99:00", "2:00:00"),
             ("10ep", "backticks"),
             ("1.2.3", "backticks"),
             ("30m1h", "backticks"),

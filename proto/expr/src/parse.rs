@@ -180,12 +180,14 @@ impl<'t> Parser<'t> {
             Some(Tok::Close) => "this `)` closes nothing".to_owned(),
             Some(_) => format!("`{}` is not expected here", span.of(self.text)),
         };
-        let before = self.next.checked_sub(1).map(|at| &self.tokens[at]);
+        if matches!(self.peek(), Some(Tok::Word)) && span.of(self.text) == "in" {
+            let error = ExprError::new(ErrorKind::NotBuilt, span, "`in` is not built yet");
+            return Err(error.hint("write `x == 1 || x == 2`"));
+        }
         let error = self.syntax(span, message);
-        Err(match (before, self.peek()) {
-            (Some(token), _) if token.span.of(self.text) == "not" => error.hint("write `!`"),
-            (_, Some(Tok::Comma)) => error.hint("join conditions with `&&` or `||`"),
-            (_, Some(Tok::Word | Tok::Number(_) | Tok::Text(_) | Tok::Quoted(_))) => {
+        Err(match self.peek() {
+            Some(Tok::Comma) => error.hint("join conditions with `&&` or `||`"),
+            Some(Tok::Word | Tok::Number(_) | Tok::Text(_) | Tok::Quoted(_)) => {
                 error.hint("an operator is missing; names with blanks stand in backticks")
             }
             _ => error,

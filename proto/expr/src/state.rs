@@ -86,6 +86,27 @@ impl State {
         )
     }
 
+    /// Whether the watcher of a run ever sees the run in this state, so that a
+    /// rule may name it.
+    pub fn is_beside_job(self) -> bool {
+        match self {
+            State::Pending | State::Running | State::Ending | State::Live => true,
+            State::Defined
+            | State::Queued
+            | State::Staging
+            | State::Submitted
+            | State::Finished
+            | State::Crashed
+            | State::Aborted
+            | State::Timeout
+            | State::Lost
+            | State::Paused
+            | State::Failed
+            | State::Done
+            | State::Changed => false,
+        }
+    }
+
     /// Whether a run in the state `shown` is meant by this word.
     ///
     /// `None` for [`State::Changed`], which the state does not tell.

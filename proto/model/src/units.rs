@@ -96,7 +96,10 @@ pub fn parse_duration_ms(text: &str) -> Result<u64, UnitError> {
         let unit = match word {
             "" if last_unit == u64::MAX && tail.is_empty() => MS_PER_SECOND,
             "" => return Err(UnitError::NotANumber { part: text.into() }),
-            word => time_unit(word)?,
+            word => time_unit_ms(word).ok_or_else(|| UnitError::UnknownUnit {
+                unit: word.into(),
+                kind: "time",
+            })?,
         };
         if unit >= last_unit {
             return Err(UnitError::UnitOrder { text: text.into() });
@@ -136,7 +139,7 @@ pub fn parse_bytes(text: &str) -> Result<u64, UnitError> {
     }
     let (number, after) = split_number(text)?;
     let word = after.trim();
-    let factor = size_unit(word).ok_or_else(|| UnitError::UnknownUnit {
+    let factor = size_unit_bytes(word).ok_or_else(|| UnitError::UnknownUnit {
         unit: word.into(),
         kind: "size",
     })?;
@@ -167,18 +170,14 @@ pub fn short_bytes(bytes: u64) -> String {
     format!("{value:.0}P")
 }
 
-fn time_unit(word: &str) -> Result<u64, UnitError> {
-    TIME_UNITS
-        .iter()
-        .find(|(_, words)| words.contains(&word))
-        .map(|(unit, _)| *unit)
-        .ok_or_else(|| UnitError::UnknownUnit {
-            unit: word.into(),
-            kind: "time",
-        })
+/// Milliseconds of the unit of time that `word` names: `m`, `min`, `hours`.
+pub fn time_unit_ms(word: &str) -> Option<u64> {
+    let unit = TIME_UNITS.iter().find(|(_, words)| words.contains(&word));
+    unit.map(|(unit_ms, _)| *unit_ms)
 }
 
-fn size_unit(word: &str) -> Option<u64> {
+/// Bytes of the unit of size that `word` names: `G`, `gb`, `MiB`, and none at all.
+pub fn size_unit_bytes(word: &str) -> Option<u64> {
     let mut letters = word.chars();
     let Some(first) = letters.next() else {
         return Some(1);

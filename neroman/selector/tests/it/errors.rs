@@ -144,10 +144,37 @@ fn with_nothing_added_an_id_says_what_to_do() {
 }
 
 #[test]
-fn a_name_of_two_things_in_one_experiment_has_to_be_written_in_full() {
+fn a_program_that_prints_its_own_arguments_breaks_no_selector() {
     let both = Experiment {
         params: vec![("lr", 1.0)],
         metrics: vec![("lr", 2.0)],
+        ..experiment(7, "", "both")
+    };
+    let only = Experiment {
+        params: vec![("lr", 3.0)],
+        ..experiment(8, "", "only")
+    };
+    let printed = Experiment {
+        metrics: vec![("lr", 4.0)],
+        ..experiment(9, "", "printed")
+    };
+    let echoed = Experiment {
+        params: vec![("Max_Steps", 5.0)],
+        metrics: vec![("max steps", 5.0)],
+        ..experiment(10, "", "echoed")
+    };
+    let lab = Lab::new(vec![both, only, printed, echoed]);
+    assert_eq!(lab.ids("lr > 0"), [7, 8, 9]);
+    assert_eq!(lab.ids("lr > 1.5"), [8, 9], "the parameter of 7 is meant");
+    assert_eq!(lab.ids("metric.lr == 2"), [7]);
+    assert_eq!(lab.ids("maxsteps == 5"), [10]);
+}
+
+#[test]
+fn a_loose_name_of_two_things_in_one_experiment_has_to_be_written_in_full() {
+    let both = Experiment {
+        params: vec![("lr", 1.0)],
+        metrics: vec![("LR", 2.0)],
         ..experiment(7, "", "both")
     };
     let only = Experiment {
@@ -156,10 +183,10 @@ fn a_name_of_two_things_in_one_experiment_has_to_be_written_in_full() {
     };
     let lab = Lab::new(vec![both, only]);
     assert_eq!(
-        lab.refusal("8, lr > 0"),
-        "`lr` has more than one meaning in experiment 7\n  8, lr > 0\n     ^^\nhint: write `param.lr` or `metric.lr`"
+        lab.refusal("8, Lr > 0"),
+        "`Lr` has more than one meaning in experiment 7\n  8, Lr > 0\n     ^^\nhint: write `param.lr` or `metric.LR`"
     );
-    assert_eq!(lab.ids("8 && lr > 0"), [8], "7 is not looked at");
+    assert_eq!(lab.ids("8 && Lr > 0"), [8], "7 is not looked at");
     assert_eq!(lab.ids("param.lr == 1"), [7, 8]);
-    assert_eq!(lab.ids("metric.lr == 2"), [7]);
+    assert_eq!(lab.ids("metric.LR == 2"), [7]);
 }

@@ -6,6 +6,7 @@ use crate::error::{ExprError, Span};
 use crate::fact::{Fact, FactKind, signal_number};
 use crate::kind::{check_arith, check_compare, check_condition, check_pattern};
 use crate::lex::Tok;
+use crate::state::State;
 
 impl Parser<'_> {
     /// `a < b < c`, with what it should have been when that is plain to see.
@@ -83,6 +84,11 @@ impl Parser<'_> {
     ) -> Result<Part, ExprError> {
         let (l, r) = ((&left.node, left.span), (&right.node, right.span));
         check_compare(op, l, r, &self.names, self.text)?;
+        if let (Node::Fact(Fact::State), Node::Text(word)) = (l.0, r.0)
+            && let Some(state) = State::from_word(word)
+        {
+            self.check_seen_by_rules(state, r.1)?;
+        }
         self.pair(left, right, |pair| Node::Compare(op, pair))
     }
 
@@ -131,6 +137,11 @@ impl Parser<'_> {
                     return self.part(Node::Compare(CompareOp::Equal, pair), span, height);
                 }
                 check_pattern(l, Some((&glob, sign)), &self.names, self.text)?;
+                if let (Node::Fact(Fact::State), Some(state)) =
+                    (&left.node, State::from_word(glob.as_str()))
+                {
+                    self.check_seen_by_rules(state, sign)?;
+                }
                 Node::Glob(Box::new(left.node), glob)
             }
             Tok::Match(pattern) => {

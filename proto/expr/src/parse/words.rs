@@ -19,6 +19,9 @@ const WINDOW_FUNCTIONS: [&str; 8] = [
     "min", "max", "mean", "first", "last", "count", "age", "rate",
 ];
 
+/// Functions of numbers, planned.
+const FUNCTIONS_LATER: [&str; 5] = ["abs", "sqrt", "log", "exp", "round"];
+
 pub(super) fn is_window_function(word: &str) -> bool {
     word == "best" || WINDOW_FUNCTIONS.contains(&word)
 }
@@ -120,11 +123,22 @@ impl Parser<'_> {
             }
             "all" if self.selecting && self.is_operand(place) => self.pick(Pick::All, span)?,
             "last" if self.selecting && self.is_operand(place) => self.pick(Pick::Last, span)?,
+            "nan" | "inf" => {
+                let message = format!("`{word}` is not built yet");
+                let error = ExprError::new(ErrorKind::NotBuilt, span, message);
+                return Err(error.hint(match word {
+                    "nan" => "`x != x` holds when x is NaN",
+                    _ => "compare it with a large number: `x > 1e300`",
+                }));
+            }
             _ if NOT_BUILT.contains(&word) => {
                 self.note_not_built(span, &format!("`{word}`"));
                 self.name(Asked::Any, word, span)?
             }
             _ => match Fact::from_word(word) {
+                Some(fact) if self.context.standing && !fact.is_beside_job() => {
+                    return Err(not_beside_job(word, span));
+                }
                 Some(fact) => Node::Fact(fact),
                 None => self.plain_name(word, span)?,
             },
@@ -150,10 +164,38 @@ impl Parser<'_> {
             let message = "`changed` is a word of selectors, not of rules";
             return Err(ExprError::new(ErrorKind::Kind, span, message));
         }
+        self.check_seen_by_rules(state, span)?;
         Ok(Part {
             node: Node::Is(state),
             span,
             height: 1,
+        })
+    }
+
+    /// Refuses a state of which a standing rule never learns.
+    pub(super) fn check_seen_by_rules(&self, state: State, span: Span) -> Result<(), ExprError> {
+        if !self.context.standing || state.is_beside_job() {
+            return Ok(());
+        }
+        let word = state.word();
+        let message = format!("a rule never sees `{word}`: it is evaluated beside the job");
+        let error = ExprError::new(ErrorKind::Kind, span, message);
+        Err(match state {
+            State::Crashed | State::Failed => error.hint("write `exit != 0 || signal > 0`"),
+            State::Finished | State::Done => error.hint("write `exit == 0`"),
+            State::Timeout => error.hint("write `timeleft < 1m`"),
+            State::Defined
+            | State::Queued
+            | State::Staging
+            | State::Submitted
+            | State::Pending
+            | State::Running
+            | State::Ending
+            | State::Aborted
+            | State::Lost
+            | State::Paused
+            | State::Live
+            | State::Changed => error.hint("states that a rule sees: pending running ending live"),
         })
     }
 
@@ -211,6 +253,10 @@ impl Parser<'_> {
             "param" | "metric" if self.about_nodes => return Err(self.no_node_fact(span)),
             "param" => Asked::Param,
             "metric" => Asked::Metric,
+            _ if FUNCTIONS_LATER.contains(&word) => {
+                let message = format!("`{word}(…)` is not built yet");
+                return Err(ExprError::new(ErrorKind::NotBuilt, span, message));
+            }
             _ => {
                 let error = self.syntax(span, format!("there is no function `{word}`"));
                 let known = WINDOW_FUNCTIONS
@@ -293,6 +339,21 @@ impl Parser<'_> {
             }
         }
     }
+}
+
+/// The error for a fact that the watcher of a run does not know.
+fn not_beside_job(word: &str, span: Span) -> ExprError {
+    let message = format!("a rule never sees `{word}`: it is evaluated beside the job");
+    let known: Vec<&str> = Fact::ALL
+        .into_iter()
+        .filter(|fact| fact.is_beside_job())
+        .map(Fact::word)
+        .collect();
+    let hint = format!(
+        "a rule sees metrics, parameters, {}; a metric called so is written `metric.{word}`",
+        known.join(" ")
+    );
+    ExprError::new(ErrorKind::Kind, span, message).hint(hint)
 }
 
 /// Unix milliseconds of the local midnight `days_back` days before today.

@@ -37,23 +37,33 @@ fn loose_names_find_the_only_one_that_fits() {
 }
 
 #[test]
-fn a_name_of_two_things_has_to_be_written_in_full() {
+fn a_plain_name_is_the_parameter_of_exactly_that_name_before_the_metric() {
     let run = Run::new().metric("lr", 1.0).param("lr", Value::number(2.0));
-    let text = "runtime > 1 && lr > 3";
-    let shown = run.says(text).unwrap_err().render(text);
-    assert_eq!(
-        shown,
-        "`lr` is the parameter `lr` and the metric `lr`\n  runtime > 1 && lr > 3\n                 ^^\n\
-         hint: write `param.lr` or `metric.lr`"
-            .replace("parameter", "param")
-    );
+    assert_eq!(run.says("lr == 2"), Ok(Truth::True));
+    assert_eq!(run.says_standing("lr == 2"), Ok(Truth::True));
     assert_eq!(run.says("param.lr == 2 && metric.lr == 1"), Ok(Truth::True));
+}
+
+#[test]
+fn a_loose_name_of_two_things_has_to_be_written_in_full() {
     let run = Run::new().metric("val loss", 1.0).metric("val_loss", 2.0);
-    let error = run.says("valloss > 3").unwrap_err();
+    let text = "runtime > 1 && valloss > 3";
     assert_eq!(
-        error.hint.as_deref(),
-        Some("write `metric('val loss')` or `metric.val_loss`")
+        run.says(text).unwrap_err().render(text),
+        "`valloss` is the metric `val loss` and the metric `val_loss`\n  \
+         runtime > 1 && valloss > 3\n                 ^^^^^^^\n\
+         hint: write `metric('val loss')` or `metric.val_loss`"
     );
+}
+
+#[test]
+fn a_rule_leaves_a_name_open_that_is_loosely_a_fact_it_never_sees() {
+    let run = Run::new();
+    let (rule, mut bindings) = run.standing("Wait_Time > 3").unwrap();
+    assert!(bindings.is_open(0));
+    bindings.see(&rule, NameKind::Metric, "wait_time");
+    let run = Run::new().metric("wait_time", 4.0);
+    assert_eq!(rule.eval(&bindings, &run), Truth::True);
 }
 
 #[test]

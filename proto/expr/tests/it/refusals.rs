@@ -37,12 +37,16 @@ fn errors_point_at_the_place() {
             "a single `&` means nothing\n  crashed & x > 1\n          ^\nhint: write `&&`",
         ),
         (
-            "mem > 20GB",
-            "`20GB` is not a number with a unit\n  mem > 20GB\n        ^^^^\nhint: write `20G`",
+            "runtime > 2hrs",
+            "`2hrs` is not a number with a unit\n  runtime > 2hrs\n            ^^^^\nhint: write `2h`",
         ),
         (
-            "not crashed",
-            "`crashed` is not expected here\n  not crashed\n      ^^^^^^^\nhint: write `!`",
+            "loss=>5",
+            "`=>` means nothing\n  loss=>5\n      ^^\nhint: write `>=`; a text that begins so stands in quotes: `= '>…'`",
+        ),
+        (
+            "lr =<0.05",
+            "`=<` means nothing\n  lr =<0.05\n     ^^\nhint: write `<=`; a text that begins so stands in quotes: `= '<…'`",
         ),
         (
             "state == crahsed",
@@ -132,6 +136,10 @@ fn planned_words_are_refused_with_their_place() {
         ),
         ("tag:x && crashed", "tag:x", "`tag:x` is not built yet"),
         ("user == bob", "user", "`user` is not built yet"),
+        ("loss == nan", "nan", "`nan` is not built yet"),
+        ("loss < inf", "inf", "`inf` is not built yet"),
+        ("abs(loss) > 1", "abs", "`abs(…)` is not built yet"),
+        ("lr in (1, 2)", "in", "`in` is not built yet"),
     ] {
         let error = Expr::parse(text, &context()).unwrap_err();
         assert_eq!(error.kind, ErrorKind::NotBuilt, "{text}: {error}");
@@ -171,11 +179,52 @@ fn a_mistake_in_a_planned_form_is_said_first() {
 fn standing_rules_take_no_day_that_moves() {
     let standing = context().standing();
     for word in ["today", "yesterday"] {
-        let shown = refused(&format!("tmod > {word}"), &standing);
+        let shown = refused(&format!("tstart > {word}"), &standing);
         assert!(shown.contains("another day tomorrow"), "{shown}");
     }
     assert!(refused("changed", &standing).contains("selectors"));
-    assert!(Expr::parse("tmod > 2026-11-20 && tmod > now - 1h", &standing).is_ok());
+    assert!(Expr::parse("tstart > 2026-11-20 && tstart > now - 1h", &standing).is_ok());
+}
+
+#[test]
+fn a_rule_over_what_is_not_known_beside_the_job_is_refused_with_what_to_write() {
+    let standing = context().standing();
+    for (text, place, hint) in [
+        ("waittime >= 0", "waittime", "a rule sees metrics"),
+        ("loss > 1 && tmod < 10h", "tmod", "runtime timeleft exit"),
+        ("tsub < 10h", "tsub", "tstart"),
+        ("tend < 1h", "tend", "`metric.tend`"),
+        ("path=*lang*", "path", "command params"),
+        ("reason != 'x'", "reason", "exit signal"),
+        ("crashed", "crashed", "write `exit != 0 || signal > 0`"),
+        ("!failed", "failed", "write `exit != 0 || signal > 0`"),
+        ("finished", "finished", "write `exit == 0`"),
+        ("timeout", "timeout", "timeleft"),
+        ("queued || aborted", "queued", "pending running ending live"),
+        ("state == crashed", "crashed", "write `exit != 0"),
+        ("state != 'lost'", "'lost'", "pending running ending live"),
+        ("state=crashed", "=crashed", "write `exit != 0"),
+    ] {
+        let error = Expr::parse(text, &standing).unwrap_err();
+        assert_eq!(error.span.of(text), place, "{text}");
+        assert!(error.message.contains("never sees"), "{text}: {error}");
+        let said = error.hint.unwrap();
+        assert!(said.contains(hint), "{text}: {said}");
+        assert!(
+            Expr::parse(text, &context()).is_ok(),
+            "{text} in a selector"
+        );
+    }
+    for text in [
+        "runtime > 2h && exit != 0",
+        "running && silent > 20m",
+        "ending || live || state == pending",
+        "timeleft < 1m && mem > 1GB && name = a*",
+        "metric.waittime > 3 && param.path == 'x'",
+        "Wait_Time > 3",
+    ] {
+        assert!(Expr::parse(text, &standing).is_ok(), "{text}");
+    }
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use nero_expr::{
     BindRecord, Bindings, Bound, Expr, FactSource, NameKind, ParseContext, Scope as _, Seen,
 };
-use nero_journal::v1::{RuleBound, RuleFired};
+use nero_journal::v1::{RuleBound, RuleFired, RuleOff};
 
 use super::facts::Sight;
 use super::history::Fired;
@@ -63,29 +63,6 @@ pub struct Given {
     pub author: String,
     /// Between two firings; 0 for the default.
     pub repeat_ms: u64,
-}
-
-/// Why a set of rules does not stand.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RulesError {
-    /// A condition cannot be used.
-    #[error("rule {id} `{text}`: {why}")]
-    Text {
-        /// The rule.
-        id: u64,
-        /// Its condition.
-        text: String,
-        /// What is wrong.
-        why: String,
-    },
-    /// An action that this build does not have.
-    #[error("rule {id}: there is no action `{action}` here")]
-    Action {
-        /// The rule.
-        id: u64,
-        /// The word.
-        action: String,
-    },
 }
 
 /// A wish that the run ends.
@@ -148,21 +125,24 @@ impl Rules {
         self.aborts.clear();
     }
 
-    /// Replaces the rules in force, as a whole.
-    ///
-    /// # Errors
-    /// When one of them cannot stand; those in force stay.
+    /// Replaces the rules in force, as a whole. Returns the rules that cannot
+    /// apply to this run, with the reason; the others stand.
     pub fn apply(
         &mut self,
         version: u64,
         given: Vec<Given>,
         sight: &Sight<'_>,
         out: &mut Vec<Record>,
-    ) -> Result<(), RulesError> {
-        let standing = given
-            .into_iter()
-            .map(|given| self.stand(given, sight))
-            .collect::<Result<Vec<_>, _>>()?;
+    ) -> Vec<RuleOff> {
+        let mut standing = Vec::with_capacity(given.len());
+        let mut off = Vec::new();
+        for given in given {
+            let (rule, text) = (given.id, given.text.clone());
+            match self.stand(given, sight) {
+                Ok(rule) => standing.push(rule),
+                Err(why) => off.push(RuleOff { rule, text, why }),
+            }
+        }
         self.version = version;
         self.standing = standing;
         for at in 0..self.standing.len() {
@@ -174,28 +154,22 @@ impl Rules {
         for rule in &mut self.standing {
             rule.find_series(sight);
         }
-        Ok(())
+        off
     }
 
-    fn stand(&self, given: Given, sight: &Sight<'_>) -> Result<Standing, RulesError> {
-        let text = |why: String| RulesError::Text {
-            id: given.id,
-            text: given.text.clone(),
-            why,
-        };
-        let action = Action::from_word(&given.action).ok_or_else(|| RulesError::Action {
-            id: given.id,
-            action: given.action.clone(),
-        })?;
+    /// One rule made ready, or why it cannot apply to this run.
+    fn stand(&self, given: Given, sight: &Sight<'_>) -> Result<Standing, String> {
+        let action = Action::from_word(&given.action)
+            .ok_or_else(|| format!("there is no action `{}` here", given.action))?;
         let context = ParseContext::utc(sight.now_ms()).standing();
-        let expr = Expr::parse(&given.text, &context).map_err(|error| text(error.to_string()))?;
+        let expr = Expr::parse(&given.text, &context).map_err(|error| error.to_string())?;
         let records: Vec<BindRecord> = self
             .bound
             .iter()
             .filter(|bound| bound.rule == given.id)
             .map(bind_record)
             .collect();
-        let fresh = expr.bind(sight).map_err(|error| text(error.to_string()))?;
+        let fresh = expr.bind(sight).map_err(|error| error.to_string())?;
         let bindings = if records.is_empty() {
             fresh
         } else {

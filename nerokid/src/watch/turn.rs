@@ -181,7 +181,7 @@ impl Watch {
         self.aborts = self.rules.inherited_aborts();
     }
 
-    /// Takes the newest rule set above `since` that can stand. Up to the
+    /// Takes the newest rule set above `since` that can be read. Up to the
     /// version `told` a set's taking is recorded already.
     fn newer_rules(&mut self, since: u64, told: u64) {
         // What cannot be listed now is looked at again with the next sample.
@@ -196,23 +196,22 @@ impl Watch {
 
     /// Puts a set in force, or says why not.
     fn apply(&mut self, version: u64, set: Result<RuleSet, String>, told: u64) -> bool {
-        let given = set.map(|set| set.rules.into_iter().map(given).collect());
+        let given = set.map(|set| set.rules.into_iter().map(given).collect::<Vec<_>>());
         let sight = Sight {
             facts: &self.facts,
             series: self.intake.series(),
             now: self.now,
         };
-        let applied = given.and_then(|given| {
-            let applied = self.rules.apply(version, given, &sight, &mut self.out);
-            applied.map_err(|error| crate::chain(&error))
-        });
+        let applied = given.map(|given| self.rules.apply(version, given, &sight, &mut self.out));
         match applied {
-            Ok(()) if version > told || (version == 0 && !self.rules.is_empty()) => {
-                self.out
-                    .push(Record::RulesApplied(RulesApplied { version }));
+            Ok(off) => {
+                let stands = !self.rules.is_empty() || !off.is_empty();
+                if version > told || (version == 0 && stands) {
+                    let applied = RulesApplied { version, off };
+                    self.out.push(Record::RulesApplied(applied));
+                }
                 true
             }
-            Ok(()) => true,
             Err(why) => {
                 if version > self.rules_refused || version == 0 {
                     self.rules_refused = version;

@@ -1,6 +1,6 @@
 //! Rules: when they hold, how often they fire, what their names mean.
 
-use nero_journal::v1::{JobExited, Sample};
+use nero_journal::v1::{JobExited, RuleOff, Sample};
 use nerokid::core::facts::{Facts, Moment, Param, Sight};
 use nerokid::core::record::Record;
 use nerokid::core::rules::{Given, Rules};
@@ -41,11 +41,12 @@ impl Bench {
             },
             out: Vec::new(),
         };
-        bench.apply(1, rules).unwrap();
+        bench.apply(1, rules);
         bench
     }
 
-    fn apply(&mut self, version: u64, rules: &[(&str, &str)]) -> Result<(), String> {
+    /// The rules that are off, each with the reason.
+    fn apply(&mut self, version: u64, rules: &[(&str, &str)]) -> Vec<String> {
         let given = rules.iter().zip(1..).map(|((action, text), id)| Given {
             id,
             action: (*action).to_owned(),
@@ -58,9 +59,11 @@ impl Bench {
             series: &self.series,
             now: self.now,
         };
-        self.rules
-            .apply(version, given.collect(), &sight, &mut self.out)
-            .map_err(|error| error.to_string())
+        let off = self
+            .rules
+            .apply(version, given.collect(), &sight, &mut self.out);
+        let shown = |off: RuleOff| format!("{} `{}`: {}", off.rule, off.text, off.why);
+        off.into_iter().map(shown).collect()
     }
 
     fn later(&mut self, ms: u64) {
@@ -233,19 +236,32 @@ fn a_loose_name_is_bound_once_and_a_second_fit_makes_it_unknown() {
 }
 
 #[test]
-fn a_set_that_cannot_stand_leaves_the_old_one() {
-    let mut bench = Bench::new(&[("warn", "loss > 5")]);
+fn a_rule_that_cannot_apply_is_off_and_the_others_stand() {
     for (action, text, why) in [
-        ("warn", "loss >", "rule 1 `loss >`"),
+        ("warn", "loss >", "2 `loss >`: something is missing here"),
         ("explode", "loss > 5", "no action `explode`"),
-        ("warn", "loss > 5 for 10m", "rule 1"),
-        ("warn", "param.nope > 5", "rule 1"),
+        ("warn", "loss > 5 for 10m", "`for` is not built yet"),
+        ("warn", "param.nope > 5", "no parameter is called `nope`"),
+        ("warn", "waittime > 5", "never sees `waittime`"),
     ] {
-        let error = bench.apply(2, &[(action, text)]).unwrap_err();
-        assert!(error.contains(why), "{error}");
+        let mut bench = Bench::new(&[("warn", "loss > 100")]);
+        let off = bench.apply(2, &[("abort", "loss > 5"), (action, text)]);
+        assert_eq!(off.len(), 1, "{text}");
+        assert!(off[0].contains(why), "{off:?}");
+        assert_eq!(bench.rules.version(), 2);
+        assert_eq!(bench.point("loss", 7.0), ["1 abort 1: loss = 7"]);
     }
-    assert_eq!(bench.rules.version(), 1);
-    assert_eq!(bench.point("loss", 7.0).len(), 1);
+}
+
+#[test]
+fn a_printed_argument_leaves_the_rule_over_the_parameter_in_force() {
+    let mut bench = Bench::new(&[("warn", "lr > 0.05")]);
+    assert_eq!(
+        bench.point("lr", 0.1),
+        Vec::<String>::new(),
+        "fired by itself"
+    );
+    assert_eq!(bench.all(), ["1 warn 1: lr = 0.10"]);
 }
 
 #[test]
@@ -254,12 +270,10 @@ fn a_new_set_keeps_what_was_fired_and_bound() {
     bench.point("error_rate", 0.5);
     bench.rules.take_aborts();
     bench.out.clear();
-    bench
-        .apply(
-            2,
-            &[("abort", "errorrate > 0.3"), ("abort", "error_rate > 0.2")],
-        )
-        .unwrap();
+    bench.apply(
+        2,
+        &[("abort", "errorrate > 0.3"), ("abort", "error_rate > 0.2")],
+    );
     assert_eq!(
         bench.point("error_rate", 0.6).len(),
         0,
@@ -309,9 +323,7 @@ fn what_an_earlier_watcher_recorded_counts() {
 
     let mut second = Bench::new(&[]);
     second.rules = Rules::new(history.bound, history.fired);
-    second
-        .apply(1, &[("abort", "loss > 5"), ("warn", "loss > 5")])
-        .unwrap();
+    second.apply(1, &[("abort", "loss > 5"), ("warn", "loss > 5")]);
     assert_eq!(second.point("loss", 8.0).len(), 0);
     let inherited = second.rules.inherited_aborts();
     assert_eq!((inherited.len(), inherited[0].rule), (1, 1));

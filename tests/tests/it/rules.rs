@@ -113,6 +113,71 @@ fn a_warning_is_shown_and_ends_nothing() {
 }
 
 #[test]
+fn a_rule_that_cannot_apply_to_one_run_is_off_there_alone_and_said() {
+    let home = Home::new();
+    let yaml = "collection: r
+rules: [{abort: loss > 2}, {warn: param.lr > 1}]
+command: sh -c 'echo loss 3; sleep 600'
++without: {}
++with:
+  parameters: {lr: 5}
+  command: sh -c 'echo lr 5 loss 3; sleep 600' {lr}
+";
+    added(&home, "r", yaml);
+    let told = home.run(&["start", "1,2"]);
+    assert_eq!(told.code, Some(0), "{told:#?}");
+    let off = "rule `param.lr > 1` is off in 1: no parameter is called `lr`";
+    assert!(told.err.contains(off), "{told:#?}");
+    for id in [1, 2] {
+        let seen = home.until_state(id, "aborted");
+        let reason = seen["reason"].as_str().unwrap();
+        assert!(reason.contains("loss > 2"), "{reason}");
+    }
+    home.until_settled(1);
+    let off = "rule `param.lr > 1` is off: no parameter is called `lr`";
+    let warned = home.experiment_json(1)["warnings"].to_string();
+    assert!(warned.contains(off), "{warned}");
+    assert!(home.ok(&["status"]).contains(&format!("warning 1: {off}")));
+    let shown = home.ok(&["show", "1"]);
+    let head: Vec<&str> = shown.lines().take(5).collect();
+    assert!(head.iter().any(|line| line.contains(off)), "{shown}");
+    let listed = home.ok(&["rule", "list", "all"]);
+    let stands = |line: &&str| line.contains("loss > 2") && line.contains("off:");
+    assert!(!listed.lines().any(|line| stands(&line)), "{listed}");
+    let told = home.run(&["rule", "add", "all", "warn: param.lr > 2"]);
+    assert!(told.err.contains("is off in 1: no parameter"), "{told:#?}");
+}
+
+#[test]
+fn a_rule_that_could_never_fire_is_refused_when_it_is_added() {
+    let home = Home::new();
+    added(&home, "r", "collection: r\n+r: {command: 'true'}\n");
+    for (rule, hint) in [
+        ("abort:loss=>0.4", "write `>=`"),
+        ("abort: loss =<0.4", "write `<=`"),
+        ("warn: waittime >= 0", "a rule sees metrics"),
+        ("warn: tmod < 10h", "a rule sees metrics"),
+        ("notify: crashed", "write `exit != 0 || signal > 0`"),
+        ("warn: state == crashed", "write `exit != 0 || signal > 0`"),
+    ] {
+        let ran = home.run(&["rule", "add", "1", rule]);
+        assert_eq!(ran.code, Some(2), "{rule}: {ran:#?}");
+        assert!(ran.err.contains(hint), "{rule}: {}", ran.err);
+        let (action, text) = rule.split_once(':').unwrap();
+        let yaml =
+            format!("collection: x\n+x: {{command: 'true', rules: [{{{action}: '{text}'}}]}}\n");
+        let folder = home.experiment("x", &yaml).display().to_string();
+        let ran = home.run(&["add", &folder]);
+        assert_eq!(ran.code, Some(2), "{rule}: {ran:#?}");
+        let said = ran.err.contains("neronet.yaml:2:") && ran.err.contains(hint);
+        assert!(said, "{rule}: {}", ran.err);
+    }
+    assert!(home.ok(&["rule", "list", "1"]).contains("no rules"));
+    let ran = home.run(&["status", "lr=<0.05"]);
+    assert_eq!(ran.code, Some(2), "{ran:#?}");
+}
+
+#[test]
 fn the_conditions_of_the_original_are_rules() {
     let home = Home::new();
     let folder = home.path().join("old");

@@ -12,6 +12,9 @@ use crate::say::table::{self, Cell};
 use crate::say::{Screen, json, text, text_of_var};
 use crate::session::{Session, zone};
 
+/// Metrics that are listed.
+const METRICS_MAX: usize = 40;
+
 /// Lines of each log at the end.
 const TAIL_LINES: usize = 10;
 
@@ -54,7 +57,6 @@ pub fn as_text(screen: &Screen, reply: &ShowReply) -> String {
     page.list("recorded", reply.facts.iter().cloned());
     page.runs(&reply.runs);
     page.list("history", reply.history.iter().cloned());
-    page.list("warnings", view.warnings.iter().cloned());
     page.list("not built yet", view.not_built.iter().cloned());
     page.tail("stdout", &reply.stdout_tail);
     page.tail("stderr", &reply.stderr_tail);
@@ -85,6 +87,9 @@ impl Page<'_> {
         self.field("asked", &view.wish);
         self.field("waits for", &view.waiting_for);
         self.field("contact", &view.contact);
+        for warning in &view.warnings {
+            self.field("warning", warning);
+        }
     }
 
     fn what(&mut self, view: &ExperimentView, reply: &ShowReply) {
@@ -189,7 +194,8 @@ impl Page<'_> {
             return;
         }
         let header = ["metric", "last", "step", "min", "max", "count"].map(str::to_owned);
-        let rows = view.metrics.iter().map(|metric| {
+        let shown = &view.metrics[..view.metrics.len().min(METRICS_MAX)];
+        let rows = shown.iter().map(|metric| {
             vec![
                 Cell::text(&metric.name),
                 Cell::right(&text::number(metric.last)),
@@ -200,6 +206,11 @@ impl Page<'_> {
             ]
         });
         self.table(&header, &rows.collect::<Vec<_>>());
+        let more = view.metrics.len() - shown.len();
+        if more > 0 {
+            let all = format!("… and {more} more: neroman metrics {}\n", view.id);
+            self.text.push_str(&all);
+        }
     }
 
     fn rules(&mut self, rules: &[RuleState]) {

@@ -43,6 +43,9 @@ pub(crate) struct Journal {
     pub rules: BTreeMap<u64, RuleFacts>,
     /// Highest version of the rules that a watcher took.
     pub rules_applied: u64,
+    /// Rules of that version that cannot apply to this run, by id.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub rules_off: BTreeMap<u64, RuleOff>,
     /// The newest refusal, with the version refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rules_refused: Option<(u64, String)>,
@@ -206,6 +209,14 @@ pub(crate) struct RuleFacts {
     pub problem: String,
 }
 
+/// A rule that cannot apply to this run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct RuleOff {
+    pub text: String,
+    pub why: String,
+}
+
 /// A remark of a watcher.
 #[derive(Clone, Debug, PartialEq, PartialOrd, Serialize, Deserialize)]
 pub(crate) struct Remark {
@@ -250,6 +261,13 @@ impl Journal {
                 values => format!("rule `{}` ({values})", rule.text),
             })
             .collect();
+        let off = self.rules_off.values();
+        texts.extend(off.map(|off| format!("rule `{}` is off: {}", off.text, off.why)));
+        if let Some((version, why)) = &self.rules_refused
+            && *version > self.rules_applied
+        {
+            texts.push(format!("rules refused: {why}"));
+        }
         texts.extend(self.notices.iter().map(|remark| remark.text.clone()));
         for incarnation in self.incarnations.values() {
             if let Some(gone) = incarnation.gone.as_ref().filter(|gone| gone.left_alive > 0) {

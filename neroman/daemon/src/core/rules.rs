@@ -1,13 +1,16 @@
 //! Rules added and taken away by hand: for live runs at once, for later ones
 //! with the experiment.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use nero_expr::{Asked, Expr, ExprError, ParseContext};
 use nero_model::ExperimentId;
 
 use super::change::{Change, Described, Rule};
 use super::experiment::Experiment;
 use super::run::Run;
+use super::scope::Sight;
 use super::start::identify;
 use super::state::State;
 
@@ -36,6 +39,65 @@ pub(crate) fn add(
     }
     (id, changes)
 }
+
+/// Rules that cannot apply to some of the experiments that have them: off there
+/// alone, while their other rules stand.
+#[derive(Debug, Default)]
+pub(crate) struct Off {
+    parsed: BTreeMap<u64, Result<Expr, ExprError>>,
+    /// By text and reason.
+    found: BTreeMap<(String, String), Vec<ExperimentId>>,
+}
+
+impl Off {
+    /// Looks at one rule of one experiment.
+    pub(crate) fn look(&mut self, rule: u64, text: &str, experiment: &Experiment) {
+        let parsed = self
+            .parsed
+            .entry(rule)
+            .or_insert_with(|| Expr::parse(text, &ParseContext::utc(0).standing()));
+        let problem = match parsed {
+            // Only a parameter that is written as one is missed before the run.
+            Ok(expr)
+                if expr
+                    .unbound_names()
+                    .iter()
+                    .all(|name| name.asked != Asked::Param) =>
+            {
+                None
+            }
+            Ok(expr) => expr.bind(&Sight::defined(experiment)).err(),
+            Err(error) => Some(error.clone()),
+        };
+        if let Some(problem) = problem {
+            let key = (text.to_owned(), problem.to_string());
+            self.found.entry(key).or_default().push(experiment.id);
+        }
+    }
+
+    /// A line for each rule and reason.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let found = self.found.iter();
+        found
+            .map(|((text, why), ids)| {
+                let named: Vec<String> = ids
+                    .iter()
+                    .take(NAMED_MAX)
+                    .map(ToString::to_string)
+                    .collect();
+                let named = named.join(", ");
+                let more = match ids.len().saturating_sub(NAMED_MAX) {
+                    0 => String::new(),
+                    more => format!(" and {more} more"),
+                };
+                format!("rule `{text}` is off in {named}{more}: {why}; its other rules stand")
+            })
+            .collect()
+    }
+}
+
+/// Experiments of one note that are named.
+const NAMED_MAX: usize = 8;
 
 /// What taking a rule away did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

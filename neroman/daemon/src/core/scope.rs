@@ -26,6 +26,15 @@ impl<'a> Sight<'a> {
         }
     }
 
+    /// Without any run: what is known before one is made.
+    pub(crate) fn defined(experiment: &'a Experiment) -> Self {
+        Self {
+            experiment,
+            run: None,
+            now_ms: 0,
+        }
+    }
+
     fn state(&self) -> &'static str {
         match self.run {
             None => "defined",

@@ -85,6 +85,12 @@ impl Man {
         self.ledger
             .ask(&request.request, move |state, _| {
                 let (rule, changes) = rules::add(state, &ids, &action, &text, &author);
+                let mut off = rules::Off::default();
+                for experiment in ids.iter().filter_map(|id| state.experiment(*id)) {
+                    off.look(rule, &text, experiment);
+                }
+                let mut notes = picked.notes.clone();
+                notes.extend(off.notes());
                 let changed = ids
                     .iter()
                     .map(|id| One {
@@ -94,10 +100,7 @@ impl Man {
                     })
                     .collect();
                 Ok(Decided {
-                    answer: v1::RuleChangeReply {
-                        changed,
-                        notes: picked.notes,
-                    },
+                    answer: v1::RuleChangeReply { changed, notes },
                     changes,
                 })
             })
@@ -232,6 +235,9 @@ fn of_run(rule: &Rule, experiment: &Experiment, run: &Run) -> v1::RuleState {
             .map(|(written, exact)| format!("{written} → {exact}"))
             .collect();
         shown.problem = facts.problem.clone();
+    }
+    if let Some(off) = run.journal.rules_off.get(&rule.id) {
+        shown.problem = format!("off: {}", off.why);
     }
     if let Some((version, why)) = &run.journal.rules_refused
         && *version == run.desk.rules_version

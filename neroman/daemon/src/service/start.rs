@@ -23,6 +23,7 @@ use crate::core::add::Read;
 use crate::core::change::{Change, NewRun};
 use crate::core::experiment::{Experiment, Origin};
 use crate::core::place;
+use crate::core::rules;
 use crate::core::run::{Desk, Made, Takes};
 use crate::core::start::{self, Plan, Wanted};
 use crate::core::state::State;
@@ -311,9 +312,11 @@ fn dry(
     }
     let plans = start::plan(&prospect, &prepared.picked, asked.wanted);
     let mut asking = Vec::new();
+    let mut off = rules::Off::default();
     for plan in &plans {
         let Plan::Run { id, .. } = plan else { continue };
         if let Some(experiment) = prospect.experiment(id.experiment) {
+            look_at_rules(&prospect, experiment, &mut off);
             let Placed { word, takes, .. } = asked.places.of(experiment)?;
             asking.push(Asking {
                 id: *id,
@@ -327,7 +330,8 @@ fn dry(
         .iter()
         .filter_map(|plan| one(&prospect, plan))
         .collect();
-    let notes = prepared.notes.clone();
+    let mut notes = prepared.notes.clone();
+    notes.extend(off.notes());
     Ok((v1::StartReply { experiments, notes }, asking))
 }
 
@@ -355,6 +359,7 @@ fn decide(
     let plans = start::plan(&work, &prepared.picked, asked.wanted);
     let mut experiments = Vec::with_capacity(plans.len());
     let mut touched = Vec::new();
+    let mut off = rules::Off::default();
     for plan in &plans {
         experiments.extend(one(&work, plan));
         let Plan::Run { id, after } = plan else {
@@ -377,6 +382,9 @@ fn decide(
         let rules = start::rules(&work, &experiment, &mut fresh);
         for rule in fresh {
             take(&mut work, Change::Rule(Arc::new(rule)));
+        }
+        for rule in rules.iter().filter_map(|id| work.rules.get(id)) {
+            off.look(rule.id, &rule.text, &experiment);
         }
         let mut placed = asked.places.of(&experiment)?;
         if asked.wanted.resume
@@ -412,11 +420,23 @@ fn decide(
     if !touched.is_empty() {
         take(&mut work, ledger::last(touched));
     }
-    let notes = prepared.notes.clone();
+    let mut notes = prepared.notes.clone();
+    notes.extend(off.notes());
     Ok(Decided {
         answer: v1::StartReply { experiments, notes },
         changes,
     })
+}
+
+/// Looks for rules that could not apply to the experiment's next run.
+fn look_at_rules(state: &State, experiment: &Experiment, off: &mut rules::Off) {
+    let mut fresh = Vec::new();
+    for id in start::rules(state, experiment, &mut fresh) {
+        let known = state.rules.get(&id).map(|rule| &**rule);
+        if let Some(rule) = known.or_else(|| fresh.iter().find(|rule| rule.id == id)) {
+            off.look(id, &rule.text, experiment);
+        }
+    }
 }
 
 /// A run that waited itself is over as soon as it is taken away; the one that

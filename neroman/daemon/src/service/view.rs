@@ -145,11 +145,6 @@ fn of_run(view: &mut v1::ExperimentView, run: &Run, sight: &Sight<'_>) {
             view.cpu_cores = Some(sample.cpu_cores);
             view.rss_bytes = Some(sample.rss_bytes);
         }
-        if let Some((version, why)) = &run.journal.rules_refused
-            && *version > run.journal.rules_applied
-        {
-            view.warnings.push(format!("rules refused: {why}"));
-        }
     }
     if let crate::core::run::Results::Failed { why, .. } = &run.desk.results {
         view.warnings

@@ -266,11 +266,25 @@ pub struct Sample {
     #[prost(uint64, tag = "11")]
     pub silent_ms: u64,
 }
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+/// A set of rules is in force. A rule of it that cannot apply to this run is off; the others stand.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct RulesApplied {
     #[prost(uint64, tag = "1")]
     pub version: u64,
+    #[prost(message, repeated, tag = "2")]
+    pub off: ::prost::alloc::vec::Vec<RuleOff>,
 }
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RuleOff {
+    #[prost(uint64, tag = "1")]
+    pub rule: u64,
+    /// its condition
+    #[prost(string, tag = "2")]
+    pub text: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub why: ::prost::alloc::string::String,
+}
+/// A set of rules that cannot be read: those in force before stay.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct RulesRefused {
     #[prost(uint64, tag = "1")]

@@ -5,7 +5,7 @@ use nero_journal::v1::{self, RecordKind};
 
 use super::super::journal::{
     Claimed, Exit, Gone, Host, Incarnation, Journal, Key, Lost, Metric, NotStarted, Remark,
-    RuleFacts, Sample, Segment, Stop,
+    RuleFacts, RuleOff, Sample, Segment, Stop,
 };
 
 /// Longest remark that is kept, in characters; texts come from other machines.
@@ -269,7 +269,13 @@ fn rule(
     match kind {
         RecordKind::RulesApplied => {
             let applied: v1::RulesApplied = record.decode()?;
-            journal.rules_applied = journal.rules_applied.max(applied.version);
+            if applied.version > journal.rules_applied {
+                journal.rules_applied = applied.version;
+                journal.rules_off.clear();
+            }
+            if applied.version == journal.rules_applied {
+                rules_off(journal, applied.off);
+            }
         }
         RecordKind::RulesRefused => {
             let refused: v1::RulesRefused = record.decode()?;
@@ -325,6 +331,19 @@ fn rule_facts(journal: &mut Journal, rule: u64) -> Option<&mut RuleFacts> {
         return None;
     }
     Some(journal.rules.entry(rule).or_default())
+}
+
+/// The rules of the version in force that are off. Every watcher tells the same
+/// of one version.
+fn rules_off(journal: &mut Journal, told: Vec<v1::RuleOff>) {
+    let room = REMARKS_MAX.saturating_sub(journal.rules_off.len());
+    for off in told.into_iter().take(room) {
+        let rule = RuleOff {
+            text: text(off.text),
+            why: text(off.why),
+        };
+        journal.rules_off.insert(off.rule, rule);
+    }
 }
 
 fn watch_started(journal: &mut Journal, place: (u32, Key), started: v1::WatchStarted) {

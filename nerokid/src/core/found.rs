@@ -51,6 +51,12 @@ impl Found {
         }
     }
 
+    /// Adds a pair whose name is both texts with a blank between them.
+    pub fn push_joined(&mut self, first: &[u8], second: &[u8], value: f64) {
+        let name = [first, b" ", second].concat();
+        self.push(&name, value);
+    }
+
     /// The pairs, in the order of the line.
     pub fn pairs(&self) -> impl Iterator<Item = (&str, f64)> {
         self.pairs.iter().map(|pair| {

@@ -3,12 +3,15 @@
 //! Read are decimal numbers with an optional sign, fraction and exponent (also
 //! Fortran's `1.0D-03`), `nan`, `inf` and `infinity` in any case, and what
 //! wraps a number in Python: `tensor(0.3, …)`, `np.float64(0.3)`. A `%` that
-//! touches the number makes it a fraction, as it does in expressions: `35%` is
-//! 0.35. What is too large becomes infinite, as in the job itself.
+//! touches the number, or stands one blank behind it, makes it a fraction, as it
+//! does in expressions: `35%` and `35 %` are 0.35. What is too large becomes
+//! infinite, as in the job itself.
 //!
 //! Not read, since a guess would be worse than silence: hexadecimal numbers,
-//! thousands separators (`1,234` may be two numbers), and anything glued to
-//! letters (`3.2s`, `12GB`, `1.2.3`, `10:30`, `3/4`).
+//! numbers with a comma (`0,25`, `1,234` and `1.234,5` mean different things in
+//! different countries, or are lists), the begin of a longer time (`1 day,
+//! 3:11:22`), and anything glued to letters (`3.2s`, `12GB`, `1.2.3`, `10:30`,
+//! `3/4`).
 
 /// A number and how many bytes it took, its `%` included.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -21,8 +24,12 @@ pub struct Number {
     pub whole: bool,
 }
 
-/// Fortran numbers longer than this are not looked at.
-const FORTRAN_BYTES_MAX: usize = 64;
+/// Longer numbers with Fortran's exponent or `%` are not read exactly.
+const COPIED_BYTES_MAX: usize = 64;
+/// Words behind a number that make it a part of a longer time.
+const TIME_WORDS: [&[u8]; 8] = [
+    b"day", b"days", b"hour", b"hours", b"week", b"weeks", b"minute", b"minutes",
+];
 
 /// The number at the start of `text`, whatever follows it.
 pub fn prefix(text: &[u8]) -> Option<Number> {
@@ -38,13 +45,32 @@ pub fn prefix(text: &[u8]) -> Option<Number> {
         b'n' | b'N' | b'i' | b'I' => word(rest)?,
         _ => return None,
     };
-    let percent = rest.get(length) == Some(&b'%');
-    let value = if negative { -value } else { value };
+    let is_percent = rest.get(length) == Some(&b'%');
+    let value = if is_percent {
+        percent(&rest[..length], value)
+    } else {
+        value
+    };
     Some(Number {
-        value: if percent { value / 100.0 } else { value },
-        length: signed + length + usize::from(percent),
-        whole: whole && !percent,
+        value: if negative { -value } else { value },
+        length: signed + length + usize::from(is_percent),
+        whole: whole && !is_percent,
     })
+}
+
+/// The fraction that `digits` per cent are: exactly 0.458 for `45.8`.
+fn percent(digits: &[u8], value: f64) -> f64 {
+    let mut copy = [0; COPIED_BYTES_MAX];
+    let is_plain = digits.iter().all(|b| b.is_ascii_digit() || *b == b'.');
+    let exact = match copy.get_mut(..digits.len() + 3) {
+        Some(whole) if is_plain => {
+            whole[..digits.len()].copy_from_slice(digits);
+            whole[digits.len()..].copy_from_slice(b"e-2");
+            fast_float2::parse(&*whole).ok()
+        }
+        Some(_) | None => None,
+    };
+    exact.unwrap_or(value / 100.0)
 }
 
 /// The number that `text` is, from its first byte to its last.
@@ -54,16 +80,50 @@ pub fn all(text: &[u8]) -> Option<f64> {
         .map(|number| number.value)
 }
 
+/// The fraction that `text` per cent are, `text` being a number from its first
+/// byte to its last.
+pub fn all_percent(text: &[u8]) -> Option<f64> {
+    all(text).map(|value| signed_percent(text, value))
+}
+
+/// A number to the end of `text`, perhaps with a unit (`142.54ms` is 0.14254,
+/// as in expressions) and with something in brackets behind it: `6.91 (6.95)`.
+pub fn measured(text: &[u8]) -> Option<f64> {
+    let text = match memchr::memchr(b'(', text) {
+        Some(open) if text.ends_with(b")") => text[..open].trim_ascii_end(),
+        _ => text,
+    };
+    let number = prefix(text)?;
+    match &text[number.length..] {
+        [] => Some(number.value),
+        b" %" => Some(signed_percent(&text[..number.length], number.value)),
+        unit => with_unit(number.value, unit),
+    }
+}
+
+/// A value in seconds or bytes. A letter alone other than `s` is no unit: `2.35G`
+/// may be many things.
+fn with_unit(value: f64, unit: &[u8]) -> Option<f64> {
+    const KB: f64 = 1024.0;
+    Some(match unit {
+        b"ns" => value / 1e9,
+        b"us" | b"\xc2\xb5s" => value / 1e6,
+        b"ms" => value / 1e3,
+        b"s" => value,
+        b"KB" | b"KiB" => value * KB,
+        b"MB" | b"MiB" => value * KB * KB,
+        b"GB" | b"GiB" => value * KB * KB * KB,
+        _ => return None,
+    })
+}
+
 /// Whether a value may end before `rest`: nothing is glued to it.
 pub fn ends(rest: &[u8]) -> bool {
     match rest {
-        [] | [b'.'] => true,
+        [] | [b'.' | b','] => true,
         [b'.', next, ..] => next.is_ascii_whitespace(),
-        [b',', digits @ ..] => {
-            // `1,234`: a thousands separator, or a list; either way no value.
-            let count = digits.iter().take_while(|b| b.is_ascii_digit()).count();
-            count != 3
-        }
+        // A decimal comma, a thousands separator or a list: no value.
+        [b',', next, ..] => !next.is_ascii_digit(),
         [byte, ..] => {
             byte.is_ascii_whitespace() || matches!(byte, b';' | b'|' | b')' | b']' | b'}')
         }
@@ -81,8 +141,8 @@ fn decimal(rest: &[u8]) -> Option<(f64, usize, bool)> {
 
 /// `1.0D-03`: the same with `e`.
 fn fortran(rest: &[u8], mantissa: usize) -> Option<(f64, usize, bool)> {
-    let mut copy = [0; FORTRAN_BYTES_MAX];
-    let length = rest.len().min(FORTRAN_BYTES_MAX);
+    let mut copy = [0; COPIED_BYTES_MAX];
+    let length = rest.len().min(COPIED_BYTES_MAX);
     copy[..length].copy_from_slice(&rest[..length]);
     *copy.get_mut(mantissa)? = b'e';
     let (value, taken) = fast_float2::parse_partial::<f64, _>(&copy[..length]).ok()?;
@@ -135,11 +195,38 @@ pub fn value(text: &[u8]) -> Option<Number> {
 }
 
 fn plain(text: &[u8]) -> Option<Number> {
-    prefix(text).filter(|number| {
-        let rest = &text[number.length..];
-        // Groups of thousands end whole numbers only: `0.5,100` is a list.
-        ends(rest) || (!number.whole && rest.first() == Some(&b','))
-    })
+    let number = prefix(text)?;
+    let rest = &text[number.length..];
+    if !ends(rest) {
+        return None;
+    }
+    match rest {
+        [b' ', b'%', after @ ..] if !after.first().is_some_and(u8::is_ascii_alphanumeric) => {
+            Some(Number {
+                value: signed_percent(&text[..number.length], number.value),
+                length: number.length + 2,
+                whole: false,
+            })
+        }
+        [b' ', b'd' | b'h' | b'm' | b'w', ..] if begins_with_time_word(&rest[1..]) => None,
+        _ => Some(number),
+    }
+}
+
+fn signed_percent(text: &[u8], value: f64) -> f64 {
+    let digits = match text {
+        [b'+' | b'-', digits @ ..] => digits,
+        digits => digits,
+    };
+    percent(digits, value.abs()).copysign(value)
+}
+
+fn begins_with_time_word(text: &[u8]) -> bool {
+    let length = text.iter().take_while(|b| b.is_ascii_alphabetic()).count();
+    // `3 days: 5` begins a pair of its own.
+    text.get(length) != Some(&b':')
+        && text.get(length) != Some(&b'=')
+        && TIME_WORDS.contains(&&text[..length])
 }
 
 fn wrapped(text: &[u8]) -> Option<Number> {
@@ -176,6 +263,8 @@ mod tests {
             ("-1e400", f64::NEG_INFINITY),
             ("5e-324", 5e-324),
             ("40%", 0.4),
+            ("45.8%", 0.458),
+            ("-45.8%", -0.458),
             ("0000012", 12.0),
         ] {
             assert_eq!(all(text.as_bytes()), Some(want), "{text}");
@@ -229,7 +318,19 @@ mod tests {
             ("np.float64(0.5)", Some(0.5)),
             ("nan", None),
             ("5,acc=1", Some(5.0)),
-            ("0.5,100", Some(0.5)),
+            ("0.5,100", None),
+            ("0,25", None),
+            ("1.234,5", None),
+            ("3,", Some(3.0)),
+            ("45.8 %", Some(0.458)),
+            ("-45.8 %, x", Some(-0.458)),
+            ("55 %", Some(0.55)),
+            ("45.8%", Some(0.458)),
+            ("55 %s", Some(55.0)),
+            ("1 day, 3:11:22", None),
+            ("2 hours 3 minutes", None),
+            ("3 days: 5", Some(3.0)),
+            ("3 daily", Some(3.0)),
             ("1,234.5", None),
             ("1,234", None),
             ("10:30", None),

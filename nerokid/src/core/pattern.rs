@@ -1,6 +1,7 @@
 //! The spec's own patterns for metrics: regular expressions with named groups.
 //!
-//! Each named group is a metric, the group `step` gives the step. Patterns are
+//! Each named group is a metric, the group `step` gives the step. Where there are
+//! groups `name` and `value`, what `name` matched is the metric's name. Patterns are
 //! over bytes (`\w`, `\d` and `.` mean ASCII), and may match several times in a
 //! line. A line that any pattern matches is read by the patterns alone.
 
@@ -37,6 +38,8 @@ pub struct Pattern {
     regex: Regex,
     places: CaptureLocations,
     names: Vec<(usize, String)>,
+    /// The groups `name` and `value`.
+    pair: Option<(usize, usize)>,
     step: Option<usize>,
 }
 
@@ -59,11 +62,17 @@ impl Pattern {
             let groups = regex.capture_names().enumerate();
             groups.filter_map(|(group, name)| Some((group, name?.to_owned())))
         };
-        let step = named()
-            .find(|(_, name)| name == "step")
-            .map(|(group, _)| group);
-        let names: Vec<_> = named().filter(|(_, name)| name != "step").collect();
-        if names.is_empty() {
+        let group = |wanted: &str| {
+            let found = named().find(|(_, name)| name == wanted);
+            found.map(|(group, _)| group)
+        };
+        let step = group("step");
+        let pair = group("name").zip(group("value"));
+        let has_meaning = |at: usize| {
+            step == Some(at) || pair.is_some_and(|(name, value)| at == name || at == value)
+        };
+        let names: Vec<_> = named().filter(|(at, _)| !has_meaning(*at)).collect();
+        if names.is_empty() && pair.is_none() {
             return Err(PatternError::NoName {
                 pattern: pattern.to_owned(),
             });
@@ -72,6 +81,7 @@ impl Pattern {
             places: regex.capture_locations(),
             regex,
             names,
+            pair,
             step,
         })
     }
@@ -92,6 +102,11 @@ impl Pattern {
                 if let Some(value) = text(*group).and_then(lenient) {
                     found.push(name.as_bytes(), value);
                 }
+            }
+            if let Some((name, value)) = self.pair
+                && let (Some(name), Some(value)) = (text(name), text(value).and_then(lenient))
+            {
+                found.push(name.trim_ascii(), value);
             }
             let step = self.step.and_then(text).and_then(lenient);
             found.step = step.filter(|step| step.is_finite()).or(found.step);
@@ -137,6 +152,15 @@ mod tests {
         let want = [("a", 1.0), ("b", 2.0), ("a", 3.0)];
         assert_eq!(pairs, want.map(|(name, value)| (name.to_owned(), value)));
         assert_eq!(step, None);
+    }
+
+    #[test]
+    fn what_the_group_name_matched_names_the_series() {
+        let pattern = r"Solving for (?<name>\w+), Initial residual = (?<value>\S+),";
+        let (pairs, _) = find(pattern, "Solving for Ux, Initial residual = 0.5, Final");
+        assert_eq!(pairs, [("Ux".to_owned(), 0.5)]);
+        let (pairs, _) = find(r"(?<name>\d+)", "7");
+        assert_eq!(pairs, [("name".to_owned(), 7.0)], "alone it is a metric");
     }
 
     #[test]

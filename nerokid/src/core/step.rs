@@ -3,7 +3,8 @@
 //! The first of these that the line gives: `step`, `global_step`, `iteration`,
 //! `iter`, `epoch` (in any case; `global step` too), as a pair like any other
 //! or as a phrase (`epoch 8:`, `Epoch 8/50`, `iter [5/100]`); then a bare
-//! `[8/50]`. A line that gives none has no step, and the series counts.
+//! `[8/50]`; then `[8]` or `8:` at the head of the line, before a tab. A line
+//! that gives none has no step, and the series counts.
 //! Only the line itself is asked: a heading does not reach to later lines.
 
 use super::found::Found;
@@ -58,7 +59,8 @@ pub fn by_line(line: &[u8], found: &mut Found) {
         .min_by_key(|(rank, _)| *rank);
     found.step = best
         .map(|(_, step)| step)
-        .or_else(|| bracket(line).map(|(step, _)| step));
+        .or_else(|| bracket(line).map(|(step, _)| step))
+        .or_else(|| head(line));
 }
 
 fn best_pair(found: &Found) -> Option<(u8, f64)> {
@@ -128,6 +130,18 @@ pub fn bracket(line: &[u8]) -> Option<(f64, usize)> {
         at += blanks(&line[at..]);
         (total > 0 && line.get(at) == Some(&b']')).then_some((step.value, at + 1))
     })
+}
+
+/// The step at the head of a line, before a tab: `[10]` of XGBoost and
+/// LightGBM, `10:` of CatBoost.
+fn head(line: &[u8]) -> Option<f64> {
+    let (number, close) = match line {
+        [b'[', rest @ ..] => (rest, &b"]\t"[..]),
+        rest => (rest, &b":\t"[..]),
+    };
+    let step = number::prefix(number).filter(|step| step.whole)?;
+    let is_head = number[step.length..].starts_with(close);
+    is_head.then_some(step.value)
 }
 
 /// Bytes of `/50`.

@@ -100,6 +100,65 @@ fn what_frameworks_print() {
 }
 
 #[test]
+fn a_comma_in_a_number_never_cuts_it() {
+    table(&[
+        ("loss = 0,25", ""),
+        ("loss: 1.234,5", ""),
+        ("loss=1,234.5", ""),
+        ("loss 0,25", ""),
+        ("loss = 0,25; acc = 0.5", "acc=0.5"),
+        ("loss=0.25,acc=0.5", "loss=0.25 | acc=0.5"),
+        ("loss = 0.25, next", "loss=0.25"),
+    ]);
+}
+
+#[test]
+fn per_cent_means_the_same_with_and_without_a_blank() {
+    table(&[
+        ("acc = 45.8%", "acc=0.458"),
+        ("acc = 45.8 %", "acc=0.458"),
+        ("acc: 45.8 %, loss: 2", "acc=0.458 | loss=2"),
+        ("test images: 55 %", "test images=0.55"),
+        ("acc 45.8 %", "acc=0.458"),
+        ("acc 45.8%", "acc=0.458"),
+    ]);
+}
+
+#[test]
+fn what_differs_is_not_one_series() {
+    table(&[
+        (
+            "[10]\tvalid_0's l2: 0.24\tvalid_1's l2: 0.31",
+            "valid_0's l2=0.24 | valid_1's l2=0.31 @10",
+        ),
+        (
+            "[3]\ttraining's binary_logloss: 0.61\tvalid_1's binary_logloss: 0.62",
+            "training's binary_logloss=0.61 | valid_1's binary_logloss=0.62 @3",
+        ),
+        (
+            "smoothSolver:  Solving for Ux, Initial residual = 1, Final residual = 0.03, No Iterations 3",
+            "Ux Initial residual=1 | Ux Final residual=0.03",
+        ),
+        (
+            "GAMG:  Solving for p, Initial residual = 0.5, Final residual = 0.02, No Iterations 4",
+            "p Initial residual=0.5 | p Final residual=0.02",
+        ),
+    ]);
+}
+
+#[test]
+fn the_first_part_of_something_longer_is_no_value() {
+    table(&[
+        ("eta: 1 day, 3:11:22", ""),
+        ("eta: 1 day, 3:11:22  loss: 0.5", "loss=0.5"),
+        ("DAV:   1    0.113E+03    0.2E+01", ""),
+        ("ENERGY:       0       207.6     -1.5", ""),
+        ("loss: 0.5 12.5s", "loss=0.5"),
+        ("loss: 0.5 3/10", "loss=0.5"),
+    ]);
+}
+
+#[test]
 fn names_and_numbers_by_turns() {
     table(&[
         ("loss 0.3", "loss=0.3"),
@@ -118,6 +177,31 @@ fn names_and_numbers_by_turns() {
         ("loss 0.3 acc", ""),
         ("12:30:45 loss 0.3", ""),
         ("Using device cuda 0 now", ""),
+    ]);
+}
+
+#[test]
+fn a_foreign_word_spoils_its_piece_and_not_the_line() {
+    table(&[
+        (
+            "iter 10: loss 9.8, time 142.5ms, mfu 38.5%",
+            "iter=10 | loss=9.8 | time=0.1425 | mfu=0.385 @10",
+        ),
+        (
+            "step 10: train loss 9.4, val loss 9.45",
+            "step=10 | train loss=9.4 | val loss=9.45 @10",
+        ),
+        ("epoch 4 | loss 0.11 | 12 it/s | acc 92 %", "epoch=4 @4"),
+        (
+            "epoch 4 | loss 0.11 | speed 12 it/s | acc 92 %",
+            "epoch=4 | loss=0.11 | acc=0.92 @4",
+        ),
+        (
+            "Epoch: [2][  10/5005]\tTime  0.512 ( 1.024)\tLoss 6.5e+00 (6.95e+00)\tAcc@1   0.39 (  0.20)",
+            "Epoch=2 | Time=0.512 | Loss=6.5 | Acc@1=0.39 @2",
+        ),
+        ("epoch 3 took 12 minutes, all is well", "epoch=3 @3"),
+        ("epoch 3, size 2.35G, loss 0,25", "epoch=3 @3"),
     ]);
 }
 
@@ -148,6 +232,9 @@ fn steps() {
         ("Epoch [8/50], loss: 0.3", "loss=0.3 | Epoch=8 @8"),
         ("Epoch: [8][100/500] loss: 0.3", "loss=0.3 | Epoch=8 @8"),
         ("[8/50] loss: 0.3", "loss=0.3 @8"),
+        ("[8]\ttrain-rmse:0.3", "train-rmse=0.3 @8"),
+        ("8:\tlearn: 0.3\ttotal: 12ms", "learn=0.3 @8"),
+        ("[8] loss: 0.3", "loss=0.3"),
         ("[8/50] loss 0.3", "loss=0.3 @8"),
         (
             "epoch 8: train_loss 0.3 val_loss 0.4",

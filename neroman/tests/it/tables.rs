@@ -33,6 +33,101 @@ fn status_shows_columns_where_values_differ() {
 }
 
 #[test]
+fn a_job_that_prints_thousands_of_names_leaves_tables_readable() {
+    let mut views = samples::four();
+    views[0].metrics = (0..4096)
+        .map(|at| samples::metric(&format!("m{at}"), 1.0, 0.5, 2.0))
+        .collect();
+    let fake = with_list(views);
+    for words in [&["status"][..], &["results", "all"]] {
+        let shown = fake.ok(words);
+        let longest = shown.lines().map(|line| line.chars().count()).max();
+        assert!(longest < Some(700), "{longest:?}: {shown}");
+        let said = shown
+            .lines()
+            .find(|line| line.starts_with("(no room for m"));
+        assert!(said.is_some_and(|line| line.contains(" more)")), "{shown}");
+    }
+    assert!(
+        fake.ok(&["status", "--columns", "id,m4095"])
+            .contains("m4095")
+    );
+    for form in ["--csv", "--json"] {
+        assert!(fake.ok(&["status", form]).contains("m4095"), "{form}");
+    }
+}
+
+#[test]
+fn a_metric_that_only_repeats_its_parameter_is_no_column() {
+    let mut views = samples::four();
+    let echo = |view: &mut ExperimentView, name: &str, value| {
+        let printed = samples::metric(name, value, value, value);
+        view.metrics.push(printed);
+    };
+    echo(&mut views[0], "lr", 0.1);
+    echo(&mut views[1], "lr", 0.001);
+    let header = |views: Vec<ExperimentView>| {
+        let shown = with_list(views).ok(&["status"]);
+        shown.lines().next().unwrap_or_default().to_owned()
+    };
+    let words = |line: &str| {
+        line.split_whitespace()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    let plain = words(&header(views.clone()));
+    assert_eq!(plain.iter().filter(|word| word.ends_with("lr")).count(), 1);
+    // A schedule says more than the parameter, and both are told apart.
+    views[0].metrics.last_mut().expect("pushed").min = 0.01;
+    let scheduled = words(&header(views));
+    assert!(scheduled.contains(&"param.lr".to_owned()), "{scheduled:?}");
+    assert!(scheduled.contains(&"metric.lr".to_owned()), "{scheduled:?}");
+}
+
+#[test]
+fn metrics_come_before_their_steps_and_before_what_the_names_say() {
+    let view = |id: u64, rate: &str, opt: &str| ExperimentView {
+        params: vec![
+            samples::param("rate", rate, rate),
+            samples::param("opt", opt, &format!("\"{opt}\"")),
+        ],
+        metrics: vec![
+            samples::metric("epoch", 3.0, 1.0, 3.0),
+            samples::metric("error_rate", 0.5, 0.5, 1.0),
+        ],
+        ..samples::experiment(id, &format!("train_rate-{rate}"), "running")
+    };
+    let fake = with_list(vec![view(1, "0.1", "sgd"), view(2, "0.01", "adam")]);
+    let shown = fake.ok(&["status"]);
+    let header: Vec<&str> = shown
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .split_whitespace()
+        .collect();
+    assert_eq!(
+        header,
+        ["id", "name", "state", "opt", "error_rate", "epoch", "rate"]
+    );
+}
+
+#[test]
+fn a_metric_of_unknown_direction_is_asked_for() {
+    let mut views = samples::four();
+    views[0]
+        .metrics
+        .push(samples::metric("alpha", 1.0, 0.0, 2.0));
+    let fake = with_list(views);
+    let ran = fake.run(&["results", "all", "--best", "alpha"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(ran.err.contains("--best max:alpha"), "{}", ran.err);
+    assert!(
+        fake.ok(&["results", "all", "--best", "max:alpha"])
+            .contains("max(alpha)")
+    );
+}
+
+#[test]
 fn a_column_that_is_not_there_is_said() {
     let fake = with_list(samples::four());
     let ran = fake.run(&["status", "--columns", "los"]);

@@ -5,11 +5,10 @@ use std::cmp::Ordering;
 
 use nero_wire::v1::{ExperimentView, MetricSummary, Param};
 
-use super::csv;
 use super::json::{parameter, run_id};
-use super::table::Cell;
-use super::text;
+use super::table::{self, Cell};
 use super::text::iso_time;
+use super::{Screen, csv, text};
 use crate::fault::Fault;
 
 /// One column.
@@ -169,10 +168,16 @@ impl Column {
             Self::Fact(
                 Fact::Created | Fact::Modified | Fact::Submitted | Fact::Started | Fact::Ended,
             ) => format!("{}_at", self.name()),
-            Self::Fact(_) => self.name(),
+            Self::Fact(_) | Self::Param(_) | Self::Metric(_) => self.title(all),
+        }
+    }
+
+    /// Its name in a table, with a prefix where another column has the same.
+    pub fn title(&self, all: &[Self]) -> String {
+        match self {
             Self::Param(name) if shared(name, all) => format!("param.{name}"),
             Self::Metric(name) if shared(name, all) => format!("metric.{name}"),
-            Self::Param(name) | Self::Metric(name) => name.clone(),
+            Self::Fact(_) | Self::Param(_) | Self::Metric(_) => self.name(),
         }
     }
 
@@ -233,7 +238,10 @@ pub fn all(views: &[ExperimentView]) -> Vec<Column> {
         .collect()
 }
 
-/// The columns that a table shows by itself: where values differ.
+/// The columns that a table shows by itself: where values differ. A narrow
+/// terminal cuts from the right, so what one looks for comes first: the metrics
+/// before their steps and before parameters that the names already say. A metric
+/// that only repeats its parameter is no column.
 pub fn telling(views: &[ExperimentView]) -> Vec<Column> {
     let mut columns = vec![Column::Fact(Fact::Id), Column::Fact(Fact::Name)];
     let differs = |column: &Column| {
@@ -253,15 +261,64 @@ pub fn telling(views: &[ExperimentView]) -> Vec<Column> {
         columns.push(runtime);
     }
     let varying = params(views).into_iter().map(Column::Param);
-    columns.extend(varying.filter(differs));
-    columns.extend(metrics(views).into_iter().map(Column::Metric));
+    let (in_names, others): (Vec<_>, Vec<_>) = varying
+        .filter(differs)
+        .partition(|column| is_in_names(column, views));
+    let printed = metrics(views).into_iter();
+    let (steps, measured): (Vec<_>, Vec<_>) = printed
+        .filter(|name| !repeats_parameter(name, views))
+        .map(Column::Metric)
+        .partition(|column| is_step(&column.name()));
+    columns.extend(others);
+    columns.extend(measured);
     for fact in [Fact::Reason, Fact::Wish, Fact::Waiting, Fact::Contact] {
         let column = Column::Fact(fact);
         if said(&column) {
             columns.push(column);
         }
     }
+    columns.extend(steps);
+    columns.extend(in_names);
     columns
+}
+
+/// The experiments as a table, and below it the names of columns left out.
+pub fn print(screen: &Screen, columns: &[Column], views: &[ExperimentView]) -> String {
+    let header: Vec<String> = columns.iter().map(|column| column.title(columns)).collect();
+    // A cell is looked for by its name among thousands: only what can be shown.
+    let shown = &columns[..columns.len().min(table::COLUMNS_MAX)];
+    let rows: Vec<Vec<Cell>> = views
+        .iter()
+        .map(|view| shown.iter().map(|column| column.cell(view)).collect())
+        .collect();
+    let (text, left_out) = table::print(screen, &header, &rows);
+    text + &table::no_room(&left_out)
+}
+
+/// Whether every experiment's name says its value of a parameter, as the
+/// names of a product do: `fit_lr-0.1_n-3`.
+fn is_in_names(column: &Column, views: &[ExperimentView]) -> bool {
+    let name = column.name();
+    views.iter().all(|view| {
+        param(view, &name).is_none_or(|p| view.name.contains(&format!("{name}-{}", p.text)))
+    })
+}
+
+/// Whether a metric is nothing but its parameter, which the program printed.
+fn repeats_parameter(name: &str, views: &[ExperimentView]) -> bool {
+    views.iter().all(|view| {
+        let Some(metric) = metric(view, name) else {
+            return true;
+        };
+        let given = param(view, name).and_then(|param| parameter(param).as_f64());
+        given.is_some_and(|given| metric.min == given && metric.max == given)
+    })
+}
+
+/// Names that count a job's progress.
+fn is_step(name: &str) -> bool {
+    const STEPS: [&str; 5] = ["step", "globalstep", "iteration", "iter", "epoch"];
+    STEPS.contains(&loose(name).as_str())
 }
 
 /// Names of parameters in the order in which they first come.
@@ -345,7 +402,7 @@ fn unknown(name: &str, all: &[Column]) -> Fault {
     let fault = Fault::usage(format!("there is no column `{name}`"));
     match near {
         Some(near) => fault.hint(format!("did you mean `{near}`?")),
-        None => fault.hint(format!("there are {}", names.join(", "))),
+        None => fault.hint(format!("there are {}", table::some(&names))),
     }
 }
 

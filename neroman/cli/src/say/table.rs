@@ -11,6 +11,16 @@ const GAP: u16 = 2;
 /// Longest text of a cell on a terminal, in characters; the rest is cut with `…`.
 const CELL_CHARS_MAX: usize = 60;
 
+/// Columns of a table at most, into a pipe too: a job may print thousands of
+/// names. Forms for programs (`--csv`, `--json`) have them all.
+pub const COLUMNS_MAX: usize = 32;
+
+/// Rows of a table on a terminal at most.
+pub const ROWS_MAX: usize = 1000;
+
+/// Names that are listed one by one.
+const NAMED_MAX: usize = 8;
+
 /// A cell and how it is shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cell {
@@ -74,10 +84,18 @@ impl Cell {
     }
 }
 
-/// Prints a table. Columns from the right are left out when the terminal is
-/// too narrow; the first two always stay. Returns the names left out.
+/// Prints a table. Columns from the right are left out when the terminal is too
+/// narrow or when there are more than [`COLUMNS_MAX`]; the first two always
+/// stay. Returns the names left out. Rows may end at [`COLUMNS_MAX`]. On a
+/// terminal rows above [`ROWS_MAX`] are counted in a last line.
 pub fn print(screen: &Screen, header: &[String], rows: &[Vec<Cell>]) -> (String, Vec<String>) {
-    let kept = fitting(screen, header, rows);
+    let bounded = &header[..header.len().min(COLUMNS_MAX)];
+    let all_rows = rows.len();
+    let rows = match rows.get(..ROWS_MAX) {
+        Some(first) if screen.tty => first,
+        _ => rows,
+    };
+    let kept = fitting(screen, bounded, rows);
     let mut table = Table::new();
     table.load_style(comfy_table::presets::NOTHING);
     table.set_content_arrangement(ContentArrangement::Disabled);
@@ -111,8 +129,29 @@ pub fn print(screen: &Screen, header: &[String], rows: &[Vec<Cell>]) -> (String,
         text.push_str(line.trim_end());
         text.push('\n');
     }
+    if all_rows > rows.len() {
+        let more = all_rows - rows.len();
+        text.push_str(&format!("… and {more} more rows: --csv has all\n"));
+    }
     let left_out = header[kept.min(header.len())..].to_vec();
     (text, left_out)
+}
+
+/// The line below a table that names the columns left out; empty for none.
+pub fn no_room(left_out: &[String]) -> String {
+    match left_out {
+        [] => String::new(),
+        names => format!("(no room for {})\n", Safe::line(&some(names))),
+    }
+}
+
+/// Names in a sentence: the first few, and how many more there are.
+pub fn some(names: &[String]) -> String {
+    let named = names[..names.len().min(NAMED_MAX)].join(", ");
+    match names.len().saturating_sub(NAMED_MAX) {
+        0 => named,
+        more => format!("{named} and {more} more"),
+    }
 }
 
 /// Paints one word, where colours are welcome.
@@ -156,7 +195,7 @@ fn color_of(paint: Paint) -> Color {
     }
 }
 
-/// How many columns fit; all of them into a pipe.
+/// How many of these columns fit; all of them into a pipe.
 fn fitting(screen: &Screen, header: &[String], rows: &[Vec<Cell>]) -> usize {
     if !screen.tty {
         return header.len();
@@ -168,7 +207,8 @@ fn fitting(screen: &Screen, header: &[String], rows: &[Vec<Cell>]) -> usize {
             .map(|name| short(screen, &Safe::line(name).to_string())),
     );
     for row in rows {
-        measure.add_row(row.iter().map(|cell| cell.shown(screen)));
+        let row = row.iter().take(header.len());
+        measure.add_row(row.map(|cell| cell.shown(screen)));
     }
     let mut used = 0u16;
     for (at, width) in measure.column_max_content_widths().into_iter().enumerate() {
@@ -231,6 +271,30 @@ mod tests {
         let (text, left_out) = print(&Screen::terminal(26, 9, false), &header, &rows);
         assert_eq!(text.lines().next(), Some("id  name        state"));
         assert_eq!(left_out, ["loss"]);
+    }
+
+    #[test]
+    fn thousands_of_columns_and_rows_are_bounded_and_counted() {
+        let header: Vec<String> = (0..4096).map(|at| format!("m{at}")).collect();
+        let row: Vec<Cell> = (0..COLUMNS_MAX)
+            .map(|at| Cell::text(&at.to_string()))
+            .collect();
+        for screen in [Screen::pipe(), Screen::terminal(80, 24, false)] {
+            let (text, left_out) = print(&screen, &header, std::slice::from_ref(&row));
+            assert!(text.lines().all(|line| line.len() < 400), "{text}");
+            assert!(left_out.len() >= 4096 - COLUMNS_MAX);
+            let said = no_room(&left_out);
+            assert!(said.len() < 200 && said.contains(" more)"), "{said}");
+        }
+        let rows = vec![vec![Cell::text("1")]; ROWS_MAX + 5];
+        let (text, _) = print(&Screen::terminal(80, 24, false), &header[..1], &rows);
+        assert!(
+            text.ends_with("… and 5 more rows: --csv has all\n"),
+            "{text}"
+        );
+        assert_eq!(text.lines().count(), 1 + ROWS_MAX + 1);
+        let (text, _) = print(&Screen::pipe(), &header[..1], &rows);
+        assert_eq!(text.lines().count(), 1 + ROWS_MAX + 5);
     }
 
     #[test]

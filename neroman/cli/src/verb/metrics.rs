@@ -65,9 +65,18 @@ pub fn as_text(screen: &Screen, reply: &MetricsReply) -> String {
         return "no metrics\n".into();
     }
     let header = ["run", "metric", "step", "value", "time"].map(str::to_owned);
+    let all: usize = reply.series.iter().map(|series| series.values.len()).sum();
+    // A terminal shows the newest of each series.
+    let last = match screen.tty && all > table::ROWS_MAX {
+        true => (table::ROWS_MAX / reply.series.len()).max(1),
+        false => usize::MAX,
+    };
     let mut rows = Vec::new();
+    let mut earlier = 0;
     for series in &reply.series {
-        for point in points(series) {
+        let skipped = series.values.len().saturating_sub(last);
+        earlier += skipped;
+        for point in points(series).skip(skipped) {
             rows.push(vec![
                 Cell::text(&run_of(series)),
                 Cell::text(&series.name),
@@ -78,6 +87,11 @@ pub fn as_text(screen: &Screen, reply: &MetricsReply) -> String {
         }
     }
     let (mut text, _) = table::print(screen, &header, &rows);
+    if earlier > 0 {
+        text.push_str(&format!(
+            "({earlier} earlier points are left out: --csv and --json have all)\n"
+        ));
+    }
     let folded: u64 = reply.series.iter().map(|series| series.folded).sum();
     if folded > 0 {
         text.push_str(&format!(

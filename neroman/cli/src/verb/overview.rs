@@ -142,12 +142,7 @@ fn runs(screen: &Screen, views: &[ExperimentView], room: usize) -> String {
     }
     let shown = &running[..running.len().min(room)];
     let chosen = columns::telling(shown);
-    let header: Vec<String> = chosen.iter().map(columns::Column::name).collect();
-    let rows: Vec<Vec<Cell>> = shown
-        .iter()
-        .map(|view| chosen.iter().map(|column| column.cell(view)).collect())
-        .collect();
-    let mut text = format!("\nrunning\n{}", table::print(screen, &header, &rows).0);
+    let mut text = format!("\nrunning\n{}", columns::print(screen, &chosen, shown));
     if running.len() > shown.len() {
         text.push_str(&format!(
             "… and {} more: neroman status running\n",

@@ -177,16 +177,7 @@ fn names_run(picked: &[String]) -> bool {
 /// One row per experiment, and the counts.
 pub fn as_table(screen: &Screen, views: &[ExperimentView], chosen: Option<Vec<Column>>) -> String {
     let columns = chosen.unwrap_or_else(|| columns::telling(views));
-    let header: Vec<String> = columns.iter().map(Column::name).collect();
-    let rows: Vec<Vec<Cell>> = views
-        .iter()
-        .map(|view| columns.iter().map(|column| column.cell(view)).collect())
-        .collect();
-    let (mut text, left_out) = table::print(screen, &header, &rows);
-    if !left_out.is_empty() {
-        let names = left_out.join(", ");
-        text.push_str(&format!("(no room for {})\n", Safe::line(&names)));
-    }
+    let mut text = columns::print(screen, &columns, views);
     for (ids, warning) in warnings(views) {
         text.push_str(&format!(
             "warning {}: {}\n",

@@ -5,6 +5,7 @@ use nero_wire::v1::{ExperimentView, MetricSummary, Param};
 use crate::fault::Fault;
 use crate::say::columns::{loose, metric, metrics, param, params};
 use crate::say::json::parameter;
+use crate::say::table::some;
 
 /// Which value of which metric is the best.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,7 +79,8 @@ impl Best {
     /// Reads `loss`, `min:loss`, `max:loss`.
     ///
     /// # Errors
-    /// When no run has such a metric.
+    /// When no run has such a metric, or its name does not tell whether high or
+    /// low is good.
     pub fn read(text: &str, views: &[ExperimentView]) -> Result<Self, Fault> {
         let (given, wanted) = match text.split_once(':') {
             Some(("min", name)) => (Some(false), name),
@@ -93,10 +95,14 @@ impl Best {
             None if views.is_empty() => wanted.to_owned(),
             None => {
                 return Err(Fault::usage(format!("no run has a metric `{wanted}`"))
-                    .hint(format!("there are: {}", all.join(", "))));
+                    .hint(format!("there are: {}", some(&all))));
             }
         };
-        let largest = given.unwrap_or_else(|| more_is_better(&name));
+        let Some(largest) = given.or_else(|| more_is_better(&name)) else {
+            let what = format!("whether high or low `{name}` is good, its name does not tell");
+            return Err(Fault::usage(what)
+                .hint(format!("write `--best max:{name}` or `--best min:{name}`")));
+        };
         Ok(Self { name, largest })
     }
 
@@ -125,9 +131,9 @@ impl Best {
     }
 }
 
-/// Names of which more is better, as people use them; of others less is.
-fn more_is_better(name: &str) -> bool {
-    const PARTS: &[&str] = &[
+/// Whether more is better, by names as people use them; `None` for others.
+fn more_is_better(name: &str) -> Option<bool> {
+    const MORE: &[&str] = &[
         "acc",
         "score",
         "reward",
@@ -135,6 +141,7 @@ fn more_is_better(name: &str) -> bool {
         "precision",
         "recall",
         "auc",
+        "auroc",
         "f1",
         "iou",
         "dice",
@@ -145,12 +152,39 @@ fn more_is_better(name: &str) -> bool {
         "r2",
         "throughput",
         "likelihood",
+        "kappa",
+        "success",
+        "ndcg",
+        "mrr",
+        "winrate",
+        "correlation",
+        "fps",
     ];
-    let name = name.to_lowercase();
-    let is_loss = ["loss", "error", "neg"]
-        .iter()
-        .any(|part| name.contains(part));
-    !is_loss && PARTS.iter().any(|part| name.contains(part))
+    const LESS: &[&str] = &[
+        "loss",
+        "error",
+        "neg",
+        "mse",
+        "mae",
+        "mape",
+        "ppl",
+        "perplexity",
+        "nll",
+        "residual",
+        "time",
+        "latency",
+        "logloss",
+    ];
+    /// Too short to be looked for inside of other words.
+    const LESS_WORDS: &[&str] = &["err", "wer", "cer", "fid"];
+    let lower = name.to_lowercase();
+    let has = |parts: &[&str]| parts.iter().any(|part| lower.contains(part));
+    let mut words = lower.split(|c: char| !c.is_alphanumeric());
+    if has(LESS) || words.any(|word| LESS_WORDS.contains(&word)) {
+        Some(false)
+    } else {
+        has(MORE).then_some(true)
+    }
 }
 
 /// Makes the rows.
@@ -178,7 +212,7 @@ fn groups(views: &[ExperimentView], by: &[String], best: Option<&Best>) -> Resul
     for name in by {
         if !known.contains(name) && !views.is_empty() {
             return Err(Fault::usage(format!("no run has a parameter `{name}`"))
-                .hint(format!("there are: {}", known.join(", "))));
+                .hint(format!("there are: {}", some(&known))));
         }
     }
     let names = metrics(views);
@@ -276,10 +310,13 @@ mod tests {
     #[test]
     fn direction_is_that_of_the_name() {
         for name in ["test error", "val_loss", "time", "ppl", "negative_reward"] {
-            assert!(!more_is_better(name), "{name}");
+            assert_eq!(more_is_better(name), Some(false), "{name}");
         }
         for name in ["test accuracy", "F1", "mean_reward"] {
-            assert!(more_is_better(name), "{name}");
+            assert_eq!(more_is_better(name), Some(true), "{name}");
+        }
+        for name in ["x", "alpha", "mAP", "energy"] {
+            assert_eq!(more_is_better(name), None, "{name}");
         }
     }
 

@@ -25,12 +25,7 @@ pub fn text(screen: &Screen, found: &Found) -> String {
         })
         .collect();
     let (mut text, left_out) = table::print(screen, &header, &cells);
-    if !left_out.is_empty() {
-        text.push_str(&format!(
-            "(no room for {})\n",
-            Safe::line(&left_out.join(", "))
-        ));
-    }
+    text.push_str(&table::no_room(&left_out));
     text.push_str(&format!("{}\n", count(found)));
     text
 }
@@ -146,7 +141,10 @@ fn shown(found: &Found) -> (Vec<String>, Vec<Vec<Shown>>) {
 
 fn shown_runs(runs: &Runs) -> (Vec<String>, Vec<Vec<Shown>>) {
     let columns = telling(&runs.views);
-    let mut header: Vec<String> = columns.iter().map(Column::name).collect();
+    let mut header: Vec<String> = columns
+        .iter()
+        .map(|column| column.title(&columns))
+        .collect();
     // The best stands beside the name, where no narrow terminal cuts it off.
     let at = 2.min(header.len());
     if let Some(best) = &runs.best {

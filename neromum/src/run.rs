@@ -6,7 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use nero_model::paths::{NodePaths, make_private, make_private_runtime, private_runtime};
+use nero_model::paths::{NodePaths, make_private, make_socket_folder};
 use nero_wire::hello;
 use nero_wire::listen::{OwnerOnly, Rebind};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -122,10 +122,7 @@ async fn serve_by_lock(options: &Options, paths: NodePaths) -> Result<(), RunErr
     // must not end it.
     drop(signal(SignalKind::hangup()).map_err(at(Path::new("signals")))?);
     let sockets = paths.sockets();
-    if sockets.starts_with(private_runtime()) {
-        make_private_runtime(&sockets).map_err(at(&sockets))?;
-    }
-    make_private(&sockets).map_err(at(&sockets))?;
+    make_socket_folder(&sockets).map_err(at(&sockets))?;
     let seat = Seat {
         socket: sockets.join(SOCKET),
         held: None,
@@ -256,7 +253,7 @@ impl Bells {
             };
             while hangup.recv().await.is_some() {
                 let folder = self.socket.parent().unwrap_or(Path::new("/"));
-                let bound = make_private_runtime(folder).and_then(|()| self.rebind.rebind());
+                let bound = make_socket_folder(folder).and_then(|()| self.rebind.rebind());
                 match bound {
                     Ok(()) => tracing::info!("the socket was bound again"),
                     Err(error) => {

@@ -13,7 +13,7 @@ pub mod previous;
 pub mod processes;
 pub mod wait;
 
-pub use home::{Home, Ran};
+pub use home::{Home, Ran, end};
 pub use hosts::Hosts;
 pub use processes::{Part, parts};
 pub use wait::{DEADLINE, until};

@@ -76,8 +76,12 @@ impl Place<'_> {
             return shared::dial(&folder, self.words()).await;
         }
         let socket = self.paths.sockets().join("mum.sock");
-        if let Some(channel) = try_dial(&socket).await? {
-            return Ok(channel);
+        let earlier = self.paths.earlier_sockets();
+        let earlier = earlier.map(|folder| folder.join("mum.sock"));
+        for known in [Some(&socket), earlier.as_ref()].into_iter().flatten() {
+            if let Some(channel) = try_dial(known).await? {
+                return Ok(channel);
+            }
         }
         let folder = self.install().await?;
         self.wait(&folder, &socket).await

@@ -8,6 +8,7 @@
 mod adopt;
 mod clock;
 mod core;
+mod door;
 mod failure;
 mod folding;
 mod keep;
@@ -22,7 +23,7 @@ mod snapshot;
 mod spec;
 mod upkeep;
 
-pub use run::{DaemonError, run};
+pub use run::{DaemonError, Served, run};
 
 #[cfg(test)]
 mod tests;

@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use nero_model::{Home, paths};
-use nero_wire::listen::OwnerOnly;
+use nero_model::{Holder, Home, paths};
 use nero_wire::v1::man_server::ManServer;
 use rustix::fs::{FlockOperation, flock};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -17,6 +16,7 @@ use tokio::task::JoinHandle;
 use tonic::transport::Server;
 
 use crate::clock::Clock;
+use crate::door::Door;
 use crate::keep::{Keep, LoadError};
 use crate::ledger::{Bell, Ledger, LedgerThread, Listener};
 use crate::log;
@@ -85,32 +85,46 @@ impl DaemonError {
     }
 }
 
+/// How a daemon came to its end.
+#[derive(Debug)]
+pub enum Served {
+    /// It was told to stop.
+    Stopped,
+    /// Another daemon of this home has the lock: this one did nothing. Which
+    /// one, where that one wrote it down.
+    Held(Option<Holder>),
+}
+
 /// Runs the daemon of this home until it is told to stop. Returns at once when
 /// another one runs.
 ///
 /// # Errors
 /// When it cannot start, or a part of it failed; everything accepted before is
 /// in the database.
-pub fn run(home: Home) -> Result<(), DaemonError> {
+pub fn run(home: Home) -> Result<Served, DaemonError> {
     let home = &home;
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     prepare(home)?;
-    let Some(_lock) = lock(&home.daemon_lock())? else {
-        return Ok(());
+    let Some(lock) = lock(&home.daemon_lock())? else {
+        return Ok(Served::Held(Holder::read(&home.daemon_lock())));
     };
     log::begin(&home.daemon_log()).map_err(io_error("open", &home.daemon_log()))?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(DaemonError::Runtime)?;
-    let outcome = runtime.block_on(serve(home));
+    // One lock of two handles: the other one goes when serving ends, this one last.
+    let twin = lock.try_clone();
+    let twin = twin.map_err(io_error("use", &home.daemon_lock()))?;
+    let outcome = runtime.block_on(serve(home, twin));
     if let Err(error) = &outcome {
         let cause = std::error::Error::source(error).map(ToString::to_string);
         tracing::error!(%error, cause = cause.unwrap_or_default(), "daemon failed");
     }
     // Whatever still reads files may be left behind: it writes nothing.
     runtime.shutdown_timeout(Duration::from_millis(200));
-    outcome
+    drop(lock);
+    outcome.map(|()| Served::Stopped)
 }
 
 fn io_error(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> DaemonError {
@@ -119,7 +133,7 @@ fn io_error(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Daemon
 }
 
 fn prepare(home: &Home) -> Result<(), DaemonError> {
-    for folder in [&home.data, &home.state, &home.sockets, &home.store()] {
+    for folder in [&home.data, &home.state, &home.store()] {
         paths::make_private(folder).map_err(io_error("make", folder))?;
     }
     Ok(())
@@ -153,7 +167,7 @@ struct Running {
     leave: watch::Sender<bool>,
 }
 
-async fn serve(home: &Home) -> Result<(), DaemonError> {
+async fn serve(home: &Home, lock: File) -> Result<(), DaemonError> {
     let mut signals = Signals::new().map_err(DaemonError::Runtime)?;
     let Running {
         man,
@@ -163,8 +177,7 @@ async fn serve(home: &Home) -> Result<(), DaemonError> {
         mut upkeep,
         leave,
     } = start(home)?;
-    let socket = home.socket();
-    let incoming = OwnerOnly::bind(&socket).map_err(io_error("listen at", &socket))?;
+    let (incoming, mut door) = Door::open(home, lock)?;
     let asked = Arc::clone(&man.stop);
     let service = ManServer::new(man)
         .max_decoding_message_size(REQUEST_BYTES_MAX)
@@ -184,7 +197,10 @@ async fn serve(home: &Home) -> Result<(), DaemonError> {
     let failed = loop {
         tokio::select! {
             biased;
-            () = signals.next() => break None,
+            said = signals.next() => match said {
+                Said::Leave => break None,
+                Said::LookForSocket => door.open_again(),
+            },
             () = asked.notified() => break None,
             _ = &mut nodes => break Some("node drivers"),
             _ = &mut upkeep => break Some("upkeep"),
@@ -214,11 +230,9 @@ async fn serve(home: &Home) -> Result<(), DaemonError> {
                 tracing::error!("the ledger panicked");
             }
         }
-        () = signals.next() => tracing::warn!("leaving at once"),
+        () = signals.leave() => tracing::warn!("leaving at once"),
     }
-    if let Err(error) = std::fs::remove_file(&socket) {
-        tracing::debug!(%error, "socket not removed");
-    }
+    door.close();
     tracing::info!("daemon ended");
     match failed {
         None => Ok(()),
@@ -260,7 +274,11 @@ fn start(home: &Home) -> Result<Running, DaemonError> {
         idle: NODE_IDLE,
         clock,
     };
-    let agents = Agents::new(&home.sockets.join("ssh"), deployment, tenure);
+    // What cannot be used is told when a node is to be reached.
+    let usable = |folder: &PathBuf| paths::make_socket_folder(folder).is_ok();
+    let sockets = home.socket_folders().into_iter().find(usable);
+    let sockets = sockets.unwrap_or_else(|| home.sockets.clone());
+    let agents = Agents::new(&sockets.join("ssh"), deployment, tenure);
     let (nodes, driving) = Nodes::new(Setup {
         config: home.config.clone(),
         settings,
@@ -299,11 +317,19 @@ fn start(home: &Home) -> Result<Running, DaemonError> {
     })
 }
 
-/// The signals that ask the daemon to leave. The end of a terminal does not.
+/// The signals that the daemon hears.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
     hangup: Signal,
+}
+
+/// What a signal asks for.
+enum Said {
+    Leave,
+    /// A client misses the socket. The end of a terminal says the same, and
+    /// finds the socket where it is.
+    LookForSocket,
 }
 
 impl Signals {
@@ -315,13 +341,15 @@ impl Signals {
         })
     }
 
-    async fn next(&mut self) {
-        loop {
-            tokio::select! {
-                _ = self.terminate.recv() => return,
-                _ = self.interrupt.recv() => return,
-                _ = self.hangup.recv() => {}
-            }
+    async fn next(&mut self) -> Said {
+        tokio::select! {
+            _ = self.terminate.recv() => Said::Leave,
+            _ = self.interrupt.recv() => Said::Leave,
+            _ = self.hangup.recv() => Said::LookForSocket,
         }
+    }
+
+    async fn leave(&mut self) {
+        while !matches!(self.next().await, Said::Leave) {}
     }
 }

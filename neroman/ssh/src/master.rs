@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nero_model::ids::{base32, random};
-use nero_model::paths::{SOCKET_PATH_MAX, private_runtime};
+use nero_model::paths::{SOCKET_PATH_MAX, short_socket_folder};
 use tokio::time::timeout;
 
 use crate::error::Trouble;
@@ -108,8 +108,7 @@ pub(crate) fn folder_for(wanted: &Path) -> PathBuf {
     if wanted.as_os_str().len() + 1 + NAME_BYTES + SSH_ADDS_BYTES <= SOCKET_PATH_MAX {
         return wanted.to_path_buf();
     }
-    let hash = blake3::hash(wanted.as_os_str().as_bytes());
-    private_runtime().join(base32(&hash.as_bytes()[..10]))
+    short_socket_folder(wanted)
 }
 
 /// A new name for a master of this node and destination.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use nero_model::paths::make_private;
+use nero_model::paths::make_socket_folder;
 use tokio::process::Command;
 use tokio::sync::OnceCell;
 
@@ -360,7 +360,7 @@ impl Ssh {
 
     fn folder(&self) -> Result<&Path, Trouble> {
         let folder = &self.inner.folder;
-        make_private(folder).map_err(|source| master::folder_fault(folder, source))?;
+        make_socket_folder(folder).map_err(|source| master::folder_fault(folder, source))?;
         Ok(folder)
     }
 

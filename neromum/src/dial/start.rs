@@ -15,6 +15,7 @@ use tokio::time::Instant;
 
 use super::{DialError, failed};
 use crate::args::Options;
+use crate::run::SOCKET;
 
 /// How long a neromum that was started may take to answer.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -48,9 +49,18 @@ pub async fn reach(
 ) -> Result<UnixStream, DialError> {
     let stream = match UnixStream::connect(socket).await {
         Ok(stream) => stream,
-        Err(_) => begin(options, paths, socket).await?,
+        Err(_) => match earlier(paths).await {
+            Some((stream, socket)) => return checked(stream, &socket),
+            None => begin(options, paths, socket).await?,
+        },
     };
     checked(stream, socket)
+}
+
+/// A neromum of an earlier version, which listens where this session's folder is.
+async fn earlier(paths: &NodePaths) -> Option<(UnixStream, PathBuf)> {
+    let socket = paths.earlier_sockets()?.join(SOCKET);
+    Some((UnixStream::connect(&socket).await.ok()?, socket))
 }
 
 /// Refuses a socket that another user serves.

@@ -4,7 +4,11 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
-use crate::paths::socket_folder;
+use crate::holder::Holder;
+use crate::paths::{earlier_socket_folder, session_runtime, short_socket_folder, socket_folder};
+
+/// Name of the daemon's socket.
+pub const SOCKET: &str = "neroman.sock";
 
 /// The folders of one neroman.
 ///
@@ -18,8 +22,12 @@ pub struct Home {
     pub data: PathBuf,
     /// The daemon's log.
     pub state: PathBuf,
-    /// Private folder of the daemon's socket.
+    /// Private folder of the daemon's socket: the same in every session of the
+    /// user, whatever its environment.
     pub sockets: PathBuf,
+    /// Private folder where a daemon of an earlier version, started in a session
+    /// like this one, has its socket; it did not write down where.
+    pub earlier_sockets: Option<PathBuf>,
     /// Root of the `local` node.
     pub local_root: PathBuf,
 }
@@ -56,14 +64,15 @@ impl Home {
                 .join("neronet"))
         };
         let state = xdg("XDG_STATE_HOME", ".local/state")?;
-        let runtime = match folder("XDG_RUNTIME_DIR")? {
-            Some(runtime) => runtime.join("neronet"),
-            None => state.clone(),
-        };
+        let earlier = folder("XDG_RUNTIME_DIR")?.map(|runtime| {
+            let runtime = runtime.join("neronet");
+            earlier_socket_folder(&runtime).unwrap_or(runtime)
+        });
         Ok(Self {
             config: xdg("XDG_CONFIG_HOME", ".config")?.join("config.yaml"),
             data: xdg("XDG_DATA_HOME", ".local/share")?,
-            sockets: socket_folder(&runtime),
+            sockets: socket_folder(&state),
+            earlier_sockets: earlier,
             state,
             local_root: home.join(".neronet"),
         })
@@ -76,13 +85,45 @@ impl Home {
             data: base.join("data"),
             state: base.join("state"),
             sockets: socket_folder(&base.join("run")),
+            earlier_sockets: earlier_socket_folder(&base.join("run")),
             local_root: base.join("node"),
         }
     }
 
-    /// The daemon's socket.
+    /// The daemon's socket, where nothing keeps it from its usual place.
     pub fn socket(&self) -> PathBuf {
-        self.sockets.join("neroman.sock")
+        self.sockets.join(SOCKET)
+    }
+
+    /// Folders in which the daemon may have its socket, in the order in which it
+    /// tries them: the usual one, and others for when that is on a file system
+    /// without sockets, cannot be written, or belongs to another user.
+    pub fn socket_folders(&self) -> Vec<PathBuf> {
+        let mut folders = vec![self.sockets.clone(), short_socket_folder(&self.data)];
+        folders.extend(session_runtime().map(|session| {
+            let short = short_socket_folder(&self.data);
+            session.join(short.file_name().unwrap_or_default())
+        }));
+        folders.dedup();
+        folders
+    }
+
+    /// Where a client looks for the daemon: at the place that the daemon wrote
+    /// into `daemon.lock`, and where one that wrote nothing is.
+    pub fn sockets_to_try(&self) -> Vec<PathBuf> {
+        let named = Holder::read(&self.daemon_lock()).map(|holder| holder.socket);
+        let earlier = self.earlier_sockets.as_ref();
+        let mut sockets: Vec<PathBuf> = Vec::new();
+        for socket in named
+            .into_iter()
+            .chain([self.socket()])
+            .chain(earlier.map(|folder| folder.join(SOCKET)))
+        {
+            if !sockets.contains(&socket) {
+                sockets.push(socket);
+            }
+        }
+        sockets
     }
 
     /// Locked by the daemon as long as it lives.
@@ -108,6 +149,11 @@ impl Home {
     /// The database of metrics, which can be folded again.
     pub fn series_db(&self) -> PathBuf {
         self.data.join("series.db")
+    }
+
+    /// When the daemon heard of its nodes last.
+    pub fn contacts(&self) -> PathBuf {
+        self.data.join("nodes.json")
     }
 
     /// Frozen code and inputs, by content.
@@ -148,6 +194,19 @@ mod tests {
             assert!(path.starts_with("/h"), "{}", path.display());
         }
         assert_eq!(home.socket(), Path::new("/h/run/neroman.sock"));
+    }
+
+    #[test]
+    fn a_client_looks_where_the_daemon_said_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::below(folder.path());
+        assert_eq!(home.sockets_to_try()[0], home.socket());
+        std::fs::create_dir(&home.data).unwrap();
+        let lock = std::fs::File::create(home.daemon_lock()).unwrap();
+        let holder = Holder::own(Path::new("/elsewhere/neroman.sock")).unwrap();
+        holder.write(&lock).unwrap();
+        let tried = home.sockets_to_try();
+        assert_eq!(tried[..2], [holder.socket, home.socket()]);
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 pub mod builds;
 pub mod data;
+pub mod holder;
 pub mod home;
 pub mod ids;
 pub mod part;
@@ -16,6 +17,7 @@ pub mod safe;
 pub mod state;
 pub mod units;
 
+pub use holder::Holder;
 pub use home::Home;
 pub use ids::{DeploymentId, ExperimentId, RequestId, RunId, RunToken};
 pub use process::ProcessId;

@@ -97,6 +97,12 @@ impl NodePaths {
         socket_folder(&self.mum())
     }
 
+    /// Where a neromum of an earlier version, started in this session, may
+    /// listen; none where that is [`NodePaths::sockets`].
+    pub fn earlier_sockets(&self) -> Option<PathBuf> {
+        earlier_socket_folder(&self.mum())
+    }
+
     /// Makes the folder for sockets of a node whose root several hosts share:
     /// never in the root, and another one after each start of the host.
     ///
@@ -110,14 +116,14 @@ impl NodePaths {
         // Not the session's folder first: it is removed when the last session
         // ends, and launchers go on.
         let first = temporary_runtime().join(&name);
-        let refused = match make_private_runtime(&first) {
+        let refused = match make_socket_folder(&first) {
             Ok(()) => return Ok(first),
             Err(error) => error,
         };
         let Some(second) = session_runtime().map(|folder| folder.join(&name)) else {
             return Err(refused);
         };
-        make_private_runtime(&second).map_err(|_| refused)?;
+        make_socket_folder(&second).map_err(|_| refused)?;
         Ok(second)
     }
 }
@@ -145,21 +151,40 @@ pub mod run {
 }
 
 /// A folder in which sockets for `wanted` fit: `wanted` itself when a socket
-/// name of up to 24 bytes still fits, else a folder of our own named by hash.
+/// name of up to 24 bytes still fits, else [`short_socket_folder`].
 pub fn socket_folder(wanted: &Path) -> PathBuf {
-    if wanted.as_os_str().len() + 25 <= SOCKET_PATH_MAX {
-        return wanted.to_path_buf();
+    if socket_fits(wanted) {
+        wanted.to_path_buf()
+    } else {
+        short_socket_folder(wanted)
     }
-    let hash = blake3::hash(wanted.as_os_str().as_encoded_bytes());
-    private_runtime().join(base32(&hash.as_bytes()[..10]))
 }
 
-/// `$XDG_RUNTIME_DIR/neronet`, or a folder of the user's own below `/tmp`.
-pub fn private_runtime() -> PathBuf {
-    session_runtime().unwrap_or_else(temporary_runtime)
+/// The user's own folder below `/tmp` for the sockets of `wanted`, named by
+/// hash. It is the same in every session of the user: `$XDG_RUNTIME_DIR` is
+/// not set under cron or `su`, and logind removes it at the last logout.
+pub fn short_socket_folder(wanted: &Path) -> PathBuf {
+    temporary_runtime().join(hash_of(wanted))
 }
 
-fn session_runtime() -> Option<PathBuf> {
+/// Where an earlier version, in this session, put the sockets of `wanted`; none
+/// where that is [`socket_folder`].
+pub fn earlier_socket_folder(wanted: &Path) -> Option<PathBuf> {
+    let runtime = session_runtime().filter(|_| !socket_fits(wanted))?;
+    Some(runtime.join(hash_of(wanted)))
+}
+
+fn socket_fits(folder: &Path) -> bool {
+    folder.as_os_str().len() + 25 <= SOCKET_PATH_MAX
+}
+
+fn hash_of(path: &Path) -> String {
+    let hash = blake3::hash(path.as_os_str().as_encoded_bytes());
+    base32(&hash.as_bytes()[..10])
+}
+
+/// `$XDG_RUNTIME_DIR/neronet`, where the session has one and paths in it are short.
+pub(crate) fn session_runtime() -> Option<PathBuf> {
     std::env::var_os("XDG_RUNTIME_DIR")
         .map(PathBuf::from)
         .filter(|path| path.is_absolute() && path.as_os_str().len() < 60)
@@ -171,14 +196,21 @@ fn temporary_runtime() -> PathBuf {
     PathBuf::from(format!("/tmp/neronet-{uid}"))
 }
 
-/// Makes a folder for sockets and the private folder that it lies in, so that
-/// nobody else can put another in its place.
+/// Makes a folder for sockets. Below a folder that several programs of the user
+/// share (`/tmp/neronet-UID`, `$XDG_RUNTIME_DIR/neronet`) every level is ours
+/// and private, so that no other user can put another folder in its place.
 ///
 /// # Errors
-/// As [`make_private`], for either.
-pub fn make_private_runtime(path: &Path) -> io::Result<()> {
-    if let Some(parent) = path.parent() {
-        make_private(parent)?;
+/// As [`make_private`], for each level.
+pub fn make_socket_folder(path: &Path) -> io::Result<()> {
+    let shared = [Some(temporary_runtime()), session_runtime()];
+    let in_shared = |folder: &&Path| {
+        let mut roots = shared.iter().flatten();
+        roots.any(|root| folder.starts_with(root))
+    };
+    let levels: Vec<&Path> = path.ancestors().take_while(in_shared).collect();
+    for level in levels.iter().rev() {
+        make_private(level)?;
     }
     make_private(path)
 }
@@ -289,6 +321,31 @@ mod tests {
         let long = PathBuf::from(format!("/{}", "x".repeat(120)));
         assert!(socket_folder(&long).as_os_str().len() + 25 <= SOCKET_PATH_MAX);
         assert_eq!(socket_folder(Path::new("/a/b")), Path::new("/a/b"));
+    }
+
+    #[test]
+    fn every_level_of_a_socket_folder_below_tmp_is_private() {
+        let long = PathBuf::from(format!("/{}", "y".repeat(120)));
+        let folder = socket_folder(&long).join("ssh");
+        let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
+        let open = |path: &Path| {
+            use std::os::unix::fs::PermissionsExt as _;
+            fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+        };
+        make_socket_folder(&folder).unwrap();
+        let middle = folder.parent().unwrap();
+        let top = middle.parent().unwrap();
+        assert!(top.starts_with("/tmp"), "{}", top.display());
+        for level in [&folder, middle, top] {
+            open(level);
+            make_socket_folder(&folder).unwrap();
+            assert_eq!(mode(level), 0o700, "{}", level.display());
+        }
+        fs::remove_dir_all(middle).unwrap();
+        std::os::unix::fs::symlink("/", middle).unwrap();
+        let refused = make_socket_folder(&folder).unwrap_err().to_string();
+        fs::remove_file(middle).unwrap();
+        assert!(refused.contains("is not a folder"), "{refused}");
     }
 
     #[test]

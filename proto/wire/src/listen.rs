@@ -32,7 +32,15 @@ impl Rebind {
     /// # Errors
     /// When the path cannot be bound.
     pub fn rebind(&self) -> io::Result<()> {
-        let listener = bind(&self.path)?;
+        self.rebind_at(&self.path)
+    }
+
+    /// Binds at another path; connections come from there from now on.
+    ///
+    /// # Errors
+    /// When the path cannot be bound.
+    pub fn rebind_at(&self, path: &Path) -> io::Result<()> {
+        let listener = bind(path)?;
         // Nobody listens any more when serving is over.
         let _ = self.listeners.send(listener);
         Ok(())

@@ -13,6 +13,7 @@ mod placing;
 mod review;
 mod rules;
 mod selecting;
+mod sessions;
 mod settling;
 mod shared_home;
 mod skew;

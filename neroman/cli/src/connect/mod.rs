@@ -6,8 +6,10 @@ mod silence;
 mod spawn;
 #[cfg(test)]
 mod tests;
+mod wake;
 
 use std::io;
+use std::path::Path;
 use std::time::Duration;
 
 use nero_model::{Home, VERSION};
@@ -83,7 +85,7 @@ impl Client {
     /// # Errors
     /// When something answers that cannot be spoken to.
     pub async fn connect_only(home: &Home, program: &Program) -> Result<Option<Self>, Fault> {
-        Ok(find(home).await?.map(|(man, hello)| Self {
+        Ok(wake::find(home).await?.map(|(man, hello)| Self {
             home: home.clone(),
             program: program.clone(),
             man,
@@ -226,18 +228,25 @@ pub enum Next<P> {
     Lost,
 }
 
-/// Dials and greets, without starting anything; none when nobody answers.
+/// Dials and greets at each place where the daemon may be, without starting
+/// anything; none when nobody answers.
 async fn find(home: &Home) -> Result<Option<Greeted>, Fault> {
-    let path = home.socket();
-    let channel = match dial(&path).await {
+    for socket in home.sockets_to_try() {
+        if let Some(greeted) = greet_at(&socket).await? {
+            return Ok(Some(greeted));
+        }
+    }
+    Ok(None)
+}
+
+async fn greet_at(path: &Path) -> Result<Option<Greeted>, Fault> {
+    let channel = match dial(path).await {
         Ok(channel) => channel,
         Err(DialError::Nobody { source, .. }) if is_nobody(&source) => return Ok(None),
         // It died between accepting and speaking.
         Err(DialError::Transport { .. }) => return Ok(None),
-        Err(error @ DialError::NotOurs { .. }) => {
-            return Err(Fault::no_daemon(error.to_string())
-                .hint("set NERONET_HOME to a folder of your own"));
-        }
+        // Another user took this place below `/tmp` first; our daemon has another one.
+        Err(DialError::NotOurs { .. }) => return Ok(None),
         Err(error @ DialError::Nobody { .. }) => {
             return Err(Fault::no_daemon("cannot connect to the daemon").because(&error));
         }
@@ -267,11 +276,16 @@ async fn find(home: &Home) -> Result<Option<Greeted>, Fault> {
     Ok(Some((man, hello)))
 }
 
-/// Nobody listens at the socket, or a dead process left it.
+/// Nobody of ours listens at the socket: a dead process left it, or its folder is
+/// no folder, or is closed to us.
 fn is_nobody(error: &io::Error) -> bool {
     matches!(
         error.kind(),
-        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset
+        io::ErrorKind::NotFound
+            | io::ErrorKind::ConnectionRefused
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::NotADirectory
+            | io::ErrorKind::PermissionDenied
     )
 }
 

@@ -10,14 +10,14 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use nero_model::Home;
 use nero_model::paths::make_private;
 use nero_model::safe::Safe;
+use nero_model::{Holder, Home};
 use rustix::fs::{FlockOperation, flock};
 use tokio::process::{Child, Command};
 use tokio::time::Instant;
 
-use super::{Greeted, environment, find};
+use super::{Greeted, environment, find, wake};
 use crate::fault::Fault;
 
 /// How long a new daemon may take until it answers.
@@ -74,27 +74,74 @@ pub async fn start(home: &Home, program: &Program) -> Result<Greeted, Fault> {
         })
     };
     let mut child = spawned()?;
+    let mut is_locked = false;
     let deadline = Instant::now() + START_DEADLINE;
     loop {
         if let Some(greeted) = find(home).await? {
             return Ok(greeted);
         }
         let ended = tokio::time::timeout(LOOK, child.wait()).await;
+        let late = Instant::now() > deadline;
         let why = match ended {
-            // It left the place to one that has the lock: that one answers, or is about to end.
-            Ok(Ok(status)) if status.success() && Instant::now() < deadline => {
-                tokio::time::sleep(AGAIN).await;
-                child = spawned()?;
-                continue;
+            // It left the place to the daemon that has the lock: that one is about to
+            // answer or to end, unless it runs on another host.
+            Ok(Ok(status)) if status.success() => {
+                is_locked = true;
+                let holder = Holder::read(&home.daemon_lock());
+                let is_away = holder.as_ref().is_some_and(|holder| !holder.is_here());
+                if is_away {
+                    return Err(is_held(home, holder.as_ref()));
+                }
+                if !late {
+                    tokio::time::sleep(AGAIN).await;
+                    child = spawned()?;
+                    continue;
+                }
+                return Err(is_held(home, holder.filter(wake::lives).as_ref()));
             }
             Ok(status) => ended_early(status),
-            Err(_) if Instant::now() > deadline => {
+            Err(_) if late && is_locked => {
+                let holder = Holder::read(&home.daemon_lock());
+                return Err(is_held(home, holder.filter(wake::lives).as_ref()));
+            }
+            Err(_) if late => {
                 format!("it does not answer after {} s", START_DEADLINE.as_secs())
             }
             Err(_) => continue,
         };
         return Err(did_not_come(home, log_from, why));
     }
+}
+
+/// Another daemon has the lock and cannot be reached from here.
+pub fn is_held(home: &Home, holder: Option<&Holder>) -> Fault {
+    let lock = home.daemon_lock();
+    let lock = lock.display();
+    let Some(holder) = holder else {
+        return Fault::no_daemon("the daemon of this home runs and cannot be found")
+            .cause(format!(
+                "{lock} is locked by a daemon of an earlier version, which does not write down where it answers"
+            ))
+            .hint(format!(
+                "`fuser {lock}` prints its process; `kill` it, and the next command starts a new one (jobs go on)"
+            ));
+    };
+    let (pid, socket) = (holder.process.pid, holder.socket.display());
+    if holder.is_here() {
+        return Fault::no_daemon(format!("the daemon of this home (process {pid}) does not answer"))
+            .cause(format!("it holds {lock} and should answer at {socket}"))
+            .hint(format!(
+                "`neroman daemon logs` says what it does; after `kill {pid}` the next command starts a new one (jobs go on)"
+            ));
+    }
+    let host = Safe::line(&holder.host).to_string();
+    Fault::no_daemon(format!(
+        "the daemon of this home runs on another host, {host}"
+    ))
+    .cause(format!("process {pid} there holds {lock}"))
+    .hint(format!(
+        "work on {host}, or end it there with `neroman daemon stop`"
+    ))
 }
 
 /// Takes the lock that makes a starter the only one. The kernel wakes the
@@ -139,7 +186,7 @@ pub async fn lock(path: &Path) -> Result<File, Fault> {
 }
 
 fn prepare(home: &Home) -> Result<(), Fault> {
-    for folder in [&home.data, &home.state, &home.sockets] {
+    for folder in [&home.data, &home.state] {
         make_private(folder).map_err(|error| {
             Fault::no_daemon(format!("cannot use the folder {}", folder.display())).because(&error)
         })?;

@@ -87,3 +87,50 @@ async fn looking_starts_nothing() {
     assert!(matches!(found, Ok(None)));
     assert!(!home.data.exists());
 }
+
+/// What a daemon would have written into the lock of this home.
+fn held(home: &Home, host: &str, process: nero_model::ProcessId) {
+    std::fs::create_dir_all(&home.data).expect("a folder");
+    let lock = std::fs::File::create(home.daemon_lock()).expect("a file");
+    let holder = nero_model::Holder {
+        process,
+        host: host.to_owned(),
+        socket: home.socket(),
+    };
+    holder.write(&lock).expect("a file");
+}
+
+#[tokio::test]
+async fn a_daemon_on_another_host_is_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let home = home(folder.path());
+    let elsewhere = nero_model::ProcessId {
+        boot_id: [7; 16],
+        pid_namespace: 1,
+        pid: 4321,
+        start_ticks: 5,
+    };
+    held(&home, "login2", elsewhere);
+    // As one that finds the lock taken.
+    let fault = Client::connect(&home, &shell("exit 0"))
+        .await
+        .expect_err("it is out of reach");
+    let text = fault.text();
+    assert_eq!(fault.exit_code, code::NO_DAEMON);
+    for part in ["login2", "4321", "daemon.lock", "neroman daemon stop"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_dead_daemon_wrote_keeps_nobody_from_starting_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let home = home(folder.path());
+    let mut dead = nero_model::ProcessId::own().expect("a process");
+    dead.start_ticks += 1;
+    held(&home, "", dead);
+    let fault = Client::connect(&home, &shell("exit 9"))
+        .await
+        .expect_err("the program refuses");
+    assert!(fault.text().contains("exit status: 9"), "{}", fault.text());
+}

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use nero_daemon::Served;
+use nero_model::safe::Safe;
 use nero_wire::v1::{DaemonStatusReply, DaemonStatusRequest, DaemonStopRequest, Selection};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -34,13 +36,30 @@ pub fn serve(own_session: bool) -> Result<u8, Fault> {
         // Fails only for the leader of a group, which has a session already.
         let _ = rustix::process::setsid();
     }
-    nero_daemon::run(home).map(|()| code::OK).map_err(|error| {
+    let served = nero_daemon::run(home).map_err(|error| {
         let fault = Fault::new(code::FAILED, "the daemon cannot go on").because(&error);
         match error.hint() {
             Some(hint) => fault.hint(hint),
             None => fault,
         }
-    })
+    })?;
+    match served {
+        // A client that started this one finds the other by itself.
+        Served::Held(holder) if !own_session => {
+            let who = match holder {
+                Some(holder) => format!(
+                    "process {} on {}, which answers at {}",
+                    holder.process.pid,
+                    holder.host,
+                    holder.socket.display()
+                ),
+                None => "a daemon of an earlier version".to_owned(),
+            };
+            eprintln!("the daemon runs already: {}", Safe::line(&who));
+        }
+        Served::Held(_) | Served::Stopped => {}
+    }
+    Ok(code::OK)
 }
 
 async fn start(session: &mut Session, as_json: bool) -> Result<u8, Stop> {

@@ -1,5 +1,6 @@
 //! `DaemonStatus`.
 
+use nero_model::Holder;
 use nero_wire::v1;
 
 use super::view::Sight;
@@ -11,12 +12,14 @@ impl Man {
         let state = self.ledger.state();
         let zone = select::zone(&request.zone, request.utc_offset_s);
         let sight = Sight::new(&state, self.nodes.known(), zone, self.clock.now_ms());
+        let holder = Holder::read(&self.home.daemon_lock());
+        let socket = holder.map_or_else(|| self.home.socket(), |holder| holder.socket);
         let full = self.ledger.no_room();
         v1::DaemonStatusReply {
             hello: Some(self.hello()),
             started_ms: self.started_ms,
             home: self.home.data.display().to_string(),
-            socket: self.home.socket().display().to_string(),
+            socket: socket.display().to_string(),
             database: self.home.state_db().display().to_string(),
             experiments: state.experiments.len() as u64,
             runs: state.runs,

@@ -8,7 +8,9 @@ use std::path::Path;
 use indexmap::IndexMap;
 pub use nero_yaml::Mark as Place;
 
+use crate::file::followed;
 use crate::mistake::ConfigError;
+use crate::owner;
 use crate::read;
 
 /// The node that is this machine; it is always there.
@@ -158,6 +160,10 @@ pub(crate) fn text_of(path: &Path) -> Result<Option<String>, ConfigError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(unreadable(error)),
     };
+    let found = file.metadata().map_err(unreadable)?;
+    let behind_links = followed(path).map_err(unreadable)?;
+    owner::check(&behind_links, &found)?;
+    owner::check_folder(path)?;
     let mut text = String::new();
     file.take(FILE_BYTES_MAX + 1)
         .read_to_string(&mut text)

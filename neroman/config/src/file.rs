@@ -9,6 +9,7 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::config;
 use crate::mistake::ConfigError;
+use crate::owner;
 
 /// Rights of a file that we make: addresses and notes are nobody else's business.
 const MODE: u32 = 0o600;
@@ -63,6 +64,7 @@ impl ConfigFile {
             path: path.to_path_buf(),
             source,
         })?;
+        owner::check_folder(&path)?;
         let text = config::text_of(&path)?;
         Ok(Self { path, text })
     }
@@ -146,7 +148,7 @@ fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> WriteErr
 }
 
 /// The path behind all links. The last part need not be there.
-fn followed(path: &Path) -> io::Result<PathBuf> {
+pub(crate) fn followed(path: &Path) -> io::Result<PathBuf> {
     const LINKS_MAX: usize = 40;
     let mut path = path.to_path_buf();
     for _ in 0..LINKS_MAX {

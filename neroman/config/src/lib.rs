@@ -13,6 +13,7 @@ mod file;
 mod mistake;
 mod names;
 mod origin;
+mod owner;
 mod read;
 mod target;
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use nero_model::safe::Safe;
 
@@ -37,6 +37,32 @@ pub enum ConfigError {
         /// The file.
         path: PathBuf,
     },
+    /// The file or its folder is another user's.
+    #[error(
+        "{} belongs to another user (id {owner}) and is not obeyed; if what it says is right: `sudo chown {own} {}`, else set NERONET_HOME to a folder of your own",
+        shown(path),
+        shown(path)
+    )]
+    Stranger {
+        /// The file or the folder.
+        path: PathBuf,
+        /// Its owner.
+        owner: u32,
+        /// Our own user.
+        own: u32,
+    },
+    /// Another user may write the file, or replace it.
+    #[error(
+        "{} can be written by {by} and is not obeyed; look at it, then `chmod go-w {}`",
+        shown(path),
+        shown(path)
+    )]
+    Writable {
+        /// The file or the folder.
+        path: PathBuf,
+        /// Who may.
+        by: &'static str,
+    },
     /// The file says what cannot be meant, or what is not built.
     #[error("{}", Listed { path, mistakes })]
     Mistakes {
@@ -54,11 +80,16 @@ impl ConfigError {
             Self::Mistakes { mistakes, .. } if mistakes.len() == 1 => {
                 Some(mistakes[0].hint.as_str()).filter(|hint| !hint.is_empty())
             }
-            Self::Mistakes { .. } => None,
+            // The message holds the command.
+            Self::Mistakes { .. } | Self::Stranger { .. } | Self::Writable { .. } => None,
             Self::Read { .. } => Some("give yourself the right to read it, or move it away"),
             Self::TooLarge { .. } => Some("move it away: it is no configuration"),
         }
     }
+}
+
+fn shown(path: &Path) -> String {
+    Safe::line(&path.display().to_string()).to_string()
 }
 
 /// All mistakes, a line each.

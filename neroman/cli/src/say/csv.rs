@@ -1,4 +1,6 @@
-//! CSV that no spreadsheet runs as a formula.
+//! CSV that no spreadsheet runs as a formula and no terminal obeys.
+
+use nero_model::safe::Safe;
 
 /// A cell: numbers stay numbers, text is kept from being a formula.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,6 +42,8 @@ impl Cell {
     fn written(&self) -> String {
         match self {
             Self::Empty => String::new(),
+            // What only looks like a number is text.
+            Self::Number(text) if text.trim().parse::<f64>().is_err() => tame(text),
             Self::Number(text) => text.clone(),
             Self::Text(text) => tame(text),
         }
@@ -61,12 +65,21 @@ pub fn print(header: &[String], rows: &[Vec<Cell>]) -> Vec<u8> {
     writer.into_inner().expect(in_memory)
 }
 
-/// Text that a spreadsheet would run gets a leading `'`.
+/// Text that acts neither in a terminal nor in a spreadsheet: control characters
+/// but line feed and tab are written as in messages, and text that a spreadsheet
+/// would run gets a leading `'`, also behind blanks, which some strip.
 fn tame(text: &str) -> String {
-    if text.starts_with(['=', '+', '-', '@', '\t', '\r']) {
-        format!("'{text}")
-    } else {
-        text.to_owned()
+    let safe = Safe::lines(text).to_string();
+    let runs = |c: char| {
+        matches!(
+            c,
+            '=' | '+' | '-' | '@' | '\u{ff1d}' | '\u{ff0b}' | '\u{ff0d}' | '\u{ff20}'
+        )
+    };
+    let is_run = safe.trim_start().starts_with(runs) || safe.starts_with(['\t', '\n']);
+    match is_run || text.starts_with('\r') {
+        true => format!("'{safe}"),
+        false => safe,
     }
 }
 
@@ -87,5 +100,30 @@ mod tests {
             printed,
             "name,'=x,loss\n\"'=HYPERLINK(\"\"x\"\")\",\"a,b\n\"\"c\"\"\",-0.5\n"
         );
+    }
+
+    #[test]
+    fn nothing_in_a_cell_acts_in_a_terminal_or_a_spreadsheet() {
+        let written = |text: &str| Cell::text(text).written();
+        assert_eq!(written("a\u{1b}]0;x\u{7}b"), "a\\u{1b}]0;x\\u{7}b");
+        assert_eq!(written("a\u{9b}31m\r"), "a\\u{9b}31m\\r");
+        assert_eq!(written("two\nlines\tand a tab"), "two\nlines\tand a tab");
+        for formula in [
+            "=1+1",
+            "+1+1",
+            "-1+1",
+            "@SUM(A1)",
+            " =1",
+            "\t=1",
+            "\n=1",
+            "\r=1",
+            "\u{ff1d}1",
+        ] {
+            let cell = written(formula);
+            assert!(cell.starts_with('\''), "{formula:?}: {cell:?}");
+        }
+        assert_eq!(Cell::Number("=1".into()).written(), "'=1");
+        assert_eq!(Cell::number(-0.5).written(), "-0.5");
+        assert_eq!(Cell::number(f64::NEG_INFINITY).written(), "-inf");
     }
 }

@@ -34,12 +34,13 @@ pub async fn run(session: &mut Session, args: &Exec) -> Result<u8, Stop> {
 
 /// `shell NODE|RUN`.
 pub async fn shell(session: &mut Session, args: &ShellOn) -> Result<u8, Stop> {
+    let place = locate(session, &args.what, true).await?;
+    // Told last: a name that is unknown is unknown in every terminal.
     if !session.out.screen.tty || !session.out.screen.can_ask {
         return Err(Fault::usage("`shell` needs a terminal")
             .hint("neroman exec RUN|NODE -- CMD runs one command")
             .into());
     }
-    let place = locate(session, &args.what, true).await?;
     go(session, &place, None).await
 }
 

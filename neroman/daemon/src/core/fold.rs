@@ -241,11 +241,11 @@ fn take_points(segment: &Segment, record: &Record<'_>, points: &mut Vec<Point>) 
             name: name.clone(),
             step: batch.steps.get(index).copied().unwrap_or(f64::NAN),
             value,
-            at_ms: segment.made_wall_ms
-                + batch
-                    .mono_ms
-                    .get(index)
-                    .map_or(0, |ms| i64::try_from(*ms).unwrap_or(0)),
+            at_ms: batch.mono_ms.get(index).map_or(segment.made_wall_ms, |ms| {
+                segment
+                    .made_wall_ms
+                    .saturating_add(i64::try_from(*ms).unwrap_or(0))
+            }),
             generation: batch.generation.get(index).copied().unwrap_or(0),
         });
     }

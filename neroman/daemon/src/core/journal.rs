@@ -250,6 +250,30 @@ impl Journal {
         self.incarnations.values().find_map(|one| one.started_ms)
     }
 
+    /// When the newest start gave its last sign, by its records, and not after
+    /// `latest_ms`; 0 when there is none.
+    pub(crate) fn last_sign_ms(&self, latest_ms: i64) -> i64 {
+        let Some((number, newest)) = self.newest() else {
+            return 0;
+        };
+        let of_newest = |key: &(u32, Key)| key.0 == number;
+        let job = [
+            newest.claimed.as_ref().map(|claimed| claimed.at_ms),
+            newest.started_ms,
+            newest.stop.as_ref().map(|stop| stop.at_ms),
+            newest.exit.as_ref().map(|exit| exit.at_ms),
+            newest.gone.as_ref().map(|gone| gone.at_ms),
+        ];
+        let sample = self.sample.iter().filter(|one| of_newest(&one.key));
+        let metrics = self.metrics.values().filter(|one| of_newest(&one.key));
+        let signs = job
+            .into_iter()
+            .flatten()
+            .chain(sample.map(|one| one.at_ms))
+            .chain(metrics.map(|one| one.at_ms));
+        signs.max().unwrap_or(0).min(latest_ms)
+    }
+
     /// Warnings for people: of rules that warn, and remarks.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let mut texts: Vec<String> = self

@@ -45,7 +45,7 @@ pub(crate) fn judge(desk: &Desk, journal: &Journal) -> Outcome {
                 reason: Some(EndReason::Other {
                     text: "its records say no end".to_owned(),
                 }),
-                ended_ms: newest.started_ms.or(Some(0)),
+                ended_ms: Some(journal.last_sign_ms(i64::MAX)),
             };
         }
         if let Some(at_ms) = desk.unknown_ms {
@@ -54,7 +54,7 @@ pub(crate) fn judge(desk: &Desk, journal: &Journal) -> Outcome {
                 reason: Some(EndReason::Other {
                     text: "its node does not know it any more".to_owned(),
                 }),
-                ended_ms: Some(at_ms),
+                ended_ms: Some(journal.last_sign_ms(at_ms)),
             };
         }
         if newest.exit.is_some() || newest.gone.is_some() {
@@ -111,7 +111,7 @@ fn ended(desk: &Desk, journal: &Journal, one: &Incarnation) -> Option<Outcome> {
         let stage = Stage::try_from(not.stage).unwrap_or(Stage::Unspecified);
         let (phase, reason) = match stage {
             // The next start follows.
-            Stage::Gate => return lost_end(one),
+            Stage::Gate => return lost_end(journal, one),
             Stage::Cancelled => (Phase::Aborted, EndReason::TakenAway { who: desk.who() }),
             Stage::Unspecified | Stage::Output | Stage::Folder | Stage::Exec | Stage::Fork => (
                 Phase::Crashed,
@@ -128,13 +128,13 @@ fn ended(desk: &Desk, journal: &Journal, one: &Incarnation) -> Option<Outcome> {
         });
     }
     let Some(exit) = &one.exit else {
-        return lost_end(one);
+        return lost_end(journal, one);
     };
     let gone_ms = match (&one.gone, &one.lost) {
         (Some(gone), _) => gone.at_ms,
         // How it ended is known, and a restarted machine has nothing of it left.
-        (None, Some(lost)) if lost.reason == i32::from(lost::Reason::Rebooted) => lost.at_ms,
-        (None, _) => return lost_end(one),
+        (None, Some(lost)) if lost.reason == i32::from(lost::Reason::Rebooted) => exit.at_ms,
+        (None, _) => return lost_end(journal, one),
     };
     let ended_ms = Some(exit.at_ms.max(gone_ms));
     let stopped = one.stop.as_ref().filter(|stop| stop.key < exit.key);
@@ -186,7 +186,9 @@ fn ended(desk: &Desk, journal: &Journal, one: &Incarnation) -> Option<Outcome> {
     })
 }
 
-fn lost_end(one: &Incarnation) -> Option<Outcome> {
+/// The end of a run that its node calls lost. That was noticed when the node
+/// looked, perhaps a night later: the end is the last sign of the run.
+fn lost_end(journal: &Journal, one: &Incarnation) -> Option<Outcome> {
     let lost = one.lost.as_ref()?;
     let reason = match lost::Reason::try_from(lost.reason) {
         Ok(lost::Reason::Rebooted) => EndReason::Rebooted,
@@ -201,7 +203,7 @@ fn lost_end(one: &Incarnation) -> Option<Outcome> {
     Some(Outcome {
         phase: Phase::Lost,
         reason: Some(reason),
-        ended_ms: Some(lost.at_ms),
+        ended_ms: Some(journal.last_sign_ms(lost.at_ms)),
     })
 }
 

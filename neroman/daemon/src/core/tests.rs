@@ -390,6 +390,48 @@ fn restarting_a_live_run_ends_it_first() {
 }
 
 #[test]
+fn a_lost_run_ended_at_its_last_sign_and_not_when_its_node_looked() {
+    let mut lab = Lab::default();
+    lab.add("/lab", vec![definition("a", "1")]);
+    lab.start(&[1], Wanted::default());
+    let lost = Incarnation {
+        started_ms: Some(1_000),
+        lost: Some(super::journal::Lost {
+            key: Key::default(),
+            // The machine was started anew, which was seen a night later.
+            reason: 1,
+            detail: String::new(),
+            at_ms: 40_000_000,
+        }),
+        ..Incarnation::default()
+    };
+    lab.say(run(1, 1), lost);
+    let runtime = |lab: &Lab| lab.state.run(run(1, 1)).unwrap().runtime_s(50_000_000);
+    assert_eq!(lab.phase(run(1, 1)), Phase::Lost);
+    assert_eq!(
+        runtime(&lab),
+        Some(0.0),
+        "nothing was heard after its start"
+    );
+    let mut journal = (*lab.state.run(run(1, 1)).unwrap().journal).clone();
+    journal.sample = Some(super::journal::Sample {
+        key: (1, Key::default()),
+        at_ms: 88_000,
+        cpu_cores: 1.0,
+        cpu_ms: 1,
+        rss_bytes: 1,
+        peak_rss_bytes: 1,
+        written_bytes: 1,
+        silent_ms: 0,
+    });
+    assert_eq!(journal.last_sign_ms(40_000_000), 88_000);
+    assert_eq!(journal.last_sign_ms(50_000), 50_000, "never after the look");
+    let desk = lab.state.run(run(1, 1)).unwrap().desk.clone();
+    let outcome = super::outcome::judge(&desk, &journal);
+    assert_eq!(outcome.ended_ms, Some(88_000));
+}
+
+#[test]
 fn lost_runs_are_gone_beside_only_when_told_so() {
     let mut lab = Lab::default();
     lab.add("/lab", vec![definition("a", "1")]);

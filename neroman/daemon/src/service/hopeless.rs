@@ -279,6 +279,18 @@ impl Stuck {
         run.unplaced() && !run.desk.why.is_empty() && !self.never.contains(&run.made.id)
     }
 
+    /// Why no node can ever take this run, as things stand now; none where that
+    /// was not said before.
+    pub(super) fn never(&self, run: &Run, nodes: &Nodes<'_>) -> Option<String> {
+        if !run.unplaced() || !self.never.contains(&run.made.id) {
+            return None;
+        }
+        let word = &run.made.node;
+        let (takes, avoid) = (&run.made.takes, &run.desk.avoid);
+        let why = Outlook::of(nodes.config, nodes.figures, word, takes, avoid).never()?;
+        Some(format!("`{word}` can never take it ({why})"))
+    }
+
     /// What is to be said now of such runs, of each and of those that wait alike
     /// once, and after which time to look again at the latest.
     pub(super) fn news(

@@ -1,6 +1,7 @@
 //! `Wait`: tells each end at once, and leaves when all have ended. Of nodes that
 //! carry what is waited for it tells when they go out of reach and are back, of
-//! runs without a node when none takes them.
+//! runs without a node when none takes them; and it leaves when nothing is left
+//! but runs that no node can ever take.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -71,6 +72,11 @@ impl Man {
             if done {
                 return Ok(());
             }
+            if let Some(given_up) = self.given_up(&stuck, &awaited, &state, &zone) {
+                // An error is a client that left.
+                let _ = sink.send(Ok(given_up)).await;
+                return Ok(());
+            }
             let soonest = awaited
                 .iter()
                 .filter_map(|one| one.until)
@@ -122,6 +128,39 @@ impl Man {
             now_ms: self.clock.now_ms(),
         };
         stuck.news(&runs, &nodes)
+    }
+
+    /// The last message of a wait in which nothing is left but runs that no node
+    /// can ever take: each as it stands, with the reason.
+    fn given_up(
+        &self,
+        stuck: &Stuck,
+        awaited: &[Awaited],
+        state: &State,
+        zone: &TimeZone,
+    ) -> Option<v1::WaitEvent> {
+        let nodes = hopeless::Nodes {
+            config: &self.nodes.usable_config(),
+            figures: &self.nodes.figures(state),
+            known: &self.nodes.known(),
+            now_ms: self.clock.now_ms(),
+        };
+        let reasons = awaited.iter().map(|one| {
+            let run = one.chosen.of(state.experiment(one.chosen.id)?)?;
+            stuck.never(run, &nodes)
+        });
+        let reasons: Vec<String> = reasons.collect::<Option<_>>()?;
+        let chosen: Vec<Chosen> = awaited.iter().map(|one| one.chosen.clone()).collect();
+        let sight = Sight::new(state, self.nodes.known(), zone.clone(), self.clock.now_ms());
+        let mut views = super::list::views(&chosen, &sight);
+        for (view, reason) in views.iter_mut().zip(reasons) {
+            view.reason = reason;
+        }
+        Some(v1::WaitEvent {
+            ended: views,
+            done: true,
+            ..v1::WaitEvent::default()
+        })
     }
 
     async fn tell(

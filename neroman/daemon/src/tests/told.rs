@@ -93,18 +93,19 @@ async fn a_start_does_not_wait_for_nodes_that_cannot_change_what_is_said() {
 }
 
 #[tokio::test]
-async fn a_wait_says_once_that_no_node_can_ever_take_a_run() {
+async fn a_wait_ends_with_the_reason_when_no_node_can_ever_take_what_is_left() {
     let rig = too_large().await;
     start_on(&rig, "1", "both").await.unwrap();
     let mut heard = wait(&rig, "1");
     assert_eq!(heard.next().await.notes, [NEVER]);
-    // Whatever happens besides does not make it be said again.
-    for name in ["alpha", "beta"] {
-        connect(&rig, name).await;
-    }
-    rig.abort("1").await;
     let event = heard.next().await;
     assert!(event.done && event.notes.is_empty(), "{event:?}");
+    assert_eq!(event.ended[0].state, "queued");
+    let why = NEVER.strip_prefix("1.1: ").unwrap();
+    assert_eq!(event.ended[0].reason, why);
+    heard.end().await.unwrap();
+    // Nothing happened to the run: the configuration may still change.
+    assert_eq!(rig.view(1).await.state, "queued");
     rig.stop().await;
 }
 

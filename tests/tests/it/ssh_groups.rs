@@ -71,6 +71,25 @@ fn any_takes_what_is_free() {
 }
 
 #[test]
+fn a_node_whose_login_hangs_keeps_no_run_from_another_one() {
+    let lab = Lab::new(2);
+    lab.home.ok(&["exec", "h1", "--", "true"]);
+    // sshd runs it before every command there.
+    on_host(&lab, "h2", "mkdir -p .ssh && echo sleep 600 > .ssh/rc");
+    let pipe = lab.add_held("a");
+    lab.start_held("lab");
+    let nodes = lab.home.json(&["status", "nodes"])["nodes"].clone();
+    let slow = nodes.as_array().unwrap();
+    let slow = slow.iter().find(|node| node["name"] == "h2").unwrap();
+    assert_eq!(lab.home.experiment_json(1)["node"], "h1");
+    // It was not waited for until it failed.
+    assert!(slow["why_not"].is_null(), "{slow:#}");
+    assert_eq!(slow["connected"], false, "{slow:#}");
+    release(&pipe);
+    lab.ran_once_and_crashed_with_7("a");
+}
+
+#[test]
 fn a_run_that_no_node_has_accepted_goes_to_one_that_can_be_reached() {
     let lab = Lab::new(2);
     lab.hosts.kill("h1");

@@ -61,8 +61,11 @@ pub(crate) struct GpuFacts {
 pub(crate) enum Standing {
     /// It was asked lately.
     Known(Box<Figures>),
-    /// Its answer is on its way.
+    /// Its answer is on its way, and is waited for whatever others have.
     Asked,
+    /// Its answer is late and may still come (agents are being sent there): it is
+    /// waited for only if no other node fits now.
+    Late,
     /// It cannot be asked: "no contact since 14:02 (why)".
     Away(String),
     /// It had this run and refused it: why.
@@ -101,10 +104,12 @@ pub(crate) fn choose(takes: &Takes, nodes: &mut [Candidate], judge: Judge<'_>) -
     let mut refused = false;
     // Whether none of them may take it later.
     let mut for_good = true;
+    let mut late = false;
     let mut best: Option<(usize, f64)> = None;
     for (index, node) in nodes.iter().enumerate() {
         match &node.standing {
             Standing::Asked => return Choice::Wait,
+            Standing::Late => late = true,
             Standing::Away(why) => {
                 for_good &= has_data(takes, &node.name).is_err();
                 reasons.push(format!("{}: {why}", node.name));
@@ -128,6 +133,9 @@ pub(crate) fn choose(takes: &Takes, nodes: &mut [Candidate], judge: Judge<'_>) -
         }
     }
     let Some((index, _)) = best else {
+        if late {
+            return Choice::Wait;
+        }
         if reasons.is_empty() {
             return Choice::Nowhere("no node is configured for it".to_owned());
         }
@@ -147,7 +155,7 @@ pub(crate) fn choose(takes: &Takes, nodes: &mut [Candidate], judge: Judge<'_>) -
 fn preferred(takes: &Takes, nodes: &mut [Candidate], judge: Judge<'_>) -> Option<Choice> {
     let node = nodes.iter_mut().find(|node| node.name == takes.prefer)?;
     match &mut node.standing {
-        Standing::Asked => Some(Choice::Wait),
+        Standing::Asked | Standing::Late => Some(Choice::Wait),
         Standing::Away(_) | Standing::Refused(_) => None,
         Standing::Known(figures) => {
             fits(takes, &node.name, figures, judge).ok()?;
@@ -308,6 +316,17 @@ mod tests {
             },
         ];
         assert_eq!(choose(&takes(1.0, 0), &mut nodes, &any), Choice::Wait);
+    }
+
+    #[test]
+    fn a_late_answer_is_waited_for_only_where_no_other_node_fits() {
+        let late = |other| {
+            let late = standing("beta", Standing::Late);
+            let mut nodes = [known("alpha", other, 0.0), late];
+            choose(&takes(2.0, 0), &mut nodes, &any)
+        };
+        assert_eq!(late(4.0), Choice::On("alpha".to_owned()));
+        assert_eq!(late(1.0), Choice::Wait);
     }
 
     fn standing(name: &str, standing: Standing) -> Candidate {

@@ -73,6 +73,10 @@ struct Placer {
 /// A node was asked what it has.
 #[derive(Clone, Copy)]
 struct Asked {
+    /// When first, since it was known last: what other nodes could take does not
+    /// wait longer than [`PATIENCE`] from here.
+    first: Instant,
+    /// When in this way.
     at: Instant,
     /// Over a connection; else one is to be made first.
     connected: bool,
@@ -124,7 +128,7 @@ impl Placer {
             let choice = choose(run, candidates, now_ms);
             match &choice {
                 Choice::On(name) => taken(&mut words, name, run.made.takes.cores(), word),
-                Choice::Wait => pause = Duration::from_secs(1),
+                Choice::Wait => pause = self.patience_left().min(pause),
                 Choice::Nowhere(_) | Choice::Never(_) => {}
             }
             changes.push((id, choice));
@@ -169,29 +173,44 @@ impl Placer {
         // However long the way took, the answer gets its time after it.
         let known = self.asked.get(name).copied();
         let asked = match known.filter(|asked| asked.counts(now.connected())) {
-            Some(asked) => asked.at,
+            Some(asked) => asked,
             None => {
                 if now.connected() {
                     node.inbox.want_description();
                 } else {
                     node.inbox.want_link();
                 }
+                let at = Instant::now();
                 let asked = Asked {
-                    at: Instant::now(),
+                    first: known.map_or(at, |known| known.first),
+                    at,
                     connected: now.connected(),
                 };
                 self.asked.insert(name.to_owned(), asked);
-                asked.at
+                asked
             }
         };
-        if asked.elapsed() >= Duration::from_millis(FRESH_MS.unsigned_abs()) {
+        if asked.at.elapsed() >= Duration::from_millis(FRESH_MS.unsigned_abs()) {
             // Asked anew next time.
             self.asked.remove(name);
         }
-        if on_its_way(&now, asked.elapsed()) {
-            return Standing::Asked;
+        if on_its_way(&now, asked.at.elapsed()) {
+            return match asked.first.elapsed() < PATIENCE {
+                true => Standing::Asked,
+                false => Standing::Late,
+            };
         }
         Standing::Away(away(&now))
+    }
+
+    /// How long until the first of the answers that are waited for is late.
+    fn patience_left(&self) -> Duration {
+        let left = self.asked.values().filter_map(|asked| {
+            let left = PATIENCE.checked_sub(asked.first.elapsed())?;
+            Some(left + Duration::from_millis(1))
+        });
+        let second = Duration::from_secs(1);
+        left.min().map_or(second, |left| left.min(second))
     }
 
     async fn write(&self, choices: Vec<(RunId, Choice)>) {
@@ -442,6 +461,7 @@ mod tests {
     fn a_connection_gives_an_answer_its_own_time() {
         let begun = Instant::now();
         let asked = Asked {
+            first: begun,
             at: begun,
             connected: false,
         };

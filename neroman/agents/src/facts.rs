@@ -87,7 +87,7 @@ pub struct Facts {
     pub free_bytes: Option<u64>,
     /// Free inodes; none where the file system does not count them.
     pub free_inodes: Option<u64>,
-    /// Its clock less ours, known to about half of [`Facts::took_ms`].
+    /// Its clock less ours, as far as that is certain: see [`clock_offset_ms`].
     pub clock_offset_ms: Option<i64>,
     /// How long asking took.
     pub took_ms: u64,
@@ -183,6 +183,16 @@ pub(crate) fn read(printed: &[u8], errors: &[u8], needed_bytes: u64) -> Result<F
     })
 }
 
+/// How far a clock is off at least, in milliseconds; positive: it is ahead. It said
+/// `there_ms` at some moment between `asked_ms`, by our clock, and `took_ms` later:
+/// where in that time is unknown (a login file may have slept before the question
+/// was read), so that only what lies outside of it is an offset.
+pub fn clock_offset_ms(there_ms: i64, asked_ms: i64, took_ms: u64) -> i64 {
+    let took_ms = i64::try_from(took_ms).unwrap_or(i64::MAX);
+    let answered_ms = asked_ms.saturating_add(took_ms);
+    there_ms.saturating_sub(there_ms.clamp(asked_ms, answered_ms))
+}
+
 /// The node's clock in milliseconds, from what `date +%s.%3N` printed; a `date`
 /// that knows no fractions prints something else behind the seconds.
 pub(crate) fn clock_ms(printed: &[u8]) -> Option<i64> {
@@ -207,6 +217,17 @@ mod tests {
             b"",
             5_200_000,
         )
+    }
+
+    #[test]
+    fn only_a_clock_outside_of_the_whole_conversation_is_off() {
+        // A login file slept for ten seconds before the clock was read.
+        assert_eq!(clock_offset_ms(109_900, 100_000, 10_000), 0);
+        assert_eq!(clock_offset_ms(100_100, 100_000, 10_000), 0);
+        assert_eq!(clock_offset_ms(116_000, 100_000, 1_000), 15_000);
+        assert_eq!(clock_offset_ms(85_000, 100_000, 1_000), -15_000);
+        assert_eq!(clock_offset_ms(i64::MIN, 100_000, u64::MAX), i64::MIN);
+        assert_eq!(clock_offset_ms(i64::MAX, 5, 0), i64::MAX - 5);
     }
 
     #[test]

@@ -27,7 +27,7 @@ use tonic::transport::Channel;
 
 pub use elf::Glibc;
 pub use error::AgentError;
-pub use facts::{Facts, Libc};
+pub use facts::{Facts, Libc, clock_offset_ms};
 pub use fault::NodeFault;
 pub use remote::{
     Prospect, Remote, RemoteWish, prospect, prospect_from, root_of, start_remote, start_remote_from,

@@ -38,8 +38,8 @@ pub(crate) async fn probe(
     let took_ms = began.elapsed().as_millis() as u64;
     let mut facts = facts::read(&said.out, &said.err, needed_bytes)?;
     facts.took_ms = took_ms;
-    // In the middle of the conversation, as far as can be told.
-    facts.clock_offset_ms = facts::clock_ms(&said.out).map(|there| there - at - took_ms as i64 / 2);
+    facts.clock_offset_ms =
+        facts::clock_ms(&said.out).map(|there| facts::clock_offset_ms(there, at, took_ms));
     Ok(facts)
 }
 

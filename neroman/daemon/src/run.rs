@@ -281,6 +281,7 @@ fn start(home: &Home) -> Result<Running, DaemonError> {
     let agents = Agents::new(&sockets.join("ssh"), deployment, tenure);
     let (nodes, driving) = Nodes::new(Setup {
         config: home.config.clone(),
+        contacts: home.contacts(),
         settings,
         ledger: ledger.clone(),
         inboxes,

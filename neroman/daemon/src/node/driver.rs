@@ -8,12 +8,14 @@ use nero_wire::hello::WITHDRAW;
 use nero_wire::v1;
 use nero_wire::v1::mum_client::MumClient;
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tonic::transport::Channel;
 
 use super::abandoned;
 use super::backoff::{Backoff, Pace};
 use super::deliver::{Deliver, Peer};
+use super::described;
 use super::follow::Follow;
 use super::hand_over::HandOver;
 use super::inbox::{Inbox, Kick};
@@ -32,6 +34,7 @@ const DESCRIBE: Duration = Duration::from_secs(20);
 const AWAKE: Duration = Duration::from_secs(5);
 
 /// Drives one node until the daemon stops, or the node is configured no more.
+#[derive(Clone)]
 pub(crate) struct Driver {
     pub(super) settings: Settings,
     pub(super) inbox: Arc<Inbox>,
@@ -69,9 +72,70 @@ enum SessionEnd {
     Lost(Unconnected),
 }
 
+/// Between two panics that have nothing to do with each other.
+const QUIET: Duration = Duration::from_secs(60);
+
+/// Runs a driver until it is told to stop. One that panics costs its node a pause
+/// and begins anew: the daemon and the other nodes go on.
+pub(crate) async fn run(driver: Driver) {
+    let mut backoff = driver.backoff();
+    loop {
+        let began = Instant::now();
+        // A task of its own, which ends with this one.
+        let mut work = JoinSet::new();
+        work.spawn(driver.clone().run());
+        let panic = match work.join_next().await {
+            Some(Err(error)) if error.is_panic() => error.into_panic(),
+            Some(_) | None => return,
+        };
+        if began.elapsed() > QUIET {
+            backoff.reset();
+        }
+        let wait = backoff.next();
+        driver.panicked(panic.as_ref(), wait);
+        let mut stop = driver.stop.clone();
+        let stopped = stop.wait_for(|stop| *stop != Stop::No);
+        if tokio::time::timeout(wait, stopped).await.is_ok() {
+            return;
+        }
+    }
+}
+
 impl Driver {
+    fn backoff(&self) -> Backoff {
+        Backoff::new(match self.settings.remote {
+            true => Pace::REMOTE,
+            false => Pace::LOCAL,
+        })
+    }
+
+    /// Says that the work for this node failed by our own mistake.
+    fn panicked(&self, panic: &(dyn std::any::Any + Send), wait: Duration) {
+        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+        let text = text.unwrap_or_default();
+        tracing::error!(
+            node = self.settings.name,
+            panic = text,
+            "a node's driver failed"
+        );
+        let failure = Failure::bug("working with this node failed by a mistake of Neronet's own")
+            .because(text)
+            .hint("it is tried again; `neroman daemon logs` shows what to report");
+        let now_ms = self.settings.clock.now_ms();
+        let next_ms = now_ms.saturating_add(i64::try_from(wait.as_millis()).unwrap_or(i64::MAX));
+        self.tell.change(|now| {
+            now.lose(now_ms);
+            now.connecting = false;
+            now.transfer = None;
+            now.failed = Some(failure);
+            now.next_try_ms = Some(next_ms);
+            now.failures += 1;
+        });
+    }
+
     /// Works until it is told to stop.
-    pub(crate) async fn run(mut self) {
+    async fn run(mut self) {
         let mut stop = self.stop.clone();
         let stopped = tokio::select! {
             () = self.drive() => false,
@@ -107,11 +171,7 @@ impl Driver {
     }
 
     async fn drive(&mut self) {
-        let mut backoff = Backoff::new(if self.settings.remote {
-            Pace::REMOTE
-        } else {
-            Pace::LOCAL
-        });
+        let mut backoff = self.backoff();
         loop {
             while !self.wanted() {
                 self.inbox.rung().await;
@@ -256,6 +316,7 @@ impl Driver {
             now.host = host;
             now.facts = facts;
             now.found();
+            now.greeted = true;
             now.contact_ms = Some(clock.now_ms());
         });
         // Whatever is open is looked at anew: nothing is remembered of an
@@ -343,10 +404,10 @@ impl Driver {
             .map_err(|status| Failure::node(silent).status(&status))?
             .into_inner();
         let trip = asked.elapsed();
-        // Half of the way there, half of it back.
-        let half_ms = i64::try_from(trip.as_millis() / 2).unwrap_or(0);
+        let trip_ms = u64::try_from(trip.as_millis()).unwrap_or(u64::MAX);
+        let description = described::checked(description)?;
         Ok(Described {
-            clock_offset_ms: description.clock_ms - (asked_ms + half_ms),
+            clock_offset_ms: nero_agents::clock_offset_ms(description.clock_ms, asked_ms, trip_ms),
             round_trip_ms: trip.as_secs_f64() * 1000.0,
             at_ms: self.settings.clock.now_ms(),
             description,

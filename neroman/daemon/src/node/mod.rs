@@ -4,7 +4,9 @@
 
 mod abandoned;
 mod backoff;
+mod contacts;
 mod deliver;
+mod described;
 mod driver;
 mod follow;
 mod hand_over;
@@ -32,6 +34,7 @@ use crate::failure::Failure;
 use crate::results::Places;
 
 pub(crate) use deliver::desk_change;
+pub(crate) use described::BYTES_MAX;
 pub(crate) use inbox::{Inbox, Inboxes, Kick};
 pub(crate) use now::{Described, Known, NodeNow};
 pub(crate) use registry::{Nodes, Setup, not_configured};

@@ -7,6 +7,7 @@ use nero_wire::v1;
 use tokio::sync::watch;
 use tonic::transport::Channel;
 
+use super::contacts::Contact;
 use crate::failure::Failure;
 
 /// What is known of a node now.
@@ -40,6 +41,10 @@ pub(crate) struct NodeNow {
     pub host: Option<nero_ssh::Host>,
     /// What that machine said of itself.
     pub facts: Option<Arc<nero_agents::Facts>>,
+    /// This daemon was connected to it.
+    pub greeted: bool,
+    /// What the daemon before this one left.
+    pub before: Option<Contact>,
 }
 
 /// What a node said of itself, and when.
@@ -53,6 +58,37 @@ pub(crate) struct Described {
 }
 
 impl NodeNow {
+    /// Of a node of which the daemon before this one left something.
+    pub(super) fn after(before: Option<Contact>) -> Self {
+        Self {
+            contact_ms: before.as_ref().and_then(|before| before.contact_ms),
+            before,
+            ..Self::default()
+        }
+    }
+
+    /// What the next daemon is to know.
+    pub(super) fn contact(&self) -> Contact {
+        let before = self.before.as_ref().filter(|_| !self.greeted);
+        Contact {
+            contact_ms: self.heard_ms(),
+            since_ms: self.since_ms.or(before.and_then(|before| before.since_ms)),
+            connected: self.connected() || before.is_some_and(|before| before.connected),
+            clock_offset_ms: self.clock_offset_ms(),
+        }
+    }
+
+    /// Its clock less ours, when that was looked at last.
+    pub(crate) fn clock_offset_ms(&self) -> Option<i64> {
+        let now = self.about.as_ref().map(|about| about.clock_offset_ms);
+        now.or_else(|| self.before.as_ref()?.clock_offset_ms)
+    }
+
+    /// Nothing was heard of it since the daemon was started, nor did a try fail.
+    pub(crate) fn unheard(&self) -> bool {
+        !self.greeted && !self.out_of_reach()
+    }
+
     /// Whether it is connected.
     pub(crate) fn connected(&self) -> bool {
         self.channel.is_some()
@@ -69,7 +105,9 @@ impl NodeNow {
         self.contact_ms = self.heard_ms();
         let heard = self.contact_ms.filter(|_| self.connected());
         self.part();
-        self.since_ms = self.since_ms.or(heard).or(Some(now_ms));
+        let before = self.before.as_ref().filter(|_| !self.greeted);
+        let before = before.and_then(Contact::silent_since_ms);
+        self.since_ms = self.since_ms.or(heard).or(before).or(Some(now_ms));
         self.noticed_ms = self.noticed_ms.or(Some(now_ms));
     }
 
@@ -123,9 +161,9 @@ pub(crate) struct Tell {
 
 impl Tell {
     /// `any` is rung with every change of any node.
-    pub(super) fn new(any: Arc<watch::Sender<u64>>) -> Self {
+    pub(super) fn new(any: Arc<watch::Sender<u64>>, now: NodeNow) -> Self {
         Self {
-            one: Arc::new(watch::channel(NodeNow::default()).0),
+            one: Arc::new(watch::channel(now).0),
             any,
         }
     }

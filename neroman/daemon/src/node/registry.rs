@@ -13,7 +13,8 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tonic::transport::Channel;
 
-use super::driver::{Driver, Stop};
+use super::contacts::{self, Contact, Contacts};
+use super::driver::{self, Driver, Stop};
 use super::inbox::{Inboxes, Kick};
 use super::now::{Known, NodeNow, Tell};
 use super::placer;
@@ -26,6 +27,8 @@ use crate::ledger::Ledger;
 /// What the registry is made of.
 pub(crate) struct Setup {
     pub config: PathBuf,
+    /// Where it is kept when nodes were heard of last.
+    pub contacts: PathBuf,
     /// Of every node; the name is filled in.
     pub settings: Settings,
     pub ledger: Ledger,
@@ -53,12 +56,25 @@ impl Way {
     }
 }
 
-/// What tells cheaply that the file may have changed; none: there is no file.
-type Stamp = Option<(i64, i64, u64, u64)>;
+/// What tells cheaply that the file may have changed, or who may write it or its
+/// folder; none: there is no file.
+type Stamp = Option<[i64; 9]>;
 
 fn stamp(path: &Path) -> Stamp {
     let found = std::fs::metadata(path).ok()?;
-    Some((found.mtime(), found.mtime_nsec(), found.size(), found.ino()))
+    let folder = std::fs::metadata(path.parent()?).ok()?;
+    let number = |value: u64| i64::from_ne_bytes(value.to_ne_bytes());
+    Some([
+        found.mtime(),
+        found.mtime_nsec(),
+        found.ctime(),
+        found.ctime_nsec(),
+        number(found.size()),
+        number(found.ino()),
+        i64::from(folder.mode()),
+        i64::from(folder.uid()),
+        i64::from(folder.gid()),
+    ])
 }
 
 /// One node that has a driver.
@@ -80,6 +96,9 @@ struct Held {
 
 struct Shared {
     config: PathBuf,
+    contacts: PathBuf,
+    /// As the daemon before this one left it.
+    before: Contacts,
     settings: Settings,
     ledger: Ledger,
     inboxes: Arc<Inboxes>,
@@ -115,6 +134,8 @@ impl Nodes {
         let (spawn, spawned) = mpsc::unbounded_channel();
         let shared = Shared {
             config: setup.config,
+            before: contacts::read(&setup.contacts),
+            contacts: setup.contacts,
             settings: setup.settings,
             ledger: setup.ledger,
             inboxes: setup.inboxes,
@@ -211,7 +232,8 @@ impl Nodes {
 
     fn entry(&self, name: &str, configured: &nero_config::Node) -> Entry {
         let inbox = self.0.inboxes.of(name);
-        let tell = Tell::new(Arc::clone(&self.0.any));
+        let before = self.0.before.get(name).cloned();
+        let tell = Tell::new(Arc::clone(&self.0.any), NodeNow::after(before));
         let way = Way::new(self.0.ways.way(name, configured));
         let (stop, stopped) = watch::channel(Stop::No);
         let settings = Settings {
@@ -316,6 +338,16 @@ impl Nodes {
         self.node(node).map(|node| node.now()).unwrap_or_default()
     }
 
+    /// What the next daemon is to know of them.
+    pub(super) fn contacts(&self) -> Contacts {
+        let held = self.held();
+        let contact = |entry: &Entry| entry.node.now().contact();
+        let all = held.nodes.iter();
+        all.map(|(name, entry)| (name.clone(), contact(entry)))
+            .filter(|(_, contact)| *contact != Contact::default())
+            .collect()
+    }
+
     /// What nodes said of themselves last, with what our runs take of them.
     pub(crate) fn figures(&self, state: &State) -> HashMap<String, Figures> {
         let known = self.known();
@@ -379,26 +411,33 @@ impl NodesTask {
         let mut drivers = JoinSet::new();
         let mut stop = self.stop.clone();
         let mut placing = tokio::spawn(placer::run(self.nodes.clone()));
+        let contacts = self.nodes.0.contacts.clone();
+        let keeping = tokio::spawn(contacts::keep(self.nodes.clone(), contacts.clone()));
         let stopped = async move { stop.wait_for(|stop| *stop).await.map(drop) };
         tokio::pin!(stopped);
         loop {
             tokio::select! {
                 _ = &mut stopped => break,
                 Some(driver) = self.spawned.recv() => {
-                    drivers.spawn(driver.run());
+                    drivers.spawn(driver::run(driver));
                 }
                 Some(ended) = drivers.join_next() => if let Err(error) = ended {
+                    // What follows of a panic is in `driver::run`.
                     tracing::error!(%error, "a node driver ended");
                     placing.abort();
+                    keeping.abort();
                     return;
                 },
                 _ = &mut placing => {
                     tracing::error!("the placer ended");
+                    keeping.abort();
                     return;
                 }
             }
         }
         placing.abort();
+        keeping.abort();
+        contacts::keep_now(&self.nodes, &contacts, Contacts::new()).await;
         self.nodes.stop_all();
         while drivers.join_next().await.is_some() {}
     }

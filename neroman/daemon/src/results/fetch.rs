@@ -134,7 +134,7 @@ pub(super) async fn look(way: &Way, ask: &Ask) -> Result<Outcome, Trouble> {
         // Nothing came yet.
         return Ok(Outcome {
             files: list.files.len() as u64,
-            bytes: list.files.iter().map(|entry| entry.size).sum(),
+            bytes: (list.files.iter()).fold(0, |sum, entry| sum.saturating_add(entry.size)),
             unkept: wanted::unlisted(&list),
             notes: Notes::of(ask.unfit(&list)),
             ..Outcome::default()

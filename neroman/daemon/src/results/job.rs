@@ -198,7 +198,7 @@ impl Job {
             }
             match logs::fetch(&self.way, log).await {
                 Ok(bytes) => {
-                    outcome.bytes += bytes;
+                    outcome.bytes = outcome.bytes.saturating_add(bytes);
                     outcome.files += 1;
                 }
                 Err(trouble @ Trouble::Refused(_)) => refused = refused.or(Some(trouble)),
@@ -242,7 +242,7 @@ impl Job {
                     outcome.unchanged += 1;
                     continue;
                 }
-                outcome.bytes += log.bytes.unwrap_or(0);
+                outcome.bytes = outcome.bytes.saturating_add(log.bytes.unwrap_or(0));
                 outcome.files += 1;
             }
         }
@@ -360,7 +360,7 @@ impl Job {
 impl Outcome {
     fn add(&mut self, other: Self) {
         self.files += other.files;
-        self.bytes += other.bytes;
+        self.bytes = self.bytes.saturating_add(other.bytes);
         self.unchanged += other.unchanged;
         self.left += other.left;
         self.unkept += other.unkept;

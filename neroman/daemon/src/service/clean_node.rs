@@ -21,7 +21,7 @@ use crate::core::run::Results;
 use crate::core::state::State;
 use crate::failure::Failure;
 use crate::ledger::Ledger;
-use crate::node::desk_change;
+use crate::node::{BYTES_MAX, desk_change};
 use crate::results::{Asked, Job, Outcome, Places};
 
 /// How long a node may take to be reached.
@@ -240,7 +240,7 @@ impl Man {
             let why = Safe::line(&bounded(&refusal.why)).to_string();
             went.skip(&refusal.token, why);
         }
-        went.node.freed_bytes += reply.freed_bytes;
+        went.node.freed_bytes = went.node.freed_bytes.saturating_add(reply.freed_bytes);
         for note in reply.notes.iter().take(NOTES_MAX) {
             let note = Safe::line(&bounded(note)).to_string();
             if !went.node.notes.contains(&note) {
@@ -301,6 +301,11 @@ async fn take_away(
         .map_err(|status| Failure::node("the node does not clean").status(&status))?
         .into_inner();
     reply.cleaned.retain(|token| asked.contains(token));
+    if reply.freed_bytes > BYTES_MAX {
+        let said = std::mem::take(&mut reply.freed_bytes);
+        let note = format!("it says that {said} bytes were freed, which cannot be: not counted");
+        reply.notes.insert(0, note);
+    }
     if dry_run {
         return Ok(reply);
     }

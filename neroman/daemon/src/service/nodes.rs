@@ -83,6 +83,7 @@ impl Man {
             view.known_old = !now.connected() || age > OLD_MS;
             describe(&mut view, about);
         }
+        view.clock_offset_s = now.clock_offset_ms().unwrap_or(0) as f64 / 1000.0;
         if !now.connected() || now.about.is_none() {
             // It cannot say so now; what is known here is newer.
             (view.live, view.waiting) = own_runs(&state, name);
@@ -162,7 +163,6 @@ fn describe(view: &mut v1::NodeView, about: &Described) {
     view.gpus.clone_from(&said.gpus);
     said.arch.clone_into(&mut view.arch);
     said.host.clone_into(&mut view.host);
-    view.clock_offset_s = about.clock_offset_ms as f64 / 1000.0;
     view.round_trip_ms = about.round_trip_ms;
 }
 

@@ -53,15 +53,13 @@ impl<'a> Sight<'a> {
     fn as_of(&self, run: &Run) -> Option<i64> {
         let node = self.node_of(run)?;
         let handed = run.desk.handing >= Handing::Submitted;
-        if !handed || !run.phase().is_live() || !node.out_of_reach() {
+        let is_old = node.out_of_reach() || !node.connected() && node.unheard();
+        if !handed || !run.phase().is_live() || !is_old {
             return None;
         }
-        // Before this daemon was started, what was measured last tells.
-        let sampled = run.journal.sample.as_ref().map(|sample| sample.at_ms);
-        node.heard_ms()
-            .or(sampled)
-            .or(run.started_ms())
-            .or(node.since_ms)
+        // A contact that an earlier daemon stored may be older than what it folded.
+        let last_sign = Some(run.journal.last_sign_ms(self.now_ms)).filter(|at_ms| *at_ms > 0);
+        node.heard_ms().max(last_sign).or(node.since_ms)
     }
 
     /// Seconds in `running`, as far as that is known.
@@ -205,6 +203,7 @@ fn contact(run: &Run, sight: &Sight<'_>) -> String {
     }
     let handed = run.desk.handing >= Handing::Submitted;
     let since = match node.contact_ms.or(node.since_ms) {
+        Some(since) if node.unheard() => format!("not heard of since {}", sight.clock(since)),
         Some(since) => format!("no contact since {}", sight.clock(since)),
         None if handed => "not heard of since the daemon was started".to_owned(),
         None => return String::new(),

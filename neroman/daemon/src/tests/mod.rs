@@ -8,6 +8,7 @@ mod meanwhile;
 mod mum;
 mod node_add;
 mod nodes;
+mod one_node;
 mod put_off;
 mod refused;
 mod resuming;
@@ -137,6 +138,7 @@ impl Rig {
         };
         let (nodes, driving) = Nodes::new(Setup {
             config: home.config.clone(),
+            contacts: home.contacts(),
             settings,
             ledger: ledger.clone(),
             inboxes,

@@ -48,6 +48,12 @@ struct Inner {
     positions: Vec<v1::RunPosition>,
     files: Files,
     away: bool,
+    /// The next tries to connect panic: a mistake of ours that no real node brings about.
+    panics: usize,
+    /// No try to connect comes to an end.
+    stalls: bool,
+    /// What it says that cleaning freed.
+    freed_bytes: u64,
     /// The next tries need a person.
     locked: bool,
     /// How often somebody tried to connect.
@@ -111,9 +117,15 @@ struct Service {
 impl Connect for FakeMum {
     fn connect<'a>(&'a self, _: Heard<'a>) -> BoxFuture<'a, Result<Link, Unconnected>> {
         async move {
+            self.until("stopped stalling", |inner| !inner.stalls).await;
             {
                 let mut inner = self.inner.lock().unwrap();
                 inner.tries += 1;
+                if inner.panics > 0 {
+                    inner.panics -= 1;
+                    drop(inner);
+                    panic!("a driver met what it did not expect");
+                }
                 self.bell.0.send_modify(|count| *count += 1);
                 if inner.locked {
                     return Err(Unconnected {

@@ -13,7 +13,7 @@ use super::{FakeMum, Held, Inner, state};
 
 impl FakeMum {
     /// Waits until something is so.
-    async fn until(&self, what: &str, so: impl Fn(&Inner) -> bool) {
+    pub(super) async fn until(&self, what: &str, so: impl Fn(&Inner) -> bool) {
         let mut bell = self.bell.0.subscribe();
         let done = tokio::time::timeout(DEADLINE, async {
             while !so(&self.inner.lock().unwrap()) {
@@ -240,6 +240,30 @@ impl FakeMum {
     pub(in crate::tests) async fn asked_for_files(&self) {
         self.until("was asked for files", |inner| inner.asked_for_files > 0)
             .await;
+    }
+
+    /// The next tries to connect panic.
+    pub(in crate::tests) fn panic_next(&self, tries: usize) {
+        self.inner.lock().unwrap().panics = tries;
+    }
+
+    /// While true no try to connect comes to an end; then those that wait fail.
+    pub(in crate::tests) fn stall(&self, stalls: bool) {
+        let mut inner = self.inner.lock().unwrap();
+        inner.stalls = stalls;
+        inner.away |= stalls;
+        drop(inner);
+        self.bell.0.send_modify(|count| *count += 1);
+    }
+
+    /// Changes what it says of itself.
+    pub(in crate::tests) fn describe(&self, change: impl FnOnce(&mut v1::NodeDescription)) {
+        change(&mut self.inner.lock().unwrap().about);
+    }
+
+    /// So many bytes it says that it frees, whatever it cleans.
+    pub(in crate::tests) fn free(&self, bytes: u64) {
+        self.inner.lock().unwrap().freed_bytes = bytes;
     }
 
     /// What it says that it has.

@@ -400,7 +400,9 @@ impl Mum for Service {
                 .filter(live)
                 .map(|held| held.spec.token.clone())
                 .collect();
-            inner.files.clean(request.into_inner(), &keep)
+            let mut reply = inner.files.clean(request.into_inner(), &keep);
+            reply.freed_bytes = reply.freed_bytes.max(inner.freed_bytes);
+            reply
         });
         let mut bell = self.bell.0.subscribe();
         while self.inner.lock().unwrap().files.stalled {

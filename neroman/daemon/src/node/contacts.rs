@@ -1,0 +1,146 @@
+//! What outlives the daemon of what it knew of its nodes: when each was heard of
+//! last, since when it is out of reach, and how far its clock is off. Read once at
+//! the start; written by [`keep`] alone.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::registry::Nodes;
+
+/// How old a stored contact may be while a node elsewhere is connected. A daemon
+/// that is killed leaves a time that is too early by no more.
+const EVERY: Duration = Duration::from_secs(20);
+/// Changes that come together are written together.
+const GATHER: Duration = Duration::from_secs(2);
+
+/// Of one node.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Contact {
+    /// When it was heard of last.
+    pub contact_ms: Option<i64>,
+    /// Since when it was out of reach; none: it was not.
+    pub since_ms: Option<i64>,
+    /// Whether there was a connection.
+    pub connected: bool,
+    /// Its clock less ours.
+    pub clock_offset_ms: Option<i64>,
+}
+
+impl Contact {
+    /// Since when it is out of reach, if it is now: what was connected when the
+    /// daemon ended was heard of until then.
+    pub(super) fn silent_since_ms(&self) -> Option<i64> {
+        match self.connected {
+            true => self.contact_ms,
+            false => self.since_ms,
+        }
+    }
+}
+
+/// By the node's name.
+pub(crate) type Contacts = BTreeMap<String, Contact>;
+
+/// What was stored; nothing where that cannot be read, which is logged: nothing
+/// but times shown to people depends on it.
+pub(super) fn read(path: &Path) -> Contacts {
+    let text = match std::fs::read(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Contacts::new(),
+        Err(error) => {
+            tracing::warn!(path = %path.display(), %error, "last contacts with nodes cannot be read");
+            return Contacts::new();
+        }
+    };
+    serde_json::from_slice(&text).unwrap_or_else(|error| {
+        tracing::warn!(path = %path.display(), %error, "last contacts with nodes cannot be read");
+        Contacts::new()
+    })
+}
+
+/// Replaces the file. It is not synced: after a power cut an older one is as true.
+fn write(path: &Path, contacts: &Contacts) -> io::Result<()> {
+    let text = serde_json::to_vec(contacts).map_err(io::Error::other)?;
+    let fresh = path.with_extension("json.new");
+    std::fs::write(&fresh, text)?;
+    std::fs::rename(&fresh, path)
+}
+
+/// Writes what changes, until it is dropped.
+pub(super) async fn keep(nodes: Nodes, path: PathBuf) {
+    let mut news = nodes.watch();
+    let mut written = read(&path);
+    loop {
+        news.borrow_and_update();
+        written = keep_now(&nodes, &path, written).await;
+        let elsewhere = nodes.all().into_iter();
+        let ticks = elsewhere
+            .filter(|node| node.name != nero_config::LOCAL)
+            .any(|node| node.now().connected());
+        let tick = async {
+            match ticks {
+                true => tokio::time::sleep(EVERY).await,
+                false => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            changed = news.changed() => match changed {
+                Ok(()) => tokio::time::sleep(GATHER).await,
+                // The daemon leaves.
+                Err(_) => return,
+            },
+            () = tick => {}
+        }
+    }
+}
+
+/// Writes what differs from what was written; returns what is written now.
+pub(super) async fn keep_now(nodes: &Nodes, path: &Path, written: Contacts) -> Contacts {
+    let contacts = nodes.contacts();
+    if contacts == written {
+        return written;
+    }
+    let (to, what) = (path.to_path_buf(), contacts.clone());
+    match tokio::task::spawn_blocking(move || write(&to, &what)).await {
+        Ok(Ok(())) => contacts,
+        Ok(Err(error)) => {
+            tracing::debug!(%error, "last contacts with nodes not written");
+            written
+        }
+        Err(_) => written,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_written_is_read_and_what_is_damaged_is_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("nodes.json");
+        assert_eq!(read(&path), Contacts::new());
+        let contact = Contact {
+            contact_ms: Some(5),
+            connected: true,
+            ..Contact::default()
+        };
+        assert_eq!(contact.silent_since_ms(), Some(5));
+        let contacts = Contacts::from([("h1".to_owned(), contact)]);
+        write(&path, &contacts).unwrap();
+        assert_eq!(read(&path), contacts);
+        // A later version knows more of a node.
+        std::fs::write(
+            &path,
+            r#"{"h1":{"contact_ms":5,"connected":true,"colour":"red"}}"#,
+        )
+        .unwrap();
+        assert_eq!(read(&path), contacts);
+        std::fs::write(&path, "{").unwrap();
+        assert_eq!(read(&path), Contacts::new());
+    }
+}

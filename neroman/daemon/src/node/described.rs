@@ -1,0 +1,158 @@
+//! What a node says of itself, held against what can be. This is where its
+//! numbers come in: what is kept is finite and in range, so that arithmetic
+//! further on needs no care and tables show no nonsense.
+
+use nero_wire::v1;
+
+use super::follow::bounded;
+use crate::failure::Failure;
+
+/// No machine has more of anything: processors, load, runs.
+const COUNT_MAX: f64 = 1e7;
+/// No disk or memory is larger: 1 EiB.
+pub(crate) const BYTES_MAX: u64 = 1 << 60;
+/// The clock of a node: from 1970 to the year 9999.
+const CLOCK_MS: std::ops::RangeInclusive<i64> = 0..=253_402_300_799_999;
+/// No machine has more GPUs that runs could use.
+const GPUS_MAX: usize = 1024;
+
+/// The description with its texts cut to a bearable length.
+///
+/// # Errors
+/// Names the first number that cannot be.
+pub(super) fn checked(said: v1::NodeDescription) -> Result<v1::NodeDescription, Failure> {
+    let counts = [
+        ("cpus", said.cpus, 0.0),
+        ("free cpus", said.cpus_free, -COUNT_MAX),
+        ("load (1 min)", said.load_1, 0.0),
+        ("load (15 min)", said.load_15, 0.0),
+        ("live runs", f64::from(said.live), 0.0),
+        ("waiting runs", f64::from(said.waiting), 0.0),
+    ];
+    let gpus = said.gpus.iter();
+    let used = gpus.map(|gpu| ("use of a GPU", gpu.utilisation, 0.0));
+    for (what, value, least) in counts.into_iter().chain(used) {
+        // A NaN is in no range.
+        if !(least..=COUNT_MAX).contains(&value) {
+            return Err(cannot_be(what, &value));
+        }
+    }
+    let bytes = [
+        ("memory", said.memory_bytes),
+        ("used memory", said.memory_used_bytes),
+        ("free memory", said.memory_free_bytes),
+        ("free disk", said.disk_free_bytes),
+        ("disk", said.disk_total_bytes),
+    ];
+    let gpus = said.gpus.iter();
+    let of_gpus = gpus.flat_map(|gpu| {
+        [
+            ("memory of a GPU", gpu.memory_bytes),
+            ("used memory of a GPU", gpu.memory_used_bytes),
+        ]
+    });
+    for (what, value) in bytes.into_iter().chain(of_gpus) {
+        if value > BYTES_MAX {
+            return Err(cannot_be(what, &value));
+        }
+    }
+    if !CLOCK_MS.contains(&said.clock_ms) {
+        return Err(cannot_be("clock (ms)", &said.clock_ms));
+    }
+    let gpus = said.gpus.into_iter().take(GPUS_MAX).map(|gpu| v1::Gpu {
+        name: bounded(&gpu.name),
+        uuid: bounded(&gpu.uuid),
+        ..gpu
+    });
+    Ok(v1::NodeDescription {
+        host: bounded(&said.host),
+        root: bounded(&said.root),
+        boot_id: bounded(&said.boot_id),
+        hold: bounded(&said.hold),
+        os: bounded(&said.os),
+        arch: bounded(&said.arch),
+        kernel: bounded(&said.kernel),
+        libc: bounded(&said.libc),
+        gpus: gpus.collect(),
+        ..said
+    })
+}
+
+fn cannot_be(what: &str, value: &dyn std::fmt::Display) -> Failure {
+    Failure::node(format!(
+        "the node describes itself with a number that cannot be: {what} is {value}"
+    ))
+    .hint("its agent is of another version, or not ours: `neroman node doctor` looks at it")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn usual() -> v1::NodeDescription {
+        v1::NodeDescription {
+            cpus: 8.0,
+            cpus_free: -0.5,
+            load_15: 3.5,
+            memory_bytes: 1 << 34,
+            disk_free_bytes: 1 << 40,
+            clock_ms: 1_790_000_000_000,
+            ..v1::NodeDescription::default()
+        }
+    }
+
+    fn refused(change: impl FnOnce(&mut v1::NodeDescription)) -> String {
+        let mut said = usual();
+        change(&mut said);
+        checked(said).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn numbers_that_cannot_be_are_refused_by_name() {
+        checked(usual()).unwrap();
+        for (told, text) in [
+            (
+                "-9223372036854775808",
+                refused(|said| said.clock_ms = i64::MIN),
+            ),
+            (
+                "9223372036854775807",
+                refused(|said| said.clock_ms = i64::MAX),
+            ),
+            (
+                "load (15 min) is -inf",
+                refused(|said| said.load_15 = f64::NEG_INFINITY),
+            ),
+            ("cpus is NaN", refused(|said| said.cpus = f64::NAN)),
+            ("free cpus is -1", refused(|said| said.cpus_free = -1e300)),
+            (
+                "live runs is 4294967295",
+                refused(|said| said.live = u32::MAX),
+            ),
+            (
+                "free disk is 1844674",
+                refused(|said| said.disk_free_bytes = u64::MAX),
+            ),
+            (
+                "use of a GPU is inf",
+                refused(|said| {
+                    said.gpus = vec![v1::Gpu {
+                        utilisation: f64::INFINITY,
+                        ..v1::Gpu::default()
+                    }];
+                }),
+            ),
+        ] {
+            assert!(text.contains(told), "{told}: {text}");
+        }
+    }
+
+    #[test]
+    fn long_texts_are_cut() {
+        let said = checked(v1::NodeDescription {
+            hold: "x".repeat(1 << 20),
+            ..usual()
+        });
+        assert!(said.unwrap().hold.len() <= 1000);
+    }
+}

@@ -155,7 +155,7 @@ fn a_daemon_that_cannot_have_its_usual_place_answers_at_another() {
         assert_eq!(mode, 0o700, "{}", level.display());
     }
     home.ok(&["daemon", "stop"]);
-    fs::remove_dir(folder).unwrap();
+    fs::remove_dir_all(folder).unwrap();
 }
 
 #[test]

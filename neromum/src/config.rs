@@ -97,14 +97,6 @@ pub const LEDGER_BYTES_PER_RUN: u64 = 1024;
 /// The log is begun anew when it would grow beyond this; the one before is kept.
 pub const LOG_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
-/// Files in a tree up to which each run gets copies of them. A link costs a file
-/// system as much as a small file does: only bytes are saved by it.
-pub const TREE_FILES_COPIED_MAX: usize = 20_000;
-/// Files up to which that is so however large they are together, and bytes up
-/// to which it is so for more.
-pub const TREE_BYTES_COPIED: (usize, u64) = (2000, 64 * 1024 * 1024);
-/// A larger file is shared by a link in any case.
-pub const FILE_BYTES_COPIED_MAX: u64 = 16 * 1024 * 1024;
 /// Files that are made by one thread; with more, others help.
 pub const FILES_MADE_ALONE: usize = 500;
 /// Threads that make the files of one work folder at most.

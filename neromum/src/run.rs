@@ -176,10 +176,10 @@ async fn serve_from(options: &Options, paths: NodePaths, seat: Seat) -> Result<(
     // A lease proves nothing of a process that may only be frozen.
     let alone = seat.held.is_none();
     let (ledger, state) = Ledger::open(&paths.mum().join("ledger"), options.deployment, alone)?;
-    Store::new(&paths).sweep();
     let capacity = Capacity::new(options.cpus.unwrap_or_else(cpus), options.memory);
     let setup = setup(options, &paths, &programs, &seat)?;
-    let base = setup.base.clone();
+    setup.store.sweep();
+    let (base, store, boot_id) = (setup.base.clone(), setup.store.clone(), setup.boot_id);
     let (agent, handle, boxes) = Agent::new(setup, capacity, ledger, state);
     // Bound only now: whoever connects is answered with everything known.
     let socket = seat.socket.clone();
@@ -189,11 +189,13 @@ async fn serve_from(options: &Options, paths: NodePaths, seat: Seat) -> Result<(
         deployment: options.deployment,
         capacity,
         base,
+        boot_id,
     };
     let held = seat.held.clone();
     let service = Service::new(
         handle.clone(),
         placer,
+        store,
         Greeting {
             build: programs.build,
             gives: hello::gives(options.cpus, options.memory, options.min_free),
@@ -345,6 +347,7 @@ fn setup(
     let name = format!("launcher-{}.sock", programs.launcher_build);
     Ok(Setup {
         paths: paths.clone(),
+        store: Store::new(paths),
         base: Base::of_node(),
         boot_id: nero_model::process::boot_id().map_err(at(Path::new("/proc")))?,
         min_free: options.min_free,

@@ -186,6 +186,7 @@ pub fn gone() -> Gone {
             records: vec![ledger_exited::Copy {
                 kind: RecordKind::JobExited as u32,
                 payload: exited.encode_to_vec(),
+                ..ledger_exited::Copy::default()
             }],
         }),
         cleaned_ms: 1_795_000_000_000,

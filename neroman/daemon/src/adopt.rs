@@ -376,6 +376,7 @@ fn definition(spec: &v1::RunSpec, folder: &Path) -> Definition {
         node: None,
         requires: None,
         files: None,
+        linked_files: Vec::new(),
         required_files: Vec::new(),
         main_file: None,
         outputs: spec.outputs.iter().map(output).collect(),

@@ -33,6 +33,8 @@ pub(crate) const FILES_MAX: u64 = 20_000;
 pub(crate) struct Wanted {
     /// Globs as in `.gitignore`; `None` is the whole folder.
     pub files: Option<Vec<String>>,
+    /// Globs of what runs share as links to one read-only file.
+    pub linked: Vec<String>,
     /// Files and folders that travel even when something ignores them.
     pub required: Vec<String>,
     /// The program's file, likewise.
@@ -76,6 +78,7 @@ pub(crate) fn freeze(
     if !big {
         walk::check_size(folder, &found)?;
     }
+    let linked = walk::globs(folder, &wanted.linked)?;
     let mut keeper = keep::Keeper::new(store)?;
     let mut frozen = Frozen {
         notes: found.notes,
@@ -93,11 +96,12 @@ pub(crate) fn freeze(
                 frozen.bytes += kept.size;
                 frozen.files += 1;
                 TreeEntry {
+                    shared: walk::is_picked(&linked, &folder.join(&path)),
                     path,
                     hash: kept.hash.to_vec(),
                     size: kept.size,
                     executable: kept.executable,
-                    link: String::new(),
+                    ..TreeEntry::default()
                 }
             }
         };

@@ -30,6 +30,9 @@ pub(crate) fn draft(reader: &mut Reader<'_>, scope: &Scope, name: &str, mark: Ma
     command::report_unused(reader, scope, &command, &axes, name);
     let rules = rules::read(reader, scope, &mut not_built);
     let metric_patterns = settings::metrics(reader, scope, &mut not_built);
+    let files = scope
+        .get(Field::Files)
+        .map(|given| outputs::files(reader, &given.value));
     let mut common = Definition {
         name: String::new(),
         collections: collections(reader, scope),
@@ -44,9 +47,13 @@ pub(crate) fn draft(reader: &mut Reader<'_>, scope: &Scope, name: &str, mark: Ma
             Some(given) => settings::resources(reader, &given.value, &mut not_built),
             None => Resources::default(),
         },
-        files: scope
-            .get(Field::Files)
-            .map(|given| outputs::globs(reader, "files", &given.value)),
+        linked_files: files
+            .iter()
+            .flatten()
+            .filter(|file| file.linked)
+            .map(|file| file.glob.clone())
+            .collect(),
+        files: files.map(|files| files.into_iter().map(|file| file.glob).collect()),
         required_files: required_files(reader, scope),
         main_file,
         outputs: match scope.get(Field::Outputs) {

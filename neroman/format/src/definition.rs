@@ -83,6 +83,10 @@ pub struct Definition {
     pub requires: Option<Placed>,
     /// Globs of what travels with the run; `None` is the whole folder.
     pub files: Option<Vec<String>>,
+    /// Those among `files` that runs share as links to one read-only copy
+    /// (`mode: link`), instead of getting a copy each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub linked_files: Vec<String>,
     /// Paths below the folder that exist and must travel.
     pub required_files: Vec<String>,
     /// The program's file, where the original's `main_code_file` names it.

@@ -93,6 +93,78 @@ fn from_map(reader: &mut Reader<'_>, mark: Mark, entries: &[Entry]) -> Option<Ou
     })
 }
 
+/// An entry of `files`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Travelling {
+    /// What travels.
+    pub(crate) glob: String,
+    /// `mode: link`: runs share one read-only file instead of getting copies.
+    pub(crate) linked: bool,
+}
+
+/// The entries of `files`: one, or a list of texts and maps.
+pub(crate) fn files(reader: &mut Reader<'_>, node: &Node) -> Vec<Travelling> {
+    let items = match &node.kind {
+        Kind::List(items) => items.iter().map(|item| &**item).collect(),
+        Kind::Map(_) | Kind::Scalar { .. } => vec![node],
+    };
+    let mut files = Vec::with_capacity(items.len());
+    for item in items {
+        files.extend(match &item.kind {
+            Kind::Map(entries) => travelling(reader, item.mark, entries),
+            Kind::Scalar { .. } | Kind::List(_) => {
+                let written = reader.single("files", item);
+                let glob = written.and_then(|path| glob(reader, "files", path, item.mark));
+                glob.map(|glob| Travelling {
+                    glob,
+                    linked: false,
+                })
+            }
+        });
+    }
+    files
+}
+
+fn travelling(reader: &mut Reader<'_>, mark: Mark, entries: &[Entry]) -> Option<Travelling> {
+    const KEYS: &[&str] = &["path", "mode"];
+    let mut path = None;
+    let mut linked = false;
+    for Entry {
+        key,
+        key_mark,
+        value,
+        ..
+    } in entries
+    {
+        match key.as_str() {
+            "path" => {
+                let written = reader.single("path", value)?;
+                path = Some(glob(reader, "files", written, value.mark)?);
+            }
+            "mode" => match reader.single("mode", value)? {
+                "copy" => linked = false,
+                "link" => linked = true,
+                other => {
+                    let message = format!("{} is no mode of files", quoted(other));
+                    reader.wrong(value.mark, message, "known are copy, link");
+                }
+            },
+            other => {
+                let message = format!("{} is no part of an entry of `files`", quoted(other));
+                reader.wrong(*key_mark, message, word_hint(other, KEYS));
+            }
+        }
+    }
+    if path.is_none() {
+        reader.wrong(
+            mark,
+            "an entry of `files` has no `path`",
+            "for example `{path: data/, mode: link}`",
+        );
+    }
+    path.map(|glob| Travelling { glob, linked })
+}
+
 /// A list of globs, or one.
 pub(crate) fn globs(reader: &mut Reader<'_>, what: &str, node: &Node) -> Vec<String> {
     let mut globs = Vec::new();

@@ -189,6 +189,7 @@ pub fn show() -> ShowReply {
         stderr_tail: b"Traceback\n\xff".to_vec(),
         work: "/home/ada/.neronet/abc/runs/146/2/work".into(),
         notes: Vec::new(),
+        missing: String::new(),
         user_cpu_s: 0.2,
         system_cpu_s: 0.05,
         peak_rss_bytes: 512 << 20,

@@ -171,6 +171,9 @@ impl Agent {
             Err(error) => {
                 let (why, again) = (error.in_full(), error.may_pass());
                 tracing::warn!(token = %token, why, again, "a run's folder cannot be built");
+                if error.is_lacking() && self.give_back(token, &why) {
+                    return;
+                }
                 self.core.not_prepared(token, &why, again);
                 return;
             }
@@ -445,7 +448,14 @@ fn build(
     spec: &RunSpec,
     incarnation: u32,
 ) -> Result<Box<Start>, PrepareError> {
-    let prepared = staging::prepare(&setup.paths, &setup.base, id, spec, incarnation)?;
+    let prepared = staging::prepare(
+        &setup.paths,
+        &setup.store,
+        &setup.base,
+        id,
+        spec,
+        incarnation,
+    )?;
     let rules = spec.rules.as_ref().map(|set| set.rules.as_slice());
     let rules = rules.unwrap_or_default();
     let launch = Launch {

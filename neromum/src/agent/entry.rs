@@ -51,6 +51,8 @@ pub struct Entry {
     pub(super) settle_tries: u8,
     /// Those of them that failed for a reason that does not pass by itself.
     pub(super) settle_failures: u8,
+    /// What of its records is gone, in words; empty: nothing.
+    pub(super) missing: String,
     /// When it was launched.
     pub(super) launched: Option<tokio::time::Instant>,
     /// Whoever waits for its start or end.
@@ -69,6 +71,7 @@ impl Entry {
             shut: Vec::new(),
             unread: None,
             ends: Vec::new(),
+            missing: String::new(),
             kept: false,
             unsynced: false,
             tracked: None,

@@ -12,10 +12,10 @@ use std::sync::Arc;
 use nero_model::paths::run as names;
 use nero_model::{ExperimentId, RunId, RunToken};
 use nero_wire::v1::follow_event::Event;
-use nero_wire::v1::run_state::Stage as WireStage;
 use nero_wire::v1::{CaughtUp, FollowRequest, RunPosition, RunRef};
 use tokio::sync::{mpsc, oneshot};
 
+use super::recover::Left;
 use super::{Agent, AgentHandle, Done, Message, Setup, effects};
 use crate::clean::gone;
 use crate::config;
@@ -50,6 +50,13 @@ pub enum Adopted {
 }
 
 impl Followers {
+    /// Tells every follower that a run is not here any more.
+    pub(super) fn unknown(&self, token: RunToken, why: &str) {
+        for follower in &self.list {
+            follower.send_unknown(token, why);
+        }
+    }
+
     /// Whether nobody follows.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
@@ -199,7 +206,7 @@ impl Agent {
         }
         follower.waiting.remove(&token);
         if !self.entries.contains_key(&token) {
-            follower.send_state(token, WireStage::UnknownRun, None);
+            follower.send_unknown(token, "");
             return;
         }
         follower.stands(token, position);
@@ -265,6 +272,12 @@ impl Agent {
                 Adopted::Known => {}
                 other => return other,
             },
+        }
+        if newest_wish(&self.setup.paths.run(id)) == 0
+            && self.left_by_a_cut(token, id) == Left::Nothing
+        {
+            self.give_back_at_start(token, id);
+            return Adopted::Unknown;
         }
         let order = self.next_order;
         if let Err(error) = self.ledger.accepted(token, id, order) {

@@ -19,7 +19,7 @@ use tokio::sync::oneshot;
 
 use super::effects::may_pass;
 use super::follow::Adopted;
-use super::{Agent, control};
+use super::{Agent, control, segments};
 use crate::clean::gone;
 use crate::config;
 use check::still_live;
@@ -145,7 +145,7 @@ pub(super) const NEVER_AGAIN: u32 = u32::MAX;
 
 /// Takes back a folder that was made just now for a run that is refused:
 /// whoever takes the deployment over would start what lies there.
-fn unmake(run_dir: &Path) -> io::Result<()> {
+pub(super) fn unmake(run_dir: &Path) -> io::Result<()> {
     // Without its spec a folder is nobody's, whoever took that away.
     match fs::remove_file(run_dir.join(names::SPEC)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -240,6 +240,33 @@ impl Agent {
                 tracing::error!(run = %id, %error, "a refused run lies there as if it was taken");
             }
         }
+    }
+
+    /// Gives an accepted run of which nothing was started back to neroman, which
+    /// hands it over again, its files first. False when that cannot be: then the
+    /// run stays as it is.
+    pub(super) fn give_back(&mut self, token: RunToken, why: &str) -> bool {
+        let Some(entry) = self.entries.get(&token) else {
+            return false;
+        };
+        let run_dir = self.run_dir(entry.id);
+        let cancelled = self.core.run(&token).is_none_or(|run| run.cancelled);
+        // A shim of an earlier launch may be on its way.
+        let may_have_begun = entry.launched.is_some()
+            || entry.incarnation > 0
+            || !matches!(segments::newest(&run_dir), Ok(0));
+        if cancelled || entry.cancels > 0 || may_have_begun {
+            return false;
+        }
+        if let Err(error) = unmake(&run_dir) {
+            tracing::error!(run = %entry.id, %error, "the spec of a run cannot be removed");
+            return false;
+        }
+        tracing::info!(run = %entry.id, why, "given back: neroman hands it over again");
+        self.core.not_prepared(token, why, false);
+        self.forget(&[token]);
+        self.followers.unknown(token, why);
+        true
     }
 
     fn accept(&mut self, placed: Placed) -> Result<(), No> {

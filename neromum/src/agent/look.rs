@@ -74,7 +74,7 @@ impl Agent {
     }
 
     /// Where the claim was made, and on which host when that is another.
-    fn origin(&self, facts: &Facts) -> (decide::Origin, Option<String>) {
+    pub(super) fn origin(&self, facts: &Facts) -> (decide::Origin, Option<String>) {
         let Some(held) = &self.setup.lease else {
             let over = facts.boot_id.is_some_and(|boot| boot != self.setup.boot_id);
             let origin = if over {

@@ -34,6 +34,7 @@ use crate::config;
 use crate::core::Core;
 use crate::ledger::{self, Ledger};
 use crate::staging::environment::Base;
+use crate::staging::store::Store;
 use crate::warden::bare;
 
 pub use clean::{Candidate, Verdict};
@@ -49,6 +50,8 @@ pub use recover::Raw;
 pub struct Setup {
     /// Where things lie.
     pub paths: NodePaths,
+    /// Files that runs begin with; the service fills it.
+    pub store: Store,
     /// What jobs begin with.
     pub base: Base,
     /// This machine's start.

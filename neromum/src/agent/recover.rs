@@ -6,14 +6,17 @@ use std::io;
 
 use nero_journal::Clocks;
 use nero_journal::v1::{LedgerExited, Lost, RecordKind, lost};
-use nero_model::RunToken;
 use nero_model::paths::run as names;
+use nero_model::{RunId, RunToken};
 
+use super::hand_over::unmake;
 use super::withdraw::was_withdrawn;
 use super::{Agent, Entry, effects, segments};
 use crate::core::capacity::Needs;
-use crate::core::decide::{Decision, Tracking};
+use crate::core::decide::{Decision, Origin, Tracking};
+use crate::core::facts::Facts;
 use crate::ledger::{Kept, State};
+use crate::staging;
 
 impl Agent {
     /// Takes in everything that the ledger has open, in its order.
@@ -29,6 +32,11 @@ impl Agent {
         runs.sort_by_key(|(_, kept)| kept.order);
         let count = runs.len();
         for (token, kept) in runs {
+            let began = kept.exited.is_some() || kept.taken_away.is_some() || kept.cancel > 0;
+            if !began && self.left_by_a_cut(token, kept.id) == Left::Nothing {
+                self.give_back_at_start(token, kept.id);
+                continue;
+            }
             self.restore_run(token, kept);
         }
         if count > 0 {
@@ -97,13 +105,16 @@ impl Agent {
             self.ring(token);
         }
         self.restore_end(token, kept.exited, incarnation);
+        if incarnation == 0 && self.left_by_a_cut(token, kept.id) == Left::Something {
+            self.say_lost_at_start(token, lost::Reason::Rebooted);
+        }
         match spec {
             // Decided when more of it can be read.
             Err(error) if error.may_pass => {
                 self.timers
                     .look_later(token, newest.max(1), Tracking::Nobody);
             }
-            Err(_) if newest == 0 => self.folder_gone(token),
+            Err(_) if newest == 0 => self.say_lost_at_start(token, lost::Reason::FolderGone),
             Ok(_) | Err(_) if !read => {
                 self.timers
                     .look_later(token, newest.max(1), Tracking::Nobody);
@@ -158,7 +169,7 @@ impl Agent {
                     .and_then(|kind| RecordKind::try_from(kind).ok())
                     .unwrap_or_default();
                 segment
-                    .append(kind, Clocks::now(), &Raw(&copy.payload))
+                    .append(kind, segments::clocks_of(copy), &Raw(&copy.payload))
                     .map_err(std::io::Error::other)?;
             }
             Ok(())
@@ -169,14 +180,54 @@ impl Agent {
         }
     }
 
-    /// A run was accepted and its folder is gone: whether it ran, nobody knows.
-    fn folder_gone(&mut self, token: RunToken) {
+    /// What a run has that was taken over before the machine was started anew
+    /// and of which no claim is there: the power cut may have taken the name of
+    /// the claim away, with the job at work.
+    pub(super) fn left_by_a_cut(&self, token: RunToken, id: RunId) -> Left {
+        let Ok(spec) = effects::read_spec(&self.setup, id, token) else {
+            return Left::NoCut;
+        };
+        let taken_over_at = <[u8; 16]>::try_from(&*spec.boot_id).ok();
+        let facts = Facts {
+            boot_id: taken_over_at,
+            ..Facts::default()
+        };
+        let (origin, _) = self.origin(&facts);
+        if taken_over_at.is_none() || origin != Origin::Over {
+            return Left::NoCut;
+        }
+        let run_dir = self.run_dir(id);
+        let work = staging::work_folder(&run_dir, 1);
+        match segments::newest(&run_dir) {
+            Ok(0) if !work.exists() => Left::Nothing,
+            Ok(0 | 1) if !segments::folder(&run_dir, 1).join(names::CLAIM).exists() => {
+                Left::Something
+            }
+            Ok(_) | Err(_) => Left::NoCut,
+        }
+    }
+
+    /// Leaves it to neroman whether the run is started: it knows whether the run
+    /// was said to have begun.
+    pub(super) fn give_back_at_start(&mut self, token: RunToken, id: RunId) {
+        tracing::info!(run = %id, "taken over before the machine was started anew: given back");
+        if let Err(error) = unmake(&self.run_dir(id)) {
+            tracing::error!(run = %id, %error, "the spec of a run cannot be removed");
+        }
+        // Not kept, the run is given back again at the next start.
+        if let Err(error) = self.ledger.closed(&[token]) {
+            tracing::error!(?error, "the ledger does not take that a run is given back");
+        }
+    }
+
+    /// Of a run that was accepted nothing tells whether it ran.
+    fn say_lost_at_start(&mut self, token: RunToken, reason: lost::Reason) {
         let entry = &self.entries[&token];
         if entry.facts.ended() {
             return;
         }
         let record = Lost {
-            reason: lost::Reason::FolderGone.into(),
+            reason: reason.into(),
             detail: String::new(),
         };
         let run_dir = self.run_dir(entry.id);
@@ -191,9 +242,20 @@ impl Agent {
                 self.look(token, 1);
                 self.core.found(token, 1, Decision::Ended);
             }
-            Err(error) => tracing::error!(%error, "cannot say that a run's folder is gone"),
+            Err(error) => tracing::error!(%error, "cannot say that a run is lost"),
         }
     }
+}
+
+/// See [`Agent::left_by_a_cut`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Left {
+    /// Its claim, or its absence, can be believed.
+    NoCut,
+    /// Nothing but what was handed over.
+    Nothing,
+    /// A folder that a start made.
+    Something,
 }
 
 /// Whether a watcher must see the run even when it printed nothing.

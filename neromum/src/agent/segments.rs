@@ -14,7 +14,9 @@ use nero_journal::v1::{
     Claimed, JobNotStarted, JobStarted, RecordKind, TakenOver, TreeGone, WatchEnded, WatchStarted,
     job_not_started, ledger_exited,
 };
-use nero_journal::{HEADER_BYTES, Header, HeaderError, PAYLOAD_BYTES_MAX, Reader, Record, is_shut};
+use nero_journal::{
+    Clocks, HEADER_BYTES, Header, HeaderError, PAYLOAD_BYTES_MAX, Reader, Record, is_shut,
+};
 use nero_model::paths::run as names;
 
 use crate::core::facts::{Fact, Facts};
@@ -347,7 +349,20 @@ fn take(record: &Record<'_>, facts: &mut Facts, look: &mut Look) {
         look.ends.push(ledger_exited::Copy {
             kind: record.kind.into(),
             payload: record.payload.to_vec(),
+            wall_ns: record.wall_ns,
+            mono_ns: record.mono_ns,
         });
+    }
+}
+
+/// When the original of a copied record was written.
+pub fn clocks_of(copy: &ledger_exited::Copy) -> Clocks {
+    match copy.wall_ns {
+        0 => Clocks::now(),
+        wall_ns => Clocks {
+            wall_ns,
+            mono_ns: copy.mono_ns,
+        },
     }
 }
 

@@ -15,6 +15,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::{Agent, Done, Entry, Message, segments};
+use crate::clean::gone;
 use crate::config;
 use crate::core::Stage;
 
@@ -69,8 +70,36 @@ impl Agent {
                 }
                 self.settling.patience.push((at, token));
             }
-            Output::Settle => self.settling.queue.push_back(token),
+            Output::Settle => {
+                let missing = self.missing_output(entry);
+                if let Some(entry) = self.entries.get_mut(&token) {
+                    entry.missing = missing;
+                }
+                self.settling.queue.push_back(token);
+            }
         }
+    }
+
+    /// What is gone of the output of a run that no watcher read to its end: a
+    /// power cut takes what was not on the disk yet. Empty: nothing.
+    fn missing_output(&self, entry: &Entry) -> String {
+        let run_dir = self.run_dir(entry.id);
+        let folder = segments::folder(&run_dir, entry.incarnation);
+        let size = |name: &&str| {
+            let found = std::fs::symlink_metadata(folder.join(name));
+            found.map_or(0, |found| found.len())
+        };
+        let there: u64 = [names::STDOUT, names::STDERR].iter().map(size).sum();
+        let written = entry.facts.output_bytes;
+        // Of a cleaned run it is known that its logs are gone.
+        if there >= written || gone::path(&self.setup.paths, entry.id).exists() {
+            return String::new();
+        }
+        let gone = written - there;
+        tracing::warn!(run = %entry.id, gone, written, "output of a run is gone");
+        format!(
+            "{gone} of {written} bytes that it printed are not on the node any more; numbers in them were not read"
+        )
     }
 
     pub(super) fn settling_due(&mut self, now: Instant) {

@@ -114,6 +114,7 @@ fn write_end(
         records.push(ledger_exited::Copy {
             kind: RecordKind::JobNotStarted as u32,
             payload: never.encode_to_vec(),
+            ..Default::default()
         });
     }
     let name = format!(
@@ -129,7 +130,11 @@ fn write_end(
             .and_then(|kind| RecordKind::try_from(kind).ok())
             .unwrap_or_default();
         segment
-            .append(kind, Clocks::now(), &crate::agent::Raw(&copy.payload))
+            .append(
+                kind,
+                segments::clocks_of(copy),
+                &crate::agent::Raw(&copy.payload),
+            )
             .map_err(io::Error::other)?;
     }
     Ok(())

@@ -170,6 +170,7 @@ impl RunLife {
                     complete: true,
                     ..Default::default()
                 }),
+                ..Default::default()
             });
         }
         LedgerExited {

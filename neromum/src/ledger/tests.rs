@@ -29,6 +29,7 @@ fn exited(number: u32) -> LedgerExited {
         records: vec![Copy {
             kind: RecordKind::JobExited as u32,
             payload: JobExited::default().encode_to_vec(),
+            ..Copy::default()
         }],
     }
 }

@@ -80,11 +80,11 @@ impl Service {
     pub fn new(
         agent: AgentHandle,
         placer: Placer,
+        store: Store,
         greeting: Greeting,
         memory_bytes: Option<u64>,
         lease: Option<Arc<Held>>,
     ) -> Self {
-        let store = Store::new(&placer.paths);
         let inner = Inner {
             janitor: Janitor::new(&placer.paths, &store, lease),
             turn: Arc::default(),

@@ -184,6 +184,7 @@ impl Store {
             done => done,
         };
         named.map_err(at(&path))?;
+        self.verified().note(&incoming.file, &hash);
         incoming.named = true;
         Ok(incoming.bytes)
     }

@@ -10,6 +10,7 @@ pub mod program;
 mod resume;
 pub mod store;
 pub mod tree;
+pub mod verified;
 pub mod wishes;
 
 use std::fs::{self, DirBuilder};
@@ -77,6 +78,14 @@ impl PrepareError {
             .any(|errno| source.raw_os_error() == Some(errno.raw_os_error()))
     }
 
+    /// Whether the run can start once neroman sends its files again.
+    pub fn is_lacking(&self) -> bool {
+        match self {
+            Self::Tree(error) => error.is_lacking(),
+            Self::Io { .. } | Self::Resume(_) | Self::Data(_) => false,
+        }
+    }
+
     /// The error with its cause, in one line.
     pub fn in_full(&self) -> String {
         match std::error::Error::source(self) {
@@ -114,6 +123,7 @@ pub fn work_folder(run_dir: &Path, incarnation: u32) -> PathBuf {
 /// See [`PrepareError`].
 pub fn prepare(
     paths: &NodePaths,
+    store: &Store,
     base: &Base,
     id: RunId,
     spec: &RunSpec,
@@ -121,7 +131,7 @@ pub fn prepare(
 ) -> Result<Prepared, PrepareError> {
     let run_dir = paths.run(id);
     let work = work_folder(&run_dir, incarnation);
-    build_work(paths, spec, &work)?;
+    build_work(paths, store, spec, &work)?;
     let data = data::Lying::of(spec)?;
     let params = write_params(paths, &run_dir, spec, &data)?;
     let place = environment::Place {
@@ -159,7 +169,12 @@ pub fn is_quick(spec: &RunSpec) -> bool {
     spec.tree.is_empty() && spec.overlay.is_empty() && spec.resume.is_none()
 }
 
-fn build_work(paths: &NodePaths, spec: &RunSpec, work: &Path) -> Result<(), PrepareError> {
+fn build_work(
+    paths: &NodePaths,
+    store: &Store,
+    spec: &RunSpec,
+    work: &Path,
+) -> Result<(), PrepareError> {
     if is_quick(spec) {
         return match private_folder(work) {
             Err(source) if source.kind() != io::ErrorKind::AlreadyExists => Err(PrepareError::Io {
@@ -181,7 +196,7 @@ fn build_work(paths: &NodePaths, spec: &RunSpec, work: &Path) -> Result<(), Prep
         nero_model::ids::hex(&nero_model::ids::random::<8>())
     ));
     private_folder(&private).map_err(at(&private))?;
-    let filled = fill_work(paths, spec, &private);
+    let filled = fill_work(paths, store, spec, &private);
     if filled.is_err() {
         // Tried again on a full disk, each try would leave another half.
         let _ = fs::remove_dir_all(&private);
@@ -204,17 +219,25 @@ fn build_work(paths: &NodePaths, spec: &RunSpec, work: &Path) -> Result<(), Prep
 /// Code, checkpoints that came from elsewhere, checkpoints of an earlier run
 /// here, in this order; links only when no file is made any more. Whether any
 /// checkpoint came.
-fn fill_work(paths: &NodePaths, spec: &RunSpec, work: &Path) -> Result<bool, PrepareError> {
-    let store = Store::new(paths);
+fn fill_work(
+    paths: &NodePaths,
+    store: &Store,
+    spec: &RunSpec,
+    work: &Path,
+) -> Result<bool, PrepareError> {
     let look = store.look();
     let load = |hash: &[u8]| match hash {
         [] => Ok(Tree::default()),
-        hash => tree::load(&look, hash),
+        hash => tree::load(&look, hash).inspect_err(|error| {
+            if let (true, Ok(list)) = (error.is_lacking(), hash.try_into()) {
+                store.drop_damaged(list);
+            }
+        }),
     };
     let over = load(&spec.overlay)?;
     let code = tree::under(load(&spec.tree)?, &over);
     for (hash, tree) in [(&spec.tree, &code), (&spec.overlay, &over)] {
-        tree::build_files(&store, &look, &paths.trees(), hash, tree, work)?;
+        tree::build_files(store, &look, &paths.trees(), hash, tree, work)?;
     }
     let carried = match &spec.resume {
         Some(earlier) => {

@@ -1,7 +1,8 @@
 //! Content-addressed files of a deployment on this node: `store/<2>/<64>`,
 //! mode 0400, named by BLAKE3, and many small ones together in packs
-//! (`nero_pack`). A name that exists holds what it says: content is checked
-//! before it gets its name.
+//! (`nero_pack`). Content is checked before it gets its name, and compared with
+//! the name again when it is first used (see `verified`): a power cut, a disk or
+//! a job may have changed it since.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -14,6 +15,7 @@ use nero_model::paths::NodePaths;
 use nero_pack::{Packs, Place};
 
 use super::incoming::Flights;
+use super::verified::Verified;
 use super::wishes::Wishes;
 use crate::config;
 
@@ -25,6 +27,7 @@ pub struct Store {
     node: PathBuf,
     flights: Flights,
     wishes: Wishes,
+    verified: Verified,
 }
 
 /// The content does not have the hash that it was announced with.
@@ -43,6 +46,7 @@ impl Store {
             node: paths.mum().file_name().unwrap_or_default().into(),
             flights: Flights::default(),
             wishes: Wishes::default(),
+            verified: Verified::default(),
         }
     }
 
@@ -96,6 +100,11 @@ impl Store {
     /// Blobs that are being written now.
     pub fn flights(&self) -> &Flights {
         &self.flights
+    }
+
+    /// Files whose content was compared with their hash.
+    pub fn verified(&self) -> &Verified {
+        &self.verified
     }
 
     /// Reads a blob whole and checks it.
@@ -227,32 +236,23 @@ impl Look<'_> {
     }
 
     /// Copies a blob to `to`, which is made, sharing its blocks where the file
-    /// system can.
+    /// system can. What is copied has this hash.
     ///
     /// # Errors
-    /// When either cannot be read or made, or a disk changed the content.
+    /// When either cannot be read or made; `InvalidData` when the content is
+    /// another, and `NotFound` when it is not there.
     pub fn copy(&self, hash: &[u8; 32], to: &Path, mode: u32) -> io::Result<()> {
-        match self.packs().find(hash) {
-            Some(place) => unpack(&place, to, mode),
-            None => copy(&self.store.path(hash), to, mode).map(drop),
+        if let Some(place) = self.packs().find(hash) {
+            return unpack(&place, to, mode);
         }
-    }
-
-    /// Copies by sharing blocks alone; false where that cannot be.
-    ///
-    /// # Errors
-    /// When the source cannot be read or the target not be made.
-    pub fn clone(&self, hash: &[u8; 32], to: &Path, mode: u32) -> io::Result<bool> {
-        if self.packs().find(hash).is_some() {
-            return Ok(false);
+        let path = self.store.path(hash);
+        let mut source = self.store.verified.open(&path, hash)?;
+        let mut target = new_file(to, mode)?;
+        if rustix::fs::ioctl_ficlone(&target, &source.file).is_err() {
+            // The kernel copies (`copy_file_range`), where it can.
+            io::copy(&mut source.file, &mut target)?;
         }
-        let source = File::open(self.store.path(hash))?;
-        let target = new_file(to, mode)?;
-        if rustix::fs::ioctl_ficlone(&target, &source).is_ok() {
-            return Ok(true);
-        }
-        fs::remove_file(to)?;
-        Ok(false)
+        source.unchanged()
     }
 
     /// Gives a blob a second name; false where that cannot be, or where its mode
@@ -275,17 +275,4 @@ fn new_file(path: &Path, mode: u32) -> io::Result<File> {
         .create_new(true)
         .mode(mode)
         .open(path)
-}
-
-/// Copies a file to `to`, sharing its blocks where the file system can.
-///
-/// # Errors
-/// When either cannot be read or made.
-pub fn copy(from: &Path, to: &Path, mode: u32) -> io::Result<u64> {
-    let mut source = File::open(from)?;
-    let mut target = new_file(to, mode)?;
-    if rustix::fs::ioctl_ficlone(&target, &source).is_ok() {
-        return Ok(target.metadata()?.len());
-    }
-    io::copy(&mut source, &mut target)
 }

@@ -48,7 +48,7 @@ fn file(paths: &NodePaths, path: &str, content: &[u8], executable: bool) -> Tree
         hash: put(paths, content),
         size: content.len() as u64,
         executable,
-        link: String::new(),
+        ..TreeEntry::default()
     }
 }
 
@@ -67,7 +67,8 @@ fn prepare_tree(place: &Place, entries: Vec<TreeEntry>) -> Result<Prepared, Prep
         tree,
         ..RunSpec::default()
     };
-    prepare(&place.paths, &Base::of_node(), run(), &spec, 1)
+    let store = Store::new(&place.paths);
+    prepare(&place.paths, &store, &Base::of_node(), run(), &spec, 1)
 }
 
 #[test]
@@ -98,29 +99,97 @@ fn a_tree_is_copied_privately_with_its_modes_and_links() {
 }
 
 #[test]
-fn a_large_file_is_shared_and_cannot_be_written() {
+fn a_large_file_is_a_private_copy_and_no_run_can_write_into_that_of_another() {
     let place = place();
-    let mut big = file(&place.paths, "data/big", b"pretended", false);
-    big.size = config_limit() + 1;
-    let work = prepare_tree(&place, vec![big]).unwrap().work;
+    let content = vec![7; 20_000_000];
+    let big = file(&place.paths, "data/big", &content, false);
+    let work = prepare_tree(&place, vec![big.clone()]).unwrap().work;
     let path = work.join("data/big");
-    assert_eq!(fs::read(&path).unwrap(), b"pretended");
     let found = fs::symlink_metadata(&path).unwrap();
-    if found.is_symlink() {
-        let target = fs::read_link(&path).unwrap();
-        assert!(target.starts_with(place.paths.trees()));
-        assert_eq!(fs::metadata(&target).unwrap().mode() & 0o777, 0o400);
-        // No second copy of it takes space.
-        let stored = Store::new(&place.paths).path(blake3::hash(b"pretended").as_bytes());
-        let inode = |path: &Path| fs::metadata(path).unwrap().ino();
-        // Root would write to the stored file through it.
-        let is_root = rustix::process::geteuid().is_root();
-        assert_eq!(inode(&target) == inode(&stored), !is_root);
+    assert!(found.is_file() && found.nlink() == 1, "{found:?}");
+    fs::write(&path, "changed by the job").unwrap();
+    fs::rename(&work, work.with_file_name("earlier")).unwrap();
+    prepare_tree(&place, vec![big]).unwrap();
+    assert!(fs::read(&path).unwrap() == content);
+}
+
+#[test]
+fn a_file_with_mode_link_is_shared_and_lies_on_the_disk_once() {
+    let place = place();
+    let mut big = file(&place.paths, "data/big.bin", b"read by many", false);
+    let mut program = file(&place.paths, "run", b"#!/bin/sh", true);
+    (big.shared, program.shared) = (true, true);
+    let work = prepare_tree(&place, vec![big.clone(), program])
+        .unwrap()
+        .work;
+    let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
+    let target = fs::read_link(work.join("data/big.bin")).unwrap();
+    assert!(target.starts_with(place.paths.trees()) && target.ends_with("data/big.bin"));
+    assert_eq!((mode(&target), mode(&work.join("run"))), (0o400, 0o500));
+    let stored = Store::new(&place.paths).path(blake3::hash(b"read by many").as_bytes());
+    let inode = |path: &Path| fs::metadata(path).unwrap().ino();
+    // Root would write to the stored file through it.
+    let is_root = rustix::process::geteuid().is_root();
+    assert_eq!(inode(&target) == inode(&stored), !is_root);
+    let beside = fs::read_dir(target.parent().unwrap()).unwrap().count();
+    assert_eq!(beside, 1, "private names are gone");
+    // What a job wrote through the link, no later run reads.
+    fs::set_permissions(&target, fs::Permissions::from_mode(0o600)).unwrap();
+    fs::write(&target, "read by mani").unwrap();
+    put(&place.paths, b"read by many");
+    fs::rename(&work, work.with_file_name("earlier")).unwrap();
+    let work = prepare_tree(&place, vec![big]).unwrap().work;
+    let read = fs::read(work.join("data/big.bin")).unwrap();
+    assert_eq!(read, b"read by many");
+}
+
+#[test]
+fn stored_content_that_changed_is_not_started_and_is_asked_for_again() {
+    let content = b"loss 0.5";
+    let hash = *blake3::hash(content).as_bytes();
+    let changes: [(&str, fn(&Path)); 3] = [
+        ("one bit", |stored| fs::write(stored, "loqs 0.5").unwrap()),
+        ("cut to nothing", |stored| fs::write(stored, "").unwrap()),
+        ("gone", |stored| fs::remove_file(stored).unwrap()),
+    ];
+    for (what, change) in changes {
+        let place = place();
+        let entry = file(&place.paths, "data/in.txt", content, false);
+        let store = Store::new(&place.paths);
+        let stored = store.path(&hash);
+        if stored.exists() {
+            fs::set_permissions(&stored, fs::Permissions::from_mode(0o600)).unwrap();
+        }
+        change(&stored);
+        let refused = prepare_tree(&place, vec![entry.clone()]).unwrap_err();
+        assert!(refused.is_lacking(), "{what}: {refused:?}");
+        assert!(!place.paths.run(run()).join("work").exists(), "{what}");
+        assert!(!store.look().has(&hash), "{what}");
+        put(&place.paths, content);
+        let work = prepare_tree(&place, vec![entry]).unwrap().work;
+        assert_eq!(fs::read(work.join("data/in.txt")).unwrap(), content);
     }
 }
 
-fn config_limit() -> u64 {
-    config::FILE_BYTES_COPIED_MAX
+#[test]
+fn content_that_was_verified_is_hashed_again_when_it_was_written_to() {
+    let place = place();
+    let hash: [u8; 32] = put(&place.paths, b"same").try_into().unwrap();
+    let store = Store::new(&place.paths);
+    let path = store.path(&hash);
+    drop(store.verified().open(&path, &hash).unwrap());
+    let before = fs::metadata(&path).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    fs::write(&path, "evil").unwrap();
+    // As a job would that hides it.
+    let file = fs::File::options().write(true).open(&path).unwrap();
+    file.set_modified(before.modified().unwrap()).unwrap();
+    let error = store.verified().open(&path, &hash).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+    let error = store
+        .look()
+        .copy(&hash, &place.folder.path().join("copy"), 0o600);
+    assert_eq!(error.unwrap_err().kind(), io::ErrorKind::InvalidData);
 }
 
 #[test]
@@ -177,7 +246,7 @@ fn many(count: usize) -> (Vec<Vec<u8>>, Vec<TreeEntry>) {
             hash: blake3::hash(content).as_bytes().to_vec(),
             size: content.len() as u64,
             executable: number == 3,
-            link: String::new(),
+            ..TreeEntry::default()
         });
     let entries = entries.collect();
     (contents, entries)
@@ -298,26 +367,16 @@ fn packs_do_not_become_ever_more() {
 }
 
 #[test]
-fn a_tree_too_large_to_be_copied_for_each_run_is_linked() {
+fn every_file_of_a_tree_of_very_many_is_a_private_copy() {
     let place = place();
-    let (contents, mut entries) = many(config::TREE_BYTES_COPIED.0 + 10);
+    let (contents, entries) = many(20_010);
     gather(&place.paths, &contents);
-    // Counted by what its list says.
-    entries[0].size = config::TREE_BYTES_COPIED.1;
-    entries[0].hash = put(&place.paths, b"large");
-    let work = prepare_tree(&place, entries).unwrap().work;
-    for (path, content) in [("d0/f0", "large"), ("d5/f5", "content 5")] {
-        assert_eq!(fs::read(work.join(path)).unwrap(), content.as_bytes());
+    let work = prepare_tree(&place, entries.clone()).unwrap().work;
+    for entry in &entries {
+        let found = fs::symlink_metadata(work.join(&entry.path)).unwrap();
+        assert!(found.is_file() && found.nlink() == 1, "{}", entry.path);
     }
-    let shared = fs::read_link(work.join("d5/f5")).unwrap();
-    assert!(shared.starts_with(place.paths.trees()));
-    assert_eq!(fs::metadata(shared).unwrap().mode() & 0o777, 0o400);
-    let shared = fs::read_link(work.join("d3/f3")).unwrap();
-    assert_eq!(fs::metadata(shared).unwrap().mode() & 0o777, 0o500);
-    let left = fs::read_dir(work.join("d5")).unwrap().count();
-    let shared = fs::read_link(work.join("d5/f5")).unwrap();
-    let beside = fs::read_dir(shared.parent().unwrap()).unwrap().count();
-    assert_eq!(left, beside, "private names are gone");
+    assert!(!place.paths.trees().exists());
 }
 
 #[test]
@@ -361,7 +420,8 @@ fn parameters_keep_their_types_and_order_in_the_file() {
         ],
         ..RunSpec::default()
     };
-    let prepared = prepare(&place.paths, &Base::of_node(), run(), &spec, 1).unwrap();
+    let store = Store::new(&place.paths);
+    let prepared = prepare(&place.paths, &store, &Base::of_node(), run(), &spec, 1).unwrap();
     let path = place.paths.run(run()).join("params.json");
     assert_eq!(
         fs::read_to_string(&path).unwrap(),
@@ -378,18 +438,15 @@ fn parameters_keep_their_types_and_order_in_the_file() {
 #[test]
 fn a_shared_file_that_a_power_cut_emptied_is_made_anew() {
     let place = place();
-    let content = vec![7; usize::try_from(config_limit()).unwrap() + 1];
-    let entries = vec![file(&place.paths, "big", &content, false)];
-    let work = prepare_tree(&place, entries.clone()).unwrap().work;
-    let Ok(shared) = fs::read_link(work.join("big")) else {
-        return; // The file system shares blocks: nothing is linked.
-    };
+    let mut big = file(&place.paths, "big", b"whole", false);
+    big.shared = true;
+    let work = prepare_tree(&place, vec![big.clone()]).unwrap().work;
+    let shared = fs::read_link(work.join("big")).unwrap();
     fs::remove_file(&shared).unwrap();
     fs::write(&shared, "").unwrap();
     fs::remove_dir_all(&work).unwrap();
-    let work = prepare_tree(&place, entries).unwrap().work;
-    let size = fs::metadata(work.join("big")).unwrap().len();
-    assert_eq!(size, content.len() as u64);
+    let work = prepare_tree(&place, vec![big]).unwrap().work;
+    assert_eq!(fs::read(work.join("big")).unwrap(), b"whole");
 }
 
 #[test]
@@ -413,7 +470,8 @@ fn an_empty_file_of_no_parameters_is_written_anew() {
     };
     // As a full disk leaves it.
     fs::write(&path, "").unwrap();
-    prepare(&place.paths, &Base::of_node(), run(), &spec, 1).unwrap();
+    let store = Store::new(&place.paths);
+    prepare(&place.paths, &store, &Base::of_node(), run(), &spec, 1).unwrap();
     assert_eq!(fs::read_to_string(&path).unwrap(), "{}\n");
 }
 

@@ -1,8 +1,8 @@
-//! A frozen tree becomes a work folder: private copies of its files, large or
-//! very many ones as links into one read-only tree per code version, never hard
-//! links into the work folder. In that tree they may be further names of the
-//! stored files, which are as read-only. What a tree names is checked before anything is
-//! made: relative, within itself, through no link of its own.
+//! A frozen tree becomes a work folder: private copies of its files. Only those
+//! for which the experiment says `mode: link` become links into one read-only
+//! tree per code version, where they may be further names of the stored files.
+//! What a tree names is checked before anything is made: relative, within
+//! itself, through no link of its own.
 
 use std::collections::HashSet;
 use std::fs;
@@ -44,8 +44,8 @@ pub enum TreeError {
         /// How many there are.
         files: usize,
     },
-    /// A disk changed what was stored; it is asked for again.
-    #[error("the stored content of {path} is damaged; restarted, the run gets it anew")]
+    /// The stored content is another than its hash says, or gone.
+    #[error("the stored content of {path} is damaged or gone; restarted, the run gets it anew")]
     Damaged {
         /// The file that was to be made of it.
         path: PathBuf,
@@ -59,6 +59,25 @@ pub enum TreeError {
         #[source]
         source: io::Error,
     },
+}
+
+impl TreeError {
+    /// Whether the run can have its files once neroman sends what is not here.
+    pub fn is_lacking(&self) -> bool {
+        match self {
+            Self::Missing { .. } | Self::Damaged { .. } => true,
+            Self::List(error) => is_no_content(error),
+            Self::Decode(_) | Self::Path { .. } | Self::Io { .. } => false,
+        }
+    }
+}
+
+/// Whether a read failed because the content is not there, or is another.
+fn is_no_content(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::InvalidData | io::ErrorKind::NotFound
+    )
 }
 
 /// Reads and checks the list of a tree.
@@ -190,7 +209,6 @@ pub fn build_files(
         look,
         shared: trees.join(hex(hash)),
         target,
-        linked: is_linked(&files),
     };
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
     let makers = match files.len() {
@@ -221,13 +239,6 @@ pub fn build_files(
     })
 }
 
-/// Whether the files of a tree are too many to be copied for each run.
-fn is_linked(files: &[&TreeEntry]) -> bool {
-    let (some, bytes) = config::TREE_BYTES_COPIED;
-    let all = || files.iter().map(|entry| entry.size).sum::<u64>();
-    files.len() > config::TREE_FILES_COPIED_MAX || (files.len() > some && all() > bytes)
-}
-
 /// Makes the files of one tree.
 struct Maker<'a> {
     store: &'a Store,
@@ -235,7 +246,6 @@ struct Maker<'a> {
     /// The read-only tree of this code version.
     shared: PathBuf,
     target: &'a Path,
-    linked: bool,
 }
 
 impl Maker<'_> {
@@ -243,24 +253,17 @@ impl Maker<'_> {
         let to = self.target.join(&entry.path);
         let hash = content(entry)?;
         let mode = if entry.executable { 0o700 } else { 0o600 };
-        if !self.linked && entry.size <= config::FILE_BYTES_COPIED_MAX {
-            return self
-                .look
-                .copy(hash, &to, mode)
-                .map_err(|error| self.failed(hash, &to, error));
+        if entry.shared {
+            return symlink(self.share(entry, hash)?, &to).map_err(at(&to));
         }
-        if self.look.clone(hash, &to, mode).map_err(at(&to))? {
-            return Ok(());
-        }
-        symlink(self.share(entry, hash)?, &to).map_err(at(&to))
+        let copied = self.look.copy(hash, &to, mode);
+        copied.map_err(|error| self.failed(hash, &to, error))
     }
 
     /// The read-only file in the tree that all runs of this code version share.
     fn share(&self, entry: &TreeEntry, hash: &[u8; 32]) -> Result<PathBuf, TreeError> {
         let place = self.shared.join(&entry.path);
-        // One of another size is what a power cut left of it.
-        let whole = |found: fs::Metadata| found.is_file() && found.len() == entry.size;
-        if place.symlink_metadata().is_ok_and(whole) {
+        if self.store.verified().open(&place, hash).is_ok() {
             return Ok(place);
         }
         let folder = place.parent().unwrap_or(&self.shared);
@@ -281,14 +284,16 @@ impl Maker<'_> {
         // Still there when it failed, or when another run's thread named the same
         // file before; the name is ours, and a leftover takes space only.
         let _ = fs::remove_file(&private);
-        made.map_err(|error| self.failed(hash, &place, error))?;
+        let verified = made.and_then(|()| self.store.verified().open(&place, hash));
+        verified.map_err(|error| self.failed(hash, &place, error))?;
         Ok(place)
     }
 
     fn failed(&self, hash: &[u8; 32], to: &Path, error: io::Error) -> TreeError {
-        if error.kind() != io::ErrorKind::InvalidData {
+        if !is_no_content(&error) {
             return at(to)(error);
         }
+        tracing::warn!(path = %to.display(), %error, "stored content cannot be used; it is asked for again");
         self.store.drop_damaged(hash);
         TreeError::Damaged {
             path: to.to_path_buf(),

@@ -376,7 +376,7 @@ async fn code_travels_by_content_and_every_run_has_its_own_copy() {
         hash: hash(content),
         size: content.len() as u64,
         executable,
-        link: String::new(),
+        ..TreeEntry::default()
     };
     let tree = Tree {
         entries: vec![

@@ -340,7 +340,9 @@ fn differences(old: &Definition, new: &Definition) -> Vec<String> {
     say(old.env != new.env, "env changed");
     say(old.resources != new.resources, "resources changed");
     say(
-        old.files != new.files || old.required_files != new.required_files,
+        old.files != new.files
+            || old.linked_files != new.linked_files
+            || old.required_files != new.required_files,
         "files changed",
     );
     say(old.outputs != new.outputs, "outputs changed");

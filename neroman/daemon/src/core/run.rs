@@ -187,6 +187,9 @@ pub(crate) struct Desk {
     pub ended_told: bool,
     /// neromum said that every record was sent.
     pub settled: bool,
+    /// What is gone of its records, in neromum's words; empty: nothing.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub missing: String,
     /// Since when its node says that it knows nothing of it, though it was
     /// started there.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -45,6 +45,7 @@ pub(crate) fn definition(name: &str, lr: &str) -> Definition {
         node: None,
         requires: None,
         files: None,
+        linked_files: Vec::new(),
         required_files: Vec::new(),
         main_file: None,
         outputs: Vec::new(),

@@ -337,6 +337,7 @@ impl Driver {
             hearer,
         );
         let (closed_tx, closed_rx) = tokio::sync::mpsc::channel(16);
+        let (_, gate) = hand_over.queue();
         let deliver = Deliver::new(
             self.settings.clone(),
             Arc::clone(&self.inbox),
@@ -357,6 +358,7 @@ impl Driver {
             tell: self.tell.clone(),
             closed: closed_rx,
             ended: HashSet::new(),
+            gate,
         };
         let lost = |failure: Failure| SessionEnd::Lost(failure.into());
         let end = tokio::select! {

@@ -21,6 +21,7 @@ use tonic::transport::Channel;
 
 use super::backoff::{Backoff, Pace};
 use super::deliver::desk_change;
+use super::hand_over::Gate;
 use super::inbox::Inbox;
 use super::now::Tell;
 use super::{Settings, open_runs};
@@ -57,6 +58,8 @@ pub(super) struct Follow {
     /// Runs that are ended over this connection since they are not the node's
     /// any more: each once.
     pub(super) ended: HashSet<RunId>,
+    /// Held while runs are handed over.
+    pub(super) gate: Gate,
 }
 
 impl Follow {
@@ -130,7 +133,15 @@ impl Follow {
             let state = self.ledger.state();
             let strays = Strays::of(&batch.states, &self.settings.name, &state);
             let batch = batch.of(&self.settings.name, &state);
-            if batch.fold(&self.settings.name, &self.ledger).await? {
+            // A node may give a run back at once: that it accepted the run before
+            // is written down first.
+            let held = match batch.gives_back() {
+                true => Some(self.gate.lock().await),
+                false => None,
+            };
+            let again = batch.fold(&self.settings.name, &self.ledger).await?;
+            drop(held);
+            if again {
                 return Ok(());
             }
             self.end(strays.live).await?;
@@ -305,6 +316,12 @@ impl Gathered {
         }
     }
 
+    /// Whether the node gives runs back that it may have accepted just now.
+    fn gives_back(&self) -> bool {
+        let mut states = self.states.iter();
+        states.any(|word| word.stage() == Stage::UnknownRun)
+    }
+
     /// What is said of runs that are on this node: of one that was placed
     /// elsewhere meanwhile, nothing counts that an earlier node says.
     fn of(mut self, node: &str, state: &State) -> Self {
@@ -354,6 +371,7 @@ fn said(state: &State, node: &str, states: &[v1::RunState], now_ms: i64) -> Vec<
     // A run may be spoken of twice in one message; the last word counts on top
     // of the ones before.
     let mut desks: HashMap<RunId, Desk> = HashMap::new();
+    let mut events = Vec::new();
     for word in states {
         let Some(id) = RunToken::from_slice(&word.token).and_then(|token| state.by_token(&token))
         else {
@@ -365,6 +383,14 @@ fn said(state: &State, node: &str, states: &[v1::RunState], now_ms: i64) -> Vec<
         };
         let desk = desks.entry(id).or_insert_with(|| run.desk.clone());
         hear(run, desk, word, now_ms);
+        if word.stage() == Stage::UnknownRun && !word.why.is_empty() {
+            events.push(Change::Event {
+                experiment: id.experiment,
+                run: Some(id.number),
+                at_ms: now_ms,
+                text: format!("{id}: given back by {node}: {}", bounded(&word.why)),
+            });
+        }
     }
     desks
         .into_iter()
@@ -374,6 +400,7 @@ fn said(state: &State, node: &str, states: &[v1::RunState], now_ms: i64) -> Vec<
             desk: Box::new(desk),
             rules: None,
         })
+        .chain(events)
         .collect()
 }
 
@@ -410,6 +437,7 @@ fn hear(run: &Run, desk: &mut Desk, word: &v1::RunState, now_ms: i64) {
             desk.withdraw = None;
             desk.ended_told = true;
             desk.settled = true;
+            desk.missing = bounded(&word.why);
             desk.handing = Handing::Pending;
         }
         // The node is asked for its word, which says more.
@@ -420,6 +448,7 @@ fn hear(run: &Run, desk: &mut Desk, word: &v1::RunState, now_ms: i64) {
                 desk.handing = Handing::Queued;
                 desk.offered = false;
                 desk.rules_delivered = 0;
+                desk.why = bounded(&word.why);
                 later::taken(desk, run.node_word());
             } else if run.phase().is_live() {
                 tracing::warn!(run = %run.made.id, "the node does not know a run that it ran");

@@ -123,6 +123,11 @@ impl Stager {
         tree.is_empty() || self.there.contains_key(tree)
     }
 
+    /// The node lacks something of a tree after all, and is asked again.
+    pub(super) fn forget(&mut self, tree: &[u8]) {
+        self.there.remove(tree);
+    }
+
     /// What the node lacks of a tree.
     pub(super) async fn missing(&mut self, tree: &[u8]) -> Result<Lacking, StageError> {
         self.there.retain(|_, said| said.elapsed() < STAYS);

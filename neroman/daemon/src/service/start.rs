@@ -291,6 +291,7 @@ fn files(definition: &Definition) -> WantedFiles {
         folder: definition.folder.clone(),
         what: snapshot::Wanted {
             files: definition.files.clone(),
+            linked: definition.linked_files.clone(),
             required: definition.required_files.clone(),
             main: definition.main_file.clone(),
             left_out: vec![PathBuf::from(results)],

@@ -68,8 +68,7 @@ pub(crate) fn gather(
             path: name.to_owned(),
             hash: kept.hash.to_vec(),
             size: kept.size,
-            executable: false,
-            link: String::new(),
+            ..TreeEntry::default()
         });
     }
     if tree.entries.is_empty() {

@@ -483,3 +483,21 @@ fn git_tells_the_commit_and_what_differs() {
     let second = place.git(&["rev-parse", "HEAD"]);
     assert_eq!(place.freeze(&Wanted::default()).git, Some(second));
 }
+
+#[test]
+fn only_files_with_mode_link_are_shared_among_runs() {
+    let mut place = Place::new(&[("train.py", "print(1)"), ("data/big.bin", "b")]);
+    let wanted = Wanted {
+        files: Some(vec!["*.py".to_owned(), "data/".to_owned()]),
+        linked: vec!["data/".to_owned()],
+        ..Wanted::default()
+    };
+    let frozen = place.freeze(&wanted);
+    let shared = frozen
+        .tree
+        .entries
+        .iter()
+        .map(|entry| (&*entry.path, entry.shared));
+    let shared: Vec<_> = shared.collect();
+    assert_eq!(shared, [("data/big.bin", true), ("train.py", false)]);
+}

@@ -145,30 +145,38 @@ fn split(
     folder: &Path,
     files: &[String],
 ) -> Result<(Vec<String>, Option<Gitignore>), SnapshotError> {
-    let mut globs = GitignoreBuilder::new(folder);
-    let (mut plain, mut any) = (Vec::new(), false);
-    for glob in files {
-        let bad = |source| SnapshotError::Glob {
-            glob: glob.clone(),
-            source,
-        };
-        globs.add_line(None, glob).map_err(bad)?;
-        any = true;
-        let path = glob.trim_end_matches('/');
-        if !glob.contains(['*', '?', '[', '\\', '{'])
-            && folder.join(path).symlink_metadata().is_ok()
-        {
-            plain.push(path.to_owned());
-        }
+    let is_plain = |glob: &&String| {
+        !glob.contains(['*', '?', '[', '\\', '{'])
+            && folder
+                .join(glob.trim_end_matches('/'))
+                .symlink_metadata()
+                .is_ok()
+    };
+    let plain = files.iter().filter(is_plain);
+    let plain = plain.map(|glob| glob.trim_end_matches('/').to_owned());
+    let any = (!files.is_empty()).then(|| globs(folder, files));
+    Ok((plain.collect(), any.transpose()?))
+}
+
+/// Globs as in `.gitignore`, as one set.
+pub(super) fn globs(folder: &Path, globs: &[String]) -> Result<Gitignore, SnapshotError> {
+    let mut set = GitignoreBuilder::new(folder);
+    for glob in globs {
+        set.add_line(None, glob)
+            .map_err(|source| SnapshotError::Glob {
+                glob: glob.clone(),
+                source,
+            })?;
     }
-    if !any {
-        return Ok((plain, None));
-    }
-    let built = globs.build().map_err(|source| SnapshotError::Glob {
-        glob: files.join(", "),
+    set.build().map_err(|source| SnapshotError::Glob {
+        glob: globs.join(", "),
         source,
-    })?;
-    Ok((plain, Some(built)))
+    })
+}
+
+/// Whether a set of globs picks a file, or a folder above it.
+pub(super) fn is_picked(globs: &Gitignore, path: &Path) -> bool {
+    globs.matched_path_or_any_parents(path, false).is_ignore()
 }
 
 struct Walk<'a> {
@@ -210,11 +218,7 @@ impl Walk<'_> {
             if is_folder || entry.depth() == 0 {
                 continue;
             }
-            let picked = globs.is_none_or(|globs| {
-                globs
-                    .matched_path_or_any_parents(entry.path(), false)
-                    .is_ignore()
-            });
+            let picked = globs.is_none_or(|globs| is_picked(globs, entry.path()));
             if picked {
                 self.add_one(everything, entry.path())?;
             }

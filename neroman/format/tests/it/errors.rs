@@ -304,6 +304,10 @@ fn other_fields() {
             ("outputs nested", &field("outputs: [[a]]")),
             ("files", &field("files: ['[a', '!x', /abs]")),
             (
+                "files as maps",
+                &field("files: [{mode: link}, {path: ../x}, {path: d, mode: hard, max: 1}, [a]]"),
+            ),
+            (
                 "required files",
                 &field("required_files: [data/1.txt, data/9.txt, ../x]"),
             ),

@@ -92,7 +92,7 @@ const EVERYTHING: &str = "
   command: ./run.sh
   env: {OMP_NUM_THREADS: 4, HF_HOME: $WRKDIR/hf, LANG: null}
   resources: {cpus: 0.5, memory: 1.5G, time: 1h30m, gpus: null}
-  files: ['*.py', data/, ./run.sh]
+  files: ['*.py', {path: data/, mode: link}, {path: ./run.sh, mode: copy}]
   outputs: [stdout, stderr.log, 'model*.pt', {path: 'ckpt/**', fetch: end, max: 2G}]
   metrics:
     - match: 'epoch\\s+(?<step>\\d+): train loss = (?<train_loss>\\S+)'

@@ -107,27 +107,32 @@ impl Follower {
         true
     }
 
-    pub(super) fn send_state(
-        &self,
-        token: RunToken,
-        stage: WireStage,
-        known: Option<(&Run, &Entry)>,
-    ) {
-        let run = known.map(|(run, _)| run);
-        let elsewhere = known.and_then(|(_, entry)| entry.elsewhere.clone());
-        let unsupervised = run.is_some_and(|run| {
-            matches!(
-                run.stage,
-                Stage::Running {
-                    unsupervised: true,
-                    ..
-                }
-            )
-        });
+    /// Nothing of the run lies here; `why` when it did.
+    pub(super) fn send_unknown(&self, token: RunToken, why: &str) {
+        self.send(Event::State(RunState {
+            token: token.to_vec(),
+            stage: WireStage::UnknownRun.into(),
+            why: why.to_owned(),
+            ..RunState::default()
+        }));
+    }
+
+    pub(super) fn send_state(&self, token: RunToken, stage: WireStage, run: &Run, entry: &Entry) {
+        let elsewhere = entry.elsewhere.clone();
+        let unsupervised = matches!(
+            run.stage,
+            Stage::Running {
+                unsupervised: true,
+                ..
+            }
+        );
         self.send(Event::State(RunState {
             token: token.to_vec(),
             stage: stage.into(),
-            why: run.map(|run| run.why.clone()).unwrap_or_default(),
+            why: match stage {
+                WireStage::Settled => entry.missing.clone(),
+                _ => run.why.clone(),
+            },
             unsupervised,
             via_disk: elsewhere.is_some(),
             host: elsewhere.unwrap_or_default(),
@@ -156,11 +161,11 @@ impl Follower {
         if sent == Sent::All && !entry.unsynced && told.version != Some(entry.version) {
             let stage = wire_stage(&run.stage);
             if stage == WireStage::Settled && !told.ended {
-                self.send_state(token, WireStage::Ended, Some((run, entry)));
+                self.send_state(token, WireStage::Ended, run, entry);
             }
             told.ended |= matches!(stage, WireStage::Ended | WireStage::Settled);
             told.version = Some(entry.version);
-            self.send_state(token, stage, Some((run, entry)));
+            self.send_state(token, stage, run, entry);
         }
         self.told.insert(token, told);
         sent

@@ -89,6 +89,8 @@ pub struct Placer {
     pub capacity: Capacity,
     /// What jobs begin with.
     pub base: Base,
+    /// This machine's start.
+    pub boot_id: [u8; 16],
 }
 
 impl Placer {
@@ -155,6 +157,7 @@ impl Placer {
             checked.as_ref().map_err(Flaw::refusal)?;
         }
         find_data(&mut spec)?;
+        spec.boot_id = self.boot_id.to_vec();
         let run_dir = self.paths.run(id);
         if spec.movable {
             let programs = &mut found.programs;

@@ -461,6 +461,11 @@ pub mod ledger_exited {
         pub kind: u32,
         #[prost(bytes = "vec", tag = "2")]
         pub payload: ::prost::alloc::vec::Vec<u8>,
+        /// When the record was written; 0 in copies of earlier builds.
+        #[prost(int64, tag = "3")]
+        pub wall_ns: i64,
+        #[prost(uint64, tag = "4")]
+        pub mono_ns: u64,
     }
 }
 /// neroman has everything of these runs.

@@ -147,6 +147,9 @@ pub struct TreeEntry {
     /// target, for a symbolic link
     #[prost(string, tag = "5")]
     pub link: ::prost::alloc::string::String,
+    /// runs get a link to one read-only file, no copy of their own
+    #[prost(bool, tag = "6")]
+    pub shared: bool,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Tree {
@@ -222,6 +225,11 @@ pub struct RunSpec {
     /// names the turn.
     #[prost(uint32, tag = "26")]
     pub turn: u32,
+    /// The start of the machine at which neromum took the run over; set there. After
+    /// a later one, that no claim lies there proves nothing: a power cut may have
+    /// taken its name away.
+    #[prost(bytes = "vec", tag = "27")]
+    pub boot_id: ::prost::alloc::vec::Vec<u8>,
 }
 /// A place on a node, named by the experiment.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -713,7 +721,7 @@ pub mod run_state {
         Running = 3,
         /// all its records but a watcher's have been sent
         Ended = 4,
-        /// every record has been sent; nothing more comes
+        /// every record has been sent, nothing more comes; why: what is gone of them
         Settled = 5,
         /// neromum never accepted it: hand it over again
         UnknownRun = 6,
@@ -3030,6 +3038,9 @@ pub struct ShowReply {
     pub peak_rss_bytes: u64,
     #[prost(message, repeated, tag = "19")]
     pub outputs: ::prost::alloc::vec::Vec<Output>,
+    /// what is gone of the run's records; empty: nothing
+    #[prost(string, tag = "21")]
+    pub missing: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct StartRequest {

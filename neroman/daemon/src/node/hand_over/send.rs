@@ -1,7 +1,7 @@
 //! Sending runs. What a node does not take together is sent in halves, so that
 //! one run that it cannot take holds back no other.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use nero_wire::v1;
 use tokio::time::Instant;
@@ -80,8 +80,15 @@ impl HandOver {
             .iter()
             .map(|spec| (spec.token.clone(), version(spec)))
             .collect();
-        if reply.refused.iter().any(|refusal| refusal.later) {
+        let later = reply.refused.iter().filter(|refusal| refusal.later);
+        let later: HashSet<&[u8]> = later.map(|no| &*no.token).collect();
+        if !later.is_empty() {
             self.look_again(SOON);
+        }
+        for spec in sent.iter().filter(|spec| later.contains(&*spec.token)) {
+            // It may be that the content of files was lost or damaged there since.
+            self.stager.forget(&spec.tree);
+            self.stager.forget(&spec.overlay);
         }
         let node = self.settings.name.clone();
         self.ledger

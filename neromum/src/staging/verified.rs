@@ -1,0 +1,131 @@
+//! Which files of the store were compared with their hash by this process.
+//!
+//! Content is hashed once, when it is first used; afterwards a file counts as
+//! unchanged while its size, inode and times of change are the same. The memory
+//! ends with the process, so a restart of the machine always hashes again.
+
+use std::collections::HashMap;
+use std::fs::{File, Metadata, OpenOptions};
+use std::io;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::store::WrongHash;
+
+/// The files that were hashed. Clones share the memory.
+#[derive(Clone, Debug, Default)]
+pub struct Verified(Arc<Mutex<HashMap<Inode, Slot>>>);
+
+/// Device and inode number.
+type Inode = (u64, u64);
+
+/// Locked while the file is hashed: runs that start together hash it once.
+type Slot = Arc<Mutex<Option<Known>>>;
+
+/// A file whose content had this hash while it looked like this.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Known {
+    hash: [u8; 32],
+    stamp: Stamp,
+}
+
+/// What changes when a file is written to. The time of change cannot be set
+/// back by the file's owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    fn of(found: &Metadata) -> Self {
+        Self {
+            size: found.size(),
+            modified: (found.mtime(), found.mtime_nsec()),
+            changed: (found.ctime(), found.ctime_nsec()),
+        }
+    }
+}
+
+/// An open file whose content was compared with its hash.
+#[derive(Debug)]
+pub struct VerifiedFile {
+    /// Open for reading, at its beginning.
+    pub file: File,
+    hash: [u8; 32],
+    stamp: Stamp,
+}
+
+impl VerifiedFile {
+    /// Whether the file is still what was verified; asked after it was copied.
+    ///
+    /// # Errors
+    /// `InvalidData` when it was written to since.
+    pub fn unchanged(&self) -> io::Result<()> {
+        match Stamp::of(&self.file.metadata()?) == self.stamp {
+            true => Ok(()),
+            false => Err(wrong(self.hash)),
+        }
+    }
+}
+
+impl Verified {
+    /// Opens a file and compares its content with `hash`, unless it is the same
+    /// as when that was last done.
+    ///
+    /// # Errors
+    /// `InvalidData` when the content is another; otherwise as `open` and `read`.
+    pub fn open(&self, path: &Path, hash: &[u8; 32]) -> io::Result<VerifiedFile> {
+        let file = OpenOptions::new()
+            .read(true)
+            .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed())
+            .open(path)?;
+        let found = file.metadata()?;
+        let slot = self.slot((found.dev(), found.ino()));
+        let mut known = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Known {
+            hash: *hash,
+            // While this waited for the slot the file may have got a second name.
+            stamp: Stamp::of(&file.metadata()?),
+        };
+        if *known != Some(now) {
+            let mut hasher = blake3::Hasher::new();
+            hasher.update_reader(&file)?;
+            if hasher.finalize().as_bytes() != hash {
+                return Err(wrong(*hash));
+            }
+            use io::Seek as _;
+            (&file).rewind()?;
+            *known = Some(now);
+        }
+        let verified = VerifiedFile {
+            file,
+            hash: *hash,
+            stamp: now.stamp,
+        };
+        verified.unchanged()?;
+        Ok(verified)
+    }
+
+    /// Notes that the content of `file` was hashed while it was written.
+    pub fn note(&self, file: &File, hash: &[u8; 32]) {
+        // Without a note the file is hashed once more.
+        let Ok(found) = file.metadata() else { return };
+        let slot = self.slot((found.dev(), found.ino()));
+        *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(Known {
+            hash: *hash,
+            stamp: Stamp::of(&found),
+        });
+    }
+
+    fn slot(&self, inode: Inode) -> Slot {
+        let mut slots = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(slots.entry(inode).or_default())
+    }
+}
+
+fn wrong(hash: [u8; 32]) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, WrongHash { hash })
+}

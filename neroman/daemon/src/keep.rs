@@ -125,6 +125,11 @@ impl Keep {
         Ok((keep, state))
     }
 
+    /// Where the databases lie.
+    pub(crate) fn home(&self) -> &Home {
+        &self.home
+    }
+
     /// The id of this neroman.
     pub(crate) fn deployment(&self) -> DeploymentId {
         self.store.deployment()

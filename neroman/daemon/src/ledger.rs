@@ -9,6 +9,7 @@
 //! did and said waits with its callers until there is room: nothing of it is
 //! acknowledged before.
 
+mod durable;
 mod writer;
 
 use std::sync::Arc;
@@ -26,6 +27,7 @@ use crate::core::state::State;
 use crate::failure::Failure;
 use crate::folding::{Folding, OwnedPart, PartsOutcome, Stand};
 use crate::keep::{Keep, Unwritten};
+use durable::Durable;
 use writer::Writer;
 
 /// Messages that wait for the writer. More than all clients and nodes send at
@@ -121,6 +123,7 @@ pub(crate) struct Ledger {
     full: watch::Receiver<Option<NoRoom>>,
     /// Rung whenever what waits for room is to be tried again.
     again: watch::Receiver<()>,
+    durable: Arc<Durable>,
 }
 
 /// The writer's thread; joined when the daemon stops.
@@ -151,7 +154,9 @@ impl Ledger {
         let (publish, published) = watch::channel(Arc::new(state.clone()));
         let (tell_full, full) = watch::channel(None);
         let (ring, again) = watch::channel(());
+        let durable = Durable::new(keep.home());
         let writer = Writer {
+            durable: Arc::clone(&durable),
             full: tell_full,
             again: ring,
             refused: false,
@@ -170,8 +175,18 @@ impl Ledger {
             state: published,
             full,
             again,
+            durable,
         };
         Ok((ledger, LedgerThread { thread }))
+    }
+
+    /// Returns when everything that was committed by now survives a power cut;
+    /// awaited before an answer shows it.
+    ///
+    /// # Errors
+    /// When the disk does not say that it has it.
+    pub(crate) async fn durable(&self) -> Result<(), Failure> {
+        self.durable.sync().await
     }
 
     /// The committed state.

@@ -5,6 +5,7 @@ use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
+use nero_model::paths::{make_private, sync_parents};
 use nero_model::{DeploymentId, ExperimentId, Home, RequestId};
 
 use crate::db::{Db, Found};
@@ -75,9 +76,14 @@ impl Store {
                 wanted: SQLITE_LOWEST.1,
             });
         }
-        nero_model::paths::make_private(&home.data).map_err(StoreError::io("make", &home.data))?;
+        make_private(&home.data).map_err(StoreError::io("make", &home.data))?;
         let doubtful = place::check(&home.data)?;
         let new = make_state(home)?;
+        if new {
+            // The folders were made just now, by this process or the command line.
+            let above = StoreError::io("sync the folders above", &home.data);
+            sync_parents(&home.data).map_err(above)?;
+        }
         let mark = mark(home);
         let unclean = exists(&mark)?;
         let (state, of_state) = Db::open(&home.state_db(), STATE, unclean)?;

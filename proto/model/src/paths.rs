@@ -3,7 +3,7 @@
 //! Below a node's root every deployment has a folder of its own; nothing
 //! outside it is ever touched but `bin/`, whose names hold their content.
 
-use std::fs::{self, DirBuilder};
+use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -274,6 +274,28 @@ pub fn make_private(path: &Path) -> io::Result<()> {
     }
     if found.mode() & 0o077 != 0 {
         fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o700))?;
+    }
+    Ok(())
+}
+
+/// Syncs the folders above a path, as far as they are the user's own: with that
+/// the names of new folders survive a power cut.
+///
+/// # Errors
+/// When one cannot be synced.
+pub fn sync_parents(path: &Path) -> io::Result<()> {
+    use io::ErrorKind::{InvalidInput, PermissionDenied};
+    let own = rustix::process::geteuid().as_raw();
+    for folder in path.ancestors().skip(1) {
+        // A folder of somebody else is older than ours in it.
+        if fs::metadata(folder)?.uid() != own {
+            break;
+        }
+        match File::open(folder).and_then(|folder| folder.sync_all()) {
+            // Not readable, or on a file system that syncs no folders.
+            Err(error) if matches!(error.kind(), PermissionDenied | InvalidInput) => {}
+            synced => synced?,
+        }
     }
     Ok(())
 }

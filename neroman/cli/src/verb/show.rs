@@ -225,7 +225,9 @@ impl Page<'_> {
     fn code(&mut self, view: &ExperimentView, reply: &ShowReply) {
         self.field("code", &reply.tree);
         self.field("git", &reply.git);
-        if view.settled && view.ended_ms != 0 {
+        if !reply.missing.is_empty() {
+            self.field("records", &format!("incomplete: {}", reply.missing));
+        } else if view.settled && view.ended_ms != 0 {
             self.field("records", "complete");
         }
     }

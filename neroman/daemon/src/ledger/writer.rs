@@ -6,6 +6,7 @@ use std::sync::Arc;
 use nero_model::{RequestId, RunId};
 use tokio::sync::{mpsc, oneshot, watch};
 
+use super::durable::Durable;
 use super::{Bell, Listener, Message, NoRoom, NoteChanges, Written};
 use crate::clock::Clock;
 use crate::core::change::Change;
@@ -33,6 +34,7 @@ pub(super) struct Writer {
     /// Something found no room since it was last looked for.
     pub(super) refused: bool,
     pub(super) listener: Listener,
+    pub(super) durable: Arc<Durable>,
 }
 
 /// What is told to whom once the batch is committed.
@@ -205,6 +207,7 @@ impl Writer {
         match self.write(&work, &batch, &closed) {
             Ok(()) => {
                 self.folding.committed();
+                self.durable.committed();
                 self.keep.forget_positions(&closed);
                 let before = std::mem::replace(&mut self.state, work);
                 if !batch.is_empty() {

@@ -41,6 +41,7 @@ impl Man {
         let state = self.ledger.state();
         let nodes = self.nodes.known();
         let full = self.ledger.no_room();
+        self.ledger.durable().await?;
         blocking(move || {
             let (chosen, picked) = selection.choose(&state)?;
             let sight = Sight::new(&state, nodes, zone, now_ms);

@@ -234,7 +234,6 @@ impl Man {
         sink: &Sink<v1::LogChunk>,
     ) -> Result<(), Failure> {
         let state = self.ledger.state();
-        let node = self.node_of(id);
         let copy = state
             .run(id)
             .and_then(|run| copy_of(run, place.request.stderr));
@@ -263,7 +262,7 @@ impl Man {
         let cleaned = state.run(id).and_then(|run| run.desk.cleaned_ms);
         let mut said = match cleaned {
             Some(at_ms) => super::clean::cleaned(at_ms),
-            None => format!("node {node} does not answer; this is what came home"),
+            None => format!("{lost}; this is what came home"),
         };
         if missing > 0 && place.request.last_lines == 0 {
             said.push_str(&format!(", without {missing} bytes before it"));

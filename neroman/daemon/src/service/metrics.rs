@@ -43,6 +43,7 @@ impl Man {
                 (id, key, folded)
             })
             .collect();
+        self.ledger.durable().await?;
         let (home, names) = (self.home.clone(), request.names);
         let unknown = unknown(&state, &folded, &names);
         let series = blocking(move || {
@@ -52,6 +53,7 @@ impl Man {
         .await??;
         let mut notes = picked.notes;
         notes.extend(self.stale(&state, &ids));
+        notes.extend(missing(&state, &ids));
         notes.extend(unknown);
         if series.is_empty() && notes.is_empty() {
             notes.push("no metric was printed".to_owned());
@@ -78,6 +80,14 @@ impl Man {
             })
             .collect()
     }
+}
+
+/// A line for each run of which points may be gone.
+fn missing(state: &State, runs: &[RunId]) -> Vec<String> {
+    let runs = runs.iter().filter_map(|id| state.run(*id));
+    runs.filter(|run| !run.desk.missing.is_empty())
+        .map(|run| format!("{}: {}", run.made.id, run.desk.missing))
+        .collect()
 }
 
 /// A line for each name that none of these runs printed, and what they did.

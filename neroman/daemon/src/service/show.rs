@@ -32,12 +32,14 @@ impl Man {
         let experiment = state
             .experiment(chosen.id)
             .ok_or_else(|| Failure::usage(format!("`{}` picks nothing", request.what)))?;
+        self.ledger.durable().await?;
         let run = chosen.of(experiment);
         let definition = &experiment.definition;
         let sight = Sight::new(&state, self.nodes.known(), zone.clone(), now_ms);
         let mut reply = v1::ShowReply {
             experiment: Some(view::experiment(experiment, run, &sight)),
             run: run.map(|run| run_view(run, &sight)),
+            missing: run.map_or_else(String::new, |run| run.desk.missing.clone()),
             runs: experiment
                 .runs
                 .iter()

@@ -85,6 +85,9 @@ impl Man {
             })
             .await??;
             (told, seen) = known;
+            if !events.is_empty() {
+                self.ledger.durable().await?;
+            }
             for event in events {
                 if sink.send(Ok(event)).await.is_err() {
                     return Ok(());

@@ -267,7 +267,7 @@ pub struct Sample {
     pub silent_ms: u64,
 }
 /// A set of rules is in force. A rule of it that cannot apply to this run is off; the others stand.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct RulesApplied {
     #[prost(uint64, tag = "1")]
     pub version: u64,

@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::steps::{Steps, execute};
 
-/// Seeds that once failed, one `SEED SECONDS HOSTS` a line.
+/// Seeds that once failed, one `SEED SECONDS HOSTS` a line, `harsh` behind it where it was.
 const LIST: &str = "tests/chaos_seeds.txt";
 
 /// What always runs, and how long it and a new seed go wrong.
@@ -14,6 +14,7 @@ const FIXED: Chaos = Chaos {
     seed: 1,
     seconds: 60,
     hosts: 2,
+    kind: Kind::Plain,
 };
 
 /// A chaos.
@@ -25,6 +26,19 @@ pub struct Chaos {
     pub seconds: u64,
     /// How many hosts are nodes beside `local`.
     pub hosts: u64,
+    /// What goes wrong.
+    pub kind: Kind,
+}
+
+/// What goes wrong in a chaos.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Processes die and stand still, disks are full, hosts crash, networks are cut.
+    Plain,
+    /// Clocks are set, system calls held, shims stopped, supervisors killed together and inodes taken, too.
+    Harsh,
+    /// Stored files are damaged, one at a time.
+    Damage,
 }
 
 /// A seed that nobody has tried.
@@ -59,10 +73,13 @@ pub fn all(steps: &mut Steps) -> Result<(), String> {
         .lines()
         .filter(|line| !line.starts_with('#') && !line.is_empty())
     {
-        seeds.push(listed(line).ok_or_else(|| format!("{LIST}: not SEED SECONDS HOSTS: {line}"))?);
+        seeds.push(
+            listed(line)
+                .ok_or_else(|| format!("{LIST}: not SEED SECONDS HOSTS [harsh]: {line}"))?,
+        );
     }
     for chaos in seeds {
-        let name = format!("chaos, seed {}", chaos.seed);
+        let name = format!("chaos, seed {}, {:?}", chaos.seed, chaos.kind);
         let command = command(steps, false, chaos);
         steps.command(&name, command)?;
     }
@@ -70,11 +87,17 @@ pub fn all(steps: &mut Steps) -> Result<(), String> {
 }
 
 fn listed(line: &str) -> Option<Chaos> {
-    let mut words = line.split_whitespace().map(|word| word.parse().ok());
+    let mut words = line.split_whitespace();
+    let mut number = || words.next()?.parse().ok();
     Some(Chaos {
-        seed: words.next()??,
-        seconds: words.next()??,
-        hosts: words.next()??,
+        seed: number()?,
+        seconds: number()?,
+        hosts: number()?,
+        kind: match words.next() {
+            None => Kind::Plain,
+            Some("harsh") => Kind::Harsh,
+            Some(_) => return None,
+        },
     })
 }
 
@@ -103,6 +126,11 @@ fn command(steps: &Steps, release: bool, chaos: Chaos) -> Command {
         ("--hosts", chaos.hosts),
     ] {
         command.arg(name).arg(value.to_string());
+    }
+    match chaos.kind {
+        Kind::Plain => {}
+        Kind::Harsh => drop(command.arg("--harsh")),
+        Kind::Damage => drop(command.arg("--damage")),
     }
     command
 }

@@ -66,6 +66,12 @@ enum Task {
         /// How many hosts are nodes beside `local`
         #[arg(long, default_value_t = 2)]
         hosts: u64,
+        /// Also set clocks, hold system calls, stop shims for good, kill supervisors together, take all inodes
+        #[arg(long, conflicts_with = "damage")]
+        harsh: bool,
+        /// Damage stored files instead, one at a time
+        #[arg(long)]
+        damage: bool,
         /// Release builds instead of those of the tests
         #[arg(long)]
         release: bool,
@@ -99,6 +105,8 @@ fn main() -> ExitCode {
             minutes,
             seconds,
             hosts,
+            harsh,
+            damage,
             release,
         } => {
             let seconds = minutes.map_or(seconds, |minutes| minutes * 60);
@@ -110,6 +118,11 @@ fn main() -> ExitCode {
                     seed,
                     seconds,
                     hosts,
+                    kind: match (harsh, damage) {
+                        (_, true) => chaos::Kind::Damage,
+                        (true, false) => chaos::Kind::Harsh,
+                        (false, false) => chaos::Kind::Plain,
+                    },
                 },
             )
         }

@@ -13,6 +13,7 @@ const NEEDED: &[(&str, &str)] = &[
     ("cc", "gcc"),
     ("stdbuf", "coreutils"),
     ("mount", "mount"),
+    ("strace", "strace"),
     ("tcsh", "tcsh"),
     ("fish", "fish"),
 ];

@@ -6,34 +6,42 @@ use std::process::{Command, ExitCode, ExitStatus};
 use std::time::Duration;
 use std::{env, process};
 
-use nero_tests::chaos::{Chaos, Options};
+use nero_tests::chaos::{Chaos, Options, Outcome};
+use nero_tests::damage;
 
 fn main() -> ExitCode {
     if process::id() == 1 {
         return first_process();
     }
-    let options = match read(env::args().skip(1)) {
-        Ok(options) => options,
+    let (options, damage) = match read(env::args().skip(1)) {
+        Ok(read) => read,
         Err(message) => {
             eprintln!("error: {message}");
             return ExitCode::from(2);
         }
     };
-    let repeat = format!(
-        "cargo xtask chaos --seed {} --seconds {} --hosts {}",
-        options.seed,
-        options.duration.as_secs(),
-        options.hosts
-    );
+    let (seed, seconds) = (options.seed, options.duration.as_secs());
+    let repeat = match damage {
+        true => format!("cargo xtask chaos --damage --seed {seed} --seconds {seconds}"),
+        false => format!(
+            "cargo xtask chaos --seed {seed} --seconds {seconds} --hosts {}{}",
+            options.hosts,
+            if options.harsh { " --harsh" } else { "" }
+        ),
+    };
     println!("{repeat}");
-    let outcome = match Chaos::begin(options) {
-        Ok(chaos) => chaos.run(),
+    let ended = match damage {
+        true => damaged(options),
+        false => Chaos::begin(options).map(|chaos| chaos.run()),
+    };
+    let outcome = match ended {
+        Ok(outcome) => outcome,
         Err(error) => {
             eprintln!("error: the chaos cannot begin: {error}");
             return ExitCode::from(2);
         }
     };
-    println!("seed {}: {}", options.seed, outcome.summary);
+    println!("seed {seed}: {}", outcome.summary);
     let Some(kept) = outcome.kept else {
         println!("every promise was kept");
         return ExitCode::SUCCESS;
@@ -48,6 +56,19 @@ fn main() -> ExitCode {
     );
     println!("to repeat it: {repeat}");
     ExitCode::FAILURE
+}
+
+/// Damages files instead of killing processes.
+fn damaged(options: Options) -> std::io::Result<Outcome> {
+    let outcome = damage::run(damage::Options {
+        seed: options.seed,
+        duration: options.duration,
+    })?;
+    Ok(Outcome {
+        summary: format!("damaged files, one at a time\n{}", outcome.table),
+        broken: outcome.broken,
+        kept: outcome.kept,
+    })
 }
 
 /// As process 1 of a name space: runs itself once more and collects what
@@ -77,24 +98,34 @@ fn first_process() -> ExitCode {
     }
 }
 
-fn read(words: impl Iterator<Item = String>) -> Result<Options, String> {
+fn read(words: impl Iterator<Item = String>) -> Result<(Options, bool), String> {
     let mut options = Options {
         seed: 1,
         duration: Duration::from_secs(60),
         hosts: 0,
+        harsh: false,
     };
+    let mut damage = false;
     let mut words = words;
     while let Some(word) = words.next() {
-        let value = words.next().unwrap_or_default();
-        let number: u64 = value
-            .parse()
-            .map_err(|_| format!("{word} needs a number, not `{value}`"))?;
         match word.as_str() {
-            "--seed" => options.seed = number,
-            "--seconds" => options.duration = Duration::from_secs(number),
-            "--hosts" => options.hosts = number as usize,
-            _ => return Err(format!("no such option: {word}")),
+            "--damage" => damage = true,
+            "--harsh" => options.harsh = true,
+            _ => number(&mut options, &word, &words.next().unwrap_or_default())?,
         }
     }
-    Ok(options)
+    Ok((options, damage))
+}
+
+fn number(options: &mut Options, word: &str, value: &str) -> Result<(), String> {
+    let number: u64 = value
+        .parse()
+        .map_err(|_| format!("{word} needs a number, not `{value}`"))?;
+    match word {
+        "--seed" => options.seed = number,
+        "--seconds" => options.duration = Duration::from_secs(number),
+        "--hosts" => options.hosts = number as usize,
+        _ => return Err(format!("no such option: {word}")),
+    }
+    Ok(())
 }

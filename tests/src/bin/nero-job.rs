@@ -5,6 +5,7 @@
 use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::os::fd::AsFd as _;
+use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 use std::{env, fs, io, process, thread};
@@ -35,6 +36,12 @@ fn act(name: &str, arguments: &[String]) -> Option<u8> {
         "note" => note(text(0), text(1)),
         // Blocks until somebody opens the named pipe for writing.
         "hold" => drop(fs::read(text(0)).expect("the pipe is there")),
+        // Looks until a file is there.
+        "await" => {
+            while !Path::new(text(0)).exists() {
+                thread::sleep(Duration::from_millis(20));
+            }
+        }
         "touch" => fs::write(text(0), "here\n").expect("writable"),
         "metrics" => metrics(number(0)),
         "long-line" => long_line(number(0)),

@@ -1,7 +1,7 @@
 //! Every promise, checked against what the jobs themselves noted and what
 //! they are known to print.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -11,7 +11,7 @@ use nero_journal::Stop;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use super::judge::{self, Noted};
+use super::judge::{self, NodeFate, Noted};
 use super::plan::Planned;
 use super::run::Chaos;
 use super::script::{Point, points};
@@ -98,7 +98,7 @@ fn experiment(
     asked_for(chaos, &planned, &names);
     for (run, name) in runs.iter().zip(&names) {
         let noted = noted.get(name).copied().unwrap_or_default();
-        let mut wrong = judge::state(&planned, run, noted, crashed_host(chaos, run));
+        let mut wrong = judge::state(&planned, run, noted, fate(chaos, run));
         let mut logs = Vec::new();
         if noted.starts == 1 {
             logs = traces(chaos, &planned, run, noted, &mut wrong);
@@ -156,8 +156,12 @@ fn shown(chaos: &mut Chaos, known: &BTreeMap<String, Known>) {
     }
 }
 
-fn crashed_host(chaos: &Chaos, run: &Value) -> bool {
-    chaos.crashed.iter().any(|host| run["node"] == **host)
+fn fate(chaos: &Chaos, run: &Value) -> NodeFate {
+    let among = |nodes: &BTreeSet<String>| nodes.iter().any(|node| run["node"] == **node);
+    NodeFate {
+        crashed: among(&chaos.crashed),
+        unsupervised: among(&chaos.unsupervised),
+    }
 }
 
 /// Checks output, metrics and results of a run that started; returns its

@@ -1,5 +1,6 @@
 //! Breaking and mending.
 
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use nero_model::process::{ProcessId, Stat};
@@ -32,6 +33,10 @@ pub enum Mend {
     StartHost(String),
     /// The host's disk has space again.
     FreeHost(String),
+    /// Launchers there and their shims are killed.
+    KillSupervisors(Place),
+    /// The home's file system has inodes again.
+    FreeInodes,
 }
 
 impl Chaos {
@@ -59,6 +64,101 @@ impl Chaos {
         );
         signal(&victim, Signal::STOP);
         self.later(ms, Mend::Thaw(victim));
+    }
+
+    /// `kill -9` of every launcher and shim there: codes of ends may be lost, and no job may run twice.
+    pub(super) fn kill_supervisors(&mut self, place: &Place) {
+        let mut parts = self.world.parts(place);
+        parts.retain(|(part, _)| matches!(part, Part::Launcher | Part::Shim));
+        let node = match place {
+            Place::Here => "local".to_owned(),
+            Place::Host(name) if self.is_broken(name) => return,
+            Place::Host(name) => name.clone(),
+        };
+        self.happened("kill supervisors", &format!("{} at {place:?}", parts.len()));
+        self.unsupervised.insert(node);
+        for (_, id) in &parts {
+            signal(id, Signal::KILL);
+        }
+    }
+
+    /// Calls of a process and of those that it makes take long, as on a file server that hangs.
+    pub(super) fn hold_call(
+        &mut self,
+        place: u64,
+        part: Part,
+        pick: u64,
+        call: &str,
+        ms: u64,
+    ) -> Option<Place> {
+        let (place, victim) = self.victim(place, part, pick)?;
+        self.happened(
+            "hold call",
+            &format!("{call} of {part:?} {} at {place:?}", victim.pid),
+        );
+        let seconds = format!("{:.1}", ms as f64 / 1000.0);
+        let held = Command::new("timeout")
+            .args([
+                "-s",
+                "KILL",
+                &seconds,
+                "strace",
+                "-f",
+                "-qq",
+                "-o",
+                "/dev/null",
+            ])
+            .args([
+                "-p",
+                &victim.pid.to_string(),
+                "-e",
+                &format!("trace={call}"),
+            ])
+            .args(["-e", &format!("inject={call}:delay_enter={}", ms * 1000)])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        match held {
+            Ok(child) => self.holders.push(child),
+            Err(error) => self
+                .broken
+                .push(format!("strace cannot be started: {error}")),
+        }
+        Some(place)
+    }
+
+    /// A job may stop its own supervisor: nothing of this chaos lets it go on.
+    pub(super) fn stop_shim(&mut self, place: u64, pick: u64) {
+        let Some((place, victim)) = self.victim(place, Part::Shim, pick) else {
+            return;
+        };
+        self.happened("stop shim", &format!("{} at {place:?}", victim.pid));
+        signal(&victim, Signal::STOP);
+    }
+
+    pub(super) fn fill_inodes(&mut self, ms: u64) {
+        if self.undo.iter().any(|undo| undo.what == Mend::FreeInodes) {
+            return;
+        }
+        match self.world.fill_inodes() {
+            Ok(()) => self.happened("no inodes", ""),
+            Err(error) => self
+                .history
+                .add(format!("the inodes could not be taken: {error}")),
+        }
+        self.later(ms, Mend::FreeInodes);
+    }
+
+    /// Sets all wall clocks; then nothing has run for six hours that has not.
+    pub(super) fn set_clock(&mut self, offset_s: i64) {
+        let Some(clock) = &self.clock else { return };
+        match clock.set(offset_s) {
+            Ok(()) => self.happened("set clock", &format!("{offset_s} s")),
+            Err(error) => self
+                .broken
+                .push(format!("the clock cannot be set: {error}")),
+        }
     }
 
     fn victim(&self, place: u64, part: Part, pick: u64) -> Option<(Place, ProcessId)> {
@@ -165,7 +265,7 @@ impl Chaos {
 
     fn is_broken(&self, name: &str) -> bool {
         self.undo.iter().any(|undo| match &undo.what {
-            Mend::Thaw(_) | Mend::FreeHome => false,
+            Mend::Thaw(_) | Mend::FreeHome | Mend::FreeInodes | Mend::KillSupervisors(_) => false,
             Mend::Reach(host)
             | Mend::ThawHost(host)
             | Mend::StartHost(host)
@@ -173,7 +273,7 @@ impl Chaos {
         })
     }
 
-    fn later(&mut self, ms: u64, what: Mend) {
+    pub(super) fn later(&mut self, ms: u64, what: Mend) {
         let at = Instant::now() + Duration::from_millis(ms);
         self.undo.push(Undo { at, what });
     }
@@ -183,6 +283,8 @@ impl Chaos {
         match (what, &self.world.hosts) {
             (Mend::Thaw(id), _) => signal(&id, Signal::CONT),
             (Mend::FreeHome, _) => self.world.free_home(),
+            (Mend::FreeInodes, _) => self.world.free_inodes(),
+            (Mend::KillSupervisors(place), _) => self.kill_supervisors(&place),
             (Mend::Reach(name), Some(hosts)) => hosts.mend(&name),
             (Mend::ThawHost(name), Some(hosts)) => hosts.thaw(&name),
             (Mend::StartHost(name), Some(hosts)) => hosts.start(&name),

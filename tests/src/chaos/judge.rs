@@ -35,13 +35,17 @@ pub(super) fn notes(text: &str) -> BTreeMap<String, Noted> {
     all
 }
 
-/// What is wrong with a run's end; `host_crashed`: its host did, at some time.
-pub(super) fn state(
-    planned: &Planned,
-    run: &Value,
-    noted: Noted,
-    host_crashed: bool,
-) -> Vec<String> {
+/// What happened to a run's node, at some time.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct NodeFate {
+    /// Its host crashed.
+    pub crashed: bool,
+    /// Shims and their launcher were killed together.
+    pub unsupervised: bool,
+}
+
+/// What is wrong with a run's end.
+pub(super) fn state(planned: &Planned, run: &Value, noted: Noted, node: NodeFate) -> Vec<String> {
     let mut wrong = Vec::new();
     if noted.starts > 1 {
         wrong.push("it ran more than once".to_owned());
@@ -63,7 +67,10 @@ pub(super) fn state(
         },
         "aborted" => planned.touched || matches!(planned.fate, Fate::Person | Fate::Rule),
         "timeout" => planned.fate == Fate::Limit && noted.starts == 1,
-        "lost" => host_crashed && reason.contains("restarted"),
+        "lost" => {
+            (node.crashed && reason.contains("restarted"))
+                || (node.unsupervised && reason.contains("exit code unknown"))
+        }
         _ => false,
     };
     if !right {
@@ -135,7 +142,7 @@ mod tests {
     }
 
     fn right(planned: &Planned, run: &Value, noted: Noted) -> bool {
-        state(planned, run, noted, false).is_empty()
+        state(planned, run, noted, NodeFate::default()).is_empty()
     }
 
     #[test]
@@ -169,13 +176,23 @@ mod tests {
     }
 
     #[test]
-    fn lost_is_only_what_a_crashed_host_took_along() {
+    fn lost_is_only_what_its_host_or_both_supervisors_took_along() {
         let job = planned(End::Exit(0), Fate::Alone);
         let lost = run("lost", None, "the machine was restarted");
-        assert!(!state(&job, &lost, CUT_SHORT, false).is_empty());
-        assert!(state(&job, &lost, CUT_SHORT, true).is_empty());
+        let crashed = NodeFate {
+            crashed: true,
+            unsupervised: false,
+        };
+        let unsupervised = NodeFate {
+            crashed: false,
+            unsupervised: true,
+        };
+        assert!(!right(&job, &lost, CUT_SHORT));
+        assert!(state(&job, &lost, CUT_SHORT, crashed).is_empty());
+        assert!(!state(&job, &lost, CUT_SHORT, unsupervised).is_empty());
         let unknown = run("lost", None, "ended, exit code unknown");
-        assert!(!state(&job, &unknown, CUT_SHORT, true).is_empty());
+        assert!(!state(&job, &unknown, CUT_SHORT, crashed).is_empty());
+        assert!(state(&job, &unknown, CUT_SHORT, unsupervised).is_empty());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
+use std::process::Child;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -10,7 +11,8 @@ use serde_json::Value;
 
 use super::check;
 use super::client::{Answer, Client};
-use super::fault::Undo;
+use super::clock::WallClock;
+use super::fault::{Mend, Undo};
 use super::history::History;
 use super::plan::{self, Fate, Planned};
 use super::random::Random;
@@ -32,6 +34,9 @@ pub struct Options {
     pub duration: Duration,
     /// How many hosts are nodes, beside `local`.
     pub hosts: usize,
+    /// Whether clocks are set, calls held, shims stopped for good, supervisors killed together and
+    /// inodes taken, too.
+    pub harsh: bool,
 }
 
 /// What came of it.
@@ -70,6 +75,11 @@ pub struct Chaos {
     pub(super) broken: Vec<String>,
     /// Hosts that crashed.
     pub(super) crashed: BTreeSet<String>,
+    /// Nodes where shims and launchers were killed together.
+    pub(super) unsupervised: BTreeSet<String>,
+    /// What holds system calls.
+    pub(super) holders: Vec<Child>,
+    pub(super) clock: Option<WallClock>,
     /// What `logs --follow` printed of which experiment, to its end.
     pub(super) followed: Vec<(usize, Vec<u8>)>,
     /// Ends of runs that were shown.
@@ -87,6 +97,11 @@ impl Chaos {
     /// # Errors
     /// When something cannot be made.
     pub fn begin(options: Options) -> std::io::Result<Self> {
+        let clock = if options.harsh {
+            WallClock::make()?
+        } else {
+            None
+        };
         let world = World::make(options.hosts)?;
         let history = History::begin(&world.home.path().join("history"))?;
         fs::create_dir(world.home.path().join("said"))?;
@@ -97,6 +112,9 @@ impl Chaos {
             planned: Vec::new(),
             broken: Vec::new(),
             crashed: BTreeSet::new(),
+            unsupervised: BTreeSet::new(),
+            holders: Vec::new(),
+            clock,
             followed: Vec::new(),
             ends: BTreeMap::new(),
             clients: Vec::new(),
@@ -114,6 +132,7 @@ impl Chaos {
             hosts: self.options.hosts,
             small_home: self.world.small_home(),
             isolated: crate::hosts::isolates(),
+            harsh: self.options.harsh,
         };
         let mut next_at = Instant::now();
         let (_, mut step) = step::next(&mut random, scope);
@@ -279,6 +298,30 @@ impl Chaos {
                 self.history.add(format!("build {build}"));
             }
             Step::FillHome { ms } => self.fill_home(*ms),
+            Step::KillSupervisors { place } => {
+                let all = self.world.places();
+                self.kill_supervisors(&all[(*place % all.len() as u64) as usize]);
+            }
+            Step::HoldCall {
+                place,
+                part,
+                pick,
+                call,
+                ms,
+                kill,
+            } => {
+                let held = self.hold_call(*place, *part, *pick, call, *ms);
+                if let (Some(place), true) = (held, *kill) {
+                    self.later(*ms / 2, Mend::KillSupervisors(place));
+                }
+            }
+            Step::StopShim { place, pick } => self.stop_shim(*place, *pick),
+            Step::FillInodes { ms } => self.fill_inodes(*ms),
+            Step::SetClock { offset_s } => {
+                self.set_clock(*offset_s);
+                // Nothing has run for so long, whatever a clock shows.
+                self.command(&["abort", "runtime > 6h", "--yes", "--json"], Why::Other);
+            }
             Step::Host { host, fault } => self.break_host(*host, *fault),
         }
     }
@@ -349,6 +392,10 @@ impl Chaos {
         self.history.add("peace");
         for undo in std::mem::take(&mut self.undo) {
             self.mend(undo.what);
+        }
+        for mut holder in std::mem::take(&mut self.holders) {
+            // Its own time limit ends it.
+            let _ = holder.wait();
         }
         // Somebody may wait for a run that queues behind those.
         self.abort_held();

@@ -35,6 +35,23 @@ pub enum Step {
     Upgrade,
     /// The disk of the home is full for a while.
     FillHome { ms: u64 },
+    /// `kill -9` of a launcher and all its shims at once.
+    KillSupervisors { place: u64 },
+    /// One process's calls of this kind take so long for a while; then supervisors are killed, or not.
+    HoldCall {
+        place: u64,
+        part: Part,
+        pick: u64,
+        call: &'static str,
+        ms: u64,
+        kill: bool,
+    },
+    /// A shim is stopped, and nobody but Neronet lets it go on.
+    StopShim { place: u64, pick: u64 },
+    /// The file system of the home has no inode left for a while.
+    FillInodes { ms: u64 },
+    /// The clocks of all machines are set.
+    SetClock { offset_s: i64 },
     /// Something happens to a host.
     Host { host: u64, fault: HostFault },
 }
@@ -84,6 +101,8 @@ pub struct Scope {
     pub small_home: bool,
     /// Whether hosts have name spaces of their own.
     pub isolated: bool,
+    /// Whether the harsher faults happen, too.
+    pub harsh: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -100,11 +119,18 @@ enum Class {
     Upgrade,
     FillHome,
     Host,
+    KillSupervisors,
+    HoldCall,
+    StopShim,
+    FillInodes,
+    SetClock,
 }
 
 /// The pause before the next step, in milliseconds, and the step.
 pub fn next(random: &mut Random, scope: Scope) -> (u64, Step) {
     let pause_ms = random.between(20, 700);
+    // A fault without weight changes nothing of what an older seed means.
+    let harsh = |weight| if scope.harsh { weight } else { 0 };
     let classes = [
         (30, Class::Start),
         (6, Class::Abort),
@@ -118,6 +144,14 @@ pub fn next(random: &mut Random, scope: Scope) -> (u64, Step) {
         (2, Class::Upgrade),
         (if scope.small_home { 2 } else { 0 }, Class::FillHome),
         (if scope.hosts > 0 { 16 } else { 0 }, Class::Host),
+        (harsh(4), Class::KillSupervisors),
+        (harsh(8), Class::HoldCall),
+        (harsh(3), Class::StopShim),
+        (
+            if scope.small_home { harsh(2) } else { 0 },
+            Class::FillInodes,
+        ),
+        (harsh(3), Class::SetClock),
     ];
     let class = random.weighted(&classes);
     (pause_ms, step(class, random, scope))
@@ -161,12 +195,57 @@ fn step(class: Class, random: &mut Random, scope: Scope) -> Step {
         Class::FillHome => Step::FillHome {
             ms: random.between(500, 5000),
         },
+        Class::KillSupervisors => Step::KillSupervisors { place: pick },
+        Class::HoldCall => Step::HoldCall {
+            place: random.bits(),
+            part: random.weighted(&[
+                (6, Part::Launcher),
+                (3, Part::Mum),
+                (2, Part::Daemon),
+                (2, Part::Watcher),
+            ]),
+            pick,
+            call: random.weighted(&CALLS),
+            ms: random.between(300, 4000),
+            kill: random.percent(60),
+        },
+        Class::StopShim => Step::StopShim {
+            place: random.bits(),
+            pick,
+        },
+        Class::FillInodes => Step::FillInodes {
+            ms: random.between(500, 5000),
+        },
+        Class::SetClock => Step::SetClock {
+            offset_s: random.weighted(&[
+                (1, -86_400),
+                (1, -3700),
+                (2, 0),
+                (1, 3700),
+                (1, 86_400),
+                (1, 31_536_000),
+            ]),
+        },
         Class::Host => Step::Host {
             host: pick,
             fault: host_fault(random, scope),
         },
     }
 }
+
+/// Calls on the way of a start, an end and a record; `?` where not every processor has them.
+const CALLS: [(u64, &str); 10] = [
+    (4, "setsid"),
+    (4, "execve"),
+    (2, "?link,linkat"),
+    (2, "?rename,renameat,renameat2"),
+    (2, "?unlink,unlinkat"),
+    (2, "pwrite64"),
+    (2, "write"),
+    (1, "fsync,fdatasync"),
+    (1, "?open,openat"),
+    (1, "?wait4,waitid"),
+];
 
 fn part(random: &mut Random) -> Part {
     random.weighted(&[

@@ -21,6 +21,8 @@ const BUILDS: usize = 3;
 /// The size of the home's own file system: three builds in a node's folder,
 /// databases and logs.
 const HOME_MIB: u32 = 1500;
+/// More than a chaos makes.
+const HOME_INODES: u64 = 1_000_000;
 
 /// Everything that is broken and mended.
 #[derive(Debug)]
@@ -156,6 +158,32 @@ impl World {
         let _ = fs::remove_file(self.filler());
     }
 
+    /// Leaves the home's file system no inode.
+    ///
+    /// # Errors
+    /// When others are always faster.
+    pub fn fill_inodes(&self) -> io::Result<()> {
+        let about = rustix::fs::statvfs(&self.home.base())?;
+        self.limit_inodes(about.f_files - about.f_ffree)
+    }
+
+    /// Gives the inodes back.
+    pub fn free_inodes(&self) {
+        // It may never have had fewer.
+        let _ = self.limit_inodes(HOME_INODES);
+    }
+
+    fn limit_inodes(&self, count: u64) -> io::Result<()> {
+        let status = Command::new("mount")
+            .args(["-o", &format!("remount,nr_inodes={count}")])
+            .arg(self.home.base())
+            .status()?;
+        if status.success() {
+            return Ok(());
+        }
+        Err(io::Error::other(format!("mount: {status}")))
+    }
+
     fn filler(&self) -> PathBuf {
         self.home.base().join(".fill")
     }
@@ -213,7 +241,13 @@ fn mount(path: &Path) -> io::Result<bool> {
     }
     fs::create_dir_all(path)?;
     let status = Command::new("mount")
-        .args(["-t", "tmpfs", "-o", &format!("size={HOME_MIB}m"), "tmpfs"])
+        .args([
+            "-t",
+            "tmpfs",
+            "-o",
+            &format!("size={HOME_MIB}m,nr_inodes={HOME_INODES}"),
+            "tmpfs",
+        ])
         .arg(path)
         .status()?;
     Ok(status.success())

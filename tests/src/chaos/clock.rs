@@ -1,0 +1,72 @@
+//! A wall clock that can be set, for every program below this process that asks the C library, and for no other: `rig/clock.c` is
+//! preloaded by an `/etc/ld.so.preload` in a mount name space of their own.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::process::Command;
+
+use rustix::thread::{UnshareFlags, unshare_unsafe};
+
+/// Seen at the same path by this machine and its hosts.
+const FOLDER: &str = "/etc/neronet-chaos";
+
+/// The clock of all programs that were started after it was made.
+#[derive(Debug)]
+pub struct WallClock(File);
+
+impl WallClock {
+    /// Makes it; none where this user may not. Call it before any thread and any program is started.
+    ///
+    /// # Errors
+    /// When it should be possible and is not.
+    pub fn make() -> io::Result<Option<Self>> {
+        if !rustix::process::geteuid().is_root() {
+            return Ok(None);
+        }
+        // SAFETY: mounts alone are unshared, and no file descriptor depends on them.
+        unsafe { unshare_unsafe(UnshareFlags::NEWNS)? };
+        let layers = tempfile::Builder::new().prefix("nk").tempdir()?.keep();
+        let at = layers.display();
+        run("mount", &["--make-rprivate", "/"])?;
+        run("mount", &["-t", "tmpfs", "tmpfs", &at.to_string()])?;
+        fs::create_dir(layers.join("upper"))?;
+        fs::create_dir(layers.join("work"))?;
+        let options = format!("lowerdir=/etc,upperdir={at}/upper,workdir={at}/work");
+        run(
+            "mount",
+            &["-t", "overlay", "overlay", "-o", &options, "/etc"],
+        )?;
+        fs::create_dir(FOLDER)?;
+        let (library, offset) = (format!("{FOLDER}/clock.so"), format!("{FOLDER}/clock"));
+        let file = File::create(&offset)?;
+        let clock = Self(file);
+        clock.set(0)?;
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("rig/clock.c");
+        let define = format!("-DCLOCK_FILE=\"{offset}\"");
+        let source = source.display().to_string();
+        run(
+            "cc",
+            &["-O1", "-shared", "-fPIC", &define, "-o", &library, &source],
+        )?;
+        fs::write("/etc/ld.so.preload", format!("{library}\n"))?;
+        Ok(Some(clock))
+    }
+
+    /// From now on the time is so many seconds later than the true one.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn set(&self, offset_s: i64) -> io::Result<()> {
+        self.0.write_all_at(&offset_s.to_ne_bytes(), 0)
+    }
+}
+
+fn run(program: &str, words: &[&str]) -> io::Result<()> {
+    let status = Command::new(program).args(words).status()?;
+    if status.success() {
+        return Ok(());
+    }
+    Err(io::Error::other(format!("{program} {words:?}: {status}")))
+}

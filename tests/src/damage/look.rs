@@ -1,0 +1,164 @@
+//! What a user sees of all runs, once nothing moves any more.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::stage::Stage;
+
+/// Everything is started within this time, or it is not started at all.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Nothing that differs from the truth moves for so long: nothing will.
+const STILL: Duration = Duration::from_secs(4);
+/// Between two looks.
+const LOOK: Duration = Duration::from_millis(150);
+
+/// What was seen.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Seen {
+    /// Of each experiment: state, code, metrics.
+    experiments: BTreeMap<u64, Value>,
+    /// Metric points and output of each experiment.
+    traces: BTreeMap<u64, String>,
+    /// How often a job of each run began.
+    starts: BTreeMap<String, usize>,
+    /// All texts that a user was shown.
+    pub(super) said: String,
+}
+
+impl Seen {
+    /// What is wrong with it as a truth to compare with.
+    pub(super) fn unfit(&self) -> Option<String> {
+        let state = |id: u64| self.experiments[&id]["state"].as_str().unwrap_or_default();
+        if self.experiments.len() != 8 {
+            return Some(format!("{} experiments", self.experiments.len()));
+        }
+        let expected = [
+            (1, "finished"),
+            (2, "crashed"),
+            (3, "aborted"),
+            (4, "lost"),
+            (5, "lost"),
+            (6, "finished"),
+            (7, "finished"),
+            (8, "finished"),
+        ];
+        let wrong = expected.iter().find(|(id, end)| state(*id) != *end)?;
+        Some(format!("{} is {}", wrong.0, state(wrong.0)))
+    }
+
+    /// Whether a job began there more often than here.
+    pub(super) fn ran_again(&self, there: &Self) -> bool {
+        let before = |run: &str| self.starts.get(run).copied().unwrap_or(0);
+        there.starts.iter().any(|(run, count)| *count > before(run))
+    }
+
+    /// What is other there than here, texts for people left out.
+    pub(super) fn differences(&self, there: &Self) -> Vec<String> {
+        let mut all = Vec::new();
+        for (id, here) in &self.experiments {
+            match there.experiments.get(id) {
+                None => all.push(format!("{id} is not shown")),
+                Some(other) if other != here => {
+                    all.push(format!("{id}: {other} instead of {here}"))
+                }
+                Some(_) => {}
+            }
+        }
+        for (id, here) in &self.traces {
+            if there.traces.get(id) != Some(here) {
+                let other = there.traces.get(id).map_or("nothing", String::as_str);
+                all.push(format!("traces of {id}: {other:?} instead of {here:?}"));
+            }
+        }
+        if self.starts != there.starts {
+            all.push(format!(
+                "starts {:?} instead of {:?}",
+                there.starts, self.starts
+            ));
+        }
+        all
+    }
+}
+
+/// Looks until the same as in `truth` is seen, or nothing moves any more.
+pub(super) fn settled(stage: &Stage, truth: Option<&Seen>) -> Seen {
+    let began = Instant::now();
+    let mut moved = Instant::now();
+    let mut before = Seen::default();
+    loop {
+        let mut now = overview(stage);
+        if now.experiments != before.experiments || now.starts != before.starts {
+            moved = Instant::now();
+        }
+        let arrived = truth.is_some_and(|truth| now.experiments == truth.experiments);
+        if arrived || moved.elapsed() > STILL || began.elapsed() > PATIENCE {
+            details(stage, &mut now);
+            let same = truth.is_none_or(|truth| truth.differences(&now).is_empty());
+            if same || moved.elapsed() > STILL || began.elapsed() > PATIENCE {
+                return now;
+            }
+        }
+        before = now;
+        thread::sleep(LOOK);
+    }
+}
+
+fn overview(stage: &Stage) -> Seen {
+    let mut seen = Seen::default();
+    let ran = stage.home.run(&["status", "all", "--json"]);
+    let reply: Value = serde_json::from_str(&ran.out).unwrap_or_default();
+    for one in reply["experiments"].as_array().into_iter().flatten() {
+        let Some(id) = one["id"].as_u64() else {
+            continue;
+        };
+        let facts = json!({
+            "state": one["state"],
+            "exit_code": one["exit_code"],
+            "settled": one["settled"],
+            "run": one["run"],
+            "metrics": one["metrics"]["loss"],
+        });
+        seen.experiments.insert(id, facts);
+    }
+    let notes = fs::read_to_string(stage.notes()).unwrap_or_default();
+    for line in notes.lines() {
+        let run = line.split(' ').nth(1).unwrap_or_default();
+        *seen.starts.entry(run.to_owned()).or_default() += 1;
+    }
+    seen.said = ran.out + &ran.err;
+    seen
+}
+
+/// What one sees on a second look: each run, its metrics and output, the node.
+fn details(stage: &Stage, seen: &mut Seen) {
+    let mut say = |words: &[&str]| {
+        let ran = stage.home.run(words);
+        seen.said.push_str(&ran.out);
+        seen.said.push_str(&ran.err);
+        ran.out
+    };
+    // A daemon that refuses to start says the same each time.
+    if seen.experiments.is_empty() {
+        return;
+    }
+    say(&["status", "all"]);
+    say(&["status", "nodes"]);
+    for id in 1..=stage.count {
+        let id_text = id.to_string();
+        let metrics = stage.home.run(&["metrics", &id_text, "--json"]);
+        let series: Value = serde_json::from_str(&metrics.out).unwrap_or_default();
+        let series = &series["series"][0];
+        let logs = stage.home.run(&["logs", &id_text]);
+        let traces = format!("{} {} {}", series["steps"], series["values"], logs.out);
+        seen.traces.insert(id, traces);
+        seen.said.push_str(&metrics.err);
+        seen.said.push_str(&logs.err);
+        let shown = stage.home.run(&["show", &id_text]);
+        seen.said.push_str(&shown.out);
+        seen.said.push_str(&shown.err);
+    }
+}

@@ -69,6 +69,12 @@ pub fn experiment(view: &ExperimentView) -> Value {
         "results": some(&view.results),
         "settled": view.settled,
         "not_built": view.not_built,
+        "also_live": view.also_live.iter().map(|live| json!({
+            "run": run_id(view.id, live.number),
+            "state": live.state,
+            "node": some(&live.node),
+            "wish": some(&live.wish),
+        })).collect::<Vec<_>>(),
     })
 }
 

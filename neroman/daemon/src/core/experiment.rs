@@ -31,9 +31,20 @@ pub(crate) struct Experiment {
 }
 
 impl Experiment {
-    /// The run that its state is taken from.
+    /// The run that was made last.
     pub(crate) fn newest(&self) -> Option<&Run> {
         self.runs.last()
+    }
+
+    /// The live runs, newest first: one, and beside it those that are still
+    /// ending for its sake, or that were called lost and are not.
+    pub(crate) fn live(&self) -> impl Iterator<Item = &Run> {
+        self.runs.iter().rev().filter(|run| run.phase().is_live())
+    }
+
+    /// The run that its state is taken from: the newest live one, else the newest.
+    pub(crate) fn current(&self) -> Option<&Run> {
+        self.live().next().or(self.newest())
     }
 
     /// The run with this number.
@@ -43,7 +54,7 @@ impl Experiment {
 
     /// The one word shown.
     pub(crate) fn state(&self) -> StateWord {
-        match self.newest() {
+        match self.current() {
             None => StateWord::Defined,
             Some(run) => StateWord::Phase(run.phase()),
         }

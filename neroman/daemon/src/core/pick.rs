@@ -53,7 +53,7 @@ impl<'a> Catalogue for Rows<'a> {
     }
 
     fn scope(&self, row: usize) -> Sight<'a> {
-        Sight::newest(self.rows[row], self.now_ms)
+        Sight::current(self.rows[row], self.now_ms)
     }
 
     fn is_changed(&self, row: usize) -> Option<bool> {

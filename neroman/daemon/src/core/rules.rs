@@ -129,7 +129,7 @@ pub(crate) fn remove(experiment: &Experiment, id: u64) -> (Removed, Vec<Change>)
 }
 
 fn live(experiment: &Experiment) -> Option<&Run> {
-    experiment.newest().filter(|run| run.phase().is_live())
+    experiment.live().next()
 }
 
 fn appended(ids: &[u64], id: u64) -> Arc<[u64]> {

@@ -1,4 +1,4 @@
-//! What an expression sees of one experiment: its definition, its newest run
+//! What an expression sees of one experiment: its definition, its current run
 //! (or one that was named), parameters and metrics. Answers from memory.
 
 use nero_expr::{Fact, NameKind, Scope, Value};
@@ -17,11 +17,11 @@ pub(crate) struct Sight<'a> {
 }
 
 impl<'a> Sight<'a> {
-    /// With the newest run.
-    pub(crate) fn newest(experiment: &'a Experiment, now_ms: i64) -> Self {
+    /// With the run that its state is taken from.
+    pub(crate) fn current(experiment: &'a Experiment, now_ms: i64) -> Self {
         Self {
             experiment,
-            run: experiment.newest(),
+            run: experiment.current(),
             now_ms,
         }
     }

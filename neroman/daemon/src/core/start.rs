@@ -49,10 +49,7 @@ pub(crate) fn plan(state: &State, picked: &[ExperimentId], wanted: Wanted) -> Ve
                         experiment: experiment.id,
                         number: u32::try_from(experiment.runs.len() + 1).unwrap_or(u32::MAX),
                     },
-                    after: experiment
-                        .newest()
-                        .filter(|run| run.phase().is_live())
-                        .map(|run| run.made.id.number),
+                    after: experiment.live().next().map(|run| run.made.id.number),
                 },
             },
         )
@@ -97,32 +94,41 @@ fn refusal(experiment: &Experiment, wanted: Wanted) -> Option<String> {
             return Some("no run of it was ever started: nothing to go on from".to_owned());
         }
     }
+    if let (Some(live), false) = (experiment.live().next(), wanted.restart) {
+        return Some(still_live(experiment, live));
+    }
     let newest = experiment.newest()?;
     match newest.phase() {
-        Phase::Crashed | Phase::Aborted | Phase::Timeout => None,
-        Phase::Finished if wanted.restart => None,
-        Phase::Lost if wanted.restart => lost(newest, wanted.abandon),
-        Phase::Finished | Phase::Lost => Some(newest.phase().word().to_owned()),
-        Phase::Queued
-        | Phase::Staging
-        | Phase::Submitted
-        | Phase::Pending
-        | Phase::Running
-        | Phase::Ending
-            if wanted.restart =>
-        {
-            // One that waits for a lost run waits for the same evidence.
-            let mut sent = experiment.runs.iter().rev();
-            sent.find(|run| run.desk.after.is_none() && run.desk.word.is_none())
-                .and_then(|run| lost(run, wanted.abandon))
+        Phase::Finished | Phase::Lost if !wanted.restart => {
+            return Some(newest.phase().word().to_owned());
         }
-        live @ (Phase::Queued
+        Phase::Finished
+        | Phase::Lost
+        | Phase::Crashed
+        | Phase::Aborted
+        | Phase::Timeout
+        | Phase::Queued
         | Phase::Staging
         | Phase::Submitted
         | Phase::Pending
         | Phase::Running
-        | Phase::Ending) => Some(live.word().to_owned()),
+        | Phase::Ending => {}
     }
+    // A run that waits for a lost one, or that was taken away while it waited,
+    // reached no node: the job of the lost run may still be alive.
+    let mut sent = experiment.runs.iter().rev();
+    sent.find(|run| run.desk.after.is_none() && run.desk.word.is_none())
+        .and_then(|run| lost(run, wanted.abandon))
+}
+
+/// Names the live run where it is not the newest one.
+fn still_live(experiment: &Experiment, live: &Run) -> String {
+    let word = live.phase().word();
+    let newest = experiment.newest().map(|run| run.made.id);
+    if newest == Some(live.made.id) {
+        return word.to_owned();
+    }
+    format!("{word}: {} has not ended yet", live.made.id)
 }
 
 /// A run that is known to be over overlaps with nothing.

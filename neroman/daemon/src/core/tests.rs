@@ -433,11 +433,45 @@ fn a_lost_run_ended_at_its_last_sign_and_not_when_its_node_looked() {
 }
 
 #[test]
-fn lost_runs_are_gone_beside_only_when_told_so() {
+fn a_run_that_was_asked_to_end_keeps_its_experiment_from_starting_until_it_did() {
     let mut lab = Lab::default();
     lab.add("/lab", vec![definition("a", "1")]);
     lab.start(&[1], Wanted::default());
-    let lost = |reason| Incarnation {
+    lab.desk(run(1, 1), |desk| desk.handing = Handing::Submitted);
+    lab.say(run(1, 1), running());
+    lab.start(&[1], RESTART);
+    // `abort 1`: what waits is taken away, the job takes its time.
+    assert_eq!(lab.wish(run(1, 2)), Wished::TakenAway);
+    let state = |lab: &Lab| lab.state.experiment(ExperimentId(1)).unwrap().state();
+    assert_eq!(state(&lab).word(), "running");
+    let plans = lab.start(&[1], Wanted::default());
+    assert_eq!(skipped(&plans), ["running: 1.1 has not ended yet"]);
+    lab.start(&[1], RESTART);
+    assert_eq!(lab.state.run(run(1, 3)).unwrap().desk.after, Some(1));
+    assert!(needs::of(lab.state.run(run(1, 3)).unwrap()).nothing());
+    lab.say(run(1, 1), ended(0));
+    assert!(needs::of(lab.state.run(run(1, 3)).unwrap()).hand_over);
+}
+
+#[test]
+fn a_lost_run_keeps_its_experiment_from_starting_also_behind_one_that_was_taken_away() {
+    let mut lab = Lab::default();
+    lab.add("/lab", vec![definition("a", "1")]);
+    lab.start(&[1], Wanted::default());
+    lab.desk(run(1, 1), |desk| desk.handing = Handing::Submitted);
+    lab.say(run(1, 1), running());
+    lab.start(&[1], RESTART);
+    lab.say(run(1, 1), lost(3));
+    assert_eq!(lab.wish(run(1, 2)), Wished::TakenAway);
+    let plans = lab.start(&[1], Wanted::default());
+    assert!(
+        skipped(&plans)[0].contains("1.1 may still run on local"),
+        "{plans:?}"
+    );
+}
+
+fn lost(reason: i32) -> Incarnation {
+    Incarnation {
         started_ms: Some(1),
         lost: Some(super::journal::Lost {
             key: Key::default(),
@@ -446,7 +480,14 @@ fn lost_runs_are_gone_beside_only_when_told_so() {
             at_ms: 2,
         }),
         ..Incarnation::default()
-    };
+    }
+}
+
+#[test]
+fn lost_runs_are_gone_beside_only_when_told_so() {
+    let mut lab = Lab::default();
+    lab.add("/lab", vec![definition("a", "1")]);
+    lab.start(&[1], Wanted::default());
     lab.say(run(1, 1), lost(3));
     assert_eq!(lab.phase(run(1, 1)), Phase::Lost);
     let plans = lab.start(&[1], Wanted::default());
@@ -552,6 +593,7 @@ enum Step {
     Restart(u64),
     Abandon(u64),
     Wish(u64),
+    Abort(u64),
     Hand(u64),
     Run(u64),
     End(u64, i32),
@@ -566,6 +608,7 @@ fn step() -> impl Strategy<Value = Step> {
         id.clone().prop_map(Step::Restart),
         id.clone().prop_map(Step::Abandon),
         id.clone().prop_map(Step::Wish),
+        id.clone().prop_map(Step::Abort),
         id.clone().prop_map(Step::Hand),
         id.clone().prop_map(Step::Run),
         (id.clone(), 0..2i32).prop_map(|(id, code)| Step::End(id, code)),
@@ -600,6 +643,10 @@ proptest! {
                 Step::Restart(id) => { lab.start(&[id], RESTART); }
                 Step::Abandon(id) => { lab.start(&[id], Wanted { abandon: true, ..RESTART }); }
                 Step::Wish(id) => if let Some(id) = sent(&lab, id) { lab.wish(id); },
+                Step::Abort(id) => {
+                    let experiment = Arc::clone(lab.state.experiment(ExperimentId(id)).unwrap());
+                    for run in experiment.live() { lab.wish(run.made.id); }
+                }
                 Step::Hand(id) => if let Some(id) = sent(&lab, id) {
                     lab.desk(id, |desk| desk.handing = Handing::Submitted);
                 },

@@ -55,7 +55,7 @@ impl Man {
         let mut chosen = select::one(&state, &request.what, self.clock.now_ms())?;
         let newest = state
             .experiment(chosen.id)
-            .and_then(|experiment| experiment.newest());
+            .and_then(|experiment| experiment.current());
         chosen.run = chosen.run.or(newest.map(|run| run.made.id.number));
         let follow = request.follow;
         let reading = self.read_log(&state, &chosen, request, sink.clone());

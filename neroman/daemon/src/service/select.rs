@@ -24,7 +24,7 @@ pub(super) struct Selection {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Chosen {
     pub id: ExperimentId,
-    /// The run that was named, else none: the newest.
+    /// The run that was named, else none: the current one.
     pub run: Option<u32>,
 }
 
@@ -33,7 +33,7 @@ impl Chosen {
     pub(super) fn of<'a>(&self, experiment: &'a Experiment) -> Option<&'a Run> {
         match self.run {
             Some(number) => experiment.run(number),
-            None => experiment.newest(),
+            None => experiment.current(),
         }
     }
 }

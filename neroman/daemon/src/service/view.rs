@@ -95,6 +95,10 @@ pub(super) fn experiment(
     };
     if let Some(run) = run {
         of_run(&mut view, run, sight);
+        let others = experiment.live().filter(|live| live.made.id != run.made.id);
+        for other in others {
+            also_live(&mut view, other, sight);
+        }
     }
     if experiment.gone && !adopt::without_source(definition) {
         view.warnings.push("no longer in its source".to_owned());
@@ -148,6 +152,29 @@ fn of_run(view: &mut v1::ExperimentView, run: &Run, sight: &Sight<'_>) {
         view.warnings
             .push(format!("results are not complete: {why}"));
     }
+}
+
+/// A run that is live beside the one shown.
+fn also_live(view: &mut v1::ExperimentView, run: &Run, sight: &Sight<'_>) {
+    let live = v1::LiveRun {
+        number: run.made.id.number,
+        state: run.phase().word().to_owned(),
+        node: run.node_word().to_owned(),
+        wish: wish(run, sight),
+    };
+    // A later run that waits for the one shown is no news about it.
+    if live.number < view.run {
+        let wish = match live.wish.as_str() {
+            "" => String::new(),
+            wish => format!(", {wish}"),
+        };
+        // Without its number, so that many experiments share one line.
+        let warning = format!("an earlier run has not ended yet: {}{wish}", live.state);
+        if !view.warnings.contains(&warning) {
+            view.warnings.push(warning);
+        }
+    }
+    view.also_live.push(live);
 }
 
 /// Exit code and signal, whichever there is.

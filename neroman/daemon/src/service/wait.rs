@@ -240,11 +240,11 @@ pub(super) fn zone_of(selection: Option<&v1::Selection>) -> TimeZone {
     })
 }
 
-/// The run that is the newest now is the one that is waited for.
+/// The run that is the current one now is the one that is waited for.
 fn fixed(mut chosen: Chosen, state: &State) -> Awaited {
     let newest = state
         .experiment(chosen.id)
-        .and_then(|experiment| experiment.newest())
+        .and_then(|experiment| experiment.current())
         .map(|run| run.made.id.number);
     chosen.run = chosen.run.or(newest);
     Awaited {

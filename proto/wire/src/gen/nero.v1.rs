@@ -2879,7 +2879,7 @@ pub struct ExperimentView {
     pub phase: ::prost::alloc::string::String,
     #[prost(string, tag = "6")]
     pub node: ::prost::alloc::string::String,
-    /// number of the newest run; 0: none
+    /// number of the run shown: the newest live one, else the newest; 0: none
     #[prost(uint32, tag = "7")]
     pub run: u32,
     #[prost(message, repeated, tag = "8")]
@@ -2937,6 +2937,21 @@ pub struct ExperimentView {
     /// it was taken over, and its node has not told of it yet
     #[prost(bool, tag = "31")]
     pub unread: bool,
+    /// beside the run shown: what has not ended yet
+    #[prost(message, repeated, tag = "40")]
+    pub also_live: ::prost::alloc::vec::Vec<LiveRun>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LiveRun {
+    #[prost(uint32, tag = "1")]
+    pub number: u32,
+    #[prost(string, tag = "2")]
+    pub state: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub node: ::prost::alloc::string::String,
+    /// as of the experiment
+    #[prost(string, tag = "4")]
+    pub wish: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListRequest {

@@ -16,7 +16,7 @@ use crate::core::journal::Journal;
 use crate::core::outcome::judge;
 use crate::core::run::Run;
 use crate::core::state::State;
-use crate::keep::{Batch, Keep};
+use crate::keep::{Batch, Keep, Stood};
 
 /// Bytes of one segment, owned.
 #[derive(Clone, Debug)]
@@ -68,7 +68,7 @@ pub(crate) struct Folding {
     fresh: HashMap<RunId, RunFolded>,
     /// Where the series stand in the segments of runs heard of lately,
     /// everything folded so far included.
-    series: HashMap<RunId, HashMap<SegmentId, Position>>,
+    series: HashMap<RunId, Stood>,
 }
 
 impl Folding {
@@ -90,20 +90,25 @@ impl Folding {
         let Some(run) = work.run(id).filter(|run| !over(run)) else {
             return;
         };
-        let series = self.series_of(keep, id);
-        let mut position = series.get(&part.segment).copied().unwrap_or_default();
-        let series_from = position;
+        let name = part.segment.to_string();
+        let stood = self.series_of(keep, id).of(part.segment);
         let journal = self
             .journals
             .entry(id)
             .or_insert_with(|| (*run.journal).clone());
-        let name = part.segment.to_string();
+        let mut position = stood.unwrap_or_else(|| at(journal, &name));
+        let series_from = position;
         // An end that was told stays, also when it is judged anew at the next start.
         let proves = |journal: &Journal| judge(&run.desk, journal).phase == run.phase();
         let told = (run.has_ended() && proves(journal)).then(|| journal.incarnations.clone());
         let facts_from = at(journal, &name);
         let overflowed = journal.overflows;
         let fresh = self.fresh.entry(id).or_default();
+        let mut dropped = Taken::default();
+        let taken = match stood {
+            Some(_) => &mut fresh.taken,
+            None => &mut dropped,
+        };
         let view = Part {
             token: part.token,
             incarnation: part.incarnation,
@@ -112,7 +117,7 @@ impl Folding {
             data: &part.data,
             chain: part.chain,
         };
-        match fold(journal, &view, &mut position, &mut fresh.taken) {
+        match fold(journal, &view, &mut position, taken) {
             Folded::Nothing | Folded::Took => {
                 if let Some(told) = told
                     && !proves(journal)
@@ -121,11 +126,11 @@ impl Folding {
                     journal.incarnations = told;
                 }
                 fresh.facts |= facts_from != at(journal, &name);
-                if journal.segments.get(&name).is_some_and(holds_series) {
+                if journal.segments.get(&name).is_some_and(holds_series)
+                    && let Some(Stood::At(series)) = self.series.get_mut(&id)
+                {
                     moved(&mut fresh.series, part, series_from, position);
-                    if let Some(series) = self.series.get_mut(&id) {
-                        series.insert(part.segment, position);
-                    }
+                    series.insert(part.segment, position);
                 }
             }
             Folded::Gap => outcome.gap = true,
@@ -146,16 +151,16 @@ impl Folding {
                     anew: true,
                     ..RunFolded::default()
                 };
-                self.series.insert(id, HashMap::new());
+                self.series.insert(id, Stood::default());
                 outcome.anew.push(id);
             }
         }
     }
 
-    fn series_of(&mut self, keep: &Keep, id: RunId) -> &HashMap<SegmentId, Position> {
+    fn series_of(&mut self, keep: &Keep, id: RunId) -> &Stood {
         self.series
             .entry(id)
-            .or_insert_with(|| keep.series_positions(id))
+            .or_insert_with(|| keep.series_stood(id))
     }
 
     /// The changes of what was folded since the last call; the points go into
@@ -193,7 +198,7 @@ impl Folding {
                 offset: segment.offset,
                 chain: segment.chain,
             };
-            let points = series.get(&id).copied().unwrap_or_default();
+            let points = series.of(id).unwrap_or(facts);
             let lower = if holds_series(segment) && points.offset < facts.offset {
                 points
             } else {
@@ -225,6 +230,16 @@ impl Folding {
         self.journals.clear();
         self.fresh.clear();
         self.series.clear();
+    }
+}
+
+impl Stood {
+    /// Where the series stand in a segment; none when they take nothing of it.
+    fn of(&self, segment: SegmentId) -> Option<Position> {
+        match self {
+            Self::At(positions) => Some(positions.get(&segment).copied().unwrap_or_default()),
+            Self::Complete => None,
+        }
     }
 }
 

@@ -68,6 +68,21 @@ pub(crate) struct Keep {
     tenure: u64,
 }
 
+/// How far the series of a run are folded.
+#[derive(Clone, Debug)]
+pub(crate) enum Stood {
+    /// Up to these positions, by segment.
+    At(HashMap<SegmentId, Position>),
+    /// To the end: nothing is added.
+    Complete,
+}
+
+impl Default for Stood {
+    fn default() -> Self {
+        Self::At(HashMap::new())
+    }
+}
+
 /// Under which the tenure is kept.
 const TENURE: &str = "tenure";
 
@@ -326,10 +341,33 @@ impl Keep {
     }
 
     /// Where the series of a run stand.
-    pub(crate) fn series_positions(&self, run: RunId) -> HashMap<SegmentId, Position> {
-        self.key(run)
-            .and_then(|key| self.series.get(&key).cloned())
-            .unwrap_or_default()
+    ///
+    /// Points come into the database together with positions, which are
+    /// forgotten when nothing more is to come. So points without positions are
+    /// complete; they are met where an older copy of the facts was put in place.
+    pub(crate) fn series_stood(&self, run: RunId) -> Stood {
+        let Some(key) = self.key(run) else {
+            return Stood::default();
+        };
+        if let Some(positions) = self.series.get(&key) {
+            return Stood::At(positions.clone());
+        }
+        match self.store.has_series(key) {
+            Ok(true) => Stood::Complete,
+            Ok(false) => Stood::default(),
+            Err(error) => {
+                tracing::warn!(%error, %run, "its points cannot be read, so none are added");
+                Stood::Complete
+            }
+        }
+    }
+
+    /// Moves the logs of both databases into them. What cannot be moved now is
+    /// moved later; a failure that is final is found by the next commit, too.
+    pub(crate) fn empty_logs(&mut self) {
+        if let Err(error) = self.store.empty_logs() {
+            tracing::warn!(%error, "logs not moved into the databases");
+        }
     }
 
     /// Whether both databases can be written again after a lack of room.

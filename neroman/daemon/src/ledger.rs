@@ -20,6 +20,7 @@ use nero_store::{Event, RunKey};
 use nero_wire::v1;
 use prost::Message as _;
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::Instant;
 
 use crate::clock::Clock;
 use crate::core::change::Change;
@@ -35,6 +36,10 @@ use writer::Writer;
 const MAILBOX: usize = 1024;
 /// How often what waits for room is tried again; no event tells of room.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// A burst of changes is over when none came for this long.
+const QUIET: Duration = Duration::from_secs(1);
+/// A burst that does not end is taken for one after this long.
+const BURST_MAX: Duration = Duration::from_secs(30);
 
 /// What a decision amounts to.
 #[derive(Debug, Default)]
@@ -91,6 +96,8 @@ enum Message {
     },
     /// To see whether a disk that was full has room again.
     LookForRoom,
+    /// To leave little in the logs of the databases.
+    EmptyLogs,
     Stop,
 }
 
@@ -345,6 +352,30 @@ impl Ledger {
         while full.wait_for(Option::is_some).await.is_ok() {
             tokio::time::sleep(LOOK_EVERY).await;
             if self.send(Message::LookForRoom).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Has the writer move the databases' logs into them after each burst of
+    /// changes, until it ends: a log that is lost takes what lies in it along.
+    pub(crate) async fn empty_logs(&self) {
+        let mut states = self.watch();
+        // What an earlier daemon left lies in them, too.
+        states.mark_changed();
+        while states.changed().await.is_ok() {
+            let latest = Instant::now() + BURST_MAX;
+            loop {
+                let quiet = tokio::time::sleep_until(latest.min(Instant::now() + QUIET));
+                tokio::select! {
+                    biased;
+                    () = quiet => break,
+                    changed = states.changed() => if changed.is_err() {
+                        return;
+                    },
+                }
+            }
+            if self.send(Message::EmptyLogs).await.is_err() {
                 return;
             }
         }

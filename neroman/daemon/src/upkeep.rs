@@ -1,5 +1,6 @@
 //! Looks after what is stored: a check that the start owed, a copy of the
-//! facts in every hour in which something changed, and room for them.
+//! facts in every hour in which something changed, room for them, and logs that
+//! hold little.
 //!
 //! Started by [`crate::run`]; reads the databases on connections of its own
 //! and never writes to them. A failure is logged and ends nothing.
@@ -23,7 +24,7 @@ const QUIET: Duration = Duration::from_secs(60);
 /// Works until the daemon stops, which drops it.
 pub(crate) async fn run(home: Home, clock: Clock, ledger: Ledger, check_owed: bool) {
     let copying = copies(home, clock, ledger.watch(), check_owed);
-    tokio::join!(copying, ledger.look_for_room());
+    tokio::join!(copying, ledger.look_for_room(), ledger.empty_logs());
 }
 
 async fn copies(

@@ -10,9 +10,11 @@ use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
+use rustix::fs::Access;
 
 use crate::backup;
 use crate::error::StoreError;
+use crate::mark::{self, Claim, Line};
 use crate::migrate::{self, Kind};
 use crate::place;
 
@@ -24,6 +26,8 @@ const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 const CHECK_AT_ONCE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// No write of SQLite is larger than a page with its header.
 const WRITTEN_LEAST: u64 = 64 * 1024 + 24;
+/// A log of more frames is moved into its file without waiting for a quiet moment.
+const FRAMES_MAX: u32 = 1000;
 
 /// One open file.
 #[derive(Debug)]
@@ -32,6 +36,8 @@ pub(crate) struct Db {
     pub(crate) path: PathBuf,
     synced: Cell<Option<bool>>,
     broken: Cell<bool>,
+    /// Where the log's length is kept; none for a reader.
+    mark: Option<Line>,
 }
 
 /// What opening found and did.
@@ -43,13 +49,17 @@ pub(crate) struct Found {
 }
 
 impl Db {
-    /// Opens a file that exists. `unclean`: whoever had it last did not close it.
+    /// Opens a file that exists. `unclean`: whoever had it last did not close it,
+    /// and `log` is what its log must hold.
     pub(crate) fn open(
         path: &Path,
         kind: Kind,
         unclean: bool,
+        log: Option<Claim>,
     ) -> Result<(Self, Found), StoreError> {
         look(path)?;
+        look_beside(path)?;
+        mark::check(path, log)?;
         let db = Self::attach(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         let failed = |error| db.failed(error);
         // Until the file is known to be sound, closing it must not change it.
@@ -86,6 +96,43 @@ impl Db {
             .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)
             .map_err(failed)?;
         Ok((db, found))
+    }
+
+    /// Keeps the log's length in this line from now on, and lets SQLite move no
+    /// frames by itself: the line has to say so before.
+    pub(crate) fn keep_mark(&mut self, line: Line) -> Result<(), StoreError> {
+        self.conn
+            .pragma_update_and_check(None, "wal_autocheckpoint", 0, |_| Ok(()))
+            .map_err(|error| self.failed(error))?;
+        let frames = self.frames()?;
+        line.wrote(&self.path, frames, false);
+        self.mark = Some(line);
+        Ok(())
+    }
+
+    /// Frames in the log.
+    fn frames(&self) -> Result<u32, StoreError> {
+        self.conn
+            .pragma_update_and_check(None, "wal_checkpoint", "noop", |row| row.get::<_, i64>(1))
+            .map(|frames| u32::try_from(frames).unwrap_or(0))
+            .map_err(|error| self.failed(error))
+    }
+
+    /// Commits, and claims what the log holds now.
+    pub(crate) fn finish(&self, open: Transaction<'_>) -> Result<(), StoreError> {
+        open.commit().map_err(|error| self.failed(error))?;
+        let Some(line) = &self.mark else {
+            return Ok(());
+        };
+        // What was committed is committed, whatever becomes of the mark.
+        let Ok(frames) = self.frames() else {
+            return Ok(());
+        };
+        line.wrote(&self.path, frames, self.synced.get() == Some(true));
+        if frames > FRAMES_MAX {
+            let _ = self.use_log_again();
+        }
+        Ok(())
     }
 
     /// Opens a file for reading only.
@@ -152,6 +199,7 @@ impl Db {
             path: path.to_path_buf(),
             synced: Cell::new(None),
             broken: Cell::new(false),
+            mark: None,
         })
     }
 
@@ -225,8 +273,34 @@ impl Db {
     /// Moves the log into the file, so that the next transactions take the place
     /// that it has. What somebody is just reading stays.
     pub(crate) fn use_log_again(&self) -> Result<(), StoreError> {
+        self.move_log("passive").map(drop)
+    }
+
+    /// Moves the log into the file and cuts it to nothing; false when somebody
+    /// is reading in it.
+    pub(crate) fn empty_log(&self) -> Result<bool, StoreError> {
+        let failed = |error| self.failed(error);
+        if self.frames()? == 0 {
+            return Ok(true);
+        }
+        // A reader is not waited for: there is a next quiet moment.
+        self.conn.busy_timeout(Duration::ZERO).map_err(failed)?;
+        let moved = self.move_log("truncate");
+        self.conn.busy_timeout(BUSY).map_err(failed)?;
+        match moved {
+            Err(StoreError::Busy { .. }) => Ok(false),
+            moved => moved,
+        }
+    }
+
+    /// Whether all of the log was moved.
+    fn move_log(&self, how: &str) -> Result<bool, StoreError> {
+        if let Some(line) = &self.mark {
+            line.empties(&self.path, self.frames()?);
+        }
         self.conn
-            .pragma_update_and_check(None, "wal_checkpoint", "passive", |_| Ok(()))
+            .pragma_update_and_check(None, "wal_checkpoint", how, |row| row.get::<_, i64>(0))
+            .map(|busy| busy == 0)
             .map_err(|error| self.failed(error))
     }
 
@@ -343,6 +417,30 @@ fn look(path: &Path) -> Result<(), StoreError> {
     }
     if &head[..16] != MAGIC {
         return foreign("is not a database");
+    }
+    Ok(())
+}
+
+/// Refuses what lies where SQLite puts its log and cannot be used: SQLite would
+/// name the database. Nothing is opened, since closing it would release SQLite's
+/// locks.
+fn look_beside(path: &Path) -> Result<(), StoreError> {
+    for suffix in ["-wal", "-shm"] {
+        let mut name = path.as_os_str().to_owned();
+        name.push(suffix);
+        let name = PathBuf::from(name);
+        match fs::metadata(&name) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Ok(found) if !found.is_file() => {
+                return Err(StoreError::Foreign {
+                    path: name,
+                    what: "is not a file",
+                });
+            }
+            found => found.map_err(StoreError::io("open", &name))?,
+        };
+        rustix::fs::access(&name, Access::READ_OK | Access::WRITE_OK)
+            .map_err(|errno| StoreError::io("open", &name)(errno.into()))?;
     }
     Ok(())
 }

@@ -81,6 +81,18 @@ pub enum StoreError {
         /// What belongs to it.
         beside: PathBuf,
     },
+    /// The log lacks what was written last, and is left as it was.
+    #[error(
+        "{path} {what}; what was written last to {database} lay in it; both were left untouched"
+    )]
+    Log {
+        /// The database.
+        database: PathBuf,
+        /// Its log.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
     /// No room. Reading goes on, and writing when there is room again.
     #[error("no space left for {path}")]
     Full {
@@ -188,12 +200,30 @@ impl StoreError {
                 "use the newer neroman again; a copy `….before-v<N>` beside it, where there is one, is as it was before the upgrade"
                     .to_owned()
             }
+            Self::Foreign { path, what: "is not a file" } => {
+                format!("move {} away", path.display())
+            }
             Self::Foreign { path, .. } | Self::Missing { path, .. }
                 if is_series(path) => fold_again(path),
             Self::Damaged { path, .. }
             | Self::DamagedRow { path, .. }
             | Self::DamagedTable { path, .. }
                 if is_series(path) => fold_again(path),
+            Self::Log { database, .. } if is_series(database) => fold_again(database),
+            Self::Log { database, path, .. } => format!(
+                "put it back where it was left behind by a copy; else move {}, its -wal and its -shm away and put the newest \
+                 good copy of `backups/` in its place, or, to go on with what {} holds, move {} and {}.open away",
+                database.display(),
+                database.display(),
+                path.display(),
+                database.display(),
+            ),
+            Self::Io { what: "open", path, source } => match source.kind() {
+                io::ErrorKind::PermissionDenied => {
+                    format!("give yourself the right to use it: chmod u+rw '{}'", path.display())
+                }
+                _ => return None,
+            },
             Self::Damaged { .. }
             | Self::DamagedRow { .. }
             | Self::DamagedTable { .. }
@@ -234,6 +264,7 @@ impl StoreError {
                 | Self::DamagedTable { .. }
                 | Self::Foreign { .. }
                 | Self::Missing { .. }
+                | Self::Log { .. }
         )
     }
 

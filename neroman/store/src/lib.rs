@@ -14,6 +14,8 @@
 //!   not what was written is an error that names file, table and row.
 //! * A file that is damaged, foreign, newer or missing stops the opening and is
 //!   left as it was. Nothing is ever replaced by something empty.
+//! * A log that lacks what was written to it does, too: SQLite would take it
+//!   for an older one. See `mark.rs`.
 //!
 //! Nothing here decides, logs, knows wire types or looks at the clock.
 
@@ -21,6 +23,7 @@ mod backup;
 mod db;
 mod error;
 mod fold;
+mod mark;
 mod migrate;
 mod place;
 mod positions;
@@ -32,6 +35,7 @@ mod state;
 mod store;
 mod table;
 mod tx;
+mod wal;
 
 pub use backup::{backup, folder as backup_folder};
 pub use error::StoreError;

@@ -1,8 +1,5 @@
 //! Opening and closing both files, and the calls of the one writer.
 
-use std::fs::{self, OpenOptions};
-use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use nero_model::paths::{make_private, sync_parents};
@@ -11,6 +8,7 @@ use nero_model::{DeploymentId, ExperimentId, Home, RequestId};
 use crate::db::{Db, Found};
 use crate::error::StoreError;
 use crate::fold;
+use crate::mark::{self, Line};
 use crate::migrate::{SERIES, STATE};
 use crate::place;
 use crate::positions;
@@ -86,16 +84,18 @@ impl Store {
         }
         let mark = mark(home);
         let unclean = exists(&mark)?;
-        let (state, of_state) = Db::open(&home.state_db(), STATE, unclean)?;
+        let [state_log, series_log] = mark::read(&mark)?;
+        let (mut state, of_state) = Db::open(&home.state_db(), STATE, unclean, state_log)?;
         let deployment = deployment(&state)?;
         let series_new = make_series(home, deployment)?;
-        let (series, of_series) = Db::open(&home.series_db(), SERIES, unclean)?;
+        let series_log = series_log.filter(|_| !series_new);
+        let (mut series, of_series) = Db::open(&home.series_db(), SERIES, unclean, series_log)?;
         if self::deployment(&series)? != deployment {
             // A take-over changed the id before there was any series.
             if holds_nothing(&series)? {
                 let open = series.begin(true)?;
                 state::put_meta(&series, meta::DEPLOYMENT, deployment.as_bytes())?;
-                open.commit().map_err(|error| series.failed(error))?;
+                series.finish(open)?;
             }
         }
         if self::deployment(&series)? != deployment {
@@ -104,7 +104,8 @@ impl Store {
                 what: "belongs to another state.db",
             });
         }
-        write_mark(&mark)?;
+        state.keep_mark(Line::new(mark::make(&mark)?, 0, state_log)?)?;
+        series.keep_mark(Line::new(mark::make(&mark)?, 1, series_log)?)?;
         pass_keys(&state, &series)?;
         let Found {
             migrated_from,
@@ -157,7 +158,7 @@ impl Store {
     ) -> Result<T, E> {
         let open = self.state.begin(durability == Durability::Synced)?;
         let done = work(&mut Tx { db: &self.state })?;
-        open.commit().map_err(|error| self.state.failed(error))?;
+        self.state.finish(open)?;
         Ok(done)
     }
 
@@ -181,6 +182,31 @@ impl Store {
             }
         }
         Ok(true)
+    }
+
+    /// Moves the logs of both files into them, so that little lies in a log.
+    /// For a quiet moment; what somebody is just reading stays for the next one.
+    ///
+    /// # Errors
+    /// See [`StoreError`]; nothing is lost then.
+    pub fn empty_logs(&mut self) -> Result<(), StoreError> {
+        self.state.empty_log()?;
+        self.series.empty_log().map(drop)
+    }
+
+    /// Whether `series.db` has points or samples of this run.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn has_series(&self, run: RunKey) -> Result<bool, StoreError> {
+        self.series
+            .conn
+            .prepare_cached(
+                "SELECT EXISTS (SELECT 1 FROM series WHERE run = ?1)
+                     OR EXISTS (SELECT 1 FROM sample WHERE run = ?1)",
+            )
+            .and_then(|mut statement| statement.query_row([run.0], |row| row.get(0)))
+            .map_err(|error| self.series.failed(error))
     }
 
     /// The encoded `nero.v1.RunSpec` of a run.
@@ -233,7 +259,7 @@ impl Store {
     pub fn fold_series(&mut self, folds: &[RunFold]) -> Result<(), StoreError> {
         let open = self.series.begin(false)?;
         fold::fold(&self.series, folds)?;
-        open.commit().map_err(|error| self.series.failed(error))
+        self.series.finish(open)
     }
 
     /// Forgets everything that `series.db` holds of a run, positions too.
@@ -243,7 +269,7 @@ impl Store {
     pub fn forget_series(&mut self, run: RunKey) -> Result<(), StoreError> {
         let open = self.series.begin(false)?;
         fold::forget(&self.series, run)?;
-        open.commit().map_err(|error| self.series.failed(error))
+        self.series.finish(open)
     }
 
     /// Forgets how far a run's segments are folded into `series.db`, for a run
@@ -254,7 +280,7 @@ impl Store {
     pub fn forget_series_positions(&mut self, run: RunKey) -> Result<(), StoreError> {
         let open = self.series.begin(false)?;
         positions::forget(&self.series, run)?;
-        open.commit().map_err(|error| self.series.failed(error))
+        self.series.finish(open)
     }
 
     /// How far all segments are folded into `series.db`.
@@ -313,15 +339,9 @@ impl Drop for Store {
         if self.is_broken() || std::thread::panicking() {
             return;
         }
-        let moved = [&self.state, &self.series].iter().all(|db| {
-            db.conn
-                .pragma_update_and_check(None, "wal_checkpoint", "truncate", |row| {
-                    row.get::<_, i64>(0)
-                })
-                .is_ok()
-        });
-        if moved {
-            let _ = fs::remove_file(mark(&self.home));
+        let moved = [&self.state, &self.series].map(Db::empty_log);
+        if moved.iter().all(|moved| matches!(moved, Ok(true))) {
+            mark::remove(&mark(&self.home));
         }
     }
 }
@@ -329,20 +349,6 @@ impl Drop for Store {
 /// Says that somebody has the store open.
 fn mark(home: &Home) -> PathBuf {
     home.data.join("state.db.open")
-}
-
-fn write_mark(mark: &Path) -> Result<(), StoreError> {
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(mark)
-        .map_err(StoreError::io("make", mark))?;
-    // That it is there says everything; who, a person may want to know. On a
-    // full disk there is room for a name, but not for this.
-    let _ = writeln!(file, "{}", std::process::id());
-    Ok(())
 }
 
 fn exists(path: &Path) -> Result<bool, StoreError> {
@@ -354,7 +360,7 @@ fn write_again(db: &Db) -> Result<(), StoreError> {
     db.use_log_again()?;
     let open = db.begin(true)?;
     state::put_meta(db, meta::DEPLOYMENT, deployment(db)?.as_bytes())?;
-    open.commit().map_err(|error| db.failed(error))?;
+    db.finish(open)?;
     db.use_log_again()
 }
 
@@ -418,7 +424,7 @@ fn pass_keys(state: &Db, series: &Db) -> Result<(), StoreError> {
     }
     let open = state.begin(true)?;
     state::put_meta(state, meta::NEXT_RUN, &wanted.to_le_bytes())?;
-    open.commit().map_err(|error| state.failed(error))
+    state.finish(open)
 }
 
 /// Whether there is nothing in it that belongs to any run.

@@ -86,7 +86,7 @@ impl Writer {
         let mut batch = Batch::default();
         let mut answers = Answers::default();
         let mut given: HashMap<RequestId, Vec<u8>> = HashMap::new();
-        let (mut stop, mut look) = (false, false);
+        let (mut stop, mut look, mut empty) = (false, false, false);
         for message in messages {
             let now_ms = self.clock.now_ms();
             match message {
@@ -167,6 +167,7 @@ impl Writer {
                     let _ = reply.send(self.keep.events(experiment));
                 }
                 Message::LookForRoom => look = true,
+                Message::EmptyLogs => empty = true,
                 Message::Stop => stop = true,
             }
         }
@@ -174,6 +175,9 @@ impl Writer {
         self.commit(work, batch, answers);
         if look {
             self.look_for_room();
+        }
+        if empty && self.full.borrow().is_none() {
+            self.keep.empty_logs();
         }
         stop || self.keep.is_broken()
     }

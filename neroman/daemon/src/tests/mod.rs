@@ -11,6 +11,7 @@ mod nodes;
 mod one_node;
 mod put_off;
 mod refused;
+mod restored;
 mod resuming;
 mod sending;
 mod staging;

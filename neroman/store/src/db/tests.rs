@@ -27,15 +27,18 @@ fn made(folder: &Path) -> PathBuf {
 fn a_step_copies_the_old_file_first() {
     let folder = tempfile::tempdir().unwrap();
     let path = made(folder.path());
-    let (db, found) = Db::open(&path, NEXT, false).unwrap();
+    let (db, found) = Db::open(&path, NEXT, false, None).unwrap();
     assert_eq!(found.migrated_from, Some(1));
     assert_eq!(state::get_meta(&db, "own x").unwrap().unwrap(), b"kept");
     drop(db);
     let copy = folder.path().join("state.db.before-v2");
-    let (old, found) = Db::open(&copy, FIRST, true).unwrap();
+    let (old, found) = Db::open(&copy, FIRST, true, None).unwrap();
     assert_eq!(found.migrated_from, None);
     assert_eq!(state::get_meta(&old, "own x").unwrap().unwrap(), b"kept");
-    assert_eq!(Db::open(&path, NEXT, false).unwrap().1.migrated_from, None);
+    assert_eq!(
+        Db::open(&path, NEXT, false, None).unwrap().1.migrated_from,
+        None
+    );
 }
 
 #[test]
@@ -43,18 +46,18 @@ fn a_step_that_fails_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let path = made(folder.path());
     let before = fs::read(&path).unwrap();
-    Db::open(&path, BAD, false).unwrap_err();
+    Db::open(&path, BAD, false, None).unwrap_err();
     assert_eq!(fs::read(&path).unwrap(), before);
-    Db::open(&path, FIRST, false).unwrap();
+    Db::open(&path, FIRST, false, None).unwrap();
 }
 
 #[test]
 fn a_newer_file_is_refused_unchanged() {
     let folder = tempfile::tempdir().unwrap();
     let path = made(folder.path());
-    drop(Db::open(&path, NEXT, false).unwrap());
+    drop(Db::open(&path, NEXT, false, None).unwrap());
     let before = fs::read(&path).unwrap();
-    let error = Db::open(&path, FIRST, false).unwrap_err();
+    let error = Db::open(&path, FIRST, false, None).unwrap_err();
     assert!(
         matches!(
             error,
@@ -74,20 +77,20 @@ fn a_raised_file_is_refused_by_builds_that_know_less() {
     let folder = tempfile::tempdir().unwrap();
     let path = made(folder.path());
     let raise = || {
-        let (db, found) = Db::open(&path, STATE, false).unwrap();
+        let (db, found) = Db::open(&path, STATE, false, None).unwrap();
         assert_eq!(found.migrated_from, None);
         let tx = db.begin(true).unwrap();
         db.raise(STATE).unwrap();
         (db.identify(STATE).unwrap(), tx.commit().unwrap())
     };
-    drop(Db::open(&path, FIRST, false).unwrap());
+    drop(Db::open(&path, FIRST, false, None).unwrap());
     assert_eq!((raise().0, raise().0), (2, 2));
-    let error = Db::open(&path, FIRST, false).unwrap_err();
+    let error = Db::open(&path, FIRST, false, None).unwrap_err();
     assert!(
         matches!(error, StoreError::TooNew { found: 2, .. }),
         "{error}"
     );
-    let (db, _) = Db::open(&path, STATE, false).unwrap();
+    let (db, _) = Db::open(&path, STATE, false, None).unwrap();
     assert_eq!(state::get_meta(&db, "own x").unwrap().unwrap(), b"kept");
     Db::open_to_read(&path, STATE).unwrap();
 }
@@ -96,7 +99,7 @@ fn a_raised_file_is_refused_by_builds_that_know_less() {
 fn a_raise_goes_with_its_transaction() {
     let folder = tempfile::tempdir().unwrap();
     let path = made(folder.path());
-    let (db, _) = Db::open(&path, STATE, false).unwrap();
+    let (db, _) = Db::open(&path, STATE, false, None).unwrap();
     let tx = db.begin(true).unwrap();
     db.raise(STATE).unwrap();
     drop(tx);
@@ -110,6 +113,6 @@ fn other_tables_than_those_that_were_made_are_noticed() {
     let conn = Connection::open(&path).unwrap();
     conn.execute_batch("DROP TRIGGER meta_added").unwrap();
     drop(conn);
-    let error = Db::open(&path, FIRST, false).unwrap_err();
+    let error = Db::open(&path, FIRST, false, None).unwrap_err();
     assert!(error.is_damage(), "{error}");
 }

@@ -26,6 +26,9 @@ fn writer() {
             })
             .unwrap();
         store.fold_series(&[fold(key, at(0), at(10), 30)]).unwrap();
+        if number % 7 == 3 {
+            store.empty_logs().unwrap();
+        }
         let mut out = std::io::stdout();
         if writeln!(out, "told {}", key.0).is_err() {
             return;

@@ -5,5 +5,6 @@ mod facts;
 mod full;
 mod golden;
 mod killed;
+mod logs;
 mod metrics;
 mod rig;

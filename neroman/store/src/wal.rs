@@ -1,0 +1,119 @@
+//! Reading a write-ahead log as SQLite would at its next start, without
+//! SQLite and without changing anything.
+//!
+//! SQLite takes the first frame that is not sound for the end of the log and
+//! reports nothing. How many sound frames there are is what [`crate::mark`]
+//! compares with what was written.
+
+use std::fs::File;
+use std::io::{self, BufReader};
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+const HEADER_BYTES: usize = 32;
+const FRAME_HEADER_BYTES: usize = 24;
+/// The lowest bit of the magic number names the byte order of the checksums.
+const MAGIC: u32 = 0x377f_0682;
+
+/// What tells a log from the one before it in the same file: SQLite draws
+/// these 8 bytes anew whenever it begins at the front again.
+pub(crate) type Salts = u64;
+
+/// A log as it lies on the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Log {
+    /// There is no file, or an empty one.
+    Nothing,
+    /// The file does not begin with a sound header.
+    NoHeader,
+    /// So many sound frames lie behind the header.
+    Frames { salts: Salts, sound: u32 },
+}
+
+/// The log that belongs to a database.
+pub(crate) fn path_of(database: &Path) -> PathBuf {
+    let mut name = database.as_os_str().to_owned();
+    name.push("-wal");
+    PathBuf::from(name)
+}
+
+/// Reads a log from its beginning to the first frame that is not sound.
+pub(crate) fn read(path: &Path) -> io::Result<Log> {
+    let file = match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Log::Nothing),
+        file => file?,
+    };
+    if file.metadata()?.len() == 0 {
+        return Ok(Log::Nothing);
+    }
+    let mut reader = BufReader::with_capacity(1 << 18, file);
+    let mut header = [0; HEADER_BYTES];
+    if !filled(&mut reader, &mut header)? {
+        return Ok(Log::NoHeader);
+    }
+    let Some(big_endian) = byte_order(&header) else {
+        return Ok(Log::NoHeader);
+    };
+    let mut sum = checksum([0, 0], &header[..24], big_endian);
+    let page_bytes = word(&header, 8) as usize;
+    let fits = (512..=65536).contains(&page_bytes) && page_bytes.is_power_of_two();
+    if !fits || sum != [word(&header, 24), word(&header, 28)] {
+        return Ok(Log::NoHeader);
+    }
+    let mut frame = vec![0; FRAME_HEADER_BYTES + page_bytes];
+    let mut sound = 0;
+    while filled(&mut reader, &mut frame)? && frame[8..16] == header[16..24] {
+        sum = checksum(sum, &frame[..8], big_endian);
+        sum = checksum(sum, &frame[FRAME_HEADER_BYTES..], big_endian);
+        if sum != [word(&frame, 16), word(&frame, 20)] {
+            break;
+        }
+        sound += 1;
+    }
+    Ok(Log::Frames {
+        salts: salts_in(&header),
+        sound,
+    })
+}
+
+/// The salts of the log that is being written; none before its first frame.
+pub(crate) fn salts(log: &File) -> Option<Salts> {
+    let mut header = [0; HEADER_BYTES];
+    log.read_exact_at(&mut header, 0).ok()?;
+    Some(salts_in(&header))
+}
+
+fn salts_in(header: &[u8; HEADER_BYTES]) -> Salts {
+    (u64::from(word(header, 16)) << 32) | u64::from(word(header, 20))
+}
+
+/// Whether checksums are big-endian; none when this is no log.
+fn byte_order(header: &[u8; HEADER_BYTES]) -> Option<bool> {
+    let magic = word(header, 0);
+    (magic & !1 == MAGIC).then_some(magic & 1 == 1)
+}
+
+fn word(bytes: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+/// SQLite's running checksum over pairs of words.
+fn checksum([mut one, mut two]: [u32; 2], bytes: &[u8], big_endian: bool) -> [u32; 2] {
+    for pair in bytes.chunks_exact(8) {
+        let [first, second] = [0, 4].map(|at| {
+            let word = word(pair, at);
+            if big_endian { word } else { word.swap_bytes() }
+        });
+        one = one.wrapping_add(first).wrapping_add(two);
+        two = two.wrapping_add(second).wrapping_add(one);
+    }
+    [one, two]
+}
+
+/// Fills the buffer; false when the file ends before.
+fn filled(reader: &mut impl io::Read, buffer: &mut [u8]) -> io::Result<bool> {
+    match reader.read_exact(buffer) {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+        read => read.map(|()| true),
+    }
+}

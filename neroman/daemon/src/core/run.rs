@@ -437,7 +437,7 @@ impl Run {
             .incarnations
             .values()
             .any(|one| match &one.gone {
-                Some(gone) => gone.stdout_bytes + gone.stderr_bytes > 0,
+                Some(gone) => gone.stdout_bytes > 0 || gone.stderr_bytes > 0,
                 None => ended && one.started_ms.is_some(),
             })
     }

@@ -155,12 +155,8 @@ impl Man {
                     .await?;
             }
         }
-        let runs: u64 = went
-            .runs
-            .iter()
-            .filter(|one| one.skipped.is_empty())
-            .map(|one| one.bytes)
-            .sum();
+        let gone = went.runs.iter().filter(|one| one.skipped.is_empty());
+        let runs = gone.fold(0_u64, |sum, one| sum.saturating_add(one.bytes));
         went.node.store_bytes = went.node.freed_bytes.saturating_sub(runs);
         Ok(())
     }

@@ -49,6 +49,8 @@ pub enum Verb {
     Restart(Restart),
     /// End live runs, take queued ones away
     Abort(Abort),
+    /// Hide experiments; --undo brings them back for 30 days
+    Rm(Remove),
     /// Wait until everything picked has ended; 0 when all finished
     Wait(Wait),
     /// What a run printed
@@ -225,6 +227,26 @@ pub struct Abort {
     pub json: Json,
 }
 
+/// `rm`.
+#[derive(Debug, Args)]
+pub struct Remove {
+    /// Which ones; one with a live run stays. Result files are not touched, and
+    /// numbers are never given again
+    #[arg(required = true, value_name = "SEL")]
+    pub picked: Vec<String>,
+    /// Bring back what was removed
+    #[arg(long)]
+    pub undo: bool,
+    /// Do not ask
+    #[arg(long, short)]
+    pub yes: bool,
+    /// Only say what would be done
+    #[arg(long)]
+    pub dry_run: bool,
+    #[command(flatten)]
+    pub json: Json,
+}
+
 /// `wait`.
 #[derive(Debug, Args)]
 pub struct Wait {
@@ -386,6 +408,7 @@ impl Verb {
             Self::Start(args) => args.launch.json.json,
             Self::Restart(args) => args.launch.json.json,
             Self::Abort(args) => args.json.json,
+            Self::Rm(args) => args.json.json,
             Self::Wait(args) => args.json.json,
             Self::Metrics(args) => args.json.json,
             Self::Results(args) => args.json.json,
@@ -422,6 +445,7 @@ impl Verb {
             Self::Start(args) => &args.picked,
             Self::Restart(args) => &args.picked,
             Self::Abort(args) => &args.picked,
+            Self::Rm(args) => &args.picked,
             Self::Wait(args) => &args.picked,
             Self::Logs(args) => from_ref(&args.what),
             Self::Metrics(args) => from_ref(&args.picked),

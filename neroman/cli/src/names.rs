@@ -9,6 +9,7 @@ pub const BUILT: &[&str] = &[
     "start",
     "restart",
     "abort",
+    "rm",
     "wait",
     "logs",
     "metrics",
@@ -33,6 +34,7 @@ pub const ALIASES: &[(&str, &str)] = &[
     ("addexp", "add"),
     ("ls", "status"),
     ("terminate", "abort"),
+    ("delexp", "rm"),
     ("submit", "submit"),
     ("monitor", "monitor"),
     ("addnode", "addnode"),
@@ -41,9 +43,8 @@ pub const ALIASES: &[(&str, &str)] = &[
 
 /// Verbs of the design that answer "not built yet".
 pub const NOT_BUILT: &[&str] = &[
-    "template", "run", "set", "note", "tag", "copy", "copyexp", "rm", "delexp", "undo", "pause",
-    "resume", "plot", "open", "diff", "export", "backup", "top", "web", "setup", "mail", "import",
-    "user",
+    "template", "run", "set", "note", "tag", "copy", "copyexp", "pause", "resume", "plot", "open",
+    "diff", "export", "backup", "top", "web", "setup", "mail", "import", "user",
 ];
 
 /// Options of built verbs that answer "not built yet": verb, option.

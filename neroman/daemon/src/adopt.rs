@@ -101,6 +101,7 @@ pub(crate) fn adopt(
                     definition,
                     source: origin,
                     gone: true,
+                    hidden_ms: None,
                     created_ms: now_ms,
                     modified_ms: now_ms,
                     extra_rules: Arc::from([]),
@@ -350,6 +351,8 @@ fn definition(spec: &v1::RunSpec, folder: &Path) -> Definition {
     }
     Definition {
         name: spec.name.clone(),
+        block: String::new(),
+        varied: Vec::new(),
         collections,
         folder: folder.to_path_buf(),
         place: Place {

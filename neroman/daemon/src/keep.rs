@@ -14,9 +14,9 @@ use nero_model::{DeploymentId, ExperimentId, Home, RequestId, RunId};
 use nero_store::{Durability, Event, RunKey, Store, StoreError};
 
 use crate::core::change::{Change, Rule};
-use crate::core::experiment::Origin;
+use crate::core::clean;
+use crate::core::experiment::{Experiment, Origin};
 use crate::core::fold::Position;
-use crate::core::run::Word;
 use crate::core::state::State;
 use crate::failure::Failure;
 
@@ -135,7 +135,12 @@ impl Keep {
             series,
             given: Given::default(),
         };
-        let state = keep.load(loaded)?;
+        let mut state = keep.load(loaded)?;
+        if keep.delete_removed(&state, now_ms)? {
+            keep.keys.clear();
+            let loaded = keep.store.read_all()?;
+            state = keep.load(loaded)?;
+        }
         tracing::debug!(elapsed = ?began.elapsed(), "loaded");
         Ok((keep, state))
     }
@@ -156,7 +161,9 @@ impl Keep {
     }
 
     fn load(&mut self, loaded: nero_store::Loaded) -> Result<State, LoadError> {
+        self.given.experiment = self.store.experiments_given()?;
         let mut state = State::default();
+        state.highest = self.given.experiment;
         for source in loaded.sources {
             self.given.source = self.given.source.max(source.id.0);
             let kept: KeptSource = read(&source.kept, || format!("source {}", source.path))?;
@@ -191,6 +198,43 @@ impl Keep {
         Ok(state)
     }
 
+    /// Deletes what was removed long ago, and is neither in its source any more
+    /// nor on a node. Returns whether there was any.
+    fn delete_removed(&mut self, state: &State, now_ms: i64) -> Result<bool, StoreError> {
+        /// So long `rm --undo` brings it back.
+        const KEEP_MS: i64 = 30 * 24 * 3600 * 1000;
+        let is_over = |one: &&Arc<Experiment>| {
+            one.gone
+                && one.hidden_ms.is_some_and(|at| now_ms - at > KEEP_MS)
+                && !one.is_live()
+                && !one.runs.iter().any(clean::lies_there)
+        };
+        let over: Vec<_> = state.experiments.iter().filter(is_over).collect();
+        let runs = over.iter().flat_map(|one| &one.runs);
+        let keys: Vec<RunKey> = runs.filter_map(|run| self.key(run.made.id)).collect();
+        if over.is_empty() {
+            return Ok(false);
+        }
+        // Points without a run would be kept for ever, runs without points not.
+        for key in &keys {
+            self.store.forget_series(*key)?;
+        }
+        let deleted = self.store.write(Durability::Ordered, |tx| {
+            for key in &keys {
+                tx.delete_run(*key)?;
+            }
+            for one in &over {
+                tx.delete_experiment(one.id)?;
+            }
+            Ok(())
+        });
+        match deleted {
+            // The next start can do it as well.
+            Err(StoreError::Full { .. }) => Ok(false),
+            deleted => deleted.map(|()| true),
+        }
+    }
+
     /// Writes a batch; `work` is the state with it.
     ///
     /// # Errors
@@ -218,9 +262,6 @@ impl Keep {
             let key = |run: &RunId| fresh.get(run).or_else(|| keys.get(run)).copied();
             for id in &batch.desks {
                 if let (Some(key), Some(run)) = (key(id), work.run(*id)) {
-                    if matches!(run.desk.word, Some(Word::NodeGone { .. })) {
-                        tx.raise()?;
-                    }
                     tx.put_desk(key, &rows::desk_row(run))?;
                 }
             }
@@ -394,5 +435,57 @@ fn refused(error: &StoreError) -> Failure {
     match error.hint() {
         Some(hint) => failure.hint(hint),
         None => failure,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::change::Described;
+    use crate::core::tests::definition;
+
+    const DAY_MS: i64 = 24 * 3600 * 1000;
+
+    fn experiment(id: u64, hidden_ms: Option<i64>, gone: bool) -> Change {
+        let definition = definition(&format!("e{id}"), "1");
+        Change::Experiment(Arc::new(Described {
+            id: ExperimentId(id),
+            fingerprint: definition.fingerprint().into(),
+            definition: Arc::new(definition),
+            source: 0,
+            gone,
+            hidden_ms,
+            created_ms: 0,
+            modified_ms: 0,
+            extra_rules: Arc::default(),
+        }))
+    }
+
+    #[test]
+    fn what_was_removed_is_deleted_after_30_days_and_its_number_stays_given() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::below(folder.path());
+        let (mut keep, mut state) = Keep::open(&home, 0).unwrap();
+        let mut batch = Batch::default();
+        for change in [
+            experiment(1, None, true),
+            // Its source has it: it would come back as a new one.
+            experiment(2, Some(0), false),
+            experiment(3, Some(20 * DAY_MS), true),
+            experiment(4, Some(0), true),
+        ] {
+            state.apply(&change);
+            batch.push(change);
+        }
+        keep.write(&state, &batch).unwrap();
+        drop(keep);
+        let known = |now_ms| {
+            let (_, state) = Keep::open(&home, now_ms).unwrap();
+            let ids: Vec<u64> = state.experiments.iter().map(|one| one.id.0).collect();
+            (ids, state.highest)
+        };
+        assert_eq!(known(29 * DAY_MS), (vec![1, 2, 3, 4], 4));
+        assert_eq!(known(31 * DAY_MS), (vec![1, 2, 3], 4));
+        assert_eq!(known(31 * DAY_MS), (vec![1, 2, 3], 4));
     }
 }

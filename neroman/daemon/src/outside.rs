@@ -14,7 +14,7 @@ use nero_model::{DeploymentId, Home};
 
 use crate::failure::Failure;
 use crate::node::{Connect, Heard, Link, Unconnected, Ways};
-use crate::snapshot;
+use crate::snapshot::{self, Survey};
 
 pub(crate) use remote::{Agents, RemoteAgent, by_ssh};
 
@@ -99,6 +99,7 @@ pub(crate) struct Frozen {
     /// BLAKE3 of the encoded tree; empty: no files.
     pub tree: Vec<u8>,
     pub git: String,
+    pub survey: Survey,
     pub notes: Vec<String>,
 }
 
@@ -140,6 +141,14 @@ impl Freezer {
         snapshot::sweep(&self.store, &named, dry_run)
     }
 
+    /// The hash of the tree that would be frozen now, in hexadecimal; none when
+    /// that cannot be said. Blocks.
+    pub(crate) fn look(&self, wanted: &Wanted) -> Option<String> {
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        let tree = snapshot::look(&wanted.folder, &wanted.what, &mut cache);
+        tree.map(|tree| nero_model::ids::hex(&tree)).ok()
+    }
+
     /// Freezes what is wanted. Blocks.
     ///
     /// # Errors
@@ -159,6 +168,11 @@ impl Freezer {
         Ok(Frozen {
             tree: frozen.tree_hash.to_vec(),
             git: frozen.git.unwrap_or_default(),
+            survey: Survey {
+                files: frozen.files,
+                bytes: frozen.bytes,
+                left_out: frozen.left_out,
+            },
             notes: frozen.notes,
         })
     }

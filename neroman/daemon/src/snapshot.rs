@@ -9,10 +9,12 @@ mod cache;
 mod error;
 mod git;
 mod keep;
+mod left_out;
 mod overlay;
 mod sweep;
 mod walk;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use nero_wire::v1::{Tree, TreeEntry};
@@ -20,6 +22,7 @@ use prost::Message as _;
 
 pub(crate) use cache::Cache;
 pub(crate) use error::{SnapshotError, size};
+pub(crate) use left_out::{LeftOut, in_words};
 pub(crate) use overlay::gather;
 pub(crate) use sweep::{Swept, named, sweep};
 
@@ -55,6 +58,8 @@ pub(crate) struct Frozen {
     pub bytes: u64,
     /// How many files there are.
     pub files: u64,
+    /// What lies in the folder and does not travel.
+    pub left_out: Vec<LeftOut>,
     /// What a person should know: things that were passed over.
     pub notes: Vec<String>,
     /// The commit, and `+` with the hash of the difference, which lies in the
@@ -78,34 +83,21 @@ pub(crate) fn freeze(
     if !big {
         walk::check_size(folder, &found)?;
     }
-    let linked = walk::globs(folder, &wanted.linked)?;
     let mut keeper = keep::Keeper::new(store)?;
     let mut frozen = Frozen {
+        left_out: left_out::find(folder, wanted, &found),
         notes: found.notes,
         ..Frozen::default()
     };
-    for (path, file) in found.files {
-        let entry = match file {
-            walk::Found::Link(target) => TreeEntry {
-                path,
-                link: target,
-                ..TreeEntry::default()
-            },
-            walk::Found::File { .. } => {
-                let kept = keeper.keep(&folder.join(&path), cache)?;
-                frozen.bytes += kept.size;
-                frozen.files += 1;
-                TreeEntry {
-                    shared: walk::is_picked(&linked, &folder.join(&path)),
-                    path,
-                    hash: kept.hash.to_vec(),
-                    size: kept.size,
-                    executable: kept.executable,
-                    ..TreeEntry::default()
-                }
-            }
-        };
-        frozen.tree.entries.push(entry);
+    frozen.tree = tree(folder, wanted, found.files, |path| keeper.keep(path, cache))?;
+    for entry in frozen
+        .tree
+        .entries
+        .iter()
+        .filter(|entry| entry.link.is_empty())
+    {
+        frozen.bytes += entry.size;
+        frozen.files += 1;
     }
     frozen.tree_hash = keeper.keep_bytes(&frozen.tree.encode_to_vec())?;
     frozen.git = cache.git(folder, &frozen.tree_hash, |folder| {
@@ -119,6 +111,82 @@ pub(crate) fn freeze(
     });
     keeper.finish()?;
     Ok(frozen)
+}
+
+/// The hash of the tree that a freeze would make now. Files that look as they
+/// did are not read, nothing is kept. Blocks.
+///
+/// # Errors
+/// When something cannot be read, or keeps changing.
+pub(crate) fn look(
+    folder: &Path,
+    wanted: &Wanted,
+    cache: &mut Cache,
+) -> Result<[u8; 32], SnapshotError> {
+    let found = walk::walk(folder, wanted)?;
+    let tree = tree(folder, wanted, found.files, |path| keep::look(path, cache))?;
+    Ok(*blake3::hash(&tree.encode_to_vec()).as_bytes())
+}
+
+/// What would travel, by names and sizes alone. Blocks.
+///
+/// # Errors
+/// When something cannot be read.
+pub(crate) fn survey(folder: &Path, wanted: &Wanted) -> Result<Survey, SnapshotError> {
+    let found = walk::walk(folder, wanted)?;
+    let sizes = found.files.values().filter_map(|file| match file {
+        walk::Found::File { size } => Some(*size),
+        walk::Found::Link(_) => None,
+    });
+    let (files, bytes) = sizes.fold((0, 0), |(files, bytes), size| (files + 1, bytes + size));
+    Ok(Survey {
+        files,
+        bytes,
+        left_out: left_out::find(folder, wanted, &found),
+    })
+}
+
+/// What would travel of a folder.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Survey {
+    pub files: u64,
+    /// Of all files.
+    pub bytes: u64,
+    pub left_out: Vec<LeftOut>,
+}
+
+/// The tree of what was found; `keep` gives the content of a file.
+fn tree(
+    folder: &Path,
+    wanted: &Wanted,
+    files: BTreeMap<String, walk::Found>,
+    mut keep: impl FnMut(&Path) -> Result<keep::Kept, SnapshotError>,
+) -> Result<Tree, SnapshotError> {
+    let linked = walk::globs(folder, &wanted.linked)?;
+    let mut tree = Tree::default();
+    for (path, file) in files {
+        let entry = match file {
+            walk::Found::Link(target) => TreeEntry {
+                path,
+                link: target,
+                ..TreeEntry::default()
+            },
+            walk::Found::File { .. } => {
+                let place = folder.join(&path);
+                let kept = keep(&place)?;
+                TreeEntry {
+                    shared: walk::is_picked(&linked, &place),
+                    path,
+                    hash: kept.hash.to_vec(),
+                    size: kept.size,
+                    executable: kept.executable,
+                    ..TreeEntry::default()
+                }
+            }
+        };
+        tree.entries.push(entry);
+    }
+    Ok(tree)
 }
 
 #[cfg(test)]

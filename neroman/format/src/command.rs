@@ -308,8 +308,9 @@ pub(crate) fn report_unused(
     let used: HashSet<usize> = words.iter().flat_map(|w| w.template.params()).collect();
     for (index, axis) in axes.iter().enumerate() {
         if !used.contains(&index) {
-            reader.note(
-                Some(axis.mark),
+            reader.note_once(
+                axis.mark,
+                "unused",
                 format!(
                     "the command of {} does not use {}; the job sees it in its environment only",
                     quoted(name),

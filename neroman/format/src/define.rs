@@ -35,6 +35,12 @@ pub(crate) fn draft(reader: &mut Reader<'_>, scope: &Scope, name: &str, mark: Ma
         .map(|given| outputs::files(reader, &given.value));
     let mut common = Definition {
         name: String::new(),
+        block: name.to_owned(),
+        varied: axes
+            .iter()
+            .filter(|axis| axis.count() > 1)
+            .map(|axis| axis.name.clone())
+            .collect(),
         collections: collections(reader, scope),
         folder: reader.folder.to_path_buf(),
         place: reader.text.place(mark),
@@ -211,7 +217,8 @@ fn buffering(reader: &mut Reader<'_>, scope: &Scope) -> Buffering {
     }
 }
 
-/// Fields that are understood and not built, in the order of the file.
+/// Fields that are understood and not built, in the order of the file. Those
+/// without which a run would be another one keep it from starting.
 fn later(reader: &mut Reader<'_>, scope: &Scope, not_built: &mut Vec<NotBuilt>) {
     let mut found: Vec<(Field, &Given)> = scope.fields.iter().map(|(f, g)| (*f, g)).collect();
     found.sort_by_key(|(_, given)| given.key_mark);
@@ -224,7 +231,11 @@ fn later(reader: &mut Reader<'_>, scope: &Scope, not_built: &mut Vec<NotBuilt>) 
                 for Entry { key, value, .. } in reader.map(word, &given.value, &example) {
                     reader.single(&format!("{word}.{key}"), value);
                 }
-                reader.not_built(not_built, word, given.key_mark);
+                // They concern what a run has printed, not whether it can run.
+                reader.note(
+                    Some(given.key_mark),
+                    format!("`{word}` is kept and takes effect later: it is not built yet, and runs start without it"),
+                );
             }
             Field::LogOutput => match &given.value.kind {
                 Kind::Scalar { text, .. } if matches!(text.as_str(), "stdout" | "stdout.log") => {}

@@ -54,6 +54,13 @@ pub struct Source {
 pub struct Definition {
     /// The name, unique within its collection; any characters.
     pub name: String,
+    /// The name of the block that it was made by; empty in what earlier versions
+    /// stored.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub block: String,
+    /// Names of the parameters for which its block gives several values.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub varied: Vec<String>,
     /// The collections; the first is the one that names are unique in.
     pub collections: Vec<String>,
     /// The folder that it works from, absolute.
@@ -139,11 +146,15 @@ impl Definition {
         }
     }
 
-    /// A digest of what the definition says, without places and notes: equal for two
+    /// A digest of what the definition says, without places, folder and notes: equal for two
     /// readings between which only comments, blanks or other experiments changed.
     pub fn fingerprint(&self) -> String {
         let mut bare = self.clone();
         bare.notes.clear();
+        bare.block.clear();
+        bare.varied.clear();
+        // A folder that was moved holds the same experiments.
+        bare.folder = PathBuf::new();
         let nowhere = Place {
             file: String::new(),
             line: 0,

@@ -211,7 +211,7 @@ fn note_name(reader: &mut Reader<'_>, name: &str, mark: Mark) {
 
 /// What a selector takes a text for before it looks for names.
 fn looks_like(name: &str) -> Option<&'static str> {
-    const WORDS: &[&str] = &["all", "last", "live", "failed", "done", "changed"];
+    const WORDS: &[&str] = &["all", "last", "live", "failed", "done", "changed", "gone"];
     const STATES: &[&str] = &[
         "defined",
         "queued",

@@ -77,11 +77,29 @@ fn values(reader: &mut Reader<'_>, named: &Named, not_built: &mut Vec<NotBuilt>)
     }
     reader.is_marked("parameters", &named.name, named.key_mark);
     let node = &*named.value;
+    if drops_combinations(named) {
+        reader.not_built(not_built, "parameters.exclude", named.key_mark);
+        return None;
+    }
     match &node.kind {
         Kind::Scalar { .. } => Some(Values::List(vec![scalar(reader, &named.name, node)?])),
         Kind::List(items) if is_tuple(node) => range(reader, &named.name, node, items),
         Kind::List(items) => list(reader, &named.name, node, items),
         Kind::Map(entries) => generated(reader, named, entries, not_built),
+    }
+}
+
+/// Whether this is `exclude: ['x > 1']`, and no parameter of that name.
+fn drops_combinations(named: &Named) -> bool {
+    let compares = |item: &Rc<Node>| {
+        let text = item.scalar();
+        text.is_some_and(|text| text.contains(['<', '>', '=']))
+    };
+    match &named.value.kind {
+        Kind::List(items) => {
+            named.name == "exclude" && !items.is_empty() && items.iter().all(compares)
+        }
+        Kind::Scalar { .. } | Kind::Map(_) => false,
     }
 }
 

@@ -170,6 +170,14 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Adds a remark on a place unless it has one of this kind: what several
+    /// blocks inherit is said once.
+    pub(crate) fn note_once(&mut self, mark: Mark, kind: &str, text: impl Into<String>) {
+        if self.notes_seen.insert(format!("{kind} {mark:?}")) {
+            self.note(Some(mark), text);
+        }
+    }
+
     /// All remarks.
     pub(crate) fn into_notes(mut self) -> Vec<Note> {
         if self.notes_dropped > 0 {

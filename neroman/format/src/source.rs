@@ -127,6 +127,15 @@ fn locate(path: &Path) -> Result<(PathBuf, SourceKind), Problem> {
     if meta.is_file() {
         return match path.extension().and_then(|e| e.to_str()) {
             Some("yaml" | "yml") | None => Ok((path.to_path_buf(), SourceKind::File)),
+            Some(
+                ending @ ("xlsx" | "ods" | "csv" | "tsv" | "sh" | "slurm" | "sbatch" | "json"),
+            ) => Err(Problem::of_file(
+                format!(
+                    "{}: not built yet: experiments from .{ending} files",
+                    shown(path)
+                ),
+                "name the folder with neronet.yaml or config.yaml, or a .yaml file",
+            )),
             Some(_) => Err(Problem::of_file(
                 format!("{} is not a YAML file", shown(path)),
                 "name the folder with neronet.yaml or config.yaml, or a .yaml file",

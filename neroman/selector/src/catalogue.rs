@@ -8,7 +8,7 @@ use nero_expr::{NameKind, Scope};
 /// memory and copies nothing.
 pub trait Catalogue {
     /// What an expression sees of one experiment and its newest run. Its `id`,
-    /// `name`, `collection`, `state` and `changed` are not asked; the catalogue's
+    /// `name`, `collection`, `state`, `changed` and `gone` are not asked; the catalogue's
     /// are taken.
     type Row<'c>: Scope
     where
@@ -39,6 +39,13 @@ pub trait Catalogue {
 
     /// Whether source or code is newer than the newest run; `None` when unknown.
     fn is_changed(&self, row: usize) -> Option<bool>;
+
+    /// Whether it is no longer in its source: only ids, names and `gone` pick it.
+    fn is_gone(&self, row: usize) -> bool;
+
+    /// The `+block` of its source that made it; empty when unknown. The name of a
+    /// block picks all that it made.
+    fn block(&self, row: usize) -> &str;
 
     /// Whether the latest `add`, `start` or `restart` of this user touched it.
     fn is_last(&self, row: usize) -> bool;

@@ -104,6 +104,19 @@ impl Selector {
         Ok(Selector { elements })
     }
 
+    /// Whether the state word `state` stands in it, alone or in an expression.
+    pub fn uses_state(&self, state: State) -> bool {
+        self.elements.iter().any(|element| match &element.meaning {
+            Meaning::Open(expr) => {
+                let in_collection = element.text.rsplit_once('/');
+                in_collection.is_some_and(|(_, word)| word == state.word())
+                    || expr.as_ref().as_ref().is_ok_and(|e| e.uses_state(state))
+            }
+            Meaning::Word(word) => *word == Word::State(state),
+            Meaning::Name(_) | Meaning::Digits(_) => false,
+        })
+    }
+
     /// Whether an expression of this selector names `fact`. With [`Fact::Tmod`],
     /// sources are read again before picking.
     pub fn uses_fact(&self, fact: Fact) -> bool {

@@ -22,6 +22,9 @@ impl<C: Catalogue> Picking<'_, C> {
             _ => {
                 for row in rows {
                     self.rows[row] = true;
+                    if self.catalogue.is_gone(row) {
+                        self.named_gone.push(row);
+                    }
                 }
             }
         }

@@ -17,6 +17,9 @@ pub struct Picked {
     /// Runs that were picked by themselves (`144.2`), in the order written; their
     /// experiments are not in `ids`.
     pub runs: Vec<PickedRun>,
+    /// Of `ids`, those that are no longer in their source and were picked by
+    /// number or name.
+    pub gone: Vec<u64>,
     /// What a person should be told, a line each: gaps in ranges, names in
     /// several collections, elements that picked nothing.
     pub notes: Vec<String>,
@@ -64,14 +67,23 @@ impl Selector {
         let mut picking = Picking {
             catalogue,
             rows: vec![false; catalogue.len()],
+            left_out: Vec::new(),
+            named_gone: Vec::new(),
             picked: Picked::default(),
         };
         for element in &self.elements {
             picking.element(element)?;
         }
+        picking.note_left_out();
         let Picking {
-            rows, mut picked, ..
+            rows,
+            mut picked,
+            mut named_gone,
+            ..
         } = picking;
+        named_gone.sort_unstable();
+        named_gone.dedup();
+        picked.gone = named_gone.iter().map(|&row| catalogue.id(row)).collect();
         let chosen = rows.iter().enumerate().filter(|&(_, &is_picked)| is_picked);
         picked.rows = chosen.map(|(row, _)| row).collect();
         picked.ids = picked.rows.iter().map(|&row| catalogue.id(row)).collect();
@@ -84,6 +96,11 @@ pub(crate) struct Picking<'c, C> {
     pub catalogue: &'c C,
     /// For each row whether it is picked.
     pub rows: Vec<bool>,
+    /// Rows that an element fits and leaves out, since they are no longer in
+    /// their source.
+    left_out: Vec<usize>,
+    /// Rows picked by number or name that are no longer in their source.
+    pub named_gone: Vec<usize>,
     pub picked: Picked,
 }
 
@@ -116,6 +133,10 @@ impl<C: Catalogue> Picking<'_, C> {
             self.picked.explicit = true;
             return Ok(());
         }
+        if self.made_by(text, None).is_some() {
+            self.picked.explicit = true;
+            return Ok(());
+        }
         if self.in_collection(text, span)? {
             return Ok(());
         }
@@ -132,7 +153,32 @@ impl<C: Catalogue> Picking<'_, C> {
         self.expression(expr, element)
     }
 
-    /// Marks the rows that fit, and says how many there are.
+    /// Marks the rows that fit and are in their source; returns how many.
+    fn mark_present(
+        &mut self,
+        collection: Option<&str>,
+        fits: impl Fn(&C, usize) -> bool,
+    ) -> usize {
+        let catalogue = self.catalogue;
+        let mut gone = Vec::new();
+        let mut count = 0;
+        for (row, is_picked) in self.rows.iter_mut().enumerate() {
+            let inside = collection.is_none_or(|name| catalogue.collection(row) == name);
+            if !inside || !fits(catalogue, row) {
+                continue;
+            }
+            if catalogue.is_gone(row) {
+                gone.push(row);
+                continue;
+            }
+            *is_picked = true;
+            count += 1;
+        }
+        self.left_out.extend(gone);
+        count
+    }
+
+    /// Marks the rows that fit; returns how many there are.
     fn mark(&mut self, collection: Option<&str>, fits: impl Fn(&C, usize) -> bool) -> usize {
         let mut count = 0;
         for (row, is_picked) in self.rows.iter_mut().enumerate() {
@@ -148,26 +194,83 @@ impl<C: Catalogue> Picking<'_, C> {
     /// The experiments of exactly this name, of several collections all, which is
     /// noted; `None` when there is none.
     fn named(&mut self, name: &str, collection: Option<&str>) -> Option<()> {
+        let catalogue = self.catalogue;
         let found = self.mark(collection, |catalogue, row| catalogue.name(row) == name);
         if found == 0 {
             return None;
         }
-        if found > 1 && collection.is_none() {
-            self.note_collections(name);
+        let gone = (0..catalogue.len())
+            .filter(|&row| catalogue.name(row) == name && catalogue.is_gone(row));
+        self.named_gone.extend(gone);
+        if found > 1 {
+            self.note_namesakes(name, collection);
         }
         Some(())
     }
 
-    fn note_collections(&mut self, name: &str) {
-        let mut collections: Vec<&str> = (0..self.catalogue.len())
-            .filter(|&row| self.catalogue.name(row) == name)
-            .map(|row| self.catalogue.collection(row))
+    /// The experiments that a `+block` of this name made; `None` when there is
+    /// none.
+    fn made_by(&mut self, block: &str, collection: Option<&str>) -> Option<()> {
+        let fits = |catalogue: &C, row| catalogue.block(row) == block;
+        (self.mark_present(collection, fits) > 0).then_some(())
+    }
+
+    fn note_namesakes(&mut self, name: &str, collection: Option<&str>) {
+        let catalogue = self.catalogue;
+        let those: Vec<usize> = (0..catalogue.len())
+            .filter(|&row| catalogue.name(row) == name)
+            .filter(|&row| collection.is_none_or(|inside| catalogue.collection(row) == inside))
             .collect();
+        let mut collections: Vec<&str> =
+            those.iter().map(|&row| catalogue.collection(row)).collect();
+        collections.sort_unstable();
         collections.dedup();
-        let count = collections.len();
-        let listed = collections.join(", ");
+        let note = if collections.len() == those.len() {
+            let (count, listed) = (collections.len(), collections.join(", "));
+            format!("`{name}` is an experiment of {count} collections: {listed}")
+        } else {
+            let (count, listed) = (those.len(), self.numbers(&those));
+            format!("`{name}` is the name of {count} experiments: {listed}")
+        };
+        self.note(note);
+    }
+
+    /// The numbers of these rows as a selector, `6-50, 61`; a long one is cut.
+    fn numbers(&self, rows: &[usize]) -> String {
+        /// More parts than this are left out.
+        const PARTS_MAX: usize = 8;
+        let mut parts: Vec<(u64, u64)> = Vec::new();
+        for id in rows.iter().map(|&row| self.catalogue.id(row)) {
+            match parts.last_mut() {
+                Some((_, last)) if *last + 1 == id => *last = id,
+                Some(_) | None => parts.push((id, id)),
+            }
+        }
+        let shown = parts.iter().take(PARTS_MAX);
+        let mut shown: Vec<String> = shown
+            .map(|(first, last)| match first == last {
+                true => first.to_string(),
+                false => format!("{first}-{last}"),
+            })
+            .collect();
+        if parts.len() > PARTS_MAX {
+            shown.push("…".to_owned());
+        }
+        shown.join(", ")
+    }
+
+    /// Notes what the elements fit and leave out, once for all of them.
+    fn note_left_out(&mut self) {
+        let mut left_out = std::mem::take(&mut self.left_out);
+        left_out.retain(|&row| !self.rows[row]);
+        left_out.sort_unstable();
+        left_out.dedup();
+        if left_out.is_empty() {
+            return;
+        }
+        let (count, listed) = (left_out.len(), self.numbers(&left_out));
         self.note(format!(
-            "`{name}` is an experiment of {count} collections: {listed}"
+            "left out, no longer in their source: {count} ({listed}); their numbers or `gone` pick them"
         ));
     }
 
@@ -180,23 +283,29 @@ impl<C: Catalogue> Picking<'_, C> {
     /// `None` when no name fits.
     fn glob(&mut self, glob: &Glob, collection: Option<&str>) -> Option<()> {
         self.picked.explicit |= !glob.is_only_wildcards();
-        let found = self.mark(collection, |catalogue, row| glob.fits(catalogue.name(row)));
-        (found > 0).then_some(())
+        let before = self.left_out.len();
+        let fits = |catalogue: &C, row| glob.fits(catalogue.name(row));
+        let found = self.mark_present(collection, fits);
+        (found > 0 || self.left_out.len() > before).then_some(())
     }
 
     fn word(&mut self, word: Word, collection: Option<&str>, written: &str) {
         let found = match word {
-            Word::All => self.mark(collection, |_, _| true),
-            Word::Last => self.mark(collection, |catalogue, row| catalogue.is_last(row)),
+            Word::All => self.mark_present(collection, |_, _| true),
+            Word::Last => self.mark_present(collection, |catalogue, row| catalogue.is_last(row)),
             Word::State(State::Changed) => {
                 self.picked.explicit = true;
-                self.mark(collection, |catalogue, row| {
+                self.mark_present(collection, |catalogue, row| {
                     catalogue.is_changed(row) == Some(true)
                 })
             }
+            Word::State(State::Gone) => {
+                self.picked.explicit = true;
+                self.mark(collection, Catalogue::is_gone)
+            }
             Word::State(state) => {
                 self.picked.explicit = true;
-                self.mark(collection, |catalogue, row| {
+                self.mark_present(collection, |catalogue, row| {
                     state.covers(catalogue.state(row)) == Some(true)
                 })
             }
@@ -226,7 +335,7 @@ impl<C: Catalogue> Picking<'_, C> {
                 self.word(word, inside, text);
                 return Ok(true);
             }
-            if self.named(rest, inside).is_some() {
+            if self.named(rest, inside).is_some() || self.made_by(rest, inside).is_some() {
                 self.picked.explicit = true;
                 return Ok(true);
             }
@@ -255,7 +364,21 @@ impl<C: Catalogue> Picking<'_, C> {
             .candidates(|visit| self.catalogue.visit_names(visit))
             .map_err(|error| SelectorError::in_expression(error, offset))?;
         let mut found = 0;
+        let catalogue = self.catalogue;
+        let names_gone = expr.uses_state(State::Gone);
+        let named = |row| {
+            expr.picks().iter().any(|pick| match &pick.pick {
+                Pick::All | Pick::Last => false,
+                Pick::Name(name) => catalogue.name(row) == &**name,
+                pick @ (Pick::Id(_) | Pick::Range { .. } | Pick::Run { .. }) => {
+                    pick.has_id(catalogue.id(row)) == Some(true)
+                }
+            })
+        };
         for (row, is_picked) in self.rows.iter_mut().enumerate() {
+            let is_gone = catalogue.is_gone(row);
+            let is_named = is_gone && named(row);
+            let is_left_out = is_gone && !is_named && !names_gone;
             let truth = expr.eval_among(&candidates, &Located::new(self.catalogue, row));
             if let Some(conflict) = candidates.take_conflict(expr) {
                 let mut error = SelectorError::in_expression(conflict.error, offset);
@@ -263,9 +386,14 @@ impl<C: Catalogue> Picking<'_, C> {
                 error.message = format!("{} in experiment {id}", error.message);
                 return Err(error);
             }
-            if truth.is_true() {
+            if truth.is_true() && is_left_out {
+                self.left_out.push(row);
+            } else if truth.is_true() {
                 *is_picked = true;
                 found += 1;
+                if is_named {
+                    self.named_gone.push(row);
+                }
             }
         }
         if found == 0 {

@@ -52,6 +52,10 @@ impl<C: Catalogue> Scope for Located<'_, C> {
         self.catalogue.is_changed(self.row)
     }
 
+    fn gone(&self) -> Option<bool> {
+        Some(self.catalogue.is_gone(self.row))
+    }
+
     fn picked(&self, pick: &Pick) -> Option<bool> {
         match pick {
             Pick::Id(_) | Pick::Range { .. } => pick.has_id(self.catalogue.id(self.row)),

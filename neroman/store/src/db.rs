@@ -221,11 +221,11 @@ impl Db {
         if application != i64::from(kind.application) {
             return foreign("is a database of something else");
         }
-        if version > kind.newest() {
+        if version > kind.version() {
             return Err(StoreError::TooNew {
                 path: self.path.clone(),
                 found: version,
-                known: kind.newest(),
+                known: kind.version(),
             });
         }
         if version < 1 {
@@ -343,16 +343,6 @@ impl Db {
         self.conn
             .prepare_cached(sql)
             .and_then(|mut statement| statement.execute(parameters))
-            .map_err(|error| self.failed(error))
-    }
-
-    /// Gives the file the highest version that this build knows.
-    pub(crate) fn raise(&self, kind: Kind) -> Result<(), StoreError> {
-        if self.identify(kind)? == kind.newest() {
-            return Ok(());
-        }
-        self.conn
-            .pragma_update(None, "user_version", kind.newest())
             .map_err(|error| self.failed(error))
     }
 

@@ -148,14 +148,6 @@ pub enum StoreError {
         /// What the fold began with.
         expected: At,
     },
-    /// Two experiments of a collection cannot have one name.
-    #[error("collection `{collection}` already has an experiment `{name}`")]
-    NameTaken {
-        /// The collection.
-        collection: String,
-        /// The name.
-        name: String,
-    },
     /// The row is not there.
     #[error("table `{table}` has no row {row}")]
     NoSuchRow {
@@ -242,7 +234,6 @@ impl StoreError {
             Self::OldSqlite { .. }
             | Self::Io { .. }
             | Self::Position { .. }
-            | Self::NameTaken { .. }
             | Self::NoSuchRow { .. }
             | Self::Twice { .. }
             | Self::Undone { .. }

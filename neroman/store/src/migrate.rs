@@ -12,37 +12,31 @@ pub(crate) struct Kind {
     pub(crate) application: i32,
     /// Step `n` (from 0) makes version `n + 1`. Steps are never changed.
     pub(crate) steps: &'static [Step],
-    /// Versions above the last step that differ in what rows hold and not in
-    /// tables: reached by [`crate::Tx::raise`] only, once there is such a row.
-    pub(crate) raises: i64,
 }
 
 /// The database of facts.
 pub(crate) const STATE: Kind = Kind {
     application: i32::from_be_bytes(*b"NEst"),
-    steps: &[|conn| conn.execute_batch(include_str!("schema/state-1.sql"))],
-    // 2: runs have places, and experiments say what a node must have. Builds
-    // that know version 1 would drop it. The next step makes version 3; step 2
-    // does nothing then.
-    raises: 1,
+    steps: &[
+        |conn| conn.execute_batch(include_str!("schema/state-1.sql")),
+        // Rows of runs and experiments hold what builds of version 1 would drop:
+        // places, and what a node must have. The tables are the same.
+        |_| Ok(()),
+        // Names are unique within a source, and the reader of sources sees to it.
+        |conn| conn.execute_batch("DROP INDEX experiment_name"),
+    ],
 };
 
 /// The database of metrics.
 pub(crate) const SERIES: Kind = Kind {
     application: i32::from_be_bytes(*b"NEse"),
     steps: &[|conn| conn.execute_batch(include_str!("schema/series-1.sql"))],
-    raises: 0,
 };
 
 impl Kind {
-    /// The version of a new file.
+    /// The version of a new file, and the highest that this build knows.
     pub(crate) fn version(self) -> i64 {
         self.steps.len() as i64
-    }
-
-    /// The highest version that this build knows.
-    pub(crate) fn newest(self) -> i64 {
-        self.version() + self.raises
     }
 
     /// Brings a database from `version` to ours, each step in one transaction.

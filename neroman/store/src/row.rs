@@ -44,7 +44,7 @@ pub struct Source {
 pub struct Experiment {
     /// Given by [`crate::Tx::new_experiment`].
     pub id: ExperimentId,
-    /// The collection that its name is unique in, among those not hidden.
+    /// The first of its collections.
     pub collection: String,
     /// Its name.
     pub name: String,

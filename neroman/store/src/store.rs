@@ -242,6 +242,15 @@ impl Store {
         positions::of(&self.state, run)
     }
 
+    /// The highest number that was ever given to an experiment, 0 for none.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn experiments_given(&self) -> Result<u64, StoreError> {
+        let next = state::counter(&self.state, meta::NEXT_EXPERIMENT)?;
+        Ok(next.saturating_sub(1))
+    }
+
     /// A value of the caller's, see [`Tx::set_meta`].
     ///
     /// # Errors

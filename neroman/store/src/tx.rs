@@ -4,7 +4,6 @@ use nero_model::{DeploymentId, ExperimentId, RequestId};
 
 use crate::db::Db;
 use crate::error::StoreError;
-use crate::migrate::STATE;
 use crate::positions;
 use crate::row::{
     Advance, Desk, Event, Experiment, Facts, Node, Request, Rule, RuleId, RuleState, Run, RunKey,
@@ -45,16 +44,6 @@ impl Tx<'_> {
         }
         self.db.change("RELEASE part", [])?;
         done
-    }
-
-    /// Marks the file as one of version 2, which builds that know version 1
-    /// refuse: a row is written whose content they would not keep.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
-    pub fn raise(&mut self) -> Result<(), StoreError> {
-        self.db.in_transaction()?;
-        self.db.raise(STATE)
     }
 
     /// Takes the next number of a kind, never given again.
@@ -99,23 +88,20 @@ impl Tx<'_> {
     /// Adds an experiment, or replaces the one with its number.
     ///
     /// # Errors
-    /// Also [`StoreError::NameTaken`] when another one of its collection that is
-    /// not hidden has its name.
+    /// See [`StoreError`].
     pub fn put_experiment(&mut self, experiment: &Experiment) -> Result<(), StoreError> {
-        state::put_experiment(self.db, experiment).map_err(|error| match error {
-            StoreError::Twice { .. } => StoreError::NameTaken {
-                collection: experiment.collection.clone(),
-                name: experiment.name.clone(),
-            },
-            error => error,
-        })
+        state::put_experiment(self.db, experiment)
     }
 
-    /// Deletes an experiment for good; its number is never given again.
+    /// Deletes an experiment and its history for good; its number is never given again.
     ///
     /// # Errors
     /// See [`StoreError`].
     pub fn delete_experiment(&mut self, id: ExperimentId) -> Result<bool, StoreError> {
+        self.db.change(
+            "DELETE FROM event WHERE experiment = ?",
+            [id.0.cast_signed()],
+        )?;
         state::EXPERIMENT.delete(self.db, &[cell::unsigned(id.0)])
     }
 

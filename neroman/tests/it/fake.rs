@@ -37,6 +37,7 @@ pub struct Answers {
     pub show: ShowReply,
     pub start: StartReply,
     pub abort: AbortReply,
+    pub hides: RemoveReply,
     pub wait: Vec<WaitEvent>,
     pub watch: Vec<WatchEvent>,
     pub logs: Vec<LogChunk>,
@@ -347,6 +348,22 @@ impl Man for Service {
         );
         self.take("start", what, &request.request)?;
         Ok(Response::new(self.answers.start.clone()))
+    }
+
+    async fn remove(
+        &self,
+        request: Request<RemoveRequest>,
+    ) -> Result<Response<RemoveReply>, Status> {
+        let request = request.into_inner();
+        self.known(&request.selection.clone().unwrap_or_default().text)?;
+        let what = format!(
+            "{} undo {} dry {}",
+            picked(request.selection),
+            request.undo,
+            request.dry_run
+        );
+        self.take("rm", what, &request.request)?;
+        Ok(Response::new(self.answers.hides.clone()))
     }
 
     async fn abort(&self, request: Request<AbortRequest>) -> Result<Response<AbortReply>, Status> {

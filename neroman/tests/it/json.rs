@@ -80,6 +80,7 @@ fn add() {
         ],
         notes: Vec::new(),
         range: "1-4".into(),
+        folders: vec![samples::taken()],
     };
     let answers = Answers {
         add,
@@ -95,6 +96,15 @@ fn start() {
         ..Answers::default()
     };
     insta::assert_json_snapshot!(json(answers, &["start", "1-6", "--json"]));
+}
+
+#[test]
+fn rm() {
+    let answers = Answers {
+        hides: samples::removed(),
+        ..Answers::default()
+    };
+    insta::assert_json_snapshot!(json(answers, &["rm", "1-3", "--json"]));
 }
 
 #[test]

@@ -234,6 +234,34 @@ pub fn started() -> StartReply {
             one(6, 0, "not built yet: script (neronet.yaml:3:5)"),
         ],
         notes: vec!["2: lr 0.01 → 0.003".into()],
+        folders: vec![taken()],
+    }
+}
+
+/// A folder of which something stays behind.
+pub fn taken() -> FolderTaken {
+    FolderTaken {
+        folder: "/home/ada/lang".into(),
+        files: 14,
+        bytes: 2_202_009,
+        left_out: vec!["data/ (.gitignore)".into(), "3 × *.pt (.gitignore)".into()],
+    }
+}
+
+pub fn removed() -> RemoveReply {
+    let one = |id: u64, skipped: &str| remove_reply::One {
+        experiment: id,
+        name: format!("exp-{id}"),
+        skipped: skipped.into(),
+    };
+    RemoveReply {
+        experiments: vec![
+            one(1, ""),
+            one(2, ""),
+            one(3, "running: 3.1 has not ended; `neroman abort 3.1` ends it"),
+        ],
+        notes: Vec::new(),
+        explicit: true,
     }
 }
 

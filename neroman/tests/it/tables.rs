@@ -166,7 +166,11 @@ fn start_ends_with_counts() {
     });
     let ran = fake.run(&["--start", "1-6", "--node", "local"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert_eq!(ran.err, "note: 2: lr 0.01 → 0.003\n");
+    assert_eq!(
+        ran.err,
+        "note: 2: lr 0.01 → 0.003\n\
+         note: takes 14 files, 2.1M; leaves out data/ (.gitignore), 3 × *.pt (.gitignore)\n"
+    );
     insta::assert_snapshot!("start", ran.out);
     assert_eq!(
         fake.requests(),
@@ -489,6 +493,11 @@ fn nothing_of_others_reaches_the_screen_raw() {
                 },
             ],
             notes: vec![HOSTILE.into()],
+            folders: vec![FolderTaken {
+                folder: HOSTILE.into(),
+                left_out: vec![HOSTILE.into()],
+                ..FolderTaken::default()
+            }],
         },
         wait: vec![WaitEvent {
             ended: vec![samples::hostile()],

@@ -26,6 +26,7 @@ fn wait_says_once_that_no_node_takes_a_run_and_not_what_the_start_said() {
     let fake = Fake::new(Answers {
         start: StartReply {
             notes: vec![never.into()],
+            folders: Vec::new(),
             ..samples::started()
         },
         // As a daemon that was started anew says it again.

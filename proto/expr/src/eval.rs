@@ -115,6 +115,9 @@ impl<'s, S: Scope, R: Resolve> Evaluator<'_, 's, S, R> {
         if state == State::Changed {
             return Truth::from_option(self.scope.changed());
         }
+        if state == State::Gone {
+            return Truth::from_option(self.scope.gone());
+        }
         match self.scope.fact(Fact::State) {
             Value::Text(shown) => Truth::from_option(state.covers(shown)),
             Value::Unknown | Value::Number(..) | Value::Bool(..) | Value::Time(_) => Truth::Unknown,

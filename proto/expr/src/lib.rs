@@ -237,6 +237,13 @@ impl Expr {
             || (self.names.iter()).any(|name| bind::loose_fact(name) == Some(fact))
     }
 
+    /// Whether the state word `state` stands in it.
+    pub fn uses_state(&self, state: State) -> bool {
+        let mut uses = false;
+        (self.root).walk(&mut |node| uses |= *node == Node::Is(state));
+        uses
+    }
+
     /// Whether time alone can change the outcome: ages, `now`, `runtime` ….
     pub fn uses_clock(&self) -> bool {
         let mut uses = false;

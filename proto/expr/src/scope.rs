@@ -52,6 +52,11 @@ pub trait Scope {
         None
     }
 
+    /// Whether it is no longer in its source.
+    fn gone(&self) -> Option<bool> {
+        None
+    }
+
     /// Whether an id, a range or the like means this experiment. Asked only for
     /// expressions parsed with [`crate::Expr::parse_selecting`].
     fn picked(&self, pick: &Pick) -> Option<bool> {
@@ -84,6 +89,9 @@ impl<S: Scope + ?Sized> Scope for &S {
     }
     fn changed(&self) -> Option<bool> {
         (**self).changed()
+    }
+    fn gone(&self) -> Option<bool> {
+        (**self).gone()
     }
     fn picked(&self, pick: &Pick) -> Option<bool> {
         (**self).picked(pick)

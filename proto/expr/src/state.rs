@@ -40,10 +40,12 @@ pub enum State {
     Done,
     /// Source or code is newer than the newest run; not a state but beside it.
     Changed,
+    /// No longer in its source; not a state but beside it.
+    Gone,
 }
 
 /// Every state word with its variant; the first thirteen are states.
-const WORDS: [(&str, State); 17] = [
+const WORDS: [(&str, State); 18] = [
     ("defined", State::Defined),
     ("queued", State::Queued),
     ("staging", State::Staging),
@@ -61,6 +63,7 @@ const WORDS: [(&str, State); 17] = [
     ("failed", State::Failed),
     ("done", State::Done),
     ("changed", State::Changed),
+    ("gone", State::Gone),
 ];
 
 impl State {
@@ -82,7 +85,7 @@ impl State {
     pub fn is_single(self) -> bool {
         !matches!(
             self,
-            State::Live | State::Failed | State::Done | State::Changed
+            State::Live | State::Failed | State::Done | State::Changed | State::Gone
         )
     }
 
@@ -103,16 +106,17 @@ impl State {
             | State::Paused
             | State::Failed
             | State::Done
-            | State::Changed => false,
+            | State::Changed
+            | State::Gone => false,
         }
     }
 
     /// Whether a run in the state `shown` is meant by this word.
     ///
-    /// `None` for [`State::Changed`], which the state does not tell.
+    /// `None` for [`State::Changed`] and [`State::Gone`], which the state does not tell.
     pub fn covers(self, shown: &str) -> Option<bool> {
         let covered = match self {
-            State::Changed => return None,
+            State::Changed | State::Gone => return None,
             State::Live => matches!(
                 shown,
                 "queued" | "staging" | "submitted" | "pending" | "running" | "ending" | "paused"

@@ -18,6 +18,7 @@ mod sessions;
 mod settling;
 mod shared_home;
 mod skew;
+mod sources;
 mod ssh;
 mod ssh_faults;
 mod ssh_groups;

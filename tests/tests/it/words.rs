@@ -7,12 +7,12 @@ use nero_tests::Home;
 
 /// Verbs of later versions.
 const VERBS_LATER: &[&str] = &[
-    "template", "run", "set", "note", "tag", "copy", "rm", "pause", "resume", "plot", "open",
-    "diff", "export", "backup", "top", "web", "setup", "mail", "import",
+    "template", "run", "set", "note", "tag", "copy", "pause", "resume", "plot", "open", "diff",
+    "export", "backup", "top", "web", "setup", "mail", "import",
 ];
 const VERBS: &[&str] = &[
-    "add", "status", "show", "start", "restart", "abort", "wait", "logs", "metrics", "results",
-    "path", "fetch", "node", "shell", "exec", "clean", "du", "config", "rule", "daemon",
+    "add", "status", "show", "start", "restart", "abort", "rm", "wait", "logs", "metrics",
+    "results", "path", "fetch", "node", "shell", "exec", "clean", "du", "config", "rule", "daemon",
 ];
 
 /// Fields of later versions, each with a value that its form allows.
@@ -34,14 +34,6 @@ const FIELDS_LATER: &[(&str, &str)] = &[
     ("queue", "q"),
     ("parallel_env", "smp"),
     ("launcher", "srun"),
-    (
-        "output_line_processor",
-        "{stdout.log: example line_reader 'a'}",
-    ),
-    (
-        "output_file_processor",
-        "{stdout.log: example file_reader 'a'}",
-    ),
     ("resources", "{gpus: 1}"),
     ("resources", "{disk: {triton: 20G}}"),
     ("resources", "{nodes: 2}"),

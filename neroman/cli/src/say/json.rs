@@ -56,6 +56,8 @@ pub fn experiment(view: &ExperimentView) -> Value {
         "ended_at": iso_time(view.ended_ms),
         "path": some(&view.path),
         "warnings": view.warnings,
+        "hints": view.hints,
+        "gone": view.gone,
         "tags": [],
         "note": Value::Null,
         "collections": view.collections,

@@ -3,7 +3,7 @@
 
 use nero_wire::v1::add_reply::One;
 use nero_wire::v1::add_reply::one::What;
-use nero_wire::v1::{AddReply, AddRequest};
+use nero_wire::v1::{AddReply, AddRequest, FolderTaken};
 use serde_json::{Value, json};
 
 use crate::args::Add;
@@ -35,6 +35,7 @@ pub async fn run(session: &mut Session, args: &Add) -> Result<u8, Stop> {
         session.out.json(&as_json(&reply, args.dry_run))?;
     } else {
         session.out.notes(&reply.notes);
+        session.out.notes(&taken(&reply.folders));
         session
             .out
             .text(&as_text(&session.out.screen, &reply, args.dry_run))?;
@@ -48,6 +49,7 @@ fn word(what: What) -> &'static str {
         What::Changed => "changed",
         What::Same => "same",
         What::Gone => "gone",
+        What::Hidden => "removed",
         What::Unspecified => "unknown",
     }
 }
@@ -64,6 +66,8 @@ pub fn as_text(screen: &Screen, reply: &AddReply, dry_run: bool) -> String {
         .filter(|one| !one.notes.is_empty())
         .collect();
     text.push_str(&lines(screen, &noted));
+    let removed: Vec<&One> = of(reply, What::Hidden).collect();
+    text.push_str(&lines(screen, &removed));
     let counts = text::count(reply.experiments.iter().map(|one| word(one.what())));
     let counts: Vec<String> = counts
         .iter()
@@ -132,6 +136,35 @@ pub fn full_name(collection: &str, name: &str) -> String {
     }
 }
 
+/// One line for each folder: what travels with its runs, and what does not.
+pub fn taken(folders: &[FolderTaken]) -> Vec<String> {
+    let line = |one: &FolderTaken| {
+        let files = text::plural(usize::try_from(one.files).unwrap_or(usize::MAX), "file");
+        let mut line = format!("takes {files}, {}", text::bytes(one.bytes));
+        if folders.len() > 1 {
+            line = format!("{}: {line}", one.folder);
+        }
+        if !one.left_out.is_empty() {
+            line.push_str(&format!("; leaves out {}", one.left_out.join(", ")));
+        }
+        line
+    };
+    folders.iter().map(line).collect()
+}
+
+/// The same for programs.
+pub fn taken_json(folders: &[FolderTaken]) -> Value {
+    let one = |one: &FolderTaken| {
+        json!({
+            "folder": one.folder,
+            "files": one.files,
+            "bytes": one.bytes,
+            "left_out": one.left_out,
+        })
+    };
+    folders.iter().map(one).collect()
+}
+
 fn as_json(reply: &AddReply, dry_run: bool) -> Value {
     let one = |one: &One| {
         json!({
@@ -147,6 +180,7 @@ fn as_json(reply: &AddReply, dry_run: bool) -> Value {
         "experiments": reply.experiments.iter().map(one).collect::<Vec<_>>(),
         "notes": reply.notes,
         "range": json::some(&reply.range),
+        "folders": taken_json(&reply.folders),
         "dry_run": dry_run,
     }))
 }

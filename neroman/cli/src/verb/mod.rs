@@ -17,6 +17,7 @@ mod overview;
 mod path;
 mod restart;
 mod results;
+mod rm;
 mod rule;
 mod show;
 mod start;
@@ -50,6 +51,7 @@ async fn one(session: &mut Session, verb: &Verb) -> Result<u8, Stop> {
         Verb::Start(args) => start::run(session, args).await,
         Verb::Restart(args) => restart::run(session, args).await,
         Verb::Abort(args) => abort::run(session, args).await,
+        Verb::Rm(args) => rm::run(session, args).await,
         Verb::Wait(args) => wait::run(session, args).await,
         Verb::Logs(args) => logs::run(session, args).await,
         Verb::Metrics(args) => metrics::run(session, args).await,

@@ -4,7 +4,7 @@
 use nero_model::safe::Safe;
 use nero_wire::v1::ExperimentView;
 
-use super::status::{counts, warnings};
+use super::status::{counts, hints, warnings};
 use crate::say::table::{self, Cell};
 use crate::say::{Screen, columns, text};
 
@@ -125,6 +125,11 @@ fn needs(screen: &Screen, views: &[ExperimentView]) -> String {
             text::ids(ids)
         )
     }));
+    lines.extend(
+        hints(views)
+            .iter()
+            .map(|(ids, hint)| format!("  hint for {}: {}", text::ids(ids), Safe::line(hint))),
+    );
     if lines.is_empty() {
         return String::new();
     }

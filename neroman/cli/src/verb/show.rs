@@ -87,6 +87,9 @@ impl Page<'_> {
         self.field("asked", &view.wish);
         self.field("waits for", &view.waiting_for);
         self.field("contact", &view.contact);
+        for hint in &view.hints {
+            self.field("hint", hint);
+        }
         for warning in &view.warnings {
             self.field("warning", warning);
         }

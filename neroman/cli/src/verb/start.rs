@@ -7,6 +7,7 @@ use nero_wire::v1::start_reply::One;
 use nero_wire::v1::{Selection, StartReply, StartRequest};
 use serde_json::{Value, json};
 
+use super::add::{taken, taken_json};
 use super::wait;
 use crate::args::{Launch, Start};
 use crate::connect::{CHANGE_DEADLINE, for_jobs};
@@ -72,6 +73,7 @@ pub async fn launch(
         session.out.json(&as_json(&reply, launch.dry_run))?;
     } else {
         session.out.notes(&reply.notes);
+        session.out.notes(&taken(&reply.folders));
         session.out.text(&as_text(&reply, launch.dry_run, verb))?;
     }
     let started: Vec<u64> = started(&reply).map(|one| one.experiment).collect();
@@ -183,6 +185,7 @@ fn as_json(reply: &StartReply, dry_run: bool) -> Value {
         "started": started,
         "skipped": reply.experiments.len() - started,
         "notes": reply.notes,
+        "folders": taken_json(&reply.folders),
         "dry_run": dry_run,
     }))
 }
@@ -218,14 +221,28 @@ fn begins_as_path(word: &str) -> bool {
             .any(|begin| word.starts_with(begin))
 }
 
-/// Says what would be touched and asks, when a destructive verb reaches more
-/// than one experiment.
+/// Says which live runs would be touched and asks, when a destructive verb
+/// reaches more than one experiment.
 ///
 /// # Errors
 /// When it must not go on without `--yes`.
 pub async fn may_go_on(
     out: &Out,
     what: &str,
+    touched: &[(u64, String)],
+    explicit: bool,
+) -> Result<bool, Stop> {
+    may_touch(out, what, "live run", touched, explicit).await
+}
+
+/// The same of other things than live runs.
+///
+/// # Errors
+/// When it must not go on without `--yes`.
+pub async fn may_touch(
+    out: &Out,
+    what: &str,
+    noun: &str,
     touched: &[(u64, String)],
     explicit: bool,
 ) -> Result<bool, Stop> {
@@ -239,7 +256,7 @@ pub async fn may_go_on(
         if touched.len() > 20 {
             out.note(&format!("  … and {} more", touched.len() - 20));
         }
-        let question = format!("{what} {}?", text::plural(touched.len(), "live run"));
+        let question = format!("{what} {}?", text::plural(touched.len(), noun));
         return out.ask(&question).await;
     }
     if explicit {
@@ -247,7 +264,7 @@ pub async fn may_go_on(
     }
     Err(crate::fault::Fault::usage(format!(
         "this would {what} {}",
-        text::plural(touched.len(), "live run")
+        text::plural(touched.len(), noun)
     ))
     .cause("the selector names no id, state or expression, and nobody can be asked")
     .hint("add --yes to go on")

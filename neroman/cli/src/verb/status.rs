@@ -11,7 +11,7 @@ use crate::args::Status;
 use crate::connect::READ_DEADLINE;
 use crate::fault::{Fault, Stop, code};
 use crate::say::columns::{self, Column, Fact};
-use crate::say::table::{self, Cell};
+use crate::say::table;
 use crate::say::{Screen, csv, json, text};
 use crate::session::{Session, selection};
 
@@ -178,12 +178,11 @@ fn names_run(picked: &[String]) -> bool {
 pub fn as_table(screen: &Screen, views: &[ExperimentView], chosen: Option<Vec<Column>>) -> String {
     let columns = chosen.unwrap_or_else(|| columns::telling(views));
     let mut text = columns::print(screen, &columns, views);
-    for (ids, warning) in warnings(views) {
-        text.push_str(&format!(
-            "warning {}: {}\n",
-            text::ids(&ids),
-            Safe::line(&warning)
-        ));
+    for (word, told) in [("warning", warnings(views)), ("hint", hints(views))] {
+        for (ids, what) in told {
+            let (ids, what) = (text::ids(&ids), Safe::line(&what));
+            text.push_str(&format!("{word} {ids}: {what}\n"));
+        }
     }
     text.push_str(&format!("{}\n", counts(screen, views)));
     text
@@ -201,9 +200,21 @@ pub fn counts(screen: &Screen, views: &[ExperimentView]) -> String {
 
 /// Equal warnings once, with everything that has them.
 pub fn warnings(views: &[ExperimentView]) -> Vec<(Vec<u64>, String)> {
+    grouped(views, |view| &view.warnings)
+}
+
+/// The same of what may be behind reasons.
+pub fn hints(views: &[ExperimentView]) -> Vec<(Vec<u64>, String)> {
+    grouped(views, |view| &view.hints)
+}
+
+fn grouped(
+    views: &[ExperimentView],
+    lines: impl Fn(&ExperimentView) -> &[String],
+) -> Vec<(Vec<u64>, String)> {
     let mut grouped: Vec<(Vec<u64>, String)> = Vec::new();
     for view in views {
-        for warning in &view.warnings {
+        for warning in lines(view) {
             match grouped.iter_mut().find(|(_, known)| known == warning) {
                 Some((ids, _)) => ids.push(view.id),
                 None => grouped.push((vec![view.id], warning.clone())),

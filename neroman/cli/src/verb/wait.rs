@@ -227,6 +227,12 @@ fn notice_json(notice: &NodeNotice) -> Value {
     })
 }
 
+/// What may be behind a reason, to stand after it.
+fn hints(view: &ExperimentView) -> String {
+    let hints = view.hints.iter().map(|hint| format!("; {hint}"));
+    hints.collect()
+}
+
 /// What did not finish, grouped, and the counts.
 pub fn as_text(views: &[&ExperimentView]) -> String {
     let mut text = String::new();
@@ -237,6 +243,7 @@ pub fn as_text(views: &[&ExperimentView]) -> String {
         } else {
             format!("{}: {}", view.state, view.reason)
         };
+        let why = format!("{why}{}", hints(view));
         match groups.iter_mut().find(|(known, _)| *known == why) {
             Some((_, those)) => those.push(view),
             None => groups.push((why, vec![view])),

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use nero_format::{Definition, Loaded, Value};
@@ -10,7 +11,9 @@ use nero_model::ExperimentId;
 
 use super::change::{Change, Described};
 use super::experiment::{Experiment, Origin, Stamp};
+use super::identity;
 use super::state::State;
+use crate::adopt;
 
 /// A source that was read, with what its file looked like.
 #[derive(Clone, Debug)]
@@ -26,6 +29,8 @@ pub(crate) enum What {
     Changed,
     Same,
     Gone,
+    /// In its source, and hidden by `rm`.
+    Hidden,
 }
 
 /// One experiment that was looked at.
@@ -45,14 +50,24 @@ pub(crate) struct Seen {
 pub(crate) struct Merged {
     pub changes: Vec<Change>,
     pub seen: Vec<Seen>,
-    /// Names that other sources have; nothing may be changed then.
-    pub clashes: Vec<String>,
-    taken: HashSet<(String, String)>,
+    /// What is true of whole sources, a line each.
+    pub notes: Vec<String>,
+}
+
+/// A source that was read, and what of the state it is.
+struct Known<'a> {
+    read: &'a Read,
+    id: u64,
+    before: Option<&'a Arc<Origin>>,
+    /// Its experiments before this reading.
+    old: Vec<&'a Experiment>,
+    /// The experiment of each definition.
+    pairs: Vec<Option<&'a Experiment>>,
 }
 
 /// Compares sources with the state. Pure: apply the changes to make it so.
-/// Experiments of sources that are `missing` from the disk may move to another
-/// source.
+/// Sources that are `missing` from the disk may have moved: one that is like a
+/// new source is that one, with all its experiments.
 pub(crate) fn merge(
     state: &State,
     sources: &[Read],
@@ -60,52 +75,76 @@ pub(crate) fn merge(
     now_ms: i64,
 ) -> Merged {
     let mut merged = Merged::default();
+    let mut known = recognised(state, sources, missing);
+    across(state, &mut known, missing);
     let mut next_id = state.highest + 1;
-    let mut next_origin = state.origins.last_key_value().map_or(1, |(id, _)| id + 1);
-    for read in sources {
-        let known = known_origin(state, read);
+    for one in &known {
         let origin = Arc::new(Origin {
-            id: known.map_or(next_origin, |origin| origin.id),
-            source: read.loaded.source.clone(),
-            stamp: read.stamp,
+            id: one.id,
+            source: one.read.loaded.source.clone(),
+            stamp: one.read.stamp,
         });
-        if known.is_none() {
-            next_origin += 1;
-        }
-        let unchanged = known.is_some_and(|known| **known == *origin);
-        let mut present = present(state, origin.id, known.is_some());
-        if !unchanged {
+        if one.before.is_none_or(|before| **before != *origin) {
             merged.changes.push(Change::Origin(Arc::clone(&origin)));
         }
-        for definition in &read.loaded.definitions {
-            let key = (definition.collection().to_owned(), definition.name.clone());
-            let elsewhere = namesake(state, &key).filter(|old| old.source != origin.id);
-            if let Some(old) = present.remove(&key) {
+        if let Some(before) = one.before
+            && before.source.folder != origin.source.folder
+        {
+            merged.moved(&before.source.folder, &origin.source.folder, &one.old);
+        }
+        for (definition, old) in one.read.loaded.definitions.iter().zip(&one.pairs) {
+            if let Some(old) = old {
                 merged.again(old, definition, origin.id, now_ms);
-            } else if !merged.taken.insert(key.clone()) {
-                merged.clash(definition, "another source that is being added");
-            } else if let Some(old) = elsewhere {
-                if old.gone || missing.contains(&old.source) {
-                    merged.again(old, definition, origin.id, now_ms);
-                } else {
-                    let whose = state
-                        .origins
-                        .get(&old.source)
-                        .map(|origin| origin.source.file.display().to_string());
-                    merged.clash(definition, whose.as_deref().unwrap_or("another source"));
-                }
             } else {
                 merged.added(ExperimentId(next_id), definition, origin.id, now_ms);
                 next_id += 1;
             }
         }
-        let mut gone: Vec<_> = present.into_values().filter(|old| !old.gone).collect();
-        gone.sort_by_key(|old| old.id);
-        for old in gone {
-            merged.gone(old);
+        if one.before.is_none() {
+            merged.note_missing(state, one, missing);
+        }
+    }
+    let paired: HashSet<ExperimentId> = known
+        .iter()
+        .flat_map(|one| one.pairs.iter().flatten().map(|old| old.id))
+        .collect();
+    for one in &known {
+        let folder = &one.read.loaded.source.folder;
+        for old in one.old.iter().filter(|old| !paired.contains(&old.id)) {
+            merged.left(old, one.before.map(|before| &*before.source.folder), folder);
         }
     }
     merged
+}
+
+/// Which source each of these is, and which experiment each definition.
+fn recognised<'a>(state: &'a State, sources: &'a [Read], missing: &HashSet<u64>) -> Vec<Known<'a>> {
+    let mut next_origin = state.origins.last_key_value().map_or(1, |(id, _)| id + 1);
+    let mut claimed: HashSet<u64> = HashSet::new();
+    let mut known = Vec::new();
+    for read in sources {
+        let before =
+            known_origin(state, read).or_else(|| moved_from(state, read, missing, &claimed));
+        if before.is_some_and(|before| !claimed.insert(before.id)) {
+            continue; // Named twice in one command.
+        }
+        let id = before.map_or(next_origin, |origin| origin.id);
+        if before.is_none() {
+            next_origin += 1;
+        }
+        let old: Vec<&Experiment> = match before {
+            Some(_) => state.of_origin(id).map(|old| &**old).collect(),
+            None => Vec::new(),
+        };
+        known.push(Known {
+            pairs: identity::pair(&old, &read.loaded.definitions),
+            read,
+            id,
+            before,
+            old,
+        });
+    }
+    known
 }
 
 fn known_origin<'a>(state: &'a State, read: &Read) -> Option<&'a Arc<Origin>> {
@@ -118,29 +157,93 @@ fn known_origin<'a>(state: &'a State, read: &Read) -> Option<&'a Arc<Origin>> {
     })
 }
 
-/// The experiment that has this name in this collection.
-fn namesake<'a>(state: &'a State, key: &(String, String)) -> Option<&'a Arc<Experiment>> {
-    state
-        .named(&key.1)
-        .iter()
-        .filter_map(|id| state.experiment(*id))
-        .find(|old| old.definition.collection() == key.0)
+/// The source that this new one was before its folder was moved or renamed: of
+/// those that are missing and have something in common with it, the one that is
+/// the same file, else has the same content, else the same folder's name, else
+/// most in common.
+fn moved_from<'a>(
+    state: &'a State,
+    read: &Read,
+    missing: &HashSet<u64>,
+    claimed: &HashSet<u64>,
+) -> Option<&'a Arc<Origin>> {
+    let source = &read.loaded.source;
+    let names: HashSet<&str> = (read.loaded.definitions.iter())
+        .map(|definition| definition.name.as_str())
+        .collect();
+    let candidates = state.origins.values().filter(|origin| {
+        missing.contains(&origin.id)
+            && !claimed.contains(&origin.id)
+            && !adopt::stands_in(&origin.source)
+    });
+    candidates
+        .map(|origin| {
+            let common = state
+                .of_origin(origin.id)
+                .filter(|old| names.contains(old.definition.name.as_str()))
+                .count();
+            let like = (
+                origin.stamp.inode != 0 && origin.stamp.inode == read.stamp.inode,
+                origin.source.digest == source.digest,
+                origin.source.folder.file_name() == source.folder.file_name(),
+                common,
+            );
+            (like, origin)
+        })
+        .filter(|((_, same_content, _, common), _)| *common > 0 || *same_content)
+        // The first of equals.
+        .rev()
+        .max_by_key(|(like, _)| *like)
+        .map(|(_, origin)| origin)
 }
 
-fn present(state: &State, origin: u64, known: bool) -> HashMap<(String, String), &Arc<Experiment>> {
-    if !known {
-        return HashMap::new();
+/// Finds the experiments of definitions that are new to their source among
+/// those that another one does not have any more: of a file of the same folder,
+/// of a source that is missing, or taken over without one.
+fn across<'a>(state: &'a State, known: &mut [Known<'a>], missing: &HashSet<u64>) {
+    let mut paired: HashSet<ExperimentId> = HashSet::new();
+    let mut leaving: HashSet<ExperimentId> = HashSet::new();
+    for one in &*known {
+        paired.extend(one.pairs.iter().flatten().map(|old| old.id));
     }
-    state
-        .of_origin(origin)
-        .map(|old| {
-            let definition = &old.definition;
-            (
-                (definition.collection().to_owned(), definition.name.clone()),
-                old,
-            )
-        })
-        .collect()
+    for one in &*known {
+        let left = one.old.iter().filter(|old| !paired.contains(&old.id));
+        leaving.extend(left.map(|old| old.id));
+    }
+    for one in known {
+        let source = &one.read.loaded.source;
+        for (definition, pair) in one.read.loaded.definitions.iter().zip(&mut one.pairs) {
+            if pair.is_some() {
+                continue;
+            }
+            let namesakes = state.named(&definition.name).iter();
+            let mut fits = namesakes
+                .filter(|id| !paired.contains(id))
+                .filter_map(|id| state.experiment(*id))
+                .filter(|old| old.source != one.id)
+                .filter(|old| old.definition.collection() == definition.collection())
+                .filter(|old| {
+                    let beside = old.definition.folder == source.folder;
+                    adopt::without_source(&old.definition)
+                        || missing.contains(&old.source)
+                        || beside && (old.gone || leaving.contains(&old.id))
+                });
+            if let Some(old) = fits.next() {
+                paired.insert(old.id);
+                *pair = Some(old);
+            }
+        }
+    }
+}
+
+/// A path of a folder that was moved, where it is now.
+fn moved_path(path: &Path, from: &Path, to: &Path) -> Option<PathBuf> {
+    let below = path.strip_prefix(from).ok()?;
+    // Joining nothing would end the path with a slash.
+    Some(match below.as_os_str().is_empty() {
+        true => to.to_path_buf(),
+        false => to.join(below),
+    })
 }
 
 impl Merged {
@@ -151,28 +254,32 @@ impl Merged {
             definition: Arc::new(definition.clone()),
             source,
             gone: false,
+            hidden_ms: None,
             created_ms: now_ms,
             modified_ms: now_ms,
             extra_rules: Arc::default(),
         })));
-        let mut notes = notes(definition);
+        let mut notes = definition.notes.clone();
         notes.extend(odd_name(&definition.name));
         self.see(id, definition, What::Added, Vec::new(), notes);
     }
 
     fn again(&mut self, old: &Experiment, definition: &Definition, source: u64, now_ms: i64) {
-        let fingerprint: Arc<str> = definition.fingerprint().into();
-        let same = fingerprint == old.fingerprint && !old.gone;
-        if !same || *old.definition != *definition || old.source != source {
+        let equal = *old.definition == *definition;
+        let says_same = equal || old.definition.fingerprint() == definition.fingerprint();
+        let same = says_same && !old.gone;
+        if !same || !equal || old.source != source {
             self.changes.push(Change::Experiment(Arc::new(Described {
-                id: old.id,
-                fingerprint,
+                // Runs were made from this one, however an earlier version took it.
+                fingerprint: match says_same {
+                    true => Arc::clone(&old.fingerprint),
+                    false => definition.fingerprint().into(),
+                },
                 definition: Arc::new(definition.clone()),
                 source,
                 gone: false,
-                created_ms: old.created_ms,
                 modified_ms: if same { old.modified_ms } else { now_ms },
-                extra_rules: Arc::clone(&old.extra_rules),
+                ..Described::of(old)
             })));
         }
         let (what, mut changes) = if same {
@@ -191,31 +298,91 @@ impl Merged {
                 text: format!("changed: {}", changes.join(", ")),
             });
         }
-        self.see(old.id, definition, what, changes, notes(definition));
+        let mut notes = definition.notes.clone();
+        let what = match old.hidden_ms {
+            Some(_) => {
+                notes.push(format!(
+                    "removed; `neroman rm --undo {}` brings it back",
+                    old.id
+                ));
+                What::Hidden
+            }
+            None => what,
+        };
+        self.see(old.id, definition, what, changes, notes);
     }
 
-    fn clash(&mut self, definition: &Definition, whose: &str) {
-        self.clashes.push(format!(
-            "{}: the collection `{}` already has an experiment `{}`, of {whose}",
-            definition.place,
-            definition.collection(),
-            definition.name
-        ));
-    }
-
-    fn gone(&mut self, old: &Experiment) {
+    /// An experiment that is not in its source any more, or was not before; its
+    /// paths follow the folder.
+    fn left(&mut self, old: &Experiment, from: Option<&Path>, to: &Path) {
+        let folder = from
+            .filter(|from| *from != to)
+            .and_then(|from| moved_path(&old.definition.folder, from, to));
+        if old.gone && folder.is_none() {
+            return;
+        }
+        let definition = match folder {
+            None => Arc::clone(&old.definition),
+            Some(folder) => Arc::new(Definition {
+                folder,
+                ..(*old.definition).clone()
+            }),
+        };
         self.changes.push(Change::Experiment(Arc::new(Described {
-            id: old.id,
-            fingerprint: Arc::clone(&old.fingerprint),
-            definition: Arc::clone(&old.definition),
-            source: old.source,
+            definition,
             gone: true,
-            created_ms: old.created_ms,
-            modified_ms: old.modified_ms,
-            extra_rules: Arc::clone(&old.extra_rules),
+            ..Described::of(old)
         })));
-        let note = "no longer in its source; kept".to_owned();
-        self.see(old.id, &old.definition, What::Gone, Vec::new(), vec![note]);
+        if !old.gone && old.hidden_ms.is_none() {
+            let note = "no longer in its source; kept".to_owned();
+            self.see(old.id, &old.definition, What::Gone, Vec::new(), vec![note]);
+        }
+    }
+
+    /// Results lie in the folder, and went with it.
+    fn moved(&mut self, from: &Path, to: &Path, experiments: &[&Experiment]) {
+        self.notes.push(format!(
+            "moved from {} to {}; numbers and results stay with their experiments",
+            from.display(),
+            to.display()
+        ));
+        for run in experiments.iter().flat_map(|old| &old.runs) {
+            let folder = Path::new(run.desk.results.folder());
+            let Some(folder) = moved_path(folder, from, to) else {
+                continue;
+            };
+            let mut desk = run.desk.clone();
+            desk.results.set_folder(folder.display().to_string());
+            self.changes.push(Change::Desk {
+                run: run.made.id,
+                desk: Box::new(desk),
+                rules: None,
+            });
+        }
+    }
+
+    /// Says that another source, which this one may have been, is not there.
+    fn note_missing(&mut self, state: &State, new: &Known<'_>, missing: &HashSet<u64>) {
+        let folder = &new.read.loaded.source.folder;
+        let may_be = |origin: &&Arc<Origin>| {
+            let before = &origin.source.folder;
+            missing.contains(&origin.id)
+                && !adopt::stands_in(&origin.source)
+                && (before.file_name() == folder.file_name() || before.parent() == folder.parent())
+        };
+        for origin in state.origins.values().filter(may_be) {
+            let those = state
+                .of_origin(origin.id)
+                .filter(|old| !old.gone && old.hidden_ms.is_none());
+            let those = ranges(those.map(|old| old.id));
+            if !those.is_empty() {
+                self.notes.push(format!(
+                    "{}, from which {those} came, is not there any more; if it became {}, it could not be recognised: its experiments are new",
+                    origin.source.file.display(),
+                    folder.display()
+                ));
+            }
+        }
     }
 
     fn see(
@@ -241,7 +408,7 @@ impl Merged {
         ranges(
             self.seen
                 .iter()
-                .filter(|seen| seen.what != What::Gone)
+                .filter(|seen| !matches!(seen.what, What::Gone | What::Hidden))
                 .map(|seen| seen.id),
         )
     }
@@ -253,7 +420,7 @@ impl Merged {
         let mut alike: HashMap<String, Vec<ExperimentId>> = HashMap::new();
         for seen in &self.seen {
             let what = match seen.what {
-                What::Same => continue,
+                What::Same | What::Hidden => continue,
                 What::Added => format!("new in its source: {}", seen.name),
                 What::Gone => "no longer in its source; kept".to_owned(),
                 What::Changed => seen.changes.join(", "),
@@ -264,17 +431,16 @@ impl Merged {
             }
             those.push(seen.id);
         }
-        order
-            .iter()
-            .map(|what| format!("{}: {what}", ranges(alike[what].iter().copied())))
-            .collect()
+        let alike = |what| format!("{}: {what}", ranges(alike[what].iter().copied()));
+        let notes = self.notes.iter().cloned();
+        notes.chain(order.iter().map(alike)).collect()
     }
 
     /// The experiments that are in these sources now.
     pub(crate) fn present(&self) -> Vec<ExperimentId> {
         self.seen
             .iter()
-            .filter(|seen| seen.what != What::Gone)
+            .filter(|seen| !matches!(seen.what, What::Gone | What::Hidden))
             .map(|seen| seen.id)
             .collect()
     }
@@ -305,17 +471,6 @@ pub(crate) fn ranges(ids: impl Iterator<Item = ExperimentId>) -> String {
     text
 }
 
-fn notes(definition: &Definition) -> Vec<String> {
-    let mut notes = definition.notes.clone();
-    notes.extend(
-        definition
-            .not_built
-            .iter()
-            .map(|word| format!("not built yet: {} ({})", word.word, word.place)),
-    );
-    notes
-}
-
 /// Says when a name reads like something else in a selector.
 fn odd_name(name: &str) -> Option<String> {
     let means = nero_selector::reads_as(name)?;
@@ -327,6 +482,10 @@ fn odd_name(name: &str) -> Option<String> {
 /// What is different, one phrase each.
 fn differences(old: &Definition, new: &Definition) -> Vec<String> {
     let mut phrases = params(old, new);
+    // The name of a row that a block made follows its parameters.
+    if old.name != new.name && (phrases.is_empty() || old.block != new.block) {
+        phrases.insert(0, format!("name {} → {}", old.name, new.name));
+    }
     let mut say = |differs: bool, what: &str| {
         if differs {
             phrases.push(what.to_owned());
@@ -335,7 +494,6 @@ fn differences(old: &Definition, new: &Definition) -> Vec<String> {
     // The command follows the parameters; it is said when it changed otherwise.
     let filled_alike = old.params == new.params || old.argv.len() != new.argv.len();
     say(filled_alike && old.argv != new.argv, "command changed");
-    say(old.folder != new.folder, "folder changed");
     say(old.collections != new.collections, "collections changed");
     say(old.env != new.env, "env changed");
     say(old.resources != new.resources, "resources changed");

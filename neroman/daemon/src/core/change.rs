@@ -6,7 +6,7 @@ use std::sync::Arc;
 use nero_format::Definition;
 use nero_model::{DeploymentId, ExperimentId, RunId};
 
-use super::experiment::Origin;
+use super::experiment::{Experiment, Origin};
 use super::journal::Journal;
 use super::run::{Desk, Made};
 
@@ -54,9 +54,27 @@ pub(crate) struct Described {
     pub fingerprint: Arc<str>,
     pub source: u64,
     pub gone: bool,
+    pub hidden_ms: Option<i64>,
     pub created_ms: i64,
     pub modified_ms: i64,
     pub extra_rules: Arc<[u64]>,
+}
+
+impl Described {
+    /// An experiment as it is.
+    pub(crate) fn of(experiment: &Experiment) -> Self {
+        Self {
+            id: experiment.id,
+            definition: Arc::clone(&experiment.definition),
+            fingerprint: Arc::clone(&experiment.fingerprint),
+            source: experiment.source,
+            gone: experiment.gone,
+            hidden_ms: experiment.hidden_ms,
+            created_ms: experiment.created_ms,
+            modified_ms: experiment.modified_ms,
+            extra_rules: Arc::clone(&experiment.extra_rules),
+        }
+    }
 }
 
 /// A run that is being made.

@@ -6,6 +6,7 @@ use nero_format::Definition;
 use nero_model::{ExperimentId, StateWord};
 
 use super::run::Run;
+use crate::adopt;
 
 /// What is to be run.
 #[derive(Clone, Debug)]
@@ -20,6 +21,8 @@ pub(crate) struct Experiment {
     pub source: u64,
     /// It is no longer in its source.
     pub gone: bool,
+    /// Since when `rm` hides it.
+    pub hidden_ms: Option<i64>,
     pub created_ms: i64,
     pub modified_ms: i64,
     /// Rules added by hand; later runs take them, too.
@@ -50,6 +53,16 @@ impl Experiment {
     /// The run with this number.
     pub(crate) fn run(&self, number: u32) -> Option<&Run> {
         self.runs.get(usize::try_from(number).ok()?.checked_sub(1)?)
+    }
+
+    /// Whether its source was read since and does not have it any more.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.gone && !adopt::without_source(&self.definition)
+    }
+
+    /// Whether any run of it has not ended.
+    pub(crate) fn is_live(&self) -> bool {
+        self.live().next().is_some()
     }
 
     /// The one word shown.

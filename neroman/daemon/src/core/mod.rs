@@ -10,6 +10,7 @@ pub(crate) mod clean;
 pub(crate) mod experiment;
 pub(crate) mod fold;
 pub(crate) mod gone;
+pub(crate) mod identity;
 pub(crate) mod journal;
 pub(crate) mod judge;
 pub(crate) mod later;

@@ -1,27 +1,54 @@
 //! The state as selectors see it.
 
+use std::collections::HashSet;
+
 use nero_expr::NameKind;
+use nero_model::ExperimentId;
 use nero_selector::Catalogue;
 
 use super::experiment::Experiment;
 use super::scope::Sight;
 use super::state::State;
 
-/// All experiments at one moment.
+/// All experiments at one moment, or all that `rm` hides.
 #[derive(Debug)]
 pub(crate) struct Rows<'a> {
     state: &'a State,
     rows: Vec<&'a Experiment>,
+    removed: bool,
+    other_code: Option<&'a HashSet<ExperimentId>>,
     now_ms: i64,
 }
 
 impl<'a> Rows<'a> {
-    /// Of a state.
+    /// Of a state, without what `rm` hides.
     pub(crate) fn of(state: &'a State, now_ms: i64) -> Self {
+        Self::which(state, false, now_ms)
+    }
+
+    /// Of a state, what `rm` hides.
+    pub(crate) fn removed(state: &'a State, now_ms: i64) -> Self {
+        Self::which(state, true, now_ms)
+    }
+
+    fn which(state: &'a State, removed: bool, now_ms: i64) -> Self {
+        let all = state.experiments.iter().map(|arc| &**arc);
         Self {
             state,
-            rows: state.experiments.iter().map(|arc| &**arc).collect(),
+            rows: all
+                .filter(|one| one.hidden_ms.is_some() == removed)
+                .collect(),
+            removed,
+            other_code: None,
             now_ms,
+        }
+    }
+
+    /// Knows of these that their code is another than that of their newest run.
+    pub(crate) fn with_code(self, changed: &'a HashSet<ExperimentId>) -> Self {
+        Self {
+            other_code: Some(changed),
+            ..self
         }
     }
 }
@@ -57,7 +84,21 @@ impl<'a> Catalogue for Rows<'a> {
     }
 
     fn is_changed(&self, row: usize) -> Option<bool> {
-        Some(self.rows[row].changed())
+        let experiment = self.rows[row];
+        let other_code = self
+            .other_code
+            .is_some_and(|those| those.contains(&experiment.id));
+        Some(other_code || experiment.changed())
+    }
+
+    fn is_gone(&self, row: usize) -> bool {
+        let experiment = self.rows[row];
+        // What runs is not overlooked by `abort all`.
+        !self.removed && experiment.is_gone() && !experiment.is_live()
+    }
+
+    fn block(&self, row: usize) -> &str {
+        &self.rows[row].definition.block
     }
 
     fn is_last(&self, row: usize) -> bool {

@@ -152,13 +152,7 @@ fn next_version(run: &Run, rules: Arc<[u64]>) -> Change {
 
 fn extra(experiment: &Experiment, extra_rules: Arc<[u64]>) -> Change {
     Change::Experiment(Arc::new(Described {
-        id: experiment.id,
-        definition: Arc::clone(&experiment.definition),
-        fingerprint: Arc::clone(&experiment.fingerprint),
-        source: experiment.source,
-        gone: experiment.gone,
-        created_ms: experiment.created_ms,
-        modified_ms: experiment.modified_ms,
         extra_rules,
+        ..Described::of(experiment)
     }))
 }

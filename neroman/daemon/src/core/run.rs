@@ -154,6 +154,16 @@ impl Results {
         }
     }
 
+    /// Names another folder, where there is one.
+    pub(crate) fn set_folder(&mut self, now: String) {
+        match self {
+            Self::Done { folder, .. } | Self::Fetching { folder } | Self::Failed { folder, .. } => {
+                *folder = now;
+            }
+            Self::Open | Self::Nothing => {}
+        }
+    }
+
     /// The folder, where there is one.
     pub(crate) fn folder(&self) -> &str {
         match self {
@@ -210,6 +220,10 @@ pub(crate) struct Desk {
     /// Version of the rules that the node has.
     pub rules_delivered: u64,
     pub results: Results,
+    /// What may be behind its end: files that the job missed and that were left
+    /// out of what travels.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hints: Vec<String>,
     /// Tree of the checkpoints that it begins with, in hexadecimal, when they
     /// come from here; empty: there are none.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -179,6 +179,10 @@ impl Scope for Sight<'_> {
         }
     }
 
+    fn gone(&self) -> Option<bool> {
+        Some(self.experiment.is_gone())
+    }
+
     fn changed(&self) -> Option<bool> {
         Some(self.experiment.changed())
     }

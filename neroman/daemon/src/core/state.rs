@@ -128,7 +128,11 @@ impl State {
         self.revision += 1;
         match change {
             Change::Origin(origin) => {
-                Arc::make_mut(&mut self.origin_paths).insert(origin.source.path.clone(), origin.id);
+                let paths = Arc::make_mut(&mut self.origin_paths);
+                if let Some(moved) = self.origins.get(&origin.id) {
+                    paths.remove(&moved.source.path);
+                }
+                paths.insert(origin.source.path.clone(), origin.id);
                 Arc::make_mut(&mut self.origins).insert(origin.id, Arc::clone(origin));
             }
             Change::Experiment(described) => self.describe(described),
@@ -168,6 +172,7 @@ impl State {
             old.params_text = params_text(&new.definition);
             old.source = new.source;
             old.gone = new.gone;
+            old.hidden_ms = new.hidden_ms;
             old.modified_ms = new.modified_ms;
             old.extra_rules = Arc::clone(&new.extra_rules);
             old.revision = revision;
@@ -187,6 +192,7 @@ impl State {
                 params_text: params_text(&new.definition),
                 source: new.source,
                 gone: new.gone,
+                hidden_ms: new.hidden_ms,
                 created_ms: new.created_ms,
                 modified_ms: new.modified_ms,
                 extra_rules: Arc::clone(&new.extra_rules),

@@ -2,8 +2,6 @@
 
 use std::collections::HashMap;
 
-use nero_config::LOCAL;
-use nero_format::Definition;
 use nero_model::RunId;
 use nero_store::{Event, RunKey, StoreError, Tx};
 
@@ -36,9 +34,6 @@ pub(super) fn write_change(
             while given.experiment < described.id.0 {
                 given.experiment = tx.new_experiment()?.0;
             }
-            if asks_of_nodes(&described.definition) {
-                tx.raise()?;
-            }
             tx.put_experiment(&experiment_row(described))
         }
         Change::Rule(rule) => {
@@ -59,10 +54,6 @@ pub(super) fn write_change(
             })
         }
         Change::Run(new) => {
-            // Version 1 knows one node and would forget where this one went.
-            if new.made.node != LOCAL {
-                tx.raise()?;
-            }
             let key = tx.insert_run(&run_row(new), &new.spec)?;
             fresh.insert(new.made.id, key);
             Ok(())
@@ -86,13 +77,4 @@ pub(super) fn write_change(
         // Written once per run, as it is at the end of the batch.
         Change::Desk { .. } | Change::Journal { .. } => Ok(()),
     }
-}
-
-/// Whether a definition says what builds of version 1 do not know.
-fn asks_of_nodes(definition: &Definition) -> bool {
-    definition.node.is_some()
-        || definition.requires.is_some()
-        || !definition.data.is_empty()
-        || !definition.checkpoint.is_empty()
-        || definition.resources.disk_bytes.is_some()
 }

@@ -56,6 +56,7 @@ pub(super) fn described(row: &nero_store::Experiment) -> Result<Described, LoadE
         fingerprint: row.fingerprint.as_str().into(),
         source: row.source.map_or(0, |source| source.0),
         gone: row.gone,
+        hidden_ms: row.hidden_ms,
         created_ms: row.created_ms,
         modified_ms: row.modified_ms,
         extra_rules: kept.extra_rules.into(),

@@ -70,7 +70,7 @@ pub(super) fn experiment_row(described: &Described) -> nero_store::Experiment {
         path: definition.folder.display().to_string(),
         created_ms: described.created_ms,
         modified_ms: described.modified_ms,
-        hidden_ms: None,
+        hidden_ms: described.hidden_ms,
         gone: described.gone,
         kept: json(&KeptExperiment {
             extra_rules: described.extra_rules.to_vec(),

@@ -2,9 +2,10 @@
 //! written down when they are there.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use nero_model::paths::run::{STDERR, STDOUT};
-use nero_model::{Home, RunId};
+use nero_model::{Home, Phase, RunId};
 use nero_wire::v1;
 use nero_wire::v1::mum_client::MumClient;
 use tonic::transport::Channel;
@@ -14,7 +15,7 @@ use super::logs::{self, Log};
 use super::queue::Pace;
 use super::trouble::Trouble;
 use super::wanted::{Ask, Glob, Whose};
-use super::{Kind, place};
+use super::{Kind, missed, place};
 use crate::core::run::{Results, Run};
 use crate::failure::Failure;
 use crate::ledger::Ledger;
@@ -346,14 +347,38 @@ impl Job {
             left,
         };
         let id = self.id;
+        let hints = self.hints(ledger).await?;
         ledger
             .note(false, move |state, _| {
-                desk_change(state, id, |desk| desk.results = done.clone())
-                    .into_iter()
-                    .collect()
+                let change = desk_change(state, id, |desk| {
+                    desk.results = done.clone();
+                    desk.hints.clone_from(&hints);
+                });
+                change.into_iter().collect()
             })
             .await?;
         Ok(())
+    }
+
+    /// What may be behind the end of a run that failed.
+    async fn hints(&self, ledger: &Ledger) -> Result<Vec<String>, Trouble> {
+        let state = ledger.state();
+        let crashed = state
+            .run(self.id)
+            .is_some_and(|run| run.phase() == Phase::Crashed);
+        let Some(experiment) = state.experiment(self.id.experiment).filter(|_| crashed) else {
+            return Ok(Vec::new());
+        };
+        let definition = Arc::clone(&experiment.definition);
+        let (log, id) = (self.way.folder.join(STDERR), self.id);
+        fetch::blocking(move || {
+            // A run that printed nothing has no log.
+            let Ok(stderr) = missed::tail(&log) else {
+                return Vec::new();
+            };
+            missed::hints(&stderr, id, &crate::service::files(&definition))
+        })
+        .await
     }
 }
 

@@ -11,6 +11,7 @@ mod folder;
 mod job;
 mod known;
 mod logs;
+mod missed;
 mod place;
 mod queue;
 mod receive;

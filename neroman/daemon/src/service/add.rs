@@ -6,9 +6,10 @@ use nero_wire::v1;
 use nero_wire::v1::add_reply::One;
 use nero_wire::v1::add_reply::one::What as WireWhat;
 
+use super::code;
 use super::sources;
 use super::{Man, blocking};
-use crate::core::add::{Merged, Read, Seen, What};
+use crate::core::add::{self, Merged, Read, Seen, What};
 use crate::failure::Failure;
 use crate::ledger::{self, Decided};
 
@@ -23,20 +24,23 @@ impl Man {
             return Err(Failure::usage("nothing to add").hint("name a folder or a YAML file"));
         }
         let state = self.ledger.state();
-        let (reads, missing) = blocking(move || {
-            Ok::<_, Failure>((sources::read_paths(&paths)?, sources::missing(&state)))
+        let (reads, missing, folders) = blocking(move || {
+            let reads = sources::read_paths(&paths)?;
+            let definitions = reads.iter().flat_map(|read| &read.loaded.definitions);
+            let folders = code::survey(definitions);
+            Ok::<_, Failure>((reads, sources::missing(&state), folders))
         })
         .await??;
         if request.dry_run {
             let state = self.ledger.state();
             let now_ms = self.clock.now_ms();
-            let merged = sources::merge(&state, &reads, &missing, now_ms)?;
-            return Ok(reply(&reads, &merged));
+            let merged = add::merge(&state, &reads, &missing, now_ms);
+            return Ok(reply(&reads, &merged, &folders));
         }
         self.ledger
             .ask(&request.request, move |state, now_ms| {
-                let merged = sources::merge(state, &reads, &missing, now_ms)?;
-                let answer = reply(&reads, &merged);
+                let merged = add::merge(state, &reads, &missing, now_ms);
+                let answer = reply(&reads, &merged, &folders);
                 let mut changes = merged.changes.clone();
                 changes.push(ledger::last(merged.present()));
                 Ok(Decided { answer, changes })
@@ -81,7 +85,7 @@ fn first_of(folder: &Path) -> PathBuf {
     }
 }
 
-fn reply(reads: &[Read], merged: &Merged) -> v1::AddReply {
+fn reply(reads: &[Read], merged: &Merged, folders: &[v1::FolderTaken]) -> v1::AddReply {
     let notes = reads
         .iter()
         .flat_map(|read| &read.loaded.notes)
@@ -89,11 +93,13 @@ fn reply(reads: &[Read], merged: &Merged) -> v1::AddReply {
             Some(place) => format!("{place}: {}", note.text),
             None => note.text.clone(),
         })
+        .chain(merged.notes.iter().cloned())
         .collect();
     v1::AddReply {
         experiments: merged.seen.iter().map(one).collect(),
         notes,
         range: merged.range(),
+        folders: folders.to_vec(),
     }
 }
 
@@ -103,6 +109,7 @@ fn one(seen: &Seen) -> One {
         What::Changed => WireWhat::Changed,
         What::Same => WireWhat::Same,
         What::Gone => WireWhat::Gone,
+        What::Hidden => WireWhat::Hidden,
     };
     One {
         experiment: seen.id.0,

@@ -39,7 +39,10 @@ impl Man {
         let state = self.ledger.state();
         let (node, unfetched) = (request.node.clone(), request.unfetched);
         let (going, mut runs) = blocking(move || {
-            let (chosen, _) = selection.choose(&state)?;
+            let chosen = match everything {
+                true => every(&state),
+                false => selection.choose(&state)?.0,
+            };
             Ok::<_, Failure>(pick(&state, &chosen, &node, unfetched))
         })
         .await??;
@@ -130,6 +133,16 @@ impl Man {
             ..OnNode::default()
         })
     }
+}
+
+/// All there are: also what left its source, and what was removed.
+fn every(state: &State) -> Vec<Chosen> {
+    let all = state.experiments.iter();
+    all.map(|one| Chosen {
+        id: one.id,
+        run: None,
+    })
+    .collect()
 }
 
 /// The trees that runs were made of, and the differences that go with them.

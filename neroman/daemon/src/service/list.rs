@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use nero_wire::v1;
 
+use super::code;
 use super::select::{self, Chosen};
 use super::view::{self, Sight};
 use super::{Man, blocking};
@@ -29,8 +30,14 @@ impl Man {
         let now_ms = self.clock.now_ms();
         let selection = select::read(request.selection, "all", now_ms)?;
         let mut notes = Vec::new();
-        if selection.asks_tmod() {
+        if selection.asks_sources() {
             notes = self.read_all_sources_again().await?;
+        }
+        let mut selection = selection;
+        if selection.asks_changed() {
+            let (state, freezer) = (self.ledger.state(), self.freezer.clone());
+            let changed = blocking(move || code::changed(&state, &freezer)).await?;
+            selection = selection.with_code(&changed);
         }
         if request.settle {
             let first = selection.clone();

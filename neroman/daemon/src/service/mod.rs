@@ -5,6 +5,7 @@ mod add;
 mod admin;
 mod clean;
 mod clean_node;
+mod code;
 mod du;
 mod fetch;
 mod hopeless;
@@ -17,6 +18,7 @@ mod node_take_over;
 mod node_way;
 mod nodes;
 mod paths;
+mod remove;
 mod rules;
 mod select;
 mod show;
@@ -59,6 +61,8 @@ pub(crate) struct Man {
     /// True once the daemon leaves: streams end then.
     pub leaving: Receiver<bool>,
 }
+
+pub(crate) use code::files;
 
 /// Messages of a stream that wait for a slow client; it then waits for itself
 /// alone.
@@ -154,6 +158,13 @@ impl v1::man_server::Man for Man {
         request: Request<v1::AbortRequest>,
     ) -> Result<Response<v1::AbortReply>, Status> {
         answer(self.abort(request.into_inner()).await)
+    }
+
+    async fn remove(
+        &self,
+        request: Request<v1::RemoveRequest>,
+    ) -> Result<Response<v1::RemoveReply>, Status> {
+        answer(self.remove(request.into_inner()).await)
     }
 
     type WaitStream = Streamed<v1::WaitEvent>;

@@ -1,7 +1,10 @@
 //! From the text of a selection to what it picks.
 
+use std::collections::HashSet;
+use std::sync::Arc;
+
 use jiff::tz::TimeZone;
-use nero_expr::{Fact, ParseContext};
+use nero_expr::{Fact, ParseContext, State as Word};
 use nero_model::ExperimentId;
 use nero_selector::{Picked, Selector, SelectorError};
 use nero_wire::v1;
@@ -17,6 +20,7 @@ use crate::failure::Failure;
 pub(super) struct Selection {
     text: String,
     selector: Selector,
+    other_code: Arc<HashSet<ExperimentId>>,
     now_ms: i64,
 }
 
@@ -69,6 +73,7 @@ pub(super) fn read(
     Ok(Selection {
         text,
         selector,
+        other_code: Arc::default(),
         now_ms,
     })
 }
@@ -80,8 +85,21 @@ impl Selection {
     }
 
     /// Whether sources have to be read again before this is looked up.
-    pub(super) fn asks_tmod(&self) -> bool {
-        self.selector.uses_fact(Fact::Tmod)
+    pub(super) fn asks_sources(&self) -> bool {
+        self.selector.uses_fact(Fact::Tmod) || self.asks_changed()
+    }
+
+    /// Whether the code has to be looked at, too: [`Selection::with_code`].
+    pub(super) fn asks_changed(&self) -> bool {
+        self.selector.uses_state(Word::Changed)
+    }
+
+    /// Knows of these that their code is another than that of their newest run.
+    pub(super) fn with_code(&self, changed: &HashSet<ExperimentId>) -> Self {
+        Self {
+            other_code: Arc::new(changed.clone()),
+            ..self.clone()
+        }
     }
 
     /// Looks it up.
@@ -89,10 +107,24 @@ impl Selection {
     /// # Errors
     /// When an id, a range or a name picks nothing, or an expression is wrong.
     pub(super) fn pick(&self, state: &State) -> Result<Picked, Failure> {
-        let rows = Rows::of(state, self.now_ms);
+        let rows = Rows::of(state, self.now_ms).with_code(&self.other_code);
         self.selector
             .pick(&rows)
             .map_err(|error| bad(&self.text, &error))
+    }
+
+    /// Looks it up among what `rm` hides.
+    ///
+    /// # Errors
+    /// Also when a run was named.
+    pub(super) fn removed(&self, state: &State) -> Result<(Vec<ExperimentId>, Picked), Failure> {
+        let picked = self
+            .selector
+            .pick(&Rows::removed(state, self.now_ms))
+            .and_then(Picked::without_runs)
+            .map_err(|error| bad(&self.text, &error))?;
+        let ids = picked.ids.iter().map(|id| ExperimentId(*id)).collect();
+        Ok((ids, picked))
     }
 
     /// Looks it up where runs make sense.

@@ -15,7 +15,7 @@ use nero_wire::v1;
 
 use super::{Man, blocking};
 use crate::adopt;
-use crate::core::add::{self, Merged, Read};
+use crate::core::add::{self, Read};
 use crate::core::experiment::{Origin, Stamp};
 use crate::core::state::State;
 use crate::failure::Failure;
@@ -163,25 +163,6 @@ pub(super) fn missing(state: &State) -> HashSet<u64> {
         .collect()
 }
 
-/// What the sources change, or why they cannot.
-///
-/// # Errors
-/// When a name belongs to another source.
-pub(super) fn merge(
-    state: &State,
-    reads: &[Read],
-    missing: &HashSet<u64>,
-    now_ms: i64,
-) -> Result<Merged, Failure> {
-    let merged = add::merge(state, reads, missing, now_ms);
-    if merged.clashes.is_empty() {
-        return Ok(merged);
-    }
-    Err(Failure::usage("names are unique within a collection")
-        .report(merged.clashes.join("\n"))
-        .hint("give one of them another `collection:`"))
-}
-
 impl Man {
     /// Reads every source again that changed; a line for each change.
     pub(super) async fn read_all_sources_again(&self) -> Result<Vec<String>, Failure> {
@@ -202,7 +183,7 @@ impl Man {
         let reply: v1::AddReply = self
             .ledger
             .ask(&[], move |state, now_ms| {
-                let merged = merge(state, &reads, &missing, now_ms)?;
+                let merged = add::merge(state, &reads, &missing, now_ms);
                 Ok(Decided {
                     answer: v1::AddReply {
                         notes: merged.lines(),

@@ -14,12 +14,13 @@ use nero_wire::v1::start_reply::One;
 use prost::Message as _;
 
 use super::add::canonical;
+use super::code::{self, files};
 use super::hopeless::Asking;
 use super::select::{self, Selection};
 use super::sources;
 use super::{Man, blocking};
 use crate::core::abort;
-use crate::core::add::Read;
+use crate::core::add::{self, Read};
 use crate::core::change::{Change, NewRun};
 use crate::core::experiment::{Experiment, Origin};
 use crate::core::place;
@@ -30,7 +31,6 @@ use crate::core::state::State;
 use crate::failure::Failure;
 use crate::ledger::{self, Decided};
 use crate::outside::{Freezer, Frozen, Wanted as WantedFiles};
-use crate::snapshot;
 use crate::spec;
 
 /// A command whose definitions change under it is tried again this often.
@@ -45,6 +45,7 @@ struct Prepared {
     highest: u64,
     picked: Vec<ExperimentId>,
     frozen: HashMap<WantedFiles, Frozen>,
+    folders: Vec<v1::FolderTaken>,
     notes: Vec<String>,
 }
 
@@ -210,7 +211,7 @@ fn prepare(
 ) -> Result<Prepared, Failure> {
     let mut reads = sources::read_paths(&asked.paths)?;
     if let (Some(selection), false) = (&asked.selection, asked.as_added) {
-        let origins = if selection.asks_tmod() {
+        let origins = if selection.asks_sources() {
             let missing = sources::missing(state);
             let there = |origin: &&Arc<Origin>| !missing.contains(&origin.id);
             state.origins.values().filter(there).cloned().collect()
@@ -224,7 +225,7 @@ fn prepare(
     } else {
         sources::missing(state)
     };
-    let merged = sources::merge(state, &reads, &missing, now_ms)?;
+    let merged = add::merge(state, &reads, &missing, now_ms);
     let mut prospect = state.clone();
     for change in &merged.changes {
         prospect.apply(change);
@@ -235,13 +236,39 @@ fn prepare(
         picked.extend(of_paths(&prospect, &asked.paths));
     }
     if let Some(selection) = &asked.selection {
-        let (ids, found) = selection.experiments(&prospect)?;
-        picked.extend(ids);
+        let other_code = match selection.asks_changed() {
+            true => code::changed(&prospect, freezer),
+            false => HashSet::new(),
+        };
+        let (ids, found) = selection.with_code(&other_code).experiments(&prospect)?;
+        notes.extend(code::changes(&prospect, &ids, &other_code));
+        let is_gone = |id: &ExperimentId| {
+            let experiment = prospect.experiment(*id);
+            experiment.is_some_and(|experiment| experiment.is_gone())
+        };
+        let by_number = |id: &ExperimentId| found.gone.contains(&id.0);
+        let left: Vec<ExperimentId> = (ids.iter().copied())
+            .filter(|id| is_gone(id) && !by_number(id))
+            .collect();
+        if !found.gone.is_empty() {
+            let those = add::ranges(found.gone.iter().map(|id| ExperimentId(*id)));
+            notes.push(format!(
+                "{those}: no longer in its source; picked all the same, since it is named"
+            ));
+        }
+        if !left.is_empty() {
+            let those = add::ranges(left.iter().copied());
+            notes.push(format!(
+                "{those}: no longer in its source, so left out; its number starts it"
+            ));
+        }
+        picked.extend(ids.into_iter().filter(|id| !left.contains(id)));
         notes.extend(found.notes);
     }
     picked.sort_unstable();
     picked.dedup();
     let mut frozen = HashMap::new();
+    let mut folders = Vec::new();
     if freeze {
         for plan in start::plan(&prospect, &picked, asked.wanted) {
             let Plan::Run { id, .. } = plan else { continue };
@@ -252,9 +279,17 @@ fn prepare(
             if let Entry::Vacant(place) = frozen.entry(wanted) {
                 let one = freezer.freeze(place.key(), asked.big)?;
                 notes.extend(one.notes.iter().cloned());
+                folders.push(code::taken(place.key(), &one.survey));
                 place.insert(one);
             }
         }
+    } else {
+        let plans = start::plan(&prospect, &picked, asked.wanted);
+        let going = plans.iter().filter_map(|plan| match plan {
+            Plan::Run { id, .. } => prospect.experiment(id.experiment),
+            Plan::Skip { .. } => None,
+        });
+        folders = code::survey(going.map(|one| &*one.definition));
     }
     Ok(Prepared {
         highest: state.highest,
@@ -262,6 +297,7 @@ fn prepare(
         missing,
         picked,
         frozen,
+        folders,
         notes,
     })
 }
@@ -279,24 +315,9 @@ fn of_paths(state: &State, paths: &[PathBuf]) -> Vec<ExperimentId> {
             })
         })
         .flat_map(|origin| state.of_origin(origin.id))
-        .filter(|experiment| !experiment.gone)
+        .filter(|experiment| !experiment.gone && experiment.hidden_ms.is_none())
         .map(|experiment| experiment.id)
         .collect()
-}
-
-/// What of its folder travels with an experiment.
-fn files(definition: &Definition) -> WantedFiles {
-    let results = definition.results_dir.as_deref().unwrap_or("results");
-    WantedFiles {
-        folder: definition.folder.clone(),
-        what: snapshot::Wanted {
-            files: definition.files.clone(),
-            linked: definition.linked_files.clone(),
-            required: definition.required_files.clone(),
-            main: definition.main_file.clone(),
-            left_out: vec![PathBuf::from(results)],
-        },
-    }
 }
 
 /// What would be done, and what the runs would ask of their nodes.
@@ -306,7 +327,7 @@ fn dry(
     asked: &Asked,
     now_ms: i64,
 ) -> Result<(v1::StartReply, Vec<Asking>), Failure> {
-    let merged = sources::merge(state, &prepared.reads, &prepared.missing, now_ms)?;
+    let merged = add::merge(state, &prepared.reads, &prepared.missing, now_ms);
     let mut prospect = state.clone();
     for change in &merged.changes {
         prospect.apply(change);
@@ -333,7 +354,12 @@ fn dry(
         .collect();
     let mut notes = prepared.notes.clone();
     notes.extend(off.notes());
-    Ok((v1::StartReply { experiments, notes }, asking))
+    let answer = v1::StartReply {
+        experiments,
+        notes,
+        folders: prepared.folders.clone(),
+    };
+    Ok((answer, asking))
 }
 
 fn decide(
@@ -347,7 +373,7 @@ fn decide(
     if !prepared.reads.is_empty() && state.highest != prepared.highest {
         return Err(Failure::moved());
     }
-    let merged = sources::merge(state, &prepared.reads, &prepared.missing, now_ms)?;
+    let merged = add::merge(state, &prepared.reads, &prepared.missing, now_ms);
     let mut work = state.clone();
     let mut changes = Vec::new();
     let mut take = |work: &mut State, change: Change| {
@@ -424,7 +450,11 @@ fn decide(
     let mut notes = prepared.notes.clone();
     notes.extend(off.notes());
     Ok(Decided {
-        answer: v1::StartReply { experiments, notes },
+        answer: v1::StartReply {
+            experiments,
+            notes,
+            folders: prepared.folders.clone(),
+        },
         changes,
     })
 }

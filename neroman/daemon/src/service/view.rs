@@ -6,7 +6,6 @@ use nero_model::Phase;
 use nero_model::safe::Safe;
 use nero_wire::v1;
 
-use crate::adopt;
 use crate::core::experiment::Experiment;
 use crate::core::journal::Journal;
 use crate::core::run::{Handing, Run};
@@ -100,7 +99,8 @@ pub(super) fn experiment(
             also_live(&mut view, other, sight);
         }
     }
-    if experiment.gone && !adopt::without_source(definition) {
+    view.gone = experiment.is_gone();
+    if view.gone {
         view.warnings.push("no longer in its source".to_owned());
     }
     view
@@ -148,6 +148,7 @@ fn of_run(view: &mut v1::ExperimentView, run: &Run, sight: &Sight<'_>) {
             view.rss_bytes = Some(sample.rss_bytes);
         }
     }
+    view.hints.clone_from(&run.desk.hints);
     if let crate::core::run::Results::Failed { why, .. } = &run.desk.results {
         view.warnings
             .push(format!("results are not complete: {why}"));

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
+use nero_model::Phase;
 use nero_wire::v1;
 use tokio::time::Instant;
 
@@ -22,6 +23,8 @@ use crate::failure::Failure;
 
 /// How long an end waits at most for being settled.
 const SETTLE: Duration = Duration::from_secs(5);
+/// How long an end waits at most for what may explain it.
+const EXPLAINED: Duration = Duration::from_secs(1);
 /// Ends told in one message, so that messages stay small.
 const TOLD_MAX: usize = 2000;
 
@@ -254,6 +257,16 @@ fn fixed(mut chosen: Chosen, state: &State) -> Awaited {
     }
 }
 
+/// Whether what a run printed before it failed is on its way home: it may tell
+/// which file was missing.
+fn explains_itself_soon(run: &Run) -> bool {
+    let newest = run.journal.newest();
+    let gone = newest.and_then(|(_, incarnation)| incarnation.gone.as_ref());
+    run.phase() == Phase::Crashed
+        && !run.desk.results.settled()
+        && gone.is_some_and(|gone| gone.stderr_bytes > 0)
+}
+
 /// Takes out what has ended; experiments that never ran have nothing to end.
 fn take_ended(
     awaited: &mut Vec<Awaited>,
@@ -273,6 +286,10 @@ fn take_ended(
         one.seen = experiment.revision;
         let run: Option<&Run> = one.chosen.of(experiment);
         if run.is_some_and(|run| run.phase().is_live()) {
+            return true;
+        }
+        if !late && run.is_some_and(explains_itself_soon) {
+            one.until.get_or_insert(now + EXPLAINED);
             return true;
         }
         if settle && !late && !run.is_none_or(view::settled) {

@@ -404,6 +404,43 @@ fn hash_to(file: &File, reached: impl Iterator<Item = u64>) -> io::Result<[u8; 3
     Ok(*hasher.finalize().as_bytes())
 }
 
+/// What keeping a file would find, without keeping it.
+pub(super) fn look(path: &Path, cache: &mut Cache) -> Result<Kept, SnapshotError> {
+    let unreadable = |source| SnapshotError::Read {
+        path: path.to_path_buf(),
+        source,
+    };
+    for _ in 0..TRIES {
+        let began = SystemTime::now();
+        let found = path.symlink_metadata().map_err(unreadable)?;
+        let stamp = Stamp::of(&found);
+        let kept = |hash| Kept {
+            hash,
+            size: stamp.size,
+            executable: found.mode() & 0o111 != 0,
+        };
+        if let Some(hash) = cache.hash(path, &stamp) {
+            return Ok(kept(hash));
+        }
+        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
+        let file = OpenOptions::new()
+            .read(true)
+            .custom_flags(flags)
+            .open(path)
+            .map_err(unreadable)?;
+        let Ok(hash) = hash_to(&file, std::iter::once(stamp.size)) else {
+            continue; // It is shorter now.
+        };
+        if Stamp::of(&file.metadata().map_err(unreadable)?) == stamp {
+            cache.learn(path, stamp, hash, began);
+            return Ok(kept(hash));
+        }
+    }
+    Err(SnapshotError::Changing {
+        path: path.to_path_buf(),
+    })
+}
+
 /// Whether a file of the store is there; an old one is made new.
 fn is_kept(path: &Path) -> bool {
     let Ok(found) = path.symlink_metadata() else {

@@ -17,7 +17,7 @@ use super::error::{SnapshotError, size};
 use super::{BYTES_MAX, FILES_MAX, Wanted};
 
 /// Names that never travel, at any depth.
-const NEVER: [&str; 2] = [".git", ".neronet"];
+pub(super) const NEVER: [&str; 2] = [".git", ".neronet"];
 /// Remarks of one kind that are spelled out.
 const NOTES_MAX: usize = 10;
 /// How many of the biggest entries are named.
@@ -115,7 +115,7 @@ pub(super) fn check_size(folder: &Path, found: &Everything) -> Result<(), Snapsh
 }
 
 /// Absolute paths that are never entered.
-fn left_out(folder: &Path, wanted: &Wanted) -> Vec<PathBuf> {
+pub(super) fn left_out(folder: &Path, wanted: &Wanted) -> Vec<PathBuf> {
     let named = wanted.left_out.iter().map(|path| folder.join(path));
     // A results folder that is the folder itself, or around it, would leave out everything.
     named

@@ -311,9 +311,6 @@ fn words_not_built_are_kept_with_their_place() {
         ("results: {a: b}", "results"),
         ("parent: other", "parent"),
         ("logoutput: log.txt", "logoutput"),
-        ("plot: {a.svg: m f x}", "plot"),
-        ("output_line_processor: {a: m f}", "output_line_processor"),
-        ("output_file_processor: {a: m f}", "output_file_processor"),
         ("resources: {gpus: 1}", "resources.gpus"),
         ("resources: {nodes: 2}", "resources.nodes"),
         ("resources: {gpu_type: a100}", "resources.gpu_type"),
@@ -334,6 +331,10 @@ fn words_not_built_are_kept_with_their_place() {
             "parameters.x.sample",
         ),
         ("parameters: {x: {zip: [a, b]}}", "parameters.x.zip"),
+        (
+            "parameters: {x: 1, exclude: ['x > 1']}",
+            "parameters.exclude",
+        ),
         ("metrics: {file: metrics.csv}", "metrics.file"),
         ("metrics: [{command: ./reader.py}]", "metrics.command"),
         ("rules: [{pause: 'loss > 1'}]", "rules.pause"),
@@ -365,6 +366,59 @@ fn words_not_built_are_kept_with_their_place() {
     let loaded = load("+a:\n  script: |\n    echo {x}\n  parameters: {x: [1, 2]}\n");
     assert_eq!(loaded.definitions[1].not_built[0].word, "script");
     assert_eq!(loaded.definitions[1].argv, [""; 0]);
+}
+
+#[test]
+fn processors_and_plots_do_not_keep_a_run_from_starting() {
+    for (line, word) in [
+        ("plot: {a.svg: m f x}", "plot"),
+        ("output_line_processor: {a: m f}", "output_line_processor"),
+        ("output_file_processor: {a: m f}", "output_file_processor"),
+    ] {
+        let loaded = load(&format!("+a:\n  command: prog\n  {line}\n"));
+        assert!(loaded.definitions[0].not_built.is_empty(), "{line}");
+        let [note] = &loaded.notes[..] else {
+            panic!("{line}: {:?}", loaded.notes);
+        };
+        let begin = format!("`{word}` is kept and takes effect later");
+        assert!(note.text.starts_with(&begin), "{note:?}");
+        assert_eq!(note.place.as_ref().unwrap().line, 3, "{line}");
+    }
+}
+
+#[test]
+fn a_parameter_that_several_blocks_inherit_and_do_not_use_is_noted_once() {
+    let loaded = load("command: prog {x}\nparameters: {x: 1, odd: 2}\n+a: {}\n+b: {}\n+c: {}\n");
+    let unused = loaded
+        .notes
+        .iter()
+        .filter(|n| n.text.contains("does not use"));
+    assert_eq!(unused.count(), 1, "{:?}", loaded.notes);
+}
+
+#[test]
+fn definitions_name_their_block_and_what_varies_in_it() {
+    let loaded = load(
+        "command: prog {x} {y}\nparameters: {x: [1, 2], y: 3}\n+a: {}\n+b:\n  parameters: {x: 4}\n",
+    );
+    let of = |block: &str| {
+        let those = loaded.definitions.iter().filter(|d| d.block == block);
+        those.map(|d| d.varied.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(of("a"), [["x"], ["x"]]);
+    assert_eq!(of("b"), [[""; 0]]);
+}
+
+#[test]
+fn a_fingerprint_says_what_runs_and_not_where_it_stands() {
+    let loaded = load("+a:\n  command: prog\n");
+    let mut moved = loaded.definitions[0].clone();
+    moved.folder = "/elsewhere".into();
+    moved.block = "other".to_owned();
+    moved.varied = vec!["x".to_owned()];
+    assert_eq!(moved.fingerprint(), loaded.definitions[0].fingerprint());
+    moved.argv.push("more".to_owned());
+    assert_ne!(moved.fingerprint(), loaded.definitions[0].fingerprint());
 }
 
 #[test]

@@ -76,21 +76,8 @@ fn ranges_processors_and_plots_are_read() {
         definition.sbatch_args.as_deref(),
         Some("--time=0-00:10:00 --mem-per-cpu=500")
     );
-    let words: Vec<&str> = definition
-        .not_built
-        .iter()
-        .map(|n| n.word.as_str())
-        .collect();
-    assert_eq!(
-        words,
-        ["output_line_processor", "output_file_processor", "plot"]
-    );
-    let place = definition.not_built[2].place.to_string();
-    assert!(
-        place.ends_with("tests/fixtures/sleep/config.yaml:14:3"),
-        "{place}"
-    );
-    // Three words of a later version, and one that needs a cluster.
+    assert!(definition.not_built.is_empty(), "{definition:?}");
+    // Three words that take effect later, and one that needs a cluster.
     assert_eq!(loaded.notes.len(), 4, "{:?}", loaded.notes);
 }
 

@@ -13,6 +13,8 @@ pub struct Experiment {
     pub collection: String,
     pub state: &'static str,
     pub changed: Option<bool>,
+    pub gone: bool,
+    pub block: String,
     pub last: bool,
     pub attempts: u32,
     pub age_s: i64,
@@ -123,6 +125,12 @@ impl Catalogue for Lab {
     }
     fn is_changed(&self, row: usize) -> Option<bool> {
         self.experiments[row].changed
+    }
+    fn is_gone(&self, row: usize) -> bool {
+        self.experiments[row].gone
+    }
+    fn block(&self, row: usize) -> &str {
+        &self.experiments[row].block
     }
     fn is_last(&self, row: usize) -> bool {
         self.experiments[row].last

@@ -3,7 +3,7 @@
 use nero_expr::{Fact, ParseContext, State};
 use nero_selector::{Selector, reads_as};
 
-use crate::lab::{Lab, NOW_MS, experiment, lab};
+use crate::lab::{Experiment, Lab, NOW_MS, experiment, lab};
 
 const ALL: [u64; 12] = [101, 102, 103, 104, 105, 106, 107, 109, 110, 111, 112, 120];
 
@@ -246,4 +246,76 @@ fn a_selector_says_whether_it_looks_at_tmod() {
     };
     assert!(uses("101,tmod<1h && crashed"));
     assert!(!uses("101,crashed,runtime<1h"));
+}
+
+/// Three of a block, of which the last left its source, and a namesake.
+fn changed_file() -> Lab {
+    let of_block = |id, name: &str, state| Experiment {
+        block: "fib".to_owned(),
+        state,
+        params: vec![("n", id as f64)],
+        ..experiment(id, "lang", name)
+    };
+    Lab::new(vec![
+        of_block(1, "fib_n-1", "defined"),
+        of_block(2, "fib_n-2", "crashed"),
+        Experiment {
+            gone: true,
+            ..of_block(3, "fib_n-3", "crashed")
+        },
+        experiment(4, "lang", "fib_n-1"),
+    ])
+}
+
+#[test]
+fn what_left_its_source_is_picked_by_number_name_and_its_word() {
+    let lab = changed_file();
+    for (text, ids) in [
+        ("all", &[1, 2, 4][..]),
+        ("crashed", &[2]),
+        ("fib*", &[1, 2, 4]),
+        ("lang/*", &[1, 2, 4]),
+        ("lang/all", &[1, 2, 4]),
+        ("n > 0", &[1, 2]),
+        ("!defined", &[2]),
+        ("gone", &[3]),
+        ("lang/gone", &[3]),
+        ("gone && n > 2", &[3]),
+        ("all && !gone", &[1, 2, 4]),
+        ("3", &[3]),
+        ("2-4", &[2, 3, 4]),
+        ("2-4 && crashed", &[2, 3]),
+        ("fib_n-3", &[3]),
+        ("`fib_n-3` || n == 1", &[1, 3]),
+        ("all,3", &[1, 2, 3, 4]),
+    ] {
+        assert_eq!(lab.ids(text), ids, "{text}");
+    }
+    let left_out = lab.pick("crashed,n > 0").unwrap().notes;
+    assert_eq!(
+        left_out,
+        ["left out, no longer in their source: 1 (3); their numbers or `gone` pick them"]
+    );
+    assert!(lab.pick("all,3").unwrap().notes.is_empty());
+    assert_eq!(lab.pick("2-4").unwrap().gone, [3]);
+    assert_eq!(lab.pick("gone").unwrap().gone, [0; 0]);
+    assert_eq!(reads_as("gone"), Some("a state word"));
+}
+
+#[test]
+fn the_name_of_a_block_picks_all_that_it_made() {
+    let lab = changed_file();
+    assert_eq!(lab.ids("fib"), [1, 2]);
+    assert_eq!(lab.ids("lang/fib"), [1, 2]);
+    assert!(lab.pick("fib").unwrap().explicit);
+}
+
+#[test]
+fn a_name_that_several_experiments_of_one_collection_have_says_so() {
+    let picked = changed_file().pick("fib_n-1").unwrap();
+    assert_eq!(picked.ids, [1, 4]);
+    assert_eq!(
+        picked.notes,
+        ["`fib_n-1` is the name of 2 experiments: 1, 4"]
+    );
 }

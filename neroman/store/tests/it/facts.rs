@@ -2,7 +2,7 @@
 
 use nero_journal::SegmentId;
 use nero_model::{ExperimentId, RequestId};
-use nero_store::{Advance, At, Durability, Experiment, Loaded, RunKey, Store, StoreError};
+use nero_store::{Advance, At, Durability, Loaded, RunKey, Store, StoreError};
 
 use crate::rig::{at, bytes, experiment, filled, home, one, run};
 
@@ -77,17 +77,17 @@ fn a_part_that_fails_leaves_the_rest() {
     let folder = tempfile::tempdir().unwrap();
     let home = home(folder.path());
     let mut store = filled(&home, 1);
+    let read_run = read(&store).runs[0].run.clone();
     store
         .write(Durability::Synced, |tx| {
             one(tx, "kept")?;
             let failed = tx.attempt(|tx| {
                 let id = tx.new_experiment()?;
                 tx.put_experiment(&experiment(id, "undone"))?;
-                let id = tx.new_experiment()?;
-                tx.put_experiment(&experiment(id, "kept"))
+                tx.insert_run(&read_run, b"spec").map(drop)
             });
             assert!(
-                matches!(&failed, Err(StoreError::NameTaken { name, .. }) if name == "kept"),
+                matches!(&failed, Err(StoreError::Twice { .. })),
                 "{failed:?}"
             );
             one(tx, "kept too").map(drop)
@@ -102,27 +102,34 @@ fn a_part_that_fails_leaves_the_rest() {
 }
 
 #[test]
-fn a_hidden_name_is_free() {
+fn experiments_of_several_sources_may_have_one_name() {
     let folder = tempfile::tempdir().unwrap();
-    let home = home(folder.path());
-    let mut store = filled(&home, 1);
-    let hidden = Experiment {
-        hidden_ms: Some(1),
-        ..read(&store).experiments[0].clone()
-    };
+    let mut store = filled(&home(folder.path()), 1);
     store
         .write(Durability::Synced, |tx| {
-            tx.put_experiment(&hidden)?;
             let id = tx.new_experiment()?;
             tx.put_experiment(&experiment(id, "experiment-0"))
         })
         .unwrap();
-    let undo = Experiment {
-        hidden_ms: None,
-        ..hidden
-    };
-    let refused = store.write(Durability::Synced, |tx| tx.put_experiment(&undo));
-    assert!(matches!(refused, Err(StoreError::NameTaken { .. })));
+    let names: Vec<_> = read(&store)
+        .experiments
+        .into_iter()
+        .map(|e| e.name)
+        .collect();
+    assert_eq!(names, ["experiment-0", "experiment-0"]);
+}
+
+#[test]
+fn the_number_of_a_deleted_experiment_counts_as_given() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = filled(&home(folder.path()), 2);
+    let given = store.experiments_given().unwrap();
+    let newest = read(&store).experiments.last().unwrap().id;
+    assert_eq!(newest.0, given);
+    store
+        .write(Durability::Synced, |tx| tx.delete_experiment(newest))
+        .unwrap();
+    assert_eq!(store.experiments_given().unwrap(), given);
 }
 
 #[test]

@@ -14,11 +14,20 @@ fn golden() -> PathBuf {
 
 #[test]
 fn version_1_is_read() {
+    is_read("state-v1.db", "series-v1.db");
+}
+
+#[test]
+fn version_3_is_read() {
+    is_read("state-v3.db", "state-v3.series.db");
+}
+
+fn is_read(state: &str, series: &str) {
     let folder = tempfile::tempdir().unwrap();
     let old = home(&folder.path().join("old"));
     fs::create_dir_all(&old.data).unwrap();
-    fs::copy(golden().join("state-v1.db"), old.state_db()).unwrap();
-    fs::copy(golden().join("series-v1.db"), old.series_db()).unwrap();
+    fs::copy(golden().join(state), old.state_db()).unwrap();
+    fs::copy(golden().join(series), old.series_db()).unwrap();
     let new = filled(&home(&folder.path().join("new")), 2);
     let old = Store::open(&old).unwrap();
     assert_eq!(old.read_all().unwrap(), new.read_all().unwrap());

@@ -160,8 +160,8 @@ impl Parser<'_> {
         let Some(state) = State::from_word(word) else {
             return Err(self.syntax(span, format!("there is no state `{word}`")));
         };
-        if state == State::Changed && self.context.standing {
-            let message = "`changed` is a word of selectors, not of rules";
+        if matches!(state, State::Changed | State::Gone) && self.context.standing {
+            let message = format!("`{word}` is a word of selectors, not of rules");
             return Err(ExprError::new(ErrorKind::Kind, span, message));
         }
         self.check_seen_by_rules(state, span)?;
@@ -195,7 +195,8 @@ impl Parser<'_> {
             | State::Lost
             | State::Paused
             | State::Live
-            | State::Changed => error.hint("states that a rule sees: pending running ending live"),
+            | State::Changed
+            | State::Gone => error.hint("states that a rule sees: pending running ending live"),
         })
     }
 

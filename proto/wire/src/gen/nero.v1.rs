@@ -2780,6 +2780,8 @@ pub struct AddReply {
     /// what to type next: "124-186"
     #[prost(string, tag = "3")]
     pub range: ::prost::alloc::string::String,
+    #[prost(message, repeated, tag = "10")]
+    pub folders: ::prost::alloc::vec::Vec<FolderTaken>,
 }
 /// Nested message and enum types in `AddReply`.
 pub mod add_reply {
@@ -2820,6 +2822,8 @@ pub mod add_reply {
             Same = 3,
             /// no longer in its source; kept
             Gone = 4,
+            /// in its source, and removed by `rm`
+            Hidden = 5,
         }
         impl What {
             /// String value of the enum field names used in the ProtoBuf definition.
@@ -2833,6 +2837,7 @@ pub mod add_reply {
                     Self::Changed => "WHAT_CHANGED",
                     Self::Same => "WHAT_SAME",
                     Self::Gone => "WHAT_GONE",
+                    Self::Hidden => "WHAT_HIDDEN",
                 }
             }
             /// Creates an enum from field names used in the ProtoBuf definition.
@@ -2843,11 +2848,25 @@ pub mod add_reply {
                     "WHAT_CHANGED" => Some(Self::Changed),
                     "WHAT_SAME" => Some(Self::Same),
                     "WHAT_GONE" => Some(Self::Gone),
+                    "WHAT_HIDDEN" => Some(Self::Hidden),
                     _ => None,
                 }
             }
         }
     }
+}
+/// What of a folder travels with its runs, and what does not.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FolderTaken {
+    #[prost(string, tag = "1")]
+    pub folder: ::prost::alloc::string::String,
+    #[prost(uint64, tag = "2")]
+    pub files: u64,
+    #[prost(uint64, tag = "3")]
+    pub bytes: u64,
+    /// "data/ (.gitignore)", "3 × \*.pt (.gitignore)"
+    #[prost(string, repeated, tag = "4")]
+    pub left_out: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct MetricSummary {
@@ -2940,6 +2959,12 @@ pub struct ExperimentView {
     /// beside the run shown: what has not ended yet
     #[prost(message, repeated, tag = "40")]
     pub also_live: ::prost::alloc::vec::Vec<LiveRun>,
+    /// it is no longer in its source
+    #[prost(bool, tag = "50")]
+    pub gone: bool,
+    /// what may be behind the reason
+    #[prost(string, repeated, tag = "51")]
+    pub hints: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct LiveRun {
@@ -3096,6 +3121,8 @@ pub struct StartReply {
     /// changed sources, one line each
     #[prost(string, repeated, tag = "2")]
     pub notes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(message, repeated, tag = "10")]
+    pub folders: ::prost::alloc::vec::Vec<FolderTaken>,
 }
 /// Nested message and enum types in `StartReply`.
 pub mod start_reply {
@@ -3110,6 +3137,40 @@ pub mod start_reply {
         pub run: u32,
         /// why: "running", "finished", "not built yet: …"
         #[prost(string, tag = "4")]
+        pub skipped: ::prost::alloc::string::String,
+    }
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RemoveRequest {
+    #[prost(bytes = "vec", tag = "1")]
+    pub request: ::prost::alloc::vec::Vec<u8>,
+    #[prost(message, optional, tag = "2")]
+    pub selection: ::core::option::Option<Selection>,
+    #[prost(bool, tag = "3")]
+    pub undo: bool,
+    #[prost(bool, tag = "4")]
+    pub dry_run: bool,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct RemoveReply {
+    #[prost(message, repeated, tag = "1")]
+    pub experiments: ::prost::alloc::vec::Vec<remove_reply::One>,
+    #[prost(string, repeated, tag = "2")]
+    pub notes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// the selector had an explicit id, state or expression
+    #[prost(bool, tag = "3")]
+    pub explicit: bool,
+}
+/// Nested message and enum types in `RemoveReply`.
+pub mod remove_reply {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct One {
+        #[prost(uint64, tag = "1")]
+        pub experiment: u64,
+        #[prost(string, tag = "2")]
+        pub name: ::prost::alloc::string::String,
+        /// why it stays as it is
+        #[prost(string, tag = "3")]
         pub skipped: ::prost::alloc::string::String,
     }
 }
@@ -4008,6 +4069,25 @@ pub mod man_client {
             req.extensions_mut().insert(GrpcMethod::new("nero.v1.Man", "Abort"));
             self.inner.unary(req, path, codec).await
         }
+        /// Hides experiments, or shows them again.
+        pub async fn remove(
+            &mut self,
+            request: impl tonic::IntoRequest<super::RemoveRequest>,
+        ) -> std::result::Result<tonic::Response<super::RemoveReply>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/nero.v1.Man/Remove");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("nero.v1.Man", "Remove"));
+            self.inner.unary(req, path, codec).await
+        }
         /// Ends when all picked runs have ended; sends changes meanwhile.
         pub async fn wait(
             &mut self,
@@ -4491,6 +4571,11 @@ pub mod man_server {
             &self,
             request: tonic::Request<super::AbortRequest>,
         ) -> std::result::Result<tonic::Response<super::AbortReply>, tonic::Status>;
+        /// Hides experiments, or shows them again.
+        async fn remove(
+            &self,
+            request: tonic::Request<super::RemoveRequest>,
+        ) -> std::result::Result<tonic::Response<super::RemoveReply>, tonic::Status>;
         /// Server streaming response type for the Wait method.
         type WaitStream: tonic::codegen::tokio_stream::Stream<
                 Item = std::result::Result<super::WaitEvent, tonic::Status>,
@@ -4965,6 +5050,49 @@ pub mod man_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = AbortSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/nero.v1.Man/Remove" => {
+                    #[allow(non_camel_case_types)]
+                    struct RemoveSvc<T: Man>(pub Arc<T>);
+                    impl<T: Man> tonic::server::UnaryService<super::RemoveRequest>
+                    for RemoveSvc<T> {
+                        type Response = super::RemoveReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::RemoveRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Man>::remove(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = RemoveSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

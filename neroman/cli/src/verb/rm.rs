@@ -1,0 +1,124 @@
+//! `rm SEL`: hides experiments; `--undo` brings them back. Reaching more than
+//! one it shows them and asks; what was shown is what is removed.
+
+use nero_wire::v1::remove_reply::One;
+use nero_wire::v1::{RemoveReply, RemoveRequest, Selection};
+use serde_json::{Value, json};
+
+use super::abort::is_one_id;
+use super::start::{may_touch, skips};
+use crate::args::Remove;
+use crate::connect::CHANGE_DEADLINE;
+use crate::fault::{Fault, Stop, code};
+use crate::say::{json, text};
+use crate::session::{Session, request, selection};
+
+/// Does it.
+pub async fn run(session: &mut Session, args: &Remove) -> Result<u8, Stop> {
+    let mut asked = RemoveRequest {
+        request: request(),
+        selection: Some(selection(&args.picked)),
+        undo: args.undo,
+        dry_run: args.dry_run,
+    };
+    if !args.yes && !args.dry_run && !args.undo && !is_one_id(&args.picked) {
+        let trial = RemoveRequest {
+            request: request(),
+            dry_run: true,
+            ..asked.clone()
+        };
+        let reply = call(session, trial).await?;
+        let touched = touched(&reply);
+        let go_on = may_touch(
+            &session.out,
+            "remove",
+            "experiment",
+            &touched,
+            reply.explicit,
+        );
+        if !go_on.await? {
+            session.out.note("nothing was done");
+            return Ok(code::FAILED);
+        }
+        if session.out.screen.can_ask && touched.len() > 1 {
+            let ids: Vec<u64> = touched.iter().map(|(id, _)| *id).collect();
+            asked.selection = Some(Selection {
+                text: text::ids(&ids),
+                ..Selection::default()
+            });
+        }
+    }
+    let reply = call(session, asked).await?;
+    if args.json.json {
+        session.out.json(&as_json(&reply, args))?;
+    } else {
+        session.out.notes(&reply.notes);
+        session.out.text(&as_text(&reply, args))?;
+    }
+    let done = !touched(&reply).is_empty() || args.dry_run;
+    Ok(if done { code::OK } else { code::FAILED })
+}
+
+async fn call(session: &mut Session, asked: RemoveRequest) -> Result<RemoveReply, Fault> {
+    let client = session.client().await?;
+    client
+        .call(CHANGE_DEADLINE, asked, async |man, request| {
+            man.remove(request).await
+        })
+        .await
+}
+
+fn touched(reply: &RemoveReply) -> Vec<(u64, String)> {
+    let ones = reply.experiments.iter();
+    ones.filter(|one| one.skipped.is_empty())
+        .map(|one| (one.experiment, one.name.clone()))
+        .collect()
+}
+
+/// The lines for eyes.
+fn as_text(reply: &RemoveReply, args: &Remove) -> String {
+    let skipped = reply
+        .experiments
+        .iter()
+        .filter(|one| !one.skipped.is_empty());
+    let (mut text, short) = skips(skipped.map(|one| (one.experiment, one.skipped.as_str())));
+    let ids: Vec<u64> = touched(reply).iter().map(|(id, _)| *id).collect();
+    let done = match (args.undo, args.dry_run) {
+        (false, false) => "removed",
+        (false, true) => "would remove",
+        (true, false) => "brought back",
+        (true, true) => "would bring back",
+    };
+    text.push_str(&format!("{done} {}", ids.len()));
+    if !short.is_empty() {
+        text.push_str(&format!(" · skipped {short}"));
+    }
+    if reply.experiments.is_empty() && reply.notes.is_empty() {
+        text.push_str(" · the selector picks nothing");
+    }
+    text.push('\n');
+    if !ids.is_empty() && !args.undo && !args.dry_run {
+        text.push_str(&format!(
+            "for 30 days: neroman rm --undo {}\n",
+            text::ids(&ids)
+        ));
+    }
+    text
+}
+
+fn as_json(reply: &RemoveReply, args: &Remove) -> Value {
+    let one = |one: &One| {
+        json!({
+            "id": one.experiment,
+            "name": one.name,
+            "skipped": json::some(&one.skipped),
+        })
+    };
+    json::document(json!({
+        "experiments": reply.experiments.iter().map(one).collect::<Vec<_>>(),
+        "touched": touched(reply).len(),
+        "notes": reply.notes,
+        "undo": args.undo,
+        "dry_run": args.dry_run,
+    }))
+}

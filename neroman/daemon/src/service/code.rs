@@ -1,0 +1,109 @@
+//! What travels with runs: which files, what stays behind, and whether the code
+//! is another than that of the newest runs.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::PathBuf;
+
+use nero_format::Definition;
+use nero_model::ExperimentId;
+use nero_wire::v1;
+
+use crate::core::add;
+use crate::core::experiment::Experiment;
+use crate::core::state::State;
+use crate::outside::{Freezer, Wanted};
+use crate::snapshot::{self, Survey};
+
+/// What of its folder travels with an experiment.
+pub(crate) fn files(definition: &Definition) -> Wanted {
+    let results = definition.results_dir.as_deref().unwrap_or("results");
+    Wanted {
+        folder: definition.folder.clone(),
+        what: snapshot::Wanted {
+            files: definition.files.clone(),
+            linked: definition.linked_files.clone(),
+            required: definition.required_files.clone(),
+            main: definition.main_file.clone(),
+            left_out: vec![PathBuf::from(results)],
+        },
+    }
+}
+
+/// The experiments whose newest run was made of other code than there is now.
+/// One look per folder: files that look as they did are not read. What cannot be
+/// looked at does not count. Blocks.
+pub(super) fn changed(state: &State, freezer: &Freezer) -> HashSet<ExperimentId> {
+    let mut of_files: HashMap<Wanted, Vec<(ExperimentId, &str)>> = HashMap::new();
+    let present = |one: &&std::sync::Arc<Experiment>| one.hidden_ms.is_none() && !one.is_gone();
+    for one in state.experiments.iter().filter(present) {
+        let tree = one.newest().map_or("", |run| run.made.tree.as_str());
+        if !tree.is_empty() && !one.changed() {
+            let those = of_files.entry(files(&one.definition)).or_default();
+            those.push((one.id, tree));
+        }
+    }
+    let mut changed = HashSet::new();
+    for (wanted, those) in of_files {
+        let Some(now) = freezer.look(&wanted) else {
+            continue;
+        };
+        let other = those.into_iter().filter(|(_, tree)| *tree != now);
+        changed.extend(other.map(|(id, _)| id));
+    }
+    changed
+}
+
+/// One line for each folder whose code is another than that of the newest runs
+/// of these.
+pub(super) fn changes(
+    state: &State,
+    picked: &[ExperimentId],
+    changed: &HashSet<ExperimentId>,
+) -> Vec<String> {
+    let mut of_folder: BTreeMap<&PathBuf, Vec<ExperimentId>> = BTreeMap::new();
+    let those = picked.iter().filter(|id| changed.contains(id));
+    for one in those.filter_map(|id| state.experiment(*id)) {
+        let those = of_folder.entry(&one.definition.folder).or_default();
+        those.push(one.id);
+    }
+    of_folder
+        .into_iter()
+        .map(|(folder, ids)| {
+            let ids = add::ranges(ids.into_iter());
+            format!(
+                "{ids}: files of {} changed since the newest run",
+                folder.display()
+            )
+        })
+        .collect()
+}
+
+/// What travels of each folder of these experiments, as far as that can be
+/// looked at. Blocks.
+pub(super) fn survey<'a>(
+    definitions: impl Iterator<Item = &'a Definition>,
+) -> Vec<v1::FolderTaken> {
+    let mut seen: HashSet<Wanted> = HashSet::new();
+    let mut folders = Vec::new();
+    for definition in definitions {
+        let wanted = files(definition);
+        if seen.contains(&wanted) {
+            continue;
+        }
+        if let Ok(survey) = snapshot::survey(&wanted.folder, &wanted.what) {
+            folders.push(taken(&wanted, &survey));
+        }
+        seen.insert(wanted);
+    }
+    folders
+}
+
+/// What travels of a folder, as clients are told.
+pub(super) fn taken(wanted: &Wanted, survey: &Survey) -> v1::FolderTaken {
+    v1::FolderTaken {
+        folder: wanted.folder.display().to_string(),
+        files: survey.files,
+        bytes: survey.bytes,
+        left_out: snapshot::in_words(&survey.left_out),
+    }
+}

@@ -1,0 +1,91 @@
+//! `Remove`: hides experiments, and shows them again. Nothing of a run is
+//! touched; what was hidden for long is deleted when the databases are opened.
+
+use std::sync::Arc;
+
+use nero_wire::v1;
+use nero_wire::v1::remove_reply::One;
+
+use super::select;
+use super::{Man, blocking};
+use crate::core::change::{Change, Described};
+use crate::core::state::State;
+use crate::failure::Failure;
+use crate::ledger::Decided;
+use nero_model::ExperimentId;
+
+impl Man {
+    /// Hides what is picked; with `undo` shows what was hidden.
+    pub(crate) async fn remove(
+        &self,
+        request: v1::RemoveRequest,
+    ) -> Result<v1::RemoveReply, Failure> {
+        if let Some(answer) = self.ledger.answered(&request.request).await? {
+            return Ok(answer);
+        }
+        let selection = select::read(request.selection, "", self.clock.now_ms())?;
+        let state = self.ledger.state();
+        let undo = request.undo;
+        let (ids, picked) = blocking(move || match undo {
+            true => selection.removed(&state),
+            false => selection.experiments(&state),
+        })
+        .await??;
+        let decide = move |state: &State, now_ms: i64| {
+            let (experiments, changes) = hide(state, &ids, undo, now_ms);
+            Decided {
+                answer: v1::RemoveReply {
+                    experiments,
+                    notes: picked.notes,
+                    explicit: picked.explicit,
+                },
+                changes,
+            }
+        };
+        if request.dry_run {
+            return Ok(decide(&self.ledger.state(), self.clock.now_ms()).answer);
+        }
+        self.ledger
+            .ask(&request.request, move |state, now_ms| {
+                Ok(decide(state, now_ms))
+            })
+            .await
+    }
+}
+
+fn hide(state: &State, ids: &[ExperimentId], undo: bool, now_ms: i64) -> (Vec<One>, Vec<Change>) {
+    let mut ones = Vec::new();
+    let mut changes = Vec::new();
+    for experiment in ids.iter().filter_map(|id| state.experiment(*id)) {
+        let mut runs = experiment.runs.iter();
+        let may_run = runs.find(|run| run.phase().is_live() || run.in_doubt());
+        let skipped = may_run.map(|run| {
+            let (id, word) = (run.made.id, run.phase().word());
+            match run.in_doubt() {
+                true => format!("{word}: {id} may still run on {}", run.node_word()),
+                false => format!("{word}: {id} has not ended; `neroman abort {id}` ends it"),
+            }
+        });
+        if skipped.is_none() {
+            changes.push(Change::Experiment(Arc::new(Described {
+                hidden_ms: (!undo).then_some(now_ms),
+                ..Described::of(experiment)
+            })));
+            changes.push(Change::Event {
+                experiment: experiment.id,
+                run: None,
+                at_ms: now_ms,
+                text: match undo {
+                    true => "brought back".to_owned(),
+                    false => "removed".to_owned(),
+                },
+            });
+        }
+        ones.push(One {
+            experiment: experiment.id.0,
+            name: experiment.definition.name.clone(),
+            skipped: skipped.unwrap_or_default(),
+        });
+    }
+    (ones, changes)
+}

@@ -1,0 +1,217 @@
+//! What lies in a folder and does not travel, and which file or field left it
+//! out. Looks at names only, and into no folder that is left out as a whole.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use ignore::WalkBuilder;
+use ignore::gitignore::GitignoreBuilder;
+
+use super::Wanted;
+use super::walk::{Everything, NEVER, left_out};
+
+/// More are not looked for.
+const FOUND_MAX: usize = 200;
+/// So many names are shown in one line.
+const SHOWN_MAX: usize = 8;
+/// What programs make beside themselves, which no job misses.
+const NOT_MISSED: [&str; 3] = ["__pycache__", ".pytest_cache", ".DS_Store"];
+
+/// A file or folder that stays behind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LeftOut {
+    /// Relative to the folder; a folder ends with `/`, and all below is meant.
+    pub path: String,
+    /// `.gitignore`, `.neroignore` or `files`.
+    pub by: String,
+}
+
+/// Finds it; what cannot be read is passed over, since the freeze tells of that.
+pub(super) fn find(folder: &Path, wanted: &Wanted, found: &Everything) -> Vec<LeftOut> {
+    let mut parents: BTreeSet<&str> = BTreeSet::new();
+    for path in found.files.keys() {
+        let mut above = path.as_str();
+        while let Some((parent, _)) = above.rsplit_once('/') {
+            if !parents.insert(parent) {
+                break;
+            }
+            above = parent;
+        }
+    }
+    let never = left_out(folder, wanted);
+    let inside: BTreeSet<String> = parents.iter().map(|path| (*path).to_owned()).collect();
+    let base = folder.to_path_buf();
+    let entries = WalkBuilder::new(folder)
+        .standard_filters(false)
+        .follow_links(false)
+        .sort_by_file_path(Path::cmp)
+        .filter_entry(move |entry| {
+            let name = entry.file_name();
+            let skipped = (NEVER.iter().chain(&NOT_MISSED)).any(|one| name == *one)
+                || never.iter().any(|path| entry.path() == path);
+            // The parent of what is left out as a whole is entered, it is not.
+            let above = entry
+                .path()
+                .parent()
+                .and_then(|above| above.strip_prefix(&base).ok());
+            let in_left_out = above.is_some_and(|above| {
+                let above = above.to_str().unwrap_or_default();
+                !above.is_empty() && !inside.contains(above)
+            });
+            !skipped && !in_left_out
+        })
+        .build();
+    let mut left = Vec::new();
+    for entry in entries.flatten().filter(|entry| entry.depth() > 0) {
+        let Some(path) = entry
+            .path()
+            .strip_prefix(folder)
+            .ok()
+            .and_then(Path::to_str)
+        else {
+            continue;
+        };
+        let kind = entry.file_type();
+        let is_folder = kind.is_some_and(|kind| kind.is_dir());
+        let travels = match is_folder {
+            true => parents.contains(path) || is_empty(entry.path()),
+            false => found.files.contains_key(path),
+        };
+        let is_special =
+            kind.is_none_or(|kind| !kind.is_dir() && !kind.is_file() && !kind.is_symlink());
+        if travels || is_special {
+            continue;
+        }
+        left.push(LeftOut {
+            path: format!("{path}{}", if is_folder { "/" } else { "" }),
+            by: by(folder, wanted, entry.path(), is_folder),
+        });
+        if left.len() == FOUND_MAX {
+            break;
+        }
+    }
+    left
+}
+
+fn is_empty(folder: &Path) -> bool {
+    folder
+        .read_dir()
+        .is_ok_and(|mut entries| entries.next().is_none())
+}
+
+/// What left it out: of ignore files the nearest that names it.
+fn by(folder: &Path, wanted: &Wanted, path: &Path, is_folder: bool) -> String {
+    for above in path
+        .ancestors()
+        .skip(1)
+        .take_while(|above| above.starts_with(folder))
+    {
+        for name in [".neroignore", ".gitignore"] {
+            let mut ignore = GitignoreBuilder::new(above);
+            if ignore.add(above.join(name)).is_none()
+                && let Ok(ignore) = ignore.build()
+                && ignore
+                    .matched_path_or_any_parents(path, is_folder)
+                    .is_ignore()
+            {
+                return name.to_owned();
+            }
+        }
+    }
+    match wanted.files {
+        Some(_) => "files".to_owned(),
+        // One above the folder, in its repository.
+        None => ".gitignore".to_owned(),
+    }
+}
+
+/// In few words: `data/ (.gitignore)`, `3 × *.pt (.gitignore)`.
+pub(crate) fn in_words(left: &[LeftOut]) -> Vec<String> {
+    let mut kinds: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
+    for one in left {
+        let name = one.path.rsplit('/').next().unwrap_or_default();
+        // A folder ends with a slash and is named by itself.
+        let kind = match name.rsplit_once('.') {
+            Some((before, ending)) if !before.is_empty() => ending,
+            _ => one.path.as_str(),
+        };
+        kinds.entry((kind, &one.by)).or_default().push(&one.path);
+    }
+    let mut words: Vec<(bool, String)> = kinds
+        .into_iter()
+        .map(|((kind, by), paths)| match paths.as_slice() {
+            [one] => (!one.ends_with('/'), format!("{one} ({by})")),
+            several => (true, format!("{} × *.{kind} ({by})", several.len())),
+        })
+        .collect();
+    // Folders first: they hold most.
+    words.sort();
+    let more = words.len().saturating_sub(SHOWN_MAX);
+    words.truncate(SHOWN_MAX);
+    let mut words: Vec<String> = words.into_iter().map(|(_, word)| word).collect();
+    if more > 0 {
+        words.push(format!("{more} more"));
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn what_stays_behind_is_named_with_what_left_it_out() {
+        let base = tempfile::tempdir().unwrap();
+        let folder = base.path();
+        for path in [
+            "main.py",
+            "data2/y.csv",
+            "data2/deep/z.csv",
+            "a.pt",
+            "b.pt",
+            "sub/c.pt",
+            "sub/kept.py",
+            "secret.txt",
+            "__pycache__/main.pyc",
+            "results/old/log",
+        ] {
+            let path = folder.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "x").unwrap();
+        }
+        fs::create_dir(folder.join("empty")).unwrap();
+        fs::write(folder.join(".gitignore"), "data2/\n*.pt\n__pycache__\n").unwrap();
+        fs::write(folder.join(".neroignore"), "secret.txt\n").unwrap();
+        let survey = super::super::survey(folder, &Wanted::default()).unwrap();
+        assert_eq!((survey.files, survey.bytes), (4, 2 + 24 + 11));
+        assert_eq!(
+            in_words(&survey.left_out),
+            [
+                "data2/ (.gitignore)",
+                "3 × *.pt (.gitignore)",
+                "secret.txt (.neroignore)"
+            ]
+        );
+        let wanted = Wanted {
+            files: Some(vec!["*.py".to_owned()]),
+            ..Wanted::default()
+        };
+        let survey = super::super::survey(folder, &wanted).unwrap();
+        assert_eq!(survey.files, 2);
+        let by: Vec<_> = survey
+            .left_out
+            .iter()
+            .filter(|one| one.path.starts_with('.') || one.path == "a.pt")
+            .map(|one| (one.path.as_str(), one.by.as_str()))
+            .collect();
+        assert_eq!(
+            by,
+            [
+                (".gitignore", "files"),
+                (".neroignore", "files"),
+                ("a.pt", ".gitignore")
+            ]
+        );
+    }
+}

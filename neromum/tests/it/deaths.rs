@@ -332,14 +332,35 @@ async fn a_start_of_an_older_build_whose_job_may_be_under_way_is_not_made_again(
     assert_eq!(starts(&node, &spec), 0);
 }
 
+/// Ends neromum, and puts a launcher in the place of its own that holds its
+/// first job at `point`; the next neromum finds it there.
+async fn holding_launcher(node: &mut Node, point: &str) -> std::process::Child {
+    let own = node.launcher().await;
+    let line = std::fs::read_to_string(format!("/proc/{own}/cmdline")).unwrap();
+    let words: Vec<&str> = line.trim_end_matches('\0').split('\0').collect();
+    node.kill_mum();
+    let dead = nero_model::ProcessId::of(own).unwrap();
+    kill(own, Signal::KILL);
+    wait_for("the launcher's end", || is_gone(dead).then_some(())).await;
+    let socket = std::path::Path::new(words[3]);
+    std::fs::remove_file(socket).unwrap();
+    let launcher = std::process::Command::new(words[0])
+        .args(&words[1..])
+        .env_clear()
+        .env("PATH", "/usr/bin:/bin")
+        .env("NERO_CRASH_AT", point)
+        .spawn()
+        .unwrap();
+    wait_for("its socket", || socket.exists().then_some(())).await;
+    launcher
+}
+
 #[tokio::test]
 async fn a_job_that_outlives_shim_and_launcher_before_its_gate_is_run_once() {
     let mut node = Node::new();
-    let held = [
-        ("NERO_CRASH_AT", "job.dressed,hold"),
-        ("PATH", "/usr/bin:/bin"),
-    ];
-    let mut mum = node.start_with_env(&held).await;
+    node.start().await;
+    let mut launcher = holding_launcher(&mut node, "job.dressed,hold").await;
+    let mut mum = node.start().await;
     let spec = node.sh(1, COUNTED);
     mum.accept(&[&spec]).await;
     let job = wait_for("the job that is held", || {
@@ -352,7 +373,8 @@ async fn a_job_that_outlives_shim_and_launcher_before_its_gate_is_run_once() {
     .await;
     let held = nero_model::ProcessId::of(job).unwrap();
     let (shim, _) = node.claim(&spec);
-    kill(node.launcher().await, Signal::KILL);
+    launcher.kill().unwrap();
+    launcher.wait().unwrap();
     node.kill_mum();
     kill(shim, Signal::KILL);
     let mut mum = node.start().await;

@@ -50,7 +50,17 @@ fn native(
         match &item.kind {
             Kind::Map(entries) => rule(reader, entries, not_built, rules),
             Kind::Scalar { text, .. } if !item.is_null() => {
-                let hint = format!("say what it does: `- abort: '{}'`", printable(text));
+                let hint = match text.split_once(':') {
+                    // The quotes stand around the action, too.
+                    Some((action, text)) if ACTIONS.contains(&action.trim()) => {
+                        let text = printable(text.trim());
+                        format!(
+                            "quote the expression alone: `- {}: '{text}'`",
+                            action.trim()
+                        )
+                    }
+                    _ => format!("say what it does: `- abort: '{}'`", printable(text)),
+                };
                 reader.wrong(item.mark, "a rule is an action with an expression", hint);
             }
             Kind::Scalar { .. } => empty(reader, item.mark, "abort"),

@@ -128,6 +128,22 @@ fn a_metric_of_unknown_direction_is_asked_for() {
 }
 
 #[test]
+fn columns_are_named_as_in_expressions_too() {
+    let fake = with_list(samples::four());
+    let header = |names| {
+        let shown = fake.ok(&["status", "--columns", names]);
+        let first = shown.lines().next().unwrap_or_default();
+        first
+            .split_whitespace()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    let as_in_expressions = header("id,attempt,tmod,tsub,tstart,tend");
+    let ours = header("id,run,modified,submitted,started,ended");
+    assert_eq!(as_in_expressions, ours);
+}
+
+#[test]
 fn a_column_that_is_not_there_is_said() {
     let fake = with_list(samples::four());
     let ran = fake.run(&["status", "--columns", "los"]);

@@ -79,6 +79,15 @@ const NAMES: &[(&str, Fact)] = &[
     ("warnings", Fact::Warnings),
 ];
 
+/// Names of the same facts in expressions.
+const IN_EXPRESSIONS: &[(&str, Fact)] = &[
+    ("attempt", Fact::Run),
+    ("tmod", Fact::Modified),
+    ("tsub", Fact::Submitted),
+    ("tstart", Fact::Started),
+    ("tend", Fact::Ended),
+];
+
 /// How many of [`NAMES`] a CSV has by itself.
 const IN_CSV: usize = 17;
 
@@ -208,7 +217,8 @@ pub fn named(name: &str, views: &[ExperimentView]) -> Result<Column, Fault> {
     if let Some(rest) = name.strip_prefix("metric.").filter(|rest| has_metric(rest)) {
         return Ok(Column::Metric(rest.to_owned()));
     }
-    if let Some((_, fact)) = NAMES.iter().find(|(known, _)| *known == name) {
+    let mut facts = NAMES.iter().chain(IN_EXPRESSIONS);
+    if let Some((_, fact)) = facts.find(|(known, _)| *known == name) {
         return Ok(Column::Fact(*fact));
     }
     if has_param(name) {

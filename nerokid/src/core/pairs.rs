@@ -87,16 +87,14 @@ fn solved_field(behind: &[u8]) -> Option<&[u8]> {
     (text.get(length) == Some(&b',')).then(|| &text[..length])
 }
 
-/// Whether another bare number follows a value: then it is a row of a table
-/// (`DAV:   1   0.11E+03`), of which no number is the value of the name.
+/// Whether nothing but bare numbers follows a value: then it is a row of a table
+/// (`DAV:   1   0.11E+03   -0.4`), of which no number is the value of the name.
 fn is_row(behind: &[u8]) -> bool {
-    let text = behind.trim_ascii_start();
-    text.len() < behind.len()
+    let text = behind.trim_ascii();
+    let mut words = text.split(u8::is_ascii_whitespace);
+    behind.first().is_some_and(u8::is_ascii_whitespace)
         && matches!(text, [b'0'..=b'9' | b'-' | b'+' | b'.', ..])
-        && number::value(text).is_some_and(|number| {
-            let rest = &text[number.length..];
-            rest.first().is_none_or(u8::is_ascii_whitespace)
-        })
+        && words.all(|word| word.is_empty() || number::all(word).is_some())
 }
 
 struct Value {

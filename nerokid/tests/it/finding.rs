@@ -153,6 +153,7 @@ fn the_first_part_of_something_longer_is_no_value() {
         ("eta: 1 day, 3:11:22  loss: 0.5", "loss=0.5"),
         ("DAV:   1    0.113E+03    0.2E+01", ""),
         ("ENERGY:       0       207.6     -1.5", ""),
+        ("loss: 0.5 12 seconds", "loss=0.5"),
         ("loss: 0.5 12.5s", "loss=0.5"),
         ("loss: 0.5 3/10", "loss=0.5"),
     ]);

@@ -10,6 +10,7 @@ pub mod disk;
 pub mod golden;
 pub mod home;
 pub mod hosts;
+pub mod power;
 pub mod previous;
 pub mod processes;
 pub mod wait;

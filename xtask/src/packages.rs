@@ -14,6 +14,7 @@ const NEEDED: &[(&str, &str)] = &[
     ("stdbuf", "coreutils"),
     ("mount", "mount"),
     ("strace", "strace"),
+    ("unshare", "util-linux"),
     ("tcsh", "tcsh"),
     ("fish", "fish"),
 ];

@@ -11,6 +11,7 @@ mod jobs;
 mod kill;
 mod neighbours;
 mod placing;
+mod power;
 mod review;
 mod rules;
 mod selecting;

@@ -341,7 +341,10 @@ fn take(record: &Record<'_>, facts: &mut Facts, look: &mut Look) {
         facts.fold(fact);
     }
     let ends = match kind {
-        RecordKind::JobExited | RecordKind::TreeGone | RecordKind::Lost => true,
+        // Without why it was stopped, an aborted job would be one that crashed.
+        RecordKind::StopAsked | RecordKind::JobExited | RecordKind::TreeGone | RecordKind::Lost => {
+            true
+        }
         RecordKind::JobNotStarted => facts.not_started,
         _ => false,
     };

@@ -286,8 +286,13 @@ fn position_holds(
     if offset == 0 {
         return Ok(true);
     }
-    if offset < HEADER_BYTES as u64 || offset > seg.len {
+    if offset < HEADER_BYTES as u64 {
         return Ok(false);
+    }
+    if offset > seg.len {
+        // A power cut took the end that the follower has: sent anew, the rest would
+        // replace what it showed.
+        return Ok(true);
     }
     if offset == seg.len {
         return Ok(chain == seg.chain);
@@ -366,5 +371,24 @@ mod tests {
         let told: Vec<FollowEvent> = std::iter::from_fn(|| sent.try_recv().ok()).collect();
         assert!(matches!(told[0].event, Some(Event::Part(_))), "{told:?}");
         assert!(matches!(told[1].event, Some(Event::State(_))), "{told:?}");
+    }
+
+    #[test]
+    fn what_a_follower_has_of_a_segment_stays_when_a_power_cut_took_its_end() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("1")).unwrap();
+        let claim = folder.path().join("1/claim");
+        let token = [1; 16];
+        let mut segment = Segment::create(&claim, Writer::Shim, &token, 1).unwrap();
+        let gone = TreeGone::default();
+        segment
+            .append(RecordKind::TreeGone, Clocks::now(), &gone)
+            .unwrap();
+        let (mut segs, mut facts) = (Vec::new(), Facts::default());
+        segments::look(folder.path(), 1, &mut segs, &mut facts).unwrap();
+        let (len, chain) = (segs[0].len, segs[0].chain);
+        let holds = |offset, chain| position_holds(&segs[0], &claim, offset, chain).unwrap();
+        assert!(holds(len, chain) && holds(len + 100, 7));
+        assert!(!holds(len, !chain), "another segment is sent anew");
     }
 }

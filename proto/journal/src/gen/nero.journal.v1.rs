@@ -442,7 +442,8 @@ pub struct LedgerCancelAsked {
     #[prost(bytes = "vec", tag = "3")]
     pub request: ::prost::alloc::vec::Vec<u8>,
 }
-/// Copies of the records with which a run ended, synced before they are told.
+/// Copies of the records with which a run ended, and why it was stopped, synced
+/// before they are told.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct LedgerExited {
     #[prost(bytes = "vec", tag = "1")]

@@ -7,6 +7,7 @@ use std::path::Path;
 use nero_journal::frame::{self, FrameError, FrameKind};
 use nero_journal::v1::StopCause;
 use nero_model::ProcessId;
+use nero_model::paths::run;
 use nero_wire::v1::{Cancel, RuleSet, RunSpec};
 use rustix::process::{Signal, pidfd_send_signal};
 
@@ -53,7 +54,8 @@ pub fn newer_rules(folder: &Path, version: u64) -> io::Result<Vec<Versioned>> {
 }
 
 /// Wishes in the folder that the run ends, because a rule held; unless that
-/// very rule's wish lies there already. True when it was made now.
+/// very rule's wish lies there already. True when it was made now. On a full
+/// disk the name alone is made, which counts as a wish.
 ///
 /// # Errors
 /// When it cannot be made; it is to be tried again.
@@ -82,8 +84,9 @@ pub fn cancel(folder: &Path, spec: &RunSpec, abort: &Abort, wall_ms: i64) -> io:
     let mut number = 1;
     loop {
         let path = folder.join(format!("cancel.{number}"));
-        match frame::create(FrameKind::Cancel, &path, &wish) {
-            Ok(()) => return Ok(true),
+        let spec = folder.with_file_name(run::SPEC);
+        match frame::create_or_stand_in(FrameKind::Cancel, &path, &wish, &spec) {
+            Ok(_) => return Ok(true),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
             Err(error) => return Err(error),
         }
@@ -113,7 +116,9 @@ pub fn ring(folder: &Path) -> io::Result<()> {
     // who takes over later looks by itself.
     let life = Life::read(folder)?;
     let hears = |process: ProcessId| {
-        let fd = life::pidfd(&process);
+        // A dead process whose parent has not reaped it takes the signal and
+        // does nothing.
+        let fd = life::pidfd(&process).filter(|_| life::is_alive(&process));
         fd.is_some_and(|fd| pidfd_send_signal(fd, Signal::USR1).is_ok())
     };
     if !life.shim.is_some_and(hears) {

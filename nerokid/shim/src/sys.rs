@@ -259,6 +259,24 @@ fn look_at(kind: libc::idtype_t, id: libc::id_t) -> Look {
     })
 }
 
+/// A child that was stopped and of which this was not said yet.
+pub fn next_stopped() -> Option<i32> {
+    let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
+    // SAFETY: the pointer is valid for writes of its type.
+    let done = unsafe {
+        libc::waitid(
+            libc::P_ALL,
+            0,
+            info.as_mut_ptr(),
+            libc::WSTOPPED | libc::WNOHANG,
+        )
+    };
+    // SAFETY: zeroed bytes are valid, and the kernel wrote over them; waitid
+    // fills the fields of a SIGCHLD, or leaves them zero.
+    let pid = unsafe { info.assume_init().si_pid() };
+    (done == 0 && pid != 0).then_some(pid)
+}
+
 /// Reaps one ended child.
 pub fn reap(pid: i32) {
     // SAFETY: a null status pointer is allowed.

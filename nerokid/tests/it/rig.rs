@@ -153,7 +153,15 @@ impl Rig {
     }
 
     pub fn with_job(spec: RunSpec, job: Process) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        Self::made(spec, job, tempfile::tempdir().unwrap())
+    }
+
+    /// A run in a folder below `place`.
+    pub fn within(spec: RunSpec, place: &Path) -> Self {
+        Self::made(spec, idle(), tempfile::tempdir_in(place).unwrap())
+    }
+
+    fn made(spec: RunSpec, job: Process, folder: tempfile::TempDir) -> Self {
         let token = RunToken::random();
         let spec = RunSpec {
             token: token.to_vec(),
@@ -340,5 +348,38 @@ impl Written {
         use prost::Message as _;
         (i32::from(self.kind) == RecordKind::Metrics as i32)
             .then(|| v1::Metrics::decode(self.payload.as_slice()).unwrap())
+    }
+}
+
+/// A small file system of its own, unmounted when dropped.
+pub struct Full(
+    pub PathBuf,
+    #[expect(dead_code, reason = "removed when dropped")] tempfile::TempDir,
+);
+
+impl Full {
+    /// None where this user may not mount.
+    pub fn mounted() -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().to_owned();
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", "size=1m", "none"])
+            .arg(&path)
+            .output();
+        mounted
+            .is_ok_and(|output| output.status.success())
+            .then_some(Self(path, folder))
+    }
+
+    /// Leaves no block free.
+    pub fn fill(&self) {
+        let full = fs::write(self.0.join("ballast"), vec![1; 2 * 1024 * 1024]);
+        assert!(full.is_err());
+    }
+}
+
+impl Drop for Full {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).output();
     }
 }

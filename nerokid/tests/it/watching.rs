@@ -6,11 +6,12 @@ use std::process::{Command, Stdio};
 use nero_journal::frame::{self, FrameKind};
 use nero_journal::v1::{
     LogTruncated, Notice, RecordKind, RuleFired, RulesApplied, RulesRefused, Sample, StopCause,
-    WatchEnded, WatchStarted,
+    TakenOver, WatchEnded, WatchStarted,
 };
+use nero_journal::{Clocks, Segment, Writer};
 use nero_wire::v1::{Cancel, Monitor, Rule, RuleSet, RunSpec};
 
-use crate::rig::{Process, Rig, doorbell, until};
+use crate::rig::{Full, Process, Rig, doorbell, until};
 
 fn with_rule(action: &str, text: &str) -> RunSpec {
     RunSpec {
@@ -208,6 +209,62 @@ fn a_rule_that_holds_is_recorded_wished_and_rung_once() {
     assert!(watcher.ended().success());
     assert_eq!(rig.all::<RuleFired>(RecordKind::RuleFired).len(), 1);
     assert!(!rig.control("cancel.2").exists());
+}
+
+#[test]
+fn a_rule_ends_a_run_whose_shim_is_dead_and_not_reaped() {
+    let mut rig = Rig::new(with_rule("abort", "loss > 5"));
+    // Dead, and its parent asks for no status: a zombie that takes signals.
+    rig.shim.0.kill().unwrap();
+    until("a zombie", || match rig.shim.id().life() {
+        Ok(nero_model::process::Life::Zombie) => Ok(()),
+        life => Err(format!("{life:?}")),
+    });
+    let launcher = doorbell();
+    let token = nero_model::RunToken::from_slice(&rig.spec.token).unwrap();
+    let path = rig.inc().join("launcher-00000000000000aa.seg");
+    let mut taken = Segment::create(&path, Writer::Launcher, token.as_bytes(), 1).unwrap();
+    let record = TakenOver {
+        launcher: Some(launcher.process.id().into()),
+        job: Some(rig.job.id().into()),
+        is_parent: false,
+    };
+    taken
+        .append(RecordKind::TakenOver, Clocks::now(), &record)
+        .unwrap();
+    let mut watcher = rig.watcher(None);
+    rig.print("loss=7\n");
+    until("the launcher's bell", || {
+        launcher
+            .rung
+            .exists()
+            .then_some(())
+            .ok_or_else(|| "silence".to_owned())
+    });
+    watcher.kill();
+}
+
+#[test]
+fn a_rule_ends_the_run_that_fills_the_disk() {
+    let Some(full) = Full::mounted() else { return };
+    let mut rig = Rig::within(with_rule("abort", "loss > 5"), &full.0);
+    let bell = doorbell();
+    rig.shim = bell.process;
+    rig.claim_anew();
+    let mut watcher = rig.watcher(None);
+    rig.print("loss=1\n");
+    rig.points_are(1);
+    full.fill();
+    // It fits into the block that the log has.
+    rig.print("loss=7\n");
+    until("the bell", || {
+        bell.rung
+            .exists()
+            .then_some(())
+            .ok_or_else(|| format!("{:?}", rig.control("cancel.1").exists()))
+    });
+    assert!(rig.control("cancel.1").exists());
+    watcher.kill();
 }
 
 /// A wish of a neromum on another host, which can ring nobody here.

@@ -108,6 +108,32 @@ pub fn create(kind: FrameKind, path: &Path, message: &impl prost::Message) -> io
     link(kind, path, message, |_| Ok(()))
 }
 
+/// As [`create`], also where the disk has neither room nor an inode left: then
+/// `stand_in`, a file of the same file system, gets the name, too, and is read
+/// there as a damaged file of this kind. False when it came to that.
+///
+/// # Errors
+/// As [`create`]; `StorageFull` where even a name needs room.
+pub fn create_or_stand_in(
+    kind: FrameKind,
+    path: &Path,
+    message: &impl prost::Message,
+    stand_in: &Path,
+) -> io::Result<bool> {
+    match create(kind, path, message) {
+        Err(error) if has_no_room(&error) => fs::hard_link(stand_in, path).map(|()| false),
+        made => made.map(|()| true),
+    }
+}
+
+/// Whether a disk refused for want of room, inodes included.
+pub fn has_no_room(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+    )
+}
+
 /// As [`create`], and whoever finds the name later finds the content, though
 /// the machine that made it lost its power: for what nobody writes anew when it
 /// is damaged.

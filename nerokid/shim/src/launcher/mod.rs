@@ -302,6 +302,25 @@ impl Launcher {
                 }
             }
         }
+        while let Some(pid) = sys::next_stopped() {
+            self.child_stopped(pid);
+        }
+    }
+
+    /// A job may stop what supervises it, being of the same user: nobody would
+    /// see its end. Its own processes may stand still as long as it likes.
+    fn child_stopped(&self, pid: i32) {
+        let (key, what) = match self.children.get(&pid).copied() {
+            Some(Child::Shim(key)) => (key, "shim"),
+            Some(Child::Watcher(key)) => (key, "watcher"),
+            Some(Child::Leader(_)) | None => return,
+        };
+        let folder = self.runs.get(&key).map(Run::folder);
+        let folder = folder.unwrap_or_default();
+        self.log(format_args!(
+            "the {what} {pid} of {folder} was stopped by a signal and is continued"
+        ));
+        let _ = sys::kill(pid, libc::SIGCONT);
     }
 
     fn reap(&mut self, pid: i32) {

@@ -257,6 +257,19 @@ fn a_failure_to_start_survives_its_shim() {
 }
 
 #[test]
+fn a_shim_that_its_job_stops_goes_on_and_tells_the_end() {
+    let mut rig = Rig::new();
+    let run = rig.script("kill -STOP $PPID; exit 6");
+    rig.launch(&run);
+    rig.hear_of(&run, What::Ended);
+    assert_eq!(run.claim().exited.unwrap().code, 6);
+    assert!(
+        rig.log()
+            .contains("was stopped by a signal and is continued")
+    );
+}
+
+#[test]
 fn a_run_taken_over_can_be_cancelled() {
     let mut rig = Rig::new();
     let run =

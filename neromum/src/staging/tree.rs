@@ -45,7 +45,7 @@ pub enum TreeError {
         files: usize,
     },
     /// The stored content is another than its hash says, or gone.
-    #[error("the stored content of {path} is damaged or gone; restarted, the run gets it anew")]
+    #[error("the stored content of {path} is damaged or gone")]
     Damaged {
         /// The file that was to be made of it.
         path: PathBuf,
@@ -295,8 +295,10 @@ impl Maker<'_> {
         }
         tracing::warn!(path = %to.display(), %error, "stored content cannot be used; it is asked for again");
         self.store.drop_damaged(hash);
+        let path = to.strip_prefix(self.target);
+        let path = path.or_else(|_| to.strip_prefix(&self.shared));
         TreeError::Damaged {
-            path: to.to_path_buf(),
+            path: path.unwrap_or(to).to_path_buf(),
         }
     }
 }

@@ -50,7 +50,8 @@ fn no_job_reads_a_stored_file_that_was_changed_and_the_run_gets_the_right_one() 
     }
     let history = home.ok(&["show", "1"]);
     assert!(
-        history.contains("1.2: given back by local") && history.contains("in.txt is damaged"),
+        history.contains("1.2: given back by local")
+            && history.contains("the stored content of in.txt is damaged"),
         "{history}"
     );
 }

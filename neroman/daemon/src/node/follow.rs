@@ -388,7 +388,10 @@ fn said(state: &State, node: &str, states: &[v1::RunState], now_ms: i64) -> Vec<
                 experiment: id.experiment,
                 run: Some(id.number),
                 at_ms: now_ms,
-                text: format!("{id}: given back by {node}: {}", bounded(&word.why)),
+                text: format!(
+                    "{id}: given back by {node}, and sent there again: {}",
+                    bounded(&word.why)
+                ),
             });
         }
     }

@@ -145,9 +145,10 @@ fn a_file_with_mode_link_is_shared_and_lies_on_the_disk_once() {
 
 #[test]
 fn stored_content_that_changed_is_not_started_and_is_asked_for_again() {
+    type Change = fn(&Path);
     let content = b"loss 0.5";
     let hash = *blake3::hash(content).as_bytes();
-    let changes: [(&str, fn(&Path)); 3] = [
+    let changes: [(&str, Change); 3] = [
         ("one bit", |stored| fs::write(stored, "loqs 0.5").unwrap()),
         ("cut to nothing", |stored| fs::write(stored, "").unwrap()),
         ("gone", |stored| fs::remove_file(stored).unwrap()),

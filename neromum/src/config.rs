@@ -104,6 +104,11 @@ pub const FILE_MAKERS_MAX: usize = 4;
 
 /// Entries looked at by `ListFiles`, and entries listed or named as left out.
 pub const LIST_ENTRIES_MAX: usize = 100_000;
+/// Entries looked at for what a job made.
+pub const MADE_ENTRIES_MAX: usize = 1_000_000;
+/// Files of a run's code that are compared when it ends, to see at once whether it
+/// made nothing; of more, neroman has to ask.
+pub const CODE_COMPARED_MAX: usize = 64;
 /// See [`LIST_ENTRIES_MAX`].
 pub const LIST_LEFT_OUT_MAX: usize = 1000;
 

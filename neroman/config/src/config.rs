@@ -38,7 +38,25 @@ pub struct Config {
     pub groups: IndexMap<String, Group>,
     /// What is meant when no node is named: a node, a group or `any`.
     pub default_node: Option<Word>,
+    /// How much of what a run makes comes home where its experiment says nothing.
+    pub results_max: Option<Size>,
+    /// How much is left free on the disk that takes results.
+    pub results_min_free: Option<Size>,
 }
+
+/// A number of bytes and where it stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Size {
+    /// The number.
+    pub bytes: u64,
+    /// Its place.
+    pub place: Place,
+}
+
+/// See [`Config::results_max_bytes`].
+const RESULTS_MAX_BYTES: u64 = 100 << 20;
+/// See [`Config::results_min_free_bytes`].
+const RESULTS_MIN_FREE_BYTES: u64 = 64 << 20;
 
 /// A place where runs go.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -100,6 +118,8 @@ impl Default for Config {
             nodes: IndexMap::from([(LOCAL.to_owned(), Node::default())]),
             groups: IndexMap::new(),
             default_node: None,
+            results_max: None,
+            results_min_free: None,
         }
     }
 }
@@ -138,6 +158,19 @@ impl Config {
     /// Never for a configuration made here: the node is always there.
     pub fn local(&self) -> &Node {
         &self.nodes[LOCAL]
+    }
+
+    /// So many bytes of what a run makes, and of each of its logs, come home where
+    /// its experiment names no outputs: 100 MiB unless given.
+    pub fn results_max_bytes(&self) -> u64 {
+        self.results_max
+            .map_or(RESULTS_MAX_BYTES, |size| size.bytes)
+    }
+
+    /// So many bytes stay free on the disk that takes results: 64 MiB unless given.
+    pub fn results_min_free_bytes(&self) -> u64 {
+        self.results_min_free
+            .map_or(RESULTS_MIN_FREE_BYTES, |size| size.bytes)
     }
 
     /// The groups that a node is in.

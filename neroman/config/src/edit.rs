@@ -229,7 +229,7 @@ fn set(config: &Config, key: &str, value: &str) -> Result<Change, EditError> {
         true => Change::Remove { path },
         false => Change::Put { path, value },
     };
-    if key == "default_node" {
+    if matches!(key, "default_node" | "results_max" | "results_min_free") {
         return Ok(put(vec![key.to_owned()], text.clone()));
     }
     if let Some(group) = key.strip_prefix("groups.") {
@@ -267,6 +267,8 @@ fn set(config: &Config, key: &str, value: &str) -> Result<Change, EditError> {
     }
     Err(EditError::Unknown {
         what: format!("{} is nothing that can be set", quoted(key)),
-        hint: "keys are default_node, groups.NAME and nodes.NAME.FIELD".to_owned(),
+        hint: "keys are default_node, results_max, results_min_free, groups.NAME and \
+               nodes.NAME.FIELD"
+            .to_owned(),
     })
 }

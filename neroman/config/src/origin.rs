@@ -72,6 +72,22 @@ impl Config {
             });
         }
         origins.push(self.default_origin(variable(NODE_VARIABLE)));
+        for (key, given, bytes) in [
+            ("results_max", self.results_max, self.results_max_bytes()),
+            (
+                "results_min_free",
+                self.results_min_free,
+                self.results_min_free_bytes(),
+            ),
+        ] {
+            let line = given.map(|size| size.place.line);
+            origins.push(Origin {
+                key: key.to_owned(),
+                value: Some(units::print_bytes(bytes)),
+                otherwise: "",
+                from: line.map_or(From::Default, |line| From::File { line }),
+            });
+        }
         for (name, node) in &self.nodes {
             origins.extend(node_origins(name, node, home));
         }

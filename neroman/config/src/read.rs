@@ -7,7 +7,7 @@ use nero_model::safe::quoted;
 use nero_model::units;
 use nero_yaml::{Entry, Kind, Limits, Wrong};
 
-use crate::config::{Config, Group, LOCAL, Listen, Node, Place, Word};
+use crate::config::{Config, Group, LOCAL, Listen, Node, Place, Size, Word};
 use crate::mistake::Mistake;
 use crate::names::{ANY, check_name, known_hint, nearest};
 
@@ -17,7 +17,13 @@ const CPUS_MAX: f64 = 1e6;
 const TEXT_BYTES_MAX: usize = 4096;
 
 /// Words of the file.
-const WORDS: &[&str] = &["nodes", "groups", "default_node"];
+const WORDS: &[&str] = &[
+    "nodes",
+    "groups",
+    "default_node",
+    "results_max",
+    "results_min_free",
+];
 /// Words of the file that are refused.
 const WORDS_LATER: &[&str] = &["user", "mail", "notify", "defaults"];
 /// Words of a node, as in [`Node::fields`].
@@ -117,6 +123,10 @@ impl Reader<'_> {
                 "groups" => config.groups = self.groups(&entry.value),
                 "default_node" => {
                     config.default_node = self.text("default_node", &entry.value, "triton");
+                }
+                "results_max" => config.results_max = self.size("results_max", &entry.value),
+                "results_min_free" => {
+                    config.results_min_free = self.size("results_min_free", &entry.value);
                 }
                 _ => self.odd_word(entry, "", WORDS, WORDS_LATER),
             }
@@ -247,6 +257,12 @@ impl Reader<'_> {
                 None
             }
         }
+    }
+
+    fn size(&mut self, full: &str, value: &nero_yaml::Node) -> Option<Size> {
+        let bytes = self.bytes(full, value)?;
+        let place = value.mark;
+        Some(Size { bytes, place })
     }
 
     fn truth(&mut self, full: &str, value: &nero_yaml::Node) -> Option<bool> {

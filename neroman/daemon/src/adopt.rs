@@ -299,6 +299,7 @@ fn made(id: RunId, token: RunToken, node: &str, spec: &v1::RunSpec, now_ms: i64)
             .iter()
             .any(|output| stream(&output.path).is_none())
             || !spec.checkpoint.is_empty(),
+        all_made: spec.outputs.is_empty() && spec.results_max_bytes > 0,
         resume: spec.resume.as_ref().map(|run| run.number),
         takes: Takes {
             cpus: resources.cpus,
@@ -321,6 +322,7 @@ fn elsewhere(id: RunId, now_ms: i64) -> Change {
         fingerprint: String::new(),
         time_ms: 0,
         outputs: false,
+        all_made: false,
         takes: Takes::default(),
         resume: None,
     };
@@ -400,6 +402,7 @@ fn definition(spec: &v1::RunSpec, folder: &Path) -> Definition {
             (false, false) => Buffering::default(),
         },
         results_dir: None,
+        results_max_bytes: (spec.results_max_bytes > 0).then_some(spec.results_max_bytes),
         custom_msg: None,
         sbatch_args: None,
         not_built: Vec::new(),

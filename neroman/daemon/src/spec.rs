@@ -17,6 +17,7 @@ pub(crate) fn build(
     tree: &[u8],
     deployment: &[u8],
     shell: &[v1::EnvVar],
+    results_max_bytes: u64,
 ) -> v1::RunSpec {
     v1::RunSpec {
         token: made.token.to_vec(),
@@ -48,6 +49,7 @@ pub(crate) fn build(
         line_buffered: definition.buffering == Buffering::Line,
         collections: definition.collections.clone(),
         checkpoint: definition.checkpoint.clone(),
+        results_max_bytes,
         ..v1::RunSpec::default()
     }
 }

@@ -77,6 +77,9 @@ pub(crate) fn draft(reader: &mut Reader<'_>, scope: &Scope, name: &str, mark: Ma
         },
         buffering: buffering(reader, scope),
         results_dir: text(reader, scope, Field::ResultsDir),
+        results_max_bytes: scope
+            .get(Field::ResultsMax)
+            .and_then(|given| reader.size_bytes(&given.key, &given.value)),
         custom_msg: text(reader, scope, Field::CustomMsg),
         sbatch_args: sbatch_args(reader, scope),
         not_built,

@@ -114,6 +114,10 @@ pub struct Definition {
     pub buffering: Buffering,
     /// Where results go instead of `results/` of the folder.
     pub results_dir: Option<String>,
+    /// Where no outputs are named, so many bytes of what the job makes come home, and
+    /// of each log; `None`: what the configuration says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub results_max_bytes: Option<u64>,
     /// A user's remark on the experiment.
     pub custom_msg: Option<String>,
     /// One more `#SBATCH` line, for SLURM nodes only.

@@ -515,6 +515,7 @@ fn clean_of_everything_needs_a_yes() {
         node: "alpha".into(),
         bytes: 1 << 20,
         skipped: skipped.into(),
+        ..clean_ask_reply::One::default()
     };
     let fake = Fake::new(Answers {
         clean: CleanAskReply {

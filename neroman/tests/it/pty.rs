@@ -149,6 +149,7 @@ fn what_is_shown_is_what_is_cleaned() {
         node: "alpha".into(),
         bytes: 1 << 20,
         skipped: skipped.into(),
+        ..clean_ask_reply::One::default()
     };
     let fake = Fake::new(Answers {
         clean: CleanAskReply {

@@ -10,13 +10,14 @@ use nero_journal::v1::{
 use nero_journal::{Clocks, Segment, Writer};
 use nero_model::paths::run as names;
 use nero_model::{RunId, RunToken};
-use nero_wire::v1::RunSpec;
+use nero_wire::v1::{RunSpec, Tree};
 
 use super::{Agent, Done, Message, Setup, segments};
 use crate::config;
 use crate::core::decide::Tracking;
 use crate::core::facts::Fact;
 use crate::core::{Effect, Stage};
+use crate::files::made;
 use crate::staging::{self, PrepareError};
 
 /// A launch that is ready to be sent.
@@ -24,6 +25,7 @@ use crate::staging::{self, PrepareError};
 pub struct Start {
     launch: Launch,
     rules: bool,
+    code: Option<Tree>,
 }
 
 impl Agent {
@@ -201,6 +203,7 @@ impl Agent {
         entry.begin(incarnation);
         entry.launched = Some(tokio::time::Instant::now());
         entry.rules |= start.rules;
+        entry.code = start.code;
         entry.tracked = self.launchers.own_link();
         start.launch.watcher = watcher(&self.setup);
         self.launchers
@@ -358,6 +361,12 @@ impl Agent {
         self.timers.vain_pause = None;
         if let Some(entry) = self.entries.get_mut(&token) {
             entry.tracked = None;
+            if let Some(code) = entry.code.take() {
+                let paths = &self.setup.paths;
+                let run_dir = paths.run(entry.id);
+                let work = staging::work_folder(&run_dir, entry.incarnation);
+                entry.made_nothing = made::is_nothing_made(paths, &run_dir, &work, code);
+            }
         }
         self.keep_end(token);
         self.see_to_output(token);
@@ -476,7 +485,12 @@ fn build(
         argv0: prepared.argv0,
     };
     let rules = !rules.is_empty();
-    Ok(Box::new(Start { launch, rules }))
+    let code = prepared.code;
+    Ok(Box::new(Start {
+        launch,
+        rules,
+        code,
+    }))
 }
 
 #[cfg(test)]

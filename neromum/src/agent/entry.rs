@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use nero_model::{RunId, RunToken};
+use nero_wire::v1::Tree;
 use tokio::sync::oneshot;
 
 use super::Until;
@@ -57,6 +58,11 @@ pub struct Entry {
     pub(super) launched: Option<tokio::time::Instant>,
     /// Whoever waits for its start or end.
     pub(super) waiters: Vec<(Until, oneshot::Sender<()>)>,
+    /// What its work folder was built of, until it ends; none when that is much,
+    /// or was built by another process.
+    pub(super) code: Option<Tree>,
+    /// It ended, and left its work folder as it was built.
+    pub(super) made_nothing: bool,
     /// Its state changed this often.
     pub(super) version: u32,
 }
@@ -86,6 +92,8 @@ impl Entry {
             settle_failures: 0,
             launched: None,
             waiters: Vec::new(),
+            code: None,
+            made_nothing: false,
             version: 0,
         }
     }

@@ -16,9 +16,9 @@ use super::{is_dots, open_folder};
 use crate::config;
 
 /// Deepest folder that is entered.
-const DEPTH_MAX: usize = 64;
+pub(super) const DEPTH_MAX: usize = 64;
 /// Bytes of names in one answer, well below a message's limit.
-const REPLY_BYTES_MAX: usize = 3 * 1024 * 1024;
+pub(super) const REPLY_BYTES_MAX: usize = 3 * 1024 * 1024;
 
 struct Walk<'a> {
     /// Each with its place among the patterns that were asked for.
@@ -180,14 +180,7 @@ impl Walk<'_> {
             self.leave_out(&path, "too many files: the rest is not listed");
             return;
         }
-        self.reply.files.push(FileEntry {
-            path,
-            size: u64::try_from(found.st_size).unwrap_or(0),
-            modified_ms: found.st_mtime.saturating_mul(1000)
-                + i64::try_from(found.st_mtime_nsec).unwrap_or(0) / 1_000_000,
-            inode: found.st_ino,
-            globs,
-        });
+        self.reply.files.push(file_entry(path, found, globs));
     }
 
     fn link(&mut self, kind: FileType, path: String) {
@@ -209,6 +202,22 @@ impl Walk<'_> {
                 .left_out
                 .push(format!("{} ({why})", Safe::line(path)));
         }
+    }
+}
+
+/// How a file is listed.
+pub(super) fn file_entry(path: String, found: &Stat, globs: Vec<u32>) -> FileEntry {
+    FileEntry {
+        path,
+        size: u64::try_from(found.st_size).unwrap_or(0),
+        modified_ms: found
+            .st_mtime
+            .saturating_mul(1000)
+            .saturating_add(i64::try_from(found.st_mtime_nsec).unwrap_or(0) / 1_000_000),
+        inode: found.st_ino,
+        globs,
+        executable: Mode::from_raw_mode(found.st_mode).contains(Mode::XUSR),
+        made: false,
     }
 }
 

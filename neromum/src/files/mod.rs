@@ -5,6 +5,7 @@
 pub mod glob;
 pub mod list;
 pub mod log;
+pub mod made;
 pub mod read;
 
 use std::ffi::CStr;

@@ -8,7 +8,7 @@ use std::fs::{File, Metadata};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use nero_model::part;
 use nero_wire::v1::FilePart;
@@ -21,10 +21,13 @@ use crate::config;
 const STEP_BYTES: usize = 1024 * 1024;
 /// Parts made in one step.
 const STEP_PARTS: usize = 256;
+/// Bytes read for one part without data.
+const HASHED_BYTES: usize = 8 * 1024 * 1024;
 
 /// One file, open.
 #[derive(Debug)]
 struct Reading {
+    folder: OwnedFd,
     path: String,
     file: File,
     before: Metadata,
@@ -38,21 +41,33 @@ struct Reading {
 #[derive(Debug)]
 pub struct Reader {
     folder: OwnedFd,
+    /// Holds the logs; opened when one is wanted.
+    logs: PathBuf,
     wants: VecDeque<Want>,
     current: Option<Reading>,
+    /// Only their hashes are told.
+    hash_only: bool,
 }
 
 impl Reader {
-    /// For files below `work`, in this order.
+    /// For files below `work`, and logs in `logs`, in this order.
     ///
     /// # Errors
-    /// When the folder cannot be opened.
-    pub fn new(work: &Path, wants: Vec<Want>) -> io::Result<Self> {
+    /// When the work folder cannot be opened.
+    pub fn new(work: &Path, logs: &Path, wants: Vec<Want>) -> io::Result<Self> {
         Ok(Self {
             folder: open_folder(work)?,
+            logs: logs.to_path_buf(),
             wants: wants.into(),
             current: None,
+            hash_only: false,
         })
+    }
+
+    /// The same, telling hashes only.
+    #[must_use]
+    pub fn hashing(self, hash_only: bool) -> Self {
+        Self { hash_only, ..self }
     }
 
     /// Opens the first file, so that what is wrong with it is an error of the
@@ -62,7 +77,7 @@ impl Reader {
     /// When there is no such regular file.
     pub fn open_first(&mut self) -> io::Result<()> {
         if let Some(want) = self.wants.pop_front() {
-            self.current = Some(Reading::open(&self.folder, want)?);
+            self.current = Some(self.open(want)?);
         }
         Ok(())
     }
@@ -72,10 +87,20 @@ impl Reader {
         let (mut parts, mut bytes) = (Vec::new(), 0);
         while bytes < STEP_BYTES && parts.len() < STEP_PARTS {
             let Some(part) = self.part() else { break };
-            bytes += part.data.len();
+            bytes += match self.hash_only {
+                true => STEP_BYTES,
+                false => part.data.len(),
+            };
             parts.push(part);
         }
         parts
+    }
+
+    fn open(&self, want: Want) -> io::Result<Reading> {
+        match want.log {
+            true => Reading::open(open_folder(&self.logs)?, want),
+            false => Reading::open(self.folder.try_clone()?, want),
+        }
     }
 
     fn part(&mut self) -> Option<FilePart> {
@@ -84,13 +109,17 @@ impl Reader {
             None => {
                 let want = self.wants.pop_front()?;
                 let (path, offset) = (want.path.clone(), want.offset);
-                match Reading::open(&self.folder, want) {
+                match self.open(want) {
                     Ok(reading) => reading,
                     Err(error) => return Some(problem(path, offset, &error)),
                 }
             }
         };
-        match reading.next(&self.folder) {
+        let next = match self.hash_only {
+            true => reading.next_hash(),
+            false => reading.next(),
+        };
+        match next {
             Ok(part) => {
                 if !part.last {
                     self.current = Some(reading);
@@ -113,14 +142,15 @@ fn problem(path: String, offset: u64, error: &io::Error) -> FilePart {
 }
 
 impl Reading {
-    fn open(folder: &OwnedFd, want: Want) -> io::Result<Self> {
-        let file = open_below(folder, Path::new(&want.path))?;
+    fn open(folder: OwnedFd, want: Want) -> io::Result<Self> {
+        let file = open_below(&folder, Path::new(&want.path))?;
         let before = file.metadata()?;
         let end = match want.max_bytes {
             0 => before.len(),
             max => before.len().min(want.offset.saturating_add(max)),
         };
         Ok(Self {
+            folder,
             path: want.path,
             file,
             before,
@@ -131,7 +161,22 @@ impl Reading {
         })
     }
 
-    fn next(&mut self, folder: &OwnedFd) -> io::Result<FilePart> {
+    /// A part without data: read, hashed and dropped.
+    fn next_hash(&mut self) -> io::Result<FilePart> {
+        let mut read = 0;
+        loop {
+            let mut part = self.next()?;
+            read += part.data.len();
+            if part.last || read >= HASHED_BYTES {
+                part.offset = self.at;
+                part.path.clone_from(&self.path);
+                part.data.clear();
+                return Ok(part);
+            }
+        }
+    }
+
+    fn next(&mut self) -> io::Result<FilePart> {
         let wanted = self.end.saturating_sub(self.at);
         let wanted = wanted.min(config::PART_BYTES_MAX as u64) as usize;
         let data = part::read(&self.file, self.at, wanted)?;
@@ -152,7 +197,7 @@ impl Reading {
             part.path.clone_from(&self.path);
         }
         if last {
-            part.changed = cut || self.changed(folder)?;
+            part.changed = cut || self.changed()?;
             part.hash = self.hasher.finalize().as_bytes().to_vec();
         }
         Ok(part)
@@ -160,11 +205,11 @@ impl Reading {
 
     /// Whether the file, or whichever lies at its path now, is another than
     /// when reading began.
-    fn changed(&self, folder: &OwnedFd) -> io::Result<bool> {
+    fn changed(&self) -> io::Result<bool> {
         if stamp(&self.before) != stamp(&self.file.metadata()?) {
             return Ok(true);
         }
-        Ok(match open_below(folder, Path::new(&self.path)) {
+        Ok(match open_below(&self.folder, Path::new(&self.path)) {
             Ok(now) => stamp(&self.before) != stamp(&now.metadata()?),
             Err(_) => true,
         })
@@ -192,6 +237,7 @@ mod tests {
             path: path.to_owned(),
             offset,
             max_bytes,
+            log: false,
         }
     }
 
@@ -202,7 +248,7 @@ mod tests {
     }
 
     fn whole(work: &Path, path: &str, offset: u64, max: u64) -> Result<Vec<u8>, String> {
-        let mut reader = Reader::new(work, vec![want(path, offset, max)]).unwrap();
+        let mut reader = Reader::new(work, work, vec![want(path, offset, max)]).unwrap();
         let parts = all(&mut reader);
         assert_eq!(parts[0].path, path);
         let last = parts.last().unwrap();
@@ -258,7 +304,7 @@ mod tests {
         fs::write(folder.path().join("a"), "one").unwrap();
         fs::write(folder.path().join("b"), "").unwrap();
         let wants = ["a", "../x", "b", "a"].map(|path| want(path, 0, 0));
-        let parts = all(&mut Reader::new(folder.path(), wants.to_vec()).unwrap());
+        let parts = all(&mut Reader::new(folder.path(), folder.path(), wants.to_vec()).unwrap());
         let shown: Vec<_> = parts
             .iter()
             .map(|part| (&*part.path, &*part.data, part.problem.is_empty()))
@@ -276,7 +322,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("f");
         fs::write(&path, vec![1; 2_500_000]).unwrap();
-        let mut reader = Reader::new(folder.path(), vec![want("f", 0, 0)]).unwrap();
+        let mut reader = Reader::new(folder.path(), folder.path(), vec![want("f", 0, 0)]).unwrap();
         let first = reader.next();
         assert!(!first.iter().any(|part| part.last));
         meanwhile(&path);
@@ -294,5 +340,27 @@ mod tests {
             fs::write(&other, vec![1; 2_500_000]).unwrap();
             fs::rename(other, path).unwrap();
         }));
+    }
+
+    #[test]
+    fn the_hash_of_a_file_or_log_is_told_without_its_bytes() {
+        let folder = tempfile::tempdir().unwrap();
+        let (work, logs) = (folder.path().join("work"), folder.path().join("1"));
+        fs::create_dir(&work).unwrap();
+        fs::create_dir(&logs).unwrap();
+        let long = vec![3; 2 * HASHED_BYTES + 5];
+        fs::write(work.join("f"), &long).unwrap();
+        fs::write(logs.join("stdout.log"), "printed").unwrap();
+        let log = Want {
+            log: true,
+            ..want("stdout.log", 0, 4)
+        };
+        let reader = Reader::new(&work, &logs, vec![want("f", 0, 0), log]).unwrap();
+        let parts = all(&mut reader.hashing(true));
+        assert!(parts.iter().all(|part| part.data.is_empty()));
+        let last: Vec<_> = parts.iter().filter(|part| part.last).collect();
+        assert_eq!((last[0].offset, last[1].offset), (long.len() as u64, 4));
+        assert_eq!(last[0].hash, blake3::hash(&long).as_bytes());
+        assert_eq!(last[1].hash, blake3::hash(b"prin").as_bytes());
     }
 }

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use futures_util::StreamExt as _;
-use nero_wire::v1::FilePart;
 use nero_wire::v1::read_files_request::Want;
+use nero_wire::v1::{FilePart, ReadFilesRequest};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
@@ -26,7 +26,7 @@ pub async fn one(
     want: Want,
 ) -> Result<Answers<FilePart>, Status> {
     let open = move || {
-        let mut reader = Reader::new(&work, vec![want])?;
+        let mut reader = Reader::new(&work, &work, vec![want])?;
         reader.open_first().map(|()| reader)
     };
     match inner.file_work(open).await? {
@@ -42,9 +42,14 @@ pub async fn one(
 pub async fn many(
     inner: Arc<Inner>,
     work: PathBuf,
-    wants: Vec<Want>,
+    logs: PathBuf,
+    request: ReadFilesRequest,
 ) -> Result<Answers<FilePart>, Status> {
-    let opened = inner.file_work(move || Reader::new(&work, wants)).await?;
+    let open = move || {
+        let reader = Reader::new(&work, &logs, request.files)?;
+        Ok::<_, std::io::Error>(reader.hashing(request.hash_only))
+    };
+    let opened = inner.file_work(open).await?;
     let reader = opened.map_err(|error| io_status("cannot open the run's folder", &error))?;
     Ok(stream(inner, reader, false))
 }

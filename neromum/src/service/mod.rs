@@ -239,6 +239,9 @@ fn not_spoken_to(error: HelloError) -> Status {
 fn io_status(what: &str, error: &std::io::Error) -> Status {
     use std::io::ErrorKind;
     let text = format!("{what}: {error}");
+    if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) {
+        return Status::invalid_argument(format!("{what}: a link lies in its place"));
+    }
     match error.kind() {
         ErrorKind::NotFound => Status::not_found(text),
         ErrorKind::InvalidInput | ErrorKind::InvalidData => Status::invalid_argument(text),

@@ -19,7 +19,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::link::LinkInfo;
 use super::{Service, io_status};
-use crate::agent::{FollowStream, Message};
+use crate::agent::{FollowStream, Message, segments};
 use crate::examine::Subject;
 use crate::{config, files, staging};
 
@@ -177,7 +177,15 @@ impl Mum for Service {
         let request = request.into_inner();
         let (_, run_dir) = self.run_dir(request.run).await?;
         let work = work_of(&run_dir, request.incarnation);
-        let list = move || files::list::list(&work, &request.globs);
+        let inner = self.inner.clone();
+        let list = move || {
+            if !request.made {
+                return files::list::list(&work, &request.globs);
+            }
+            let listing = files::list::walk(&work, &request.globs)?;
+            let code = files::made::Code::of(&inner.placer.paths, &run_dir)?;
+            files::made::complete(listing, &work, &code)
+        };
         let listed = self.inner.file_work(list).await?;
         listed
             .map(Response::new)
@@ -198,6 +206,7 @@ impl Mum for Service {
             path: request.path,
             offset: request.offset,
             max_bytes: request.max_bytes,
+            log: false,
         };
         let parts = super::fetch::one(self.inner.clone(), work, want).await?;
         Ok(Response::new(parts))
@@ -211,9 +220,10 @@ impl Mum for Service {
     ) -> Result<Response<Self::ReadFilesStream>, Status> {
         self.greeted(&request)?;
         let request = request.into_inner();
-        let (_, run_dir) = self.run_dir(request.run).await?;
+        let (_, run_dir) = self.run_dir(request.run.clone()).await?;
         let work = work_of(&run_dir, request.incarnation);
-        let parts = super::fetch::many(self.inner.clone(), work, request.files).await?;
+        let logs = logs_of(&run_dir, request.incarnation);
+        let parts = super::fetch::many(self.inner.clone(), work, logs, request).await?;
         Ok(Response::new(parts))
     }
 
@@ -267,6 +277,17 @@ impl Mum for Service {
         self.greeted(&request)?;
         Ok(Response::new(super::clean::folders(&self.inner).await?))
     }
+}
+
+/// The folder of an incarnation's logs; 0 means the newest that was claimed.
+fn logs_of(run_dir: &std::path::Path, incarnation: u32) -> std::path::PathBuf {
+    let newest = || segments::newest(run_dir).unwrap_or(1);
+    let incarnation = if incarnation > 0 {
+        incarnation
+    } else {
+        newest()
+    };
+    segments::folder(run_dir, incarnation.max(1))
 }
 
 /// The work folder of an incarnation; 0 means the newest that was built.

@@ -23,6 +23,8 @@ use nero_model::{ExperimentId, RunId};
 use nero_wire::v1::{Param, RunSpec, Tree};
 use serde_json::Value;
 
+use crate::config;
+use crate::files::made::note_built;
 use environment::Base;
 use store::Store;
 
@@ -96,7 +98,7 @@ impl PrepareError {
 }
 
 /// What the launcher is told to execute.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Prepared {
     /// Program and arguments; the first is a path where one was found.
     pub argv: Vec<Vec<u8>>,
@@ -106,6 +108,8 @@ pub struct Prepared {
     pub env: Vec<Vec<u8>>,
     /// The folder it starts in.
     pub work: PathBuf,
+    /// What lies in that folder, when it is little and all of it is known.
+    pub code: Option<Tree>,
 }
 
 /// The work folder of one incarnation.
@@ -131,7 +135,7 @@ pub fn prepare(
 ) -> Result<Prepared, PrepareError> {
     let run_dir = paths.run(id);
     let work = work_folder(&run_dir, incarnation);
-    build_work(paths, store, spec, &work)?;
+    let code = build_work(paths, store, spec, &work)?;
     let data = data::Lying::of(spec)?;
     let params = write_params(paths, &run_dir, spec, &data)?;
     let place = environment::Place {
@@ -161,6 +165,7 @@ pub fn prepare(
         argv0,
         env,
         work,
+        code,
     })
 }
 
@@ -169,23 +174,24 @@ pub fn is_quick(spec: &RunSpec) -> bool {
     spec.tree.is_empty() && spec.overlay.is_empty() && spec.resume.is_none()
 }
 
+/// Returns what it made, when that is little.
 fn build_work(
     paths: &NodePaths,
     store: &Store,
     spec: &RunSpec,
     work: &Path,
-) -> Result<(), PrepareError> {
+) -> Result<Option<Tree>, PrepareError> {
     if is_quick(spec) {
         return match private_folder(work) {
             Err(source) if source.kind() != io::ErrorKind::AlreadyExists => Err(PrepareError::Io {
                 path: work.to_path_buf(),
                 source,
             }),
-            _ => Ok(()),
+            _ => Ok(Some(Tree::default())),
         };
     }
     if work.exists() {
-        return Ok(());
+        return Ok(None);
     }
     let at = |path: &Path| {
         let path = path.to_path_buf();
@@ -201,30 +207,36 @@ fn build_work(
         // Tried again on a full disk, each try would leave another half.
         let _ = fs::remove_dir_all(&private);
     }
-    if filled? {
+    let (resumed, code) = filled?;
+    if resumed {
         let mark = resumed_mark(work);
         fs::write(&mark, "").map_err(at(&mark))?;
     }
+    let run_dir = work.parent().unwrap_or(work);
     match fs::rename(&private, work) {
         // An earlier leader on another host was faster: it built the same.
         Err(_) if work.exists() => {
             // Left behind, it goes with the run.
             let _ = fs::remove_dir_all(&private);
-            Ok(())
+            Ok(None)
         }
-        done => done.map_err(at(work)),
+        Ok(()) => {
+            note_built(run_dir);
+            Ok(code)
+        }
+        Err(source) => Err(at(work)(source)),
     }
 }
 
 /// Code, checkpoints that came from elsewhere, checkpoints of an earlier run
 /// here, in this order; links only when no file is made any more. Whether any
-/// checkpoint came.
+/// checkpoint came, and what was made when that is little and all of it is known.
 fn fill_work(
     paths: &NodePaths,
     store: &Store,
     spec: &RunSpec,
     work: &Path,
-) -> Result<bool, PrepareError> {
+) -> Result<(bool, Option<Tree>), PrepareError> {
     let look = store.look();
     let load = |hash: &[u8]| match hash {
         [] => Ok(Tree::default()),
@@ -256,7 +268,11 @@ fn fill_work(
     if let Some(carried) = carried {
         carried.links(work)?;
     }
-    Ok(any || !over.entries.is_empty())
+    let resumed = any || !over.entries.is_empty();
+    let few = code.entries.len() + over.entries.len() <= config::CODE_COMPARED_MAX;
+    let mut made = code;
+    made.entries.extend(over.entries);
+    Ok((resumed, (few && spec.resume.is_none()).then_some(made)))
 }
 
 /// Its existence says that checkpoints lie in a work folder.

@@ -31,6 +31,7 @@ async fn many_files_come_in_the_order_asked_and_a_hostile_tree_gives_nothing_els
         run: Some(reference(&spec)),
         globs: ["/etc/*", "out/**", "**/*.txt"].map(str::to_owned).to_vec(),
         incarnation: 0,
+        made: false,
     };
     let listed = mum.client.list_files(request).await.unwrap().into_inner();
     let of = |path: &str| listed.files.iter().find(|file| file.path == path).unwrap();
@@ -51,6 +52,7 @@ async fn many_files_come_in_the_order_asked_and_a_hostile_tree_gives_nothing_els
         path: path.to_owned(),
         offset,
         max_bytes,
+        log: false,
     };
     let files = vec![
         want("out/p.txt", 0, 0),
@@ -66,6 +68,7 @@ async fn many_files_come_in_the_order_asked_and_a_hostile_tree_gives_nothing_els
         run: Some(reference(&spec)),
         incarnation: 0,
         files: files.clone(),
+        hash_only: false,
     };
     let mut stream = mum.client.read_files(request).await.unwrap().into_inner();
     let mut came: Vec<(FilePart, Vec<u8>)> = Vec::new();
@@ -112,6 +115,7 @@ async fn readers_that_do_not_read_stop_nobody() {
             path: "big".to_owned(),
             ..Want::default()
         }],
+        hash_only: false,
     };
     let mut idle = Vec::new();
     for _ in 0..12 {

@@ -85,6 +85,7 @@ async fn files_are_listed_and_read_and_nothing_leads_out() {
         run: Some(reference(&spec)),
         globs: vec!["out/**".to_owned(), "../**".to_owned()],
         incarnation: 0,
+        made: false,
     };
     let listed = mum.client.list_files(request).await.unwrap().into_inner();
     let paths: Vec<&str> = listed.files.iter().map(|file| &*file.path).collect();

@@ -190,14 +190,14 @@ fn what_a_job_makes_to_harm_stays_on_its_node() {
     assert_eq!(here["good"], b"good\n");
     assert_eq!(here["d/ok"], b"deep\n");
     assert!(here.values().all(|content| content != b"secret"));
-    let plain = |name: &&String| name.bytes().all(|byte| byte.is_ascii_graphic());
+    let plain = |name: &&String| !name.chars().any(char::is_control);
     assert!(here.keys().all(|name| plain(&name)), "{:?}", here.keys());
     for name in here.keys() {
         let mode = folder.join(name).metadata().unwrap().mode();
-        assert_eq!(mode & 0o7177, 0, "{name}: {mode:o}");
+        assert_eq!(mode & 0o7077, 0, "{name}: {mode:o}");
     }
     let shown = home.run(&["show", "1"]);
-    for said in ["link (a link)", "pipe (a pipe)"] {
+    for said in ["link (a link to ", "pipe (a pipe)"] {
         assert!(shown.err.contains(said), "{shown:#?}");
     }
     assert!(!format!("{}{}", shown.out, shown.err).contains('\u{1b}'));
@@ -237,7 +237,10 @@ outputs: [{{path: 'o*', max: 1K}}]
         }
     });
     let skipped = |id: &str| run_of(&cleaned, id)["skipped"].to_string();
-    assert!(skipped("2.1").contains("too large"), "{cleaned:#}");
+    assert!(
+        skipped("2.1").contains("not home as it is there: o"),
+        "{cleaned:#}"
+    );
     assert!(skipped("3.1").contains("running"), "{cleaned:#}");
     assert!(!small.exists() && large.exists() && live.exists());
     assert_eq!(home.ok(&["logs", "1"]), "said\n");
@@ -264,6 +267,80 @@ outputs: [{{path: 'o*', max: 1K}}]
     ids.sort_unstable();
     assert_eq!(ids, ["1.2", "3.1"], "{du:#}");
     assert!(du["home"]["store_bytes"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn without_outputs_everything_comes_home_under_its_own_name_and_clean_deletes_nothing_else() {
+    let home = Home::new();
+    let made = "mkdir -p out; echo data > 'out/a b.txt'; echo wert > 'out/ünï.txt'; \
+                echo weights > .hidden.pt; ln -s .hidden.pt latest.pt; \
+                echo '#!/bin/sh' > tool; chmod +x tool; seq 300000";
+    let yaml = format!(
+        "collection: c
++all:
+  command: [sh, -c, \"{made}\"]
++typo:
+  command: [sh, -c, 'echo weights > model.pt']
+  outputs: ['modle.pt']
++large:
+  command: [sh, -c, 'head -c 3000 /dev/zero > big; echo x > small']
+  results_max: 2K
+"
+    );
+    added(&home, "c", &yaml);
+    home.ok(&["start", "all"]);
+    home.ok(&["wait", "all"]);
+    let folder = until_home(&home, "1");
+    let here = tree(&folder);
+    let names: Vec<&str> = here.keys().map(String::as_str).collect();
+    for name in ["out/a b.txt", "out/ünï.txt", ".hidden.pt", "tool"] {
+        assert!(names.contains(&name), "{names:?}");
+    }
+    assert!(!names.contains(&"neronet.yaml"), "code stays: {names:?}");
+    assert_eq!(
+        fs::read_link(folder.join("latest.pt")).unwrap(),
+        Path::new(".hidden.pt")
+    );
+    let mode = fs::metadata(folder.join("tool")).unwrap().mode();
+    assert_eq!(mode & 0o777, 0o700);
+    assert!(here["stdout.log"].len() > 1024 * 1024, "the log is whole");
+    // What stayed is said by every command that shows the run.
+    until_home(&home, "2");
+    until_home(&home, "3");
+    let warned = |id: &str, text: &str| {
+        let reply = home.json(&["status", id]);
+        let warnings = reply["experiments"][0]["warnings"].to_string();
+        assert!(warnings.contains(text), "{reply:#}");
+    };
+    warned("2", "`modle.pt` of `outputs` fits no file");
+    warned("2", "model.pt");
+    warned("3", "too large to come home, on local: big");
+    let work = |id: &str| PathBuf::from(home.ok(&["path", id, "--remote"]).trim_end());
+    let folders = [work("1"), work("2"), work("3")];
+    for id in 1..=3 {
+        home.until_settled(id);
+    }
+    let would = home.json(&["clean", "all", "--dry-run"]);
+    assert_eq!(run_of(&would, "1.1")["skipped"], Value::Null, "{would:#}");
+    for (id, lost) in [("2.1", "model.pt"), ("3.1", "big")] {
+        let one = run_of(&would, id);
+        assert!(one["skipped"].to_string().contains(lost), "{would:#}");
+        assert_eq!(one["not_home_files"], 1, "{would:#}");
+    }
+    home.run(&["clean", "all", "--yes"]);
+    assert!(!folders[0].exists() && folders[1].exists() && folders[2].exists());
+    let said = home.run(&["clean", "2", "--unfetched", "--dry-run"]);
+    assert!(
+        said.out
+            .contains("deletes of 2.1 what is not home: model.pt"),
+        "{said:#?}"
+    );
+    home.ok(&["clean", "2", "--unfetched"]);
+    assert!(!folders[1].exists());
+    home.ok(&["fetch", "3"]);
+    home.ok(&["clean", "3"]);
+    assert!(!folders[2].exists());
+    assert_eq!(tree(&results(&home, "3"))["big"].len(), 3000);
 }
 
 #[test]

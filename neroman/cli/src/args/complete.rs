@@ -64,7 +64,12 @@ pub fn status_word() -> ArgValueCompleter {
 /// Completes a key of `config set`.
 pub fn config_key() -> ArgValueCompleter {
     ArgValueCompleter::new(|begun: &OsStr| {
-        let default = ("default_node".to_owned(), "where runs go".to_owned());
+        let own = [
+            ("default_node", "where runs go"),
+            ("results_max", "how much of a run comes home, as 100M"),
+            ("results_min_free", "how much stays free where results lie"),
+        ];
+        let own = own.map(|(key, about)| (key.to_owned(), about.to_owned()));
         let config = config();
         let others = config.iter().flat_map(|config| {
             let groups = groups(config).map(|(name, of)| (format!("groups.{name}"), of));
@@ -79,7 +84,7 @@ pub fn config_key() -> ArgValueCompleter {
             });
             groups.chain(fields)
         });
-        fitting(begun, [default].into_iter().chain(others))
+        fitting(begun, own.into_iter().chain(others))
     })
 }
 

@@ -18,6 +18,9 @@ use crate::session::{Session, request, selection};
 /// So many runs, however long their numbers are, fit into one selector.
 const RUNS_AT_ONCE: usize = 2000;
 
+/// Files that are not home and are named of one run.
+const NOT_HOME_NAMED: usize = 10;
+
 /// Does it.
 pub async fn run(session: &mut Session, args: &Clean) -> Result<u8, Stop> {
     let mut asked = CleanAskRequest {
@@ -171,6 +174,23 @@ fn as_text(reply: &CleanAskReply, dry_run: bool) -> String {
         .filter(|one| !one.skipped.is_empty())
         .map(|one| (one.experiment, one.skipped.as_str()));
     let (mut said, short) = skips(skipped);
+    let lost = going(reply).filter(|one| one.not_home_files > 0);
+    for one in lost {
+        let run = json::run_id(one.experiment, one.run);
+        let names = one.not_home.iter().take(NOT_HOME_NAMED);
+        let names: Vec<String> = names.map(|name| Safe::line(name).to_string()).collect();
+        let more = match one.not_home_files as usize - names.len().min(one.not_home_files as usize)
+        {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let verb = if dry_run { "deletes" } else { "deleted" };
+        let run = run.unwrap_or_default();
+        said.push_str(&format!(
+            "{verb} of {run} what is not home: {}{more}\n",
+            names.join(", ")
+        ));
+    }
     for node in &reply.nodes {
         said.push_str(&line(node, dry_run));
     }
@@ -215,6 +235,9 @@ fn as_json(reply: &CleanAskReply, dry_run: bool) -> Value {
             "node": one.node,
             "bytes": one.bytes,
             "skipped": json::some(&one.skipped),
+            "not_home": one.not_home,
+            "not_home_files": one.not_home_files,
+            "not_home_bytes": one.not_home_bytes,
         })
     };
     let node = |node: &OnNode| {

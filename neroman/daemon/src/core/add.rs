@@ -519,6 +519,10 @@ fn differences(old: &Definition, new: &Definition) -> Vec<String> {
     say(old.monitor != new.monitor, "monitor changed");
     say(old.buffering != new.buffering, "buffering changed");
     say(old.results_dir != new.results_dir, "results_dir changed");
+    say(
+        old.results_max_bytes != new.results_max_bytes,
+        "results_max changed",
+    );
     if phrases.is_empty() && old.fingerprint() != new.fingerprint() {
         phrases.push("definition changed".to_owned());
     }

@@ -2,7 +2,7 @@
 
 use super::experiment::Experiment;
 use super::needs;
-use super::run::{Results, Run, Word};
+use super::run::{Run, Word};
 
 /// Whether a folder of this run may lie on a node.
 pub(crate) fn lies_there(run: &Run) -> bool {
@@ -44,13 +44,6 @@ pub(crate) fn stays(run: &Run, unfetched: bool) -> Option<String> {
     if needs::of(run).results {
         return Some("its outputs are on their way home".to_owned());
     }
-    match &run.desk.results {
-        Results::Failed { .. } => {
-            Some("its outputs did not come home; neroman fetch tries again".to_owned())
-        }
-        Results::Done { left, .. } if *left > 0 => {
-            Some("files too large to come home lie there; neroman fetch brings them".to_owned())
-        }
-        Results::Done { .. } | Results::Nothing | Results::Open | Results::Fetching { .. } => None,
-    }
+    // What lies there is held against what is here, whatever was fetched.
+    None
 }

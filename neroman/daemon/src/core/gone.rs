@@ -134,7 +134,7 @@ fn one(
     }
     if !run.phase().is_live() {
         desk.closed = true;
-        let lost = !desk.results.settled() && (run.made.outputs || run.printed());
+        let lost = !desk.results.settled() && run.has_results();
         if lost {
             desk.results = lost_results(&desk, node);
         }

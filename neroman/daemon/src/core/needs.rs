@@ -46,8 +46,7 @@ pub(crate) fn of(run: &Run) -> Needs {
         || matches!(desk.word, Some(Word::NodeGone { .. }));
     // One that never started has made nothing.
     let began = !run.journal.incarnations.is_empty();
-    let wanted = began && (run.made.outputs || run.printed());
-    let results = ended && !gone && !desk.results.settled() && wanted;
+    let results = ended && !gone && !desk.results.settled() && began && run.has_results();
     Needs {
         // A run that is to end is not sent any more; one that was sent without
         // our knowing is ended by the cancel.

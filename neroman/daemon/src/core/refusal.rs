@@ -148,6 +148,7 @@ mod tests {
             fingerprint: String::new(),
             time_ms: 0,
             outputs: false,
+            all_made: false,
             takes: Takes::default(),
             resume: None,
         };

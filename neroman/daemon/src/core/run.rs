@@ -41,6 +41,9 @@ pub(crate) struct Made {
     /// Files are to come home.
     #[serde(default)]
     pub outputs: bool,
+    /// No outputs are named: what its job makes comes home.
+    #[serde(default)]
+    pub all_made: bool,
     /// What it takes of its node.
     #[serde(default)]
     pub takes: Takes,
@@ -138,6 +141,10 @@ pub(crate) enum Results {
         /// Files that stayed there since they are too large.
         #[serde(default)]
         left: u64,
+        /// What everybody who looks at the run is told: what stayed there, and
+        /// outputs that brought nothing.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        warnings: Vec<String>,
     },
     /// It printed nothing and has no outputs.
     Nothing,
@@ -215,6 +222,9 @@ pub(crate) struct Desk {
     /// It waits for the end of this earlier run of the experiment.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<u32>,
+    /// Its node said that its job made no file and changed none.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub made_nothing: bool,
     /// Version of the rules in force, 0: none.
     pub rules_version: u64,
     /// Version of the rules that the node has.
@@ -454,6 +464,13 @@ impl Run {
                 Some(gone) => gone.stdout_bytes > 0 || gone.stderr_bytes > 0,
                 None => ended && one.started_ms.is_some(),
             })
+    }
+
+    /// Whether anything of it is to come home: outputs, logs, or what its job made
+    /// where no outputs are named. Its node tells at its end whether that is any.
+    pub(crate) fn has_results(&self) -> bool {
+        let made = self.made.all_made && self.desk.ended_told && !self.desk.made_nothing;
+        self.made.outputs || made || self.printed()
     }
 
     /// When its job was started first.

@@ -59,6 +59,7 @@ pub(crate) fn definition(name: &str, lr: &str) -> Definition {
         monitor: Monitor::default(),
         buffering: Buffering::default(),
         results_dir: None,
+        results_max_bytes: None,
         custom_msg: None,
         sbatch_args: None,
         not_built: Vec::new(),
@@ -139,6 +140,7 @@ impl Lab {
                 fingerprint: experiment.fingerprint.to_string(),
                 time_ms: 0,
                 outputs: false,
+                all_made: false,
                 placing: false,
                 takes: Takes::default(),
                 resume: None,
@@ -532,6 +534,7 @@ fn a_run_is_closed_once_it_is_settled_and_its_results_are_home() {
             folder: "/r".to_owned(),
             notes: Vec::new(),
             left: 0,
+            warnings: Vec::new(),
         };
     });
     assert!(!now(&lab).results && now(&lab).close);

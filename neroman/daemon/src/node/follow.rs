@@ -434,11 +434,13 @@ fn hear(run: &Run, desk: &mut Desk, word: &v1::RunState, now_ms: i64) {
         }
         Stage::Ended => {
             desk.ended_told = true;
+            desk.made_nothing = word.made_nothing;
             desk.withdraw = None;
         }
         Stage::Settled => {
             desk.withdraw = None;
             desk.ended_told = true;
+            desk.made_nothing = word.made_nothing;
             desk.settled = true;
             desk.missing = bounded(&word.why);
             desk.handing = Handing::Pending;

@@ -13,7 +13,7 @@ use super::folder::Folder;
 use super::known::Known;
 use super::receive::{self, Received};
 use super::trouble::Trouble;
-use super::wanted::{self, Ask, Choice, Notes, Wanted, Whose};
+use super::wanted::{self, Ask, Choice, Made, Notes, Stays, Wanted, Whose};
 use crate::failure::Failure;
 use crate::node::{Hearer, Moving};
 
@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// How long nothing at all may come of a stream that goes on.
 pub(super) const SILENCE: Duration = Duration::from_secs(120);
 /// Files of one stream, and bytes of their names: a question fits a message.
-const STREAM_FILES_MAX: usize = 20_000;
+pub(super) const STREAM_FILES_MAX: usize = 20_000;
 /// See [`STREAM_FILES_MAX`].
 const STREAM_NAMES_MAX: usize = 2 * 1024 * 1024;
 /// Parts that wait for the disk: 8 MiB at most.
@@ -40,6 +40,8 @@ pub(super) struct Way {
     /// Where it is kept what came already.
     pub(super) known: PathBuf,
     pub(super) hearer: Hearer,
+    /// So many bytes stay free on the disk that takes the results.
+    pub(super) min_free: u64,
 }
 
 /// What came home.
@@ -52,7 +54,13 @@ pub(crate) struct Outcome {
     /// Files that were here already.
     pub unchanged: u64,
     /// Files that stay on the node since they are too large.
-    pub left: u64,
+    pub left: Vec<Stays>,
+    /// Files for which there is no room here.
+    pub no_room: Vec<Stays>,
+    /// Files that the job made and that no output names.
+    pub unnamed: Vec<Stays>,
+    /// Outputs that fit nothing.
+    pub unfit: Vec<String>,
     /// Files that can never come home.
     pub unkept: u64,
     pub notes: Notes,
@@ -68,8 +76,12 @@ impl Held {
     fn forget(self) {
         let Self { mut folder, known } = self;
         for name in known.halves() {
-            let file = super::folder::safe_path(&name);
-            if let Some(path) = file.or_else(|| super::logs::place(&name)) {
+            let files = [
+                super::folder::safe_path(&name),
+                super::folder::earlier_path(&name),
+                super::logs::place(&name),
+            ];
+            for path in files.into_iter().flatten() {
                 folder.discard(&path);
             }
         }
@@ -90,7 +102,10 @@ pub(super) async fn files(way: &Way, ask: &Ask, last: bool) -> Result<Outcome, T
         let choice;
         (held, choice) = choose(held, list, ask, way).await?;
         outcome.unchanged = choice.unchanged.saturating_sub(outcome.files);
-        outcome.left = choice.left;
+        outcome.left.clone_from(&choice.left);
+        outcome.no_room.clone_from(&choice.no_room);
+        outcome.unnamed.clone_from(&choice.unnamed);
+        outcome.unfit.clone_from(&choice.unfit);
         outcome.unkept = choice.unkept;
         let (notes, changed);
         (held, notes, changed) = take(held, way, choice, &mut outcome).await?;
@@ -118,12 +133,6 @@ pub(super) async fn files(way: &Way, ask: &Ask, last: bool) -> Result<Outcome, T
     Ok(outcome)
 }
 
-/// Nothing more will come: what is half here, and what was remembered, goes.
-pub(super) async fn forget(way: &Way) -> Result<(), Trouble> {
-    let held = hold(&way.folder, &way.known).await?;
-    blocking(move || held.forget()).await
-}
-
 /// What would come, without bringing it.
 pub(super) async fn look(way: &Way, ask: &Ask) -> Result<Outcome, Trouble> {
     let Some(list) = list(way, ask).await? else {
@@ -132,9 +141,12 @@ pub(super) async fn look(way: &Way, ask: &Ask) -> Result<Outcome, Trouble> {
     let folder = way.folder.clone();
     if blocking(move || !folder.is_dir()).await? {
         // Nothing came yet.
+        let all = matches!(ask.made, Made::Comes { .. });
+        let comes = |entry: &&v1::FileEntry| all || !entry.made || !entry.globs.is_empty();
+        let coming = list.files.iter().filter(comes);
         return Ok(Outcome {
-            files: list.files.len() as u64,
-            bytes: (list.files.iter()).fold(0, |sum, entry| sum.saturating_add(entry.size)),
+            files: coming.clone().count() as u64,
+            bytes: coming.fold(0, |sum, entry| sum.saturating_add(entry.size)),
             unkept: wanted::unlisted(&list),
             notes: Notes::of(ask.unfit(&list)),
             ..Outcome::default()
@@ -148,6 +160,9 @@ pub(super) async fn look(way: &Way, ask: &Ask) -> Result<Outcome, Trouble> {
         bytes: choice.bytes,
         unchanged: choice.unchanged,
         left: choice.left,
+        no_room: choice.no_room,
+        unnamed: choice.unnamed,
+        unfit: choice.unfit,
         unkept: choice.unkept,
         notes: choice.notes,
     })
@@ -162,16 +177,22 @@ fn nothing_there(ask: &Ask) -> Outcome {
 }
 
 /// What the node has of it; none when a live run has no folder yet.
-async fn list(way: &Way, ask: &Ask) -> Result<Option<v1::ListFilesReply>, Trouble> {
+pub(super) async fn list(way: &Way, ask: &Ask) -> Result<Option<v1::ListFilesReply>, Trouble> {
     let mut request = tonic::Request::new(v1::ListFilesRequest {
         run: Some(way.run.clone()),
         globs: ask.globs.iter().map(|glob| glob.path.clone()).collect(),
         incarnation: 0,
+        made: ask.made != Made::Ignored,
     });
     request.set_timeout(PATIENCE);
     match way.client.clone().list_files(request).await {
         Ok(reply) => Ok(Some(reply.into_inner())),
-        Err(status) if ask.live && status.code() == tonic::Code::NotFound => Ok(None),
+        // A job that took its own folder away left nothing of what it made.
+        Err(status)
+            if status.code() == tonic::Code::NotFound && (ask.live || ask.globs.is_empty()) =>
+        {
+            Ok(None)
+        }
         Err(status) => Err(Trouble::status("cannot list the outputs", &status)),
     }
 }
@@ -194,9 +215,10 @@ async fn choose(
     way: &Way,
 ) -> Result<(Held, Choice), Trouble> {
     let (ask, whose) = (ask.clone(), way.whose.clone());
+    let min_free = way.min_free;
     blocking(move || {
-        let choice = wanted::choose(&list, &ask, &whose, &mut held.folder, &held.known);
-        receive::enough_room(&held.folder, choice.bytes)?;
+        let room = receive::room(&held.folder, min_free)?;
+        let choice = wanted::choose(&list, &ask, &whose, &mut held.folder, &held.known, room);
         Ok((held, choice))
     })
     .await?
@@ -234,7 +256,21 @@ async fn take(
         result?;
         wanted.drain(..received.next);
     }
-    Ok((held, notes, changed))
+    let links = choice.links;
+    blocking(move || {
+        for (path, target) in links {
+            let at = held.folder.path().join(&path);
+            let made = held.folder.link(&path, &target);
+            if !made.map_err(|error| Trouble::unwritten(&at, &error))? {
+                let shown = nero_model::safe::Safe::line(path.as_os_str().as_encoded_bytes());
+                notes.add(format!(
+                    "{shown} is a link there, and a file is in its place here"
+                ));
+            }
+        }
+        Ok((held, notes, changed))
+    })
+    .await?
 }
 
 /// As many files as one question holds.
@@ -271,10 +307,13 @@ async fn stream(
                 offset: want.from,
                 // One byte more shows that it grew beyond all bounds.
                 max_bytes: (want.most - want.from).saturating_add(1),
+                log: false,
             })
             .collect(),
+        hash_only: false,
     };
     let count = asked.len();
+    let min_free = way.min_free;
     let (tx, mut rx) = mpsc::channel(PARTS_WAITING);
     let writing = tokio::task::spawn_blocking(move || {
         let (mut held, mut moving) = (held, moving);
@@ -285,6 +324,7 @@ async fn stream(
             &asked,
             parts,
             &mut moving,
+            min_free,
         );
         (held, moving, came)
     });
@@ -303,7 +343,7 @@ async fn stream(
 }
 
 /// Carries parts from the network to the disk's thread until either ends.
-async fn pump(
+pub(super) async fn pump(
     mut client: MumClient<Channel>,
     request: v1::ReadFilesRequest,
     tx: mpsc::Sender<v1::FilePart>,
@@ -339,6 +379,6 @@ pub(super) async fn blocking<T: Send + 'static>(
     tokio::task::spawn_blocking(work).await.map_err(ended_early)
 }
 
-fn ended_early(error: tokio::task::JoinError) -> Trouble {
+pub(super) fn ended_early(error: tokio::task::JoinError) -> Trouble {
     Trouble::Refused(Failure::bug("writing results ended early").caused_by(&error))
 }

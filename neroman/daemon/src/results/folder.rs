@@ -8,13 +8,16 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
-use nero_model::ids::hex;
+use nero_model::ids::{base32, hex};
 use nero_model::paths::file_name;
 use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, OFlags, mkdirat, openat, renameat, statat, unlinkat,
+    AtFlags, CWD, FileType, Mode, OFlags, mkdirat, openat, readlinkat, renameat, statat, symlinkat,
+    unlinkat,
 };
 use rustix::io::Errno;
 
+/// Ending of the name that a file has until it is whole.
+const PART_SUFFIX: &str = ".part";
 /// Levels of folders below the results.
 const DEPTH_MAX: usize = 64;
 
@@ -112,6 +115,7 @@ impl Folder {
         path: &Path,
         file: File,
         modified_ms: Option<i64>,
+        executable: bool,
     ) -> io::Result<()> {
         let at = modified_ms
             .and_then(|ms| u64::try_from(ms).ok())
@@ -119,10 +123,65 @@ impl Folder {
         if let Some(at) = at {
             file.set_modified(at)?;
         }
+        if executable {
+            rustix::fs::fchmod(&file, Mode::from(0o700))?;
+        }
         drop(file);
         let name = path.file_name().ok_or_else(no_name)?.to_owned();
         let parent = self.parent(path, true)?;
         Ok(renameat(parent, part_name(path), parent, name.as_os_str())?)
+    }
+
+    /// Gives a file that came home under another name its own.
+    pub(super) fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()> {
+        let (Some(from_name), Some(to_name)) = (from.file_name(), to.file_name()) else {
+            return Err(no_name());
+        };
+        let from_parent = self.parent(from, false)?.try_clone()?;
+        let to_parent = self.parent(to, true)?;
+        Ok(renameat(from_parent, from_name, to_parent, to_name)?)
+    }
+
+    /// Makes a link, in the place of another link or of nothing. Whether it is
+    /// there now.
+    pub(super) fn link(&mut self, path: &Path, target: &Path) -> io::Result<bool> {
+        let name = path.file_name().ok_or_else(no_name)?;
+        let part = part_name(path);
+        let parent = self.parent(path, true)?;
+        match readlinkat(parent, name, Vec::new()) {
+            Ok(there) if there.to_bytes() == target.as_os_str().as_encoded_bytes() => {
+                return Ok(true);
+            }
+            Ok(_) | Err(Errno::NOENT) => {}
+            Err(Errno::INVAL) => return Ok(false),
+            Err(error) => return Err(error.into()),
+        }
+        match unlinkat(parent, &part, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(error) => return Err(error.into()),
+        }
+        symlinkat(target, parent, &part)?;
+        renameat(parent, &part, parent, name)?;
+        Ok(true)
+    }
+
+    /// Whether two names that differ in case alone are one file here.
+    pub(super) fn ignores_case(&self) -> bool {
+        let name = format!(".{}-case", hex(&nero_model::ids::random::<8>()));
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let made = openat(&self.top, &name, flags, Mode::from(0o600)).is_ok();
+        let other = statat(&self.top, name.to_uppercase(), AtFlags::SYMLINK_NOFOLLOW);
+        // A name that stays takes no room.
+        let _ = unlinkat(&self.top, &name, AtFlags::empty());
+        made && other.is_ok()
+    }
+
+    /// Opens a file that lies here under its name, for reading.
+    pub(super) fn open_file(&mut self, path: &Path) -> io::Result<File> {
+        let name = path.file_name().ok_or_else(no_name)?.to_owned();
+        let parent = self.parent(path, false)?;
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        Ok(File::from(openat(parent, name, flags, Mode::empty())?))
     }
 
     /// Takes away what was begun of a file.
@@ -173,24 +232,96 @@ fn no_name() -> io::Error {
 /// transfer is found again.
 fn part_name(path: &Path) -> String {
     let hash = blake3::hash(path.as_os_str().as_encoded_bytes());
-    format!(".{}.part", hex(&hash.as_bytes()[..8]))
+    format!(".{}{PART_SUFFIX}", hex(&hash.as_bytes()[..8]))
 }
 
-/// A path below the results, made of safe names; none when it leads elsewhere.
+/// A path below the results: the node's own names, but for those that would harm a
+/// terminal or this folder. None when it leads elsewhere.
 pub(super) fn safe_path(text: &str) -> Option<PathBuf> {
+    named(text, kept)
+}
+
+/// Where an earlier build kept a file: it changed every name but the plainest.
+pub(super) fn earlier_path(text: &str) -> Option<PathBuf> {
+    named(text, file_name)
+}
+
+fn named(text: &str, name_of: fn(&str) -> String) -> Option<PathBuf> {
     let path = Path::new(text);
     if text.is_empty() || path.components().count() > DEPTH_MAX {
         return None;
     }
     path.components()
         .map(|part| match part {
-            Component::Normal(name) => Some(file_name(name.to_str()?)),
+            Component::Normal(name) => Some(name_of(name.to_str()?)),
             Component::Prefix(_)
             | Component::RootDir
             | Component::CurDir
             | Component::ParentDir => None,
         })
         .collect()
+}
+
+/// Longest name of a file on any file system of Linux.
+const NAME_BYTES_MAX: usize = 255;
+
+/// The name itself, unless it holds control characters, is longer than any file
+/// system takes, or is one of those under which files lie here half taken.
+fn kept(name: &str) -> String {
+    let is_part = name.starts_with('.') && name.ends_with(PART_SUFFIX);
+    let is_harmless = !name.chars().any(char::is_control) && name.len() <= NAME_BYTES_MAX;
+    match is_harmless && !is_part {
+        true => name.to_owned(),
+        false => distinct(name),
+    }
+}
+
+/// A readable name that no other file has, with the same extension.
+pub(super) fn distinct(name: &str) -> String {
+    const EXTENSION_BYTES_MAX: usize = 32;
+    let hash = base32(&blake3::hash(name.as_bytes()).as_bytes()[..5]);
+    let plain = |c: char| if c.is_control() { '_' } else { c };
+    let name: String = name.chars().map(plain).collect();
+    let (stem, extension) = match name.rsplit_once('.') {
+        Some((stem, extension))
+            if !stem.is_empty()
+                && extension.len() <= EXTENSION_BYTES_MAX
+                && extension != "part" =>
+        {
+            (stem, format!(".{extension}"))
+        }
+        Some(_) | None => (name.as_str(), String::new()),
+    };
+    let room = NAME_BYTES_MAX - extension.len() - hash.len() - 1;
+    let stem = &stem[..stem.floor_char_boundary(room)];
+    format!("{stem}~{hash}{extension}")
+}
+
+/// Where a link of a node leads, as it is to be written here; none when it leads
+/// out of the run's folder, or to a name that is another one here. Parents come
+/// first in such a target, so that no other link takes it further up.
+pub(super) fn link_target(path: &Path, target: &str, work: &str) -> Option<PathBuf> {
+    let depth = path.components().count().checked_sub(1)?;
+    let from_top = Path::new(target).strip_prefix(work).ok();
+    let (mut ups, rest) = match from_top.filter(|_| !work.is_empty()) {
+        Some(rest) => (depth, rest),
+        None => (0, Path::new(target)),
+    };
+    let mut names = PathBuf::new();
+    for part in rest.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir if names.as_os_str().is_empty() => ups += 1,
+            Component::Normal(name) if *kept(name.to_str()?) == *name => names.push(name),
+            Component::Normal(_)
+            | Component::ParentDir
+            | Component::RootDir
+            | Component::Prefix(_) => return None,
+        }
+    }
+    let ups_and_names: PathBuf = std::iter::repeat_n("..", ups).collect();
+    let target = ups_and_names.join(names);
+    (ups <= depth && !target.as_os_str().is_empty()).then_some(target)
 }
 
 #[cfg(test)]
@@ -205,10 +336,77 @@ mod tests {
         for bad in ["", "/etc/passwd", "../x", "a/../../x", "./x"] {
             assert_eq!(safe_path(bad), None, "{bad}");
         }
-        assert_eq!(safe_path("a/model.pt"), Some(PathBuf::from("a/model.pt")));
-        let odd = safe_path("a b/\u{1b}[31m").unwrap();
-        assert!(odd.to_str().unwrap().chars().all(|c| c.is_ascii_graphic()));
-        assert_eq!(odd.components().count(), 2);
+    }
+
+    #[test]
+    fn harmless_names_stay_and_others_keep_their_extension() {
+        let long = format!("{}.csv", "ü".repeat(125));
+        for name in [
+            "a/model.pt",
+            "a b.txt",
+            "ünï.txt",
+            "日本/語.txt",
+            ".hidden",
+            "-rf",
+            &long,
+        ] {
+            assert_eq!(safe_path(name), Some(PathBuf::from(name)));
+        }
+        let too_long = format!("{}.csv", "x".repeat(300));
+        let odd = [
+            "a\u{1b}[31m.csv",
+            "b\n.csv",
+            &too_long,
+            ".0011223344556677.part",
+        ];
+        for name in odd {
+            let changed = safe_path(name).unwrap().to_str().unwrap().to_owned();
+            assert!(!changed.chars().any(char::is_control), "{changed}");
+            assert!(changed.len() <= 255 && changed.contains('~'), "{changed}");
+            assert!(
+                changed.ends_with(".csv") || name.ends_with(".part"),
+                "{changed}"
+            );
+            assert!(!changed.ends_with(".part"), "{changed}");
+        }
+        assert_ne!(safe_path("a\u{1}"), safe_path("a\u{2}"));
+    }
+
+    #[test]
+    fn a_link_leads_within_the_results_or_is_none() {
+        let target = |path: &str, target: &str| {
+            let found = link_target(Path::new(path), target, "/node/work");
+            found.map(|found| found.to_str().unwrap().to_owned())
+        };
+        let some = |text: &str| Some(text.to_owned());
+        assert_eq!(target("latest.pt", "ckpt_9.pt"), some("ckpt_9.pt"));
+        assert_eq!(target("a/b/l", "../../c/./d"), some("../../c/d"));
+        assert_eq!(target("a/l", "/node/work/c/d"), some("../c/d"));
+        for out in [
+            "../x",
+            "/etc/passwd",
+            "a/../..",
+            "/node/work/../x",
+            "d/..",
+            "",
+            "a\nb",
+        ] {
+            assert_eq!(target("l", out), None, "{out}");
+        }
+    }
+
+    #[test]
+    fn a_link_takes_the_place_of_a_link_and_never_of_a_file() {
+        let base = tempfile::tempdir().unwrap();
+        let mut folder = Folder::open(base.path()).unwrap();
+        fs::write(base.path().join("file"), "mine").unwrap();
+        assert!(!folder.link(Path::new("file"), Path::new("x")).unwrap());
+        for goal in ["one", "two", "two"] {
+            assert!(folder.link(Path::new("d/l"), Path::new(goal)).unwrap());
+            let link = base.path().join("d/l");
+            assert_eq!(fs::read_link(link).unwrap(), Path::new(goal));
+        }
+        assert_eq!(fs::read_dir(base.path().join("d")).unwrap().count(), 1);
     }
 
     #[test]
@@ -227,7 +425,7 @@ mod tests {
         let mut part = folder.begin(Path::new("file"), false).unwrap();
         part.file.write_all(b"mine").unwrap();
         folder
-            .finish(Path::new("file"), part.file, Some(5000))
+            .finish(Path::new("file"), part.file, Some(5000), false)
             .unwrap();
         assert_eq!(fs::read(own.join("file")).unwrap(), b"mine");
         assert!(!own.join("file").is_symlink());
@@ -248,7 +446,9 @@ mod tests {
         let mut part = folder.begin(path, true).unwrap();
         assert_eq!(part.there, 2);
         part.file.write_all(b"345").unwrap();
-        folder.finish(path, part.file, None).unwrap();
+        folder.finish(path, part.file, None, true).unwrap();
+        let mode = fs::metadata(base.path().join("a/b/f")).unwrap().mode();
+        assert_eq!(mode & 0o777, 0o700);
         assert_eq!(fs::read(base.path().join("a/b/f")).unwrap(), b"12345");
         assert_eq!(folder.part_bytes(path), 0);
     }

@@ -4,17 +4,18 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use nero_model::paths::run::{STDERR, STDOUT};
+use nero_model::paths::run::STDERR;
 use nero_model::{Home, Phase, RunId};
 use nero_wire::v1;
 use nero_wire::v1::mum_client::MumClient;
 use tonic::transport::Channel;
 
 use super::fetch::{self, Outcome, Way};
-use super::logs::{self, Log};
+use super::home::{self, NotHome};
+use super::logs::{self, LOG_BYTES, Log};
 use super::queue::Pace;
 use super::trouble::Trouble;
-use super::wanted::{Ask, Glob, Whose};
+use super::wanted::{Ask, Glob, Made, Stays, Whose};
 use super::{Kind, missed, place};
 use crate::core::run::{Results, Run};
 use crate::failure::Failure;
@@ -32,6 +33,8 @@ pub(crate) struct Places {
     /// What is known of transfers that are not over.
     pub(crate) known: PathBuf,
     pub(crate) pace: Pace,
+    /// The configuration, which says how much stays free.
+    pub(crate) config: PathBuf,
 }
 
 impl Places {
@@ -41,6 +44,7 @@ impl Places {
             fallback: home.data.join("results"),
             known: home.data.join("fetching"),
             pace: Pace::default(),
+            config: home.config.clone(),
         }
     }
 }
@@ -48,7 +52,8 @@ impl Places {
 /// What a person asks for.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Asked {
-    /// Globs; none: the outputs, whatever their size, and the whole logs.
+    /// Globs; none: everything that is to come home, whatever its size, and the
+    /// whole logs.
     pub include: Vec<String>,
 }
 
@@ -61,6 +66,8 @@ pub(crate) struct Job {
     done: bool,
     outputs: Vec<v1::Output>,
     checkpoint: Vec<String>,
+    /// Where no outputs are named, so many bytes of what the job made come.
+    results_max: u64,
     /// Sizes of stdout and stderr, as far as they are known.
     logs: [Option<u64>; 2],
 }
@@ -103,7 +110,13 @@ impl Job {
                 folder
             }
         };
-        let (outputs, checkpoint) = spec(ledger, id).await?;
+        let Spec {
+            outputs,
+            checkpoint,
+            results_max,
+        } = spec(ledger, id).await?;
+        let config = places.config.clone();
+        let min_free = fetch::blocking(move || min_free(&config)).await?;
         let gone = run.journal.newest().and_then(|(_, one)| one.gone.as_ref());
         Ok(Some(Self {
             id,
@@ -121,11 +134,13 @@ impl Job {
                 folder,
                 known: places.known.join(id.to_string()),
                 hearer,
+                min_free,
             },
             ended: run.phase().is_end(),
             done: matches!(run.desk.results, Results::Done { .. }),
             outputs,
             checkpoint,
+            results_max,
             logs: [
                 gone.map(|gone| gone.stdout_bytes),
                 gone.map(|gone| gone.stderr_bytes),
@@ -143,7 +158,7 @@ impl Job {
         let ask = Ask {
             globs: self.globs(Kind::Live),
             live: true,
-            named: false,
+            ..Ask::default()
         };
         fetch::files(&self.way, &ask, false).await?;
         self.latest(ledger).await
@@ -153,35 +168,97 @@ impl Job {
     pub(super) async fn end(&self, ledger: &Ledger) -> Result<(), Trouble> {
         let mut outcome = Outcome::default();
         let refused = self.bring_logs(false, &mut outcome).await?;
-        for log in self.wanted_logs(false) {
-            if let Some(bytes) = log
-                .bytes
-                .filter(|bytes| !log.whole && *bytes > logs::LOG_BYTES)
-            {
-                let (name, stream) = names(log.stderr);
-                outcome.notes.add(format!(
-                    "{name} holds the last {} of {bytes} bytes; `outputs: [{stream}]` brings it whole",
-                    logs::LOG_BYTES
-                ));
-            }
-        }
-        let globs = self.globs(Kind::End);
-        if !globs.is_empty() {
-            let ask = Ask {
-                globs,
-                live: false,
-                named: false,
-            };
-            outcome.add(fetch::files(&self.way, &ask, refused.is_none()).await?);
-        } else if self.wanted_logs(false).iter().any(|log| log.whole) {
-            fetch::forget(&self.way).await?;
-        }
+        let mut warnings = self.cut_logs();
+        let ask = Ask {
+            globs: self.globs(Kind::End),
+            made: self.made(self.results_max),
+            ..Ask::default()
+        };
+        let came = fetch::files(&self.way, &ask, refused.is_none()).await?;
+        let no_room = came.no_room.first().cloned();
+        outcome.add(came);
         self.latest(ledger).await?;
         if let Some(trouble) = refused {
             return Err(trouble);
         }
-        self.done(ledger, outcome.notes.into_lines(), outcome.left)
-            .await
+        if let Some(stays) = no_room {
+            // The rest is here already; this comes when there is room.
+            return Err(self.no_room(&stays));
+        }
+        warnings.extend(self.warnings(&outcome));
+        self.done(ledger, outcome, warnings).await
+    }
+
+    fn no_room(&self, stays: &Stays) -> Trouble {
+        let size = crate::snapshot::size;
+        let folder = self.way.folder.display();
+        let failure = Failure::failed(format!("there is no room for the results in {folder}"));
+        Trouble::Full(
+            failure
+                .because(format!(
+                    "{} has {}, and {} stay free (`results_min_free`)",
+                    stays.name,
+                    size(stays.bytes),
+                    size(self.way.min_free)
+                ))
+                .hint("make room there; they come by themselves then"),
+        )
+    }
+
+    /// What becomes of files that no output names: they come where none is named.
+    fn made(&self, most: u64) -> Made {
+        match self.outputs.is_empty() && self.results_max > 0 {
+            true => Made::Comes { most },
+            false => Made::Told,
+        }
+    }
+
+    /// Of which logs only the end came.
+    fn cut_logs(&self) -> Vec<String> {
+        let logs = self.wanted_logs(false);
+        let cut = logs.into_iter().filter(|log| !log.is_whole());
+        cut.map(|log| {
+            let bytes = log.bytes.map_or_else(
+                || "an unknown number of".to_owned(),
+                |bytes| bytes.to_string(),
+            );
+            format!(
+                "{} holds the last {} of {bytes} bytes: neroman fetch {} brings it whole",
+                log.name(),
+                log.tail_bytes(),
+                self.id
+            )
+        })
+        .collect()
+    }
+
+    /// What stayed on the node, and which outputs brought nothing.
+    fn warnings(&self, outcome: &Outcome) -> Vec<String> {
+        let node = &self.way.whose.node;
+        let mut lines = Vec::new();
+        for glob in &outcome.unfit {
+            lines.push(format!("`{glob}` of `outputs` fits no file of the run"));
+        }
+        if !outcome.left.is_empty() {
+            lines.push(format!(
+                "too large to come home, on {node}: {}; neroman fetch {} brings them",
+                named(&outcome.left),
+                self.id
+            ));
+        }
+        if !outcome.unnamed.is_empty() {
+            lines.push(format!(
+                "made and not named by `outputs`, on {node}: {}",
+                named(&outcome.unnamed)
+            ));
+        }
+        if outcome.unkept > 0 {
+            lines.push(format!(
+                "{} of its files cannot come home from {node}: neroman show {} names them",
+                outcome.unkept, self.id
+            ));
+        }
+        lines
     }
 
     /// Brings the logs. One that is refused keeps nothing else from coming
@@ -216,20 +293,24 @@ impl Job {
         if asked.include.is_empty() {
             refused = self.bring_logs(true, &mut outcome).await?;
         }
-        let ask = self.ask(asked);
-        if !ask.globs.is_empty() {
-            let last = self.ended && refused.is_none();
-            outcome.add(fetch::files(&self.way, &ask, last).await?);
-        } else if self.ended {
-            fetch::forget(&self.way).await?;
-        }
+        let last = self.ended && refused.is_none();
+        outcome.add(fetch::files(&self.way, &self.ask(asked), last).await?);
         self.latest(ledger).await?;
         if let Some(trouble) = refused {
             return Err(trouble);
         }
+        let size = crate::snapshot::size;
+        for stays in std::mem::take(&mut outcome.no_room) {
+            outcome.notes.add(format!(
+                "{} has {}, for which there is no room here",
+                stays.name,
+                size(stays.bytes)
+            ));
+            outcome.left.push(stays);
+        }
         if self.ended && asked.include.is_empty() {
-            let lines = outcome.notes.clone().into_lines();
-            self.done(ledger, lines, outcome.left).await?;
+            let warnings = self.warnings(&outcome);
+            self.done(ledger, outcome.clone(), warnings).await?;
         }
         Ok(outcome)
     }
@@ -247,31 +328,31 @@ impl Job {
                 outcome.files += 1;
             }
         }
-        let ask = self.ask(asked);
-        if !ask.globs.is_empty() {
-            outcome.add(fetch::look(&self.way, &ask).await?);
-        }
+        outcome.add(fetch::look(&self.way, &self.ask(asked)).await?);
         Ok(outcome)
     }
 
-    /// Which of the node's files are not here as they are there.
-    pub(crate) async fn differ(&self, asked: &Asked) -> Result<Outcome, Trouble> {
-        let ask = self.ask(asked);
-        if ask.globs.is_empty() {
-            return Ok(Outcome::default());
-        }
-        fetch::look(&self.way, &ask).await
+    /// What the run made that is not here, byte for byte, as it is there.
+    pub(crate) async fn not_home(&self) -> Result<NotHome, Trouble> {
+        let ask = Ask {
+            globs: self.globs(Kind::End),
+            made: Made::Told,
+            ..Ask::default()
+        };
+        home::not_home(&self.way, &ask, self.wanted_logs(true)).await
     }
 
     fn ask(&self, asked: &Asked) -> Ask {
         let any = |path: &String| Glob {
             path: path.clone(),
+            is_output: false,
             most: u64::MAX,
         };
         let globs = match asked.include.as_slice() {
             [] => {
-                let files = self.globs(Kind::End);
-                files.iter().map(|glob| any(&glob.path)).collect()
+                let most = u64::MAX;
+                let files = self.globs(Kind::End).into_iter();
+                files.map(|glob| Glob { most, ..glob }).collect()
             }
             include => include.iter().map(any).collect(),
         };
@@ -279,6 +360,10 @@ impl Job {
             globs,
             live: !self.ended,
             named: !asked.include.is_empty(),
+            made: match self.ended && asked.include.is_empty() {
+                true => self.made(u64::MAX),
+                false => Made::Ignored,
+            },
         }
     }
 
@@ -290,6 +375,7 @@ impl Job {
         let mut globs: Vec<Glob> = files
             .map(|output| Glob {
                 path: output.path.clone(),
+                is_output: true,
                 most: match output.max_bytes {
                     0 => FILE_BYTES,
                     most => most,
@@ -299,28 +385,34 @@ impl Job {
         if kind == Kind::End {
             globs.extend(self.checkpoint.iter().map(|path| Glob {
                 path: path.clone(),
+                is_output: false,
                 most: FILE_BYTES,
             }));
         }
         globs
     }
 
-    /// The logs that come; `all`: whole.
+    /// The logs that come; `all`: whole, however long.
     fn wanted_logs(&self, all: bool) -> Vec<Log> {
         [false, true]
             .into_iter()
             .zip(self.logs)
             .filter_map(|(stderr, bytes)| {
-                let (_, stream) = names(stderr);
-                let named = self.outputs.iter().any(|output| output.path == stream);
+                let stream = if stderr { "stderr" } else { "stdout" };
+                let named = self.outputs.iter().find(|output| output.path == stream);
                 let log = Log {
                     stderr,
                     bytes,
-                    whole: named || all,
+                    most: match named {
+                        _ if all => u64::MAX,
+                        Some(output) if output.max_bytes > 0 => output.max_bytes,
+                        Some(_) => FILE_BYTES,
+                        None => self.results_max.max(LOG_BYTES),
+                    },
                     ended: self.ended,
                 };
                 // A run that was lost does not say how much it printed.
-                (named || bytes != Some(0)).then_some(log)
+                (named.is_some() || bytes != Some(0)).then_some(log)
             })
             .collect()
     }
@@ -340,11 +432,17 @@ impl Job {
         fetch::blocking(move || place::latest(&folder)).await
     }
 
-    async fn done(&self, ledger: &Ledger, notes: Vec<String>, left: u64) -> Result<(), Trouble> {
+    async fn done(
+        &self,
+        ledger: &Ledger,
+        outcome: Outcome,
+        warnings: Vec<String>,
+    ) -> Result<(), Trouble> {
         let done = Results::Done {
             folder: self.way.folder.display().to_string(),
-            notes,
-            left,
+            notes: outcome.notes.into_lines(),
+            left: outcome.left.len() as u64,
+            warnings,
         };
         let id = self.id;
         let hints = self.hints(ledger).await?;
@@ -387,7 +485,10 @@ impl Outcome {
         self.files += other.files;
         self.bytes = self.bytes.saturating_add(other.bytes);
         self.unchanged += other.unchanged;
-        self.left += other.left;
+        self.left.extend(other.left);
+        self.no_room.extend(other.no_room);
+        self.unnamed.extend(other.unnamed);
+        self.unfit.extend(other.unfit);
         self.unkept += other.unkept;
         self.notes.append(other.notes);
     }
@@ -395,8 +496,9 @@ impl Outcome {
 
 /// Whether anything of a run comes home before it ends.
 pub(super) async fn has_live(ledger: &Ledger, id: RunId) -> Result<bool, Trouble> {
-    let (outputs, _) = spec(ledger, id).await?;
-    Ok(outputs
+    let spec = spec(ledger, id).await?;
+    Ok(spec
+        .outputs
         .iter()
         .any(|output| !is_log(output) && is_live(output)))
 }
@@ -407,15 +509,6 @@ fn is_log(output: &v1::Output) -> bool {
 
 fn is_live(output: &v1::Output) -> bool {
     output.fetch.is_empty()
-}
-
-/// A log's file, and the word for it.
-fn names(stderr: bool) -> (&'static str, &'static str) {
-    if stderr {
-        (STDERR, "stderr")
-    } else {
-        (STDOUT, "stdout")
-    }
 }
 
 /// Whoever finds this after a crash goes on in the same folder.
@@ -434,7 +527,43 @@ async fn begun(ledger: &Ledger, id: RunId, folder: PathBuf) -> Result<(), Failur
 }
 
 /// What the run was made to bring home, whatever its experiment says now.
-async fn spec(ledger: &Ledger, id: RunId) -> Result<(Vec<v1::Output>, Vec<String>), Trouble> {
+struct Spec {
+    outputs: Vec<v1::Output>,
+    checkpoint: Vec<String>,
+    results_max: u64,
+}
+
+async fn spec(ledger: &Ledger, id: RunId) -> Result<Spec, Trouble> {
     let spec = ledger.spec(id).await?.map_err(Trouble::Refused)?;
-    Ok((spec.outputs, spec.checkpoint))
+    Ok(Spec {
+        outputs: spec.outputs,
+        checkpoint: spec.checkpoint,
+        results_max: spec.results_max_bytes,
+    })
+}
+
+/// How much stays free. What is wrong with the file is said by whoever needs the
+/// rest of it.
+fn min_free(config: &std::path::Path) -> u64 {
+    let config = nero_config::Config::read(config).unwrap_or_default();
+    config.results_min_free_bytes()
+}
+
+/// The first files by name, with all of their bytes.
+fn named(stays: &[Stays]) -> String {
+    const NAMED: usize = 3;
+    let all = stays.iter();
+    let bytes = all
+        .clone()
+        .fold(0_u64, |sum, one| sum.saturating_add(one.bytes));
+    let names: Vec<&str> = all.take(NAMED).map(|one| one.name.as_str()).collect();
+    let more = match stays.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!(
+        "{}{more} ({})",
+        names.join(", "),
+        crate::snapshot::size(bytes)
+    )
 }

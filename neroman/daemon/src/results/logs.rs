@@ -16,12 +16,10 @@ use super::trouble::Trouble;
 use crate::failure::Failure;
 use crate::node::Moving;
 
-/// Of a log that nobody asked for, the end is kept.
+/// Of a log that is too long to come whole, the end is kept.
 pub(super) const LOG_BYTES: u64 = 1024 * 1024;
 /// Parts that wait for the disk.
 const PARTS_WAITING: usize = 32;
-/// After so many bytes it is looked whether there is still room.
-const LOOK_EVERY_BYTES: u64 = 64 * 1024 * 1024;
 
 /// One log that is to come.
 #[derive(Clone, Copy, Debug)]
@@ -29,13 +27,28 @@ pub(super) struct Log {
     pub(super) stderr: bool,
     /// Its size, as far as that is known.
     pub(super) bytes: Option<u64>,
-    pub(super) whole: bool,
+    /// A longer one does not come whole.
+    pub(super) most: u64,
     /// Nothing more is written to it.
     pub(super) ended: bool,
 }
 
 impl Log {
-    fn name(self) -> &'static str {
+    /// Whether all of it comes.
+    pub(super) fn is_whole(self) -> bool {
+        match self.bytes {
+            Some(bytes) => bytes <= self.most,
+            // How long it is shows when it comes; none comes in the end alone.
+            None => self.most > LOG_BYTES,
+        }
+    }
+
+    /// Bytes of the end that comes of one that does not come whole.
+    pub(super) fn tail_bytes(self) -> u64 {
+        LOG_BYTES.min(self.most)
+    }
+
+    pub(super) fn name(self) -> &'static str {
         if self.stderr { STDERR } else { STDOUT }
     }
 
@@ -67,7 +80,7 @@ pub(super) async fn is_home(way: &Way, log: Log) -> Result<bool, Trouble> {
 
 /// Brings a log home. Returns how many bytes travelled.
 pub(super) async fn fetch(way: &Way, log: Log) -> Result<u64, Trouble> {
-    if log.whole {
+    if log.is_whole() {
         whole(way, log).await
     } else {
         tail(way, log).await
@@ -76,20 +89,22 @@ pub(super) async fn fetch(way: &Way, log: Log) -> Result<u64, Trouble> {
 
 /// The end of a log, which fits into memory.
 async fn tail(way: &Way, log: Log) -> Result<u64, Trouble> {
+    let most = log.tail_bytes();
     let request = v1::ReadLogRequest {
         run: Some(way.run.clone()),
         stderr: log.stderr,
         offset: match log.bytes {
-            Some(bytes) if bytes <= LOG_BYTES => 0,
-            Some(_) | None => -(LOG_BYTES as i64),
+            // What a job's leftovers appended after the end is not of the run.
+            Some(bytes) => i64::try_from(bytes.saturating_sub(most)).unwrap_or(0),
+            None => -i64::try_from(most).unwrap_or(0),
         },
-        max_bytes: LOG_BYTES,
+        max_bytes: most,
         ..v1::ReadLogRequest::default()
     };
     let mut parts = open(way, log, request).await?;
     let mut data: Vec<u8> = Vec::new();
     while let Some(part) = next(&mut parts, log).await? {
-        if data.len() as u64 + part.data.len() as u64 > LOG_BYTES {
+        if data.len() as u64 + part.data.len() as u64 > most {
             return Err(Trouble::Refused(
                 Failure::failed("the node answers with something else")
                     .because(format!("{} is longer than was asked for", log.name())),
@@ -104,14 +119,14 @@ async fn tail(way: &Way, log: Log) -> Result<u64, Trouble> {
     let came = blocking(move || {
         let path = Path::new(log.name());
         let bytes = data.len() as u64;
-        let whole = all_of(log, bytes, LOG_BYTES);
+        let whole = all_of(log, bytes, most);
         let write = |folder: &mut Folder| {
             if whole.is_err() && has_more(folder, path, bytes) {
                 return Ok(());
             }
             let mut part = folder.begin(path, false)?;
             part.file.write_all(&data)?;
-            folder.finish(path, part.file, None)
+            folder.finish(path, part.file, None, false)
         };
         Folder::open(&folder)
             .and_then(|mut folder| write(&mut folder))
@@ -148,19 +163,19 @@ async fn whole(way: &Way, log: Log) -> Result<u64, Trouble> {
         size: log.bytes.unwrap_or(0),
         ..Stamp::default()
     };
-    let (folder, place) = (way.folder.clone(), way.known.clone());
+    let (folder, place, min_free) = (way.folder.clone(), way.known.clone(), way.min_free);
     let (folder, known, from) = blocking(move || {
         let failed = |error| Trouble::unwritten(&folder.join(log.name()), &error);
         let mut folder = Folder::open(&folder).map_err(failed)?;
         let known = Known::open(&place).map_err(failed)?;
         let again = log.ended && log.bytes.is_some() && known.begun_as(log.key()) == Some(stamp);
         let there = folder.part_bytes(Path::new(log.name()));
-        let from = if again && there <= stamp.size {
+        let from = if again && there < stamp.size {
             there
         } else {
             0
         };
-        receive::enough_room(&folder, stamp.size.saturating_sub(from))?;
+        receive::enough_room(&folder, stamp.size.saturating_sub(from), min_free)?;
         Ok::<_, Trouble>((folder, known, from))
     })
     .await??;
@@ -168,6 +183,8 @@ async fn whole(way: &Way, log: Log) -> Result<u64, Trouble> {
         run: Some(way.run.clone()),
         stderr: log.stderr,
         offset: i64::try_from(from).unwrap_or(0),
+        // 0 would mean no limit.
+        max_bytes: limit(log).saturating_sub(from).max(1),
         ..v1::ReadLogRequest::default()
     };
     let mut parts = open(way, log, request).await?;
@@ -188,6 +205,7 @@ async fn whole(way: &Way, log: Log) -> Result<u64, Trouble> {
             stamp,
             from,
             moving,
+            min_free,
         }
         .take(parts)
     });
@@ -233,6 +251,16 @@ struct Writing {
     stamp: Stamp,
     from: u64,
     moving: Moving,
+    min_free: u64,
+}
+
+/// Most bytes that may come of a log that comes whole: as many as were counted at
+/// its end.
+fn limit(log: Log) -> u64 {
+    match log.bytes.filter(|_| log.ended) {
+        Some(bytes) => bytes.min(log.most),
+        None => log.most,
+    }
 }
 
 impl Writing {
@@ -245,7 +273,11 @@ impl Writing {
             .begin(self.log.key(), self.stamp)
             .map_err(failed)?;
         let mut part = self.folder.begin(path, self.from > 0).map_err(failed)?;
-        let (mut at, mut travelled, mut looked) = (part.there, 0, 0);
+        let (mut at, mut travelled, mut looked) = (part.there, 0_u64, 0_u64);
+        let most = limit(self.log);
+        let refused = |why: String| {
+            Trouble::Refused(Failure::failed("the node answers with something else").because(why))
+        };
         for piece in parts {
             if piece.truncated {
                 // The job began it anew; so does the copy.
@@ -254,25 +286,34 @@ impl Writing {
             }
             let bytes = piece.data.len() as u64;
             if bytes > 0 && piece.offset != at {
-                return Err(Trouble::Refused(
-                    Failure::failed("the node answers with something else")
-                        .because(format!("{} came with a gap at byte {at}", self.log.name())),
-                ));
+                let name = self.log.name();
+                return Err(refused(format!("{name} came with a gap at byte {at}")));
+            }
+            if bytes == 0 && !piece.end && !piece.truncated {
+                return Err(refused(format!("{} came in empty parts", self.log.name())));
+            }
+            // A job may begin its log anew while it is read, and not for ever.
+            let all = travelled.saturating_add(bytes);
+            if at.saturating_add(bytes) > most || all > most.saturating_mul(2) {
+                let name = self.log.name();
+                return Err(refused(format!("{name} is longer than was asked for")));
             }
             part.file.write_all(&piece.data).map_err(failed)?;
             at = at.saturating_add(bytes);
-            travelled += bytes;
+            travelled = all;
             self.moving.add(bytes, 0);
-            if travelled >= looked + LOOK_EVERY_BYTES {
+            if travelled >= looked.saturating_add(receive::LOOK_EVERY_BYTES) {
                 looked = travelled;
-                receive::enough_room(&self.folder, 0)?;
+                receive::enough_room(&self.folder, 0, self.min_free)?;
             }
             if piece.end {
                 let whole = all_of(self.log, at, u64::MAX);
                 if whole.is_err() && has_more(&mut self.folder, path, at) {
                     self.folder.discard(path);
                 } else {
-                    self.folder.finish(path, part.file, None).map_err(failed)?;
+                    self.folder
+                        .finish(path, part.file, None, false)
+                        .map_err(failed)?;
                 }
                 self.known.drop_half(self.log.key()).map_err(failed)?;
                 return whole.map(|()| travelled);

@@ -8,6 +8,7 @@
 
 mod fetch;
 mod folder;
+mod home;
 mod job;
 mod known;
 mod logs;
@@ -34,7 +35,7 @@ use crate::core::run::Results;
 use crate::ledger::Ledger;
 use crate::node::{Hearer, Settings, desk_change};
 
-pub(crate) use fetch::Outcome;
+pub(crate) use home::NotHome;
 pub(crate) use job::{Asked, Job, Places};
 #[cfg(test)]
 pub(crate) use queue::Pace;

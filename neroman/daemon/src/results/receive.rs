@@ -16,10 +16,8 @@ use super::wanted::{Notes, Wanted};
 use crate::failure::Failure;
 use crate::node::Moving;
 
-/// So much is left free on the disk that takes the results.
-pub(super) const RESERVE_BYTES: u64 = 64 * 1024 * 1024;
 /// After so many bytes it is looked whether there is still room.
-const LOOK_EVERY_BYTES: u64 = 64 * 1024 * 1024;
+pub(super) const LOOK_EVERY_BYTES: u64 = 4 * 1024 * 1024;
 
 /// What came of a stream.
 #[derive(Debug, Default)]
@@ -53,12 +51,14 @@ pub(super) fn receive(
     wanted: &[Wanted],
     parts: impl Iterator<Item = v1::FilePart>,
     moving: &mut Moving,
+    min_free: u64,
 ) -> (Received, Result<(), Trouble>) {
     let mut receiver = Receiver {
         folder,
         known,
         wanted,
         moving,
+        min_free,
         taking: None,
         received: Received::default(),
         looked_at: 0,
@@ -78,6 +78,8 @@ struct Receiver<'a> {
     known: &'a mut Known,
     wanted: &'a [Wanted],
     moving: &'a mut Moving,
+    /// So many bytes stay free on the disk.
+    min_free: u64,
     taking: Option<Taking>,
     received: Received,
     looked_at: u64,
@@ -113,7 +115,7 @@ impl Receiver<'_> {
             )));
         }
         let bytes = part.data.len() as u64;
-        if taking.at + bytes > want.most {
+        if taking.at.saturating_add(bytes) > want.most {
             self.drop_half(want)?;
             self.received.notes.add(format!(
                 "{} grew beyond {} bytes while it was fetched",
@@ -188,7 +190,7 @@ impl Receiver<'_> {
             want.stamp
         };
         self.folder
-            .finish(&want.path, taking.file, at)
+            .finish(&want.path, taking.file, at, want.executable)
             .map_err(|error| unwritten(self.folder, want, &error))?;
         self.note_known(want, |known| known.keep(&want.name, kept))?;
         if changed {
@@ -227,20 +229,27 @@ impl Receiver<'_> {
 
     /// Whatever a node sends, it never fills this machine's disk.
     fn look_at_room(&mut self) -> Result<(), Trouble> {
-        if self.received.bytes < self.looked_at + LOOK_EVERY_BYTES {
+        if self.received.bytes < self.looked_at.saturating_add(LOOK_EVERY_BYTES) {
             return Ok(());
         }
         self.looked_at = self.received.bytes;
-        enough_room(self.folder, 0)
+        enough_room(self.folder, 0, self.min_free)
     }
 }
 
-/// Refuses when so much more does not fit beside the reserve.
-pub(super) fn enough_room(folder: &Folder, bytes: u64) -> Result<(), Trouble> {
+/// Bytes that may come before only `min_free` are free.
+pub(super) fn room(folder: &Folder, min_free: u64) -> Result<u64, Trouble> {
+    let free = folder.free_bytes();
+    free.map(|free| free.saturating_sub(min_free))
+        .map_err(|error| Trouble::unwritten(folder.path(), &error))
+}
+
+/// Refuses when so much more does not fit beside what stays free.
+pub(super) fn enough_room(folder: &Folder, bytes: u64, min_free: u64) -> Result<(), Trouble> {
     let free = folder
         .free_bytes()
         .map_err(|error| Trouble::unwritten(folder.path(), &error))?;
-    if bytes.saturating_add(RESERVE_BYTES) <= free {
+    if bytes.saturating_add(min_free) <= free {
         return Ok(());
     }
     let size = crate::snapshot::size;
@@ -251,9 +260,10 @@ pub(super) fn enough_room(folder: &Folder, bytes: u64) -> Result<(), Trouble> {
     Err(Trouble::Full(
         failure
             .because(format!(
-                "{} are to come and {} are free",
+                "{} are to come, {} are free, and {} stay free (`results_min_free`)",
                 size(bytes),
-                size(free)
+                size(free),
+                size(min_free)
             ))
             .hint("make room there; they come by themselves then"),
     ))

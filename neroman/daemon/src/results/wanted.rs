@@ -1,7 +1,7 @@
 //! Which of a run's files are taken now: what a node lists, held against what
 //! was asked for, what may come, and what is here already.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use nero_model::RunId;
@@ -9,7 +9,7 @@ use nero_model::paths::run::{STDERR, STDOUT};
 use nero_model::safe::Safe;
 use nero_wire::v1;
 
-use super::folder::{Folder, safe_path};
+use super::folder::{Folder, distinct, earlier_path, link_target, safe_path};
 use super::known::{Known, Stamp};
 
 /// Files of one run.
@@ -39,14 +39,35 @@ pub(super) struct Ask {
     pub(super) live: bool,
     /// A person named the globs just now: one that fits nothing is told.
     pub(super) named: bool,
+    pub(super) made: Made,
+}
+
+/// What becomes of files that fit no glob and that the job made or changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Made {
+    /// Nobody asks for them.
+    #[default]
+    Ignored,
+    /// They stay, which is told.
+    Told,
+    /// They come, so many bytes of them in all.
+    Comes { most: u64 },
 }
 
 impl Ask {
     /// A line for each glob that fits nothing of a list, where that is told.
     pub(super) fn unfit(&self, list: &v1::ListFilesReply) -> Vec<String> {
+        let globs = self.unfitting(list).into_iter().filter(|_| self.named);
+        globs
+            .map(|glob| format!("nothing fits `{}`", Safe::line(&glob.path)))
+            .collect()
+    }
+
+    /// The globs that fit nothing of a list.
+    pub(super) fn unfitting(&self, list: &v1::ListFilesReply) -> Vec<&Glob> {
         // A node that does not say which glob found a file cannot be judged.
-        let is_silent = list.files.iter().any(|entry| entry.globs.is_empty());
-        if !self.named || is_silent {
+        let is_silent = |entry: &v1::FileEntry| entry.globs.is_empty() && !entry.made;
+        if list.files.iter().any(is_silent) || list.links.iter().any(|link| link.fits) {
             return Vec::new();
         }
         let found: HashSet<u32> = list
@@ -57,7 +78,7 @@ impl Ask {
         (0..)
             .zip(&self.globs)
             .filter(|(index, _)| !found.contains(index))
-            .map(|(_, glob)| format!("nothing fits `{}`", Safe::line(&glob.path)))
+            .map(|(_, glob)| glob)
             .collect()
     }
 }
@@ -66,6 +87,8 @@ impl Ask {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Glob {
     pub(super) path: String,
+    /// `outputs:` names it, not `checkpoint:`.
+    pub(super) is_output: bool,
     pub(super) most: u64,
 }
 
@@ -81,6 +104,15 @@ pub(super) struct Wanted {
     pub(super) from: u64,
     /// More than this is not taken.
     pub(super) most: u64,
+    pub(super) executable: bool,
+}
+
+/// A file that is not taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Stays {
+    /// As it is shown.
+    pub(crate) name: String,
+    pub(crate) bytes: u64,
 }
 
 /// What came of a list.
@@ -91,8 +123,16 @@ pub(super) struct Choice {
     pub(super) bytes: u64,
     /// Files that are here as they are there.
     pub(super) unchanged: u64,
+    /// Links that are to be made: where, and where they lead.
+    pub(super) links: Vec<(PathBuf, PathBuf)>,
     /// Files that are too large to come.
-    pub(super) left: u64,
+    pub(super) left: Vec<Stays>,
+    /// Files for which there is no room here.
+    pub(super) no_room: Vec<Stays>,
+    /// What the job made and no glob names.
+    pub(super) unnamed: Vec<Stays>,
+    /// Outputs that fit nothing.
+    pub(super) unfit: Vec<String>,
     /// Files that can never come home: without a name that can be kept, too
     /// many, or not even listed.
     pub(super) unkept: u64,
@@ -150,13 +190,15 @@ pub(super) struct Whose {
     pub(super) node: String,
 }
 
-/// Decides over a list. Blocks: looks at what is here.
+/// Decides over a list; no more bytes come than there is `room` for. Blocks: looks
+/// at what is here.
 pub(super) fn choose(
     list: &v1::ListFilesReply,
     ask: &Ask,
     whose: &Whose,
     folder: &mut Folder,
     known: &Known,
+    room: u64,
 ) -> Choice {
     let mut choice = Choice {
         unkept: unlisted(list),
@@ -171,48 +213,202 @@ pub(super) fn choose(
             choice.notes.add(line);
         }
     }
+    if ask.made != Made::Ignored {
+        let unfit = ask
+            .unfitting(list)
+            .into_iter()
+            .filter(|glob| glob.is_output);
+        choice.unfit = unfit
+            .map(|glob| Safe::line(&glob.path).to_string())
+            .collect();
+        if !list.made_told {
+            let line = format!(
+                "{} runs an agent that does not tell what a run made",
+                whose.node
+            );
+            choice.notes.add(line);
+        }
+    }
     if list.files.len() > FILES_MAX {
         choice.notes.add(format!(
             "{} files are too many; the first {FILES_MAX} came home",
             list.files.len()
         ));
     }
-    // The logs have these names.
-    let mut taken: HashSet<PathBuf> = [STDOUT, STDERR].map(PathBuf::from).into();
+    let names = Names::of(list, folder);
+    let loose = coming(list, ask.made);
+    let mut taken: HashSet<PathBuf> = HashSet::new();
     for entry in list.files.iter().take(FILES_MAX) {
         let shown = Safe::line(&entry.path).to_string();
-        let most = most(entry, &ask.globs);
+        let is_named = !entry.globs.is_empty() || !entry.made;
+        let stays = || Stays {
+            name: shown.clone(),
+            bytes: entry.size,
+        };
+        if !is_named && ask.made == Made::Told {
+            choice.unnamed.push(stays());
+            continue;
+        }
+        let most = match is_named {
+            true => most(entry, &ask.globs),
+            false if loose.contains(entry.path.as_str()) => u64::MAX,
+            false => 0,
+        };
         if entry.size > most {
-            choice.left += 1;
+            choice.left.push(stays());
             choice.notes.add(format!(
                 "{shown} has {} bytes and stays on {}: neroman fetch {} --include '{shown}'",
                 entry.size, whose.node, whose.run,
             ));
             continue;
         }
-        let Some(path) = safe_path(&entry.path).filter(|path| taken.insert(path.clone())) else {
+        let path = names.path(&entry.path);
+        let Some(path) = path.filter(|path| taken.insert(path.clone())) else {
             choice.unkept += 1;
             choice
                 .notes
                 .add(format!("{shown} has no name that can be kept"));
             continue;
         };
+        if path != Path::new(&entry.path) {
+            choice.notes.add(format!(
+                "{shown} is kept as {}",
+                Safe::line(path.as_os_str().as_encoded_bytes())
+            ));
+        }
         let stamp = Stamp::of(entry);
-        if is_here(&entry.path, &path, stamp, folder, known) {
+        if is_here(&entry.path, &path, stamp, folder, known)
+            || was_here(&entry.path, &path, stamp, folder)
+        {
             choice.unchanged += 1;
             continue;
         }
         let from = half(&entry.path, &path, stamp, folder, known);
-        choice.bytes = choice.bytes.saturating_add(stamp.size - from);
         choice.wanted.push(Wanted {
             name: entry.path.clone(),
             path,
             stamp,
             from,
             most: most.min(grown(stamp.size)),
+            executable: entry.executable,
         });
     }
+    for link in &list.links {
+        if link.fits || matches!(ask.made, Made::Comes { .. }) {
+            choice.link(link, &list.work, whose);
+        }
+    }
+    choice.fit_into(room);
     choice
+}
+
+impl Choice {
+    fn link(&mut self, link: &v1::LinkEntry, work: &str, whose: &Whose) {
+        let shown = Safe::line(&link.path).to_string();
+        let path = safe_path(&link.path).filter(|path| path == Path::new(&link.path));
+        let leads = path.and_then(|path| Some((link_target(&path, &link.target, work)?, path)));
+        match leads {
+            Some((target, path)) => self.links.push((path, target)),
+            None => self.notes.add(format!(
+                "left on {}: {shown} (a link to {}, which does not come along)",
+                whose.node,
+                Safe::line(&link.target)
+            )),
+        }
+    }
+
+    /// Leaves the largest files out until the rest fits.
+    fn fit_into(&mut self, room: u64) {
+        let mut order: Vec<usize> = (0..self.wanted.len()).collect();
+        let travels = |want: &Wanted| want.stamp.size - want.from;
+        order.sort_by_key(|at| travels(&self.wanted[*at]));
+        let mut out: HashSet<usize> = HashSet::new();
+        for at in order {
+            let bytes = self.bytes.checked_add(travels(&self.wanted[at]));
+            match bytes.filter(|bytes| *bytes <= room) {
+                Some(bytes) => self.bytes = bytes,
+                None => {
+                    out.insert(at);
+                }
+            }
+        }
+        let mut at = 0;
+        self.wanted.retain(|want| {
+            let is_out = out.contains(&at);
+            at += 1;
+            if is_out {
+                self.no_room.push(Stays {
+                    name: Safe::line(&want.name).to_string(),
+                    bytes: want.stamp.size,
+                });
+            }
+            !is_out
+        });
+    }
+}
+
+/// What comes of files that no glob names: the smallest first, as long as all
+/// together are within bounds.
+fn coming(list: &v1::ListFilesReply, made: Made) -> HashSet<&str> {
+    let Made::Comes { most } = made else {
+        return HashSet::new();
+    };
+    let loose = list.files.iter().take(FILES_MAX);
+    let mut loose: Vec<&v1::FileEntry> = loose
+        .filter(|entry| entry.made && entry.globs.is_empty())
+        .collect();
+    loose.sort_by_key(|entry| entry.size);
+    let mut bytes: u64 = 0;
+    let within = loose.into_iter().take_while(|entry| {
+        bytes = bytes.saturating_add(entry.size);
+        bytes <= most
+    });
+    within.map(|entry| entry.path.as_str()).collect()
+}
+
+/// Where files lie here. Those whose names would be one here, or are taken by the
+/// logs, get distinct ones.
+struct Names {
+    /// How many files have a name, as the file system compares them; empty where
+    /// every two names differ.
+    alike: HashMap<String, usize>,
+}
+
+impl Names {
+    fn of(list: &v1::ListFilesReply, folder: &Folder) -> Self {
+        let mut alike: HashMap<String, usize> = HashMap::new();
+        let mut any = false;
+        for entry in list.files.iter().take(FILES_MAX) {
+            let count = alike.entry(entry.path.to_lowercase()).or_default();
+            *count += 1;
+            any |= *count > 1;
+        }
+        if !any || !folder.ignores_case() {
+            alike.clear();
+        }
+        Self { alike }
+    }
+
+    fn path(&self, name: &str) -> Option<PathBuf> {
+        let path = safe_path(name)?;
+        let is_log = [STDOUT, STDERR].iter().any(|log| path == Path::new(log));
+        let is_alike = self.alike.get(&name.to_lowercase()) > Some(&1);
+        match is_log || is_alike {
+            true => Some(path.with_file_name(distinct(path.file_name()?.to_str()?))),
+            false => Some(path),
+        }
+    }
+}
+
+/// Whether an earlier build brought the file home under another name, which it
+/// has no more then.
+fn was_here(name: &str, path: &Path, stamp: Stamp, folder: &mut Folder) -> bool {
+    let Some(earlier) = earlier_path(name).filter(|earlier| earlier != path) else {
+        return false;
+    };
+    folder.there(path).is_none()
+        && folder.there(&earlier) == Some((stamp.size, stamp.modified_ms))
+        && folder.rename(&earlier, path).is_ok()
 }
 
 /// Files that a list only speaks of, or that are too many: at least so many.
@@ -267,6 +463,7 @@ mod tests {
             modified_ms: 1000,
             inode: 7,
             globs: globs.to_vec(),
+            ..v1::FileEntry::default()
         }
     }
 
@@ -276,12 +473,13 @@ mod tests {
         let known = Known::open(&base.path().join("known/1")).unwrap();
         let glob = |path: &str, most| Glob {
             path: path.to_owned(),
+            is_output: true,
             most,
         };
         let ask = Ask {
             globs: vec![glob("a*", 10), glob("*b", 100)],
             live,
-            named: false,
+            ..Ask::default()
         };
         let whose = Whose {
             run: "4.2".parse().unwrap(),
@@ -290,9 +488,9 @@ mod tests {
         let list = v1::ListFilesReply {
             files,
             left_out: vec!["pipe (a pipe)".to_owned(), "d (too deep)".to_owned()],
-            work: String::new(),
+            ..v1::ListFilesReply::default()
         };
-        let choice = choose(&list, &ask, &whose, &mut folder, &known);
+        let choice = choose(&list, &ask, &whose, &mut folder, &known, u64::MAX);
         let names = choice.wanted.iter().map(|one| one.name.clone()).collect();
         (names, choice)
     }
@@ -311,7 +509,10 @@ mod tests {
             false,
         );
         assert_eq!(names, ["a2", "ab", "old"]);
-        assert_eq!((choice.left, choice.bytes, choice.unkept), (3, 209, 1));
+        assert_eq!(
+            (choice.left.len(), choice.bytes, choice.unkept),
+            (3, 209, 1)
+        );
         let lines = choice.notes.into_lines();
         assert_eq!(lines[0], "left on lab: pipe (a pipe)");
         assert_eq!(
@@ -324,12 +525,14 @@ mod tests {
     fn a_glob_of_a_person_that_fits_nothing_is_told() {
         let glob = |path: &str| Glob {
             path: path.to_owned(),
+            is_output: false,
             most: 1,
         };
         let mut ask = Ask {
             globs: vec![glob("a*"), glob("../*"), glob("c\n")],
             live: true,
             named: true,
+            made: Made::Ignored,
         };
         let mut list = v1::ListFilesReply {
             files: vec![entry("a", 1, &[0])],
@@ -354,9 +557,90 @@ mod tests {
                 .to_vec(),
             true,
         );
-        assert_eq!(names, ["a"]);
-        assert_eq!(choice.unkept, 6);
+        assert_eq!(names, ["stdout.log", "a"]);
+        let path = choice.wanted[0].path.to_str().unwrap();
+        assert!(
+            path.starts_with("stdout~") && path.ends_with(".log"),
+            "{path}"
+        );
+        assert_eq!(choice.unkept, 5);
         assert_eq!(choice.notes.into_lines().len(), 5);
+    }
+
+    #[test]
+    fn of_files_that_no_output_names_the_small_ones_come_and_what_has_no_room_is_named() {
+        let base = tempfile::tempdir().unwrap();
+        let mut folder = Folder::open(base.path()).unwrap();
+        let known = Known::open(&base.path().join("known/1")).unwrap();
+        let made = |path: &str, size| v1::FileEntry {
+            made: true,
+            ..entry(path, size, &[])
+        };
+        let list = v1::ListFilesReply {
+            files: vec![
+                made("a", 60),
+                made("b", 5),
+                made("c", 30),
+                made("giant", 1 << 40),
+            ],
+            made_told: true,
+            ..v1::ListFilesReply::default()
+        };
+        let whose = Whose {
+            run: "4.2".parse().unwrap(),
+            node: "lab".to_owned(),
+        };
+        let mut chosen = |made, room| {
+            let ask = Ask {
+                made,
+                ..Ask::default()
+            };
+            let choice = choose(&list, &ask, &whose, &mut folder, &known, room);
+            let names = |stays: &[Stays]| stays.iter().map(|one| one.name.clone()).collect();
+            let wanted: Vec<String> = choice.wanted.iter().map(|one| one.name.clone()).collect();
+            let all: [Vec<String>; 3] =
+                [&choice.left, &choice.no_room, &choice.unnamed].map(|stays| names(stays));
+            (wanted.join(" "), all.map(|names| names.join(" ")))
+        };
+        let of = |texts: [&str; 3]| texts.map(str::to_owned);
+        let within = chosen(Made::Comes { most: 94 }, u64::MAX);
+        assert_eq!(within, ("b c".to_owned(), of(["a giant", "", ""])));
+        let all = chosen(Made::Comes { most: u64::MAX }, 40);
+        assert_eq!(all, ("b c".to_owned(), of(["", "a giant", ""])));
+        let told = chosen(Made::Told, u64::MAX);
+        assert_eq!(told, (String::new(), of(["", "", "a b c giant"])));
+    }
+
+    #[test]
+    fn what_came_home_under_another_name_gets_its_own_and_does_not_come_again() {
+        let base = tempfile::tempdir().unwrap();
+        let earlier = base.path().join(earlier_path("a b.txt").unwrap());
+        std::fs::write(&earlier, "four").unwrap();
+        let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1);
+        let file = std::fs::File::options().write(true).open(&earlier).unwrap();
+        file.set_modified(time).unwrap();
+        let mut folder = Folder::open(base.path()).unwrap();
+        let known = Known::open(&base.path().join("known/1")).unwrap();
+        let list = v1::ListFilesReply {
+            files: vec![entry("a b.txt", 4, &[0])],
+            ..v1::ListFilesReply::default()
+        };
+        let ask = Ask {
+            globs: vec![Glob {
+                path: "*".to_owned(),
+                is_output: true,
+                most: 10,
+            }],
+            ..Ask::default()
+        };
+        let whose = Whose {
+            run: "4.2".parse().unwrap(),
+            node: "lab".to_owned(),
+        };
+        let choice = choose(&list, &ask, &whose, &mut folder, &known, u64::MAX);
+        assert_eq!((choice.wanted.len(), choice.unchanged), (0, 1));
+        assert_eq!(std::fs::read(base.path().join("a b.txt")).unwrap(), b"four");
+        assert!(!earlier.exists());
     }
 
     #[test]
@@ -377,7 +661,7 @@ mod tests {
         assert_eq!(half("f", path, stamp(2), &mut folder, &known), 0);
         std::io::Write::write_all(&mut part.file, b"4").unwrap();
         assert_eq!(half("f", path, stamp(1), &mut folder, &known), 0);
-        folder.finish(path, part.file, Some(2000)).unwrap();
+        folder.finish(path, part.file, Some(2000), false).unwrap();
         assert!(is_here("f", path, stamp(1), &mut folder, &known));
         known.keep("f", stamp(1)).unwrap();
         assert!(is_here("f", path, stamp(1), &mut folder, &known));

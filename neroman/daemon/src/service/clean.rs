@@ -193,14 +193,14 @@ fn pick(
                     experiment: run.made.id.experiment.0,
                     run: run.made.id.number,
                     node: at,
-                    bytes: 0,
                     skipped: why,
+                    ..One::default()
                 }),
                 None => going.entry(at).or_default().push(Going {
                     id: run.made.id,
                     token: run.made.token.to_vec(),
                     folder: PathBuf::from(run.desk.results.folder()),
-                    outputs: run.made.outputs,
+                    began: !run.journal.incarnations.is_empty(),
                 }),
             }
         }

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
 use nero_model::plain::plain;
 use nero_model::safe::Safe;
 use nero_model::{RequestId, RunId, RunToken};
@@ -22,7 +23,7 @@ use crate::core::state::State;
 use crate::failure::Failure;
 use crate::ledger::Ledger;
 use crate::node::{BYTES_MAX, desk_change};
-use crate::results::{Asked, Job, Outcome, Places};
+use crate::results::{Job, NotHome, Places, Trouble};
 
 /// How long a node may take to be reached.
 const REACHED: Duration = Duration::from_secs(10);
@@ -34,6 +35,10 @@ const CLOSED: Duration = Duration::from_secs(10);
 const AGAIN: usize = 5;
 /// See [`AGAIN`].
 const BETWEEN: Duration = Duration::from_millis(300);
+/// Runs whose files are compared at the same time.
+const COMPARED_AT_ONCE: usize = 4;
+/// Files named in the reason for which a run stays.
+const NAMED: usize = 3;
 /// Runs of one message.
 const RUNS_MAX: usize = 10_000;
 /// Notes of one answer.
@@ -45,8 +50,8 @@ pub(super) struct Going {
     pub(super) id: RunId,
     pub(super) token: Vec<u8>,
     pub(super) folder: PathBuf,
-    /// Files were to come home.
-    pub(super) outputs: bool,
+    /// It was started: there may be something of it.
+    pub(super) began: bool,
 }
 
 /// What of one node was cleaned.
@@ -105,10 +110,28 @@ impl Man {
             .max_encoding_message_size(nero_model::MESSAGE_BYTES_MAX);
         let sizes = sizes(&mut client).await?;
         let mut able = Vec::new();
-        for run in going {
-            let why = match request.unfetched {
-                true => None,
-                false => self.not_home(node, &client, &run).await?,
+        let looks = going.into_iter().map(|run| {
+            let client = client.clone();
+            async move {
+                let found = self.not_home(node, client, &run).await;
+                (run, found)
+            }
+        });
+        let looks = futures_util::stream::iter(looks).buffered(COMPARED_AT_ONCE);
+        let looks: Vec<(Going, Result<NotHome, Failure>)> = looks.collect().await;
+        for (run, found) in looks {
+            let (lost, why) = match (found, request.unfetched) {
+                (Ok(lost), true) => (lost, None),
+                (Ok(lost), false) => {
+                    let why = stays(&lost, run.id);
+                    (lost, why)
+                }
+                // What cannot be compared goes all the same.
+                (Err(failure), true) if !failure.is_of_node() => (NotHome::default(), None),
+                (Err(failure), false) if !failure.is_of_node() => {
+                    (NotHome::default(), Some(failure.to_string()))
+                }
+                (Err(failure), _) => return Err(failure),
             };
             went.places.insert(run.token.clone(), went.runs.len());
             went.runs.push(One {
@@ -117,6 +140,9 @@ impl Man {
                 node: node.to_owned(),
                 bytes: sizes.get(&run.token).copied().unwrap_or(0),
                 skipped: why.clone().unwrap_or_default(),
+                not_home: names(&lost),
+                not_home_files: (lost.files.len() + lost.others.len()) as u64,
+                not_home_bytes: lost.bytes(),
             });
             if why.is_none() {
                 able.push(run);
@@ -247,36 +273,26 @@ impl Man {
         Ok(())
     }
 
-    /// Why what a run made is not home, held against what its node has.
+    /// What a run made that is not home as it is on its node.
     async fn not_home(
         &self,
         node: &str,
-        client: &MumClient<Channel>,
+        client: MumClient<Channel>,
         run: &Going,
-    ) -> Result<Option<String>, Failure> {
-        let folder = run.folder.clone();
-        let printed = !folder.as_os_str().is_empty();
-        if printed && blocking(move || !folder.is_dir()).await? {
-            return Ok(Some(format!(
-                "its results are no longer in {}",
-                run.folder.display()
-            )));
-        }
-        if !run.outputs {
-            return Ok(None);
+    ) -> Result<NotHome, Failure> {
+        if !run.began {
+            return Ok(NotHome::default());
         }
         let places = Places::of(&self.home);
         let deaf = Arc::new(|_| ());
-        let job = Job::prepare(&places, &self.ledger, client.clone(), deaf, run.id, true).await;
-        let differ = match job {
-            Ok(Some(job)) => job.differ(&Asked::default()).await,
-            Ok(None) => Ok(Outcome::default()),
-            Err(trouble) => Err(trouble),
+        let compared = async {
+            match Job::prepare(&places, &self.ledger, client, deaf, run.id, true).await? {
+                Some(job) => job.not_home().await,
+                None => Ok(NotHome::default()),
+            }
         };
-        Ok(match differ {
-            Ok(differ) => not_here(&differ, run.id),
-            Err(trouble) => Some(trouble.of(node).failure().to_string()),
-        })
+        let compared: Result<NotHome, Trouble> = compared.await;
+        compared.map_err(|trouble| trouble.of(node).failure().clone())
     }
 }
 
@@ -318,18 +334,33 @@ async fn take_away(
     Ok(reply)
 }
 
-/// Why a run stays of whose files the node has more than came home.
-fn not_here(differ: &Outcome, run: RunId) -> Option<String> {
-    match (differ.files, differ.unkept) {
-        (0, 0) => None,
-        (0, unkept) => Some(format!(
-            "{unkept} of its files cannot come home: neroman show {run} names them; \
-             --unfetched takes them away all the same"
-        )),
-        (files, _) => Some(format!(
-            "{files} of its files are not home as they are there; neroman fetch {run}"
-        )),
+/// Why a run stays of which not everything is home.
+fn stays(lost: &NotHome, run: RunId) -> Option<String> {
+    if lost.is_empty() {
+        return None;
     }
+    let all = lost.files.len() + lost.others.len();
+    let mut named = names(lost);
+    named.truncate(NAMED);
+    let more = match all - named.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    Some(format!(
+        "not home as it is there: {}{more}; neroman fetch {run} brings what can come, \
+         --unfetched deletes it",
+        named.join(", ")
+    ))
+}
+
+/// What is not home, by name and size, within bounds.
+fn names(lost: &NotHome) -> Vec<String> {
+    const NAMES_MAX: usize = 50;
+    let size = crate::snapshot::size;
+    let files = lost.files.iter();
+    let files = files.map(|one| format!("{} ({})", one.name, size(one.bytes)));
+    let others = lost.others.iter().map(|line| bounded(line));
+    files.chain(others).take(NAMES_MAX).collect()
 }
 
 /// The sizes of the run folders on a node, by token.

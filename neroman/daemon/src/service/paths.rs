@@ -126,8 +126,8 @@ fn results(run: &Run) -> (String, String) {
                 false => "it was never started",
             }
         }
-        Results::Open | Results::Nothing if !run.printed() && !run.made.outputs => {
-            "it printed nothing and has no outputs"
+        Results::Open | Results::Nothing if !run.has_results() => {
+            "it printed nothing and made no files that are to come home"
         }
         Results::Open | Results::Fetching { .. } => "on its way home",
         Results::Nothing => "there was nothing to bring home",

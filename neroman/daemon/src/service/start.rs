@@ -165,6 +165,12 @@ struct Placed {
 }
 
 impl Places {
+    /// How much of what an experiment's run makes comes home.
+    fn results_max_bytes(&self, experiment: &Experiment) -> u64 {
+        let own = experiment.definition.results_max_bytes;
+        own.unwrap_or_else(|| self.config.results_max_bytes())
+    }
+
     fn of(&self, experiment: &Experiment) -> Result<Placed, Failure> {
         let definition = &experiment.definition;
         let own = definition.node.as_ref();
@@ -421,13 +427,15 @@ fn decide(
             earlier.node_word().clone_into(&mut placed.takes.prefer);
         }
         let node = placed.node.clone();
-        let made = made(&experiment, *id, frozen, placed, now_ms);
+        let results_max_bytes = asked.places.results_max_bytes(&experiment);
+        let made = made(&experiment, *id, frozen, placed, now_ms, results_max_bytes);
         let encoded = spec::build(
             &experiment.definition,
             &made,
             &frozen.tree,
             deployment,
             shell,
+            results_max_bytes,
         )
         .encode_to_vec();
         let desk = Desk {
@@ -481,7 +489,14 @@ fn still_live(state: &State, id: RunId, number: u32) -> bool {
     })
 }
 
-fn made(experiment: &Experiment, id: RunId, frozen: &Frozen, placed: Placed, now_ms: i64) -> Made {
+fn made(
+    experiment: &Experiment,
+    id: RunId,
+    frozen: &Frozen,
+    placed: Placed,
+    now_ms: i64,
+    results_max_bytes: u64,
+) -> Made {
     let definition = &experiment.definition;
     Made {
         token: RunToken::random(),
@@ -495,6 +510,7 @@ fn made(experiment: &Experiment, id: RunId, frozen: &Frozen, placed: Placed, now
         time_ms: definition.resources.time_ms.unwrap_or(0),
         outputs: !definition.checkpoint.is_empty()
             || (definition.outputs.iter()).any(|output| output.stream.is_none()),
+        all_made: definition.outputs.is_empty() && results_max_bytes > 0,
         takes: placed.takes,
         resume: placed.resume,
     }

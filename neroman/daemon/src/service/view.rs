@@ -8,7 +8,7 @@ use nero_wire::v1;
 
 use crate::core::experiment::Experiment;
 use crate::core::journal::Journal;
-use crate::core::run::{Handing, Run};
+use crate::core::run::{Handing, Results, Run};
 use crate::core::state::State;
 use crate::node::{Known, NodeNow};
 use crate::spec;
@@ -149,9 +149,16 @@ fn of_run(view: &mut v1::ExperimentView, run: &Run, sight: &Sight<'_>) {
         }
     }
     view.hints.clone_from(&run.desk.hints);
-    if let crate::core::run::Results::Failed { why, .. } = &run.desk.results {
-        view.warnings
-            .push(format!("results are not complete: {why}"));
+    match &run.desk.results {
+        Results::Failed { why, .. } => {
+            view.warnings
+                .push(format!("results are not complete: {why}"));
+        }
+        // Of a run whose folder was cleaned nothing stays anywhere.
+        Results::Done { warnings, .. } if run.desk.cleaned_ms.is_none() => {
+            view.warnings.extend(warnings.iter().cloned());
+        }
+        Results::Done { .. } | Results::Open | Results::Fetching { .. } | Results::Nothing => {}
     }
 }
 

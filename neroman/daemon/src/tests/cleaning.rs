@@ -50,8 +50,20 @@ async fn only_what_is_home_is_cleaned_and_everything_says_so_then() {
     fetch(&rig, "1", &[], false).await.unwrap();
     std::fs::rename(&folder, folder.with_extension("elsewhere")).unwrap();
     let moved = clean(&rig, "1", false, false).await;
-    assert!(moved.runs[0].skipped.contains("no longer in"), "{moved:?}");
+    assert_eq!(moved.runs[0].not_home_files, 2, "{moved:?}");
     std::fs::rename(folder.with_extension("elsewhere"), &folder).unwrap();
+    // The same size and time are not the same bytes.
+    let (copy, whole) = (folder.join("f"), b"changed later");
+    let time = std::fs::metadata(&copy).unwrap().modified().unwrap();
+    let write = |content: &[u8]| {
+        std::fs::write(&copy, content).unwrap();
+        let file = std::fs::File::options().write(true).open(&copy).unwrap();
+        file.set_modified(time).unwrap();
+    };
+    write(b"changed here!");
+    let differs = clean(&rig, "1", false, true).await;
+    assert_eq!(differs.runs[0].not_home, ["f (13 bytes)"], "{differs:?}");
+    write(whole);
     let done = clean(&rig, "1.1", false, false).await;
     assert_eq!(done.runs[0].skipped, "");
     assert_eq!(rig.mum.files(|files| files.cleaned.clone()), [token]);
@@ -120,15 +132,17 @@ async fn what_is_cleaned_is_written_down_when_whoever_asked_has_left() {
 #[tokio::test]
 async fn files_that_cannot_come_home_are_not_cleaned_unsaid() {
     let (rig, token) = begun(OUTPUTS).await;
-    // Its name is that of the log at home.
-    rig.mum.file("stdout.log", b"another");
+    rig.mum.file("../x", b"another");
     rig.mum
         .files(|files| files.left_out = vec!["l (a link)".to_owned()]);
     rig.mum.end(&token, 0, b"");
     home(&rig, &token).await;
     let kept = clean(&rig, "1", false, false).await;
     let why = &kept.runs[0].skipped;
-    assert!(why.starts_with("1 of its files cannot come home"), "{why}");
+    assert!(
+        why.starts_with("not home as it is there: ../x (7 bytes)"),
+        "{why}"
+    );
     assert!(rig.mum.files(|files| files.cleaned.is_empty()));
     assert_eq!(clean(&rig, "1", true, false).await.runs[0].skipped, "");
     rig.stop().await;
@@ -143,7 +157,7 @@ async fn what_never_came_home_goes_only_when_that_is_said() {
     home(&rig, &token).await;
     let kept = clean(&rig, "1", false, false).await;
     assert!(
-        kept.runs[0].skipped.contains("did not come home"),
+        kept.runs[0].skipped.contains("not home as it is there"),
         "{kept:?}"
     );
     let gone = clean(&rig, "1", true, false).await;

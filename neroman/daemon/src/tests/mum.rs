@@ -235,6 +235,7 @@ fn state(token: &[u8], stage: Stage) -> v1::RunState {
     v1::RunState {
         token: token.to_vec(),
         stage: stage.into(),
+        made_nothing: true,
         ..v1::RunState::default()
     }
 }

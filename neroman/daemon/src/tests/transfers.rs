@@ -180,7 +180,7 @@ async fn what_is_home_of_a_log_stays_when_its_node_lost_it() {
 
 #[tokio::test]
 async fn places_in_a_copy_are_those_of_the_log() {
-    let (rig, token) = begun("collection: lab\ncommand: echo\n").await;
+    let (rig, token) = begun("collection: lab\ncommand: echo\nresults_max: 1\n").await;
     let log: Vec<u8> = (0..1024 * 1024 + 10_u32).map(|at| at as u8).collect();
     rig.mum.end(&token, 0, &log);
     home(&rig, &token).await;

@@ -118,6 +118,7 @@ impl Follower {
     }
 
     pub(super) fn send_state(&self, token: RunToken, stage: WireStage, run: &Run, entry: &Entry) {
+        let ended = matches!(stage, WireStage::Ended | WireStage::Settled);
         let elsewhere = entry.elsewhere.clone();
         let unsupervised = matches!(
             run.stage,
@@ -136,6 +137,7 @@ impl Follower {
             unsupervised,
             via_disk: elsewhere.is_some(),
             host: elsewhere.unwrap_or_default(),
+            made_nothing: ended && entry.made_nothing,
         }));
     }
 

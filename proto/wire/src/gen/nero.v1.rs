@@ -230,6 +230,10 @@ pub struct RunSpec {
     /// taken its name away.
     #[prost(bytes = "vec", tag = "27")]
     pub boot_id: ::prost::alloc::vec::Vec<u8>,
+    /// Where no outputs are named, so many bytes of what the job makes or changes
+    /// come home, and of each log; 0: nothing but the end of each log.
+    #[prost(uint64, tag = "28")]
+    pub results_max_bytes: u64,
 }
 /// A place on a node, named by the experiment.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -697,6 +701,10 @@ pub struct RunState {
     /// its records come from the disk alone
     #[prost(bool, tag = "6")]
     pub via_disk: bool,
+    /// Of an ended run: its work folder holds nothing that its job made or
+    /// changed. False is also said of a folder that was not looked through.
+    #[prost(bool, tag = "7")]
+    pub made_nothing: bool,
 }
 /// Nested message and enum types in `RunState`.
 pub mod run_state {
@@ -807,6 +815,10 @@ pub struct ListFilesRequest {
     pub globs: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     #[prost(uint32, tag = "3")]
     pub incarnation: u32,
+    /// Lists as well what fits no glob and was made or changed by the job, and
+    /// links apart from what is left out.
+    #[prost(bool, tag = "4")]
+    pub made: bool,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct FileEntry {
@@ -821,6 +833,23 @@ pub struct FileEntry {
     /// indices of the globs that it fits
     #[prost(uint32, repeated, tag = "5")]
     pub globs: ::prost::alloc::vec::Vec<u32>,
+    /// for its owner
+    #[prost(bool, tag = "6")]
+    pub executable: bool,
+    /// by the job, or changed by it; told where it was asked
+    #[prost(bool, tag = "7")]
+    pub made: bool,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LinkEntry {
+    #[prost(string, tag = "1")]
+    pub path: ::prost::alloc::string::String,
+    /// as it is written
+    #[prost(string, tag = "2")]
+    pub target: ::prost::alloc::string::String,
+    /// a glob
+    #[prost(bool, tag = "3")]
+    pub fits: bool,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ListFilesReply {
@@ -832,6 +861,15 @@ pub struct ListFilesReply {
     /// absolute path of the work folder
     #[prost(string, tag = "3")]
     pub work: ::prost::alloc::string::String,
+    /// where `made` was asked: those that fit a glob or were made
+    #[prost(message, repeated, tag = "4")]
+    pub links: ::prost::alloc::vec::Vec<LinkEntry>,
+    /// the node knows `made`
+    #[prost(bool, tag = "5")]
+    pub made_told: bool,
+    /// the job made more than is listed
+    #[prost(bool, tag = "6")]
+    pub made_cut: bool,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ReadFileRequest {
@@ -876,6 +914,10 @@ pub struct ReadFilesRequest {
     pub incarnation: u32,
     #[prost(message, repeated, tag = "3")]
     pub files: ::prost::alloc::vec::Vec<read_files_request::Want>,
+    /// Parts come without data: the last one of a file has the hash of what would
+    /// have been sent, and begins behind it.
+    #[prost(bool, tag = "4")]
+    pub hash_only: bool,
 }
 /// Nested message and enum types in `ReadFilesRequest`.
 pub mod read_files_request {
@@ -887,6 +929,9 @@ pub mod read_files_request {
         pub offset: u64,
         #[prost(uint64, tag = "3")]
         pub max_bytes: u64,
+        /// the path is stdout.log or stderr.log beside the work folder
+        #[prost(bool, tag = "4")]
+        pub log: bool,
     }
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -3766,6 +3811,13 @@ pub mod clean_ask_reply {
         /// why it stays
         #[prost(string, tag = "5")]
         pub skipped: ::prost::alloc::string::String,
+        /// What of it is not home as it is there, the largest first.
+        #[prost(string, repeated, tag = "6")]
+        pub not_home: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+        #[prost(uint64, tag = "7")]
+        pub not_home_files: u64,
+        #[prost(uint64, tag = "8")]
+        pub not_home_bytes: u64,
     }
     #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
     pub struct OnNode {

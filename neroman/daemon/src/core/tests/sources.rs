@@ -189,6 +189,7 @@ fn all_paths_follow_a_folder_that_was_moved() {
         folder: desk.folder("exp/results/a-1.1").display().to_string(),
         notes: Vec::new(),
         left: 0,
+        warnings: Vec::new(),
     };
     desk.lab.take(vec![Change::Desk {
         run: run.made.id,

@@ -360,8 +360,12 @@ impl Mum for Service {
         &self,
         request: tonic::Request<v1::ReadFilesRequest>,
     ) -> Result<tonic::Response<Self::ReadFilesStream>, tonic::Status> {
-        let wants = request.into_inner().files;
-        let answer = self.inner(|inner| inner.files.read(&wants));
+        let request = request.into_inner();
+        let token = request.run.unwrap_or_default().token;
+        let answer = self.inner(|inner| {
+            let log = inner.runs.get(&token).map(|held| held.log.clone());
+            inner.files.read(&request.files, &log.unwrap_or_default())
+        });
         Ok(Response::new(Box::pin(tokio_stream::iter(answer))))
     }
 

@@ -1,0 +1,223 @@
+//! Whether what a run made is home: every file that its job made or changed, and
+//! its logs, lie here with the very bytes that they have on the node. Both sides
+//! hash what they have at the time of the question; nothing remembered counts.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use nero_model::safe::Safe;
+use nero_wire::v1;
+use tokio::sync::mpsc;
+
+use super::fetch::{self, Way, blocking};
+use super::folder::{Folder, distinct, earlier_path, safe_path};
+use super::logs::Log;
+use super::trouble::Trouble;
+use super::wanted::{Ask, Stays, unlisted};
+
+/// What is not home.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct NotHome {
+    /// The largest first.
+    pub files: Vec<Stays>,
+    /// Of what else there is, one line each.
+    pub others: Vec<String>,
+}
+
+impl NotHome {
+    /// Whether everything is home.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.files.is_empty() && self.others.is_empty()
+    }
+
+    /// Bytes that would be lost, as far as they are known.
+    pub(crate) fn bytes(&self) -> u64 {
+        let files = self.files.iter();
+        files.fold(0, |sum, one| sum.saturating_add(one.bytes))
+    }
+}
+
+/// A file that is compared.
+struct Compared {
+    want: v1::read_files_request::Want,
+    /// Where it may lie here, by preference.
+    places: Vec<PathBuf>,
+    bytes: u64,
+}
+
+/// Compares a run's files and logs on its node with what is here.
+pub(super) async fn not_home(way: &Way, ask: &Ask, logs: Vec<Log>) -> Result<NotHome, Trouble> {
+    let list = match fetch::list(way, ask).await {
+        Ok(list) => list,
+        // Its work folder is gone; what that held, nothing brings back.
+        Err(Trouble::Refused(_)) if !ask.globs.is_empty() => {
+            let ask = Ask {
+                globs: Vec::new(),
+                ..ask.clone()
+            };
+            fetch::list(way, &ask).await?
+        }
+        Err(trouble) => return Err(trouble),
+    };
+    let mut not_home = NotHome::default();
+    let mut compared: Vec<Compared> = logs.into_iter().map(log).collect();
+    if let Some(list) = list {
+        if !list.made_told {
+            let node = &way.whose.node;
+            let line = format!("what its job made: {node} runs an agent that does not tell it");
+            not_home.others.push(line);
+        }
+        if list.made_cut {
+            not_home
+                .others
+                .push("more files than can be listed".to_owned());
+        }
+        if unlisted(&list) > 0 {
+            let shown = list
+                .left_out
+                .iter()
+                .map(|line| Safe::line(line).to_string());
+            not_home.others.extend(shown);
+        }
+        let made = list.files.iter();
+        compared.extend(made.filter(|entry| entry.made || !list.made_told).map(file));
+    }
+    let folder = way.folder.clone();
+    let (candidates, missing) = blocking(move || by_size(&folder, compared)).await?;
+    not_home.files.extend(missing);
+    for part in candidates.chunks(fetch::STREAM_FILES_MAX / 10) {
+        not_home.files.extend(by_hash(way, part).await?);
+    }
+    not_home
+        .files
+        .sort_by(|one, other| (other.bytes, &one.name).cmp(&(one.bytes, &other.name)));
+    Ok(not_home)
+}
+
+fn log(log: Log) -> Compared {
+    Compared {
+        want: v1::read_files_request::Want {
+            path: log.name().to_owned(),
+            offset: 0,
+            max_bytes: log.bytes.unwrap_or(0),
+            log: true,
+        },
+        places: vec![PathBuf::from(log.name())],
+        bytes: log.bytes.unwrap_or(0),
+    }
+}
+
+fn file(entry: &v1::FileEntry) -> Compared {
+    let path = safe_path(&entry.path);
+    let distinct = path.as_ref().and_then(|path| {
+        let name = path.file_name()?.to_str()?;
+        Some(path.with_file_name(distinct(name)))
+    });
+    let places = [path, distinct, earlier_path(&entry.path)];
+    Compared {
+        want: v1::read_files_request::Want {
+            path: entry.path.clone(),
+            ..v1::read_files_request::Want::default()
+        },
+        places: places.into_iter().flatten().collect(),
+        bytes: entry.size,
+    }
+}
+
+fn stays(want: &v1::read_files_request::Want, bytes: u64) -> Stays {
+    Stays {
+        name: Safe::line(&want.path).to_string(),
+        bytes,
+    }
+}
+
+/// What lies here with the same size, and what does not. Blocks.
+fn by_size(folder: &Path, compared: Vec<Compared>) -> (Vec<Compared>, Vec<Stays>) {
+    let mut folder = Folder::open(folder).ok();
+    let (mut candidates, mut missing) = (Vec::new(), Vec::new());
+    for mut one in compared {
+        // How long the log of a lost run is, only its node knows.
+        let unknown = one.want.log && one.bytes == 0;
+        let bytes = one.bytes;
+        if let Some(folder) = &mut folder {
+            one.places.retain(|place| {
+                folder
+                    .there(place)
+                    .is_some_and(|(size, _)| unknown || size == bytes)
+            });
+        }
+        match (folder.is_some() && !one.places.is_empty()) || unknown {
+            true => candidates.push(one),
+            false => missing.push(stays(&one.want, one.bytes)),
+        }
+    }
+    (candidates, missing)
+}
+
+/// Which of these have another content here than there.
+async fn by_hash(way: &Way, compared: &[Compared]) -> Result<Vec<Stays>, Trouble> {
+    let request = v1::ReadFilesRequest {
+        run: Some(way.run.clone()),
+        incarnation: 0,
+        files: compared.iter().map(|one| one.want.clone()).collect(),
+        hash_only: true,
+    };
+    let folder = way.folder.clone();
+    let wanted = compared
+        .iter()
+        .map(|one| (one.places.clone(), one.want.clone(), one.bytes));
+    let wanted: Vec<_> = wanted.collect();
+    let (tx, mut rx) = mpsc::channel::<v1::FilePart>(4);
+    let comparing = tokio::task::spawn_blocking(move || {
+        let mut folder = Folder::open(&folder).ok();
+        let mut told: HashMap<usize, v1::FilePart> = HashMap::new();
+        let (mut at, mut differ) = (0, Vec::new());
+        while at < wanted.len() {
+            let Some(part) = rx.blocking_recv() else {
+                break;
+            };
+            if part.last || !part.problem.is_empty() {
+                told.insert(at, part);
+                at += 1;
+            }
+        }
+        for (at, (places, want, bytes)) in wanted.into_iter().enumerate() {
+            let Some(part) = told.get(&at) else {
+                differ.push(stays(&want, bytes));
+                continue;
+            };
+            // A log that was never made holds nothing.
+            let none = want.log && bytes == 0 && (part.offset == 0 || !part.problem.is_empty());
+            let is_there = part.problem.is_empty() && !part.changed;
+            let mut same = |place: &PathBuf| {
+                let found = folder.as_mut().map(|folder| hash_of(folder, place));
+                matches!(found, Some(Ok(hash)) if hash.as_bytes().as_slice() == part.hash)
+            };
+            if !none && !(is_there && places.iter().any(&mut same)) {
+                differ.push(stays(&want, bytes.max(part.offset)));
+            }
+        }
+        differ
+    });
+    let pumped = fetch::pump(way.client.clone(), request, tx).await;
+    let differ = comparing.await.map_err(fetch::ended_early)?;
+    pumped?;
+    Ok(differ)
+}
+
+fn hash_of(folder: &mut Folder, place: &Path) -> io::Result<blake3::Hash> {
+    const BUFFER_BYTES: usize = 256 * 1024;
+    let mut file: File = folder.open_file(place)?;
+    let mut hasher = blake3::Hasher::new();
+    let mut buffer = vec![0; BUFFER_BYTES];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(hasher.finalize()),
+            length => {
+                hasher.update(&buffer[..length]);
+            }
+        }
+    }
+}

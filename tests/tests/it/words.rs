@@ -2,8 +2,9 @@
 //! effect.
 
 use std::fs;
+use std::path::PathBuf;
 
-use nero_tests::Home;
+use nero_tests::{Home, until};
 
 /// Verbs of later versions.
 const VERBS_LATER: &[&str] = &[
@@ -55,31 +56,161 @@ const FIELDS_LATER: &[(&str, &str)] = &[
     ("parameters", "{x: {zip: [[1, 2], [3, 4]]}}"),
 ];
 
-const NAMES: &[&str] = &[
-    "id",
-    "name",
-    "collection",
-    "path",
-    "node",
-    "state",
-    "attempt",
-    "runtime",
-    "waittime",
-    "timeleft",
-    "exit",
-    "signal",
-    "reason",
-    "silent",
-    "command",
-    "params",
-    "tmod",
-    "tsub",
-    "tstart",
-    "tend",
-    "cpu",
-    "mem",
-    "disk",
+/// The runs that the words of expressions are asked of, with ids from 1. The
+/// first is run twice, the second waits for a pipe while it is asked.
+const RUNS: &str = r#"collection: w
+parameters: {x: 7}
++crashes: {command: "sh -c 'echo loss 0.5; exit 3' --x {x}", resources: {time: 1h}}
++lives:
+  command: sh -c 'echo val loss = 2; read line < PIPE' --y {y}
+  parameters: {y: 8}
+  resources: {time: 1h}
++killed: {command: "sh -c 'kill -9 $$'"}
++finishes: {command: 'true'}
++limited: {command: sleep 600, resources: {time: 1s}}
++ended: {command: "sh -c 'echo loss 9; sleep 600'", rules: [{abort: loss > 5}]}
++defined: {command: 'true'}
+"#;
+
+/// Expressions with the ids that they pick of [`RUNS`]. Each name of a fact
+/// begins one of them.
+const PICKED: &[(&str, &[u64])] = &[
+    ("id>6", &[7]),
+    ("id<=2 && id!=1", &[2]),
+    ("name=l*", &[2, 5]),
+    ("name=~'^k'", &[3]),
+    ("collection==w && id==1", &[1]),
+    ("collection==v", &[]),
+    ("path=*/runs && id==3", &[3]),
+    ("node==local", &[1, 2, 3, 4, 5, 6]),
+    ("state==running", &[2]),
+    ("attempt==2", &[1]),
+    ("runtime<1h", &[1, 2, 3, 4, 5, 6]),
+    ("runtime>1h", &[]),
+    ("waittime<1h && id<3", &[1, 2]),
+    ("timeleft>30m && timeleft<=1h", &[2]),
+    ("exit==3", &[1]),
+    ("exit=0", &[4]),
+    ("signal==KILL && id==3", &[3]),
+    ("reason=='exit code' && exit>0", &[1]),
+    ("reason==rule", &[6]),
+    ("silent>=0", &[2]),
+    ("command=*exit*", &[1]),
+    ("params=*--y*8*", &[2]),
+    ("tmod<1h && id==7", &[7]),
+    ("tmod>1h", &[]),
+    ("tsub<1h", &[1, 2, 3, 4, 5, 6]),
+    ("tstart>yesterday && id==4", &[4]),
+    ("tend<1h", &[1, 3, 4, 5, 6]),
+    ("cpu>=0", &[2]),
+    ("mem>1K", &[2]),
+    ("disk>=0", &[2]),
+    ("y==8", &[2]),
+    ("param.x==7 && !defined", &[1, 2, 3, 4, 5, 6]),
+    ("param('y')*2==16", &[2]),
+    ("loss==50%", &[1]),
+    ("metric.loss - 1 > 7", &[6]),
+    ("metric('val loss')==2", &[2]),
+    ("VAL_LOSS==2", &[2]),
+    ("now - tstart < 1h && id == 1", &[1]),
+    ("tmod < today", &[]),
+    ("defined", &[7]),
+    ("running", &[2]),
+    ("finished", &[4]),
+    ("crashed", &[1, 3]),
+    ("aborted", &[6]),
+    ("timeout", &[5]),
+    ("live", &[2]),
+    ("failed", &[1, 3, 5]),
+    ("done", &[4]),
+    (
+        "queued || staging || submitted || pending || ending || lost || paused",
+        &[],
+    ),
+    ("1-9:2 && !crashed", &[5, 7]),
+    ("`lives`, 4", &[2, 4]),
+    ("w/e*", &[6]),
+    ("not live and id < 3 or id == 7", &[1, 7]),
+    ("exit % 2 == 1 && id + 2 * 3 == 7", &[1]),
+    (
+        "(runtime < 90min) && runtime < 2:00:00 && mem < 100GB",
+        &[2],
+    ),
+    ("last && id > 1", &[]),
 ];
+
+/// Conditions that become true in a run, one for each name that a rule sees.
+const FIRING: &[&str] = &[
+    "id == 1",
+    "name=f*",
+    "collection == w",
+    "node == local",
+    "state == running",
+    "attempt == 1",
+    "runtime > 100ms",
+    "timeleft < 1h",
+    "exit == 3",
+    "silent > 0",
+    "command=*sh*",
+    "params=*7*",
+    "tstart < 1h",
+    "cpu >= 0",
+    "mem > 1K",
+    "disk >= 0",
+    "x == 7",
+    "param.x == 7",
+    "loss > 0.4",
+    "metric('val loss') > 0.4",
+    "VALLOSS > 0.4",
+    "running",
+    "live",
+    "loss != loss || loss > 0.4",
+];
+
+/// An experiment for each field of the format, called as the field.
+const FIELDS: &str = r#"collection: f
++command: {command: echo one 'two three'}
++parameters: {command: "echo {x} {y}", parameters: {x: 0.10, y: no}}
++parameters_format: {run_command_prefix: sh, main_code_file: main.sh, parameters_format: "-x {x}", parameters: {x: 1}, files: [main.sh]}
++required_files: {run_command_prefix: sh, main_code_file: main.sh, files: [main.sh], required_files: [a.txt], parameters_format: ''}
++env: {command: "sh -c 'echo $A_WORD'", env: {A_WORD: said}}
++cpus: {command: "sh -c 'echo $NERO_CPUS $OMP_NUM_THREADS'", resources: {cpus: 1, memory: 1M, disk: 1M}}
++time: {command: sleep 600, resources: {time: 1s}}
++files: {command: ls, files: [a.txt, 'c*']}
++outputs: {command: "sh -c 'echo kept > kept.txt'", outputs: [stdout, 'kept*']}
++results: {command: echo here, results_dir: elsewhere}
++metrics: {command: echo at 3 is 4.5, metrics: [{match: 'at (?<step>\d+) is (?<found>\S+)'}]}
++rules: {command: "sh -c 'echo loss 3; sleep 600'", rules: [{abort: loss > 2}]}
++conditions:
+  command: sh -c 'echo loss 3; sleep 600'
+  conditions: {big: {variablename: loss, killvalue: 2, comparator: gt, when: immediately, action: kill}}
++monitor: {command: "sh -c 'sleep 600 & echo left'", monitor: {interval: 1s, grace: 1s, strays: kill}}
++buffered: {command: "sh -c 'echo .$PYTHONUNBUFFERED.'", buffered: true}
++unbuffered: {command: "sh -c 'echo .$PYTHONUNBUFFERED.'"}
++node: {command: "sh -c 'echo $NERO_NODE'", node: local}
++requires: {command: 'true', requires: cpus > 100000}
++data: {command: "echo {data.d}", data: {d: {local: /tmp, default: /nowhere}}}
++message: {command: 'true', custom_msg: hello from the file}
++checkpoint: {command: "sh -c 'test -e ckpt && echo found $(cat ckpt); echo saved > ckpt; exit 3'", checkpoint: ckpt}
+"#;
+
+/// What experiments of [`FIELDS`] print.
+const PRINTED: &[(&str, &str)] = &[
+    ("command", "one two three"),
+    ("parameters", "0.10 no"),
+    ("parameters_format", "main -x 1\nmain.sh"),
+    ("required_files", "main\na.txt\nmain.sh"),
+    ("env", "said"),
+    ("cpus", "1 1"),
+    ("files", "a.txt\nc.txt"),
+    ("monitor", "left"),
+    ("buffered", ".."),
+    ("unbuffered", ".1."),
+    ("node", "local"),
+    ("data", "/tmp"),
+    ("results", "here"),
+];
+
 const NAMES_LATER: &[&str] = &["progress", "eta", "gpu", "gpumem", "note", "tag", "user"];
 
 /// Words of `config.yaml` with an effect, each with a value.
@@ -194,35 +325,176 @@ fn each_field_of_a_later_version_is_kept_and_refused_at_start_with_its_place() {
     }
 }
 
+/// The names of the facts that `help` and the manual list.
+fn names_of_facts() -> Vec<&'static str> {
+    nero_expr::Fact::ALL.map(nero_expr::Fact::word).to_vec()
+}
+
 #[test]
-fn each_name_of_an_expression_is_built_or_said_to_be_of_a_later_version() {
+fn each_name_of_an_expression_picks_by_what_real_runs_did() {
+    let home = Home::new();
+    let pipe = home.path().join("pipe");
+    crate::story::make_pipe(&pipe);
+    let yaml = RUNS.replace("PIPE", &pipe.display().to_string());
+    crate::story::added(&home, "runs", &yaml);
+    assert_eq!(home.run(&["start", "1", "--wait"]).code, Some(1));
+    home.ok(&["start", "2-6"]);
+    home.ok(&["restart", "1"]);
+    for id in [1, 3, 4, 5, 6] {
+        home.until_settled(id);
+    }
+    until("the live run to be measured", || {
+        let seen = home.experiment_json(2);
+        let known = !seen["rss_bytes"].is_null() && !seen["metrics"]["val loss"].is_null();
+        if known { Ok(()) } else { Err(seen) }
+    });
+    for fact in names_of_facts() {
+        let used = PICKED.iter().any(|(text, _)| text.starts_with(fact));
+        assert!(used, "`{fact}` is asked of no run");
+    }
+    for (text, ids) in PICKED {
+        let ran = home.run(&["status", text, "--json"]);
+        assert_eq!(ran.code, Some(0), "{text}: {ran:#?}");
+        let document: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+        let views = document["experiments"].as_array().unwrap();
+        let picked: Vec<u64> = views
+            .iter()
+            .filter_map(|view| view["id"].as_u64())
+            .collect();
+        assert_eq!(picked, *ids, "{text}: {:#}\n{}", document, ran.err);
+    }
+    fs::write(&pipe, "\n").unwrap();
+    home.ok(&["wait", "2"]);
+}
+
+#[test]
+fn each_name_of_a_rule_fires_in_a_real_run_or_is_refused() {
+    let home = Home::new();
+    let mut yaml = "collection: w
++fires:
+  command: sh -c 'echo loss 0.5; echo val loss = 0.5; sleep 3; exit 3' --x {x}
+  parameters: {x: 7}
+  resources: {time: 1h}
+  monitor: {interval: 100ms}
+  rules:
+"
+    .to_owned();
+    for (text, action) in FIRING.iter().zip(["notify", "warn"].iter().cycle()) {
+        yaml.push_str(&format!("    - {action}: \"{text}\"\n"));
+    }
+    yaml.push_str(
+        "+killed: {command: \"sh -c 'kill -9 $$'\", rules: [{notify: signal == KILL}]}\n",
+    );
+    yaml.push_str("+plain: {command: 'true'}\n");
+    crate::story::added(&home, "e", &yaml);
+    home.ok(&["start", "1,2"]);
+    home.until_settled(1);
+    home.until_settled(2);
+    let listed = home.json(&["rule", "list", "1,2"]);
+    let rules = listed["rules"].as_array().unwrap();
+    assert_eq!(rules.len(), FIRING.len() + 1, "{listed:#}");
+    for rule in rules {
+        assert!(rule["fired"].as_u64() > Some(0), "never fired: {rule:#}");
+    }
+    for fact in names_of_facts() {
+        let fires = FIRING.iter().any(|text| text.starts_with(fact)) || fact == "signal";
+        let ran = home.run(&["rule", "add", "3", &format!("warn: {fact} != 5")]);
+        let taken = ran.code == Some(0) || !ran.err.contains("a rule never sees");
+        assert_eq!(taken, fires, "{fact}: {ran:#?}");
+    }
+    for word in nero_expr::State::words() {
+        let seen = ["pending", "running", "ending", "live"].contains(&word);
+        let ran = home.run(&["rule", "add", "3", &format!("notify: {word}")]);
+        assert_eq!(ran.code == Some(0), seen, "{word}: {ran:#?}");
+    }
+}
+
+#[test]
+fn each_field_of_the_format_has_its_effect_in_a_real_run() {
+    let home = Home::new();
+    let folder = home.experiment("f", FIELDS);
+    for name in ["a.txt", "b.txt", "c.txt"] {
+        fs::write(folder.join(name), name).unwrap();
+    }
+    fs::write(folder.join("main.sh"), "echo \"main $*\"; ls\n").unwrap();
+    let folder = folder.display().to_string();
+    home.ok(&["add", &folder]);
+    home.ok(&["start", "f/*"]);
+    let document = home.json(&["status", "f/*"]);
+    for view in document["experiments"].as_array().unwrap() {
+        if view["name"] != "requires" {
+            home.until_settled(view["id"].as_u64().unwrap());
+        }
+    }
+    let document = home.json(&["status", "f/*"]);
+    let views = document["experiments"].as_array().unwrap();
+    let named = |name: &str| {
+        let found = views.iter().find(|view| view["name"] == name);
+        found.unwrap_or_else(|| panic!("no `{name}`: {document:#}"))
+    };
+    for (name, printed) in PRINTED {
+        let id = named(name)["id"].to_string();
+        let log = home.ok(&["logs", &id]);
+        let lines: Vec<&str> = log.lines().map(str::trim_end).collect();
+        assert_eq!(lines.join("\n"), *printed, "{name}: {:#}", named(name));
+    }
+    assert_eq!(named("time")["state"], "timeout");
+    assert_eq!(named("rules")["state"], "aborted");
+    assert_eq!(named("conditions")["state"], "aborted");
+    let metrics = &named("metrics")["metrics"];
+    assert_eq!(metrics["found"]["last"], 4.5, "{metrics:#}");
+    assert_eq!(metrics["found"]["step"], 3.0, "{metrics:#}");
+    let requires = named("requires");
+    let waits = requires["waiting_for"].as_str().unwrap_or_default();
+    assert!(waits.contains("100000"), "{requires:#}");
+    let shown = home.run(&["show", &named("message")["id"].to_string()]);
+    assert!(shown.err.contains("hello from the file"), "{shown:#?}");
+    let results = |name: &str| {
+        let id = named(name)["id"].to_string();
+        until("the results to be at home", || {
+            let ran = home.run(&["path", &id]);
+            match ran.code {
+                Some(0) => Ok(PathBuf::from(ran.out.trim())),
+                _ => Err(ran),
+            }
+        })
+    };
+    let kept = fs::read_to_string(results("outputs").join("kept.txt"));
+    assert_eq!(kept.unwrap(), "kept\n");
+    assert!(
+        results("results")
+            .display()
+            .to_string()
+            .contains("/elsewhere/")
+    );
+    home.ok(&["abort", &requires["id"].to_string()]);
+    let id = named("checkpoint")["id"].to_string();
+    home.run(&["restart", &id, "--resume", "--wait"]);
+    assert_eq!(home.ok(&["logs", &id]), "found saved\n");
+}
+
+#[test]
+fn each_name_of_a_later_version_is_refused() {
     let home = Home::new();
     crate::story::added(&home, "e", "collection: e\n+e: {command: 'true'}\n");
-    for name in NAMES {
-        let text = match *name {
-            "name" | "collection" | "path" | "node" | "reason" | "command" | "params" => {
-                format!("{name}=*x*")
-            }
-            "state" => "state==defined".to_owned(),
-            "tmod" | "tsub" | "tstart" | "tend" => format!("{name}<1h"),
-            _ => format!("{name}>0"),
-        };
-        let ran = home.run(&["status", &text]);
-        assert_eq!(ran.code, Some(0), "{text}: {ran:#?}");
-    }
-    for name in NAMES_LATER {
-        let ran = home.run(&["status", &format!("{name}>0")]);
-        assert_eq!(ran.code, Some(2), "{name}: {ran:#?}");
-        assert!(ran.err.contains("not built yet"), "{name}: {}", ran.err);
-    }
-    for text in [
+    let names = NAMES_LATER.iter().map(|name| format!("{name}>0"));
+    let forms = [
         "loss@10 > 1",
         "mean(loss) > 1",
+        "best(loss, 10m) > 1",
         "runtime > 1 for 10m",
+        "runtime > 1 after 10m",
         "tag:x",
-    ] {
-        let ran = home.run(&["status", text]);
+        "abs(runtime) > 1",
+        "id in (1, 2)",
+        "runtime == nan",
+        "runtime < inf",
+    ];
+    for text in names.chain(forms.map(str::to_owned)) {
+        let ran = home.run(&["status", &text]);
         assert_eq!(ran.code, Some(2), "{text}: {ran:#?}");
         assert!(ran.err.contains("not built yet"), "{text}: {}", ran.err);
+        let ran = home.run(&["rule", "add", "1", &format!("warn: {text}")]);
+        assert_eq!(ran.code, Some(2), "{text}: {ran:#?}");
     }
 }

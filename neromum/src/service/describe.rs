@@ -21,6 +21,7 @@ pub fn describe(inner: &Inner, busy: Busy, gpus: Vec<Gpu>) -> NodeDescription {
     let load = sysinfo::System::load_average().unwrap_or_default();
     let memory_bytes = inner.memory_bytes.unwrap_or(memory.total);
     let not_given = memory_bytes.saturating_sub(busy.memory_given);
+    let clocks = nero_journal::Clocks::now();
     NodeDescription {
         host: sysinfo::System::host_name().unwrap_or_default(),
         cpus: inner.cpus,
@@ -34,7 +35,8 @@ pub fn describe(inner: &Inner, busy: Busy, gpus: Vec<Gpu>) -> NodeDescription {
         live: busy.live,
         waiting: busy.waiting,
         root: paths.root().display().to_string(),
-        clock_ms: nero_journal::Clocks::now().wall_ns / 1_000_000,
+        clock_ms: clocks.wall_ns / 1_000_000,
+        boot_ms: clocks.mono_ns / 1_000_000,
         boot_id: nero_model::process::boot_id()
             .map(|id| nero_model::ids::hex(&id))
             .unwrap_or_default(),
@@ -66,6 +68,11 @@ impl Memory {
         }
         memory
     }
+}
+
+/// The memory of this machine; none where the kernel does not tell.
+pub fn memory_bytes() -> Option<u64> {
+    Some(Memory::now().total).filter(|bytes| *bytes > 0)
 }
 
 /// The kernel's release.

@@ -32,7 +32,7 @@ use crate::clean::Janitor;
 use crate::config;
 use crate::lease::Held;
 use crate::staging::store::Store;
-pub use describe::{kernel, libc};
+pub use describe::{kernel, libc, memory_bytes};
 use link::{Link, LinkInfo};
 pub use nero_model::units::short_bytes as shown;
 

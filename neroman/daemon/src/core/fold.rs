@@ -210,6 +210,7 @@ fn new_segment(header: &Header) -> Segment {
         writer: header.writer.byte(),
         made_ns: header.mono_ns,
         made_wall_ms: header.wall_ns / 1_000_000,
+        boot: nero_model::ids::hex(&header.boot_id),
         offset: HEADER_BYTES as u64,
         chain: header.chain,
         names: Vec::new(),

@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::now::Tick;
+
 /// Where a record lies within its incarnation: writers take over from each
 /// other in the order of `rank`; segments of one writer follow each other on
 /// the monotonic clock of one start of the machine.
@@ -74,6 +76,10 @@ pub(crate) struct Incarnation {
     pub claimed: Option<Claimed>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub started_ms: Option<i64>,
+    /// The same moment on its machine's boot clock; none of runs that an
+    /// earlier build folded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started: Option<Tick>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_started: Option<NotStarted>,
     /// The first wish that it ends.
@@ -155,6 +161,9 @@ pub(crate) struct Segment {
     pub writer: u8,
     pub made_ns: u64,
     pub made_wall_ms: i64,
+    /// The start of the machine that `made_ns` counts from, in hexadecimal.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub boot: String,
     /// Everything before is folded into facts.
     pub offset: u64,
     /// Chain value there.
@@ -186,6 +195,8 @@ pub(crate) struct Metric {
 pub(crate) struct Sample {
     pub key: (u32, Key),
     pub at_ms: i64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tick: Option<Tick>,
     pub cpu_cores: f64,
     pub cpu_ms: u64,
     pub rss_bytes: u64,
@@ -272,6 +283,15 @@ impl Journal {
             .chain(sample.map(|one| one.at_ms))
             .chain(metrics.map(|one| one.at_ms));
         signs.max().unwrap_or(0).min(latest_ms)
+    }
+
+    /// The same on its machine's boot clock.
+    pub(crate) fn started(&self) -> Option<&Tick> {
+        let first = self
+            .incarnations
+            .values()
+            .find(|one| one.started_ms.is_some());
+        first?.started.as_ref()
     }
 
     /// Warnings for people: of rules that warn, and remarks.

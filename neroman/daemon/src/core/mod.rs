@@ -15,6 +15,7 @@ pub(crate) mod journal;
 pub(crate) mod judge;
 pub(crate) mod later;
 pub(crate) mod needs;
+pub(crate) mod now;
 pub(crate) mod outcome;
 pub(crate) mod pick;
 pub(crate) mod place;

@@ -7,6 +7,7 @@ use nero_model::ExperimentId;
 use nero_selector::Catalogue;
 
 use super::experiment::Experiment;
+use super::now::Now;
 use super::scope::Sight;
 use super::state::State;
 
@@ -17,21 +18,21 @@ pub(crate) struct Rows<'a> {
     rows: Vec<&'a Experiment>,
     removed: bool,
     other_code: Option<&'a HashSet<ExperimentId>>,
-    now_ms: i64,
+    now: &'a Now,
 }
 
 impl<'a> Rows<'a> {
     /// Of a state, without what `rm` hides.
-    pub(crate) fn of(state: &'a State, now_ms: i64) -> Self {
-        Self::which(state, false, now_ms)
+    pub(crate) fn of(state: &'a State, now: &'a Now) -> Self {
+        Self::which(state, false, now)
     }
 
     /// Of a state, what `rm` hides.
-    pub(crate) fn removed(state: &'a State, now_ms: i64) -> Self {
-        Self::which(state, true, now_ms)
+    pub(crate) fn removed(state: &'a State, now: &'a Now) -> Self {
+        Self::which(state, true, now)
     }
 
-    fn which(state: &'a State, removed: bool, now_ms: i64) -> Self {
+    fn which(state: &'a State, removed: bool, now: &'a Now) -> Self {
         let all = state.experiments.iter().map(|arc| &**arc);
         Self {
             state,
@@ -40,7 +41,7 @@ impl<'a> Rows<'a> {
                 .collect(),
             removed,
             other_code: None,
-            now_ms,
+            now,
         }
     }
 
@@ -80,7 +81,7 @@ impl<'a> Catalogue for Rows<'a> {
     }
 
     fn scope(&self, row: usize) -> Sight<'a> {
-        Sight::current(self.rows[row], self.now_ms)
+        Sight::current(self.rows[row], self.now)
     }
 
     fn is_changed(&self, row: usize) -> Option<bool> {

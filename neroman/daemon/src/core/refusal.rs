@@ -143,6 +143,7 @@ mod tests {
             node: asked.to_owned(),
             placing: true,
             created_ms: 1,
+            created: None,
             tree: String::new(),
             git: String::new(),
             fingerprint: String::new(),

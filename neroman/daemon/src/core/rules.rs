@@ -9,6 +9,7 @@ use nero_model::ExperimentId;
 
 use super::change::{Change, Described, Rule};
 use super::experiment::Experiment;
+use super::now::Now;
 use super::run::Run;
 use super::scope::Sight;
 use super::start::identify;
@@ -66,7 +67,9 @@ impl Off {
             {
                 None
             }
-            Ok(expr) => expr.bind(&Sight::defined(experiment)).err(),
+            Ok(expr) => expr
+                .bind(&Sight::defined(experiment, &Now::default()))
+                .err(),
             Err(error) => Some(error.clone()),
         };
         if let Some(problem) = problem {

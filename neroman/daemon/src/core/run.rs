@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::journal::{Exit, Journal};
 use super::later::Later;
+use super::now::{Now, Tick};
 use super::outcome::{self, Outcome};
 use super::refusal::Refusal;
 use super::withdrawal::Withdrawal;
@@ -25,6 +26,9 @@ pub(crate) struct Made {
     #[serde(default)]
     pub placing: bool,
     pub created_ms: i64,
+    /// The same moment on the boot clock of this machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created: Option<Tick>,
     /// BLAKE3 of the frozen tree in hexadecimal; empty: no files.
     #[serde(default)]
     pub tree: String,
@@ -479,14 +483,17 @@ impl Run {
     }
 
     /// Seconds in `running`; `None` before it was started.
-    pub(crate) fn runtime_s(&self, now_ms: i64) -> Option<f64> {
+    pub(crate) fn runtime_s(&self, now: &Now) -> Option<f64> {
         let newest = self.journal.newest()?.1;
         if let Some(exit) = &newest.exit {
             return Some(exit.run_ms as f64 / 1000.0);
         }
-        let started = newest.started_ms?;
-        let until = self.outcome.ended_ms.unwrap_or(now_ms);
-        Some((until - started).max(0) as f64 / 1000.0)
+        let started_ms = newest.started_ms?;
+        let ms = match self.outcome.ended_ms {
+            Some(ended_ms) => (ended_ms - started_ms).max(0),
+            None => now.since(newest.started.as_ref(), started_ms),
+        };
+        Some(ms as f64 / 1000.0)
     }
 
     /// Whether its node may still have something to say or to do.

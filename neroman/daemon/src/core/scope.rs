@@ -6,6 +6,7 @@ use nero_format as format;
 use nero_model::EndReason;
 
 use super::experiment::Experiment;
+use super::now::Now;
 use super::run::Run;
 
 /// An experiment with one of its runs, at one moment.
@@ -13,25 +14,25 @@ use super::run::Run;
 pub(crate) struct Sight<'a> {
     pub experiment: &'a Experiment,
     pub run: Option<&'a Run>,
-    pub now_ms: i64,
+    pub now: &'a Now,
 }
 
 impl<'a> Sight<'a> {
     /// With the run that its state is taken from.
-    pub(crate) fn current(experiment: &'a Experiment, now_ms: i64) -> Self {
+    pub(crate) fn current(experiment: &'a Experiment, now: &'a Now) -> Self {
         Self {
             experiment,
             run: experiment.current(),
-            now_ms,
+            now,
         }
     }
 
     /// Without any run: what is known before one is made.
-    pub(crate) fn defined(experiment: &'a Experiment) -> Self {
+    pub(crate) fn defined(experiment: &'a Experiment, now: &'a Now) -> Self {
         Self {
             experiment,
             run: None,
-            now_ms: 0,
+            now,
         }
     }
 
@@ -42,26 +43,26 @@ impl<'a> Sight<'a> {
         }
     }
 
-    fn seconds_since(&self, from_ms: i64, to_ms: Option<i64>) -> Value<'static> {
-        let until = to_ms.unwrap_or(self.now_ms);
-        Value::number((until - from_ms).max(0) as f64 / 1000.0)
-    }
-
     fn of_run(&self, run: &'a Run, fact: Fact) -> Value<'a> {
         let sample = run.journal.sample.as_ref();
-        let running = run.phase().is_live().then_some(sample).flatten();
+        let live = run.phase().is_live();
+        let running = live.then_some(sample).flatten();
         match fact {
             Fact::Node => Value::Text(run.node_word()),
             Fact::Attempt => Value::number(f64::from(run.made.id.number)),
-            Fact::Runtime => Value::number_or_unknown(run.runtime_s(self.now_ms)),
+            Fact::Runtime => Value::number_or_unknown(run.runtime_s(self.now)),
             Fact::Waittime => {
-                let until = run.started_ms().or(run.outcome.ended_ms);
-                self.seconds_since(run.made.created_ms, until)
+                let made = &run.made;
+                let waited = match run.started_ms().or(run.outcome.ended_ms) {
+                    Some(until) => (until - made.created_ms).max(0),
+                    None => self.now.since(made.created.as_ref(), made.created_ms),
+                };
+                Value::number(waited as f64 / 1000.0)
             }
             Fact::Timeleft => {
                 let limit = (run.made.time_ms > 0 && run.phase().is_live())
                     .then_some(run.made.time_ms as f64 / 1000.0);
-                let spent = run.runtime_s(self.now_ms).unwrap_or(0.0);
+                let spent = run.runtime_s(self.now).unwrap_or(0.0);
                 Value::number_or_unknown(limit.map(|limit| (limit - spent).max(0.0)))
             }
             Fact::Exit => {
@@ -80,9 +81,18 @@ impl<'a> Sight<'a> {
                 None => Value::Unknown,
             },
             Fact::Silent => Value::number_or_unknown(running.map(|sample| {
-                let since = (self.now_ms - sample.at_ms).max(0) as f64;
+                let since = self.now.since(sample.tick.as_ref(), sample.at_ms) as f64;
                 (sample.silent_ms as f64 + since) / 1000.0
             })),
+            // Of a live run an age is asked for, which no step of a clock changes.
+            Fact::Tsub if live => Value::Time(
+                self.now
+                    .wall_of(run.made.created.as_ref(), run.made.created_ms),
+            ),
+            Fact::Tstart if live => Value::time_or_unknown(
+                run.started_ms()
+                    .map(|started_ms| self.now.wall_of(run.journal.started(), started_ms)),
+            ),
             Fact::Tsub => Value::Time(run.made.created_ms),
             Fact::Tstart => Value::time_or_unknown(run.started_ms()),
             Fact::Tend => Value::time_or_unknown(run.outcome.ended_ms),
@@ -124,7 +134,7 @@ fn reason_word(reason: &EndReason) -> &'static str {
 
 impl Scope for Sight<'_> {
     fn now_ms(&self) -> i64 {
-        self.now_ms
+        self.now.ms
     }
 
     fn fact(&self, fact: Fact) -> Value<'_> {

@@ -18,6 +18,7 @@ use super::change::{Change, NewRun};
 use super::experiment::Stamp;
 use super::journal::{Exit, Gone, Incarnation, Journal, Key};
 use super::needs;
+use super::now::Now;
 use super::run::{Desk, Handing, Made, Results, Takes, Wish, Word};
 use super::start::{self, Plan, Wanted};
 use super::state::State;
@@ -135,6 +136,7 @@ impl Lab {
                 id: *id,
                 node: "local".to_owned(),
                 created_ms: self.now_ms,
+                created: None,
                 tree: String::new(),
                 git: String::new(),
                 fingerprint: experiment.fingerprint.to_string(),
@@ -389,7 +391,12 @@ fn a_lost_run_ended_at_its_last_sign_and_not_when_its_node_looked() {
         ..Incarnation::default()
     };
     lab.say(run(1, 1), lost);
-    let runtime = |lab: &Lab| lab.state.run(run(1, 1)).unwrap().runtime_s(50_000_000);
+    let runtime = |lab: &Lab| {
+        lab.state
+            .run(run(1, 1))
+            .unwrap()
+            .runtime_s(&Now::wall(50_000_000))
+    };
     assert_eq!(lab.phase(run(1, 1)), Phase::Lost);
     assert_eq!(
         runtime(&lab),
@@ -400,6 +407,7 @@ fn a_lost_run_ended_at_its_last_sign_and_not_when_its_node_looked() {
     journal.sample = Some(super::journal::Sample {
         key: (1, Key::default()),
         at_ms: 88_000,
+        tick: None,
         cpu_cores: 1.0,
         cpu_ms: 1,
         rss_bytes: 1,

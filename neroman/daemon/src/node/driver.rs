@@ -397,6 +397,7 @@ impl Driver {
         let silent = "the node does not answer";
         let request = tonic::Request::new(v1::DescribeRequest {});
         let (asked, asked_ms) = (Instant::now(), self.settings.clock.now_ms());
+        let asked_boot_ms = self.settings.clock.boot_ms();
         let description = tokio::time::timeout(patience, client.describe(request))
             .await
             .map_err(|_| {
@@ -410,6 +411,7 @@ impl Driver {
         let description = described::checked(description)?;
         Ok(Described {
             clock_offset_ms: nero_agents::clock_offset_ms(description.clock_ms, asked_ms, trip_ms),
+            boot_ms: asked_boot_ms.saturating_add_unsigned(trip_ms / 2),
             round_trip_ms: trip.as_secs_f64() * 1000.0,
             at_ms: self.settings.clock.now_ms(),
             description,

@@ -8,6 +8,8 @@ use tokio::sync::watch;
 use tonic::transport::Channel;
 
 use super::contacts::Contact;
+use crate::clock::Clock;
+use crate::core::now::Now;
 use crate::failure::Failure;
 
 /// What is known of a node now.
@@ -52,6 +54,8 @@ pub(crate) struct NodeNow {
 pub(crate) struct Described {
     pub description: v1::NodeDescription,
     pub at_ms: i64,
+    /// Our boot clock when its own showed `description.boot_ms`.
+    pub boot_ms: i64,
     /// Its clock less ours.
     pub clock_offset_ms: i64,
     pub round_trip_ms: f64,
@@ -199,6 +203,27 @@ pub(crate) struct Known {
 }
 
 impl Known {
+    /// This moment, also on the boot clocks of nodes that told theirs.
+    pub(crate) fn now(&self, clock: Clock) -> Now {
+        let here = clock.tick();
+        let boot_ms = clock.boot_ms();
+        let told = self.nodes.values().filter_map(|node| node.about.as_ref());
+        let there = told.filter(|about| about.description.boot_ms > 0);
+        let mut boots: BTreeMap<String, i64> = there
+            .map(|about| {
+                let shown = i64::try_from(about.description.boot_ms).unwrap_or(i64::MAX);
+                let boot = about.description.boot_id.clone();
+                (boot, shown.saturating_add(boot_ms - about.boot_ms))
+            })
+            .collect();
+        // Ours needs no word of anybody.
+        boots.extend(here.map(|tick| (tick.boot, tick.ms)));
+        Now {
+            ms: clock.now_ms(),
+            boots: Arc::new(boots),
+        }
+    }
+
     /// What is known of one; none when it is not configured.
     pub(crate) fn of(&self, node: &str) -> Option<&NodeNow> {
         self.nodes.get(node)

@@ -19,7 +19,7 @@ impl Man {
         if let Some(answer) = self.ledger.answered(&request.request).await? {
             return Ok(answer);
         }
-        let selection = select::read(request.selection, "", self.clock.now_ms())?;
+        let selection = select::read(request.selection, "", self.now())?;
         let state = self.ledger.state();
         let (chosen, picked) = blocking(move || selection.choose(&state)).await??;
         let wish = Wish {

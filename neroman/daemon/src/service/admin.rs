@@ -11,7 +11,7 @@ impl Man {
     pub(super) fn daemon_status(&self, request: &v1::DaemonStatusRequest) -> v1::DaemonStatusReply {
         let state = self.ledger.state();
         let zone = select::zone(&request.zone, request.utc_offset_s);
-        let sight = Sight::new(&state, self.nodes.known(), zone, self.clock.now_ms());
+        let sight = Sight::new(&state, self.nodes.known(), zone, self.clock);
         let holder = Holder::read(&self.home.daemon_lock());
         let socket = holder.map_or_else(|| self.home.socket(), |holder| holder.socket);
         let full = self.ledger.no_room();

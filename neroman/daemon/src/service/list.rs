@@ -27,8 +27,7 @@ impl Man {
             .map_or(jiff::tz::TimeZone::UTC, |given| {
                 select::zone(&given.zone, given.utc_offset_s)
             });
-        let now_ms = self.clock.now_ms();
-        let selection = select::read(request.selection, "all", now_ms)?;
+        let selection = select::read(request.selection, "all", self.now())?;
         let mut notes = Vec::new();
         if selection.asks_sources() {
             notes = self.read_all_sources_again().await?;
@@ -49,9 +48,10 @@ impl Man {
         let nodes = self.nodes.known();
         let full = self.ledger.no_room();
         self.ledger.durable().await?;
+        let clock = self.clock;
         blocking(move || {
             let (chosen, picked) = selection.choose(&state)?;
-            let sight = Sight::new(&state, nodes, zone, now_ms);
+            let sight = Sight::new(&state, nodes, zone, clock);
             notes.extend(full.map(|full| no_room(&full, &sight)));
             let experiments = views(&chosen, &sight);
             notes.extend(picked.notes);

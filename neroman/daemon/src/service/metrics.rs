@@ -23,7 +23,7 @@ impl Man {
         &self,
         request: v1::MetricsRequest,
     ) -> Result<v1::MetricsReply, Failure> {
-        let selection = select::read(request.selection, "", self.clock.now_ms())?;
+        let selection = select::read(request.selection, "", self.now())?;
         let state = self.ledger.state();
         let first = selection.clone();
         let (chosen, picked) = blocking(move || first.choose(&state)).await??;

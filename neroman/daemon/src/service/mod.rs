@@ -40,6 +40,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
 use crate::clock::Clock;
+use crate::core::now::Now;
 use crate::failure::Failure;
 use crate::ledger::Ledger;
 use crate::node::Nodes;
@@ -366,6 +367,11 @@ impl Man {
         if !sock.is_empty() && self.agents.socks.bring(std::path::Path::new(sock)) {
             self.nodes.agent_came();
         }
+    }
+
+    /// This moment, for whatever depends on how long ago something was.
+    fn now(&self) -> Now {
+        self.nodes.known().now(self.clock)
     }
 
     fn hello(&self) -> v1::Hello {

@@ -213,7 +213,7 @@ impl Man {
             return self.way_to(&request.what, request.terminal).await;
         }
         let state = self.ledger.state();
-        let chosen = select::one(&state, &request.what, self.clock.now_ms())
+        let chosen = select::one(&state, &request.what, self.now())
             .map_err(|failure| unlocated(&config, &state, &request.what, failure))?;
         let experiment = state
             .experiment(chosen.id)

@@ -18,7 +18,7 @@ use crate::failure::Failure;
 impl Man {
     /// The folders of what is picked.
     pub(crate) async fn paths(&self, request: v1::PathsRequest) -> Result<v1::PathsReply, Failure> {
-        let selection = select::read(request.selection, "", self.clock.now_ms())?;
+        let selection = select::read(request.selection, "", self.now())?;
         let state = self.ledger.state();
         let roots = self.roots();
         let deployment = self.deployment;

@@ -23,7 +23,7 @@ impl Man {
         if let Some(answer) = self.ledger.answered(&request.request).await? {
             return Ok(answer);
         }
-        let selection = select::read(request.selection, "", self.clock.now_ms())?;
+        let selection = select::read(request.selection, "", self.now())?;
         let state = self.ledger.state();
         let undo = request.undo;
         let (ids, picked) = blocking(move || match undo {

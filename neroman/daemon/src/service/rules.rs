@@ -24,7 +24,7 @@ impl Man {
         &self,
         request: v1::RuleListRequest,
     ) -> Result<v1::RuleListReply, Failure> {
-        let selection = select::read(request.selection, "all", self.clock.now_ms())?;
+        let selection = select::read(request.selection, "all", self.now())?;
         let state = self.ledger.state();
         let (chosen, picked) = blocking(move || selection.choose(&state)).await??;
         // What a rule waits for may be on its way still.
@@ -78,7 +78,7 @@ impl Man {
                 }
             })?
             .canonical();
-        let selection = select::read(request.selection, "", now_ms)?;
+        let selection = select::read(request.selection, "", self.now())?;
         let state = self.ledger.state();
         let (ids, picked) = blocking(move || selection.experiments(&state)).await??;
         let (action, author) = (request.action, request.author);
@@ -115,7 +115,7 @@ impl Man {
         if let Some(answer) = self.ledger.answered(&request.request).await? {
             return Ok(answer);
         }
-        let selection = select::read(request.selection, "all", self.clock.now_ms())?;
+        let selection = select::read(request.selection, "all", self.now())?;
         let state = self.ledger.state();
         let (ids, picked) = blocking(move || selection.experiments(&state)).await??;
         let rule = request.rule;

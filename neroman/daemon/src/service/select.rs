@@ -10,6 +10,7 @@ use nero_selector::{Picked, Selector, SelectorError};
 use nero_wire::v1;
 
 use crate::core::experiment::Experiment;
+use crate::core::now::Now;
 use crate::core::pick::Rows;
 use crate::core::run::Run;
 use crate::core::state::State;
@@ -21,7 +22,7 @@ pub(super) struct Selection {
     text: String,
     selector: Selector,
     other_code: Arc<HashSet<ExperimentId>>,
-    now_ms: i64,
+    now: Now,
 }
 
 /// One experiment that was picked, with the run that is meant.
@@ -57,7 +58,7 @@ pub(super) fn zone(name: &str, utc_offset_s: u32) -> TimeZone {
 pub(super) fn read(
     selection: Option<v1::Selection>,
     empty: &str,
-    now_ms: i64,
+    now: Now,
 ) -> Result<Selection, Failure> {
     let given = selection.unwrap_or_default();
     let text = match given.text.trim() {
@@ -68,13 +69,13 @@ pub(super) fn read(
         return Err(Failure::usage("nothing is selected")
             .hint("name experiments, for example 1-3, crashed, or all"));
     }
-    let context = ParseContext::new(now_ms, zone(&given.zone, given.utc_offset_s));
+    let context = ParseContext::new(now.ms, zone(&given.zone, given.utc_offset_s));
     let selector = Selector::parse(&text, &context).map_err(|error| bad(&text, &error))?;
     Ok(Selection {
         text,
         selector,
         other_code: Arc::default(),
-        now_ms,
+        now,
     })
 }
 
@@ -107,7 +108,7 @@ impl Selection {
     /// # Errors
     /// When an id, a range or a name picks nothing, or an expression is wrong.
     pub(super) fn pick(&self, state: &State) -> Result<Picked, Failure> {
-        let rows = Rows::of(state, self.now_ms).with_code(&self.other_code);
+        let rows = Rows::of(state, &self.now).with_code(&self.other_code);
         self.selector
             .pick(&rows)
             .map_err(|error| bad(&self.text, &error))
@@ -120,7 +121,7 @@ impl Selection {
     pub(super) fn removed(&self, state: &State) -> Result<(Vec<ExperimentId>, Picked), Failure> {
         let picked = self
             .selector
-            .pick(&Rows::removed(state, self.now_ms))
+            .pick(&Rows::removed(state, &self.now))
             .and_then(Picked::without_runs)
             .map_err(|error| bad(&self.text, &error))?;
         let ids = picked.ids.iter().map(|id| ExperimentId(*id)).collect();
@@ -180,12 +181,12 @@ fn bad(text: &str, error: &SelectorError) -> Failure {
 ///
 /// # Errors
 /// When it picks nothing, or several.
-pub(super) fn one(state: &State, what: &str, now_ms: i64) -> Result<Chosen, Failure> {
+pub(super) fn one(state: &State, what: &str, now: Now) -> Result<Chosen, Failure> {
     let selection = v1::Selection {
         text: what.to_owned(),
         ..v1::Selection::default()
     };
-    let (chosen, _) = read(Some(selection), "", now_ms)?.choose(state)?;
+    let (chosen, _) = read(Some(selection), "", now)?.choose(state)?;
     match chosen.as_slice() {
         [one] => Ok(one.clone()),
         [] => Err(Failure::usage(format!("`{what}` picks nothing"))),

@@ -24,9 +24,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 impl Man {
     /// Everything about one.
     pub(crate) async fn show(&self, request: v1::ShowRequest) -> Result<v1::ShowReply, Failure> {
-        let now_ms = self.clock.now_ms();
         let zone = select::zone(&request.zone, 0);
-        let chosen = select::one(&self.ledger.state(), &request.what, now_ms)?;
+        let chosen = select::one(&self.ledger.state(), &request.what, self.now())?;
         self.settle(std::slice::from_ref(&chosen)).await;
         let state = self.ledger.state();
         let experiment = state
@@ -35,7 +34,7 @@ impl Man {
         self.ledger.durable().await?;
         let run = chosen.of(experiment);
         let definition = &experiment.definition;
-        let sight = Sight::new(&state, self.nodes.known(), zone.clone(), now_ms);
+        let sight = Sight::new(&state, self.nodes.known(), zone.clone(), self.clock);
         let mut reply = v1::ShowReply {
             experiment: Some(view::experiment(experiment, run, &sight)),
             run: run.map(|run| run_view(run, &sight)),

@@ -23,6 +23,7 @@ use crate::core::abort;
 use crate::core::add::{self, Read};
 use crate::core::change::{Change, NewRun};
 use crate::core::experiment::{Experiment, Origin};
+use crate::core::now::Tick;
 use crate::core::place;
 use crate::core::rules;
 use crate::core::run::{Desk, Made, Takes};
@@ -57,6 +58,8 @@ struct Asked {
     as_added: bool,
     big: bool,
     places: Places,
+    /// When it was asked for.
+    at: Option<Tick>,
 }
 
 /// Where runs go.
@@ -77,7 +80,7 @@ impl Man {
         let selection = match &request.selection {
             None if !request.paths.is_empty() => None,
             Some(given) if given.text.trim().is_empty() && !request.paths.is_empty() => None,
-            given => Some(select::read(given.clone(), "", now_ms)?),
+            given => Some(select::read(given.clone(), "", self.now())?),
         };
         let asked = Arc::new(Asked {
             selection,
@@ -90,6 +93,7 @@ impl Man {
             as_added: request.as_added,
             big: request.big,
             places,
+            at: self.clock.tick(),
         });
         let shell = Arc::new(request.shell);
         let mut outcome = Err(Failure::failed("what is to be started keeps changing"));
@@ -428,7 +432,10 @@ fn decide(
         }
         let node = placed.node.clone();
         let results_max_bytes = asked.places.results_max_bytes(&experiment);
-        let made = made(&experiment, *id, frozen, placed, now_ms, results_max_bytes);
+        let made = Made {
+            created: asked.at.clone(),
+            ..made(&experiment, *id, frozen, placed, now_ms, results_max_bytes)
+        };
         let encoded = spec::build(
             &experiment.definition,
             &made,
@@ -504,6 +511,7 @@ fn made(
         node: placed.word,
         placing: true,
         created_ms: now_ms,
+        created: None,
         tree: hex(&frozen.tree),
         git: frozen.git.clone(),
         fingerprint: experiment.fingerprint.to_string(),

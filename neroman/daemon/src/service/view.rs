@@ -6,8 +6,10 @@ use nero_model::Phase;
 use nero_model::safe::Safe;
 use nero_wire::v1;
 
+use crate::clock::Clock;
 use crate::core::experiment::Experiment;
 use crate::core::journal::Journal;
+use crate::core::now::Now;
 use crate::core::run::{Handing, Results, Run};
 use crate::core::state::State;
 use crate::node::{Known, NodeNow};
@@ -15,16 +17,16 @@ use crate::spec;
 
 /// What views need besides the experiment.
 pub(super) struct Sight<'a> {
-    pub now_ms: i64,
+    pub now: Now,
     pub zone: TimeZone,
     pub nodes: Known,
     pub state: &'a State,
 }
 
 impl<'a> Sight<'a> {
-    pub(super) fn new(state: &'a State, nodes: Known, zone: TimeZone, now_ms: i64) -> Self {
+    pub(super) fn new(state: &'a State, nodes: Known, zone: TimeZone, clock: Clock) -> Self {
         Self {
-            now_ms,
+            now: nodes.now(clock),
             zone,
             nodes,
             state,
@@ -57,13 +59,16 @@ impl<'a> Sight<'a> {
             return None;
         }
         // A contact that an earlier daemon stored may be older than what it folded.
-        let last_sign = Some(run.journal.last_sign_ms(self.now_ms)).filter(|at_ms| *at_ms > 0);
+        let last_sign = Some(run.journal.last_sign_ms(self.now.ms)).filter(|at_ms| *at_ms > 0);
         node.heard_ms().max(last_sign).or(node.since_ms)
     }
 
     /// Seconds in `running`, as far as that is known.
     pub(super) fn runtime_s(&self, run: &Run) -> Option<f64> {
-        run.runtime_s(self.as_of(run).unwrap_or(self.now_ms))
+        match self.as_of(run) {
+            Some(as_of_ms) => run.runtime_s(&self.now.earlier((self.now.ms - as_of_ms).max(0))),
+            None => run.runtime_s(&self.now),
+        }
     }
 }
 

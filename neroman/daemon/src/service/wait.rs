@@ -45,7 +45,7 @@ impl Man {
         sink: Sink<v1::WaitEvent>,
     ) -> Result<(), Failure> {
         let zone = zone_of(request.selection.as_ref());
-        let selection = select::read(request.selection, "", self.clock.now_ms())?;
+        let selection = select::read(request.selection, "", self.now())?;
         let mut states = self.ledger.watch();
         let mut nodes = self.nodes.watch();
         let mut unseen = Unseen::default();
@@ -154,7 +154,7 @@ impl Man {
         });
         let reasons: Vec<String> = reasons.collect::<Option<_>>()?;
         let chosen: Vec<Chosen> = awaited.iter().map(|one| one.chosen.clone()).collect();
-        let sight = Sight::new(state, self.nodes.known(), zone.clone(), self.clock.now_ms());
+        let sight = Sight::new(state, self.nodes.known(), zone.clone(), self.clock);
         let mut views = super::list::views(&chosen, &sight);
         for (view, reason) in views.iter_mut().zip(reasons) {
             view.reason = reason;
@@ -178,7 +178,7 @@ impl Man {
         if ended.is_empty() && !done {
             return Ok(());
         }
-        let sight = Sight::new(state, self.nodes.known(), zone.clone(), self.clock.now_ms());
+        let sight = Sight::new(state, self.nodes.known(), zone.clone(), self.clock);
         let mut parts: Vec<&[Chosen]> = ended.chunks(TOLD_MAX).collect();
         if parts.is_empty() {
             parts.push(&[]);

@@ -38,9 +38,9 @@ impl Man {
         loop {
             let began = Instant::now();
             let state = Arc::clone(&states.borrow_and_update());
-            let now_ms = self.clock.now_ms();
+            let clock = self.clock;
             // Read anew each time: ages and states pick others as time goes by.
-            let selection = select::read(request.selection.clone(), "all", now_ms)?;
+            let selection = select::read(request.selection.clone(), "all", self.now())?;
             nodes.borrow_and_update();
             let (known_nodes, zone) = (self.nodes.known(), zone.clone());
             // What is shown of live runs depends on whether their node answers.
@@ -51,7 +51,7 @@ impl Man {
             // Told when it begins and when it is over.
             let full = room.borrow_and_update().clone();
             let full = full.map(|full| {
-                let sight = Sight::new(&state, known_nodes.clone(), zone.clone(), now_ms);
+                let sight = Sight::new(&state, known_nodes.clone(), zone.clone(), clock);
                 super::list::no_room(&full, &sight)
             });
             let must_tell = first || full != was_full;
@@ -59,7 +59,7 @@ impl Man {
             let notes: Vec<String> = full.into_iter().collect();
             let (events, known) = blocking(move || {
                 let (chosen, _) = selection.choose(&state)?;
-                let sight = Sight::new(&state, known_nodes, zone, now_ms);
+                let sight = Sight::new(&state, known_nodes, zone, clock);
                 // What is no longer picked is told once more: its state changed.
                 let mut known: BTreeSet<Chosen> = chosen.into_iter().collect();
                 known.extend(before.iter().cloned());

@@ -2,6 +2,7 @@
 
 mod away;
 mod cleaning;
+mod clocks;
 mod doubts;
 mod files;
 mod meanwhile;
@@ -100,9 +101,12 @@ impl Rig {
     }
 
     fn over(base: tempfile::TempDir, fakes: Arc<Fakes>) -> Self {
+        Self::at(Clock::system(), base, fakes)
+    }
+
+    fn at(clock: Clock, base: tempfile::TempDir, fakes: Arc<Fakes>) -> Self {
         let home = Home::below(&base.path().canonicalize().unwrap().join("home"));
         nero_model::paths::make_private(&home.data).unwrap();
-        let clock = Clock::system();
         let (keep, state) = Keep::open(&home, clock.now_ms()).unwrap();
         state.check_invariants();
         let deployment = keep.deployment();

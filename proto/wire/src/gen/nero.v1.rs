@@ -363,6 +363,9 @@ pub struct NodeDescription {
     /// not given to runs and not used by others
     #[prost(uint64, tag = "21")]
     pub memory_free_bytes: u64,
+    /// its boot clock: milliseconds since `boot_id`, sleep included; 0: not told
+    #[prost(uint64, tag = "40")]
+    pub boot_ms: u64,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Gpu {

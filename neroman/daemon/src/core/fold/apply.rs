@@ -7,6 +7,7 @@ use super::super::journal::{
     Claimed, Exit, Gone, Host, Incarnation, Journal, Key, Lost, Metric, NotStarted, Remark,
     RuleFacts, RuleOff, Sample, Segment, Stop,
 };
+use super::super::now::Tick;
 
 /// Longest remark that is kept, in characters; texts come from other machines.
 const TEXT_CHARS_MAX: usize = 2000;
@@ -51,6 +52,9 @@ pub(super) fn apply(
         | RecordKind::TakenOver
         | RecordKind::Lost => {
             let incarnation = journal.incarnations.entry(number).or_default();
+            if kind == RecordKind::JobStarted {
+                incarnation.started = tick(segment, record);
+            }
             life(incarnation, kind, key, at_ms, record)
         }
         RecordKind::Metrics => metrics(journal, segment, place, record),
@@ -60,6 +64,7 @@ pub(super) fn apply(
                 journal.sample = Some(Sample {
                     key: place,
                     at_ms,
+                    tick: tick(segment, record),
                     cpu_cores: sample.cpu_cores,
                     cpu_ms: sample.cpu_ms,
                     rss_bytes: sample.rss_bytes,
@@ -106,6 +111,14 @@ pub(super) fn apply(
     if applied.is_err() {
         journal.damaged_records += 1;
     }
+}
+
+/// When a record was written, on its machine's boot clock.
+fn tick(segment: &Segment, record: &Record<'_>) -> Option<Tick> {
+    (!segment.boot.is_empty()).then(|| Tick {
+        boot: segment.boot.clone(),
+        ms: i64::try_from(record.mono_ns / 1_000_000).unwrap_or(i64::MAX),
+    })
 }
 
 /// Records about the life of the job.

@@ -72,7 +72,13 @@ impl Desk {
     fn picked(&self, text: &str) -> Vec<u64> {
         let context = nero_expr::ParseContext::utc(0);
         let selector = nero_selector::Selector::parse(text, &context).unwrap();
-        selector.pick(&Rows::of(&self.lab.state, 0)).unwrap().ids
+        selector
+            .pick(&Rows::of(
+                &self.lab.state,
+                &super::super::now::Now::default(),
+            ))
+            .unwrap()
+            .ids
     }
 }
 

@@ -176,7 +176,9 @@ async fn serve_from(options: &Options, paths: NodePaths, seat: Seat) -> Result<(
     // A lease proves nothing of a process that may only be frozen.
     let alone = seat.held.is_none();
     let (ledger, state) = Ledger::open(&paths.mum().join("ledger"), options.deployment, alone)?;
-    let capacity = Capacity::new(options.cpus.unwrap_or_else(cpus), options.memory);
+    // All of the machine's, unless less is given: what runs ask for is kept.
+    let memory = options.memory.or_else(crate::service::memory_bytes);
+    let capacity = Capacity::new(options.cpus.unwrap_or_else(cpus), memory);
     let setup = setup(options, &paths, &programs, &seat)?;
     setup.store.sweep();
     let (base, store, boot_id) = (setup.base.clone(), setup.store.clone(), setup.boot_id);

@@ -156,8 +156,8 @@ pub struct Launch {
     /// The node or group to run on, or any
     #[arg(long, value_name = "NODE|GROUP|any", env = "NERONET_NODE", add = target_name())]
     pub node: Option<String>,
-    /// Run no more than this many of them at a time
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    /// Not built yet, and refused
+    #[arg(long, hide = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub at_most: Option<u32>,
     /// Wait until they have ended, as `wait` does
     #[arg(long)]

@@ -67,6 +67,7 @@ fn follow(verbs: Vec<args::Read>) -> u8 {
         return verb::daemon::serve(own_session).unwrap_or_else(|fault| tell(fault, false));
     }
     let mut session = Session::new();
+    let changing = session.changing();
     let runtime = match tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -81,7 +82,7 @@ fn follow(verbs: Vec<args::Read>) -> u8 {
         tokio::select! {
             biased;
             interrupted = tokio::signal::ctrl_c() => match interrupted {
-                Ok(()) => interrupted_by_person(),
+                Ok(()) => interrupted_by_person(changing.get()),
                 Err(error) => tell(Fault::new(code::FAILED, "cannot catch Ctrl-C").because(&error), false),
             },
             ended = all(&mut session, verbs) => ended,
@@ -92,14 +93,23 @@ fn follow(verbs: Vec<args::Read>) -> u8 {
     ended
 }
 
-/// Ctrl-C ends this program and nothing else.
-fn interrupted_by_person() -> u8 {
+/// Ctrl-C ends this program and nothing else: the daemon goes on with what it
+/// was asked for.
+fn interrupted_by_person(changing: bool) -> u8 {
     use std::io::{IsTerminal as _, Write as _};
     let mut stderr = std::io::stderr().lock();
-    if stderr.is_terminal() {
-        // A terminal that is gone leaves nobody to tell.
-        let _ = writeln!(stderr, "\ninterrupted; runs go on");
-    }
+    // A terminal that is gone leaves nobody to tell.
+    let _ = if changing {
+        writeln!(
+            stderr,
+            "\ninterrupted; the daemon goes on with what was asked: `neroman status last` shows what came of it, \
+             `neroman abort last` ends what was started"
+        )
+    } else if stderr.is_terminal() {
+        writeln!(stderr, "\ninterrupted; runs go on")
+    } else {
+        Ok(())
+    };
     code::INTERRUPTED
 }
 

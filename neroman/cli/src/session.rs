@@ -1,7 +1,9 @@
 //! What the steps of one line share: the home, the terminal, and one link to
 //! the daemon that is made when the first step needs it.
 
+use std::cell::Cell;
 use std::path::PathBuf;
+use std::rc::Rc;
 
 use nero_config::{Config, ConfigError};
 use nero_model::{Home, RequestId};
@@ -17,6 +19,8 @@ pub struct Session {
     /// Where steps write.
     pub out: Out,
     client: Option<Client>,
+    /// Whether the daemon was asked to change something and has not answered.
+    changing: Rc<Cell<bool>>,
     /// What is typed may go over ssh, and was not compared with the daemon's.
     asks_ssh: bool,
 }
@@ -29,8 +33,14 @@ impl Session {
                 screen: Screen::find(),
             },
             client: None,
+            changing: Rc::default(),
             asks_ssh: false,
         }
+    }
+
+    /// Tells, also once a step was dropped, whether the daemon still works on it.
+    pub fn changing(&self) -> Rc<Cell<bool>> {
+        Rc::clone(&self.changing)
     }
 
     /// What is done next may go over `ssh`: a daemon that uses another one than
@@ -105,6 +115,7 @@ impl Session {
     }
 
     fn greeted(&mut self, client: Client) {
+        let client = client.telling(&self.changing);
         if let Some(skew) = client.skew() {
             self.out.note(&format!("note: {skew}"));
         }
@@ -160,6 +171,19 @@ pub fn selection(words: &[String]) -> Selection {
         utc_offset_s,
         zone,
     }
+}
+
+/// Refuses words that were typed and select nothing, as of a variable that is
+/// not set: without words a verb may mean everything.
+///
+/// # Errors
+/// When words are there and all of them are empty.
+pub fn refuse_empty(words: &[String]) -> Result<(), Fault> {
+    if words.is_empty() || words.iter().any(|word| !word.trim().is_empty()) {
+        return Ok(());
+    }
+    Err(Fault::usage("the selector is empty")
+        .hint("name experiments, for example 1-3 or crashed; all means every one"))
 }
 
 /// The name of the zone of whoever types; empty when it has none.

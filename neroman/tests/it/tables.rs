@@ -285,6 +285,55 @@ fn restart_asks_what_it_would_stop() {
 }
 
 #[test]
+fn wait_fails_for_nothing_that_was_never_started() {
+    let never = ExperimentView {
+        run: 0,
+        ..samples::experiment(2, "b", "defined")
+    };
+    let ended = |ended| Answers {
+        wait: vec![WaitEvent {
+            ended,
+            done: true,
+            ..WaitEvent::default()
+        }],
+        ..Answers::default()
+    };
+    let finished = samples::experiment(1, "a", "finished");
+    let both = Fake::new(ended(vec![finished, never.clone()]));
+    assert_eq!(both.run(&["wait", "all"]).code, Some(0));
+    let alone = Fake::new(ended(vec![never]));
+    assert_eq!(alone.run(&["wait", "2"]).code, Some(1));
+}
+
+#[test]
+fn a_wait_of_no_time_is_a_look() {
+    let look = |state: &str| {
+        let fake = Fake::new(Answers {
+            list: ListReply {
+                experiments: vec![samples::experiment(1, "a", state)],
+                ..ListReply::default()
+            },
+            ..Answers::default()
+        });
+        let ran = fake.run(&["wait", "1", "--timeout", "0"]);
+        (ran.code, ran.out)
+    };
+    assert_eq!(look("finished"), (Some(0), "finished 1\n".to_owned()));
+    assert_eq!(look("running").0, Some(1));
+}
+
+#[test]
+fn an_empty_selector_is_no_selector() {
+    let fake = Fake::new(Answers::default());
+    for verb in ["clean", "fetch"] {
+        let ran = fake.run(&[verb, ""]);
+        assert_eq!(ran.code, Some(2), "{ran:?}");
+        assert!(ran.err.contains("the selector is empty"), "{ran:?}");
+    }
+    assert!(fake.requests().is_empty());
+}
+
+#[test]
 fn wait_counts_and_groups() {
     let crashed = |id| ExperimentView {
         id,
@@ -462,7 +511,7 @@ fn tables_of_rules_nodes_results_and_the_daemon() {
 fn help_lists_what_is_there() {
     let fake = Fake::new(Answers::default());
     insta::assert_snapshot!("help", fake.ok(&["help"]));
-    assert!(fake.ok(&["start", "--help"]).contains("--at-most"));
+    assert!(!fake.ok(&["start", "--help"]).contains("--at-most"));
     assert!(fake.ok(&["--version"]).starts_with("neroman 0."));
     assert!(fake.ok(&["completions", "bash"]).contains("_neroman"));
     assert_eq!(fake.run(&[]).code, Some(2));

@@ -8,8 +8,10 @@ mod spawn;
 mod tests;
 mod wake;
 
+use std::cell::Cell;
 use std::io;
 use std::path::Path;
+use std::rc::Rc;
 use std::time::Duration;
 
 use nero_model::{Home, VERSION};
@@ -56,6 +58,8 @@ pub struct Client {
     hello: Hello,
     /// Streams that were lost since the last message of one.
     lost_streams: u32,
+    /// Set while a call that changes something is not answered.
+    changing: Rc<Cell<bool>>,
 }
 
 /// A daemon that answered, and what it said of itself.
@@ -77,6 +81,7 @@ impl Client {
             man,
             hello,
             lost_streams: 0,
+            changing: Rc::default(),
         })
     }
 
@@ -91,6 +96,7 @@ impl Client {
             man,
             hello,
             lost_streams: 0,
+            changing: Rc::default(),
         }))
     }
 
@@ -138,6 +144,15 @@ impl Client {
         })
     }
 
+    /// Sets this while the daemon works on a change.
+    #[must_use]
+    pub fn telling(self, changing: &Rc<Cell<bool>>) -> Self {
+        Self {
+            changing: Rc::clone(changing),
+            ..self
+        }
+    }
+
     /// Calls the daemon. When the connection is lost the daemon is started
     /// again and the call repeated once, with the same request.
     ///
@@ -158,7 +173,10 @@ impl Client {
         };
         for again in [true, false] {
             let sent = send(&mut self.man, Request::new(request.clone()));
+            // A caller that is dropped leaves it set: the daemon goes on.
+            self.changing.set(deadline == CHANGE_DEADLINE);
             let answer = tokio::time::timeout(deadline, sent).await.map_err(late)?;
+            self.changing.set(false);
             match answer {
                 Ok(reply) => return Ok(reply.into_inner()),
                 Err(status) if lost(&status) && again => self.again().await?,

@@ -13,7 +13,7 @@ use crate::args::Clean;
 use crate::connect::{CHANGE_DEADLINE, Whose};
 use crate::fault::{Fault, Stop, code};
 use crate::say::{json, text};
-use crate::session::{Session, request, selection};
+use crate::session::{Session, refuse_empty, request, selection};
 
 /// So many runs, however long their numbers are, fit into one selector.
 const RUNS_AT_ONCE: usize = 2000;
@@ -23,6 +23,7 @@ const NOT_HOME_NAMED: usize = 10;
 
 /// Does it.
 pub async fn run(session: &mut Session, args: &Clean) -> Result<u8, Stop> {
+    refuse_empty(&args.picked)?;
     let mut asked = CleanAskRequest {
         request: request(),
         selection: Some(selection(&args.picked)),

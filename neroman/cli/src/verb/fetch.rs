@@ -12,11 +12,12 @@ use crate::connect::{CHANGE_DEADLINE, Next, Whose};
 use crate::fault::{Stop, code};
 use crate::say::progress::Meter;
 use crate::say::{Out, json, text};
-use crate::session::{Session, selection};
+use crate::session::{Session, refuse_empty, selection};
 
 /// Does it. What has come home is here already when the call is made anew
 /// after a lost connection.
 pub async fn run(session: &mut Session, args: &Fetch) -> Result<u8, Stop> {
+    refuse_empty(&args.picked)?;
     let asked = FetchRequest {
         selection: Some(selection(&args.picked)),
         include: args.include.clone(),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use nero_model::Phase;
 use nero_model::safe::Safe;
 use nero_wire::v1::{ExperimentView, ListRequest, NodeNotice, Selection, WaitRequest};
 use serde_json::{Value, json};
@@ -22,6 +23,13 @@ pub async fn run(session: &mut Session, args: &Wait) -> Result<u8, Stop> {
     // What is picked may be other things later: "running".
     let begun = list(session, picked.clone()).await?;
     let mut heard = Heard::default();
+    if timeout.is_zero() {
+        // A look, which no speed of an answer changes.
+        let is_live = begun.iter().any(is_live);
+        let views = begun.into_iter();
+        heard.ended = views.map(|view| ((view.id, view.run), view)).collect();
+        return say(session, &heard, is_live, args.json.json);
+    }
     let is_late = tokio::time::timeout(timeout, follow(session, picked, &mut heard))
         .await
         .map_or(Ok(true), |ended| ended.map(|()| false))?;
@@ -92,7 +100,10 @@ pub async fn until_ended(
 
 fn say(session: &Session, heard: &Heard, is_late: bool, as_json: bool) -> Result<u8, Stop> {
     let ended = &heard.ended;
-    let all_finished = ended.values().all(|view| view.state == "finished");
+    // What never had a run has nothing to wait for; `wait all` tells of the others.
+    let mut with_runs = ended.values().filter(|view| view.run != 0).peekable();
+    let is_something = ended.is_empty() || with_runs.peek().is_some();
+    let all_finished = is_something && with_runs.all(|view| view.state == "finished");
     if as_json {
         let views: Vec<_> = ended.values().map(json::experiment).collect();
         session.out.json(&json::document(json!({
@@ -111,6 +122,12 @@ fn say(session: &Session, heard: &Heard, is_late: bool, as_json: bool) -> Result
     } else {
         code::FAILED
     })
+}
+
+fn is_live(view: &ExperimentView) -> bool {
+    Phase::ALL
+        .iter()
+        .any(|phase| phase.word() == view.state && phase.is_live())
 }
 
 /// What was heard while waiting.

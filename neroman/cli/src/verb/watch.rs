@@ -137,8 +137,42 @@ fn frame(screen: &Screen, views: &[ExperimentView], notes: &[String]) -> String 
     drawn
         .lines()
         .take(room)
-        .map(|line| format!("{line}\n"))
+        .map(|line| format!("{}\n", cut(line, usize::from(screen.width))))
         .collect()
+}
+
+/// A line that fits, with `…` where something is missing: a terminal would write
+/// the end of the line over its last column. A number that is cut would be
+/// another one, so a number goes as a whole.
+fn cut(line: &str, width: usize) -> String {
+    let mut kept = String::new();
+    // How much is kept before the number that is being read.
+    let (mut shown, mut whole, mut escape) = (0, 0, false);
+    let mut fits = 0;
+    for c in line.chars() {
+        escape |= c == '\x1b';
+        if escape {
+            kept.push(c);
+            escape = c == '\x1b' || !c.is_ascii_alphabetic();
+            continue;
+        }
+        shown += 1;
+        if shown < width {
+            kept.push(c);
+            if !c.is_ascii_digit() && c != '-' {
+                whole = kept.len();
+            }
+            fits = kept.len();
+        }
+    }
+    if shown <= width {
+        return line.to_owned();
+    }
+    let keep = if whole > 0 { whole } else { fits };
+    // Behind that only escapes are left: those that end a colour.
+    let escapes = kept.split_off(fits);
+    kept.truncate(keep);
+    format!("{kept}…{escapes}")
 }
 
 /// Goes back over the lines drawn before.
@@ -196,6 +230,25 @@ mod tests {
             assert!(drawn.lines().count() < usize::from(height), "{drawn}");
             assert!(drawn.starts_with("note: no space left\n"), "{drawn}");
         }
+    }
+
+    #[test]
+    fn a_line_is_cut_between_numbers_and_shows_it() {
+        let line = "  5 crashed exit code 7: 210,220,230-330,340";
+        for width in 10..line.len() {
+            let shown = cut(line, width);
+            assert!(shown.chars().count() <= width, "{width}: {shown}");
+            assert!(shown.ends_with('…'), "{width}: {shown}");
+            let ids = shown.trim_end_matches('…').trim_end_matches(',');
+            let (ids, whole) = (ids.rsplit_once(": "), "210,220,230-330,340");
+            if let Some((_, ids)) = ids.filter(|(_, ids)| !ids.is_empty()) {
+                let kept: Vec<&str> = ids.split(',').collect();
+                let all: Vec<&str> = whole.split(',').collect();
+                assert_eq!(kept[..], all[..kept.len()], "{width}");
+            }
+        }
+        assert_eq!(cut(line, line.len()), line);
+        assert_eq!(cut("\x1b[31mabcdef\x1b[0m", 4), "\x1b[31mabc…\x1b[0m");
     }
 
     #[test]

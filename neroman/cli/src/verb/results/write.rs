@@ -140,13 +140,17 @@ fn shown(found: &Found) -> (Vec<String>, Vec<Vec<Shown>>) {
 }
 
 fn shown_runs(runs: &Runs) -> (Vec<String>, Vec<Vec<Shown>>) {
-    let columns = telling(&runs.views);
+    let mut columns = telling(&runs.views);
+    // A row is a run; an experiment may have several.
+    if !columns.contains(&Column::Fact(Fact::Run)) {
+        columns.insert(1, Column::Fact(Fact::Run));
+    }
     let mut header: Vec<String> = columns
         .iter()
         .map(|column| column.title(&columns))
         .collect();
     // The best stands beside the name, where no narrow terminal cuts it off.
-    let at = 2.min(header.len());
+    let at = 3.min(header.len());
     if let Some(best) = &runs.best {
         header.insert(at, best_name(best));
     }

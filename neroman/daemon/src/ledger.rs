@@ -61,6 +61,8 @@ enum Message {
     Ask {
         request: Option<RequestId>,
         decide: Decide,
+        /// What is done, in memory alone, where there is no room to write.
+        unwritten: Option<Decide>,
         reply: oneshot::Sender<Result<Vec<u8>, Failure>>,
     },
     /// What a node did: can be told again by the node.
@@ -216,18 +218,37 @@ impl Ledger {
         request: &[u8],
         decide: impl FnOnce(&State, i64) -> Result<Decided<T>, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
+        self.send_ask(request, encoded(decide), None).await
+    }
+
+    /// As [`Ledger::ask`]. Where there is no room to write, `unwritten` is
+    /// decided instead and holds in memory: the nodes are told, and a daemon
+    /// that ends before there is room has forgotten it.
+    ///
+    /// # Errors
+    /// What the decisions say, or that it could not be written.
+    pub(crate) async fn ask_even_unwritten<T: prost::Message + Default + 'static>(
+        &self,
+        request: &[u8],
+        decide: impl FnOnce(&State, i64) -> Result<Decided<T>, Failure> + Send + 'static,
+        unwritten: impl FnOnce(&State, i64) -> Result<Decided<T>, Failure> + Send + 'static,
+    ) -> Result<T, Failure> {
+        self.send_ask(request, encoded(decide), Some(encoded(unwritten)))
+            .await
+    }
+
+    async fn send_ask<T: prost::Message + Default>(
+        &self,
+        request: &[u8],
+        decide: Decide,
+        unwritten: Option<Decide>,
+    ) -> Result<T, Failure> {
         let request = request_id(request)?;
         let (reply, answer) = oneshot::channel();
-        let decide: Decide = Box::new(move |state, now_ms| {
-            let decided = decide(state, now_ms)?;
-            Ok(Decided {
-                answer: decided.answer.encode_to_vec(),
-                changes: decided.changes,
-            })
-        });
         self.send(Message::Ask {
             request,
             decide,
+            unwritten,
             reply,
         })
         .await?;
@@ -249,6 +270,7 @@ impl Ledger {
         self.send(Message::Ask {
             request: request_id(request)?,
             decide: Box::new(|_, _| Err(Failure::failed("not answered before"))),
+            unwritten: None,
             reply,
         })
         .await?;
@@ -457,6 +479,18 @@ impl Ledger {
     async fn send(&self, message: Message) -> Result<(), Failure> {
         self.tx.send(message).await.map_err(|_| leaving())
     }
+}
+
+fn encoded<T: prost::Message>(
+    decide: impl FnOnce(&State, i64) -> Result<Decided<T>, Failure> + Send + 'static,
+) -> Decide {
+    Box::new(move |state, now_ms| {
+        let decided = decide(state, now_ms)?;
+        Ok(Decided {
+            answer: decided.answer.encode_to_vec(),
+            changes: decided.changes,
+        })
+    })
 }
 
 fn request_id(bytes: &[u8]) -> Result<Option<RequestId>, Failure> {

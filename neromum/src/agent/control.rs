@@ -4,6 +4,7 @@
 use std::io;
 use std::path::Path;
 
+use nero_journal::WriteError;
 use nero_journal::frame::{self, FrameKind};
 use nero_journal::v1::{Doorbell, StopCause, to_launcher};
 use nero_model::paths::run as names;
@@ -206,7 +207,8 @@ impl Agent {
         }
     }
 
-    /// Makes `control/cancel.<n>`, noted in the ledger first.
+    /// Makes `control/cancel.<n>`, noted in the ledger first. On a full disk the
+    /// name alone is made, which counts as a wish.
     ///
     /// # Errors
     /// When the disk refuses either; `NotFound` when the run's folder is gone.
@@ -214,7 +216,8 @@ impl Agent {
         let Some(entry) = self.entries.get_mut(&token) else {
             return Err(io::Error::other("the run is not known here"));
         };
-        let control = self.setup.paths.run(entry.id).join(names::CONTROL);
+        let run_dir = self.setup.paths.run(entry.id);
+        let control = run_dir.join(names::CONTROL);
         let content = Cancel {
             token: token.to_vec(),
             cause: StopCause::Person as u32,
@@ -230,12 +233,20 @@ impl Agent {
             let noted = self.ledger.cancel_asked(token, number, &wish.request);
             if let Err(error) = noted {
                 tracing::error!(run = %entry.id, ?error, "the ledger does not take a cancel");
-                return Err(io::Error::other(error));
+                // The file says as much; a run that fills the disk can be ended.
+                if !matches!(&error, WriteError::Io(error) if frame::has_no_room(error)) {
+                    return Err(io::Error::other(error));
+                }
             }
             entry.cancels = entry.cancels.max(number);
             let path = control.join(format!("cancel.{number}"));
-            match frame::create(FrameKind::Cancel, &path, &content) {
-                Ok(()) => return Ok(number),
+            let spec = run_dir.join(names::SPEC);
+            match frame::create_or_stand_in(FrameKind::Cancel, &path, &content, &spec) {
+                Ok(true) => return Ok(number),
+                Ok(false) => {
+                    tracing::warn!(run = %entry.id, number, "no room for a wish: it goes without its signal and grace");
+                    return Ok(number);
+                }
                 // The watcher made a wish of its own by that name.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
                 Err(error) => {

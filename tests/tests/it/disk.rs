@@ -223,6 +223,46 @@ fn a_daemon_whose_databases_have_no_room_waits_for_it() {
 }
 
 #[test]
+fn a_run_that_fills_the_disk_of_daemon_and_node_can_be_aborted() {
+    let Some(small) = Small::mounted(64) else {
+        return;
+    };
+    let home = home_on(&small);
+    let held = Held::new();
+    held.start(&home, "1,2000,1,1000,0,0,0,exit:0");
+    small.fill();
+    held.release();
+    // The databases have no room either, sooner or later.
+    let mut hours = 0;
+    until("an order to be refused", || {
+        hours += 1;
+        let rule = format!("warn: runtime > {hours}h");
+        let ran = home.run(&["rule", "add", "1", rule.as_str()]);
+        if ran.code == Some(1) {
+            Ok(())
+        } else {
+            Err(ran)
+        }
+    });
+    let ran = home.run(&["abort", "1"]);
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    until("the job's end", || {
+        let alive = home.alive(Part::Job);
+        if alive.is_empty() {
+            Ok(())
+        } else {
+            Err((alive, home.logs()))
+        }
+    });
+    small.empty();
+    let seen = home.until_state(1, "aborted");
+    assert!(
+        seen["reason"].as_str().unwrap().contains("abort"),
+        "{seen:#}"
+    );
+}
+
+#[test]
 fn a_daemon_that_is_killed_without_room_comes_back_without() {
     let Some(pressed) = Pressed::running() else {
         return;

@@ -92,7 +92,15 @@ pub fn as_text(reply: &AbortReply, dry_run: bool) -> String {
         .map(|one| (one.experiment, one.why.as_str()));
     let (mut text, short) = skips(skipped);
     let begin = if dry_run { "would abort" } else { "aborted" };
-    text.push_str(&format!("{begin} {}", with("asked")));
+    let unconfirmed = unconfirmed(reply);
+    let confirmed = with("asked") - unconfirmed.len();
+    if unconfirmed.is_empty() || confirmed > 0 {
+        text.push_str(&format!("{begin} {confirmed}"));
+    }
+    if !unconfirmed.is_empty() {
+        let between = if confirmed > 0 { " · " } else { "" };
+        text.push_str(&format!("{between}asked {}", unconfirmed.len()));
+    }
     for outcome in ["taken away", "given up"] {
         let count = with(outcome);
         if count > 0 {
@@ -106,7 +114,20 @@ pub fn as_text(reply: &AbortReply, dry_run: bool) -> String {
         text.push_str(" · the selector picks nothing");
     }
     text.push('\n');
+    for one in unconfirmed {
+        let line = format!(
+            "  {}.{} {}: {}\n",
+            one.experiment, one.run, one.name, one.why
+        );
+        text.push_str(&line);
+    }
     text
+}
+
+/// Runs that were asked to end and whose nodes have not confirmed it.
+fn unconfirmed(reply: &AbortReply) -> Vec<&One> {
+    let asked = |one: &&One| one.outcome == "asked" && !one.why.is_empty();
+    reply.experiments.iter().filter(asked).collect()
 }
 
 fn as_json(reply: &AbortReply, dry_run: bool) -> Value {

@@ -3,7 +3,7 @@
 use nero_journal::v1::{StopCause, job_not_started, lost};
 use nero_model::{EndReason, Phase};
 
-use super::journal::{Incarnation, Journal};
+use super::journal::{Incarnation, Journal, RuleFacts};
 use super::run::{Desk, Handing, Word};
 
 /// What a run's evidence amounts to.
@@ -148,7 +148,14 @@ fn ended(desk: &Desk, journal: &Journal, one: &Incarnation) -> Option<Outcome> {
                 },
             ),
             StopCause::Rule => (Phase::Aborted, by_rule(journal, stop.rule)),
-            StopCause::Person | StopCause::Warden | StopCause::Unspecified => {
+            // A full disk had no room for whose wish it was.
+            StopCause::Unspecified => {
+                let rule = aborted_by(journal).filter(|_| desk.wish.is_none());
+                let by_person = || EndReason::ByPerson { who: desk.who() };
+                let reason = rule.map_or_else(by_person, |rule| by_rule(journal, rule));
+                (Phase::Aborted, reason)
+            }
+            StopCause::Person | StopCause::Warden => {
                 (Phase::Aborted, EndReason::ByPerson { who: desk.who() })
             }
         };
@@ -205,6 +212,16 @@ fn lost_end(journal: &Journal, one: &Incarnation) -> Option<Outcome> {
         reason: Some(reason),
         ended_ms: Some(journal.last_sign_ms(lost.at_ms)),
     })
+}
+
+/// The rule that asked for the end, as its watcher recorded it.
+fn aborted_by(journal: &Journal) -> Option<u64> {
+    let fired = |facts: &RuleFacts| facts.action == "abort" && facts.fired > 0;
+    let rules = journal.rules.iter();
+    rules
+        .filter(|(_, facts)| fired(facts))
+        .min_by_key(|(_, facts)| facts.last_fired_ms)
+        .map(|(rule, _)| *rule)
 }
 
 fn by_rule(journal: &Journal, rule: u64) -> EndReason {

@@ -7,7 +7,7 @@ use nero_model::{RequestId, RunId};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::durable::Durable;
-use super::{Bell, Listener, Message, NoRoom, NoteChanges, Written};
+use super::{Bell, Decide, Listener, Message, NoRoom, NoteChanges, Written};
 use crate::clock::Clock;
 use crate::core::change::Change;
 use crate::core::run::Run;
@@ -40,9 +40,15 @@ pub(super) struct Writer {
 /// What is told to whom once the batch is committed.
 #[derive(Default)]
 struct Answers {
-    asks: Vec<(oneshot::Sender<Answer>, Answer)>,
+    asks: Vec<Asked>,
     notes: Vec<(oneshot::Sender<Written<(), NoteChanges>>, NoteChanges)>,
     parts: Vec<AnsweredParts>,
+}
+
+struct Asked {
+    reply: oneshot::Sender<Answer>,
+    answer: Answer,
+    unwritten: Option<Decide>,
 }
 
 struct AnsweredParts {
@@ -93,6 +99,7 @@ impl Writer {
                 Message::Ask {
                     request,
                     decide,
+                    unwritten,
                     reply,
                 } => {
                     let known = match request {
@@ -115,7 +122,11 @@ impl Writer {
                         }),
                         Err(failure) => Err(failure),
                     };
-                    answers.asks.push((reply, result));
+                    answers.asks.push(Asked {
+                        reply,
+                        answer: result,
+                        unwritten,
+                    });
                 }
                 Message::Note {
                     durable,
@@ -197,7 +208,7 @@ impl Writer {
         }
     }
 
-    fn commit(&mut self, work: State, batch: Batch, answers: Answers) {
+    fn commit(&mut self, work: State, batch: Batch, mut answers: Answers) {
         let touched = batch.touched();
         let closed: Vec<RunId> = touched
             .iter()
@@ -231,8 +242,33 @@ impl Writer {
             Err(unwritten) => {
                 self.folding.forget();
                 self.say(&unwritten);
+                if unwritten.no_room {
+                    self.go_on_unwritten(&mut answers);
+                }
                 answers.refuse(&unwritten);
             }
+        }
+    }
+
+    /// Does in memory what people asked that must not wait for room.
+    fn go_on_unwritten(&mut self, answers: &mut Answers) {
+        for mut asked in std::mem::take(&mut answers.asks) {
+            let Some(decide) = asked.unwritten.take().filter(|_| asked.answer.is_ok()) else {
+                answers.asks.push(asked);
+                continue;
+            };
+            let answer = decide(&self.state, self.clock.now_ms()).map(|decided| {
+                let mut work = self.state.clone();
+                let mut batch = Batch::default();
+                take(&mut work, &mut batch, decided.changes);
+                self.state = work;
+                self.publish.send_replace(Arc::new(self.state.clone()));
+                for run in batch.touched() {
+                    (self.listener)(&self.state, run, Bell::Node);
+                }
+                decided.answer
+            });
+            let _ = asked.reply.send(answer);
         }
     }
 
@@ -283,8 +319,8 @@ impl Writer {
 impl Answers {
     fn tell(self) {
         // Whoever asked may be gone; the answer is kept for a repeat.
-        for (reply, answer) in self.asks {
-            let _ = reply.send(answer);
+        for asked in self.asks {
+            let _ = asked.reply.send(asked.answer);
         }
         for (reply, _) in self.notes {
             let _ = reply.send(Ok(()));
@@ -296,8 +332,9 @@ impl Answers {
 
     /// Gives back what was not written.
     fn refuse(self, why: &Unwritten) {
-        for (reply, answer) in self.asks {
-            let _ = reply.send(answer.and_then(|_| Err(why.failure.clone())));
+        for asked in self.asks {
+            let answer = asked.answer.and_then(|_| Err(why.failure.clone()));
+            let _ = asked.reply.send(answer);
         }
         for (reply, note) in self.notes {
             let _ = reply.send(Err((note, why.clone())));

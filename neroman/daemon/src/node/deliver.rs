@@ -214,11 +214,17 @@ impl Deliver {
             };
             let asked: BTreeMap<RunId, i64> =
                 wished.into_iter().map(|(id, at, _)| (id, at)).collect();
-            self.ledger
-                .note(false, move |state, now_ms| {
-                    cancelled(state, &reply, &asked, now_ms)
-                })
-                .await?;
+            let note = move |state: &State, now_ms| cancelled(state, &reply, &asked, now_ms);
+            if self.ledger.no_room().is_none() {
+                self.ledger.note(false, note).await?;
+                continue;
+            }
+            // Other wishes do not wait until there is room for the answer.
+            let ledger = self.ledger.clone();
+            tokio::spawn(async move {
+                // The daemon that leaves asks again when it is back.
+                let _ = ledger.note(false, note).await;
+            });
         }
         Ok(())
     }

@@ -1,6 +1,9 @@
 //! `Abort`: wishes that runs end. Touches live runs only, queued ones,
 //! too, and gives up those that their node does not know any more.
 
+use std::time::Duration;
+
+use nero_model::{ExperimentId, RunId};
 use nero_wire::v1;
 use nero_wire::v1::abort_reply::One;
 
@@ -8,10 +11,10 @@ use super::select::{self, Chosen};
 use super::{Man, blocking};
 use crate::core::abort::{self, Wished};
 use crate::core::change::Change;
-use crate::core::run::Wish;
+use crate::core::run::{Run, Wish};
 use crate::core::state::State;
 use crate::failure::Failure;
-use crate::ledger::Decided;
+use crate::ledger::{Decided, Ledger};
 
 impl Man {
     /// Asks that what is picked ends.
@@ -47,12 +50,90 @@ impl Man {
         if request.dry_run {
             return Ok(decide(&self.ledger.state(), self.clock.now_ms()).answer);
         }
-        self.ledger
-            .ask(&request.request, move |state, now_ms| {
-                Ok(decide(state, now_ms))
-            })
-            .await
+        let again = decide.clone();
+        let full = self.ledger.clone();
+        let mut reply = self
+            .ledger
+            .ask_even_unwritten(
+                &request.request,
+                move |state, now_ms| Ok(decide(state, now_ms)),
+                move |state, now_ms| unwritten(again(state, now_ms), &full),
+            )
+            .await?;
+        self.confirm(&mut reply).await;
+        Ok(reply)
     }
+
+    /// Waits a moment for the nodes of what was asked to end, and notes why of
+    /// each run whose node has not confirmed it.
+    async fn confirm(&self, reply: &mut v1::AbortReply) {
+        let mut state = self.ledger.watch();
+        let deadline = tokio::time::Instant::now() + CONFIRMED_WITHIN;
+        let asked = |one: &One| one.outcome == "asked";
+        let id = |one: &One| RunId {
+            experiment: ExperimentId(one.experiment),
+            number: one.run,
+        };
+        loop {
+            let now = state.borrow_and_update().clone();
+            let nodes = self.nodes.known();
+            let mut waits = false;
+            for one in reply.experiments.iter_mut().filter(|one| asked(one)) {
+                one.why.clear();
+                let Some(run) = now.run(id(one)).filter(|run| unconfirmed(run)) else {
+                    continue;
+                };
+                let name = run.node().unwrap_or_default();
+                let far = nodes.of(name).filter(|node| node.out_of_reach());
+                one.why = match far {
+                    Some(_) => format!("{name} is out of reach; it is told when it answers"),
+                    None => format!("{name} has not confirmed it yet; it is asked again"),
+                };
+                waits |= far.is_none();
+            }
+            if !waits {
+                return;
+            }
+            let news = tokio::time::timeout_at(deadline, state.changed());
+            if !matches!(news.await, Ok(Ok(()))) {
+                return;
+            }
+        }
+    }
+}
+
+/// How long an abort waits for what nodes answer; they answer from memory and
+/// their disk.
+const CONFIRMED_WITHIN: Duration = Duration::from_secs(2);
+
+fn unconfirmed(run: &Run) -> bool {
+    run.phase().is_live() && run.desk.wish.as_ref().is_some_and(|wish| !wish.delivered)
+}
+
+/// Without room to write it down, only what a node is asked goes on: that is
+/// what may make room. What is only written down here waits.
+fn unwritten(
+    mut decided: Decided<v1::AbortReply>,
+    ledger: &Ledger,
+) -> Result<Decided<v1::AbortReply>, Failure> {
+    let why = ledger.no_room().map_or_else(
+        || Failure::failed("no space left for the databases"),
+        |full| full.failure,
+    );
+    let is_wish = |change: &Change| matches!(change, Change::Desk { desk, .. } if desk.wish.is_some() && desk.word.is_none());
+    decided.changes.retain(is_wish);
+    if decided.changes.is_empty() {
+        return Err(why);
+    }
+    for one in &mut decided.answer.experiments {
+        if matches!(one.outcome.as_str(), "taken away" | "given up") {
+            one.outcome = "skipped".to_owned();
+            one.why = "no space to write it down".to_owned();
+        }
+    }
+    let note = format!("{why}: sent to the nodes all the same");
+    decided.answer.notes.push(note);
+    Ok(decided)
 }
 
 fn wishes(state: &State, chosen: &[Chosen], wish: &Wish) -> (Vec<One>, Vec<Change>) {

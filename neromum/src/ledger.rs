@@ -1,8 +1,8 @@
 //! The one writer of neromum's state: what it took over, what was asked, how
 //! runs ended, what neroman has. Segments of `nero_journal`, a new one for
 //! every start; replaying any of them twice changes nothing, so that compaction
-//! may die at any step. A torn end is fine; damage before good records is not:
-//! then the start stops, the file is named and left.
+//! may die at any step. A torn end is fine. A damaged segment is named and left,
+//! and counts up to its damage: run folders hold what else it held.
 
 mod state;
 
@@ -66,6 +66,30 @@ pub enum LedgerError {
     },
 }
 
+impl LedgerError {
+    /// Whether it is this file alone that cannot be used, which stays so until a
+    /// person repairs it: what else there is of the ledger can be used.
+    fn is_of_this_file(&self, path: &Path) -> bool {
+        match self {
+            Self::Io { source, .. } => nero_journal::is_shut(path, source),
+            Self::Header { source, .. } => !matches!(source, HeaderError::TooNew { .. }),
+            Self::Damaged { .. } | Self::Foreign { .. } => true,
+            Self::Write { .. } => false,
+        }
+    }
+
+    /// The file, and what is wrong with it.
+    pub fn file(&self) -> (&Path, String) {
+        match self {
+            Self::Io { path, source } => (path, format!("cannot be read: {source}")),
+            Self::Header { path, source } => (path, format!("is damaged: {source}")),
+            Self::Damaged { path, offset } => (path, format!("is damaged at byte {offset}")),
+            Self::Foreign { path } => (path, "belongs to another deployment".to_owned()),
+            Self::Write { path, source } => (path, format!("cannot be written: {source}")),
+        }
+    }
+}
+
 /// The ledger, open for writing.
 #[derive(Debug)]
 pub struct Ledger {
@@ -80,6 +104,8 @@ pub struct Ledger {
     reserved: u64,
     /// Bytes of all segments together.
     bytes: u64,
+    /// Every segment can be used: earlier ones may go.
+    is_sound: bool,
 }
 
 impl Ledger {
@@ -101,8 +127,14 @@ impl Ledger {
         let segments = list(folder).map_err(io_error(folder))?;
         let mut state = State::default();
         for (_, path) in &segments {
-            let bytes = fs::read(path).map_err(io_error(path))?;
-            state.replay(path, &bytes, deployment)?;
+            let replayed = match fs::read(path) {
+                Ok(bytes) => state.replay(path, &bytes, deployment),
+                Err(error) => Err(io_error(path)(error)),
+            };
+            match replayed {
+                Err(error) if error.is_of_this_file(path) => state.damaged.push(error),
+                replayed => replayed?,
+            }
         }
         if alone {
             give_back(&segments);
@@ -110,7 +142,11 @@ impl Ledger {
         let number = segments.last().map_or(1, |(number, _)| number + 1);
         let mut ledger = Self::begin(folder, deployment, number)?;
         ledger.bytes = state.bytes;
-        if state.worth_compacting() || segments.len() >= config::LEDGER_SEGMENTS_MAX {
+        // What is damaged is left for a person to repair.
+        ledger.is_sound = state.damaged.is_empty();
+        if ledger.is_sound
+            && (state.worth_compacting() || segments.len() >= config::LEDGER_SEGMENTS_MAX)
+        {
             ledger.write_state(&state)?;
             ledger.remove_before(number)?;
         }
@@ -147,6 +183,7 @@ impl Ledger {
             file: std::sync::Arc::new(file),
             reserved,
             bytes: 0,
+            is_sound: true,
             path,
         })
     }
@@ -260,6 +297,9 @@ impl Ledger {
     /// When the disk refuses; the old segments are still there then and the
     /// ledger goes on with whichever it has.
     pub fn compact(&mut self, state: &State) -> Result<(), LedgerError> {
+        if !self.is_sound {
+            return Ok(());
+        }
         let number = self.number + 1;
         let mut fresh = Self::begin(&self.folder, self.deployment, number)?;
         if let Err(error) = fresh.write_state(state) {

@@ -179,8 +179,15 @@ async fn serve_from(options: &Options, paths: NodePaths, seat: Seat) -> Result<(
     // All of the machine's, unless less is given: what runs ask for is kept.
     let memory = options.memory.or_else(crate::service::memory_bytes);
     let capacity = Capacity::new(options.cpus.unwrap_or_else(cpus), memory);
-    let setup = setup(options, &paths, &programs, &seat)?;
+    for error in &state.damaged {
+        let (path, why) = error.file();
+        tracing::error!(path = %path.display(), why, "a part of the ledger cannot be used: run folders tell the rest");
+    }
+    let mut setup = setup(options, &paths, &programs, &seat)?;
     setup.store.sweep();
+    // Of other hosts the ledger of this one does not tell which of them starts runs.
+    setup.first_since_boot =
+        alone && state.damaged.is_empty() && !state.boot_ids.contains(&setup.boot_id);
     let (base, store, boot_id) = (setup.base.clone(), setup.store.clone(), setup.boot_id);
     let (agent, handle, boxes) = Agent::new(setup, capacity, ledger, state);
     // Bound only now: whoever connects is answered with everything known.
@@ -362,6 +369,7 @@ fn setup(
         },
         watcher: programs.watcher.clone(),
         socket: seat.socket.clone(),
+        first_since_boot: false,
         lease: seat.held.clone(),
     })
 }

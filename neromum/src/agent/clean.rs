@@ -111,6 +111,9 @@ impl Agent {
         };
         match run.stage {
             Stage::Waiting => Some("it waits for its turn; abort it first".to_owned()),
+            Stage::Held { .. } => {
+                Some("a file of it cannot be used; see `neroman show`".to_owned())
+            }
             Stage::Starting { .. } | Stage::Running { .. } => {
                 Some("it is live; abort it first".to_owned())
             }

@@ -109,7 +109,7 @@ impl Agent {
             // A run that neroman has closed may still lie here.
             return match read_spec(&self.setup, id, token) {
                 Ok(_) => Ok(Outcome::Ended),
-                Err(error) if error.may_pass => Err(io::Error::other(error.why)),
+                Err(error) if error.may_pass => Err(io::Error::other(error.file.to_string())),
                 Err(_) => match gone::read(&self.setup.paths, id, token) {
                     Ok(Some(_)) => Ok(Outcome::Ended),
                     Err(error) if may_pass(&error) => Err(io::Error::other(error)),

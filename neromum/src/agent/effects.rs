@@ -12,6 +12,7 @@ use nero_model::paths::run as names;
 use nero_model::{RunId, RunToken};
 use nero_wire::v1::{RunSpec, Tree};
 
+use super::unreadable::{Unreadable, What};
 use super::{Agent, Done, Message, Setup, segments};
 use crate::config;
 use crate::core::decide::Tracking;
@@ -145,7 +146,15 @@ impl Agent {
         let spec = match read_spec(&setup, id, token) {
             Ok(spec) => spec,
             Err(error) => {
-                self.core.not_prepared(token, &error.why, error.may_pass);
+                let holds = !error.may_pass && setup.paths.run(id).exists();
+                if holds {
+                    self.set_unreadable(token, 0, vec![error.file]);
+                    self.core.hold_run(token, incarnation - 1);
+                    self.timers.look_later(token, 1, Tracking::Nobody);
+                } else {
+                    self.core
+                        .not_prepared(token, &error.file.to_string(), error.may_pass);
+                }
                 return;
             }
         };
@@ -275,10 +284,6 @@ impl Agent {
     }
 
     fn say_lost(&mut self, token: RunToken, incarnation: u32, rebooted: bool) {
-        let unreadable = self
-            .entries
-            .get(&token)
-            .is_some_and(|entry| entry.facts.unreadable);
         let reason = if rebooted {
             lost::Reason::Rebooted
         } else {
@@ -286,11 +291,7 @@ impl Agent {
         };
         let record = Lost {
             reason: reason.into(),
-            detail: if unreadable {
-                "the claim cannot be read".to_owned()
-            } else {
-                String::new()
-            },
+            detail: String::new(),
         };
         self.say(token, incarnation, RecordKind::Lost, &record);
     }
@@ -409,8 +410,8 @@ fn watcher(setup: &Setup) -> Vec<String> {
 /// Why a run's spec cannot be used.
 #[derive(Debug)]
 pub(super) struct SpecError {
-    /// In words.
-    pub why: String,
+    /// Which file, and what is wrong with it.
+    pub file: Unreadable,
     /// It says nothing of whether the run is here: the disk does not give it
     /// in this moment.
     pub may_pass: bool,
@@ -422,14 +423,20 @@ pub(super) fn read_spec(setup: &Setup, id: RunId, token: RunToken) -> Result<Run
     let spec: RunSpec = frame::read(FrameKind::Spec, &path).map_err(|error| {
         let why = std::error::Error::source(&error)
             .map_or_else(|| error.to_string(), |source| format!("{error}: {source}"));
+        let may_pass = may_pass(&error);
+        let what = if may_pass {
+            What::Refused(why)
+        } else {
+            What::Spec(why)
+        };
         SpecError {
-            why: format!("cannot use {}: {why}", path.display()),
-            may_pass: may_pass(&error),
+            file: Unreadable::new(&path, what),
+            may_pass,
         }
     })?;
     if spec.token != token.as_bytes() {
         return Err(SpecError {
-            why: format!("{} is another run's", path.display()),
+            file: Unreadable::new(&path, What::Spec("it is another run's".to_owned())),
             may_pass: false,
         });
     }

@@ -1,6 +1,6 @@
 //! What the agent knows of one run, beside what the core decides by.
 
-use std::path::PathBuf;
+use std::collections::BTreeMap;
 
 use nero_model::{RunId, RunToken};
 use nero_wire::v1::Tree;
@@ -8,6 +8,7 @@ use tokio::sync::oneshot;
 
 use super::Until;
 use super::segments::Seg;
+use super::unreadable::Unreadable;
 use crate::core::facts::Facts;
 use crate::warden::bare;
 
@@ -21,10 +22,9 @@ pub struct Entry {
     pub(super) facts: Facts,
     /// All segments of all incarnations.
     pub(super) segments: Vec<Seg>,
-    /// Those of them that nobody may read, as was told.
-    pub(super) shut: Vec<PathBuf>,
-    /// Why its segments could not be read when they were looked at last.
-    pub(super) unread: Option<String>,
+    /// Its files that could not be used when they were looked at last, by start;
+    /// 0: those of the run as a whole.
+    pub(super) unreadable: BTreeMap<u32, Vec<Unreadable>>,
     /// The records with which it ended, until the ledger has them.
     pub(super) ends: Vec<nero_journal::v1::ledger_exited::Copy>,
     /// The ledger had its end already when neromum started.
@@ -74,8 +74,7 @@ impl Entry {
             incarnation: 0,
             facts: Facts::default(),
             segments: Vec::new(),
-            shut: Vec::new(),
-            unread: None,
+            unreadable: BTreeMap::new(),
             ends: Vec::new(),
             missing: String::new(),
             kept: false,

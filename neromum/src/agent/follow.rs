@@ -267,7 +267,7 @@ impl Agent {
             // Its making was undone, or is about to be.
             Ok(spec) if self.was_turned_away(&token, spec.turn) => return Adopted::Unknown,
             Ok(_) => {}
-            Err(error) if error.may_pass => return Adopted::NotNow(error.why),
+            Err(error) if error.may_pass => return Adopted::NotNow(error.file.to_string()),
             Err(_) => match self.raise(token, id) {
                 Adopted::Known => {}
                 other => return other,

@@ -284,10 +284,14 @@ impl Agent {
                 let why = format!("its token is that of run {}", known.id);
                 return Err(no(why, "this is a mistake in neroman; please report it"));
             }
-            return match known.withdrawn {
-                true => Err(given_back(&self.run_dir(id))),
-                false => Ok(()),
-            };
+            if known.withdrawn {
+                return Err(given_back(&self.run_dir(id)));
+            }
+            if known.unreadable.contains_key(&0) {
+                // It lay there without a spec that could be used.
+                self.read_spec_again(token);
+            }
+            return Ok(());
         }
         if self.was_turned_away(&token, turn) {
             return Err(no("this node refused it before", "start it again").here());

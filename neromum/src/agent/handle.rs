@@ -67,7 +67,7 @@ pub enum Until {
 impl Until {
     pub(super) fn is_reached(self, stage: &Stage) -> bool {
         match stage {
-            Stage::Waiting | Stage::Starting { .. } => false,
+            Stage::Waiting | Stage::Starting { .. } | Stage::Held { .. } => false,
             Stage::Running { .. } => self == Self::Started,
             Stage::Ended { .. } | Stage::Settled { .. } | Stage::TakenAway | Stage::Refused => true,
         }
@@ -122,6 +122,8 @@ pub struct Busy {
     pub memory_given: u64,
     /// Free disk to keep.
     pub min_free: u64,
+    /// Files of the node that cannot be used.
+    pub unreadable: Vec<nero_wire::v1::Unreadable>,
 }
 
 /// Speaks to the agent.

@@ -211,7 +211,7 @@ impl Agent {
             .core
             .runs()
             .filter(|(_, run)| match run.stage {
-                Stage::Running { .. } => true,
+                Stage::Running { .. } | Stage::Held { .. } => true,
                 Stage::Starting { launched, .. } => launched,
                 Stage::Waiting
                 | Stage::Ended { .. }

@@ -2,6 +2,7 @@
 
 use nero_model::RunToken;
 
+use super::unreadable::{Unreadable, What};
 use super::{Agent, segments};
 use crate::config;
 use crate::core::Stage;
@@ -30,6 +31,9 @@ impl Agent {
         incarnation: u32,
         tracking: Tracking,
     ) {
+        if self.waits_for_its_spec(token) {
+            return;
+        }
         // Who lives is asked before the segments are read: what was dead then
         // cannot have written what the reading missed. The identities are known
         // only from the segments, so these are read twice where it matters.
@@ -45,8 +49,11 @@ impl Agent {
             read &= self.look(token, incarnation);
         }
         if !read {
-            // Nothing follows from what could not be read.
-            self.timers.look_later(token, incarnation, tracking);
+            self.cannot_decide(token, incarnation, tracking);
+            return;
+        }
+        if self.was_given_up(token) {
+            self.folder_gone(token);
             return;
         }
         let Some(entry) = self.entries.get(&token) else {
@@ -67,6 +74,13 @@ impl Agent {
             return;
         }
         self.is_elsewhere(token, host);
+        if decision == Decision::SayRebooted && !self.damaged_ledger.is_empty() {
+            // The damaged part may hold an end that the power cut took from here.
+            let files = self.damaged_ledger.clone();
+            self.set_unreadable(token, 0, files);
+            self.core.hold_run(token, incarnation);
+            return;
+        }
         self.core.found(token, incarnation, decision);
         if taken_over {
             self.core.set_unsupervised(token, true);
@@ -130,6 +144,11 @@ impl Agent {
         };
         entry.begin(incarnation);
         let run_dir = self.setup.paths.run(entry.id);
+        let place = segments::Place {
+            run_dir: &run_dir,
+            token,
+            incarnation,
+        };
         let (mut look, mut read) = (segments::Look::default(), Ok(()));
         // Of a job that ended at once there is nothing but the claim, until it
         // is settled.
@@ -141,41 +160,103 @@ impl Agent {
                 .launched
                 .is_some_and(|at| at.elapsed() < config::WATCHER_DUE);
         if brief {
-            read = segments::look_at_claim(
-                &run_dir,
-                incarnation,
-                &mut entry.segments,
-                &mut entry.facts,
-                &mut look,
-            );
+            read = segments::look_at_claim(place, &mut entry.segments, &mut entry.facts, &mut look);
         }
         if !brief || !entry.facts.ended() {
-            let all = segments::look_into(
-                &run_dir,
-                incarnation,
-                &mut entry.segments,
-                &mut entry.facts,
-                &mut look,
-            );
+            let all = segments::look_into(place, &mut entry.segments, &mut entry.facts, &mut look);
             read = read.and(all);
         }
-        // Told once, however often it is looked.
-        let unread = read.as_ref().err().map(ToString::to_string);
-        if let Some(why) = &unread
-            && entry.unread.as_ref() != Some(why)
-        {
-            tracing::warn!(run = %entry.id, why, "a run's segments cannot be read now: nothing is decided about it");
-        }
-        entry.unread = unread;
-        for path in std::mem::take(&mut look.shut) {
-            if !entry.shut.contains(&path) {
-                tracing::error!(run = %entry.id, path = %path.display(), "a segment whose mode lets nobody read it is passed over");
-                entry.shut.push(path);
-            }
-        }
+        let mut unreadable = std::mem::take(&mut look.passed_over);
+        let is_read = read.is_ok();
+        unreadable.extend(read.err());
         // What was read before that is not read again.
         self.looked(token, look);
-        read.is_ok()
+        self.set_unreadable(token, incarnation, unreadable);
+        is_read
+    }
+
+    /// Notes which files of a start cannot be used, 0: of the run as a whole.
+    /// Each is reported once, however often it is looked at.
+    pub(super) fn set_unreadable(&mut self, token: RunToken, start: u32, files: Vec<Unreadable>) {
+        let Some(entry) = self.entries.get_mut(&token) else {
+            return;
+        };
+        let known = entry.unreadable.remove(&start).unwrap_or_default();
+        for file in files.iter().filter(|file| !known.contains(file)) {
+            tracing::error!(run = %entry.id, why = %file, "a file of a run cannot be used");
+        }
+        let changed = known != files;
+        if !files.is_empty() {
+            entry.unreadable.insert(start, files);
+        }
+        if changed {
+            self.report(token);
+        }
+    }
+
+    /// Nothing follows from what could not be read: the run is looked at again.
+    pub(super) fn cannot_decide(&mut self, token: RunToken, incarnation: u32, tracking: Tracking) {
+        let (Some(entry), Some(run)) = (self.entries.get(&token), self.core.run(&token)) else {
+            return;
+        };
+        if matches!(run.stage, Stage::Ended { .. }) || run.stage.is_final() {
+            return;
+        }
+        let files = entry.unreadable.get(&incarnation);
+        let stops = files.and_then(|files| files.last());
+        let was_cut = match stops.map(|file| &file.what) {
+            Some(What::Missing { .. }) => {
+                self.left_by_a_cut(token, entry.id) == super::recover::Left::Something
+            }
+            _ => {
+                let is_over = self.origin(&entry.facts).0 == decide::Origin::Over;
+                (self.setup.first_since_boot || is_over)
+                    && stops.is_some_and(Unreadable::is_cut_off)
+            }
+        };
+        if was_cut {
+            self.core
+                .found(token, incarnation, decide::Decision::SayRebooted);
+            return;
+        }
+        // What the system does not give now may be there in a moment.
+        let passes = stops.is_none_or(|file| matches!(file.what, What::Refused(_)));
+        self.timers.look_later(token, incarnation, tracking);
+        if passes {
+            return;
+        }
+        let is_tracked = entry.tracked.is_some();
+        let lives = self.lives(token);
+        let alive = Some(nero_model::process::Life::Alive);
+        if is_tracked || lives.shim == alive || lives.job == alive {
+            self.core.found(token, incarnation, Decision::Follow);
+        } else {
+            self.core.hold_run(token, incarnation);
+        }
+    }
+
+    /// Whether a person removed the folder of a held run.
+    fn was_given_up(&self, token: RunToken) -> bool {
+        self.core.run(&token).is_some_and(|run| {
+            matches!(run.stage, Stage::Held { .. }) && !self.run_dir(run.id).exists()
+        })
+    }
+
+    /// Whether a run that was never started has no spec to start it from. With
+    /// one, it waits for its turn again.
+    fn waits_for_its_spec(&mut self, token: RunToken) -> bool {
+        let Some(run) = self.core.run(&token) else {
+            return false;
+        };
+        if run.stage != (Stage::Held { incarnation: 0 }) {
+            return false;
+        }
+        if !self.run_dir(run.id).exists() {
+            self.folder_gone(token);
+        } else if !self.read_spec_again(token) {
+            self.timers.look_later(token, 1, Tracking::Nobody);
+        }
+        true
     }
 
     fn looked(&mut self, token: RunToken, look: segments::Look) {

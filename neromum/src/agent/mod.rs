@@ -20,6 +20,7 @@ pub mod segments;
 mod settle;
 mod sync;
 mod timers;
+mod unreadable;
 mod withdraw;
 
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -44,6 +45,7 @@ pub use hand_over::{Placer, Placing};
 pub use handle::{AgentHandle, Busy, Done, Leaving, Message, Refused, Until};
 pub use kids::KidNews;
 pub use recover::Raw;
+use unreadable::Unreadable;
 
 /// What the agent needs to know from the start.
 #[derive(Debug)]
@@ -66,6 +68,9 @@ pub struct Setup {
     pub watcher: PathBuf,
     /// Our own socket.
     pub socket: PathBuf,
+    /// No earlier neromum served this node since the machine was started: what
+    /// lies there of a start is of one that is over.
+    pub first_since_boot: bool,
     /// Our epoch, where several hosts share the root.
     pub lease: Option<Arc<crate::lease::Held>>,
 }
@@ -93,6 +98,8 @@ pub struct Agent {
     done: mpsc::UnboundedSender<Message>,
     connections: i64,
     stopping: bool,
+    /// Parts of the ledger that cannot be used.
+    damaged_ledger: Vec<Unreadable>,
     /// The ledger can no longer be trusted.
     broken: Option<std::io::Error>,
 }
@@ -141,6 +148,7 @@ impl Agent {
             done,
             connections: 0,
             stopping: false,
+            damaged_ledger: unreadable::of_ledger(&state),
             broken: None,
         };
         agent.recover(state);
@@ -255,6 +263,7 @@ impl Agent {
             hold: self.hold_shown(),
             memory_given: self.core.used().memory_bytes,
             min_free: self.setup.min_free,
+            unreadable: self.unreadable_files(),
         }
     }
 

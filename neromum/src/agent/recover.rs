@@ -9,6 +9,7 @@ use nero_journal::v1::{LedgerExited, Lost, RecordKind, lost};
 use nero_model::paths::run as names;
 use nero_model::{RunId, RunToken};
 
+use super::follow::newest_wish;
 use super::hand_over::unmake;
 use super::withdraw::was_withdrawn;
 use super::{Agent, Entry, effects, segments};
@@ -46,10 +47,14 @@ impl Agent {
     }
 
     /// Takes one run in as ledger and folder tell it.
-    pub(super) fn restore_run(&mut self, token: RunToken, kept: Kept) {
+    pub(super) fn restore_run(&mut self, token: RunToken, mut kept: Kept) {
         let mut entry = Entry::new(kept.id);
-        entry.cancels = kept.cancel;
         let run_dir = self.run_dir(kept.id);
+        if !self.damaged_ledger.is_empty() {
+            // Its record of the wish may be lost, and the wish is not.
+            kept.cancel = kept.cancel.max(newest_wish(&run_dir));
+        }
+        entry.cancels = kept.cancel;
         if kept.taken_away.is_some() {
             entry.withdrawn = was_withdrawn(&run_dir, token);
             self.entries.insert(token, entry);
@@ -64,13 +69,19 @@ impl Agent {
             self.core.restore_taken_away(token, kept.id, kept.order);
             return;
         }
-        let (newest, mut read) = match segments::newest(&run_dir) {
+        let is_gone = |error: &io::Error| {
+            matches!(
+                error.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+            )
+        };
+        let listed = segments::newest(&run_dir);
+        let has_folder = !listed.as_ref().is_err_and(is_gone);
+        let (newest, mut read) = match listed {
             Ok(newest) => (newest, true),
-            Err(error) => match error.kind() {
-                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => (0, true),
-                // It may have been started.
-                _ => (1, false),
-            },
+            Err(error) if is_gone(&error) => (0, true),
+            // It may have been started.
+            Err(_) => (1, false),
         };
         let needs = match &spec {
             Ok(spec) => {
@@ -80,17 +91,20 @@ impl Agent {
                 let resources = spec.resources.unwrap_or_default();
                 Needs::of(resources.cpus, resources.memory_bytes)
             }
-            Err(error) => {
-                tracing::error!(run = %kept.id, why = error.why, "a run's spec cannot be used");
-                Needs::default()
-            }
+            Err(_) => Needs::default(),
         };
         self.entries.insert(token, entry);
+        let spec_error = spec.err();
+        let unreadable = spec_error.iter().map(|error| error.file.clone());
+        self.set_unreadable(token, 0, unreadable.collect());
         for incarnation in 1..=newest {
-            read &= self.look(token, incarnation);
+            // Only the newest start decides.
+            read = self.look(token, incarnation) && (read || incarnation < newest);
         }
         let facts = self.entries[&token].facts;
-        let started = newest > 1 || facts.claimed || spec.is_err() || !read;
+        let may_pass = spec_error.as_ref().is_some_and(|error| error.may_pass);
+        let has_no_spec = spec_error.is_some() && !may_pass;
+        let started = newest > 1 || facts.claimed || may_pass || !has_folder || !read;
         let incarnation = if started { newest.max(1) } else { 0 };
         if kept.cancel > 0 && incarnation == 0 {
             // A shim that may still be on its way finds the wish.
@@ -108,18 +122,17 @@ impl Agent {
         if incarnation == 0 && self.left_by_a_cut(token, kept.id) == Left::Something {
             self.say_lost_at_start(token, lost::Reason::Rebooted);
         }
-        match spec {
+        if !has_folder && !may_pass {
+            self.say_lost_at_start(token, lost::Reason::FolderGone);
+        } else if !read {
+            self.cannot_decide(token, newest.max(1), Tracking::Nobody);
+        } else if may_pass {
             // Decided when more of it can be read.
-            Err(error) if error.may_pass => {
-                self.timers
-                    .look_later(token, newest.max(1), Tracking::Nobody);
-            }
-            Err(_) if newest == 0 => self.say_lost_at_start(token, lost::Reason::FolderGone),
-            Ok(_) | Err(_) if !read => {
-                self.timers
-                    .look_later(token, newest.max(1), Tracking::Nobody);
-            }
-            Ok(_) | Err(_) => {}
+            self.timers
+                .look_later(token, newest.max(1), Tracking::Nobody);
+        } else if has_no_spec && incarnation == 0 {
+            self.core.hold_run(token, 0);
+            self.timers.look_later(token, 1, Tracking::Nobody);
         }
     }
 
@@ -220,18 +233,51 @@ impl Agent {
         }
     }
 
+    /// Reads the spec of a run that had none to be used; true when it has one
+    /// by now. A run that was never started waits for its turn then.
+    pub(super) fn read_spec_again(&mut self, token: RunToken) -> bool {
+        let Some(entry) = self.entries.get(&token) else {
+            return false;
+        };
+        let id = entry.id;
+        let spec = match effects::read_spec(&self.setup, id, token) {
+            Ok(spec) => spec,
+            Err(error) => {
+                self.set_unreadable(token, 0, vec![error.file]);
+                return false;
+            }
+        };
+        self.set_unreadable(token, 0, Vec::new());
+        let rules = has_rules(&spec, &self.run_dir(id));
+        if let Some(entry) = self.entries.get_mut(&token) {
+            entry.rules |= rules;
+            let earlier = spec.resume.as_ref();
+            entry.earlier = earlier.and_then(|run| RunToken::from_slice(&run.token));
+        }
+        let resources = spec.resources.unwrap_or_default();
+        let needs = Needs::of(resources.cpus, resources.memory_bytes);
+        self.core.wait_again(token, needs);
+        true
+    }
+
+    /// A run was accepted and its folder is gone.
+    pub(super) fn folder_gone(&mut self, token: RunToken) {
+        self.say_lost_at_start(token, lost::Reason::FolderGone);
+    }
+
     /// Of a run that was accepted nothing tells whether it ran.
     fn say_lost_at_start(&mut self, token: RunToken, reason: lost::Reason) {
         let entry = &self.entries[&token];
         if entry.facts.ended() {
             return;
         }
+        let start = entry.incarnation.max(1);
         let record = Lost {
             reason: reason.into(),
             detail: String::new(),
         };
         let run_dir = self.run_dir(entry.id);
-        let written = effects::write_own(&run_dir, token, 1, |segment| {
+        let written = effects::write_own(&run_dir, token, start, |segment| {
             segment
                 .append(RecordKind::Lost, Clocks::now(), &record)
                 .map(|_| ())
@@ -239,8 +285,8 @@ impl Agent {
         });
         match written {
             Ok(()) => {
-                self.look(token, 1);
-                self.core.found(token, 1, Decision::Ended);
+                self.look(token, start);
+                self.core.found(token, start, Decision::Ended);
             }
             Err(error) => tracing::error!(%error, "cannot say that a run is lost"),
         }

@@ -15,10 +15,13 @@ use nero_journal::v1::{
     job_not_started, ledger_exited,
 };
 use nero_journal::{
-    Clocks, HEADER_BYTES, Header, HeaderError, PAYLOAD_BYTES_MAX, Reader, Record, is_shut,
+    Clocks, HEADER_BYTES, Header, HeaderError, PAYLOAD_BYTES_MAX, RECORD_OVERHEAD, Reader, Record,
+    Stop, is_shut,
 };
+use nero_model::RunToken;
 use nero_model::paths::run as names;
 
+use super::unreadable::{Unreadable, What};
 use crate::core::facts::{Fact, Facts};
 pub use read::read_part;
 use read::{open, read_at_most};
@@ -60,13 +63,25 @@ pub struct Look {
     pub grew: bool,
     /// The records with which the run (or its main process) ended.
     pub ends: Vec<ledger_exited::Copy>,
-    /// Segments whose mode lets nobody read them; they were passed over.
-    pub shut: Vec<PathBuf>,
+    /// Files that cannot be used, and do not keep the run's end from being known.
+    pub passed_over: Vec<Unreadable>,
+}
+
+/// The folder of one start of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'a> {
+    /// The run's folder.
+    pub run_dir: &'a Path,
+    /// Whose files these must be.
+    pub token: RunToken,
+    /// Which start.
+    pub incarnation: u32,
 }
 
 /// Bytes read at first, and of what is longer at a time; a whole record fits.
 const PIECE_BYTES_FIRST: usize = 8 * 1024;
-const PIECE_BYTES: usize = 2 * PAYLOAD_BYTES_MAX;
+/// So does a bad one and a good one behind it.
+const PIECE_BYTES: usize = 2 * (PAYLOAD_BYTES_MAX + RECORD_OVERHEAD);
 /// More than this is not kept in memory for passing on.
 const FRESH_BYTES_MAX: usize = 64 * 1024;
 
@@ -94,16 +109,15 @@ pub fn newest(run_dir: &Path) -> io::Result<u32> {
 /// Looks at every segment of an incarnation.
 ///
 /// # Errors
-/// When a folder or file cannot be read; a folder that is not there has no
-/// segments.
+/// A folder or file that cannot be used and that may say how the run ended. A
+/// folder that is not there has no segments.
 pub fn look(
-    run_dir: &Path,
-    incarnation: u32,
+    place: Place<'_>,
     segments: &mut Vec<Seg>,
     facts: &mut Facts,
-) -> io::Result<Look> {
+) -> Result<Look, Unreadable> {
     let mut look = Look::default();
-    look_into(run_dir, incarnation, segments, facts, &mut look).map(|()| look)
+    look_into(place, segments, facts, &mut look).map(|()| look)
 }
 
 /// As [`look`], into `look`, which after an error has what was read before it.
@@ -111,48 +125,94 @@ pub fn look(
 /// # Errors
 /// As [`look`].
 pub fn look_into(
-    run_dir: &Path,
-    incarnation: u32,
+    place: Place<'_>,
     segments: &mut Vec<Seg>,
     facts: &mut Facts,
     look: &mut Look,
-) -> io::Result<()> {
-    let folder = folder(run_dir, incarnation);
+) -> Result<(), Unreadable> {
+    let incarnation = place.incarnation;
+    let folder = folder(place.run_dir, incarnation);
     let entries = match std::fs::read_dir(&folder) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(error),
+        Err(error) => return Err(Unreadable::refused(&folder, &error)),
     };
-    let mut new = Vec::new();
+    let refused = |error: io::Error| Unreadable::refused(&folder, &error);
+    let (mut new, mut bad) = (Vec::new(), Vec::new());
+    let (mut has_claim, mut younger) = (false, None);
     for entry in entries {
-        let entry = entry?;
+        let entry = entry.map_err(refused)?;
         let name = entry.file_name();
         let Some(name) = name.to_str() else { continue };
+        if is_younger_than_the_claim(name) {
+            younger = Some(name.to_owned());
+        }
         let is_segment = name == names::CLAIM || name.ends_with(names::SEGMENT_SUFFIX);
         // Whatever else has such a name, a job put there.
-        if !is_segment || name.starts_with('.') || !entry.file_type()?.is_file() {
+        if !is_segment || name.starts_with('.') || !entry.file_type().map_err(refused)?.is_file() {
             continue;
         }
+        has_claim |= name == names::CLAIM;
         let is_known = |seg: &Seg| seg.incarnation == incarnation && *seg.name == *name;
-        let looked = if segments.iter().any(is_known) {
-            look_at(&folder, incarnation, name, segments, facts, look)
-        } else {
-            header(&folder, name).map(|header| new.push((header, name.to_owned())))
-        };
-        let Err(error) = looked else { continue };
-        let path = folder.join(name);
-        // Without its claim nothing can be said of a run; without another one
-        // that nobody may read, all the rest can.
-        if name == names::CLAIM || !is_shut(&path, &error) {
-            return Err(about(&path, &error));
+        if segments.iter().any(is_known) {
+            let looked = look_at(place, name, segments, facts, look);
+            bad.extend(looked.err().map(|fault| (name.to_owned(), fault)));
+            continue;
         }
-        look.shut.push(path);
+        match header(&folder, name) {
+            Ok(header) => new.push((header, name.to_owned())),
+            Err(fault) => bad.push((name.to_owned(), fault)),
+        }
     }
     in_order(&mut new, facts.boot_id);
     for (_, name) in new {
-        look_at(&folder, incarnation, &name, segments, facts, look)?;
+        let looked = look_at(place, &name, segments, facts, look);
+        bad.extend(looked.err().map(|fault| (name, fault)));
     }
-    Ok(())
+    if let Some(beside) = younger.filter(|_| !has_claim && !facts.claimed) {
+        // A claim that was made while the folder was read is none that is missing.
+        let looked = look_at(place, names::CLAIM, segments, facts, look);
+        if !facts.claimed && looked.is_ok() {
+            let path = folder.join(names::CLAIM);
+            bad.push((
+                names::CLAIM.to_owned(),
+                Unreadable::new(&path, What::Missing { beside }),
+            ));
+        }
+    }
+    pass_over(bad, facts, look)
+}
+
+/// Whether a file of this name is made only after the claim.
+fn is_younger_than_the_claim(name: &str) -> bool {
+    let is_segment =
+        |writer: &str| name.starts_with(writer) && name.ends_with(names::SEGMENT_SUFFIX);
+    name == names::STDOUT
+        || name == names::STDERR
+        || is_segment("watch-")
+        || is_segment("launcher-")
+}
+
+/// Passes over what says nothing of the run's end, and what says nothing new of
+/// it: the first file that is left may.
+fn pass_over(
+    bad: Vec<(String, Unreadable)>,
+    facts: &Facts,
+    look: &mut Look,
+) -> Result<(), Unreadable> {
+    let mut stops = None;
+    for (name, fault) in bad {
+        let is_watchers = name.starts_with("watch-") && !matches!(fault.what, What::Refused(_));
+        let is_shut = name != names::CLAIM
+            && matches!(fault.what, What::Refused(_))
+            && File::open(&fault.path).is_err_and(|error| is_shut(&fault.path, &error));
+        if is_watchers || is_shut || facts.ended() || stops.is_some() {
+            look.passed_over.push(fault);
+        } else {
+            stops = Some(fault);
+        }
+    }
+    stops.map_or(Ok(()), Err)
 }
 
 /// Sorts new segments of one incarnation by their beginning, as they are passed
@@ -174,14 +234,13 @@ fn in_order(new: &mut [(Option<Header>, String)], boot_id: Option<[u8; 16]>) {
     });
 }
 
-/// The same error, which names the file.
-fn about(path: &Path, error: &io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
-}
-
-fn header(folder: &Path, name: &str) -> io::Result<Option<Header>> {
+/// The header of a segment; none while it is not there yet.
+fn header(folder: &Path, name: &str) -> Result<Option<Header>, Unreadable> {
+    let path = folder.join(name);
     let mut head = [0; HEADER_BYTES];
-    let length = read_at_most(&open(&folder.join(name))?, &mut head, 0)?;
+    let length = open(&path)
+        .and_then(|file| read_at_most(&file, &mut head, 0))
+        .map_err(|error| Unreadable::refused(&path, &error))?;
     Ok(Header::parse(&head[..length]).ok())
 }
 
@@ -191,28 +250,29 @@ fn header(folder: &Path, name: &str) -> io::Result<Option<Header>> {
 /// # Errors
 /// As [`look`].
 pub fn look_at_claim(
-    run_dir: &Path,
-    incarnation: u32,
+    place: Place<'_>,
     segments: &mut Vec<Seg>,
     facts: &mut Facts,
     look: &mut Look,
-) -> io::Result<()> {
-    let folder = folder(run_dir, incarnation);
-    match look_at(&folder, incarnation, names::CLAIM, segments, facts, look) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        looked => looked,
-    }
+) -> Result<(), Unreadable> {
+    look_at(place, names::CLAIM, segments, facts, look)
 }
 
+/// Looks at one segment; at nothing when it is not there.
 fn look_at(
-    folder: &Path,
-    incarnation: u32,
+    place: Place<'_>,
     name: &str,
     segments: &mut Vec<Seg>,
     facts: &mut Facts,
     look: &mut Look,
-) -> io::Result<()> {
-    let file = open(&folder.join(name))?;
+) -> Result<(), Unreadable> {
+    let incarnation = place.incarnation;
+    let path = folder(place.run_dir, incarnation).join(name);
+    let file = match open(&path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(Unreadable::refused(&path, &error)),
+    };
     let known = segments
         .iter()
         .position(|seg| seg.incarnation == incarnation && *seg.name == *name);
@@ -220,49 +280,75 @@ fn look_at(
     facts.claimed |= is_claim;
     let index = match known {
         Some(index) => index,
-        None => match begin(&file, incarnation, name)? {
-            Ok(seg) => {
+        None => match begin(&file, &path, place, name)? {
+            Some(seg) => {
                 if is_claim {
                     facts.boot_id = Some(seg.1);
-                    // It was not all here yet when it was looked at before.
-                    facts.unreadable = false;
                 }
                 segments.push(seg.0);
                 look.grew = true;
                 segments.len() - 1
             }
-            // A segment whose header is not written yet says nothing so far;
-            // a claim has its name only after its header.
-            Err(_) => {
-                facts.unreadable |= is_claim;
-                return Ok(());
-            }
+            None => return Ok(()),
         },
     };
-    go_on(&file, &mut segments[index], facts, look)
+    let mut stop = go_on(&file, &mut segments[index], facts, look);
+    if matches!(stop, Ok(Stop::Damaged(_))) {
+        // A record that is being written right now may look so for a moment.
+        stop = go_on(&file, &mut segments[index], facts, look);
+    }
+    match stop {
+        Ok(Stop::Damaged(damage)) => Err(Unreadable::new(&path, What::DamagedAt(damage.offset))),
+        // It has its first record before it has its name.
+        Ok(Stop::End | Stop::Unfinished)
+            if is_claim && segments[index].len <= HEADER_BYTES as u64 =>
+        {
+            Err(Unreadable::new(&path, What::Header(HeaderError::Short)))
+        }
+        Ok(Stop::End | Stop::Unfinished) => Ok(()),
+        Err(error) => Err(Unreadable::refused(&path, &error)),
+    }
 }
 
-type Begun = Result<(Seg, [u8; 16]), HeaderError>;
-
-fn begin(file: &File, incarnation: u32, name: &str) -> io::Result<Begun> {
+/// What is known of a segment from its header; none when that is not written yet.
+fn begin(
+    file: &File,
+    path: &Path,
+    place: Place<'_>,
+    name: &str,
+) -> Result<Option<(Seg, [u8; 16])>, Unreadable> {
     let mut head = [0; HEADER_BYTES];
-    let length = read_at_most(file, &mut head, 0)?;
-    Ok(Header::parse(&head[..length]).map(|header| {
-        let seg = Seg {
-            incarnation,
-            id: header.segment.0,
-            name: name.into(),
-            len: 0,
-            chain: header.chain,
-            visible: 0,
-            fresh: None,
-        };
-        (seg, header.boot_id)
-    }))
+    let length =
+        read_at_most(file, &mut head, 0).map_err(|error| Unreadable::refused(path, &error))?;
+    let is_claim = name == names::CLAIM;
+    // Zeros are in the place of what a power cut took.
+    let is_cut_off = length < HEADER_BYTES || head == [0; HEADER_BYTES];
+    let header = match Header::parse(&head[..length]) {
+        Ok(header) => header,
+        // A claim has its name only after its header.
+        Err(_) if is_cut_off && is_claim => {
+            return Err(Unreadable::new(path, What::Header(HeaderError::Short)));
+        }
+        Err(_) if is_cut_off => return Ok(None),
+        Err(error) => return Err(Unreadable::new(path, What::Header(error))),
+    };
+    if header.token != *place.token.as_bytes() || header.incarnation != place.incarnation {
+        return Err(Unreadable::new(path, What::Foreign));
+    }
+    let seg = Seg {
+        incarnation: place.incarnation,
+        id: header.segment.0,
+        name: name.into(),
+        len: 0,
+        chain: header.chain,
+        visible: 0,
+        fresh: None,
+    };
+    Ok(Some((seg, header.boot_id)))
 }
 
-/// Reads what was appended, piece by piece.
-fn go_on(file: &File, seg: &mut Seg, facts: &mut Facts, look: &mut Look) -> io::Result<()> {
+/// Reads what was appended, piece by piece. Returns why there is no more.
+fn go_on(file: &File, seg: &mut Seg, facts: &mut Facts, look: &mut Look) -> io::Result<Stop> {
     // One small piece is enough nearly always: segments grow by a record or a few.
     let mut first = [0; PIECE_BYTES_FIRST];
     let mut longer = Vec::new();
@@ -279,7 +365,7 @@ fn go_on(file: &File, seg: &mut Seg, facts: &mut Facts, look: &mut Look) -> io::
         let more = length == size;
         let header = if from == 0 { HEADER_BYTES } else { 0 };
         if length < header.max(1) {
-            return Ok(());
+            return Ok(Stop::End);
         }
         let mut reader = Reader::new(&data[header..], from + header as u64, seg.chain);
         for record in reader.by_ref() {
@@ -296,7 +382,7 @@ fn go_on(file: &File, seg: &mut Seg, facts: &mut Facts, look: &mut Look) -> io::
         // A piece that begins no whole record is torn or not there yet, unless
         // the record is longer than the piece.
         if !more || (end == from && size >= PIECE_BYTES) {
-            return Ok(());
+            return Ok(reader.stop());
         }
         longer.resize(PIECE_BYTES, 0);
     }

@@ -90,7 +90,7 @@ pub fn raise(
     nero_model::paths::make_private(&run_dir)?;
     nero_model::paths::make_private(&folder)?;
     // Whoever died while cleaning may have left the folder as it was.
-    if !super::runs::life(&run_dir)?.facts.ended() {
+    if !super::runs::life(&run_dir, token)?.facts.ended() {
         write_end(&folder, token, incarnation, end.records)?;
     }
     // The spec comes last: without it the folder is nobody's.

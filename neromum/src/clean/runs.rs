@@ -99,9 +99,13 @@ pub fn describe(run_dir: &Path) -> Option<RunFolder> {
         Err(_) if was_withdrawn(run_dir) => return None,
         Err(why) => problem(why),
     }
-    match life(run_dir) {
-        Ok(life) => folder.segments = life.segments,
-        Err(error) => problem(format!("cannot read its segments: {error}")),
+    let spec = folder.spec.as_ref();
+    let token = spec.and_then(|spec| nero_model::RunToken::from_slice(&spec.token));
+    match token.map(|token| life(run_dir, token)) {
+        Some(Ok(life)) => folder.segments = life.segments,
+        Some(Err(error)) => problem(format!("cannot read its segments: {error}")),
+        // Whose they would have to be is not known.
+        None => problem("its spec names no run".to_owned()),
     }
     Some(folder)
 }
@@ -185,7 +189,7 @@ impl RunLife {
 ///
 /// # Errors
 /// When a folder or file cannot be read.
-pub fn life(run_dir: &Path) -> io::Result<RunLife> {
+pub fn life(run_dir: &Path, token: RunToken) -> io::Result<RunLife> {
     let mut life = RunLife {
         incarnation: segments::newest(run_dir)?,
         ..RunLife::default()
@@ -193,7 +197,13 @@ pub fn life(run_dir: &Path) -> io::Result<RunLife> {
     let mut found = Vec::new();
     for incarnation in 1..=life.incarnation {
         let mut facts = Facts::default();
-        let look = segments::look(run_dir, incarnation, &mut found, &mut facts)?;
+        let place = segments::Place {
+            run_dir,
+            token,
+            incarnation,
+        };
+        let look = segments::look(place, &mut found, &mut facts)
+            .map_err(|file| io::Error::other(file.to_string()))?;
         life.facts = facts;
         life.ends = look.ends;
     }

@@ -87,14 +87,6 @@ pub fn decide(facts: &Facts, lives: Lives, tracking: Tracking, origin: Origin) -
             Tracking::Over | Tracking::Nobody => Decision::Elsewhere,
         };
     }
-    if facts.unreadable {
-        // Only a power cut or a broken disk does this: the claim is linked
-        // under its name after its content was written.
-        return match tracking {
-            Tracking::Tracked => Decision::Follow,
-            Tracking::Over | Tracking::Nobody => Decision::SayCodeUnknown,
-        };
-    }
     if origin == Origin::Over {
         return Decision::SayRebooted;
     }
@@ -139,17 +131,16 @@ mod tests {
     const TRACKING: [Tracking; 3] = [Tracking::Tracked, Tracking::Over, Tracking::Nobody];
 
     fn every_case(mut check: impl FnMut(Facts, Lives, Tracking, Origin, Decision)) {
-        for bits in 0u32..256 {
+        for bits in 0u32..128 {
             let bit = |n: u32| bits & (1 << n) != 0;
             let facts = Facts {
                 claimed: bit(0),
-                unreadable: bit(1),
-                started: bit(2),
-                gate_closed: bit(3),
-                not_started: bit(4),
-                leader_ended: bit(5),
-                gone: bit(6),
-                lost: bit(7),
+                started: bit(1),
+                gate_closed: bit(2),
+                not_started: bit(3),
+                leader_ended: bit(4),
+                gone: bit(5),
+                lost: bit(6),
                 ..Facts::default()
             };
             for origin in ORIGINS {
@@ -189,7 +180,7 @@ mod tests {
             );
             let may_have_run = facts.claimed
                 && !facts.gate_closed
-                && (facts.started || facts.unreadable || lives.shim == Some(Life::Alive));
+                && (facts.started || lives.shim == Some(Life::Alive));
             let tracked = tracking == Tracking::Tracked && !facts.gate_closed;
             let over = tracking == Tracking::Over;
             if launches && !over {
@@ -211,7 +202,7 @@ mod tests {
     fn a_tree_that_nobody_looked_at_is_guarded_before_it_is_called_over() {
         every_case(|facts, lives, tracking, origin, decision| {
             let open = facts.claimed && facts.started && !facts.ended() && !facts.gate_closed;
-            let ours = origin == Origin::Here && !facts.unreadable;
+            let ours = origin == Origin::Here;
             let seen = !matches!(lives.shim, Some(Life::Elsewhere)) && lives.job.is_some();
             if open && ours && seen && tracking == Tracking::Nobody {
                 let right = match lives.job {
@@ -237,7 +228,7 @@ mod tests {
                 );
             }
             let alive = lives.shim == Some(Life::Alive) || lives.job == Some(Life::Alive);
-            if decision == Decision::SayCodeUnknown && !facts.unreadable {
+            if decision == Decision::SayCodeUnknown {
                 assert!(!alive || tracking == Tracking::Over, "{facts:?} {lives:?}");
             }
         });

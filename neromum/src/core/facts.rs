@@ -55,10 +55,8 @@ pub enum Fact {
 /// Everything known of one incarnation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// The claim exists, readable or not.
+    /// The claim exists.
     pub claimed: bool,
-    /// The claim exists and cannot be read: a power cut took it.
-    pub unreadable: bool,
     /// Boot id in the claim's header.
     pub boot_id: Option<[u8; 16]>,
     /// The shim.

@@ -222,6 +222,33 @@ impl Core {
         }
     }
 
+    /// A file of the run cannot be used: nothing is done about it until
+    /// [`Core::found`] or [`Core::wait_again`] says more.
+    pub fn hold_run(&mut self, token: RunToken, incarnation: u32) {
+        let Some(run) = self.runs.get(&token) else {
+            return;
+        };
+        if run.stage.is_final() || matches!(run.stage, Stage::Ended { .. }) {
+            return;
+        }
+        self.leave_queue(token);
+        self.set_stage(token, Stage::Held { incarnation });
+    }
+
+    /// A held run that was never started can be started now.
+    pub fn wait_again(&mut self, token: RunToken, needs: Needs) {
+        let Some(run) = self.runs.get_mut(&token) else {
+            return;
+        };
+        if run.stage != (Stage::Held { incarnation: 0 }) {
+            return;
+        }
+        run.needs = needs;
+        let order = run.order;
+        self.set_stage(token, Stage::Waiting);
+        self.enqueue(order, token);
+    }
+
     /// A run whose processes no launcher of ours is the parent of.
     pub fn set_unsupervised(&mut self, token: RunToken, unsupervised: bool) {
         let Some(run) = self.runs.get_mut(&token) else {
@@ -276,7 +303,7 @@ impl Core {
                 launched: false,
                 incarnation: 1,
             } => Cancelled::NeverStarts,
-            Stage::Starting { .. } | Stage::Running { .. } => Cancelled::Ask,
+            Stage::Starting { .. } | Stage::Running { .. } | Stage::Held { .. } => Cancelled::Ask,
             Stage::TakenAway => Cancelled::NeverStarts,
             Stage::Ended { .. } | Stage::Settled { .. } => Cancelled::Ended,
         })

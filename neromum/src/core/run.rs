@@ -35,6 +35,11 @@ pub enum Stage {
         /// Its last start.
         incarnation: u32,
     },
+    /// A file of it cannot be used: it is neither started nor called over.
+    Held {
+        /// Which start this is, 0 when there was none.
+        incarnation: u32,
+    },
     /// Cancelled before it was started.
     TakenAway,
     /// It can never start here.
@@ -56,7 +61,10 @@ impl Stage {
         match self {
             Self::Running { elsewhere, .. } => !elsewhere,
             Self::Starting { .. } => true,
+            // One bad file stops its run, not its node: a held run takes a slot
+            // only where something of it is seen to live, and runs then.
             Self::Waiting
+            | Self::Held { .. }
             | Self::Ended { .. }
             | Self::Settled { .. }
             | Self::TakenAway
@@ -77,9 +85,11 @@ impl Stage {
     pub fn is_final(&self) -> bool {
         match self {
             Self::Settled { .. } | Self::TakenAway | Self::Refused => true,
-            Self::Waiting | Self::Starting { .. } | Self::Running { .. } | Self::Ended { .. } => {
-                false
-            }
+            Self::Waiting
+            | Self::Starting { .. }
+            | Self::Running { .. }
+            | Self::Held { .. }
+            | Self::Ended { .. } => false,
         }
     }
 
@@ -99,6 +109,7 @@ impl Stage {
         match self {
             Self::Starting { incarnation, .. }
             | Self::Running { incarnation, .. }
+            | Self::Held { incarnation }
             | Self::Ended { incarnation }
             | Self::Settled { incarnation } => *incarnation,
             Self::Waiting | Self::TakenAway | Self::Refused => 0,

@@ -1,6 +1,6 @@
 //! What the ledger says, record by record.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::Path;
 
 use nero_journal::v1::{
@@ -37,6 +37,11 @@ pub struct State {
     pub next_order: u64,
     /// Answers to mutating calls, oldest first.
     pub answers: VecDeque<(Vec<u8>, Vec<u8>)>,
+    /// Segments that cannot be used whole, and why. What they held of a run is
+    /// in its folder, too, but for an end that a power cut took from there.
+    pub damaged: Vec<LedgerError>,
+    /// Starts of the machine in which a neromum wrote here.
+    pub boot_ids: HashSet<[u8; 16]>,
     records: usize,
     pub(super) bytes: u64,
 }
@@ -72,6 +77,7 @@ impl State {
                 path: path.to_path_buf(),
             });
         }
+        self.boot_ids.insert(header.boot_id);
         for record in reader.by_ref() {
             self.records += 1;
             self.apply(&record).map_err(|_| LedgerError::Damaged {

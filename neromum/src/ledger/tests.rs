@@ -61,7 +61,7 @@ fn what_was_written_is_read_by_the_next_start() {
 }
 
 #[test]
-fn a_torn_end_is_fine_and_damage_stops_the_start_and_stays() {
+fn a_torn_end_is_fine_and_a_damaged_segment_is_named_and_stays() {
     let folder = tempfile::tempdir().unwrap();
     let deployment = DeploymentId::random();
     let (mut ledger, _) = open(folder.path(), deployment).unwrap();
@@ -82,17 +82,17 @@ fn a_torn_end_is_fine_and_damage_stops_the_start_and_stays() {
     let mut flipped = whole.clone();
     flipped[100] ^= 1;
     fs::write(&path, &flipped).unwrap();
-    let error = open(folder.path(), deployment).unwrap_err();
-    assert!(
-        matches!(error, LedgerError::Damaged { offset: 80, .. }),
-        "{error}"
-    );
-    assert!(error.to_string().contains("00000001.seg"));
+    let (mut ledger, state) = open(folder.path(), deployment).unwrap();
+    let damaged = state.damaged.first().expect("it is named");
+    assert_eq!(damaged.file(), (&*path, "is damaged at byte 80".to_owned()));
+    ledger.compact(&state).unwrap();
     assert_eq!(fs::read(&path).unwrap(), flipped, "it is left untouched");
-    assert!(!folder.path().join("00000002.seg").exists());
     fs::write(&path, &whole).unwrap();
-    let error = open(folder.path(), DeploymentId::random()).unwrap_err();
-    assert!(matches!(error, LedgerError::Foreign { .. }));
+    let (_, state) = open(folder.path(), deployment).unwrap();
+    assert_eq!((state.runs.len(), state.damaged.len()), (3, 0));
+    let (_, state) = open(folder.path(), DeploymentId::random()).unwrap();
+    assert!(state.runs.is_empty());
+    assert!(matches!(state.damaged[0], LedgerError::Foreign { .. }));
 }
 
 #[test]

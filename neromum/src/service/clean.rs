@@ -218,7 +218,7 @@ fn look(inner: &Inner, run: &RunRef) -> Look {
             };
         }
     };
-    let life = match runs::life(&run_dir) {
+    let life = match runs::life(&run_dir, token) {
         Ok(life) => life,
         Err(error) => return Look::Refused(format!("cannot read its segments: {error}")),
     };
@@ -252,7 +252,7 @@ fn take_away(
     let mut ready: Vec<(RunToken, PathBuf, Size)> = Vec::new();
     for one in going {
         let run_dir = paths.run(one.id);
-        let noted = runs::life(&run_dir).and_then(|life| {
+        let noted = runs::life(&run_dir, one.token).and_then(|life| {
             let size = measure(&run_dir)?;
             if !dry_run {
                 gone::write(paths, one.id, life.end(one.token))?;

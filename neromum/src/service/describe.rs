@@ -42,6 +42,7 @@ pub fn describe(inner: &Inner, busy: Busy, gpus: Vec<Gpu>) -> NodeDescription {
             .unwrap_or_default(),
         cpus_free: busy.cpus_free,
         hold: busy.hold,
+        unreadable: busy.unreadable,
         gpus,
         os: std::env::consts::OS.to_owned(),
         arch: std::env::consts::ARCH.to_owned(),

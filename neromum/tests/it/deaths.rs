@@ -273,7 +273,7 @@ async fn an_end_that_only_the_ledger_has_is_told_from_there() {
 }
 
 #[tokio::test]
-async fn a_claim_of_zeros_is_lost_and_never_started_again() {
+async fn a_run_whose_claim_is_zeros_is_held_until_a_person_gives_it_up() {
     let mut node = Node::with(&["--cpus", "1", "--min-free", "1000000000000000"]);
     let mut mum = node.start().await;
     let spec = node.sh(1, COUNTED);
@@ -284,10 +284,14 @@ async fn a_claim_of_zeros_is_lost_and_never_started_again() {
     node.options.truncate(2);
     let mut mum = node.start().await;
     let mut follower = mum.follow(Known::default()).await;
+    follower.stage(&spec, Stage::Unspecified).await;
+    let why = follower.of(&spec).why;
+    assert!(why.contains("1/claim is empty or cut"), "{why}");
+    // What a person is told to do who gives it up.
+    std::fs::remove_dir_all(node.run_dir(&spec)).unwrap();
     follower.settled(&[&spec]).await;
     let lost: Lost = follower.of(&spec).record(RecordKind::Lost).unwrap();
-    assert_eq!(lost.reason(), lost::Reason::CodeUnknown);
-    assert!(lost.detail.contains("cannot be read"));
+    assert_eq!(lost.reason(), lost::Reason::FolderGone);
     assert_eq!(starts(&node, &spec), 0);
 }
 
@@ -455,7 +459,7 @@ async fn an_end_that_cannot_be_read_in_that_moment_is_not_lost() {
     let log = node.paths.mum().join("log");
     wait_for("a look that failed", || {
         let text = std::fs::read_to_string(&log).unwrap();
-        text.contains("a run's segments cannot be read now")
+        text.contains("a file of a run cannot be used")
             .then_some(())
     })
     .await;

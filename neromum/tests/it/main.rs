@@ -1,6 +1,7 @@
 //! neromum with real launchers, shims and watchers.
 
 mod cleaning;
+mod damaged;
 mod deaths;
 mod edge;
 mod examine;

@@ -416,6 +416,7 @@ pub struct KnownRun {
     pub segments: HashMap<(u32, Vec<u8>), Vec<u8>>,
     pub stages: Vec<Stage>,
     pub why: String,
+    pub unreadable: Vec<nero_wire::v1::Unreadable>,
     pub unsupervised: bool,
     /// Segments that were sent anew from their beginning.
     pub anew: u32,
@@ -603,6 +604,7 @@ impl Known {
         let run = self.runs.entry(state.token.clone()).or_default();
         run.stages.push(state.stage());
         run.why.clone_from(&state.why);
+        run.unreadable.clone_from(&state.unreadable);
         run.unsupervised = state.unsupervised;
     }
 

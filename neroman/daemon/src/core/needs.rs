@@ -50,7 +50,8 @@ pub(crate) fn of(run: &Run) -> Needs {
     Needs {
         // A run that is to end is not sent any more; one that was sent without
         // our knowing is ended by the cancel.
-        hand_over: live && unsent && !desk.leaves() && desk.wish.is_none() && !began,
+        hand_over: (live && unsent && !desk.leaves() && desk.wish.is_none() && !began)
+            || (desk.send_spec && !gone && desk.word.is_none()),
         cancel: live && desk.wish.as_ref().is_some_and(|wish| !wish.delivered),
         withdraw: live && desk.leaves() && !began,
         rules: live

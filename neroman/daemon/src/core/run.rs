@@ -186,6 +186,22 @@ impl Results {
     }
 }
 
+/// A file of a run that its node cannot use, as the node tells it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Unreadable {
+    pub path: String,
+    /// Goes on from the path.
+    pub why: String,
+    /// What a person does about it.
+    pub hint: String,
+}
+
+impl std::fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}; {}", self.path, self.why, self.hint)
+    }
+}
+
 /// What neroman itself keeps of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -215,6 +231,12 @@ pub(crate) struct Desk {
     /// started there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unknown_ms: Option<i64>,
+    /// Its files that its node cannot use.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unreadable: Vec<Unreadable>,
+    /// Its node has no spec of it that could be used: it is sent again.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub send_spec: bool,
     /// The run needs nothing from its node any more.
     pub closed: bool,
     /// Its job goes on without a parent of ours.

@@ -27,7 +27,7 @@ use super::now::Tell;
 use super::{Settings, open_runs};
 use crate::core::change::Change;
 use crate::core::later;
-use crate::core::run::{Desk, Handing, Run, Word};
+use crate::core::run::{Desk, Handing, Run, Unreadable, Word};
 use crate::core::state::State;
 use crate::core::withdrawal;
 use crate::failure::Failure;
@@ -407,6 +407,17 @@ fn said(state: &State, node: &str, states: &[v1::RunState], now_ms: i64) -> Vec<
         .collect()
 }
 
+/// Files of a run that are kept as unusable.
+const UNREADABLE_MAX: usize = 10;
+
+fn unreadable(file: &v1::Unreadable) -> Unreadable {
+    Unreadable {
+        path: bounded(&file.path),
+        why: bounded(&file.why),
+        hint: bounded(&file.hint),
+    }
+}
+
 /// Longest name of a host that is kept.
 const HOST_CHARS_MAX: usize = 64;
 
@@ -414,6 +425,9 @@ fn hear(run: &Run, desk: &mut Desk, word: &v1::RunState, now_ms: i64) {
     if word.stage() != Stage::UnknownRun {
         desk.unknown_ms = None;
     }
+    desk.send_spec = word.unreadable.iter().any(|file| file.send_spec);
+    let files = word.unreadable.iter().take(UNREADABLE_MAX);
+    desk.unreadable = files.map(unreadable).collect();
     if word.stage() == Stage::Unspecified {
         // It lies there and cannot be read now: nothing else is said of it.
         desk.why = bounded(&word.why);

@@ -101,6 +101,13 @@ impl Man {
         }
         if now.connected() {
             view.troubles = troubles(&state, name);
+            if let Some(about) = &now.about {
+                let files = about.description.unreadable.iter();
+                view.troubles.extend(files.map(|file| {
+                    nero_model::plain::plain(&format!("{} {}; {}", file.path, file.why, file.hint))
+                        .into_owned()
+                }));
+            }
         }
         view
     }

@@ -154,6 +154,8 @@ fn of_run(view: &mut v1::ExperimentView, run: &Run, sight: &Sight<'_>) {
         }
     }
     view.hints.clone_from(&run.desk.hints);
+    let unreadable = run.desk.unreadable.iter().map(ToString::to_string);
+    view.warnings.extend(unreadable);
     match &run.desk.results {
         Results::Failed { why, .. } => {
             view.warnings

@@ -7,7 +7,7 @@ use nero_journal::{HEADER_BYTES, is_shut};
 use nero_model::RunToken;
 use nero_wire::v1::follow_event::Event;
 use nero_wire::v1::run_state::Stage as WireStage;
-use nero_wire::v1::{FollowEvent, RunPosition, RunState, SegmentPart};
+use nero_wire::v1::{self, FollowEvent, RunPosition, RunState, SegmentPart};
 use tokio::sync::mpsc;
 
 use super::stream::Flow;
@@ -117,7 +117,14 @@ impl Follower {
         }));
     }
 
-    pub(super) fn send_state(&self, token: RunToken, stage: WireStage, run: &Run, entry: &Entry) {
+    pub(super) fn send_state(
+        &self,
+        run_dir: &std::path::Path,
+        token: RunToken,
+        stage: WireStage,
+        run: &Run,
+        entry: &Entry,
+    ) {
         let ended = matches!(stage, WireStage::Ended | WireStage::Settled);
         let elsewhere = entry.elsewhere.clone();
         let unsupervised = matches!(
@@ -127,17 +134,21 @@ impl Follower {
                 ..
             }
         );
+        let files = entry.unreadable.values().flatten();
+        let unreadable: Vec<v1::Unreadable> = files.map(|file| file.to_wire(run_dir)).collect();
         self.send(Event::State(RunState {
             token: token.to_vec(),
             stage: stage.into(),
-            why: match stage {
-                WireStage::Settled => entry.missing.clone(),
+            why: match (stage, unreadable.first()) {
+                (WireStage::Settled, _) => entry.missing.clone(),
+                (WireStage::Unspecified, Some(file)) => format!("{} {}", file.path, file.why),
                 _ => run.why.clone(),
             },
             unsupervised,
             via_disk: elsewhere.is_some(),
             host: elsewhere.unwrap_or_default(),
             made_nothing: ended && entry.made_nothing,
+            unreadable,
         }));
     }
 
@@ -163,11 +174,11 @@ impl Follower {
         if sent == Sent::All && !entry.unsynced && told.version != Some(entry.version) {
             let stage = wire_stage(&run.stage);
             if stage == WireStage::Settled && !told.ended {
-                self.send_state(token, WireStage::Ended, run, entry);
+                self.send_state(run_dir, token, WireStage::Ended, run, entry);
             }
             told.ended |= matches!(stage, WireStage::Ended | WireStage::Settled);
             told.version = Some(entry.version);
-            self.send_state(token, stage, run, entry);
+            self.send_state(run_dir, token, stage, run, entry);
         }
         self.told.insert(token, told);
         sent
@@ -308,6 +319,7 @@ fn wire_stage(stage: &Stage) -> WireStage {
         Stage::Waiting => WireStage::Waiting,
         Stage::Starting { .. } => WireStage::Starting,
         Stage::Running { .. } => WireStage::Running,
+        Stage::Held { .. } => WireStage::Unspecified,
         Stage::Ended { .. } => WireStage::Ended,
         Stage::Settled { .. } => WireStage::Settled,
         Stage::TakenAway => WireStage::TakenAway,
@@ -344,7 +356,12 @@ mod tests {
         };
         let mut entry = Entry::new(id);
         let mut facts = Facts::default();
-        segments::look(run_dir, 1, &mut entry.segments, &mut facts).unwrap();
+        let place = segments::Place {
+            run_dir,
+            token,
+            incarnation: 1,
+        };
+        segments::look(place, &mut entry.segments, &mut facts).unwrap();
         entry.segments[0].visible = entry.segments[0].len;
         entry.segments[0].fresh = None;
         let mut core = Core::new(Capacity::new(1.0, None));
@@ -387,7 +404,12 @@ mod tests {
             .append(RecordKind::TreeGone, Clocks::now(), &gone)
             .unwrap();
         let (mut segs, mut facts) = (Vec::new(), Facts::default());
-        segments::look(folder.path(), 1, &mut segs, &mut facts).unwrap();
+        let place = segments::Place {
+            run_dir: folder.path(),
+            token: RunToken::from_bytes(token),
+            incarnation: 1,
+        };
+        segments::look(place, &mut segs, &mut facts).unwrap();
         let (len, chain) = (segs[0].len, segs[0].chain);
         let holds = |offset, chain| position_holds(&segs[0], &claim, offset, chain).unwrap();
         assert!(holds(len, chain) && holds(len + 100, 7));

@@ -84,7 +84,7 @@ impl Placer {
                 return Err(no(format!("run {id} is not on {node}"), HINT).here());
             }
         }
-        let life = runs::life(&run_dir).map_err(|error| unread(&error))?;
+        let life = runs::life(&run_dir, token).map_err(|error| unread(&error))?;
         if life.facts.ended() || life.never_began() {
             return Ok(Some(token));
         }

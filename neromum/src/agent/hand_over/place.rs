@@ -217,7 +217,8 @@ impl Placer {
         }
         let path = run_dir.join(names::SPEC);
         match write_spec(&path, spec) {
-            Ok(()) => return Ok(Ok(true)),
+            // Someone removed the spec of a run that was started.
+            Ok(()) => return Ok(Ok(!has_claim_of(run_dir, &spec.token))),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
         }
@@ -233,8 +234,8 @@ impl Placer {
         }
     }
 
-    /// A power cut can leave a spec without content: it is written anew, unless
-    /// something was started from it.
+    /// A power cut can leave a spec without content, and a disk can damage one:
+    /// it is written anew, unless another run was started there.
     fn replace_torn(
         &self,
         path: &Path,
@@ -242,7 +243,8 @@ impl Placer {
         spec: &RunSpec,
         error: &FrameError,
     ) -> io::Result<Result<bool, No>> {
-        if segments::newest(run_dir)? > 0 {
+        let was_started = segments::newest(run_dir)? > 0;
+        if was_started && !has_claim_of(run_dir, &spec.token) {
             let why = format!("cannot use {}: {error}", path.display());
             return Ok(Err(no(why, "a run was started there; look at its folder")));
         }
@@ -250,6 +252,22 @@ impl Placer {
         write_spec(path, spec)?;
         Ok(Ok(false))
     }
+}
+
+/// Whether the first start of this very run lies there.
+fn has_claim_of(run_dir: &Path, token: &[u8]) -> bool {
+    let claim = segments::folder(run_dir, 1).join(names::CLAIM);
+    let bytes = nero_journal::open(&claim).and_then(|file| {
+        let mut head = Vec::new();
+        io::Read::read_to_end(
+            &mut io::Read::take(file, nero_journal::HEADER_BYTES as u64),
+            &mut head,
+        )?;
+        Ok(head)
+    });
+    bytes.is_ok_and(|head| {
+        nero_journal::Header::parse(&head).is_ok_and(|header| header.token == *token)
+    })
 }
 
 /// Whether this run was handed over before, by its folder.

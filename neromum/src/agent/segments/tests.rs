@@ -5,7 +5,20 @@ use nero_journal::{Clocks, Segment, Writer};
 
 fn claim(folder: &Path) -> Segment {
     std::fs::create_dir_all(folder.join("1")).unwrap();
-    Segment::create(&folder.join("1/claim"), Writer::Shim, &[1; 16], 1).unwrap()
+    let path = folder.join("1/claim");
+    let mut segment = Segment::create(&path, Writer::Shim, &[1; 16], 1).unwrap();
+    segment
+        .append(RecordKind::Claimed, Clocks::now(), &Claimed::default())
+        .unwrap();
+    segment
+}
+
+fn place(run_dir: &Path) -> Place<'_> {
+    Place {
+        run_dir,
+        token: RunToken::from_bytes([1; 16]),
+        incarnation: 1,
+    }
 }
 
 #[test]
@@ -13,7 +26,7 @@ fn records_are_folded_once_however_often_one_looks() {
     let run = tempfile::tempdir().unwrap();
     let mut segment = claim(run.path());
     let (mut segments, mut facts) = (Vec::new(), Facts::default());
-    let first = look(run.path(), 1, &mut segments, &mut facts).unwrap();
+    let first = look(place(run.path()), &mut segments, &mut facts).unwrap();
     assert!(first.grew && facts.claimed && !facts.started);
     let now = Clocks::now();
     segment
@@ -22,10 +35,10 @@ fn records_are_folded_once_however_often_one_looks() {
     segment
         .append(RecordKind::JobExited, now, &JobExited::default())
         .unwrap();
-    let second = look(run.path(), 1, &mut segments, &mut facts).unwrap();
+    let second = look(place(run.path()), &mut segments, &mut facts).unwrap();
     assert!(facts.started && facts.leader_ended && !facts.ended());
     assert_eq!(second.ends.len(), 1);
-    let third = look(run.path(), 1, &mut segments, &mut facts).unwrap();
+    let third = look(place(run.path()), &mut segments, &mut facts).unwrap();
     assert!(!third.grew && third.ends.is_empty());
     assert_eq!(
         (segments[0].len, segments[0].chain),
@@ -45,12 +58,12 @@ fn what_a_job_puts_between_the_segments_keeps_nobody_waiting() {
         .status();
     assert!(made.unwrap().success());
     let (mut segments, mut facts) = (Vec::new(), Facts::default());
-    look(run.path(), 1, &mut segments, &mut facts).unwrap();
+    look(place(run.path()), &mut segments, &mut facts).unwrap();
     assert!(facts.claimed && segments.len() == 1);
     std::fs::remove_file(of("claim")).unwrap();
     std::fs::rename(of("pipe.seg"), of("claim")).unwrap();
     let mut look = Look::default();
-    look_at_claim(run.path(), 1, &mut segments, &mut facts, &mut look).unwrap();
+    look_at_claim(place(run.path()), &mut segments, &mut facts, &mut look).unwrap();
 }
 
 #[test]
@@ -74,10 +87,16 @@ fn a_segment_that_nobody_may_read_keeps_nothing_else_from_being_read() {
     let mut looked = |mayread: bool, append: &mut dyn FnMut()| {
         append();
         mode(&path, if mayread { 0o644 } else { 0 });
-        as_nobody(|| look(run.path(), 1, &mut segments, &mut facts).unwrap())
+        as_nobody(|| look(place(run.path()), &mut segments, &mut facts).unwrap())
     };
     let first = looked(false, &mut || {});
-    assert_eq!(first.shut, std::slice::from_ref(&path));
+    let shut_file = |look: &Look| {
+        look.passed_over
+            .iter()
+            .map(|file| file.path.clone())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(shut_file(&first), std::slice::from_ref(&path));
     assert!(first.ends.len() == 1 && first.grew);
     // Known already or not, it says nothing while it is so.
     assert!(looked(true, &mut || {}).grew);
@@ -85,13 +104,13 @@ fn a_segment_that_nobody_may_read_keeps_nothing_else_from_being_read() {
     let third = looked(false, &mut || {
         shut.append(RecordKind::WatchEnded, now, &ended).unwrap();
     });
-    assert_eq!(third.shut, std::slice::from_ref(&path));
+    assert_eq!(shut_file(&third), std::slice::from_ref(&path));
     assert!(!third.grew);
     assert!(looked(true, &mut || {}).grew);
     // Nothing follows from a claim that cannot be read.
     mode(&run.path().join("1/claim"), 0);
     let error =
-        as_nobody(|| look(run.path(), 1, &mut Vec::new(), &mut Facts::default()).unwrap_err());
+        as_nobody(|| look(place(run.path()), &mut Vec::new(), &mut Facts::default()).unwrap_err());
     assert!(error.to_string().contains("1/claim"), "{error}");
 }
 
@@ -119,42 +138,48 @@ fn segments_found_together_are_in_the_order_of_their_beginning() {
         Segment::create(&path, Writer::Watcher, &[1; 16], 1).unwrap();
     }
     let (mut segments, mut facts) = (Vec::new(), Facts::default());
-    look(run.path(), 1, &mut segments, &mut facts).unwrap();
+    look(place(run.path()), &mut segments, &mut facts).unwrap();
     let names: Vec<&str> = segments.iter().map(|seg| &*seg.name).collect();
     assert_eq!(names, ["claim", "c.seg", "a.seg", "d.seg", "b.seg"]);
 }
 
 #[test]
-fn a_torn_record_is_not_there_yet_and_a_claim_of_zeros_is_unreadable() {
+fn a_torn_record_is_not_there_yet_and_a_claim_without_a_record_is_unreadable() {
     let run = tempfile::tempdir().unwrap();
     let mut segment = claim(run.path());
+    let claimed = segment.offset() as usize;
     let now = Clocks::now();
     segment
         .append(RecordKind::JobStarted, now, &JobStarted::default())
         .unwrap();
-    let whole = std::fs::read(run.path().join("1/claim")).unwrap();
-    for length in HEADER_BYTES..whole.len() {
-        std::fs::write(run.path().join("1/claim"), &whole[..length]).unwrap();
+    let path = run.path().join("1/claim");
+    let whole = std::fs::read(&path).unwrap();
+    for length in claimed..whole.len() {
+        std::fs::write(&path, &whole[..length]).unwrap();
         let (mut segments, mut facts) = (Vec::new(), Facts::default());
-        look(run.path(), 1, &mut segments, &mut facts).unwrap();
-        assert!(facts.claimed && !facts.started && !facts.unreadable);
-        assert_eq!(segments[0].len, HEADER_BYTES as u64);
+        look(place(run.path()), &mut segments, &mut facts).unwrap();
+        assert!(facts.claimed && !facts.started);
+        assert_eq!(segments[0].len, claimed as u64);
     }
-    std::fs::write(run.path().join("1/claim"), [0; 200]).unwrap();
     let (mut segments, mut facts) = (Vec::new(), Facts::default());
-    look(run.path(), 1, &mut segments, &mut facts).unwrap();
-    assert!(facts.claimed && facts.unreadable && segments.is_empty());
+    let cut = (0..claimed).map(|length| whole[..length].to_vec());
+    for content in cut.chain([vec![0; 200]]) {
+        std::fs::write(&path, content).unwrap();
+        (segments, facts) = (Vec::new(), Facts::default());
+        let refused = look(place(run.path()), &mut segments, &mut facts).unwrap_err();
+        assert!(refused.is_cut_off() && refused.path == path, "{refused}");
+    }
     // A file server may give it later than its name.
-    std::fs::write(run.path().join("1/claim"), &whole).unwrap();
-    look(run.path(), 1, &mut segments, &mut facts).unwrap();
-    assert!(facts.started && !facts.unreadable);
+    std::fs::write(&path, &whole).unwrap();
+    look(place(run.path()), &mut segments, &mut facts).unwrap();
+    assert!(facts.started);
 }
 
 #[test]
 fn the_end_of_a_long_segment_is_found_without_reading_it() {
     let run = tempfile::tempdir().unwrap();
     std::fs::create_dir(run.path().join("1")).unwrap();
-    let path = run.path().join("1/watch-1.seg");
+    let path = run.path().join("1/mum-1.seg");
     let mut segment = Segment::create(&path, Writer::Watcher, &[1; 16], 1).unwrap();
     let now = Clocks::now();
     segment
@@ -173,7 +198,7 @@ fn the_end_of_a_long_segment_is_found_without_reading_it() {
     };
     segment.append(RecordKind::WatchEnded, now, &ended).unwrap();
     let (mut segments, mut facts) = (Vec::new(), Facts::default());
-    look(run.path(), 1, &mut segments, &mut facts).unwrap();
+    look(place(run.path()), &mut segments, &mut facts).unwrap();
     assert!(facts.watched && facts.watch_complete);
     assert_eq!(
         (segments[0].len, segments[0].chain),
@@ -206,4 +231,46 @@ fn parts_are_whole_records_and_join_to_the_file() {
         joined.extend_from_slice(&data);
     }
     assert_eq!(joined, std::fs::read(&path).unwrap());
+}
+
+#[test]
+fn of_a_claim_with_a_flipped_bit_nothing_is_told_but_its_damage() {
+    let run = tempfile::tempdir().unwrap();
+    let mut segment = claim(run.path());
+    let now = Clocks::now();
+    segment
+        .append(RecordKind::JobStarted, now, &JobStarted::default())
+        .unwrap();
+    segment
+        .append(RecordKind::TreeGone, now, &TreeGone::default())
+        .unwrap();
+    let path = run.path().join("1/claim");
+    let whole = std::fs::read(&path).unwrap();
+    for bit in 0..whole.len() * 8 {
+        let mut flipped = whole.clone();
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        std::fs::write(&path, flipped).unwrap();
+        let refused = look(place(run.path()), &mut Vec::new(), &mut Facts::default());
+        let refused = refused.expect_err("a flipped bit is damage");
+        assert_eq!(refused.path, path);
+    }
+}
+
+#[test]
+fn files_of_another_run_and_a_missing_claim_are_no_evidence() {
+    let run = tempfile::tempdir().unwrap();
+    drop(claim(run.path()));
+    let look_now = || look(place(run.path()), &mut Vec::new(), &mut Facts::default());
+    let path = run.path().join("1/claim");
+    for (token, incarnation) in [([2; 16], 1), ([1; 16], 2)] {
+        std::fs::remove_file(&path).unwrap();
+        Segment::create(&path, Writer::Shim, &token, incarnation).unwrap();
+        assert_eq!(look_now().unwrap_err().what, What::Foreign);
+    }
+    std::fs::remove_file(&path).unwrap();
+    assert!(look_now().is_ok(), "nothing was started");
+    std::fs::write(run.path().join("1/stdout.log"), "").unwrap();
+    let missing = look_now().unwrap_err();
+    assert!(matches!(missing.what, What::Missing { .. }), "{missing}");
+    assert_eq!(missing.path, path);
 }

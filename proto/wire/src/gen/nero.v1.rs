@@ -366,6 +366,9 @@ pub struct NodeDescription {
     /// its boot clock: milliseconds since `boot_id`, sleep included; 0: not told
     #[prost(uint64, tag = "40")]
     pub boot_ms: u64,
+    /// files of the node, not of a run
+    #[prost(message, repeated, tag = "23")]
+    pub unreadable: ::prost::alloc::vec::Vec<Unreadable>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Gpu {
@@ -648,14 +651,14 @@ pub struct FollowRequest {
     #[prost(bytes = "vec", repeated, tag = "2")]
     pub closed: ::prost::alloc::vec::Vec<::prost::alloc::vec::Vec<u8>>,
 }
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct FollowEvent {
     #[prost(oneof = "follow_event::Event", tags = "1, 2, 3")]
     pub event: ::core::option::Option<follow_event::Event>,
 }
 /// Nested message and enum types in `FollowEvent`.
 pub mod follow_event {
-    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
     pub enum Event {
         #[prost(message, tag = "1")]
         Part(super::SegmentPart),
@@ -687,7 +690,7 @@ pub struct SegmentPart {
     pub chain: u32,
 }
 /// What neromum itself knows of a run, sent when it changes and at Follow.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct RunState {
     #[prost(bytes = "vec", tag = "1")]
     pub token: ::prost::alloc::vec::Vec<u8>,
@@ -708,6 +711,8 @@ pub struct RunState {
     /// changed. False is also said of a folder that was not looked through.
     #[prost(bool, tag = "7")]
     pub made_nothing: bool,
+    #[prost(message, repeated, tag = "8")]
+    pub unreadable: ::prost::alloc::vec::Vec<Unreadable>,
 }
 /// Nested message and enum types in `RunState`.
 pub mod run_state {
@@ -775,6 +780,22 @@ pub mod run_state {
             }
         }
     }
+}
+/// A file that is there, or was, and cannot be used. With STAGE_UNSPECIFIED the
+/// run is held because of it: neither started, nor called ended or lost.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Unreadable {
+    #[prost(string, tag = "1")]
+    pub path: ::prost::alloc::string::String,
+    /// goes on from the path: "is damaged at byte 230"
+    #[prost(string, tag = "2")]
+    pub why: ::prost::alloc::string::String,
+    /// what a person does about it
+    #[prost(string, tag = "3")]
+    pub hint: ::prost::alloc::string::String,
+    /// the run is to be handed over again, spec and rules
+    #[prost(bool, tag = "4")]
+    pub send_spec: bool,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ReadLogRequest {

@@ -11,7 +11,7 @@ use super::super::follow::bounded;
 use crate::core::change::Change;
 use crate::core::later;
 use crate::core::refusal::{self, Refusal};
-use crate::core::run::Handing;
+use crate::core::run::{Desk, Handing};
 use crate::core::state::State;
 
 /// What a node's answer changes: of a run that was placed elsewhere meanwhile,
@@ -32,6 +32,7 @@ pub(super) fn answered(
         desk_change(state, run(token)?.made.id, |desk| {
             desk.handing = desk.handing.max(Handing::Submitted);
             desk.rules_delivered = desk.rules_delivered.max(version);
+            desk.send_spec = false;
             later::taken(desk, node);
         })
     });
@@ -45,6 +46,11 @@ pub(super) fn answered(
     });
     let refused = refused.into_iter().filter_map(|no| {
         let run = run(&no.token)?;
+        if run.desk.send_spec {
+            // Its node has it; what it needs to go on is said there.
+            let forgo = |desk: &mut Desk| desk.send_spec = false;
+            return Some(desk_change(state, run.made.id, forgo).into_iter().collect());
+        }
         Some(refusal::refused(run, said(node, no, now_ms), no.only_here))
     });
     let refused = refused.flatten();

@@ -1,0 +1,140 @@
+//! A file of a run that is there, or was, and cannot be used. From what it does
+//! not contain nothing follows: its run is held, neither started nor called
+//! ended or lost, until the file can be read again or a person gives the run up.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use nero_journal::HeaderError;
+use nero_wire::v1;
+
+/// One such file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unreadable {
+    /// The file, or the folder that keeps it from being read.
+    pub path: PathBuf,
+    /// What is wrong with it.
+    pub what: What,
+}
+
+/// What is wrong with a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum What {
+    /// The system does not give it now, in its words.
+    Refused(String),
+    /// It is missing, and this file beside it was made after it.
+    Missing {
+        /// Name of the younger file.
+        beside: String,
+    },
+    /// A segment whose bytes were changed from this offset on.
+    DamagedAt(u64),
+    /// A segment without a good header.
+    Header(HeaderError),
+    /// It belongs to another run, or to another start of it.
+    Foreign,
+    /// A run's spec, in the words of its reader.
+    Spec(String),
+    /// A part of the ledger, in the words of its reader.
+    Ledger(String),
+}
+
+impl Unreadable {
+    pub(super) fn new(path: &Path, what: What) -> Self {
+        Self {
+            path: path.to_path_buf(),
+            what,
+        }
+    }
+
+    pub(super) fn refused(path: &Path, error: &std::io::Error) -> Self {
+        Self::new(path, What::Refused(error.to_string()))
+    }
+
+    /// Whether it was cut before its first record, as a power cut leaves what
+    /// was not synced.
+    pub(super) fn is_cut_off(&self) -> bool {
+        self.what == What::Header(HeaderError::Short)
+    }
+
+    /// What a person does about it. `run_dir`: the run's folder.
+    pub(super) fn hint(&self, run_dir: &Path) -> String {
+        match &self.what {
+            What::Refused(_) => "let it be read again: it is tried every 2 s".to_owned(),
+            What::Ledger(_) => "put its content back, or remove it; a run whose end cannot be told without it is held, all others go on".to_owned(),
+            What::Spec(_) => "it is sent again by neroman, if it has it".to_owned(),
+            What::Missing { .. } | What::DamagedAt(_) | What::Header(_) | What::Foreign => {
+                let is_watchers = self
+                    .path
+                    .file_name()
+                    .is_some_and(|name| name.as_encoded_bytes().starts_with(b"watch-"));
+                if is_watchers {
+                    "what was measured there is missing; metrics are read from the logs again"
+                        .to_owned()
+                } else {
+                    format!(
+                        "put its content back; or end what is alive of the run and remove {}: the run is lost then",
+                        run_dir.display()
+                    )
+                }
+            }
+        }
+    }
+
+    /// As it is told to neroman.
+    pub(super) fn to_wire(&self, run_dir: &Path) -> v1::Unreadable {
+        v1::Unreadable {
+            path: self.path.display().to_string(),
+            why: self.what.to_string(),
+            hint: self.hint(run_dir),
+            send_spec: matches!(self.what, What::Spec(_)),
+        }
+    }
+}
+
+impl fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.path.display(), self.what)
+    }
+}
+
+impl fmt::Display for What {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(why) => write!(f, "cannot be read: {why}"),
+            Self::Missing { beside } => write!(f, "is missing, though {beside} is there"),
+            Self::DamagedAt(offset) => write!(f, "is damaged at byte {offset}"),
+            Self::Header(HeaderError::Short) => f.write_str("is empty or cut"),
+            Self::Header(error) => write!(f, "is damaged: {error}"),
+            Self::Foreign => f.write_str("belongs to another run"),
+            Self::Ledger(why) => f.write_str(why),
+            Self::Spec(why) => write!(f, "cannot be used: {why}"),
+        }
+    }
+}
+
+/// The parts of the ledger that cannot be used.
+pub(super) fn of_ledger(state: &crate::ledger::State) -> Vec<Unreadable> {
+    let damaged = state.damaged.iter().map(crate::ledger::LedgerError::file);
+    damaged
+        .map(|(path, why)| Unreadable::new(path, What::Ledger(why)))
+        .collect()
+}
+
+impl super::Agent {
+    /// Files of the node, of whatever run, that cannot be used.
+    pub(super) fn unreadable_files(&self) -> Vec<v1::Unreadable> {
+        const FILES_MAX: usize = 20;
+        let of_runs = self.entries.values().flat_map(|entry| {
+            let run_dir = self.setup.paths.run(entry.id);
+            let files = entry.unreadable.values().flatten();
+            files.map(move |file| file.to_wire(&run_dir))
+        });
+        let of_node = self.damaged_ledger.iter();
+        of_node
+            .map(|file| file.to_wire(self.setup.paths.deployment()))
+            .chain(of_runs)
+            .take(FILES_MAX)
+            .collect()
+    }
+}

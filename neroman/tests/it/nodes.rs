@@ -653,7 +653,9 @@ fn node_names_are_completed() {
     );
     let keys = complete(&["neroman", "config", "set", ""]);
     assert!(
-        keys.starts_with("default_node\ngroups.boxes\nnodes.local.root"),
+        keys.starts_with(
+            "default_node\nresults_max\nresults_min_free\ngroups.boxes\nnodes.local.root"
+        ),
         "{keys}"
     );
     let set = |key: &str| {

@@ -222,7 +222,10 @@ fn a_near_word_is_suggested() {
             "nodes: {local: {min-free: 1G}}\n",
             "did you mean `min_free`?",
         ),
-        ("colour: red\n", "known are nodes, groups, default_node"),
+        (
+            "colour: red\n",
+            "known are nodes, groups, default_node, results_max, results_min_free",
+        ),
         (
             "nodes: {triton: {address: t}}\ndefault_node: tritom\n",
             "did you mean `triton`?",

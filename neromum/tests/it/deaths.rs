@@ -304,7 +304,7 @@ fn claim_of_a_dead_shim(node: &Node, spec: &RunSpec) -> nero_journal::SegmentId 
     let shim = nero_model::ProcessId::of(dead.id().cast_signed()).unwrap();
     dead.kill().unwrap();
     dead.wait().unwrap();
-    let claim = node.run_dir(&spec).join("1/claim");
+    let claim = node.run_dir(spec).join("1/claim");
     std::fs::create_dir(claim.parent().unwrap()).unwrap();
     let token = spec.token.as_slice().try_into().unwrap();
     let mut segment = Segment::create(&claim, Writer::Shim, token, 1).unwrap();

@@ -163,7 +163,7 @@ impl World {
     /// # Errors
     /// When others are always faster.
     pub fn fill_inodes(&self) -> io::Result<()> {
-        let about = rustix::fs::statvfs(&self.home.base())?;
+        let about = rustix::fs::statvfs(self.home.base())?;
         self.limit_inodes(about.f_files - about.f_ffree)
     }
 

@@ -190,12 +190,13 @@ async fn by_hash(way: &Way, compared: &[Compared]) -> Result<Vec<Stays>, Trouble
             };
             // A log that was never made holds nothing.
             let none = want.log && bytes == 0 && (part.offset == 0 || !part.problem.is_empty());
-            let is_there = part.problem.is_empty() && !part.changed;
+            let is_whole = part.problem.is_empty() && !part.changed;
             let mut same = |place: &PathBuf| {
                 let found = folder.as_mut().map(|folder| hash_of(folder, place));
                 matches!(found, Some(Ok(hash)) if hash.as_bytes().as_slice() == part.hash)
             };
-            if !none && !(is_there && places.iter().any(&mut same)) {
+            let is_home = none || (is_whole && places.iter().any(&mut same));
+            if !is_home {
                 differ.push(stays(&want, bytes.max(part.offset)));
             }
         }

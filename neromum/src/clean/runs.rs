@@ -100,7 +100,9 @@ pub fn describe(run_dir: &Path) -> Option<RunFolder> {
         Err(why) => problem(why),
     }
     let spec = folder.spec.as_ref();
-    let token = spec.and_then(|spec| nero_model::RunToken::from_slice(&spec.token));
+    let token = spec
+        .and_then(|spec| RunToken::from_slice(&spec.token))
+        .or_else(|| claimed_for(run_dir));
     match token.map(|token| life(run_dir, token)) {
         Some(Ok(life)) => folder.segments = life.segments,
         Some(Err(error)) => problem(format!("cannot read its segments: {error}")),
@@ -108,6 +110,14 @@ pub fn describe(run_dir: &Path) -> Option<RunFolder> {
         None => problem("its spec names no run".to_owned()),
     }
     Some(folder)
+}
+
+/// The run that the first claim of a folder names.
+fn claimed_for(run_dir: &Path) -> Option<RunToken> {
+    let claim = segments::folder(run_dir, 1).join(names::CLAIM);
+    let bytes = nero_journal::read_file(&claim).ok()?;
+    let header = nero_journal::Header::parse(&bytes).ok()?;
+    Some(RunToken::from_bytes(header.token))
 }
 
 /// The set that is in force: the newest of those that came since that can be

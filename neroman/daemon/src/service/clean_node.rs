@@ -347,7 +347,7 @@ fn stays(lost: &NotHome, run: RunId) -> Option<String> {
         more => format!(" and {more} more"),
     };
     Some(format!(
-        "not home as it is there: {}{more}; neroman fetch {run} brings what can come, \
+        "not home as it is there: {}{more}; neroman fetch {run} --include NAME brings it, \
          --unfetched deletes it",
         named.join(", ")
     ))

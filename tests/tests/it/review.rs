@@ -18,7 +18,7 @@ fn a_mistake_in_a_selector_is_said_once_with_its_place() {
         ran.err,
         "error: there is no experiment 99\n  99\n  ^^\nhint: numbers go from 1 to 2\n"
     );
-    let ran = home.run(&["rule", "add", "1", "abort: tmod < today"]);
+    let ran = home.run(&["rule", "add", "1", "abort: tstart < today"]);
     assert_eq!(ran.code, Some(2));
     assert_eq!(
         ran.err.matches("another day tomorrow").count(),

@@ -240,15 +240,6 @@ impl Rig {
         Process(command.env_clear().spawn().unwrap())
     }
 
-    /// Bytes of the watchers' segments.
-    pub fn segment_bytes(&self) -> u64 {
-        let paths = segments::list(&self.inc(), "watch-").unwrap();
-        paths
-            .iter()
-            .map(|path| fs::metadata(path).unwrap().len())
-            .sum()
-    }
-
     /// A watcher, with an empty environment.
     pub fn watcher(&self, socket: Option<&std::path::Path>) -> Process {
         let mut command = Command::new(env!("CARGO_BIN_EXE_nerokid"));

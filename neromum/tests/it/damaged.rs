@@ -93,7 +93,10 @@ fn damage(node: &Node, spec: &RunSpec, other: &RunSpec, numbers: &mut Numbers) -
             format!("bit {bit} of byte {place} flipped")
         }
         4 => {
-            let end = bytes.len().min(place + 40);
+            // Zeros up to the end are what a writer that died left of its reserve.
+            let half = bytes.len() / 2;
+            let place = place % half;
+            let end = half.min(place + 40);
             bytes[place..end].fill(0);
             std::fs::write(&path, &bytes).unwrap();
             format!("zeros from byte {place} to {end}")

@@ -62,7 +62,8 @@ impl Db {
         mark::check(path, log)?;
         let db = Self::attach(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         let failed = |error| db.failed(error);
-        // Until the file is known to be sound, closing it must not change it.
+        // A start that is refused, for this file or another one, must not change it: SQLite would
+        // move the log and remove it, and the mark would claim that it is there.
         db.conn
             .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
             .map_err(failed)?;
@@ -92,10 +93,16 @@ impl Db {
         db.conn
             .pragma_update_and_check(None, "journal_size_limit", 64 << 20, |_| Ok(()))
             .map_err(failed)?;
-        db.conn
-            .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)
-            .map_err(failed)?;
         Ok((db, found))
+    }
+
+    /// Has SQLite remove the log when the file is closed; called when it is empty and
+    /// nothing claims it any more.
+    pub(crate) fn remove_log_on_close(&self) {
+        // An empty log that stays is one that the next start finds sound.
+        let _ = self
+            .conn
+            .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false);
     }
 
     /// Keeps the log's length in this line from now on, and lets SQLite move no

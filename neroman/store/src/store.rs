@@ -351,6 +351,8 @@ impl Drop for Store {
         let moved = [&self.state, &self.series].map(Db::empty_log);
         if moved.iter().all(|moved| matches!(moved, Ok(true))) {
             mark::remove(&mark(&self.home));
+            self.state.remove_log_on_close();
+            self.series.remove_log_on_close();
         }
     }
 }

@@ -80,6 +80,8 @@ fn no_damage_of_a_log_is_silent() {
                     assert!(text.contains(path.to_str().unwrap()), "{count}: {text}");
                     assert!(error.hint().is_some() && error.is_damage(), "{error:?}");
                     assert!(fs::read(&path).unwrap() == changed, "the log was changed");
+                    let again = read(&copy).unwrap_err().to_string();
+                    assert_eq!(again, text, "a refused start changed another file");
                 }
             }
             fs::remove_dir_all(&copy.data).unwrap();

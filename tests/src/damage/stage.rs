@@ -45,7 +45,7 @@ impl Stage {
         fs::write(stage.path("go"), "")?;
         home.until_settled(6);
         home.ok(&["start", "7-8"]);
-        home.until_state(8, "queued");
+        home.until_state(8, "pending");
         home.end_everything();
         fs::rename(home.base(), stage.path("pristine"))?;
         fs::copy(stage.notes(), stage.path("notes.pristine"))?;

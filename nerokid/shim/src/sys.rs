@@ -259,7 +259,7 @@ fn look_at(kind: libc::idtype_t, id: libc::id_t) -> Look {
     })
 }
 
-/// A child that was stopped and of which this was not said yet.
+/// Returns a stopped child whose stop was not reported yet.
 pub fn next_stopped() -> Option<i32> {
     let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
     // SAFETY: the pointer is valid for writes of its type.

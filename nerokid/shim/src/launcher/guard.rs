@@ -172,7 +172,7 @@ impl Launcher {
         };
         let folder = run.folder();
         if let (None, Some(claim)) = (evidence.job, evidence.claim) {
-            // The job's process may be on its way, whoever else is dead.
+            // The job's process outlives shim and launcher, and may be about to execute.
             match gate::close(Path::new(&folder), claim) {
                 Ok(Gate::Closed) => return self.close_on_disk(key, evidence, true),
                 // It is written down before the gate is passed.

@@ -109,8 +109,12 @@ impl Reader {
             None => {
                 let want = self.wants.pop_front()?;
                 let (path, offset) = (want.path.clone(), want.offset);
+                let may_be_none = want.log && self.hash_only;
                 match self.open(want) {
                     Ok(reading) => reading,
+                    Err(error) if may_be_none && error.kind() == io::ErrorKind::NotFound => {
+                        return Some(nothing_printed(path));
+                    }
                     Err(error) => return Some(problem(path, offset, &error)),
                 }
             }
@@ -128,6 +132,16 @@ impl Reader {
             }
             Err(error) => Some(problem(reading.path, reading.at, &error)),
         }
+    }
+}
+
+/// A job that printed nothing has no log: the hash is that of an empty file.
+fn nothing_printed(path: String) -> FilePart {
+    FilePart {
+        path,
+        last: true,
+        hash: blake3::hash(b"").as_bytes().to_vec(),
+        ..FilePart::default()
     }
 }
 
@@ -362,5 +376,21 @@ mod tests {
         assert_eq!((last[0].offset, last[1].offset), (long.len() as u64, 4));
         assert_eq!(last[0].hash, blake3::hash(&long).as_bytes());
         assert_eq!(last[1].hash, blake3::hash(b"prin").as_bytes());
+    }
+
+    #[test]
+    fn a_log_that_was_never_made_is_empty_and_one_that_cannot_be_read_is_a_problem() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("stderr.log")).unwrap();
+        let log = |name: &str| Want {
+            log: true,
+            ..want(name, 0, 0)
+        };
+        let wants = vec![log("stdout.log"), log("stderr.log"), want("f", 0, 0)];
+        let reader = Reader::new(folder.path(), folder.path(), wants).unwrap();
+        let parts = all(&mut reader.hashing(true));
+        let problems: Vec<bool> = parts.iter().map(|part| !part.problem.is_empty()).collect();
+        assert_eq!(problems, [false, true, true]);
+        assert_eq!(parts[0].hash, blake3::hash(b"").as_bytes());
     }
 }

@@ -188,9 +188,9 @@ async fn by_hash(way: &Way, compared: &[Compared]) -> Result<Vec<Stays>, Trouble
                 differ.push(stays(&want, bytes));
                 continue;
             };
-            // A log that was never made holds nothing.
-            let none = want.log && bytes == 0 && (part.offset == 0 || !part.problem.is_empty());
             let is_whole = part.problem.is_empty() && !part.changed;
+            // An empty log holds nothing that could be lost.
+            let none = want.log && bytes == 0 && is_whole && part.offset == 0;
             let mut same = |place: &PathBuf| {
                 let found = folder.as_mut().map(|folder| hash_of(folder, place));
                 matches!(found, Some(Ok(hash)) if hash.as_bytes().as_slice() == part.hash)

@@ -939,7 +939,7 @@ pub struct ReadFilesRequest {
     #[prost(message, repeated, tag = "3")]
     pub files: ::prost::alloc::vec::Vec<read_files_request::Want>,
     /// Parts come without data: the last one of a file has the hash of what would
-    /// have been sent, and begins behind it.
+    /// have been sent, and begins behind it. A log that was never made is empty.
     #[prost(bool, tag = "4")]
     pub hash_only: bool,
 }

@@ -9,6 +9,7 @@ use nero_model::{DeploymentId, ExperimentId, RunId};
 use super::experiment::{Experiment, Origin};
 use super::journal::Journal;
 use super::run::{Desk, Made};
+use super::state::State;
 
 /// One change of the state.
 #[derive(Clone, Debug)]
@@ -44,6 +45,22 @@ pub(crate) enum Change {
     },
     /// What `last` means from now on.
     Last(Arc<[ExperimentId]>),
+}
+
+/// A change of what is kept of a run; none when nothing differs.
+pub(crate) fn desk_change(
+    state: &State,
+    run: RunId,
+    change: impl FnOnce(&mut Desk),
+) -> Option<Change> {
+    let old = &state.run(run)?.desk;
+    let mut desk = old.clone();
+    change(&mut desk);
+    (desk != *old).then(|| Change::Desk {
+        run,
+        desk: Box::new(desk),
+        rules: None,
+    })
 }
 
 /// An experiment without its runs.

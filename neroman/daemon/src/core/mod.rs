@@ -26,6 +26,7 @@ pub(crate) mod scope;
 pub(crate) mod shelf;
 pub(crate) mod start;
 pub(crate) mod state;
+pub(crate) mod text;
 pub(crate) mod withdrawal;
 
 #[cfg(test)]

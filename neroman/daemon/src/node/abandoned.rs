@@ -8,8 +8,9 @@ use nero_wire::v1::mum_client::MumClient;
 use tokio::sync::mpsc;
 use tonic::transport::Channel;
 
-use super::deliver::{cannot_now, desk_change};
+use super::deliver::cannot_now;
 use super::follow::run_ref;
+use crate::core::change::desk_change;
 use crate::core::state::State;
 use crate::failure::Failure;
 use crate::ledger::Ledger;

@@ -21,9 +21,9 @@ use super::follow::run_ref;
 use super::hand_over::{Gate, rule_set};
 use super::inbox::{Inbox, News};
 use super::{Settings, open_runs};
-use crate::core::change::Change;
+use crate::core::change::{Change, desk_change};
 use crate::core::needs::{self, Needs};
-use crate::core::run::{Desk, Word};
+use crate::core::run::Word;
 use crate::core::state::State;
 use crate::failure::{Failure, connection_lost};
 use crate::ledger::Ledger;
@@ -312,22 +312,6 @@ pub(super) fn cannot_now(status: &tonic::Status) -> bool {
         Internal | InvalidArgument | ResourceExhausted
     );
     refuses && !connection_lost(status)
-}
-
-/// A change of what is kept of a run; none when nothing differs.
-pub(crate) fn desk_change(
-    state: &State,
-    run: RunId,
-    change: impl FnOnce(&mut Desk),
-) -> Option<Change> {
-    let old = &state.run(run)?.desk;
-    let mut desk = old.clone();
-    change(&mut desk);
-    (desk != *old).then(|| Change::Desk {
-        run,
-        desk: Box::new(desk),
-        rules: None,
-    })
 }
 
 fn cancelled(

@@ -4,7 +4,7 @@
 
 use nero_wire::v1;
 
-use super::follow::bounded;
+use crate::core::text::bounded;
 use crate::failure::Failure;
 
 /// No machine has more of anything: processors, load, runs.

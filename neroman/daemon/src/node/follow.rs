@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use nero_journal::SegmentId;
-use nero_model::plain::plain;
 use nero_model::{RunId, RunToken};
 use nero_wire::v1;
 use nero_wire::v1::follow_event::Event;
@@ -20,15 +19,15 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 
 use super::backoff::{Backoff, Pace};
-use super::deliver::desk_change;
 use super::hand_over::Gate;
 use super::inbox::Inbox;
 use super::now::Tell;
 use super::{Settings, open_runs};
-use crate::core::change::Change;
+use crate::core::change::{Change, desk_change};
 use crate::core::later;
 use crate::core::run::{Desk, Handing, Run, Unreadable, Word};
 use crate::core::state::State;
+use crate::core::text::bounded;
 use crate::core::withdrawal;
 use crate::failure::Failure;
 use crate::folding::OwnedPart;
@@ -493,13 +492,6 @@ fn hear(run: &Run, desk: &mut Desk, word: &v1::RunState, now_ms: i64) {
 fn has_run(run: &Run) -> bool {
     let newest = run.journal.newest();
     newest.is_some_and(|(_, one)| one.started_ms.is_some() && one.not_started.is_none())
-}
-
-/// A node's words, short enough to keep.
-pub(super) fn bounded(text: &str) -> String {
-    const BYTES_MAX: usize = 1000;
-    let text = plain(text);
-    text[..text.floor_char_boundary(BYTES_MAX)].to_owned()
 }
 
 #[cfg(test)]

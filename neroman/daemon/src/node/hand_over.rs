@@ -18,16 +18,16 @@ use tokio::time::Instant;
 use tonic::transport::Channel;
 
 use super::Settings;
-use super::deliver::desk_change;
-use super::follow::bounded;
 use super::inbox::Inbox;
 use super::resume::Carry;
 use super::stage::{Lacking, StageError, Stager};
 use super::transfer::Hearer;
+use crate::core::change::desk_change;
 use crate::core::later;
 use crate::core::needs;
 use crate::core::run::{Desk, Handing, Run, Word};
 use crate::core::state::State;
+use crate::core::text::bounded;
 use crate::failure::Failure;
 use crate::ledger::Ledger;
 use crate::spec;

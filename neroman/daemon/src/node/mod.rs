@@ -33,7 +33,6 @@ use crate::core::state::State;
 use crate::failure::Failure;
 use crate::results::Places;
 
-pub(crate) use deliver::desk_change;
 pub(crate) use described::BYTES_MAX;
 pub(crate) use inbox::{Inbox, Inboxes, Kick};
 pub(crate) use now::{Described, Known, NodeNow};

@@ -9,8 +9,8 @@ use nero_model::ids::hex;
 use nero_wire::v1;
 
 use super::Settings;
-use super::deliver::desk_change;
 use super::follow::run_ref;
+use crate::core::change::desk_change;
 use crate::core::run::{Results, Run};
 use crate::core::state::State;
 use crate::core::{clean, needs};

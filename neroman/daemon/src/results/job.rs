@@ -17,10 +17,11 @@ use super::queue::Pace;
 use super::trouble::Trouble;
 use super::wanted::{Ask, Glob, Made, Stays, Whose};
 use super::{Kind, missed, place};
+use crate::core::change::desk_change;
 use crate::core::run::{Results, Run};
 use crate::failure::Failure;
 use crate::ledger::Ledger;
-use crate::node::{Hearer, desk_change};
+use crate::node::Hearer;
 
 /// Larger files stay on the node unless `max:` says otherwise.
 const FILE_BYTES: u64 = 1 << 30;

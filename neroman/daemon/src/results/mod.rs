@@ -30,10 +30,11 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tonic::transport::Channel;
 
+use crate::core::change::desk_change;
 use crate::core::needs;
 use crate::core::run::Results;
 use crate::ledger::Ledger;
-use crate::node::{Hearer, Settings, desk_change};
+use crate::node::{Hearer, Settings};
 
 pub(crate) use home::NotHome;
 pub(crate) use job::{Asked, Job, Places};

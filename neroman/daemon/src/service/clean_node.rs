@@ -17,12 +17,13 @@ use nero_wire::v1::mum_client::MumClient;
 use tonic::transport::Channel;
 
 use super::{Man, blocking};
+use crate::core::change::desk_change;
 use crate::core::needs;
 use crate::core::run::Results;
 use crate::core::state::State;
 use crate::failure::Failure;
 use crate::ledger::Ledger;
-use crate::node::{BYTES_MAX, desk_change};
+use crate::node::BYTES_MAX;
 use crate::results::{Job, NotHome, Places, Trouble};
 
 /// How long a node may take to be reached.

@@ -9,12 +9,11 @@ use nero_wire::v1;
 use nero_wire::v1::cancel_reply::Outcome;
 
 use super::{Deliver, PATIENCE};
-use crate::core::change::Change;
+use crate::core::change::{Change, desk_change};
 use crate::core::run::Run;
 use crate::core::state::State;
 use crate::core::withdrawal::{self, Said};
 use crate::failure::Failure;
-use crate::node::deliver::desk_change;
 use crate::node::follow::run_ref;
 
 /// Runs of one request: each costs the node a file.

@@ -6,13 +6,12 @@ use nero_model::RunToken;
 use nero_wire::v1;
 use nero_wire::v1::hand_over_reply::Refusal as Said;
 
-use super::super::deliver::desk_change;
-use super::super::follow::bounded;
-use crate::core::change::Change;
+use crate::core::change::{Change, desk_change};
 use crate::core::later;
 use crate::core::refusal::{self, Refusal};
 use crate::core::run::{Desk, Handing};
 use crate::core::state::State;
+use crate::core::text::bounded;
 
 /// What a node's answer changes: of a run that was placed elsewhere meanwhile,
 /// nothing counts that an earlier node says.

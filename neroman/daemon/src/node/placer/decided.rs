@@ -2,14 +2,13 @@
 
 use nero_model::RunId;
 
-use super::super::desk_change;
-use super::super::follow::bounded;
-use crate::core::change::Change;
+use crate::core::change::{Change, desk_change};
 use crate::core::later;
 use crate::core::place::Choice;
 use crate::core::refusal;
 use crate::core::run::{Handing, Run, Word};
 use crate::core::state::State;
+use crate::core::text::bounded;
 
 /// What a choice changes, if the run still waits for one.
 pub(super) fn decided(state: &State, id: RunId, choice: Choice, now_ms: i64) -> Vec<Change> {

@@ -8,7 +8,7 @@ use nero_model::{DeploymentId, ExperimentId, RunId};
 
 use super::experiment::{Experiment, Origin};
 use super::journal::Journal;
-use super::run::{Desk, Made};
+use super::run::{Desk, Made, Run};
 use super::state::State;
 
 /// One change of the state.
@@ -53,11 +53,15 @@ pub(crate) fn desk_change(
     run: RunId,
     change: impl FnOnce(&mut Desk),
 ) -> Option<Change> {
-    let old = &state.run(run)?.desk;
-    let mut desk = old.clone();
+    desk_changed(state.run(run)?, change)
+}
+
+/// The same of a run at hand.
+pub(crate) fn desk_changed(run: &Run, change: impl FnOnce(&mut Desk)) -> Option<Change> {
+    let mut desk = run.desk.clone();
     change(&mut desk);
-    (desk != *old).then(|| Change::Desk {
-        run,
+    (desk != run.desk).then(|| Change::Desk {
+        run: run.made.id,
         desk: Box::new(desk),
         rules: None,
     })

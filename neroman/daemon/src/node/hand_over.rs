@@ -22,12 +22,9 @@ use super::inbox::Inbox;
 use super::resume::Carry;
 use super::stage::{Lacking, StageError, Stager};
 use super::transfer::Hearer;
-use crate::core::change::desk_change;
-use crate::core::later;
-use crate::core::needs;
-use crate::core::run::{Desk, Handing, Run, Word};
+use crate::core::hand_over::{self, Sending};
+use crate::core::run::Run;
 use crate::core::state::State;
-use crate::core::text::bounded;
 use crate::failure::Failure;
 use crate::ledger::Ledger;
 use crate::spec;
@@ -184,7 +181,7 @@ impl HandOver {
     }
 
     fn is_due(&self, run: &Run) -> bool {
-        is_due(run, &self.settings.name)
+        hand_over::is_due(run, &self.settings.name)
     }
 
     /// Writes down why runs are not sent.
@@ -194,9 +191,9 @@ impl HandOver {
                 Carry::Ready => {}
                 Carry::Wait(why) => {
                     self.look_again(CHECKPOINTS);
-                    self.waits(vec![token], why).await?;
+                    self.mark(vec![token], Sending::Waits(why)).await?;
                 }
-                Carry::Never(why) => self.refused(vec![token], why).await?,
+                Carry::Never(why) => self.mark(vec![token], Sending::Never(why)).await?,
             }
         }
         Ok(())
@@ -224,12 +221,14 @@ impl HandOver {
                 Err(StageError::Later(failure)) => {
                     tracing::warn!(%failure, "runs not sent now");
                     self.look_again(AGAIN);
-                    self.put_off(tokens, failure.to_string()).await?;
+                    self.mark(tokens, Sending::Deferred(failure.to_string()))
+                        .await?;
                     batch.retain(|spec| !named(&spec));
                 }
                 Err(StageError::Own(failure)) => {
                     tracing::warn!(%failure, "runs not sent");
-                    self.refused(tokens, failure.to_string()).await?;
+                    self.mark(tokens, Sending::Never(failure.to_string()))
+                        .await?;
                     batch.retain(|spec| !named(&spec));
                 }
             }
@@ -243,12 +242,9 @@ impl HandOver {
             self.sent_beside.remove(tree);
             return Ok(Brought::There);
         }
-        self.mark(tokens, |desk, _| {
-            desk.handing = desk.handing.max(Handing::Staging);
-            desk.why.clear();
-        })
-        .await
-        .map_err(StageError::Node)?;
+        self.mark(tokens, Sending::FilesGo)
+            .await
+            .map_err(StageError::Node)?;
         if self.takes_long(tree, &lacking) {
             self.sent_beside.insert(tree.to_vec());
             return Ok(Brought::Beside);
@@ -275,47 +271,15 @@ impl HandOver {
         }
     }
 
-    /// These runs can never be sent.
-    async fn refused(&self, tokens: Vec<RunToken>, why: String) -> Result<(), Failure> {
-        self.mark(tokens, move |desk, now_ms| {
-            let why = bounded(&why);
-            desk.word = Some(Word::Refused { why, at_ms: now_ms });
-        })
-        .await
-    }
-
-    /// These runs are sent later, and why.
-    async fn waits(&self, tokens: Vec<RunToken>, why: String) -> Result<(), Failure> {
-        self.mark(tokens, move |desk, _| desk.why = bounded(&why))
-            .await
-    }
-
-    /// These runs are sent later, since the node cannot take them now; or go to
-    /// another one.
-    async fn put_off(&self, tokens: Vec<RunToken>, why: String) -> Result<(), Failure> {
-        let (why, node) = (bounded(&why), self.settings.name.clone());
-        self.mark(tokens, move |desk, now_ms| {
-            later::said(desk, &node, &why, now_ms);
-            desk.why.clone_from(&why);
-        })
-        .await
-    }
-
-    /// Changes what is kept of runs that were not handed over; of those that
-    /// ended meanwhile, or are elsewhere, nothing.
-    async fn mark(
-        &self,
-        tokens: Vec<RunToken>,
-        change: impl Fn(&mut Desk, i64) + Send + 'static,
-    ) -> Result<(), Failure> {
+    /// Takes down what sending runs comes to.
+    async fn mark(&self, tokens: Vec<RunToken>, sending: Sending) -> Result<(), Failure> {
         let name = self.settings.name.clone();
         self.ledger
             .note(false, move |state, now_ms| {
                 tokens
                     .iter()
                     .filter_map(|token| state.run(state.by_token(token)?))
-                    .filter(|run| is_due(run, &name))
-                    .filter_map(|run| desk_change(state, run.made.id, |desk| change(desk, now_ms)))
+                    .filter_map(|run| hand_over::sending(run, &name, &sending, now_ms))
                     .collect()
             })
             .await
@@ -338,10 +302,7 @@ impl HandOver {
                     tokens
                         .iter()
                         .filter_map(|token| state.run(state.by_token(token)?))
-                        .filter(|run| run.movable() && run.node() == Some(&name))
-                        .filter_map(|run| {
-                            desk_change(state, run.made.id, |desk| desk.offered = true)
-                        })
+                        .filter_map(|run| hand_over::offered(run, &name))
                         .collect()
                 })
                 .await?;
@@ -350,10 +311,7 @@ impl HandOver {
         batch.retain(|spec| {
             let run = RunToken::from_slice(&spec.token)
                 .and_then(|token| state.run(state.by_token(&token)?));
-            // Somebody may have ended it while its files were on their way.
-            run.is_some_and(|run| {
-                self.is_due(run) && !run.movable() && run.desk.turn() == spec.turn
-            })
+            run.is_some_and(|run| hand_over::may_send(run, &self.settings.name, spec.turn))
         });
         Ok(batch)
     }
@@ -363,11 +321,6 @@ impl HandOver {
         let at = Instant::now() + pause;
         self.again = Some(self.again.map_or(at, |again| again.min(at)));
     }
-}
-
-/// Whether this node is to get a run, which it has not accepted.
-fn is_due(run: &Run, node: &str) -> bool {
-    run.node() == Some(node) && needs::of(run).hand_over
 }
 
 fn tokens<'a>(specs: impl Iterator<Item = &'a v1::RunSpec>) -> Vec<RunToken> {

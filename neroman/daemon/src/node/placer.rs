@@ -1,7 +1,6 @@
 //! Choosing nodes for runs that wait for one, and taking back what a node out
 //! of reach never got.
 
-mod decided;
 mod send_on;
 
 use std::collections::BTreeMap;
@@ -18,10 +17,10 @@ use super::registry::Nodes;
 use crate::core::judge;
 use crate::core::later;
 use crate::core::place::{self, Candidate, Choice, Facts, Figures, GpuFacts, Standing};
+use crate::core::placed::{decided, taken_back};
 use crate::core::refusal::Refusal;
 use crate::core::run::Run;
 use crate::core::state::State;
-use decided::{decided, taken_back};
 
 /// What a node said of itself counts for this long.
 const FRESH_MS: i64 = 30_000;

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use super::super::deliver::cannot_now;
 use super::{AGAIN, HandOver, PATIENCE, SOON, answer, tokens};
+use crate::core::hand_over::Sending;
 use crate::failure::Failure;
 
 /// Calls that a node may refuse in one turn before the rest waits: enough to
@@ -51,7 +52,8 @@ impl HandOver {
             };
             let left = tokens(left.iter().flatten().chain(&part));
             self.look_again(AGAIN);
-            self.put_off(left, failure.to_string()).await?;
+            self.mark(left, Sending::Deferred(failure.to_string()))
+                .await?;
         }
         Ok(())
     }

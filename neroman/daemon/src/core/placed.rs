@@ -2,16 +2,16 @@
 
 use nero_model::RunId;
 
-use crate::core::change::{Change, desk_change};
-use crate::core::later;
-use crate::core::place::Choice;
-use crate::core::refusal;
-use crate::core::run::{Handing, Run, Word};
-use crate::core::state::State;
-use crate::core::text::bounded;
+use super::change::{Change, desk_change};
+use super::later;
+use super::place::Choice;
+use super::refusal;
+use super::run::{Handing, Run, Word};
+use super::state::State;
+use super::text::bounded;
 
 /// What a choice changes, if the run still waits for one.
-pub(super) fn decided(state: &State, id: RunId, choice: Choice, now_ms: i64) -> Vec<Change> {
+pub(crate) fn decided(state: &State, id: RunId, choice: Choice, now_ms: i64) -> Vec<Change> {
     if !state.run(id).is_some_and(Run::unplaced) {
         return Vec::new();
     }
@@ -44,7 +44,7 @@ pub(super) fn decided(state: &State, id: RunId, choice: Choice, now_ms: i64) -> 
 }
 
 /// What taking a run back changes, if its node still never got it.
-pub(super) fn taken_back(
+pub(crate) fn taken_back(
     state: &State,
     id: RunId,
     node: &str,

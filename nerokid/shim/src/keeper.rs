@@ -15,6 +15,7 @@ use crate::clock::MS;
 use crate::control;
 use crate::core::{Core, Effect, Effects, Input};
 use crate::journal::{Journal, Record};
+use crate::oom::OomEvents;
 use crate::slot::{JobStage, Slot};
 use crate::sys::Ended;
 use crate::tree::{REFUSED_MAX, Swept};
@@ -52,6 +53,8 @@ pub struct Keeper {
     pub next_wish: u32,
     /// Strays that ended by a signal of ours.
     pub strays_killed: u32,
+    /// Tells at the end whether memory ran out.
+    pub oom: OomEvents,
     /// Made beforehand, so that writing it allocates nothing.
     pub gone: TreeGone,
 }
@@ -170,7 +173,19 @@ impl Keeper {
                 0 => 0,
                 gate => now_ns.saturating_sub(gate) / MS,
             },
+            oom_kills: self.oom_kills(&ended),
         })
+    }
+
+    /// By how much the count of our memory cgroup rose since the fork. Asked
+    /// only where memory may be the reason: a kill, or a shell's word for one
+    /// of its own children. The kernel counts before it kills.
+    fn oom_kills(&self, ended: &Ended) -> Option<u64> {
+        if ended.signal != libc::SIGKILL && ended.code != 128 + libc::SIGKILL {
+            return None;
+        }
+        let before = self.slot?.oom_kills()?;
+        Some(self.oom.count()?.saturating_sub(before))
     }
 
     fn tree_gone(&mut self, left: Swept) {

@@ -14,6 +14,7 @@ mod job;
 mod journal;
 mod keeper;
 mod launcher;
+mod oom;
 mod plan;
 mod procfs;
 mod shim;

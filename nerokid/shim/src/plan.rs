@@ -13,6 +13,7 @@ use rustix::process::Rlimit;
 
 use crate::journal::Subject;
 use crate::keeper;
+use crate::oom::OomEvents;
 use crate::sys::{self, ChildStack, Strings};
 
 /// What the launcher knows of itself and inherited.
@@ -28,6 +29,8 @@ pub struct Own {
     pub oom_score_adj: String,
     /// Where the job's process runs before it executes its program.
     pub child_stack: ChildStack,
+    /// What its memory cgroup tells of processes that were ended for memory.
+    pub oom: OomEvents,
     /// `sysconf(_SC_CLK_TCK)`.
     pub ticks_per_second: i64,
 }

@@ -158,6 +158,7 @@ fn supervise(
         gate_ns: slot.gate_ns(),
         next_wish: 1,
         strays_killed: 0,
+        oom: own.oom,
         gone: plan.gone,
     };
     if let Some(failure) = failure {

@@ -20,6 +20,7 @@ pub struct Slot {
     pid: AtomicI32,
     start_ticks: AtomicU64,
     gate_ns: AtomicU64,
+    oom_kills: AtomicU64,
 }
 
 /// How far a shim has come. Written by the shim alone.
@@ -139,6 +140,17 @@ impl Slot {
         self.gate_ns.store(now_ns, SeqCst);
     }
 
+    /// What the memory cgroup counted before the fork; none: unknown.
+    pub fn oom_kills(&self) -> Option<u64> {
+        self.oom_kills.load(SeqCst).checked_sub(1)
+    }
+
+    /// See [`Slot::oom_kills`].
+    pub fn set_oom_kills(&self, count: Option<u64>) {
+        self.oom_kills
+            .store(count.map_or(0, |count| count + 1), SeqCst);
+    }
+
     fn clear(&self) {
         self.shim.store(0, SeqCst);
         self.job.store(0, SeqCst);
@@ -146,6 +158,7 @@ impl Slot {
         self.pid.store(0, SeqCst);
         self.start_ticks.store(0, SeqCst);
         self.gate_ns.store(0, SeqCst);
+        self.oom_kills.store(0, SeqCst);
     }
 }
 

@@ -158,8 +158,12 @@ pub enum EndReason {
     Signalled { signal: i32, core_dumped: bool },
     /// A write failed for want of space (exit code given).
     DiskFull { code: i32 },
-    /// The kernel ended it for memory.
-    OutOfMemory,
+    /// SIGKILL ended it (0), or a process whose shell then ended with this code,
+    /// while the kernel ended processes of its cgroup for memory.
+    OutOfMemory {
+        #[serde(default)]
+        code: i32,
+    },
     /// The program could not be executed.
     NotStarted { stage: String, errno: i32 },
     /// A person asked for it.
@@ -200,7 +204,16 @@ impl fmt::Display for EndReason {
                 }
             }
             Self::DiskFull { code } => write!(f, "disk full (exit code {code})"),
-            Self::OutOfMemory => f.write_str("out of memory"),
+            Self::OutOfMemory { code } => {
+                f.write_str("out of memory: ")?;
+                match code {
+                    0 => f.write_str("killed by SIGKILL")?,
+                    code => write!(f, "exit code {code}")?,
+                }
+                f.write_str(
+                    "; the kernel's out-of-memory killer ended a process of this cgroup meanwhile",
+                )
+            }
             Self::NotStarted { stage, errno } => {
                 let why = std::io::Error::from_raw_os_error(*errno).to_string();
                 write!(f, "not started: {stage}: {}", crate::plain::plain(&why))

@@ -241,6 +241,7 @@ impl Launcher {
 
     fn fork_shim(&mut self, launch: &Launch, plan: Plan) -> io::Result<()> {
         let slot = self.slots.take()?;
+        slot.set_oom_kills(self.own.oom.count());
         let crash = self.crash.take();
         let highest = (!self.can_close_range).then(start::highest_descriptor);
         let (subject, segment, work_dir) = (plan.subject, plan.segment, plan.work_dir.clone());

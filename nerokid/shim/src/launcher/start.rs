@@ -15,6 +15,7 @@ use rustix::fs::{FlockOperation, Mode, flock};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::{Resource, getrlimit, setrlimit};
 
+use crate::oom::OomEvents;
 use crate::plan::Own;
 use crate::sys::{self, ChildStack};
 
@@ -124,6 +125,7 @@ fn own(umask: Mode) -> io::Result<Own> {
         limits,
         oom_score_adj: (inherited + OOM_RAISE).min(OOM_MAX).to_string(),
         child_stack: ChildStack::new()?,
+        oom: OomEvents::find(),
         ticks_per_second: sys::ticks_per_second(),
     })
 }

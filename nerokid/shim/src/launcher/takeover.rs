@@ -260,6 +260,7 @@ impl Launcher {
                 gate_ns,
                 next_wish: evidence.wishes + 1,
                 strays_killed: 0,
+                oom: self.own.oom,
                 gone: keeper::prepared_gone(),
             },
             leader: legacy.leader,

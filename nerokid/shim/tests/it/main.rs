@@ -4,6 +4,7 @@
 mod deaths;
 mod disk;
 mod launcher;
+mod memory;
 mod outfit;
 mod rig;
 mod run;

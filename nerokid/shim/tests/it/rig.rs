@@ -53,6 +53,8 @@ pub struct Start<'a> {
     pub umask: &'a str,
     pub env: &'a [(&'a str, &'a str)],
     pub folder: Option<TempDir>,
+    /// Folder of a cgroup to be in; empty: ours.
+    pub cgroup: &'a str,
     /// Another user to be; needs root.
     pub user: Option<u32>,
 }
@@ -84,7 +86,7 @@ impl Rig {
             rig.link = Some(rig.dial_as(user));
             rig.greet();
         } else {
-            rig.child = Some(rig.spawn(start.crash_at, start.umask, start.env));
+            rig.child = Some(rig.spawn(start.crash_at, start.umask, start.cgroup, start.env));
             rig.connect();
         }
         rig
@@ -133,12 +135,18 @@ impl Rig {
         stream
     }
 
-    fn spawn(&self, crash_at: &str, umask: &str, env: &[(&str, &str)]) -> Child {
+    fn spawn(&self, crash_at: &str, umask: &str, cgroup: &str, env: &[(&str, &str)]) -> Child {
         let umask = if umask.is_empty() { "022" } else { umask };
         let mut command = Command::new("/bin/sh");
         command
             .env_clear()
-            .args(["-c", "umask \"$1\"; shift; exec \"$@\"", "sh", umask])
+            .args([
+                "-c",
+                "umask \"$1\"; [ -z \"$2\" ] || echo $$ > \"$2/cgroup.procs\"; shift 2; exec \"$@\"",
+                "sh",
+                umask,
+                cgroup,
+            ])
             .arg(env!("CARGO_BIN_EXE_nerokid-shim"))
             .arg("launcher")
             .arg("--socket")
@@ -321,7 +329,7 @@ impl Rig {
 
     /// Starts another launcher on the same socket.
     pub fn restart(&mut self) {
-        self.child = Some(self.spawn("", "022", &[]));
+        self.child = Some(self.spawn("", "022", "", &[]));
         self.connect();
     }
 

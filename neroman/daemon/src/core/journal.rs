@@ -130,6 +130,9 @@ pub(crate) struct Exit {
     pub system_cpu_us: u64,
     pub peak_rss_bytes: u64,
     pub disk_free_bytes: Option<u64>,
+    /// See `nero.journal.v1.JobExited`; 0: none, or unknown.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub oom_kills: u64,
     pub run_ms: u64,
     pub at_ms: i64,
 }
@@ -334,6 +337,10 @@ impl Journal {
     pub(crate) fn compact(&mut self) {
         self.segments.clear();
     }
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// Floats as JSON numbers, and as text where JSON has none.

@@ -167,6 +167,9 @@ fn ended(desk: &Desk, journal: &Journal, one: &Incarnation) -> Option<Outcome> {
     }
     let (phase, reason) = if exit.code_unknown {
         (Phase::Lost, Some(EndReason::CodeUnknown))
+    } else if exit.oom_kills > 0 {
+        let code = exit.code;
+        (Phase::Crashed, Some(EndReason::OutOfMemory { code }))
     } else if exit.signal != 0 {
         let reason = EndReason::Signalled {
             signal: exit.signal,

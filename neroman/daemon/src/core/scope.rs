@@ -119,7 +119,7 @@ fn reason_word(reason: &EndReason) -> &'static str {
         EndReason::Exited { .. } => "exit code",
         EndReason::Signalled { .. } => "signal",
         EndReason::DiskFull { .. } => "disk full",
-        EndReason::OutOfMemory => "out of memory",
+        EndReason::OutOfMemory { .. } => "out of memory",
         EndReason::NotStarted { .. } => "not started",
         EndReason::ByPerson { .. } => "person",
         EndReason::ByRule { .. } => "rule",

@@ -238,6 +238,7 @@ fn ended(code: i32) -> Incarnation {
             system_cpu_us: 0,
             peak_rss_bytes: 0,
             disk_free_bytes: None,
+            oom_kills: 0,
             run_ms: 1,
             at_ms: 6,
         }),

@@ -149,6 +149,10 @@ pub struct JobExited {
     /// from the gate to the end, monotonic
     #[prost(uint64, tag = "9")]
     pub run_ms: u64,
+    /// Processes of its memory cgroup that the kernel's out-of-memory killer ended
+    /// meanwhile, perhaps another run's; absent: unknown, or no SIGKILL was seen.
+    #[prost(uint64, optional, tag = "10")]
+    pub oom_kills: ::core::option::Option<u64>,
 }
 /// Nothing of the job is alive. The last record of a run's life.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -174,6 +174,7 @@ fn life(
                     system_cpu_us: exited.system_cpu_us,
                     peak_rss_bytes: exited.peak_rss_bytes,
                     disk_free_bytes: exited.disk_free_bytes,
+                    oom_kills: exited.oom_kills.unwrap_or(0),
                     run_ms: exited.run_ms,
                     at_ms,
                 });

@@ -17,6 +17,10 @@ fn ends_are_judged_by_their_records() {
         signal,
         ..v1::JobExited::default()
     };
+    let killed = |exited, oom_kills| v1::JobExited {
+        oom_kills: Some(oom_kills),
+        ..exited
+    };
     let stop = |cause: v1::StopCause| v1::StopAsked {
         cause: cause.into(),
         ..v1::StopAsked::default()
@@ -71,6 +75,31 @@ fn ends_are_judged_by_their_records() {
                 .with(RecordKind::TreeGone, &gone),
             Phase::Crashed,
             "killed by SIGKILL",
+        ),
+        (
+            begun()
+                .with(RecordKind::JobExited, &killed(exited(0, 9), 1))
+                .with(RecordKind::TreeGone, &gone),
+            Phase::Crashed,
+            "out of memory: killed by SIGKILL; the kernel's out-of-memory killer ended a process \
+             of this cgroup meanwhile",
+        ),
+        (
+            begun()
+                .with(RecordKind::JobExited, &killed(exited(137, 0), 2))
+                .with(RecordKind::TreeGone, &gone),
+            Phase::Crashed,
+            "out of memory: exit code 137; the kernel's out-of-memory killer ended a process of \
+             this cgroup meanwhile",
+        ),
+        // Memory ran out for others.
+        (
+            begun()
+                .with(RecordKind::StopAsked, &stop(v1::StopCause::Person))
+                .with(RecordKind::JobExited, &killed(exited(0, 9), 1))
+                .with(RecordKind::TreeGone, &gone),
+            Phase::Aborted,
+            "aborted",
         ),
         (
             begun()

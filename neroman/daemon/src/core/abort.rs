@@ -2,7 +2,7 @@
 
 use nero_model::RunId;
 
-use super::change::Change;
+use super::change::{Change, desk_changed};
 use super::experiment::Experiment;
 use super::gone;
 use super::run::{Run, Wish, Word};
@@ -52,6 +52,56 @@ pub(crate) fn wish(run: &Run, wish: &Wish) -> (Wished, Vec<Change>) {
         rules: None,
     };
     (outcome, vec![change])
+}
+
+/// What a node answers to the wish that a run ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// It cannot be said now.
+    Unclear,
+    /// Its shim was told.
+    Asked,
+    /// It waited there, or was refused: it never starts there.
+    NeverStarted,
+    /// It had ended already.
+    Ended,
+    /// Nothing of it is there.
+    Unknown,
+    /// It goes on; nothing was done.
+    GoesOn,
+}
+
+/// Takes down what a node answers to a wish; `asked_ms` says to which one.
+pub(crate) fn answered(
+    run: &Run,
+    answer: Answer,
+    asked_ms: Option<i64>,
+    now_ms: i64,
+) -> Option<Change> {
+    let never_ran = run.journal.incarnations.is_empty();
+    desk_changed(run, |desk| {
+        // What lies there and has not ended by its records may be on its
+        // way to the queue: carried again once more is heard of it.
+        let arrived = answer != Answer::Ended;
+        let same = |wish: &&mut Wish| arrived && asked_ms == Some(wish.asked_ms);
+        if let Some(wish) = desk.wish.as_mut().filter(same) {
+            wish.delivered = true;
+        }
+        match answer {
+            Answer::NeverStarted | Answer::Unknown if never_ran && desk.word.is_none() => {
+                desk.word = Some(Word::TakenAway {
+                    who: desk.who(),
+                    at_ms: now_ms,
+                });
+            }
+            Answer::Unclear
+            | Answer::Asked
+            | Answer::NeverStarted
+            | Answer::Ended
+            | Answer::GoesOn
+            | Answer::Unknown => {}
+        }
+    })
 }
 
 /// The wish that a run ends since its experiment is started again.

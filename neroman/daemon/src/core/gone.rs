@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use nero_model::RunId;
 
-use super::change::Change;
+use super::change::{Change, desk_changed};
+use super::needs;
 use super::run::{Desk, Handing, Results, Run, Word};
 use super::state::State;
 
@@ -83,17 +84,44 @@ pub(crate) fn given_up(run: &Run, who: &str, now_ms: i64) -> Vec<Change> {
     become_so(run, desk).chain([event]).collect()
 }
 
+/// Takes down that a node may still have a run which is not the node's own any
+/// more: it is told to end it.
+pub(crate) fn left_behind(run: &Run, node: &str) -> Option<Change> {
+    desk_changed(run, |desk| {
+        if !desk.abandoned.iter().any(|other| other == node) {
+            desk.abandoned.push(node.to_owned());
+        }
+    })
+}
+
+/// Takes down that a node was told to end what it still had of a run.
+pub(crate) fn ended_there(run: &Run, node: &str) -> Option<Change> {
+    desk_changed(run, |desk| desk.abandoned.retain(|other| other != node))
+}
+
+/// Takes down that a run needs nothing more of its node; positions are forgotten.
+pub(crate) fn closed(run: &Run) -> Vec<Change> {
+    if !needs::of(run).close {
+        return Vec::new();
+    }
+    let desk = desk_changed(run, |desk| desk.closed = true);
+    desk.into_iter().chain([forgets_positions(run)]).collect()
+}
+
+/// A run whose positions are forgotten.
+fn forgets_positions(run: &Run) -> Change {
+    let mut journal = (*run.journal).clone();
+    journal.compact();
+    Change::Journal {
+        run: run.made.id,
+        journal: Arc::new(journal),
+    }
+}
+
 /// Of a run that is closed, positions are forgotten.
 fn become_so(run: &Run, desk: Desk) -> impl Iterator<Item = Change> + use<> {
     let id = run.made.id;
-    let journal = desk.closed.then(|| {
-        let mut journal = (*run.journal).clone();
-        journal.compact();
-        Change::Journal {
-            run: id,
-            journal: Arc::new(journal),
-        }
-    });
+    let journal = desk.closed.then(|| forgets_positions(run));
     let desk = Change::Desk {
         run: id,
         desk: Box::new(desk),

@@ -22,6 +22,7 @@ pub(crate) mod pick;
 pub(crate) mod place;
 pub(crate) mod placed;
 pub(crate) mod refusal;
+pub(crate) mod report;
 pub(crate) mod rules;
 pub(crate) mod run;
 pub(crate) mod scope;

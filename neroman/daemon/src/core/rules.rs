@@ -7,7 +7,7 @@ use std::sync::Arc;
 use nero_expr::{Asked, Expr, ExprError, ParseContext};
 use nero_model::ExperimentId;
 
-use super::change::{Change, Described, Rule};
+use super::change::{Change, Described, Rule, desk_changed};
 use super::experiment::Experiment;
 use super::now::Now;
 use super::run::Run;
@@ -129,6 +129,13 @@ pub(crate) fn remove(experiment: &Experiment, id: u64) -> (Removed, Vec<Change>)
         (false, true) => Removed::NotThere,
     };
     (removed, changes)
+}
+
+/// Takes down which version of a run's rules its node has.
+pub(crate) fn delivered(run: &Run, version: u64) -> Option<Change> {
+    desk_changed(run, |desk| {
+        desk.rules_delivered = desk.rules_delivered.max(version);
+    })
 }
 
 fn live(experiment: &Experiment) -> Option<&Run> {

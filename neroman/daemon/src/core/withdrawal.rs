@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::change::Change;
+use super::change::{Change, desk_changed};
 use super::later;
 use super::refusal::{self, Refusal, become_so};
 use super::run::{Desk, Handing, Run, Word};
@@ -88,8 +88,25 @@ fn may_leave(run: &Run, desk: &Desk) -> bool {
         && run.journal.incarnations.is_empty()
 }
 
-/// What the node's word changes.
-pub(crate) fn answered(run: &Run, said: Said, now_ms: i64) -> Vec<Change> {
+/// Whether a run is to leave this node, which has not given its word.
+pub(crate) fn is_leaving(run: &Run, node: &str) -> bool {
+    run.desk.leaves() && run.phase().is_live() && run.node() == Some(node)
+}
+
+/// Takes down that the node may have been asked for its word.
+pub(crate) fn asked(run: &Run) -> Option<Change> {
+    desk_changed(run, |desk| {
+        if let Some(withdrawal) = &mut desk.withdraw {
+            withdrawal.asked = true;
+        }
+    })
+}
+
+/// What the node's word changes: of a run that was given to a node since, nothing.
+pub(crate) fn answered(run: &Run, node: &str, turn: u32, said: Said, now_ms: i64) -> Vec<Change> {
+    if run.node() != Some(node) || run.desk.turn() != turn {
+        return Vec::new();
+    }
     let Some(withdrawal) = &run.desk.withdraw else {
         return Vec::new();
     };

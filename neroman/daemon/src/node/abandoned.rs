@@ -10,7 +10,7 @@ use tonic::transport::Channel;
 
 use super::deliver::cannot_now;
 use super::follow::run_ref;
-use crate::core::change::desk_change;
+use crate::core::gone;
 use crate::core::state::State;
 use crate::failure::Failure;
 use crate::ledger::Ledger;
@@ -69,12 +69,8 @@ pub(super) async fn end(
         let node = node.to_owned();
         ledger
             .note(false, move |state, _| {
-                ids.iter()
-                    .filter_map(|id| {
-                        desk_change(state, *id, |desk| {
-                            desk.abandoned.retain(|other| *other != node);
-                        })
-                    })
+                let runs = ids.iter().filter_map(|id| state.run(*id));
+                runs.filter_map(|run| gone::ended_there(run, &node))
                     .collect()
             })
             .await?;

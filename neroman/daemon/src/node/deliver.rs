@@ -21,9 +21,11 @@ use super::follow::run_ref;
 use super::hand_over::{Gate, rule_set};
 use super::inbox::{Inbox, News};
 use super::{Settings, open_runs};
-use crate::core::change::{Change, desk_change};
+use crate::core::abort::{self, Answer};
+use crate::core::change::Change;
+use crate::core::gone;
 use crate::core::needs::{self, Needs};
-use crate::core::run::Word;
+use crate::core::rules;
 use crate::core::state::State;
 use crate::failure::{Failure, connection_lost};
 use crate::ledger::Ledger;
@@ -252,11 +254,10 @@ impl Deliver {
         }
         self.ledger
             .note(false, move |state, _| {
-                desk_change(state, id, |desk| {
-                    desk.rules_delivered = desk.rules_delivered.max(version);
-                })
-                .into_iter()
-                .collect()
+                let run = state.run(id);
+                run.and_then(|run| rules::delivered(run, version))
+                    .into_iter()
+                    .collect()
             })
             .await
     }
@@ -286,7 +287,8 @@ impl Deliver {
             .collect();
         self.ledger
             .note(true, move |state, _| {
-                runs.iter().flat_map(|id| closing(state, *id)).collect()
+                let runs = runs.iter().filter_map(|id| state.run(*id));
+                runs.flat_map(gone::closed).collect()
             })
             .await?;
         // Without a receiver the connection is over, and the next one begins
@@ -324,50 +326,20 @@ fn cancelled(
         .runs
         .iter()
         .filter_map(|one| {
-            let token = RunToken::from_slice(&one.token)?;
-            let id = state.by_token(&token)?;
-            let never_ran = state.run(id)?.journal.incarnations.is_empty();
-            desk_change(state, id, |desk| {
-                // What lies there and has not ended by its records may be on its
-                // way to the queue: carried again once more is heard of it.
-                let arrived = one.outcome() != Outcome::Ended;
-                let same = |asked_ms: i64| arrived && asked.get(&id) == Some(&asked_ms);
-                if let Some(wish) = desk.wish.as_mut().filter(|wish| same(wish.asked_ms)) {
-                    wish.delivered = true;
-                }
-                match one.outcome() {
-                    Outcome::NeverStarted | Outcome::UnknownRun
-                        if never_ran && desk.word.is_none() =>
-                    {
-                        desk.word = Some(Word::TakenAway {
-                            who: desk.who(),
-                            at_ms: now_ms,
-                        });
-                    }
-                    Outcome::Unspecified
-                    | Outcome::Asked
-                    | Outcome::NeverStarted
-                    | Outcome::Ended
-                    | Outcome::GoesOn
-                    | Outcome::UnknownRun => {}
-                }
-            })
+            let id = state.by_token(&RunToken::from_slice(&one.token)?)?;
+            let asked_ms = asked.get(&id).copied();
+            abort::answered(state.run(id)?, answer(one), asked_ms, now_ms)
         })
         .collect()
 }
 
-/// A run that needs nothing more is closed; positions are forgotten.
-fn closing(state: &State, id: RunId) -> Vec<Change> {
-    let Some(run) = state.run(id).filter(|run| needs::of(run).close) else {
-        return Vec::new();
-    };
-    let mut journal = (*run.journal).clone();
-    journal.compact();
-    let desk = desk_change(state, id, |desk| desk.closed = true);
-    desk.into_iter()
-        .chain([Change::Journal {
-            run: id,
-            journal: Arc::new(journal),
-        }])
-        .collect()
+fn answer(one: &v1::cancel_reply::One) -> Answer {
+    match one.outcome() {
+        Outcome::Unspecified => Answer::Unclear,
+        Outcome::Asked => Answer::Asked,
+        Outcome::NeverStarted => Answer::NeverStarted,
+        Outcome::Ended => Answer::Ended,
+        Outcome::UnknownRun => Answer::Unknown,
+        Outcome::GoesOn => Answer::GoesOn,
+    }
 }

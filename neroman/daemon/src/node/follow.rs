@@ -23,12 +23,12 @@ use super::hand_over::Gate;
 use super::inbox::Inbox;
 use super::now::Tell;
 use super::{Settings, open_runs};
-use crate::core::change::{Change, desk_change};
-use crate::core::later;
-use crate::core::run::{Desk, Handing, Run, Unreadable, Word};
+use crate::core::change::Change;
+use crate::core::gone;
+use crate::core::report::{self, Contradiction, Report, Standing, Stray};
+use crate::core::run::{Desk, Handing, Run, Unreadable};
 use crate::core::state::State;
 use crate::core::text::bounded;
-use crate::core::withdrawal;
 use crate::failure::Failure;
 use crate::folding::OwnedPart;
 use crate::ledger::Ledger;
@@ -165,14 +165,9 @@ impl Follow {
         );
         self.ledger
             .note(false, move |state, _| {
-                let mark = |id: &RunId| {
-                    desk_change(state, *id, |desk| {
-                        if !desk.abandoned.contains(&node) {
-                            desk.abandoned.push(node.clone());
-                        }
-                    })
-                };
-                runs.iter().filter_map(mark).collect()
+                let runs = runs.iter().filter_map(|id| state.run(*id));
+                runs.filter_map(|run| gone::left_behind(run, &node))
+                    .collect()
             })
             .await?;
         self.inbox.look_at_all();
@@ -210,28 +205,10 @@ impl Strays {
             let run = RunToken::from_slice(&word.token)
                 .and_then(|token| state.run(state.by_token(&token)?));
             let Some(run) = run else { continue };
-            let elsewhere = run.node() != Some(node);
-            match word.stage() {
-                Stage::Settled | Stage::TakenAway | Stage::Refused
-                    if elsewhere || run.desk.closed =>
-                {
-                    strays.over.push(word.token.clone());
-                }
-                // What its records ended was live when this was said.
-                Stage::Waiting | Stage::Starting | Stage::Running
-                    if elsewhere || run.desk.word.is_some() =>
-                {
-                    strays.live.push(run.made.id);
-                }
-                Stage::Waiting
-                | Stage::Starting
-                | Stage::Running
-                | Stage::Ended
-                | Stage::Settled
-                | Stage::TakenAway
-                | Stage::Refused
-                | Stage::UnknownRun
-                | Stage::Unspecified => {}
+            match report::stray(run, node, standing(word)) {
+                Some(Stray::Over) => strays.over.push(word.token.clone()),
+                Some(Stray::Live) => strays.live.push(run.made.id),
+                None => {}
             }
         }
         strays
@@ -421,77 +398,42 @@ fn unreadable(file: &v1::Unreadable) -> Unreadable {
 const HOST_CHARS_MAX: usize = 64;
 
 fn hear(run: &Run, desk: &mut Desk, word: &v1::RunState, now_ms: i64) {
-    if word.stage() != Stage::UnknownRun {
-        desk.unknown_ms = None;
-    }
-    desk.send_spec = word.unreadable.iter().any(|file| file.send_spec);
-    let files = word.unreadable.iter().take(UNREADABLE_MAX);
-    desk.unreadable = files.map(unreadable).collect();
-    if word.stage() == Stage::Unspecified {
-        // It lies there and cannot be read now: nothing else is said of it.
-        desk.why = bounded(&word.why);
-        return;
-    }
-    desk.unsupervised = word.unsupervised;
-    desk.far_host = word.host.chars().take(HOST_CHARS_MAX).collect();
-    match word.stage() {
-        Stage::Waiting | Stage::Starting => {
-            desk.handing = Handing::Pending;
-            desk.why = bounded(&word.why);
-            later::taken(desk, run.node_word());
+    match report::heard(run, desk, &reported(word), now_ms) {
+        Some(Contradiction::Forgotten) => {
+            tracing::warn!(run = %run.made.id, "the node does not know a run that it ran");
         }
-        Stage::Running => {
-            desk.handing = Handing::Pending;
-            desk.withdraw = None;
-            desk.why.clear();
-        }
-        Stage::Ended => {
-            desk.ended_told = true;
-            desk.made_nothing = word.made_nothing;
-            desk.withdraw = None;
-        }
-        Stage::Settled => {
-            desk.withdraw = None;
-            desk.ended_told = true;
-            desk.made_nothing = word.made_nothing;
-            desk.settled = true;
-            desk.missing = bounded(&word.why);
-            desk.handing = Handing::Pending;
-        }
-        // The node is asked for its word, which says more.
-        Stage::UnknownRun | Stage::TakenAway
-            if desk.leaves() && run.journal.incarnations.is_empty() => {}
-        Stage::UnknownRun => {
-            if run.phase().is_live() && run.journal.incarnations.is_empty() {
-                desk.handing = Handing::Queued;
-                desk.offered = false;
-                desk.rules_delivered = 0;
-                desk.why = bounded(&word.why);
-                later::taken(desk, run.node_word());
-            } else if run.phase().is_live() {
-                tracing::warn!(run = %run.made.id, "the node does not know a run that it ran");
-                desk.unknown_ms = Some(now_ms);
-            }
-        }
-        // Its journal says more than any word.
-        Stage::TakenAway | Stage::Refused if has_run(run) => {
+        Some(Contradiction::NeverStarted) => {
             tracing::warn!(run = %run.made.id, "the node calls a run that ran never started");
         }
-        Stage::TakenAway => {
-            desk.word = Some(Word::TakenAway {
-                who: desk.who(),
-                at_ms: now_ms,
-            });
-        }
-        Stage::Refused => withdrawal::refused(run, desk, bounded(&word.why), now_ms),
-        Stage::Unspecified => {}
+        None => {}
     }
 }
 
-/// Whether its job was started, by its newest start.
-fn has_run(run: &Run) -> bool {
-    let newest = run.journal.newest();
-    newest.is_some_and(|(_, one)| one.started_ms.is_some() && one.not_started.is_none())
+fn reported(word: &v1::RunState) -> Report {
+    let files = word.unreadable.iter().take(UNREADABLE_MAX);
+    Report {
+        standing: standing(word),
+        why: bounded(&word.why),
+        unsupervised: word.unsupervised,
+        host: word.host.chars().take(HOST_CHARS_MAX).collect(),
+        made_nothing: word.made_nothing,
+        send_spec: word.unreadable.iter().any(|file| file.send_spec),
+        unreadable: files.map(unreadable).collect(),
+    }
+}
+
+fn standing(word: &v1::RunState) -> Standing {
+    match word.stage() {
+        Stage::Unspecified => Standing::Held,
+        Stage::Waiting => Standing::Waiting,
+        Stage::Starting => Standing::Starting,
+        Stage::Running => Standing::Running,
+        Stage::Ended => Standing::Ended,
+        Stage::Settled => Standing::Settled,
+        Stage::TakenAway => Standing::TakenAway,
+        Stage::Refused => Standing::Refused,
+        Stage::UnknownRun => Standing::Unknown,
+    }
 }
 
 #[cfg(test)]

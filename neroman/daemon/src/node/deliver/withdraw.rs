@@ -9,7 +9,7 @@ use nero_wire::v1;
 use nero_wire::v1::cancel_reply::Outcome;
 
 use super::{Deliver, PATIENCE};
-use crate::core::change::{Change, desk_change};
+use crate::core::change::Change;
 use crate::core::run::Run;
 use crate::core::state::State;
 use crate::core::withdrawal::{self, Said};
@@ -31,17 +31,8 @@ impl Deliver {
         let (node, wanted) = (self.settings.name.clone(), runs.to_vec());
         self.ledger
             .note(true, move |state, _| {
-                let leaving = wanted
-                    .iter()
-                    .filter(|id| leaving(state, &node, **id).is_some());
-                let asked = leaving.filter_map(|id| {
-                    desk_change(state, *id, |desk| {
-                        if let Some(withdrawal) = &mut desk.withdraw {
-                            withdrawal.asked = true;
-                        }
-                    })
-                });
-                asked.collect()
+                let leaving = wanted.iter().filter_map(|id| leaving(state, &node, *id));
+                leaving.filter_map(withdrawal::asked).collect()
             })
             .await?;
         let state = self.ledger.state();
@@ -106,8 +97,7 @@ impl Deliver {
 /// A run that is to leave this node.
 fn leaving<'a>(state: &'a State, node: &str, id: RunId) -> Option<&'a Run> {
     let run = state.run(id)?;
-    let leaves = run.desk.leaves() && run.phase().is_live();
-    (leaves && run.node() == Some(node)).then_some(run)
+    withdrawal::is_leaving(run, node).then_some(run)
 }
 
 fn answered(
@@ -120,9 +110,13 @@ fn answered(
     let changes = reply.runs.iter().filter_map(|one| {
         let said = said(one)?;
         let id = state.by_token(&RunToken::from_slice(&one.token)?)?;
-        let here = |run: &&Run| run.node() == Some(node) && run.desk.turn() == turn;
-        let run = state.run(id).filter(here)?;
-        Some(withdrawal::answered(run, said, now_ms))
+        Some(withdrawal::answered(
+            state.run(id)?,
+            node,
+            turn,
+            said,
+            now_ms,
+        ))
     });
     changes.flatten().collect()
 }

@@ -121,6 +121,18 @@ pub(crate) fn for_restart(experiment: &Experiment, author: &str, now_ms: i64) ->
         .collect()
 }
 
+/// The run that goes on since this one ended between the two states, or turned out
+/// not to be in doubt any more.
+pub(crate) fn released_by(before: &State, after: &State, run: RunId) -> Option<(RunId, Change)> {
+    let ended = |state: &State| state.run(run).is_some_and(|run| run.phase().is_end());
+    let doubt = |state: &State| state.run(run).is_some_and(Run::in_doubt);
+    let clear = doubt(before) && !doubt(after);
+    if !ended(after) || (ended(before) && !clear) {
+        return None;
+    }
+    released(after, run)
+}
+
 /// The run that was waiting for the end of another one of its experiment, now
 /// that all earlier ones have ended.
 pub(crate) fn released(state: &State, ended: RunId) -> Option<(RunId, Change)> {

@@ -11,6 +11,7 @@ pub(crate) mod experiment;
 pub(crate) mod fold;
 pub(crate) mod gone;
 pub(crate) mod hand_over;
+pub(crate) mod homecoming;
 pub(crate) mod identity;
 pub(crate) mod journal;
 pub(crate) mod judge;

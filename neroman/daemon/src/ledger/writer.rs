@@ -10,7 +10,6 @@ use super::durable::Durable;
 use super::{Bell, Decide, Listener, Message, NoRoom, NoteChanges, Written};
 use crate::clock::Clock;
 use crate::core::change::Change;
-use crate::core::run::Run;
 use crate::core::state::State;
 use crate::core::{abort, needs};
 use crate::failure::Failure;
@@ -196,13 +195,7 @@ impl Writer {
     /// Runs that waited for the end of an earlier one go on.
     fn release(&self, work: &mut State, batch: &mut Batch) {
         for run in batch.touched() {
-            let ended = |state: &State| state.run(run).is_some_and(|run| run.phase().is_end());
-            let doubt = |state: &State| state.run(run).is_some_and(Run::in_doubt);
-            let clear = doubt(&self.state) && !doubt(work);
-            if ended(work)
-                && (!ended(&self.state) || clear)
-                && let Some((_, change)) = abort::released(work, run)
-            {
+            if let Some((_, change)) = abort::released_by(&self.state, work, run) {
                 take(work, batch, vec![change]);
             }
         }

@@ -10,7 +10,7 @@ use nero_wire::v1;
 
 use super::Settings;
 use super::follow::run_ref;
-use crate::core::change::desk_change;
+use crate::core::homecoming;
 use crate::core::run::{Results, Run};
 use crate::core::state::State;
 use crate::core::{clean, needs};
@@ -117,9 +117,9 @@ async fn freeze(
 async fn remember(ledger: &Ledger, id: RunId, overlay: String) -> Result<(), Failure> {
     ledger
         .note(false, move |state, _| {
-            desk_change(state, id, |desk| desk.overlay = Some(overlay.clone()))
-                .into_iter()
-                .collect()
+            let run = state.run(id);
+            let change = run.and_then(|run| homecoming::checkpoints(run, &overlay));
+            change.into_iter().collect()
         })
         .await
 }

@@ -17,7 +17,7 @@ use super::queue::Pace;
 use super::trouble::Trouble;
 use super::wanted::{Ask, Glob, Made, Stays, Whose};
 use super::{Kind, missed, place};
-use crate::core::change::desk_change;
+use crate::core::homecoming;
 use crate::core::run::{Results, Run};
 use crate::failure::Failure;
 use crate::ledger::Ledger;
@@ -449,10 +449,8 @@ impl Job {
         let hints = self.hints(ledger).await?;
         ledger
             .note(false, move |state, _| {
-                let change = desk_change(state, id, |desk| {
-                    desk.results = done.clone();
-                    desk.hints.clone_from(&hints);
-                });
+                let run = state.run(id);
+                let change = run.and_then(|run| homecoming::done(run, &done, &hints));
                 change.into_iter().collect()
             })
             .await?;
@@ -516,13 +514,10 @@ fn is_live(output: &v1::Output) -> bool {
 async fn begun(ledger: &Ledger, id: RunId, folder: PathBuf) -> Result<(), Failure> {
     ledger
         .note(false, move |state, _| {
-            desk_change(state, id, |desk| {
-                desk.results = Results::Fetching {
-                    folder: folder.display().to_string(),
-                };
-            })
-            .into_iter()
-            .collect()
+            let folder = folder.display().to_string();
+            let run = state.run(id);
+            let change = run.and_then(|run| homecoming::begun(run, &folder));
+            change.into_iter().collect()
         })
         .await
 }

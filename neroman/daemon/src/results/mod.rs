@@ -30,9 +30,8 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tonic::transport::Channel;
 
-use crate::core::change::desk_change;
+use crate::core::homecoming;
 use crate::core::needs;
-use crate::core::run::Results;
 use crate::ledger::Ledger;
 use crate::node::{Hearer, Settings};
 
@@ -191,14 +190,10 @@ impl Fetcher {
         let given_up = self
             .ledger
             .note(false, move |state, _| {
-                desk_change(state, run, |desk| {
-                    desk.results = Results::Failed {
-                        folder: desk.results.folder().to_owned(),
-                        why: why.clone(),
-                    };
-                })
-                .into_iter()
-                .collect()
+                let change = state
+                    .run(run)
+                    .and_then(|run| homecoming::given_up(run, &why));
+                change.into_iter().collect()
             })
             .await;
         if let Err(failure) = given_up {

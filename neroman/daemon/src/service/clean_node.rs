@@ -17,9 +17,8 @@ use nero_wire::v1::mum_client::MumClient;
 use tonic::transport::Channel;
 
 use super::{Man, blocking};
-use crate::core::change::desk_change;
+use crate::core::homecoming;
 use crate::core::needs;
-use crate::core::run::Results;
 use crate::core::state::State;
 use crate::failure::Failure;
 use crate::ledger::Ledger;
@@ -193,22 +192,8 @@ impl Man {
         let given_up: Vec<RunId> = able.iter().map(|run| run.id).collect();
         self.ledger
             .note_now(true, move |state, _| {
-                let wanted = |id: &&RunId| {
-                    let run = state.run(**id);
-                    run.is_some_and(|run| needs::of(run).results)
-                };
-                given_up
-                    .iter()
-                    .filter(wanted)
-                    .filter_map(|id| {
-                        desk_change(state, *id, |desk| {
-                            desk.results = Results::Failed {
-                                folder: desk.results.folder().to_owned(),
-                                why: "cleaned before all of it was home".to_owned(),
-                            };
-                        })
-                    })
-                    .collect()
+                let runs = given_up.iter().filter_map(|id| state.run(*id));
+                runs.filter_map(homecoming::forgone).collect()
             })
             .await
     }
@@ -327,8 +312,8 @@ async fn take_away(
         .note_now(true, move |state, now_ms| {
             tokens
                 .iter()
-                .filter_map(|token| state.by_token(&RunToken::from_slice(token)?))
-                .filter_map(|id| desk_change(state, id, |desk| desk.cleaned_ms = Some(now_ms)))
+                .filter_map(|token| state.run(state.by_token(&RunToken::from_slice(token)?)?))
+                .filter_map(|run| homecoming::cleaned(run, now_ms))
                 .collect()
         })
         .await?;

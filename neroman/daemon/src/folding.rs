@@ -14,7 +14,6 @@ use crate::core::change::Change;
 use crate::core::fold::{Folded, Part, Position, Taken, fold, holds_series};
 use crate::core::journal::Journal;
 use crate::core::outcome::judge;
-use crate::core::run::Run;
 use crate::core::state::State;
 use crate::keep::{Batch, Keep, Stood};
 
@@ -84,10 +83,7 @@ impl Folding {
             outcome.refused += 1;
             return;
         };
-        // What was ended by a word is judged from its journal at the next start,
-        // so nothing comes into that any more.
-        let over = |run: &&Run| run.desk.closed || run.ended_by_word();
-        let Some(run) = work.run(id).filter(|run| !over(run)) else {
+        let Some(run) = work.run(id).filter(|run| run.takes_records()) else {
             return;
         };
         let name = part.segment.to_string();

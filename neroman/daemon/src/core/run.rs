@@ -463,6 +463,12 @@ impl Run {
         word && self.phase().is_end()
     }
 
+    /// Whether records of its journal are taken. An end by the word of its node is
+    /// judged from the journal at the next start, so nothing comes into that.
+    pub(crate) fn takes_records(&self) -> bool {
+        !self.desk.closed && !self.ended_by_word()
+    }
+
     /// Whether its node does not know it any more, though it was started there,
     /// and a person did not give it up.
     pub(crate) fn forgotten(&self) -> bool {

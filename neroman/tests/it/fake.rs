@@ -298,7 +298,10 @@ fn picked(selection: Option<Selection>) -> String {
 #[tonic::async_trait]
 impl Man for Service {
     async fn greet(&self, _: Request<Hello>) -> Result<Response<Hello>, Status> {
-        let own = hello::own(Role::Neroman, "", None);
+        let own = Hello {
+            capabilities: vec![hello::LIST_PARTS.to_owned()],
+            ..hello::own(Role::Neroman, "", None)
+        };
         Ok(Response::new(self.answers.hello.clone().unwrap_or(own)))
     }
 
@@ -324,6 +327,31 @@ impl Man for Service {
         self.take("list", what, &[])?;
         self.known(&request.selection.unwrap_or_default().text)?;
         Ok(Response::new(self.answers.list.clone()))
+    }
+
+    type ListPartsStream = Said<ListReply>;
+
+    /// One experiment in each part.
+    async fn list_parts(
+        &self,
+        request: Request<ListRequest>,
+    ) -> Result<Response<Self::ListPartsStream>, Status> {
+        let whole = self.list(request).await?.into_inner();
+        let mut parts: Vec<ListReply> = whole
+            .experiments
+            .iter()
+            .map(|view| ListReply {
+                experiments: vec![view.clone()],
+                ..ListReply::default()
+            })
+            .collect();
+        if parts.is_empty() {
+            parts.push(ListReply::default());
+        }
+        parts[0].notes = whole.notes;
+        parts[0].nothing_set_up = whole.nothing_set_up;
+        let parts = parts.into_iter().map(Ok);
+        Ok(Response::new(Box::pin(tokio_stream::iter(parts))))
     }
 
     async fn show(&self, request: Request<ShowRequest>) -> Result<Response<ShowReply>, Status> {

@@ -9,6 +9,9 @@ use crate::v1::{Hello, Role};
 /// abort.
 pub const WITHDRAW: &str = "withdraw";
 
+/// A daemon that has `ListParts`.
+pub const LIST_PARTS: &str = "list-parts";
+
 /// What a neromum says of how much of its node it gives to runs; a neroman that
 /// has it otherwise replaces it.
 const GIVES: &str = "gives=";

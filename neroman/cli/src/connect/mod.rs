@@ -105,6 +105,12 @@ impl Client {
         &self.hello
     }
 
+    /// Whether the daemon gives lists in parts.
+    pub fn lists_in_parts(&self) -> bool {
+        let mut said = self.hello.capabilities.iter();
+        said.any(|word| word == hello::LIST_PARTS)
+    }
+
     /// Watches over the calls that are made next, whose answers these nodes
     /// give.
     pub fn silence(&self, out: Out, whose: Whose) -> Silence {

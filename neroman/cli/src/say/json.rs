@@ -24,9 +24,12 @@ pub fn print(value: &Value) -> String {
     String::from_utf8(bytes).expect("JSON is UTF-8")
 }
 
+/// The version of the documents.
+pub const SCHEMA: u32 = 1;
+
 /// Wraps what a verb found: `{"schema":1, …}`.
 pub fn document(fields: Value) -> Value {
-    let mut all = Map::from_iter([("schema".to_owned(), json!(1))]);
+    let mut all = Map::from_iter([("schema".to_owned(), json!(SCHEMA))]);
     if let Value::Object(fields) = fields {
         all.extend(fields);
     }

@@ -9,6 +9,7 @@ mod du;
 mod exec;
 mod fetch;
 mod help;
+mod listed;
 mod logs;
 mod metrics;
 mod node;

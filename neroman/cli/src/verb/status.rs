@@ -5,6 +5,7 @@ use nero_model::safe::Safe;
 use nero_wire::v1::{ExperimentView, ListReply, ListRequest};
 use serde_json::json;
 
+use super::listed::Parts;
 use super::on_node::{Named, may_name_nodes, note_namesake};
 use super::{overview, watch};
 use crate::args::Status;
@@ -28,6 +29,11 @@ pub async fn run(session: &mut Session, args: &Status) -> Result<u8, Stop> {
     }
     let reply = match found(session, args).await? {
         Found::Experiments(reply) => reply,
+        Found::Parts(parts) => {
+            session.warn_of_broken_config();
+            parts.print(session).await?;
+            return Ok(code::OK);
+        }
         Found::Nodes(named) if args.watch => {
             return watch::run(session, args, &[named.selector()]).await;
         }
@@ -60,15 +66,27 @@ pub async fn run(session: &mut Session, args: &Status) -> Result<u8, Stop> {
 /// What the words name.
 enum Found {
     Experiments(ListReply),
+    /// The same, to be printed while it comes.
+    Parts(Parts),
     /// A node or a group, and no experiment.
     Nodes(Named),
 }
 
 async fn found(session: &mut Session, args: &Status) -> Result<Found, Stop> {
-    match list(session, &args.picked).await {
-        Ok(reply) => {
+    // What is sorted or laid out in columns has to be here as a whole.
+    let found = match args.json.json && args.sort.is_none() && !args.watch {
+        true => Parts::open(session, &args.picked).await,
+        false => Ok(None),
+    };
+    let found = match found {
+        Ok(Some(parts)) => Ok(Found::Parts(parts)),
+        Ok(None) => list(session, &args.picked).await.map(Found::Experiments),
+        Err(fault) => Err(fault),
+    };
+    match found {
+        Ok(found) => {
             note_namesake(session, &args.picked);
-            Ok(Found::Experiments(reply))
+            Ok(found)
         }
         Err(fault) if fault.exit_code == code::USAGE => match args.picked.as_slice() {
             [word] if may_name_nodes(word) => {

@@ -8,7 +8,9 @@ use nero_wire::v1;
 use super::code;
 use super::select::{self, Chosen};
 use super::view::{self, Sight};
-use super::{Man, blocking};
+use super::wait::zone_of;
+use super::{Man, Sink, blocking};
+use crate::clock::Clock;
 use crate::core::run::Run;
 use crate::core::state::State;
 use crate::failure::Failure;
@@ -18,21 +20,77 @@ use crate::node::{Known, NodeNow};
 /// How long a call waits at most for ended runs to be settled.
 const SETTLE: Duration = Duration::from_secs(5);
 
+/// Experiments of one part: about half a megabyte.
+const PART_EXPERIMENTS: usize = 500;
+
+/// What was picked of one state, for its views to be made.
+struct Listing {
+    state: Arc<State>,
+    chosen: Vec<Chosen>,
+    nodes: Known,
+    zone: jiff::tz::TimeZone,
+    clock: Clock,
+    notes: Vec<String>,
+}
+
+impl Listing {
+    /// Its parts, made one after the other; at least one.
+    fn parts(&self, most: usize) -> impl Iterator<Item = v1::ListReply> {
+        let sight = Sight::new(
+            &self.state,
+            self.nodes.clone(),
+            self.zone.clone(),
+            self.clock,
+        );
+        let count = self.chosen.len().div_ceil(most).max(1);
+        (0..count).map(move |part| {
+            let from = part * most;
+            let to = self.chosen.len().min(from + most);
+            v1::ListReply {
+                experiments: views(&self.chosen[from..to], &sight),
+                notes: match part {
+                    0 => self.notes.clone(),
+                    _ => Vec::new(),
+                },
+                nothing_set_up: self.state.experiments.len() == 0,
+            }
+        })
+    }
+}
+
 impl Man {
-    /// What is picked.
+    /// What is picked, in one message.
     pub(crate) async fn list(&self, request: v1::ListRequest) -> Result<v1::ListReply, Failure> {
-        let zone = request
-            .selection
-            .as_ref()
-            .map_or(jiff::tz::TimeZone::UTC, |given| {
-                select::zone(&given.zone, given.utc_offset_s)
-            });
-        let selection = select::read(request.selection, "all", self.now())?;
+        let listing = self.listing(request).await?;
+        let whole = blocking(move || listing.parts(usize::MAX).next()).await?;
+        Ok(whole.unwrap_or_default())
+    }
+
+    /// What is picked, in parts. The daemon holds few of them at a time.
+    pub(crate) async fn list_parts(
+        &self,
+        request: v1::ListRequest,
+        sink: Sink<v1::ListReply>,
+    ) -> Result<(), Failure> {
+        let listing = self.listing(request).await?;
+        blocking(move || {
+            for part in listing.parts(PART_EXPERIMENTS) {
+                // A client that left wants no more.
+                if sink.blocking_send(Ok(part)).is_err() {
+                    return;
+                }
+            }
+        })
+        .await
+    }
+
+    async fn listing(&self, request: v1::ListRequest) -> Result<Listing, Failure> {
+        let zone = zone_of(request.selection.as_ref());
+        let mut selection = select::read(request.selection, "all", self.now())?;
         let mut notes = Vec::new();
         if selection.asks_sources() {
             notes = self.read_all_sources_again().await?;
         }
-        let mut selection = selection;
         if selection.asks_changed() {
             let (state, freezer) = (self.ledger.state(), self.freezer.clone());
             let changed = blocking(move || code::changed(&state, &freezer)).await?;
@@ -51,14 +109,18 @@ impl Man {
         let clock = self.clock;
         blocking(move || {
             let (chosen, picked) = selection.choose(&state)?;
-            let sight = Sight::new(&state, nodes, zone, clock);
-            notes.extend(full.map(|full| no_room(&full, &sight)));
-            let experiments = views(&chosen, &sight);
+            if let Some(full) = full {
+                let sight = Sight::new(&state, nodes.clone(), zone.clone(), clock);
+                notes.push(no_room(&full, &sight));
+            }
             notes.extend(picked.notes);
-            Ok(v1::ListReply {
-                experiments,
+            Ok(Listing {
+                state,
+                chosen,
+                nodes,
+                zone,
+                clock,
                 notes,
-                nothing_set_up: state.experiments.len() == 0,
             })
         })
         .await?

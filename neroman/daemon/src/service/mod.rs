@@ -140,6 +140,18 @@ impl v1::man_server::Man for Man {
         answer(self.list(request.into_inner()).await)
     }
 
+    type ListPartsStream = Streamed<v1::ListReply>;
+
+    async fn list_parts(
+        &self,
+        request: Request<v1::ListRequest>,
+    ) -> Result<Response<Self::ListPartsStream>, Status> {
+        let man = self.clone();
+        Ok(streamed(self.leaving.clone(), |sink| async move {
+            man.list_parts(request.into_inner(), sink).await
+        }))
+    }
+
     async fn show(
         &self,
         request: Request<v1::ShowRequest>,
@@ -378,7 +390,10 @@ impl Man {
         // Clients compare it with their own, and say when it is another one.
         let ssh = std::env::var_os(nero_ssh::SSH_VARIABLE).unwrap_or_default();
         v1::Hello {
-            capabilities: vec![format!("ssh={}", ssh.to_string_lossy())],
+            capabilities: vec![
+                format!("ssh={}", ssh.to_string_lossy()),
+                hello::LIST_PARTS.to_owned(),
+            ],
             ..hello::own(v1::Role::Neroman, "", Some(self.deployment))
         }
     }

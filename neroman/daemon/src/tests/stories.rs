@@ -393,3 +393,29 @@ async fn mistakes_in_a_selection_point_at_the_place() {
     assert!(rig.home.data.exists());
     rig.stop().await;
 }
+
+#[tokio::test]
+async fn a_long_list_in_parts_is_the_whole_one() {
+    let rig =
+        added("collection: lab\ncommand: echo {x}\nparameters: {x: {range: [1, 1201]}}\n").await;
+    for text in ["", "id>1", "id>9999"] {
+        let request = v1::ListRequest {
+            selection: select(text),
+            settle: false,
+        };
+        let whole = rig.man.list(request.clone()).await.unwrap();
+        let (sink, mut parts) = tokio::sync::mpsc::channel(1);
+        let man = rig.man.clone();
+        let listing = tokio::spawn(async move { man.list_parts(request, sink).await });
+        let mut together = parts.recv().await.unwrap().unwrap();
+        let mut count = 1;
+        while let Some(part) = parts.recv().await {
+            together.experiments.extend(part.unwrap().experiments);
+            count += 1;
+        }
+        listing.await.unwrap().unwrap();
+        assert_eq!(together, whole, "{text}");
+        assert_eq!(count, if whole.experiments.is_empty() { 1 } else { 3 });
+    }
+    rig.stop().await;
+}

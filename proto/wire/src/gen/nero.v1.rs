@@ -4091,6 +4091,28 @@ pub mod man_client {
             req.extensions_mut().insert(GrpcMethod::new("nero.v1.Man", "List"));
             self.inner.unary(req, path, codec).await
         }
+        /// The same in parts, however many there are; the notes come with the first.
+        pub async fn list_parts(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::ListReply>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/nero.v1.Man/ListParts");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("nero.v1.Man", "ListParts"));
+            self.inner.server_streaming(req, path, codec).await
+        }
         pub async fn show(
             &mut self,
             request: impl tonic::IntoRequest<super::ShowRequest>,
@@ -4635,6 +4657,17 @@ pub mod man_server {
             &self,
             request: tonic::Request<super::ListRequest>,
         ) -> std::result::Result<tonic::Response<super::ListReply>, tonic::Status>;
+        /// Server streaming response type for the ListParts method.
+        type ListPartsStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::ListReply, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// The same in parts, however many there are; the notes come with the first.
+        async fn list_parts(
+            &self,
+            request: tonic::Request<super::ListRequest>,
+        ) -> std::result::Result<tonic::Response<Self::ListPartsStream>, tonic::Status>;
         async fn show(
             &self,
             request: tonic::Request<super::ShowRequest>,
@@ -5008,6 +5041,52 @@ pub mod man_server {
                                 max_encoding_message_size,
                             );
                         let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/nero.v1.Man/ListParts" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListPartsSvc<T: Man>(pub Arc<T>);
+                    impl<
+                        T: Man,
+                    > tonic::server::ServerStreamingService<super::ListRequest>
+                    for ListPartsSvc<T> {
+                        type Response = super::ListReply;
+                        type ResponseStream = T::ListPartsStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Man>::list_parts(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListPartsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
                         Ok(res)
                     };
                     Box::pin(fut)

@@ -1,0 +1,80 @@
+//! `status --json` of however many experiments: printed while it comes, so that
+//! neither side holds more than a few hundred of them.
+
+use nero_wire::v1::{ListReply, ListRequest};
+use serde_json::json;
+use tonic::Streaming;
+
+use crate::connect::{Next, READ_DEADLINE};
+use crate::fault::{Fault, Stop};
+use crate::say::json;
+use crate::session::{Session, selection};
+
+/// What is picked, of which the first part is here.
+pub struct Parts {
+    first: ListReply,
+    rest: Streaming<ListReply>,
+}
+
+impl Parts {
+    /// Asks; none when the daemon is of a build that gives lists as a whole only.
+    ///
+    /// # Errors
+    /// As any call.
+    pub async fn open(session: &mut Session, picked: &[String]) -> Result<Option<Self>, Fault> {
+        let asked = ListRequest {
+            selection: Some(selection(picked)),
+            settle: false,
+        };
+        let client = session.client().await?;
+        if !client.lists_in_parts() {
+            return Ok(None);
+        }
+        loop {
+            let mut rest = client
+                .call(READ_DEADLINE, asked.clone(), async |man, request| {
+                    man.list_parts(request).await
+                })
+                .await?;
+            match client.next(&mut rest).await? {
+                Next::Message(first) => return Ok(Some(Self { first, rest })),
+                Next::End => return Err(cut("the daemon listed nothing")),
+                Next::Lost => {}
+            }
+        }
+    }
+
+    /// Prints the document of `status --json`. After an error it has no end.
+    ///
+    /// # Errors
+    /// When the daemon ends meanwhile, or the output cannot be written.
+    pub async fn print(self, session: &mut Session) -> Result<(), Stop> {
+        let Self { first, mut rest } = self;
+        let notes = json::print(&json!(first.notes));
+        let begin = format!("{{\"schema\":{},\"experiments\":[", json::SCHEMA);
+        session.out.text(&begin)?;
+        let (mut part, mut text) = (first, String::new());
+        loop {
+            for view in &part.experiments {
+                text.push_str(&json::print(&json::experiment(view)));
+                text.push(',');
+            }
+            // The comma behind the last one of all is left out.
+            let comma = text.len().checked_sub(1);
+            if let Some(comma) = comma {
+                session.out.text(&text[..comma])?;
+                text.drain(..comma);
+            }
+            match session.client().await?.next(&mut rest).await? {
+                Next::Message(next) => part = next,
+                Next::End => break,
+                Next::Lost => return Err(cut("the daemon ended while it listed").into()),
+            }
+        }
+        session.out.line(&format!("],\"notes\":{notes}}}"))
+    }
+}
+
+fn cut(what: &str) -> Fault {
+    Fault::no_daemon(what).hint("type it again; what was printed is not whole")
+}

@@ -17,6 +17,7 @@ mod verb;
 
 use std::process::ExitCode;
 
+use connect::Change;
 use fault::{Fault, Stop, code};
 use session::Session;
 
@@ -95,20 +96,22 @@ fn follow(verbs: Vec<args::Read>) -> u8 {
 
 /// Ctrl-C ends this program and nothing else: the daemon goes on with what it
 /// was asked for.
-fn interrupted_by_person(changing: bool) -> u8 {
+fn interrupted_by_person(changing: Change) -> u8 {
     use std::io::{IsTerminal as _, Write as _};
     let mut stderr = std::io::stderr().lock();
-    // A terminal that is gone leaves nobody to tell.
-    let _ = if changing {
-        writeln!(
+    let goes_on = "interrupted; the daemon goes on with what was asked";
+    // Writing fails when the terminal is gone: then there is nothing to tell.
+    let _ = match changing {
+        Change::Last => writeln!(
             stderr,
-            "\ninterrupted; the daemon goes on with what was asked: `neroman status last` shows what came of it, \
-             `neroman abort last` ends what was started"
-        )
-    } else if stderr.is_terminal() {
-        writeln!(stderr, "\ninterrupted; runs go on")
-    } else {
-        Ok(())
+            "\n{goes_on}: `neroman status last` shows what came of it, `neroman abort last` ends what was started"
+        ),
+        Change::Other => writeln!(
+            stderr,
+            "\n{goes_on}: `neroman status` shows what came of it"
+        ),
+        Change::Nothing if stderr.is_terminal() => writeln!(stderr, "\ninterrupted; runs go on"),
+        Change::Nothing => Ok(()),
     };
     code::INTERRUPTED
 }

@@ -9,7 +9,7 @@ use nero_config::{Config, ConfigError};
 use nero_model::{Home, RequestId};
 use nero_wire::v1::Selection;
 
-use crate::connect::{Client, Program, Silence, Whose};
+use crate::connect::{Change, Client, Program, Silence, Whose};
 use crate::fault::Fault;
 use crate::say::{Out, Screen};
 
@@ -20,7 +20,7 @@ pub struct Session {
     pub out: Out,
     client: Option<Client>,
     /// Whether the daemon was asked to change something and has not answered.
-    changing: Rc<Cell<bool>>,
+    changing: Rc<Cell<Change>>,
     /// What is typed may go over ssh, and was not compared with the daemon's.
     asks_ssh: bool,
 }
@@ -39,7 +39,7 @@ impl Session {
     }
 
     /// Tells, also once a step was dropped, whether the daemon still works on it.
-    pub fn changing(&self) -> Rc<Cell<bool>> {
+    pub fn changing(&self) -> Rc<Cell<Change>> {
         Rc::clone(&self.changing)
     }
 

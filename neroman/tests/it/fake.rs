@@ -26,6 +26,8 @@ pub struct Answers {
     pub fails: Option<Status>,
     /// Selections that no experiment is called by.
     pub no_such: Vec<String>,
+    /// `start` and `abort` are taken and never answered.
+    pub silent: bool,
     /// Streams go on without end after their last message; `du` has no end.
     pub hangs: bool,
     /// The first stream of a log or of a fetch is cut after its first message.
@@ -226,6 +228,12 @@ impl Service {
         seen.lost == 1
     }
 
+    async fn unanswered(&self) {
+        if self.answers.silent {
+            std::future::pending::<()>().await;
+        }
+    }
+
     /// Whether a selection picks something.
     fn known(&self, text: &str) -> Result<(), Status> {
         match self.answers.no_such.iter().any(|one| one == text) {
@@ -319,11 +327,14 @@ impl Man for Service {
 
     async fn list(&self, request: Request<ListRequest>) -> Result<Response<ListReply>, Status> {
         let request = request.into_inner();
-        let what = format!(
+        let mut what = format!(
             "{} settle {}",
             picked(request.selection.clone()),
             request.settle
         );
+        if !request.facts.is_empty() {
+            what.push_str(&format!(" facts {}", request.facts.join(" ")));
+        }
         self.take("list", what, &[])?;
         self.known(&request.selection.unwrap_or_default().text)?;
         Ok(Response::new(self.answers.list.clone()))
@@ -375,6 +386,7 @@ impl Man for Service {
             request.at_most
         );
         self.take("start", what, &request.request)?;
+        self.unanswered().await;
         Ok(Response::new(self.answers.start.clone()))
     }
 
@@ -406,6 +418,7 @@ impl Man for Service {
             request.author
         );
         self.take("abort", what, &request.request)?;
+        self.unanswered().await;
         Ok(Response::new(self.answers.abort.clone()))
     }
 

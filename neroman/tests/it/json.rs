@@ -259,6 +259,8 @@ fn daemon_status() {
         log: "/home/ada/daemon.log".into(),
         nodes: samples::nodes().nodes,
         notes: Vec::new(),
+        gone: 1,
+        removed: 2,
     };
     let answers = Answers {
         status,

@@ -2,7 +2,7 @@
 
 use nero_wire::v1::*;
 
-use crate::fake::{Answers, Fake};
+use crate::fake::{Answers, Fake, Ran};
 use crate::samples::{self, HOSTILE};
 
 fn with_list(experiments: Vec<ExperimentView>) -> Fake {
@@ -141,6 +141,99 @@ fn columns_are_named_as_in_expressions_too() {
     let as_in_expressions = header("id,attempt,tmod,tsub,tstart,tend");
     let ours = header("id,run,modified,submitted,started,ended");
     assert_eq!(as_in_expressions, ours);
+}
+
+#[test]
+fn every_fact_of_expressions_is_a_column() {
+    let mut views = samples::four();
+    let number = |name: &str, number| FactValue {
+        name: name.into(),
+        value: Some(fact_value::Value::Number(number)),
+    };
+    views[0].facts = vec![
+        FactValue {
+            name: "command".into(),
+            value: Some(fact_value::Value::Text("python3 main.py".into())),
+        },
+        number("waittime", 90.0),
+        number("disk", 2_097_152.0),
+    ];
+    let fake = with_list(views);
+    for fact in nero_expr::Fact::ALL {
+        let shown = fake.ok(&["status", "--columns", fact.word()]);
+        assert!(shown.lines().count() > 4, "{}: {shown}", fact.word());
+    }
+    let words = ["status", "--sort", "silent", "--columns"];
+    let shown = fake.ok(&[&words[..], &["id,command,waittime,disk"]].concat());
+    let row = shown.lines().find(|line| line.contains("python3"));
+    assert!(
+        row.is_some_and(|row| row.contains("1m30s") && row.contains("2.0M")),
+        "{shown}"
+    );
+    assert_eq!(
+        fake.requests().last().map(String::as_str),
+        Some("list `` Pacific/Chatham settle false facts command waittime disk silent")
+    );
+    let csv = fake.ok(&["status", "--csv", "--columns", "id,command,waittime,disk"]);
+    assert!(
+        csv.starts_with("id,command,waittime_s,disk_bytes\n"),
+        "{csv}"
+    );
+    assert!(csv.contains(",python3 main.py,90,2097152"), "{csv}");
+    let planned = fake.run(&["status", "--columns", "eta"]);
+    assert_eq!(planned.code, Some(2), "{planned:?}");
+    assert!(planned.err.contains("not built yet"), "{}", planned.err);
+}
+
+#[test]
+fn names_of_files_that_a_shell_made_of_a_pattern_are_told_apart() {
+    let fake = Fake::new(Answers {
+        no_such: vec!["two/a.sh,two/b.py".into(), "two/a.sh".into()],
+        ..Answers::default()
+    });
+    std::fs::create_dir(fake.path().join("two")).expect("a folder");
+    for name in ["two/a.sh", "two/b.py"] {
+        std::fs::write(fake.path().join(name), "").expect("a file");
+    }
+    for words in [
+        &["status", "two/a.sh", "two/b.py"][..],
+        &["abort", "two/a.sh"],
+    ] {
+        let ran = fake.run(words);
+        assert_eq!(ran.code, Some(2), "{ran:?}");
+        assert!(ran.err.contains("'two/*'"), "{}", ran.err);
+    }
+}
+
+#[test]
+fn an_interrupted_change_says_that_the_daemon_goes_on() {
+    let fake = Fake::new(Answers {
+        silent: true,
+        ..Answers::default()
+    });
+    for (words, said) in [
+        (&["start", "all"][..], "neroman abort last"),
+        (&["abort", "all", "--yes"], "neroman status"),
+    ] {
+        let asked = fake.requests().len();
+        let child = fake
+            .command(words)
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .expect("the program is built");
+        let patience = std::time::Instant::now();
+        while fake.requests().len() == asked {
+            assert!(patience.elapsed().as_secs() < 60, "{words:?} asked nothing");
+            std::thread::yield_now();
+        }
+        let pid = rustix::process::Pid::from_child(&child);
+        rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it runs");
+        let ran = Ran::of(child.wait_with_output().expect("it ends"));
+        assert_eq!(ran.code, Some(130), "{ran:?}");
+        assert!(ran.err.contains("the daemon goes on"), "{ran:?}");
+        assert!(ran.err.contains(said), "{ran:?}");
+    }
 }
 
 #[test]

@@ -49,7 +49,15 @@ fn what_was_deleted_from_its_file_is_started_by_its_number_alone() {
     // Removed: not even by number; numbers are never given again.
     let removed = home.ok(&["rm", "gone", "--yes"]);
     assert!(removed.starts_with("removed 4\n"), "{removed}");
-    assert_eq!(home.run(&["status", "5"]).code, Some(2));
+    for words in [["show", "5"], ["start", "1,5"], ["status", "fib_n-4"]] {
+        let ran = home.run(&words);
+        assert_eq!(ran.code, Some(2), "{ran:#?}");
+        let named = words[1].trim_start_matches("1,");
+        let brings_back = format!("`neroman rm --undo {named}`");
+        assert!(ran.err.contains(&brings_back), "{words:?}: {ran:#?}");
+    }
+    let daemon = home.ok(&["daemon", "status"]);
+    assert!(daemon.contains("6 experiments (4 removed)"), "{daemon}");
     assert_eq!(home.json(&["status"])["notes"], serde_json::json!([]));
     assert!(home.ok(&["rm", "--undo", "5"]).contains("brought back 1"));
     assert_eq!(home.experiment_json(5)["state"], "finished");

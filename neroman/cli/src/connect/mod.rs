@@ -34,7 +34,7 @@ const HELLO_DEADLINE: Duration = Duration::from_secs(10);
 /// How long it may take to answer what only reads.
 pub const READ_DEADLINE: Duration = Duration::from_secs(60);
 
-/// How long it may take to answer what freezes code first.
+/// How long it may take to answer what freezes code or asks nodes first.
 pub const CHANGE_DEADLINE: Duration = Duration::from_secs(600);
 
 /// A daemon that ends a stream so often before its first message is not
@@ -49,6 +49,18 @@ const REPLY_BYTES_MAX: usize = 512 * 1024 * 1024;
 /// daemon does not tell it.
 const SSH: &str = "ssh=";
 
+/// What a call changes, which the daemon carries out although the client leaves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Change {
+    /// Nothing: it reads, or ends with its client.
+    #[default]
+    Nothing,
+    /// Experiments are added or started; `last` names them.
+    Last,
+    /// Something else.
+    Other,
+}
+
 /// A daemon that was greeted.
 #[derive(Debug)]
 pub struct Client {
@@ -58,8 +70,8 @@ pub struct Client {
     hello: Hello,
     /// Streams that were lost since the last message of one.
     lost_streams: u32,
-    /// Set while a call that changes something is not answered.
-    changing: Rc<Cell<bool>>,
+    /// What the call changes that is not answered yet.
+    changing: Rc<Cell<Change>>,
 }
 
 /// A daemon that answered, and what it said of itself.
@@ -152,7 +164,7 @@ impl Client {
 
     /// Sets this while the daemon works on a change.
     #[must_use]
-    pub fn telling(self, changing: &Rc<Cell<bool>>) -> Self {
+    pub fn telling(self, changing: &Rc<Cell<Change>>) -> Self {
         Self {
             changing: Rc::clone(changing),
             ..self
@@ -170,6 +182,30 @@ impl Client {
         request: Q,
         send: impl AsyncFn(&mut ManClient<Channel>, Request<Q>) -> Result<Response<P>, Status>,
     ) -> Result<P, Fault> {
+        self.ask(deadline, Change::Nothing, request, send).await
+    }
+
+    /// Calls the daemon for something that it carries out to the end, whether or
+    /// not the client stays; else as [`Client::call`].
+    ///
+    /// # Errors
+    /// What the daemon answered, or why it cannot be reached.
+    pub async fn change<Q: Clone, P>(
+        &mut self,
+        change: Change,
+        request: Q,
+        send: impl AsyncFn(&mut ManClient<Channel>, Request<Q>) -> Result<Response<P>, Status>,
+    ) -> Result<P, Fault> {
+        self.ask(CHANGE_DEADLINE, change, request, send).await
+    }
+
+    async fn ask<Q: Clone, P>(
+        &mut self,
+        deadline: Duration,
+        change: Change,
+        request: Q,
+        send: impl AsyncFn(&mut ManClient<Channel>, Request<Q>) -> Result<Response<P>, Status>,
+    ) -> Result<P, Fault> {
         let late = |_| {
             Fault::no_daemon(format!(
                 "the daemon did not answer within {} s",
@@ -180,9 +216,9 @@ impl Client {
         for again in [true, false] {
             let sent = send(&mut self.man, Request::new(request.clone()));
             // A caller that is dropped leaves it set: the daemon goes on.
-            self.changing.set(deadline == CHANGE_DEADLINE);
+            self.changing.set(change);
             let answer = tokio::time::timeout(deadline, sent).await.map_err(late)?;
-            self.changing.set(false);
+            self.changing.set(Change::Nothing);
             match answer {
                 Ok(reply) => return Ok(reply.into_inner()),
                 Err(status) if lost(&status) && again => self.again().await?,

@@ -99,6 +99,7 @@ impl Silence {
         let asked = ListRequest {
             selection: Some(picked),
             settle: false,
+            ..ListRequest::default()
         };
         let views = self.man.list(asked).await?.into_inner().experiments;
         Ok(Some(views.into_iter().map(|view| view.node).collect()))

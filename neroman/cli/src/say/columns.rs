@@ -3,7 +3,8 @@
 
 use std::cmp::Ordering;
 
-use nero_wire::v1::{ExperimentView, MetricSummary, Param};
+use nero_expr::{FactKind, NOT_BUILT};
+use nero_wire::v1::{ExperimentView, MetricSummary, Param, fact_value};
 
 use super::json::{parameter, run_id};
 use super::table::{self, Cell};
@@ -20,6 +21,9 @@ pub enum Column {
     Param(String),
     /// The latest value of a metric.
     Metric(String),
+    /// A fact of expressions that views hold when it is asked for
+    /// ([`asked_facts`]).
+    Asked(nero_expr::Fact),
 }
 
 /// Facts; each is called as [`NAMES`] says, which is as in selectors.
@@ -101,6 +105,7 @@ impl Column {
                 .map(|(name, _)| (*name).to_owned())
                 .unwrap_or_default(),
             Self::Param(name) | Self::Metric(name) => name.clone(),
+            Self::Asked(fact) => fact.word().to_owned(),
         }
     }
 
@@ -115,7 +120,8 @@ impl Column {
                 Some(found) => Cell::text(&found.text),
                 None => Cell::default(),
             },
-            Self::Fact(_) => Cell::text(&self.text(view)),
+            Self::Asked(fact) if fact.kind() != FactKind::Text => Cell::right(&self.text(view)),
+            Self::Fact(_) | Self::Asked(_) => Cell::text(&self.text(view)),
         }
     }
 
@@ -133,6 +139,13 @@ impl Column {
                 text::marked(&fact_text(*fact, view), view.as_of_ms != 0)
             }
             Self::Fact(fact) => fact_text(*fact, view),
+            Self::Asked(fact) => match asked(view, *fact) {
+                Some(fact_value::Value::Text(text)) => text.clone(),
+                Some(fact_value::Value::Number(number)) => {
+                    text::marked(&measured(*fact, *number), view.as_of_ms != 0)
+                }
+                None => String::new(),
+            },
         }
     }
 
@@ -164,6 +177,11 @@ impl Column {
             Self::Fact(Fact::Started) => time(view.started_ms),
             Self::Fact(Fact::Ended) => time(view.ended_ms),
             Self::Fact(fact) => csv::Cell::text(&fact_text(*fact, view)),
+            Self::Asked(fact) => match asked(view, *fact) {
+                Some(fact_value::Value::Text(text)) => csv::Cell::text(text),
+                Some(fact_value::Value::Number(number)) => csv::Cell::number(*number),
+                None => csv::Cell::Empty,
+            },
         }
     }
 
@@ -177,6 +195,15 @@ impl Column {
             Self::Fact(
                 Fact::Created | Fact::Modified | Fact::Submitted | Fact::Started | Fact::Ended,
             ) => format!("{}_at", self.name()),
+            Self::Asked(fact) => match fact.kind() {
+                FactKind::Seconds => format!("{}_s", fact.word()),
+                FactKind::Bytes => format!("{}_bytes", fact.word()),
+                FactKind::Number
+                | FactKind::Text
+                | FactKind::Time
+                | FactKind::Version
+                | FactKind::Words => fact.word().to_owned(),
+            },
             Self::Fact(_) | Self::Param(_) | Self::Metric(_) => self.title(all),
         }
     }
@@ -186,7 +213,7 @@ impl Column {
         match self {
             Self::Param(name) if shared(name, all) => format!("param.{name}"),
             Self::Metric(name) if shared(name, all) => format!("metric.{name}"),
-            Self::Fact(_) | Self::Param(_) | Self::Metric(_) => self.name(),
+            Self::Fact(_) | Self::Asked(_) | Self::Param(_) | Self::Metric(_) => self.name(),
         }
     }
 
@@ -204,7 +231,21 @@ impl Column {
     }
 }
 
-/// The column that somebody named.
+/// The facts among these names of columns that views hold only when they are
+/// asked for.
+pub fn asked_facts<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let always_there = |name: &str| {
+        let mut known = NAMES.iter().chain(IN_EXPRESSIONS);
+        known.any(|(fact, _)| *fact == name)
+    };
+    names
+        .filter(|name| !always_there(name))
+        .filter(|name| nero_expr::Fact::from_word(name).is_some())
+        .map(str::to_owned)
+        .collect()
+}
+
+/// The column of a name that was typed.
 ///
 /// # Errors
 /// When nothing has that name.
@@ -221,6 +262,9 @@ pub fn named(name: &str, views: &[ExperimentView]) -> Result<Column, Fault> {
     if let Some((_, fact)) = facts.find(|(known, _)| *known == name) {
         return Ok(Column::Fact(*fact));
     }
+    if let Some(fact) = nero_expr::Fact::from_word(name) {
+        return Ok(Column::Asked(fact));
+    }
     if has_param(name) {
         return Ok(Column::Param(name.to_owned()));
     }
@@ -235,6 +279,7 @@ pub fn named(name: &str, views: &[ExperimentView]) -> Result<Column, Fault> {
         Some(column) => Ok(column.clone()),
         // With nothing to show there is nothing to know a name by.
         None if views.is_empty() => Ok(Column::Metric(name.to_owned())),
+        None if NOT_BUILT.contains(&name) => Err(Fault::not_built(format!("the column `{name}`"))),
         None => Err(unknown(name, &all)),
     }
 }
@@ -339,6 +384,25 @@ pub fn params(views: &[ExperimentView]) -> Vec<String> {
 /// Names of metrics in the order in which they first come.
 pub fn metrics(views: &[ExperimentView]) -> Vec<String> {
     distinct(views.iter().flat_map(|view| &view.metrics).map(|m| &m.name))
+}
+
+/// A fact that was asked for, where it is known.
+fn asked(view: &ExperimentView, fact: nero_expr::Fact) -> Option<&fact_value::Value> {
+    let mut facts = view.facts.iter();
+    facts.find(|held| held.name == fact.word())?.value.as_ref()
+}
+
+/// A number in the unit of its fact.
+fn measured(fact: nero_expr::Fact, number: f64) -> String {
+    match fact.kind() {
+        FactKind::Seconds => text::duration(number),
+        FactKind::Bytes => text::bytes(number as u64),
+        FactKind::Number
+        | FactKind::Text
+        | FactKind::Time
+        | FactKind::Version
+        | FactKind::Words => text::number(number),
+    }
 }
 
 /// An experiment's parameter.

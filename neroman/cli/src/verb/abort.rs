@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::start::{may_go_on, skips};
 use crate::args::Abort;
-use crate::connect::READ_DEADLINE;
+use crate::connect::Change;
 use crate::fault::{Fault, Stop, code};
 use crate::say::{json, text};
 use crate::session::{Session, author, request, selection};
@@ -55,7 +55,7 @@ pub async fn run(session: &mut Session, args: &Abort) -> Result<u8, Stop> {
 async fn call(session: &mut Session, asked: AbortRequest) -> Result<AbortReply, Fault> {
     let client = session.client().await?;
     client
-        .call(READ_DEADLINE, asked, async |man, request| {
+        .change(Change::Other, asked, async |man, request| {
             man.abort(request).await
         })
         .await

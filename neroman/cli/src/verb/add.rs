@@ -7,7 +7,7 @@ use nero_wire::v1::{AddReply, AddRequest, FolderTaken};
 use serde_json::{Value, json};
 
 use crate::args::Add;
-use crate::connect::{CHANGE_DEADLINE, for_jobs};
+use crate::connect::{Change, for_jobs};
 use crate::fault::{Stop, code};
 use crate::say::table::{self, Cell};
 use crate::say::{Screen, json, text};
@@ -27,7 +27,7 @@ pub async fn run(session: &mut Session, args: &Add) -> Result<u8, Stop> {
     };
     let client = session.client().await?;
     let reply = client
-        .call(CHANGE_DEADLINE, request, async |man, request| {
+        .change(Change::Last, request, async |man, request| {
             man.add(request).await
         })
         .await?;

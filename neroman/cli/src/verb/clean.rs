@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::start::skips;
 use crate::args::Clean;
-use crate::connect::{CHANGE_DEADLINE, Whose};
+use crate::connect::{Change, Whose};
 use crate::fault::{Fault, Stop, code};
 use crate::say::{json, text};
 use crate::session::{Session, refuse_empty, request, selection};
@@ -81,7 +81,7 @@ async fn call(session: &mut Session, asked: CleanAskRequest) -> Result<CleanAskR
     let mut silence = session.silence(whose).await?;
     let client = session.client().await?;
     silence
-        .over(client.call(CHANGE_DEADLINE, asked, async |man, request| {
+        .over(client.change(Change::Other, asked, async |man, request| {
             man.clean(request).await
         }))
         .await

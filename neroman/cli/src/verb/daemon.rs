@@ -201,11 +201,12 @@ pub fn as_text(reply: &DaemonStatusReply) -> String {
         (
             "has",
             format!(
-                "{}, {}, {} live",
+                "{}{}, {}, {} live",
                 text::plural(
                     usize::try_from(reply.experiments).unwrap_or(usize::MAX),
                     "experiment"
                 ),
+                hidden(reply),
                 text::plural(usize::try_from(reply.runs).unwrap_or(usize::MAX), "run"),
                 reply.live
             ),
@@ -224,6 +225,20 @@ pub fn as_text(reply: &DaemonStatusReply) -> String {
         .collect()
 }
 
+/// ` (5 gone, 40 removed)`: what `status` leaves out.
+fn hidden(reply: &DaemonStatusReply) -> String {
+    let counts = [(reply.gone, "gone"), (reply.removed, "removed")];
+    let said: Vec<String> = counts
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, word)| format!("{count} {word}"))
+        .collect();
+    if said.is_empty() {
+        return String::new();
+    }
+    format!(" ({})", said.join(", "))
+}
+
 fn as_json_document(reply: &DaemonStatusReply) -> serde_json::Value {
     let hello = reply.hello.clone().unwrap_or_default();
     json::document(json!({
@@ -239,6 +254,8 @@ fn as_json_document(reply: &DaemonStatusReply) -> serde_json::Value {
         "database": reply.database,
         "log": reply.log,
         "experiments": reply.experiments,
+        "gone": reply.gone,
+        "removed": reply.removed,
         "runs": reply.runs,
         "live": reply.live,
         "nodes": reply.nodes.iter().map(json::node).collect::<Vec<_>>(),

@@ -25,6 +25,7 @@ impl Parts {
         let asked = ListRequest {
             selection: Some(selection(picked)),
             settle: false,
+            ..ListRequest::default()
         };
         let client = session.client().await?;
         if !client.lists_in_parts() {

@@ -58,7 +58,7 @@ impl Named {
         reply
             .groups
             .retain(|name, group| *name == self.word || group.names.contains(&self.word));
-        let there = status::list(session, &[self.selector()]).await?;
+        let there = status::list(session, &[self.selector()], status::asked_facts(args)).await?;
         session.warn_of_broken_config();
         if args.json.json {
             let (views, _) = status::arranged(&there.experiments, args)?;
@@ -87,6 +87,15 @@ impl Named {
 /// What a verb about experiments says of words of which one picks nothing: it
 /// may be a node's name.
 pub async fn hinted(session: &mut Session, fault: Fault, words: &[String]) -> Fault {
+    if fault.exit_code == code::USAGE && !fault.hint_names && are_files(words) {
+        return match words[0].rsplit_once('/') {
+            Some((folder, _)) => fault.hint(format!(
+                "the shell made names of files of a pattern; in quotes it stays one: '{folder}/*'"
+            )),
+            None => fault
+                .hint("the shell made names of files of a pattern; in quotes it stays one: 'lr_*'"),
+        };
+    }
     let words = words.iter().flat_map(|words| words.split(','));
     let words = words.map(str::trim).filter(|word| may_name_nodes(word));
     let words: Vec<&str> = words.collect();
@@ -107,12 +116,18 @@ pub async fn hinted(session: &mut Session, fault: Fault, words: &[String]) -> Fa
             continue;
         };
         // An experiment may be called so, and something else be wrong.
-        let listed = status::list(session, &[word.to_owned()]).await;
+        let listed = status::list(session, &[word.to_owned()], Vec::new()).await;
         if listed.is_err_and(|fault| fault.exit_code == code::USAGE) {
             return fault.hint(hint);
         }
     }
     fault
+}
+
+/// Whether every word is the path of something, as the shell leaves them of a
+/// pattern without quotes.
+fn are_files(words: &[String]) -> bool {
+    !words.is_empty() && words.iter().all(|word| std::path::Path::new(word).exists())
 }
 
 /// What `status` says of a word that names nothing at all.

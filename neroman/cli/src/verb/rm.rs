@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::abort::is_one_id;
 use super::start::{may_touch, skips};
 use crate::args::Remove;
-use crate::connect::CHANGE_DEADLINE;
+use crate::connect::Change;
 use crate::fault::{Fault, Stop, code};
 use crate::say::{json, text};
 use crate::session::{Session, request, selection};
@@ -62,7 +62,7 @@ pub async fn run(session: &mut Session, args: &Remove) -> Result<u8, Stop> {
 async fn call(session: &mut Session, asked: RemoveRequest) -> Result<RemoveReply, Fault> {
     let client = session.client().await?;
     client
-        .call(CHANGE_DEADLINE, asked, async |man, request| {
+        .change(Change::Other, asked, async |man, request| {
             man.remove(request).await
         })
         .await

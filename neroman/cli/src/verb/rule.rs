@@ -7,7 +7,7 @@ use nero_wire::v1::{
 use serde_json::json;
 
 use crate::args::Rule;
-use crate::connect::READ_DEADLINE;
+use crate::connect::{Change, READ_DEADLINE};
 use crate::fault::{Fault, Stop, code};
 use crate::say::table::{self, Cell};
 use crate::say::{Screen, json, text};
@@ -63,7 +63,7 @@ async fn add(session: &mut Session, picked: &str, rule: &str, as_json: bool) -> 
     };
     let client = session.client().await?;
     let reply = client
-        .call(READ_DEADLINE, asked, async |man, request| {
+        .change(Change::Other, asked, async |man, request| {
             man.rule_add(request).await
         })
         .await?;
@@ -78,7 +78,7 @@ async fn remove(session: &mut Session, picked: &str, rule: u64, as_json: bool) -
     };
     let client = session.client().await?;
     let reply = client
-        .call(READ_DEADLINE, asked, async |man, request| {
+        .change(Change::Other, asked, async |man, request| {
             man.rule_remove(request).await
         })
         .await?;

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::add::{taken, taken_json};
 use super::wait;
 use crate::args::{Launch, Start};
-use crate::connect::{CHANGE_DEADLINE, for_jobs};
+use crate::connect::{Change, for_jobs};
 use crate::fault::{Stop, code};
 use crate::say::{Out, json, text};
 use crate::session::{Session, absolute, request, selection};
@@ -65,7 +65,7 @@ pub async fn launch(
 ) -> Result<u8, Stop> {
     let client = session.client().await?;
     let reply = client
-        .call(CHANGE_DEADLINE, asked, async |man, request| {
+        .change(Change::Last, asked, async |man, request| {
             man.start(request).await
         })
         .await?;

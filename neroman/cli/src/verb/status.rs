@@ -37,7 +37,9 @@ pub async fn run(session: &mut Session, args: &Status) -> Result<u8, Stop> {
         Found::Nodes(named) if args.watch => {
             return watch::run(session, args, &[named.selector()]).await;
         }
-        Found::Nodes(named) if args.csv => list(session, &[named.selector()]).await?,
+        Found::Nodes(named) if args.csv => {
+            list(session, &[named.selector()], asked_facts(args)).await?
+        }
         Found::Nodes(named) => return named.show(session, args).await,
     };
     if args.watch {
@@ -80,7 +82,9 @@ async fn found(session: &mut Session, args: &Status) -> Result<Found, Stop> {
     };
     let found = match found {
         Ok(Some(parts)) => Ok(Found::Parts(parts)),
-        Ok(None) => list(session, &args.picked).await.map(Found::Experiments),
+        Ok(None) => list(session, &args.picked, asked_facts(args))
+            .await
+            .map(Found::Experiments),
         Err(fault) => Err(fault),
     };
     match found {
@@ -98,11 +102,24 @@ async fn found(session: &mut Session, args: &Status) -> Result<Found, Stop> {
     }
 }
 
-/// What is picked, as it is now.
-pub async fn list(session: &mut Session, picked: &[String]) -> Result<ListReply, Fault> {
+/// The facts of `--columns` and `--sort` that are asked for by name.
+pub fn asked_facts(args: &Status) -> Vec<String> {
+    let sorted = args.sort.as_deref();
+    let sorted = sorted.map(|name| name.strip_prefix('-').unwrap_or(name));
+    let names = args.columns.iter().map(String::as_str).chain(sorted);
+    columns::asked_facts(names)
+}
+
+/// What is picked, as it is now, with these facts of expressions besides.
+pub async fn list(
+    session: &mut Session,
+    picked: &[String],
+    facts: Vec<String>,
+) -> Result<ListReply, Fault> {
     let asked = ListRequest {
         selection: Some(selection(picked)),
         settle: false,
+        facts,
     };
     let client = session.client().await?;
     client

@@ -72,6 +72,7 @@ async fn list(session: &mut Session, picked: Selection) -> Result<Vec<Experiment
     let asked = ListRequest {
         selection: Some(picked),
         settle: false,
+        ..ListRequest::default()
     };
     let client = session.client().await?;
     let reply = client

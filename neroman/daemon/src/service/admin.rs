@@ -15,6 +15,10 @@ impl Man {
         let holder = Holder::read(&self.home.daemon_lock());
         let socket = holder.map_or_else(|| self.home.socket(), |holder| holder.socket);
         let full = self.ledger.no_room();
+        let all = state.experiments.iter();
+        let removed = all.filter(|one| one.hidden_ms.is_some()).count() as u64;
+        let all = state.experiments.iter();
+        let gone = all.filter(|one| one.hidden_ms.is_none() && one.is_gone());
         v1::DaemonStatusReply {
             hello: Some(self.hello()),
             started_ms: self.started_ms,
@@ -22,6 +26,8 @@ impl Man {
             socket: socket.display().to_string(),
             database: self.home.state_db().display().to_string(),
             experiments: state.experiments.len() as u64,
+            gone: gone.count() as u64,
+            removed,
             runs: state.runs,
             live: state.live,
             log: self.home.daemon_log().display().to_string(),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use nero_expr::{Fact, Scope as _, Value};
 use nero_wire::v1;
 
 use super::code;
@@ -12,6 +13,7 @@ use super::wait::zone_of;
 use super::{Man, Sink, blocking};
 use crate::clock::Clock;
 use crate::core::run::Run;
+use crate::core::scope;
 use crate::core::state::State;
 use crate::failure::Failure;
 use crate::ledger::NoRoom;
@@ -31,6 +33,8 @@ struct Listing {
     zone: jiff::tz::TimeZone,
     clock: Clock,
     notes: Vec<String>,
+    /// What views are to hold besides.
+    facts: Vec<Fact>,
 }
 
 impl Listing {
@@ -47,7 +51,7 @@ impl Listing {
             let from = part * most;
             let to = self.chosen.len().min(from + most);
             v1::ListReply {
-                experiments: views(&self.chosen[from..to], &sight),
+                experiments: self.views(from..to, &sight),
                 notes: match part {
                     0 => self.notes.clone(),
                     _ => Vec::new(),
@@ -55,6 +59,17 @@ impl Listing {
                 nothing_set_up: self.state.experiments.len() == 0,
             }
         })
+    }
+
+    fn views(&self, part: std::ops::Range<usize>, sight: &Sight<'_>) -> Vec<v1::ExperimentView> {
+        let chosen = &self.chosen[part];
+        let mut views = views(chosen, sight);
+        if !self.facts.is_empty() {
+            for (view, chosen) in views.iter_mut().zip(chosen) {
+                view.facts = facts_of(chosen, &self.facts, sight);
+            }
+        }
+        views
     }
 }
 
@@ -102,6 +117,11 @@ impl Man {
             let chosen = blocking(move || first.choose(&state)).await??.0;
             self.settle(&chosen).await;
         }
+        let facts: Vec<Fact> = request
+            .facts
+            .iter()
+            .filter_map(|word| Fact::from_word(word))
+            .collect();
         let state = self.ledger.state();
         let nodes = self.nodes.known();
         let full = self.ledger.no_room();
@@ -121,6 +141,7 @@ impl Man {
                 zone,
                 clock,
                 notes,
+                facts,
             })
         })
         .await?
@@ -164,6 +185,31 @@ fn all_settled(state: &State, known: &Known, chosen: &[Chosen]) -> bool {
         .iter()
         .filter_map(|chosen| chosen.of(state.experiment(chosen.id)?))
         .all(|run| view::settled(run) && !run.unheard() || away(run))
+}
+
+/// What expressions see of one of these; what is not known is left out.
+fn facts_of(chosen: &Chosen, facts: &[Fact], sight: &Sight<'_>) -> Vec<v1::FactValue> {
+    let Some(experiment) = sight.state.experiment(chosen.id) else {
+        return Vec::new();
+    };
+    let scope = scope::Sight {
+        experiment,
+        run: chosen.of(experiment),
+        now: &sight.now,
+    };
+    let values = facts.iter().filter_map(|fact| {
+        let value = match scope.fact(*fact) {
+            Value::Unknown | Value::Bool(..) => return None,
+            Value::Number(number, _) => v1::fact_value::Value::Number(number),
+            Value::Text(text) => v1::fact_value::Value::Text(text.to_owned()),
+            Value::Time(ms) => v1::fact_value::Value::Number(ms as f64 / 1000.0),
+        };
+        Some(v1::FactValue {
+            name: fact.word().to_owned(),
+            value: Some(value),
+        })
+    });
+    values.collect()
 }
 
 /// The views of what was chosen.

@@ -110,6 +110,17 @@ fn answer<T>(result: Result<T, Failure>) -> Result<Response<T>, Status> {
     result.map(Response::new).map_err(Status::from)
 }
 
+/// Answers a call that changes something. It runs in a task of its own, so that
+/// a client that leaves does not leave it half done.
+async fn carried_out<T: Send + 'static>(
+    work: impl Future<Output = Result<T, Failure>> + Send + 'static,
+) -> Result<Response<T>, Status> {
+    let done = tokio::spawn(work).await;
+    let ended_early =
+        |error| Err(Failure::bug("this command ended early in the daemon").caused_by(&error));
+    answer(done.unwrap_or_else(ended_early))
+}
+
 #[tonic::async_trait]
 impl v1::man_server::Man for Man {
     async fn greet(&self, request: Request<v1::Hello>) -> Result<Response<v1::Hello>, Status> {
@@ -130,7 +141,8 @@ impl v1::man_server::Man for Man {
         &self,
         request: Request<v1::AddRequest>,
     ) -> Result<Response<v1::AddReply>, Status> {
-        answer(self.add(request.into_inner()).await)
+        let man = self.clone();
+        carried_out(async move { man.add(request.into_inner()).await }).await
     }
 
     async fn list(
@@ -163,21 +175,24 @@ impl v1::man_server::Man for Man {
         &self,
         request: Request<v1::StartRequest>,
     ) -> Result<Response<v1::StartReply>, Status> {
-        answer(self.start(request.into_inner()).await)
+        let man = self.clone();
+        carried_out(async move { man.start(request.into_inner()).await }).await
     }
 
     async fn abort(
         &self,
         request: Request<v1::AbortRequest>,
     ) -> Result<Response<v1::AbortReply>, Status> {
-        answer(self.abort(request.into_inner()).await)
+        let man = self.clone();
+        carried_out(async move { man.abort(request.into_inner()).await }).await
     }
 
     async fn remove(
         &self,
         request: Request<v1::RemoveRequest>,
     ) -> Result<Response<v1::RemoveReply>, Status> {
-        answer(self.remove(request.into_inner()).await)
+        let man = self.clone();
+        carried_out(async move { man.remove(request.into_inner()).await }).await
     }
 
     type WaitStream = Streamed<v1::WaitEvent>;
@@ -241,14 +256,16 @@ impl v1::man_server::Man for Man {
         &self,
         request: Request<v1::RuleAddRequest>,
     ) -> Result<Response<v1::RuleChangeReply>, Status> {
-        answer(self.rule_add(request.into_inner()).await)
+        let man = self.clone();
+        carried_out(async move { man.rule_add(request.into_inner()).await }).await
     }
 
     async fn rule_remove(
         &self,
         request: Request<v1::RuleRemoveRequest>,
     ) -> Result<Response<v1::RuleChangeReply>, Status> {
-        answer(self.rule_remove(request.into_inner()).await)
+        let man = self.clone();
+        carried_out(async move { man.rule_remove(request.into_inner()).await }).await
     }
 
     async fn nodes(
@@ -289,7 +306,8 @@ impl v1::man_server::Man for Man {
         &self,
         request: Request<v1::NodeRemoveRequest>,
     ) -> Result<Response<v1::NodeRemoveReply>, Status> {
-        answer(self.node_remove(request.into_inner()).await)
+        let man = self.clone();
+        carried_out(async move { man.node_remove(request.into_inner()).await }).await
     }
 
     type NodeDoctorStream = Streamed<v1::NodeEvent>;
@@ -327,7 +345,8 @@ impl v1::man_server::Man for Man {
         &self,
         request: Request<v1::NodeGoneRequest>,
     ) -> Result<Response<v1::NodeGoneReply>, Status> {
-        answer(self.node_gone(request.into_inner()).await)
+        let man = self.clone();
+        carried_out(async move { man.node_gone(request.into_inner()).await }).await
     }
 
     type NodeTakeOverStream = Streamed<v1::NodeEvent>;
@@ -358,7 +377,8 @@ impl v1::man_server::Man for Man {
         &self,
         request: Request<v1::CleanAskRequest>,
     ) -> Result<Response<v1::CleanAskReply>, Status> {
-        answer(self.clean(request.into_inner()).await)
+        let man = self.clone();
+        carried_out(async move { man.clean(request.into_inner()).await }).await
     }
 
     async fn du(&self, request: Request<v1::DuRequest>) -> Result<Response<v1::DuReply>, Status> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::tz::TimeZone;
 use nero_expr::{Fact, ParseContext, State as Word};
 use nero_model::ExperimentId;
-use nero_selector::{Picked, Selector, SelectorError};
+use nero_selector::{Picked, Selector, SelectorError, SelectorErrorKind};
 use nero_wire::v1;
 
 use crate::core::experiment::Experiment;
@@ -109,9 +109,27 @@ impl Selection {
     /// When an id, a range or a name picks nothing, or an expression is wrong.
     pub(super) fn pick(&self, state: &State) -> Result<Picked, Failure> {
         let rows = Rows::of(state, &self.now).with_code(&self.other_code);
-        self.selector
-            .pick(&rows)
-            .map_err(|error| bad(&self.text, &error))
+        self.selector.pick(&rows).map_err(|error| {
+            let failure = bad(&self.text, &error);
+            match self.removed_at(&error, state) {
+                Some(removed) => failure.hint_names(format!(
+                    "it was removed: `neroman rm --undo {removed}` brings it back"
+                )),
+                None => failure,
+            }
+        })
+    }
+
+    /// The part of the text that picks nothing, when `rm` hides what it means.
+    fn removed_at(&self, error: &SelectorError, state: &State) -> Option<&str> {
+        if error.kind != SelectorErrorKind::Nothing {
+            return None;
+        }
+        let part = self.text.get(error.span.start..error.span.end)?;
+        let context = ParseContext::new(self.now.ms, TimeZone::UTC);
+        let selector = Selector::parse(part, &context).ok()?;
+        let hidden = selector.pick(&Rows::removed(state, &self.now)).ok()?;
+        (!hidden.is_empty()).then_some(part)
     }
 
     /// Looks it up among what `rm` hides.

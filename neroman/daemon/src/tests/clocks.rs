@@ -16,9 +16,34 @@ async fn picked(rig: &Rig, text: &str) -> Vec<u64> {
     let request = v1::ListRequest {
         selection: select(text),
         settle: false,
+        ..v1::ListRequest::default()
     };
     let reply = rig.man.list(request).await.unwrap();
     reply.experiments.iter().map(|view| view.id).collect()
+}
+
+#[tokio::test]
+async fn a_list_holds_the_facts_that_were_asked_for_where_they_are_known() {
+    let rig = Rig::new();
+    rig.write(TWO);
+    rig.add().await;
+    let request = v1::ListRequest {
+        selection: select("1"),
+        facts: ["command", "params", "tmod", "waittime", "nonsense"]
+            .map(str::to_owned)
+            .into(),
+        ..v1::ListRequest::default()
+    };
+    let view = rig.man.list(request).await.unwrap().experiments.remove(0);
+    let names: Vec<&str> = view.facts.iter().map(|fact| fact.name.as_str()).collect();
+    assert_eq!(names, ["command", "params", "tmod"], "{:?}", view.facts);
+    let command = view.facts[0].value.as_ref();
+    assert!(
+        matches!(command, Some(v1::fact_value::Value::Text(text)) if !text.is_empty()),
+        "{command:?}"
+    );
+    // Only what was asked for travels.
+    assert!(rig.view(1).await.facts.is_empty());
 }
 
 #[tokio::test]

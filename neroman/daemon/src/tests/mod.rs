@@ -278,6 +278,7 @@ impl Rig {
         let request = v1::ListRequest {
             selection: select(&id.to_string()),
             settle: false,
+            ..v1::ListRequest::default()
         };
         self.man.list(request).await.unwrap().experiments.remove(0)
     }

@@ -52,6 +52,7 @@ async fn a_frozen_file_that_is_damaged_ends_its_runs_and_no_others() {
     let request = v1::ListRequest {
         selection: select("live"),
         settle: false,
+        ..v1::ListRequest::default()
     };
     assert_eq!(rig.man.list(request).await.unwrap().experiments.len(), 2);
     rig.stop().await;

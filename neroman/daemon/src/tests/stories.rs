@@ -376,6 +376,7 @@ async fn mistakes_in_a_selection_point_at_the_place() {
         let request = v1::ListRequest {
             selection: select(text),
             settle: false,
+            ..v1::ListRequest::default()
         };
         let failure = rig.man.list(request).await.unwrap_err();
         let (shown, caret) = failure.place().split_once('\n').expect("two lines");
@@ -402,6 +403,7 @@ async fn a_long_list_in_parts_is_the_whole_one() {
         let request = v1::ListRequest {
             selection: select(text),
             settle: false,
+            ..v1::ListRequest::default()
         };
         let whole = rig.man.list(request.clone()).await.unwrap();
         let (sink, mut parts) = tokio::sync::mpsc::channel(1);

@@ -3034,6 +3034,28 @@ pub struct ExperimentView {
     /// what may be behind the reason
     #[prost(string, repeated, tag = "51")]
     pub hints: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// those of ListRequest.facts that are known
+    #[prost(message, repeated, tag = "52")]
+    pub facts: ::prost::alloc::vec::Vec<FactValue>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct FactValue {
+    /// as expressions call it
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(oneof = "fact_value::Value", tags = "2, 3")]
+    pub value: ::core::option::Option<fact_value::Value>,
+}
+/// Nested message and enum types in `FactValue`.
+pub mod fact_value {
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Value {
+        /// seconds, bytes
+        #[prost(double, tag = "2")]
+        Number(f64),
+        #[prost(string, tag = "3")]
+        Text(::prost::alloc::string::String),
+    }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct LiveRun {
@@ -3055,6 +3077,9 @@ pub struct ListRequest {
     /// wait (bounded) until ended runs are settled
     #[prost(bool, tag = "2")]
     pub settle: bool,
+    /// facts of expressions that views are to hold besides
+    #[prost(string, repeated, tag = "3")]
+    pub facts: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ListReply {
@@ -3952,6 +3977,12 @@ pub struct DaemonStatusReply {
     pub nodes: ::prost::alloc::vec::Vec<NodeView>,
     #[prost(string, repeated, tag = "11")]
     pub notes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// of the experiments: no longer in their source, not removed
+    #[prost(uint64, tag = "20")]
+    pub gone: u64,
+    /// of the experiments: hidden by `rm`
+    #[prost(uint64, tag = "21")]
+    pub removed: u64,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct DaemonStopRequest {}

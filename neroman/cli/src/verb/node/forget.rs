@@ -5,7 +5,7 @@ use nero_wire::v1::node_gone_reply::One;
 use nero_wire::v1::{NodeGoneReply, NodeGoneRequest, NodeRemoveReply, NodeRemoveRequest};
 use serde_json::json;
 
-use crate::connect::{CHANGE_DEADLINE, READ_DEADLINE};
+use crate::connect::Change;
 use crate::fault::{Fault, Stop, code};
 use crate::say::{json, text};
 use crate::session::{Session, author, request};
@@ -83,7 +83,7 @@ async fn call_remove(
 ) -> Result<NodeRemoveReply, Fault> {
     let client = session.client().await?;
     client
-        .call(CHANGE_DEADLINE, asked, async |man, request| {
+        .change(Change::Other, asked, async |man, request| {
             man.node_remove(request).await
         })
         .await
@@ -167,7 +167,7 @@ async fn may_go_on(session: &Session, name: &str, reply: &NodeGoneReply) -> Resu
 async fn call_gone(session: &mut Session, asked: NodeGoneRequest) -> Result<NodeGoneReply, Fault> {
     let client = session.client().await?;
     client
-        .call(READ_DEADLINE, asked, async |man, request| {
+        .change(Change::Other, asked, async |man, request| {
             man.node_gone(request).await
         })
         .await

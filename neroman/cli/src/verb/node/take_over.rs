@@ -44,6 +44,7 @@ async fn until_heard(session: &mut Session, name: &str) -> Result<(), Fault> {
         let asked = ListRequest {
             selection: Some(selection(&[format!("node==\"{name}\"")])),
             settle: true,
+            ..ListRequest::default()
         };
         let client = session.client().await?;
         let reply = client

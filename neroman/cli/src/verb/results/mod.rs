@@ -34,6 +34,7 @@ pub async fn run(session: &mut Session, args: &Results) -> Result<u8, Stop> {
     let asked = ListRequest {
         selection: Some(selection(&args.picked)),
         settle: true,
+        ..ListRequest::default()
     };
     let client = session.client().await?;
     // The daemon waits, bounded, until ended runs have all their records.

@@ -25,7 +25,7 @@ pub struct Alarm {
 }
 
 impl Alarm {
-    /// One that is not set.
+    /// An alarm that is not set.
     pub fn new() -> Self {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let timer = timerfd_create(TimerfdClockId::Boottime, flags).ok();
@@ -44,7 +44,7 @@ impl Alarm {
             let now_ms = Clocks::now().mono_ns / 1_000_000;
             return tokio::time::sleep(Duration::from_millis(due_ms.saturating_sub(now_ms))).await;
         };
-        // It cannot fail while the runtime lives; waking early harms nobody.
+        // It cannot fail while the runtime lives. Waking early costs one look.
         if let Ok(mut ready) = timer.readable().await {
             let mut expirations = [0; 8];
             if rustix::io::read(timer.get_ref(), &mut expirations) != Err(Errno::AGAIN) {

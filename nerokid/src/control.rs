@@ -106,8 +106,8 @@ fn is_by_rule(cancel: &Cancel, rule: u64) -> bool {
     cancel.cause == StopCause::Rule as u32 && cancel.rule == rule
 }
 
-/// Rings whoever supervises the run, so that it looks into the folder: the
-/// shim, or the launcher that took over from it.
+/// Rings the supervisor of the run, so that it looks into the folder: the shim,
+/// or the launcher that took over from it.
 ///
 /// # Errors
 /// When the run's records cannot be read; it is to be tried again.

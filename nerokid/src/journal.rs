@@ -50,7 +50,7 @@ impl Journal {
         self.segment.id()
     }
 
-    /// From now on what is written goes to neromum, too; or to nobody.
+    /// Sends later records to neromum as well; `None` writes them to disk only.
     pub fn send_to(&mut self, neromum: Option<mpsc::Sender<KidMessage>>) {
         self.neromum = neromum;
         self.unsent.data.clear();

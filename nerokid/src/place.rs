@@ -119,7 +119,7 @@ impl Place {
             self.incarnation,
         )
         .inspect_err(|error| {
-            // Ours and without a header, unless somebody had the name before.
+            // Ours and without a header, unless the name was there before.
             if error.kind() != io::ErrorKind::AlreadyExists {
                 let _ = fs::remove_file(&path);
             }

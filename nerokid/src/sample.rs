@@ -42,9 +42,9 @@ pub struct Usage {
 
 /// Measures trees; `/proc` in life, a table in tests.
 pub trait Measure {
-    /// Adds up the processes below `supervisor` (of which only the time of
-    /// its ended children counts) and the tree of `job`. Processes that have
-    /// only the number of these are not meant.
+    /// Adds up the tree of `job` and the processes below `supervisor`; of the
+    /// supervisor itself only the time of its ended children counts. A process
+    /// with the same pid and another start time is not counted.
     fn measure(&mut self, supervisor: Option<ProcessId>, job: Option<ProcessId>) -> Usage;
 }
 

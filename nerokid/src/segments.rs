@@ -75,7 +75,7 @@ pub fn list(folder: &Path, prefix: &str) -> io::Result<Vec<PathBuf>> {
         let path = entry.path();
         let mut head = [0; HEADER_BYTES];
         let file = match open(&path) {
-            // Made so by a job or a person; what is in it nobody gets.
+            // A job or a person took the rights away: its records are left out.
             Err(error) if is_shut(&path, &error) => continue,
             opened => opened?,
         };

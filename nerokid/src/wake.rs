@@ -39,12 +39,12 @@ pub struct Waker {
     local: bool,
     control: bool,
     process: Option<(ProcessId, AsyncFd<OwnedFd>)>,
-    /// Nobody's end can be waited for: look from time to time.
+    /// No process's end can be waited for: look from time to time.
     blind: bool,
 }
 
 impl Waker {
-    /// One that watches nothing, for runs that are over.
+    /// A waker that watches nothing, for runs that are over.
     pub fn blind() -> Self {
         Self {
             notify: None,

@@ -30,10 +30,10 @@ struct Cancel {
 const BYTES_MAX: usize = 4096;
 
 /// Wish number `n`, looked for from an incarnation's folder; none when it is
-/// not there. A damaged file is a wish whose particulars are unknown: somebody
-/// wished an end, and nothing else is ever put under this name.
+/// not there. A damaged file is a wish whose particulars are unknown: only wishes
+/// get this name.
 pub fn wish(incarnation: BorrowedFd<'_>, number: u32) -> Option<Wish> {
-    // A pipe that a job put there keeps nobody waiting.
+    // Opening a pipe that a job put there must not block.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let open = |path: &CStr| openat(incarnation, path, flags, Mode::empty()).ok();
     // The first is looked for by every shim, and is hardly ever there.

@@ -1,8 +1,8 @@
 //! Keeps one started run: gives the core what happened, carries out what it
 //! asks for, writes the records.
 //!
-//! Owned by a shim, or by the launcher for a run that it took over. Never
-//! waits: whoever owns it does.
+//! Owned by a shim, or by the launcher for a run that it took over. A keeper never
+//! waits; its owner does.
 
 use std::ffi::CString;
 use std::os::fd::OwnedFd;

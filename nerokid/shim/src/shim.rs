@@ -113,7 +113,8 @@ fn claim(plan: &Plan, crash: &CrashAt) -> Result<Segment, Refused> {
     });
     crash.here("linked");
     linked.map_err(|error| {
-        // Left behind, it harms nobody. Where the claim is ours, it is the gate.
+        // When this fails, an unused file stays in the folder. After a successful
+        // link the private name is not removed: it is the gate.
         let _ = unlinkat(CWD, plan.private.as_c_str(), AtFlags::empty());
         match error {
             Errno::EXIST => Refused::Superseded,

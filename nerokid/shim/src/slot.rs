@@ -182,8 +182,8 @@ impl Slots {
         Ok(slot)
     }
 
-    /// Gives one back. Nobody may be left who writes to it: the shim has been
-    /// reaped, and the job executes, has been reaped, or never was.
+    /// Gives a slot back. No process may write to it any more: the shim has been
+    /// reaped, and the job executes, has been reaped, or was never made.
     pub fn give(&mut self, slot: &'static Slot) {
         self.free.push(slot);
     }

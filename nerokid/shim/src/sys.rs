@@ -38,7 +38,7 @@ pub fn fork() -> io::Result<Forked> {
 }
 
 /// Memory for the stack of a [`fork_borrowing`] child. Made once, by the
-/// launcher; each shim has a copy of its own, of which it touches the top.
+/// launcher; each shim has a copy of its own and touches the top of it only.
 #[derive(Clone, Copy, Debug)]
 pub struct ChildStack {
     top: *mut libc::c_void,

@@ -39,8 +39,7 @@ pub struct Fold {
 }
 
 impl Fold {
-    /// For a run that began `age_ms` ago and of which `kept` points are
-    /// written already.
+    /// For a run that began `age_ms` ago and has `kept` points on disk.
     pub fn new(age_ms: u64, kept: u64, now_ms: u64) -> Self {
         let earned = age_ms as f64 / 1000.0 * EXACT_PER_SECOND;
         Self {

@@ -55,8 +55,8 @@ impl History {
         self.rules_only = rules_only;
     }
 
-    /// The next record. One that cannot be decoded, or is of a kind that this
-    /// build does not know, says nothing.
+    /// Takes the next record. A record that cannot be decoded, or has a kind that
+    /// this build does not know, changes nothing.
     pub fn fold(&mut self, record: &Record<'_>) {
         let Ok(kind) = RecordKind::try_from(i32::from(record.kind)) else {
             return;

@@ -87,8 +87,8 @@ fn solved_field(behind: &[u8]) -> Option<&[u8]> {
     (text.get(length) == Some(&b',')).then(|| &text[..length])
 }
 
-/// Whether nothing but bare numbers follows a value: then it is a row of a table
-/// (`DAV:   1   0.11E+03   -0.4`), of which no number is the value of the name.
+/// Whether only bare numbers follow a value. Then the line is a row of a table
+/// (`DAV:   1   0.11E+03   -0.4`), and none of its numbers is a value of the name.
 fn is_row(behind: &[u8]) -> bool {
     let text = behind.trim_ascii();
     let mut words = text.split(u8::is_ascii_whitespace);

@@ -1,7 +1,7 @@
 //! The standing rules of a run: what they mean, when they hold, what follows.
 //!
-//! A rule that holds is a record first; whoever acts on it does so only when
-//! that record is on disk. `abort` fires once in a run; `warn` and `notify`
+//! A rule that holds is a record first; its action follows only when that record
+//! is on disk. `abort` fires once in a run; `warn` and `notify`
 //! again while they hold, but not before their pause is over. What an earlier
 //! watcher recorded counts as ours.
 

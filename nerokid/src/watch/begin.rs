@@ -103,7 +103,7 @@ impl Watch {
             sample_due_ms: now.mono_ms + FIRST_SAMPLE_MS,
             silent_since_ms: None,
             look_at_life: true,
-            // A wish may lie there for which nobody here was rung.
+            // A wish may lie there whose writer did not ring.
             look_at_rules: !settling,
             control_due_ms: now.mono_ms,
             wishes_passed_on: 0,

@@ -144,7 +144,7 @@ pub struct Watch {
     look_at_rules: bool,
     /// When `control/` is looked into though nothing was heard of it.
     control_due_ms: u64,
-    /// The highest wish for which somebody was rung.
+    /// The highest wish for which the supervisor was rung.
     wishes_passed_on: u64,
     /// Keeps others away for as long as it is open.
     _lock: File,

@@ -133,16 +133,17 @@ impl Watch {
         self.facts.sample = Some(sample);
         self.out.push(Record::Sample(sample));
         self.intake.mark(&mut self.out);
-        // What nobody would tell us about is looked at with every sample.
+        // Without notifications from the file system, names and wishes are looked
+        // at with every sample.
         if !self.waker.hears_files() {
             self.check_names();
         }
         self.look_at_rules |= !self.waker.hears_control();
     }
 
-    /// Rings for wishes that are new in the folder: whoever made one may lead
-    /// from another host, from where nobody here can be rung. One ring too many
-    /// makes the shim look once more.
+    /// Rings the supervisor for wishes that are new in the folder: a neromum on
+    /// another host writes wishes and cannot signal processes here. One ring too
+    /// many makes the shim look once more.
     fn pass_wishes_on(&mut self) {
         let Ok(newest) = control::newest_wish(&self.place.control()) else {
             // Looked at again with the next sample.
@@ -233,8 +234,8 @@ impl Watch {
         let (spec, wall_ms) = (&self.place.spec, self.now.wall_ms);
         let own = &self.place.folder;
         self.aborts.retain(|abort| {
-            // Rung also when the wish lay there: whoever made it may have died
-            // before ringing. What failed is tried again, both parts of it.
+            // Ring although the wish lay there already: its writer may have died
+            // before ringing. A failure of either part is tried again.
             control::cancel(&folder, spec, abort, wall_ms)
                 .and_then(|_| control::ring(own))
                 .is_err()

@@ -134,9 +134,9 @@ pub fn has_no_room(error: &io::Error) -> bool {
     )
 }
 
-/// As [`create`], and whoever finds the name later finds the content, though
-/// the machine that made it lost its power: for what nobody writes anew when it
-/// is damaged.
+/// As [`create`], and syncs the content before the name appears: a name that is
+/// found after a power cut has its content. For files that are not written again
+/// when they are damaged.
 ///
 /// # Errors
 /// As [`create`].
@@ -171,7 +171,7 @@ fn link(
             sync(&file)
         })
         .and_then(|()| fs::hard_link(&private, path));
-    // The private name is ours whatever happened; a leftover would harm nobody.
+    // When this fails, an unused file stays under the private name.
     let _ = fs::remove_file(&private);
     made
 }

@@ -1,5 +1,5 @@
 //! The identity of a process: (boot id, pid name space, pid, start time).
-//! A pid alone names nobody, since the kernel gives it to the next process.
+//! A pid alone identifies no process, since the kernel gives it to the next one.
 
 use std::fs;
 use std::io;

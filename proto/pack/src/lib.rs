@@ -39,12 +39,12 @@ pub const CONTENT_BYTES_MAX: usize = 64 * 1024;
 pub const CONTENTS_MIN: usize = 64;
 
 /// A pack of so many contents is full: its index stays small in memory, and
-/// what nobody needs of it is made anew without much else.
+/// rewriting it to drop unused contents copies little.
 const FULL_CONTENTS: usize = 64 * 1024;
 /// So is one of so many bytes.
 const FULL_BYTES: u64 = 256 * 1024 * 1024;
-/// One that says that it has more contents than this is no pack of ours, nor is
-/// one with a longer content: nobody's memory is filled with them.
+/// A file that claims more contents than this, or a longer content, is no pack of
+/// ours; it is refused before memory is reserved for it.
 const CONTENTS_READ_MAX: u64 = 1024 * 1024;
 /// See [`CONTENTS_READ_MAX`].
 const LENGTH_READ_MAX: u32 = 16 * 1024 * 1024;

@@ -271,7 +271,7 @@ impl Place<'_> {
         }
         let file = open(&self.pack.path)?;
         let content = content(&file, self.hash, self.offset, self.length);
-        // With several readers one more than the limit harms nobody.
+        // Readers at the same time may exceed the limit by one each.
         let few = self.open.load(Ordering::Relaxed) < OPEN_MAX;
         if few && self.pack.file.set(file).is_ok() {
             self.open.fetch_add(1, Ordering::Relaxed);
@@ -280,7 +280,7 @@ impl Place<'_> {
     }
 }
 
-/// A fifo that somebody put there is not waited for.
+/// Opens a file without blocking on a fifo.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .read(true)

@@ -138,8 +138,8 @@ impl Launcher {
         }
     }
 
-    /// Keeps a run about which nothing can be decided now; it is judged again.
-    /// Whoever asked us to guard it believes that we do.
+    /// Keeps guarding a run whose folder or processes cannot be read now, and reads
+    /// them again later: neromum was told that this launcher guards it.
     fn unseen(&mut self, key: RunKey, why: std::fmt::Arguments<'_>) {
         let Some(run) = self.runs.get_mut(&key) else {
             return;

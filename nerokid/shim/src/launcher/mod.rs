@@ -308,8 +308,9 @@ impl Launcher {
         }
     }
 
-    /// A job may stop what supervises it, being of the same user: nobody would
-    /// see its end. Its own processes may stand still as long as it likes.
+    /// Continues a shim or watcher that its job stopped by a signal, which the same
+    /// user may send: a stopped shim cannot record the job's end. Processes of the
+    /// job itself may stay stopped.
     fn child_stopped(&self, pid: i32) {
         let (key, what) = match self.children.get(&pid).copied() {
             Some(Child::Shim(key)) => (key, "shim"),

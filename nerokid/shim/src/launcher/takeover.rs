@@ -118,7 +118,8 @@ impl Launcher {
         if let Some(run) = self.runs.get(&key) {
             let private = crate::plan::private_name(segment);
             let private = std::ffi::OsStr::from_bytes(private.to_bytes());
-            // The shim died before it could; left behind, it harms nobody.
+            // The shim died before it removed its private name. When this fails,
+            // an unused file stays in the folder.
             let _ = std::fs::remove_file(Path::new(&run.folder()).join(private));
         }
         self.slots.give(slot);
@@ -129,9 +130,9 @@ impl Launcher {
         self.run_ended(key, what, 0);
     }
 
-    /// Whether a job's process is out of the way, so that nobody writes to its
-    /// slot. One that waits at a gate which is now closed for ever leaves by
-    /// itself; the signal helps where it stands still.
+    /// Whether a job's process has ended, so that its slot can be reused. A
+    /// process that waits at a closed gate ends by itself; the signal ends a
+    /// stopped one.
     fn has_left(&mut self, pid: i32, never_ran: bool) -> bool {
         if !never_ran || pid == 0 {
             return true;
@@ -151,7 +152,7 @@ impl Launcher {
         }
     }
 
-    /// Writes the last records of a run of which nothing lives.
+    /// Writes the last records of a run whose processes have all ended.
     pub(super) fn close_on_disk(&mut self, key: RunKey, evidence: Evidence, never_ran: bool) {
         if evidence.gone {
             return self.run_ended(key, What::Ended, 0);

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
 use nero_model::process::{Life, ProcessId};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, geteuid, kill_process};
 use serde_json::Value;
 
 use crate::hosts::Hosts;
@@ -25,6 +25,8 @@ pub struct Home {
     folder: tempfile::TempDir,
     env: BTreeMap<String, String>,
     neroman: PathBuf,
+    /// Modes of files bind its processes, also those of root.
+    is_bound: bool,
 }
 
 /// What a command did.
@@ -72,7 +74,14 @@ impl Home {
             folder,
             env,
             neroman: program("neroman"),
+            is_bound: false,
         }
+    }
+
+    /// Later commands, and what they start, are bound by modes of files as an
+    /// ordinary user is.
+    pub fn bind_by_modes(&mut self) {
+        self.is_bound = geteuid().is_root();
     }
 
     /// A home whose nodes are reached as these hosts want it.
@@ -147,6 +156,12 @@ impl Home {
     /// The command, ready to be run.
     pub fn command<S: AsRef<OsStr>>(&self, args: &[S]) -> Command {
         let mut command = Command::new(&self.neroman);
+        if self.is_bound {
+            command = Command::new("setpriv");
+            command
+                .arg("--bounding-set=-dac_override,-dac_read_search")
+                .arg(&self.neroman);
+        }
         command
             .args(args)
             .env_clear()

@@ -60,7 +60,8 @@ pub fn run(steps: &Steps, release: bool, chaos: Chaos) -> Result<(), String> {
     execute(command(steps, release, chaos))
 }
 
-/// What a change must pass: a fixed seed, a new one, and those that failed.
+/// What a change must pass: a fixed seed, a new one of each other kind, and those
+/// that failed.
 pub fn all(steps: &mut Steps) -> Result<(), String> {
     let path = steps.root().join(LIST);
     let list = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -68,7 +69,8 @@ pub fn all(steps: &mut Steps) -> Result<(), String> {
         seed: new_seed(),
         ..FIXED
     };
-    let mut seeds = vec![FIXED, new];
+    let of_kind = |kind| Chaos { kind, ..new };
+    let mut seeds = vec![FIXED, of_kind(Kind::Harsh), of_kind(Kind::Damage)];
     for line in list
         .lines()
         .filter(|line| !line.starts_with('#') && !line.is_empty())

@@ -18,6 +18,7 @@ pub struct Batch {
     metrics: Metrics,
     names_bytes: usize,
     generations: bool,
+    old_lines: bool,
 }
 
 impl Batch {
@@ -40,6 +41,11 @@ impl Batch {
         self.metrics.mono_ms.push(point.mono_ms);
         self.metrics.generation.push(point.generation);
         self.generations |= point.generation != 0;
+        self.metrics.line_ends.push(point.line.offset);
+        self.metrics
+            .line_streams
+            .push(point.line.log.stream().into());
+        self.old_lines |= point.line.is_old;
     }
 
     /// How many points wait.
@@ -69,8 +75,13 @@ impl Batch {
         if !self.generations {
             metrics.generation = Vec::new();
         }
+        if !self.old_lines {
+            metrics.line_ends = Vec::new();
+            metrics.line_streams = Vec::new();
+        }
         metrics.read_to = read_to;
         self.generations = false;
+        self.old_lines = false;
         self.names_bytes = 0;
         names.into_iter().chain(std::iter::once(metrics))
     }

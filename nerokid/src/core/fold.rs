@@ -114,6 +114,8 @@ impl Fold {
 
 #[cfg(test)]
 mod tests {
+    use super::super::intake::Log;
+    use super::super::series::LineEnd;
     use super::*;
 
     fn point(series: SeriesId, value: f64) -> Point {
@@ -123,6 +125,11 @@ mod tests {
             value,
             generation: 0,
             mono_ms: 0,
+            line: LineEnd {
+                log: Log::Stdout,
+                offset: 9,
+                is_old: false,
+            },
         }
     }
 

@@ -12,7 +12,7 @@ use super::finder::Finder;
 use super::fold::{Fold, WINDOW_MS};
 use super::lines::Lines;
 use super::record::Record;
-use super::series::{AllSeries, SeriesId};
+use super::series::{AllSeries, LineEnd, SeriesId};
 
 /// Points of names above the limit between two notices about them.
 const REFUSED_NOTICE_STEP: u64 = 1_000_000;
@@ -67,6 +67,8 @@ pub struct Begin {
     pub series: AllSeries,
     /// Points that are written already.
     pub kept: u64,
+    /// Bytes that lie in both logs: what a watcher before this one read.
+    pub sizes: [u64; 2],
 }
 
 /// The two logs on their way to records.
@@ -79,6 +81,8 @@ pub struct Intake {
     positions: [Position; 2],
     /// What the last record said.
     said: [Position; 2],
+    /// Where this watcher began, and how much lay there then.
+    began: [(u32, u64); 2],
     batch: Batch,
     fold: Fold,
     next_index: u32,
@@ -97,6 +101,7 @@ impl Intake {
             lines: Default::default(),
             positions: begin.positions,
             said: begin.positions,
+            began: [0, 1].map(|log| (begin.positions[log].part, begin.sizes[log])),
             batch: Batch::default(),
             fold: Fold::new(age_ms, begin.kept, now_ms),
             next_index: 0,
@@ -131,9 +136,10 @@ impl Intake {
         let mut lines = std::mem::take(&mut self.lines[log.index()]);
         let start = base.offset + lines.unfinished_bytes();
         lines.feed(bytes, |line, end| {
-            self.line(line, now_ms, out);
+            let offset = start + end as u64;
+            self.line(log, line, offset, now_ms, out);
             let position = &mut self.positions[log.index()];
-            position.offset = start + end as u64;
+            position.offset = offset;
             position.lines += 1;
             if !self.touched.is_empty() {
                 each_line(self, out);
@@ -156,9 +162,10 @@ impl Intake {
     ) {
         let mut lines = std::mem::take(&mut self.lines[log.index()]);
         let bytes = lines.unfinished_bytes();
-        lines.finish(|line| self.line(line, now_ms, out));
+        let offset = self.position(log).offset + bytes;
+        lines.finish(|line| self.line(log, line, offset, now_ms, out));
         let position = &mut self.positions[log.index()];
-        position.offset += bytes;
+        position.offset = offset;
         position.lines += u64::from(bytes > 0);
         if !self.touched.is_empty() {
             each_line(self, out);
@@ -252,7 +259,8 @@ impl Intake {
             .collect()
     }
 
-    fn line(&mut self, line: &[u8], now_ms: u64, out: &mut Vec<Record>) {
+    /// Takes a line that ends at this offset of its log.
+    fn line(&mut self, log: Log, line: &[u8], offset: u64, now_ms: u64, out: &mut Vec<Record>) {
         let found = self.finder.find(line);
         if found.is_empty() {
             return;
@@ -265,12 +273,18 @@ impl Intake {
             out.extend(self.batch.take(read_to).map(Record::Metrics));
         }
         let mono_ms = now_ms.saturating_sub(self.segment_ms);
+        let (part, size) = self.began[log.index()];
+        let line = LineEnd {
+            log,
+            offset,
+            is_old: part == self.position(log).part && offset <= size,
+        };
         let found = self.finder.found();
         for (name, value) in found.pairs() {
             let Some(series) = self.series.of(name) else {
                 continue;
             };
-            let point = self.series.add(series, found.step, value, mono_ms);
+            let point = self.series.add(series, found.step, value, mono_ms, line);
             self.touched.push(series);
             if folds {
                 self.fold.add(point, now_ms);

@@ -4,6 +4,8 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use super::intake::Log;
+
 /// Most names of metrics in one run; points of further ones are not kept.
 pub const NAMES_MAX: usize = 4096;
 
@@ -38,6 +40,19 @@ pub struct Point {
     pub generation: u32,
     /// When it was read, in ms since the segment's start.
     pub mono_ms: u64,
+    /// Its line.
+    pub line: LineEnd,
+}
+
+/// Where the line of a point ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LineEnd {
+    /// In which log.
+    pub log: Log,
+    /// Bytes of the log's part up to there.
+    pub offset: u64,
+    /// Whether it lay there when the watcher began.
+    pub is_old: bool,
 }
 
 /// All series of a run.
@@ -113,7 +128,14 @@ impl AllSeries {
 
     /// Adds a point. Without a step the series counts on from its last one
     /// (1 for the first); a step below the last begins a new generation.
-    pub fn add(&mut self, series: SeriesId, step: Option<f64>, value: f64, mono_ms: u64) -> Point {
+    pub fn add(
+        &mut self,
+        series: SeriesId,
+        step: Option<f64>,
+        value: f64,
+        mono_ms: u64,
+        line: LineEnd,
+    ) -> Point {
         let one = &mut self.all[series as usize];
         let step = step.unwrap_or(one.step + 1.0);
         if one.latest.is_some() && step < one.step {
@@ -127,6 +149,7 @@ impl AllSeries {
             value,
             generation: one.generation,
             mono_ms,
+            line,
         }
     }
 }
@@ -135,12 +158,18 @@ impl AllSeries {
 mod tests {
     use super::*;
 
+    const LINE: LineEnd = LineEnd {
+        log: Log::Stdout,
+        offset: 9,
+        is_old: false,
+    };
+
     #[test]
     fn steps_count_and_fall_back() {
         let mut all = AllSeries::default();
         let loss = all.of("loss").unwrap();
         let mut add = |step| {
-            let point = all.add(loss, step, 0.5, 0);
+            let point = all.add(loss, step, 0.5, 0, LINE);
             (point.step, point.generation)
         };
         assert_eq!(add(None), (1.0, 0));
@@ -157,7 +186,7 @@ mod tests {
     fn a_first_step_below_zero_is_no_fall() {
         let mut all = AllSeries::default();
         let loss = all.of("loss").unwrap();
-        assert_eq!(all.add(loss, Some(-5.0), 1.0, 0).generation, 0);
+        assert_eq!(all.add(loss, Some(-5.0), 1.0, 0, LINE).generation, 0);
     }
 
     #[test]

@@ -72,10 +72,12 @@ impl Watch {
             let offset = history.positions[log.index()].offset;
             Tail::new(log, place.folder.join(name), offset)
         });
+        let size = |tail: &Tail| std::fs::metadata(tail.path()).map_or(0, |found| found.len());
         let begin = Begin {
             positions: history.positions,
             series: history.series,
             kept: history.kept,
+            sizes: [size(&tails[0]), size(&tails[1])],
         };
         let mut watch = Self {
             facts: facts(&place.spec),

@@ -21,6 +21,7 @@ fn with_credit(points: u64) -> Intake {
         positions: [Position::default(); 2],
         series: AllSeries::default(),
         kept: 1_000_000 - points,
+        sizes: [0; 2],
     };
     Intake::new(begin, Finder::new(&[]).0, 0, 0)
 }
@@ -152,6 +153,7 @@ fn live(segments: &[Vec<Record>], bytes: &[u8], reads: usize) -> Vec<Record> {
         positions: history.positions,
         series: history.series,
         kept: history.kept,
+        sizes: [bytes.len() as u64, 0],
     };
     let mut intake = Intake::new(begin, Finder::new(&[]).0, 0, 0);
     let mut records = Vec::new();

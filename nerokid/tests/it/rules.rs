@@ -2,9 +2,16 @@
 
 use nero_journal::v1::{JobExited, RuleOff, Sample};
 use nerokid::core::facts::{Facts, Moment, Param, Sight};
+use nerokid::core::intake::Log;
 use nerokid::core::record::Record;
 use nerokid::core::rules::{Given, Rules};
-use nerokid::core::series::AllSeries;
+use nerokid::core::series::{AllSeries, LineEnd};
+
+const LINE: LineEnd = LineEnd {
+    log: Log::Stdout,
+    offset: 9,
+    is_old: false,
+};
 
 struct Bench {
     rules: Rules,
@@ -73,7 +80,7 @@ impl Bench {
     /// A point arrives; what fired.
     fn point(&mut self, name: &str, value: f64) -> Vec<String> {
         let series = self.series.of(name).unwrap();
-        self.series.add(series, None, value, 0);
+        self.series.add(series, None, value, 0, LINE);
         let sight = Sight {
             facts: &self.facts,
             series: &self.series,
@@ -298,7 +305,7 @@ fn when_the_run_is_over_nothing_is_aborted() {
 fn what_an_earlier_watcher_recorded_counts() {
     let mut first = Bench::new(&[("abort", "loss > 5"), ("warn", "loss > 5")]);
     let series = first.series.of("loss").unwrap();
-    first.series.add(series, None, 7.0, 0);
+    first.series.add(series, None, 7.0, 0, LINE);
     let sight = Sight {
         facts: &first.facts,
         series: &first.series,

@@ -143,7 +143,9 @@ impl Store {
             read.is_err_and(|error| error.kind() == io::ErrorKind::InvalidData)
         };
         let Some(damaged) = packs.find(hash).filter(is_damaged) else {
-            let _ = fs::remove_file(self.path(hash));
+            let path = self.path(hash);
+            // Nothing of ours makes a folder of this name.
+            let _ = fs::remove_file(&path).or_else(|_| fs::remove_dir_all(&path));
             return;
         };
         if nero_pack::heal(&self.folder, damaged.pack()).is_err() {
@@ -204,6 +206,7 @@ impl Look<'_> {
                 let place = self.packs().find(hash);
                 return place.map_or(Err(error), |place| place.read());
             }
+            Err(error) if error.kind() == io::ErrorKind::IsADirectory => Vec::new(),
             read => read?,
         };
         if blake3::hash(&bytes).as_bytes() != hash {

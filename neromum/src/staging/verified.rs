@@ -83,6 +83,9 @@ impl Verified {
             .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed())
             .open(path)?;
         let found = file.metadata()?;
+        if !found.is_file() {
+            return Err(wrong(*hash));
+        }
         let slot = self.slot((found.dev(), found.ino()));
         let mut known = slot.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Known {

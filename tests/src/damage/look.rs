@@ -30,6 +30,13 @@ pub(super) struct Seen {
 }
 
 impl Seen {
+    /// Whether files of a run are on their way: a node that lacked some is asked
+    /// again after a pause.
+    fn is_staging(&self) -> bool {
+        let mut all = self.experiments.values();
+        all.any(|facts| facts["state"] == "staging")
+    }
+
     /// What is wrong with it as a truth to compare with.
     pub(super) fn unfit(&self) -> Option<String> {
         let state = |id: u64| self.experiments[&id]["state"].as_str().unwrap_or_default();
@@ -91,7 +98,8 @@ pub(super) fn settled(stage: &Stage, truth: Option<&Seen>) -> Seen {
     let mut before = Seen::default();
     loop {
         let mut now = overview(stage);
-        if now.experiments != before.experiments || now.starts != before.starts {
+        if now.experiments != before.experiments || now.starts != before.starts || now.is_staging()
+        {
             moved = Instant::now();
         }
         let arrived = truth.is_some_and(|truth| now.experiments == truth.experiments);

@@ -39,11 +39,17 @@ fn no_job_reads_a_stored_file_that_was_changed_and_the_run_gets_the_right_one() 
     home.ok(&["add", &folder.display().to_string()]);
     home.ok(&["start", "1"]);
     home.ok(&["wait", "1"]);
-    for changed in ["loqs 0.5\n", ""] {
+    // None: a folder lies in its place.
+    for changed in [Some("loqs 0.5\n"), Some(""), None] {
         let stored = stored(&home, b"loss 0.5\n");
         assert_eq!(stored.len(), 1, "{stored:?}");
         fs::set_permissions(&stored[0], fs::Permissions::from_mode(0o600)).unwrap();
-        fs::write(&stored[0], changed).unwrap();
+        if let Some(changed) = changed {
+            fs::write(&stored[0], changed).unwrap();
+        } else {
+            fs::remove_file(&stored[0]).unwrap();
+            fs::create_dir(&stored[0]).unwrap();
+        }
         home.ok(&["restart", "1"]);
         home.ok(&["wait", "1"]);
         assert_eq!(home.ok(&["logs", "1"]), "loss 0.5\n", "after {changed:?}");

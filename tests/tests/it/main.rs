@@ -2,6 +2,7 @@
 
 mod clients;
 mod content;
+mod damaged;
 mod disk;
 mod files;
 mod golden;

@@ -5,13 +5,15 @@
 //! does not depend on the order in which segments come.
 
 mod apply;
+mod told;
 
 use nero_journal::v1::{self, RecordKind};
 use nero_journal::{HEADER_BYTES, Header, Reader, Record, SegmentId, Writer};
 use nero_model::RunToken;
 
-use super::journal::{Journal, Key, Segment};
+use super::journal::{Journal, Key, LogsRead, Segment};
 use apply::apply;
+use told::Told;
 
 /// Segments of watchers that are kept of one run, and as many of all other
 /// writers: a job's end is heard whatever became of its watchers.
@@ -164,7 +166,7 @@ pub(crate) fn fold(
         }
         if record.offset >= series.offset {
             if record.is(RecordKind::Metrics) {
-                take_points(&segment, &record, &mut taken.points);
+                take_points(journal, &segment, &record, &mut taken.points);
             } else if record.is(RecordKind::Sample) {
                 // A sample that cannot be decoded is counted where facts are.
                 taken
@@ -214,6 +216,7 @@ fn new_segment(header: &Header) -> Segment {
         offset: HEADER_BYTES as u64,
         chain: header.chain,
         names: Vec::new(),
+        read_to: LogsRead::default(),
     }
 }
 
@@ -228,11 +231,15 @@ fn rank(writer: Writer) -> u8 {
 }
 
 /// The points of a record of metrics; the names are known to the segment.
-fn take_points(segment: &Segment, record: &Record<'_>, points: &mut Vec<Point>) {
+fn take_points(journal: &Journal, segment: &Segment, record: &Record<'_>, points: &mut Vec<Point>) {
     let Ok(batch) = record.decode::<v1::Metrics>() else {
         return;
     };
+    let told = Told::before(journal, segment, &batch);
     for (index, series) in batch.series.iter().enumerate() {
+        if told.has(&batch, index) {
+            continue;
+        }
         let (Some(name), Some(&value)) =
             (segment.names.get(*series as usize), batch.values.get(index))
         else {

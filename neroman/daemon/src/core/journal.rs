@@ -174,6 +174,39 @@ pub(crate) struct Segment {
     /// Series by their index.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
+    /// How far its watcher read both logs, by what is folded of it.
+    #[serde(default, skip_serializing_if = "LogsRead::is_nothing")]
+    pub read_to: LogsRead,
+}
+
+/// How far both logs were read: standard output, standard error.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct LogsRead(pub [LogRead; 2]);
+
+/// How far one log was read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct LogRead {
+    /// How often the job had cut the file.
+    pub part: u32,
+    /// Bytes of this part.
+    pub offset: u64,
+}
+
+impl LogsRead {
+    fn is_nothing(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl Segment {
+    /// Whether its writer began before that of another segment of the same start.
+    pub(crate) fn is_before(&self, other: &Self) -> bool {
+        if self.boot == other.boot {
+            self.made_ns < other.made_ns
+        } else {
+            self.made_wall_ms < other.made_wall_ms
+        }
+    }
 }
 
 /// Summary of one series.

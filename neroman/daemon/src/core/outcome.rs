@@ -228,7 +228,8 @@ fn aborted_by(journal: &Journal) -> Option<u64> {
 }
 
 fn by_rule(journal: &Journal, rule: u64) -> EndReason {
-    let facts = journal.rules.get(&rule);
+    // Without the record of its firing, nothing here holds a rule's text.
+    let facts = journal.rules.get(&rule).filter(|facts| facts.fired > 0);
     EndReason::ByRule {
         rule,
         text: facts.map_or_else(|| format!("rule {rule}"), |facts| facts.text.clone()),

@@ -294,6 +294,14 @@ impl Desk {
         self.withdraw.is_some() && self.wish.is_none()
     }
 
+    /// The first file that keeps its node from seeing how it ends. A watcher's
+    /// segment does not.
+    pub(crate) fn hides_its_end(&self) -> Option<&Unreadable> {
+        let is_watchers = |file: &&Unreadable| file.path.contains("/watch-");
+        let mut files = self.unreadable.iter();
+        files.find(|file| !is_watchers(file))
+    }
+
     /// What a node says that has it, or is to get it, and cannot take it for now.
     pub(crate) fn put_off_by(&mut self, node: &str) -> Option<&mut Later> {
         let mut said = self.later.iter_mut();

@@ -11,7 +11,7 @@ use super::select::{self, Chosen};
 use super::{Man, blocking};
 use crate::core::abort::{self, Wished};
 use crate::core::change::Change;
-use crate::core::run::{Run, Wish};
+use crate::core::run::Wish;
 use crate::core::state::State;
 use crate::failure::Failure;
 use crate::ledger::{Decided, Ledger};
@@ -80,15 +80,24 @@ impl Man {
             let mut waits = false;
             for one in reply.experiments.iter_mut().filter(|one| asked(one)) {
                 one.why.clear();
-                let Some(run) = now.run(id(one)).filter(|run| unconfirmed(run)) else {
+                let Some(run) = now.run(id(one)).filter(|run| run.phase().is_live()) else {
                     continue;
                 };
+                let is_told = run.desk.wish.as_ref().is_none_or(|wish| wish.delivered);
+                let file = run.desk.hides_its_end();
+                if is_told && file.is_none() {
+                    continue;
+                }
                 let name = run.node().unwrap_or_default();
                 let far = nodes.of(name).filter(|node| node.out_of_reach());
                 one.why = match far {
+                    _ if is_told => format!("{name} was told, and cannot see whether it ends"),
                     Some(_) => format!("{name} is out of reach; it is told when it answers"),
                     None => format!("{name} has not confirmed it yet; it is asked again"),
                 };
+                if let Some(file) = file {
+                    one.why = format!("{}: {file}", one.why);
+                }
                 waits |= far.is_none();
             }
             if !waits {
@@ -105,10 +114,6 @@ impl Man {
 /// How long an abort waits for what nodes answer; they answer from memory and
 /// their disk.
 const CONFIRMED_WITHIN: Duration = Duration::from_secs(2);
-
-fn unconfirmed(run: &Run) -> bool {
-    run.phase().is_live() && run.desk.wish.as_ref().is_some_and(|wish| !wish.delivered)
-}
 
 /// Without room to write it down, only what a node is asked goes on: that is
 /// what may make room. What is only written down here waits.

@@ -240,6 +240,13 @@ pub struct Metrics {
     /// grows when a step falls back; empty: all 0
     #[prost(uint32, repeated, tag = "7")]
     pub generation: ::prost::alloc::vec::Vec<u32>,
+    /// Of each point the end of its line, in bytes of its log, and the log. Told of what lay in the logs when the
+    /// watcher began: the segment of a watcher before it may have told these points, and be damaged now. Empty: no point
+    /// of the batch lay there.
+    #[prost(uint64, repeated, tag = "8")]
+    pub line_ends: ::prost::alloc::vec::Vec<u64>,
+    #[prost(enumeration = "Stream", repeated, tag = "9")]
+    pub line_streams: ::prost::alloc::vec::Vec<i32>,
 }
 /// What is measured of the whole tree.
 #[derive(Clone, Copy, PartialEq, ::prost::Message)]

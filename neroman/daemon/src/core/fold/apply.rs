@@ -8,6 +8,7 @@ use super::super::journal::{
     RuleFacts, RuleOff, Sample, Segment, Stop,
 };
 use super::super::now::Tick;
+use super::told::{self, Told};
 
 /// Longest remark that is kept, in characters; texts come from other machines.
 const TEXT_CHARS_MAX: usize = 2000;
@@ -82,6 +83,12 @@ pub(super) fn apply(
             .decode()
             .map(|started: v1::WatchStarted| watch_started(journal, place, started)),
         RecordKind::LogTruncated => record.decode().map(|cut: v1::LogTruncated| {
+            let begin = v1::LogPosition {
+                stream: cut.stream,
+                part: cut.part,
+                ..v1::LogPosition::default()
+            };
+            told::read_to(segment, &[begin]);
             let stream = match cut.stream() {
                 v1::Stream::Stderr => "stderr",
                 v1::Stream::Unspecified | v1::Stream::Stdout => "stdout",
@@ -99,7 +106,9 @@ pub(super) fn apply(
         RecordKind::Notice => record
             .decode()
             .map(|notice: v1::Notice| remark(journal, place, at_ms, notice.text)),
-        RecordKind::WatchEnded => Ok(()),
+        RecordKind::WatchEnded => record
+            .decode()
+            .map(|ended: v1::WatchEnded| told::read_to(segment, &ended.read_to)),
         // Records of neromum's own ledger belong to no run's journal.
         RecordKind::LedgerAccepted
         | RecordKind::LedgerTakenAway
@@ -229,7 +238,12 @@ fn metrics(
             .names
             .extend(kept.map(|name| bounded(name, NAME_CHARS_MAX)));
     }
+    let told = Told::before(journal, segment, &batch);
+    told::read_to(segment, &batch.read_to);
     for (index, series) in batch.series.iter().enumerate() {
+        if told.has(&batch, index) {
+            continue;
+        }
         let (Some(name), Some(&value)) =
             (segment.names.get(*series as usize), batch.values.get(index))
         else {

@@ -1,0 +1,202 @@
+//! Files of a node are damaged. Each is named with what to do, nothing is told twice,
+//! and what neroman has is sent again.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use nero_tests::{Home, Part, until};
+
+use crate::story::{added, job};
+
+/// Everything but shims and jobs.
+const AGENTS: [Part; 4] = [Part::Daemon, Part::Mum, Part::Launcher, Part::Watcher];
+
+/// The folder of an experiment's first run.
+fn run_dir(home: &Home, id: u64) -> PathBuf {
+    let node = fs::read_dir(home.base().join("node")).unwrap().flatten();
+    let mut runs = node.map(|entry| entry.path().join(format!("runs/{id}/1")));
+    runs.find(|path| path.is_dir()).expect("its folder")
+}
+
+/// The segment of the run's watcher.
+fn watchers(run_dir: &Path) -> PathBuf {
+    let files = fs::read_dir(run_dir.join("1")).unwrap().flatten();
+    let is_watchers = |path: &PathBuf| path.display().to_string().contains("/watch-");
+    let mut files = files.map(|entry| entry.path()).filter(is_watchers);
+    files
+        .find(|path| path.extension().is_some_and(|end| end == "seg"))
+        .expect("a segment")
+}
+
+fn flip(path: &Path, at: usize) {
+    let mut bytes = fs::read(path).unwrap();
+    bytes[at] ^= 4;
+    fs::write(path, bytes).unwrap();
+}
+
+/// What a person is shown of an experiment in two places.
+fn shown(home: &Home, id: u64) -> String {
+    let id = id.to_string();
+    home.ok(&["status", &id]) + &home.ok(&["show", &id])
+}
+
+/// Waits until these places name the path; returns what they say.
+fn until_named(home: &Home, id: u64, path: &Path) -> String {
+    let path = path.display().to_string();
+    until(&format!("{path} to be named"), || {
+        let text = shown(home, id);
+        let nodes = home.ok(&["status", "nodes"]);
+        if text.contains(&path) && nodes.contains(&path) {
+            Ok(text)
+        } else {
+            Err((text, nodes, home.logs()))
+        }
+    })
+}
+
+fn steps(home: &Home, id: u64) -> String {
+    home.json(&["metrics", &id.to_string()])["series"][0]["steps"].to_string()
+}
+
+#[test]
+fn points_of_a_watcher_whose_segment_is_damaged_are_there_once_and_the_file_is_named() {
+    type Change = fn(&Path);
+    let changes: [Change; 4] = [
+        |path| flip(path, fs::metadata(path).unwrap().len() as usize / 2),
+        |path| {
+            let half = fs::metadata(path).unwrap().len() / 2;
+            fs::OpenOptions::new()
+                .write(true)
+                .open(path)
+                .unwrap()
+                .set_len(half)
+                .unwrap();
+        },
+        |path| fs::remove_file(path).unwrap(),
+        |path| {
+            fs::remove_file(path).unwrap();
+            fs::create_dir(path).unwrap();
+        },
+    ];
+    let home = Home::new();
+    home.configure("nodes: {local: {cpus: 4}}\n");
+    let go = home.path().join("go");
+    let block = |number: usize| {
+        format!(
+            "+r{number}:\n  command: {} print loss 3 -- complain loss 2 -- print loss 1 -- await {} -- print loss 0.5\n  rules: [{{warn: loss > 2.5}}]\n",
+            job(),
+            go.display()
+        )
+    };
+    let blocks: String = (0..changes.len()).map(block).collect();
+    added(&home, "w", &format!("collection: w\n{blocks}"));
+    home.ok(&["start", "all"]);
+    for id in 1..=changes.len() as u64 {
+        until("all points", || {
+            let seen = home.experiment_json(id);
+            let all = seen["metrics"]["loss"]["count"] == 3;
+            if all { Ok(()) } else { Err(seen) }
+        });
+    }
+    home.kill_all(&AGENTS);
+    let mut files = Vec::new();
+    for (id, change) in (1..).zip(changes) {
+        let path = watchers(&run_dir(&home, id));
+        change(&path);
+        files.push(path);
+    }
+    until_named(&home, 1, &files[0]);
+    fs::write(&go, "").unwrap();
+    for (id, file) in (1..).zip(&files) {
+        home.until_settled(id);
+        assert_eq!(steps(&home, id), "[1.0,2.0,3.0,4.0]", "{}", file.display());
+        let seen = home.experiment_json(id);
+        assert_eq!(seen["state"], "finished");
+        assert_eq!(seen["metrics"]["loss"]["count"], 4, "{seen}");
+        let rules = home.json(&["rule", "list", &id.to_string()]);
+        assert!(rules.to_string().contains("\"fired\":1"), "{rules}");
+    }
+}
+
+#[test]
+fn a_waiting_run_whose_spec_is_damaged_is_sent_again_and_starts_once() {
+    let home = Home::new();
+    home.configure("nodes: {local: {cpus: 1}}\n");
+    let notes = home.path().join("notes");
+    let yaml = format!(
+        "collection: s\n+a: {{command: {0} rest}}\n+b: {{command: {0} note {1} start}}\n",
+        job(),
+        notes.display()
+    );
+    added(&home, "s", &yaml);
+    home.ok(&["start", "1"]);
+    home.until_state(1, "running");
+    home.ok(&["start", "2"]);
+    home.until_state(2, "pending");
+    home.kill_all(&AGENTS);
+    flip(&run_dir(&home, 2).join("spec"), 40);
+    home.ok(&["abort", "1", "--yes"]);
+    home.until_state(2, "finished");
+    assert_eq!(fs::read_to_string(&notes).unwrap().lines().count(), 1);
+}
+
+#[test]
+fn results_of_an_ended_run_whose_spec_is_damaged_come_home() {
+    let home = Home::new();
+    let go = home.path().join("go");
+    let yaml = format!(
+        "collection: o\n+a:\n  command: {} await {} -- print loss 1 -- touch out.bin\n  outputs: [stdout, out.bin]\n",
+        job(),
+        go.display()
+    );
+    added(&home, "o", &yaml);
+    home.ok(&["start", "1"]);
+    home.until_state(1, "running");
+    home.kill(Part::Daemon);
+    fs::write(&go, "").unwrap();
+    let run = run_dir(&home, 1);
+    until("the end of the job", || {
+        match home.alive(Part::Shim).len() {
+            0 => Ok(()),
+            left => Err(left),
+        }
+    });
+    home.kill_all(&AGENTS);
+    flip(&run.join("spec"), 40);
+    let seen = home.until_settled(1);
+    assert_eq!(seen["state"], "finished", "{seen}");
+    let folder = until("results", || {
+        let seen = home.experiment_json(1);
+        let folder = seen["results"].as_str().map(PathBuf::from);
+        folder
+            .filter(|folder| folder.join("out.bin").exists())
+            .ok_or((seen, home.logs()))
+    });
+    assert_eq!(fs::read(folder.join("out.bin")).unwrap(), b"here\n");
+}
+
+#[test]
+fn an_abort_of_a_run_with_a_damaged_claim_tells_what_it_could_not_do() {
+    let home = Home::new();
+    added(
+        &home,
+        "h",
+        &format!("collection: h\n+a: {{command: {} rest}}\n", job()),
+    );
+    home.ok(&["start", "1"]);
+    home.until_state(1, "running");
+    home.kill_all(&[
+        Part::Daemon,
+        Part::Mum,
+        Part::Launcher,
+        Part::Watcher,
+        Part::Shim,
+    ]);
+    let claim = run_dir(&home, 1).join("1/claim");
+    let length = fs::metadata(&claim).unwrap().len() as usize;
+    flip(&claim, 130.min(length));
+    until_named(&home, 1, &claim);
+    let ran = home.run(&["abort", "1", "--yes"]);
+    let told = format!("{}{}", ran.out, ran.err);
+    assert!(told.contains(&claim.display().to_string()), "{ran:#?}");
+}

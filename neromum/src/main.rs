@@ -19,6 +19,7 @@ mod run;
 mod service;
 mod staging;
 mod warden;
+mod watch;
 
 use std::io::Write as _;
 use std::process::ExitCode;

@@ -23,7 +23,7 @@ use crate::service::{Greeting, Service};
 use crate::staging::environment::Base;
 use crate::staging::store::Store;
 use crate::warden::bare::Launcher;
-use crate::{build_id, config};
+use crate::{build_id, config, watch};
 
 /// neromum's socket, in [`NodePaths::sockets`].
 pub const SOCKET: &str = "mum.sock";
@@ -104,12 +104,14 @@ struct Seat {
     socket: PathBuf,
     /// Its epoch; none where a file lock leads.
     held: Option<Arc<Held>>,
+    /// The file lock; none where an epoch leads.
+    lock: Option<Arc<File>>,
     /// Somebody removed the socket's file.
     hangup: Option<Signal>,
 }
 
 async fn serve_by_lock(options: &Options, paths: NodePaths) -> Result<(), RunError> {
-    let Some(_lock) = lock(&paths.mum().join("lock"))? else {
+    let Some(lock) = lock(&lock_file(&paths))? else {
         return Ok(());
     };
     if lease::leads_here(&paths) {
@@ -117,6 +119,7 @@ async fn serve_by_lock(options: &Options, paths: NodePaths) -> Result<(), RunErr
             how: "holds a lease",
         });
     }
+    let lock = Arc::new(lock);
     begin_log(&paths)?;
     // Caught once it is never fatal again: a terminal or a connection that ends
     // must not end it.
@@ -126,15 +129,19 @@ async fn serve_by_lock(options: &Options, paths: NodePaths) -> Result<(), RunErr
     let seat = Seat {
         socket: sockets.join(SOCKET),
         held: None,
+        lock: Some(lock.clone()),
         hangup: None,
     };
-    serve_from(options, paths, seat).await
+    let served = serve_from(options, paths, seat).await;
+    // Let go of last: the next neromum may bind the socket from here on.
+    drop(lock);
+    served
 }
 
 async fn serve_by_lease(options: &Options, paths: NodePaths) -> Result<(), RunError> {
     // Before anybody can learn from a lease whom to signal.
     let hangup = signal(SignalKind::hangup()).map_err(at(Path::new("signals")))?;
-    let lock_file = paths.mum().join("lock");
+    let lock_file = lock_file(&paths);
     // Let go of at once: it only tells whether one leads that knows no lease.
     if lock_file.exists() && matches!(lock(&lock_file), Ok(None)) {
         return Err(RunError::LedOtherwise {
@@ -156,6 +163,7 @@ async fn serve_by_lease(options: &Options, paths: NodePaths) -> Result<(), RunEr
     let seat = Seat {
         socket: begun.socket,
         held: Some(held.clone()),
+        lock: None,
         hangup: Some(hangup),
     };
     let served = async {
@@ -192,6 +200,7 @@ async fn serve_from(options: &Options, paths: NodePaths, seat: Seat) -> Result<(
     let (agent, handle, boxes) = Agent::new(setup, capacity, ledger, state);
     // Bound only now: whoever connects is answered with everything known.
     let socket = seat.socket.clone();
+    let lock_file = lock_file(&paths);
     let (listener, rebind) = OwnerOnly::bind_again(&socket).map_err(at(&socket))?;
     let placer = Placer {
         paths,
@@ -212,7 +221,7 @@ async fn serve_from(options: &Options, paths: NodePaths, seat: Seat) -> Result<(
         options.memory,
         held.clone(),
     );
-    let bells = Bells::new(seat, rebind)?;
+    let bells = Bells::new(seat, rebind, lock_file)?;
     let end = serve_agent(agent, handle, boxes, service, listener, bells).await?;
     // While we lead, the name is ours.
     if held.is_none_or(|held| held.is_sure()) {
@@ -233,18 +242,22 @@ struct Bells {
     interrupt: Signal,
     hangup: Option<Signal>,
     held: Option<Arc<Held>>,
+    lock: Option<Arc<File>>,
+    lock_file: PathBuf,
     rebind: Rebind,
     socket: PathBuf,
 }
 
 impl Bells {
-    fn new(seat: Seat, rebind: Rebind) -> Result<Self, RunError> {
+    fn new(seat: Seat, rebind: Rebind, lock_file: PathBuf) -> Result<Self, RunError> {
         let signals = Path::new("signals");
         Ok(Self {
             terminate: signal(SignalKind::terminate()).map_err(at(signals))?,
             interrupt: signal(SignalKind::interrupt()).map_err(at(signals))?,
             hangup: seat.hangup,
             held: seat.held,
+            lock: seat.lock,
+            lock_file,
             rebind,
             socket: seat.socket,
         })
@@ -255,6 +268,13 @@ impl Bells {
         let lost = async {
             match &self.held {
                 Some(held) if !told => held.lost().await,
+                _ => std::future::pending().await,
+            }
+        };
+        // A leader by lease finds its epochs gone instead.
+        let root_gone = async {
+            match &self.lock {
+                Some(lock) if !told => watch::removed(lock, &self.lock_file).await,
                 _ => std::future::pending().await,
             }
         };
@@ -277,6 +297,7 @@ impl Bells {
         };
         tokio::select! {
             () = lost => tracing::info!("does not lead any more"),
+            () = root_gone => tracing::info!("the node's folder was deleted"),
             () = hangups => {}
             _ = self.terminate.recv() => tracing::info!("told to stop by a signal"),
             _ = self.interrupt.recv() => tracing::info!("told to stop by a signal"),
@@ -382,6 +403,10 @@ fn cpus() -> f64 {
 const LOCK_TRIES: u32 = 10;
 /// Pause between two tries.
 const LOCK_PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
+
+fn lock_file(paths: &NodePaths) -> PathBuf {
+    paths.mum().join("lock")
+}
 
 /// Takes the lock that makes this the only neromum here; none when another has
 /// it.

@@ -289,7 +289,9 @@ impl Agent {
     /// Leaves: what is written is made durable, nothing of a job is touched.
     async fn leave(mut self, mut boxes: Mailboxes) -> End {
         self.followers = follow::Followers::default();
-        let retire = self.core.live() == 0 && self.core.waiting() == 0 && self.leads();
+        let idle = self.core.live() == 0 && self.core.waiting() == 0 && self.leads();
+        // Without the node's folder no neromum comes back for it.
+        let retire = idle || !self.setup.paths.mum().exists();
         if retire && self.launchers.own_link().is_some() {
             self.launchers.retire_own();
             self.launchers.flush();

@@ -4,18 +4,15 @@
 
 use std::fs::File;
 use std::io;
-use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Duration;
 
 use nero_wire::v1::LogPart;
-use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
-use tokio::io::unix::AsyncFd;
 use tokio::sync::oneshot;
 
 use crate::config;
+use crate::watch::{Watch, WatchFlags};
 
 /// How far back the beginning of the last lines is looked for.
 const LAST_LINES_BYTES_MAX: u64 = 64 * 1024 * 1024;
@@ -143,19 +140,13 @@ fn last_lines(file: &File, size: u64, lines: u64) -> io::Result<u64> {
 /// Tells when a log has grown (or been cut).
 #[derive(Debug)]
 pub struct Growth {
-    watch: Option<AsyncFd<OwnedFd>>,
+    watch: Option<Watch>,
 }
 
 impl Growth {
     /// Watches a log; where the kernel gives no watch, time does.
     pub fn of(path: &Path) -> Self {
-        let watch = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)
-            .and_then(|fd| {
-                inotify::add_watch(&fd, path, WatchFlags::MODIFY)?;
-                Ok(fd)
-            })
-            .ok()
-            .and_then(|fd| readable(fd).ok());
+        let watch = Watch::of(path, WatchFlags::MODIFY).ok();
         Self { watch }
     }
 
@@ -170,27 +161,14 @@ impl Growth {
     }
 
     async fn changed(&mut self) {
-        let Some(watch) = &self.watch else {
-            return tokio::time::sleep(LOOK_WITHOUT_INOTIFY).await;
+        let seen = match &self.watch {
+            Some(watch) => watch.changed().await.is_ok(),
+            None => false,
         };
-        if let Ok(mut ready) = watch.readable().await {
-            let mut buffer = [MaybeUninit::uninit(); 1024];
-            let mut events = inotify::Reader::new(watch.get_ref(), &mut buffer);
-            while events.next().is_ok() {}
-            ready.clear_ready();
-        } else {
+        if !seen {
             tokio::time::sleep(LOOK_WITHOUT_INOTIFY).await;
         }
     }
-}
-
-/// Lets the reactor wait for a descriptor.
-#[expect(
-    deprecated,
-    reason = "its replacement is unsafe for the sake of types that may close their descriptor; an OwnedFd does not"
-)]
-fn readable(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
-    AsyncFd::with_interest(fd, tokio::io::Interest::READABLE)
 }
 
 /// Parts in flight to one reader.

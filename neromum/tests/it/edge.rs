@@ -238,3 +238,48 @@ async fn without_a_launcher_runs_wait_and_say_why() {
     }
     follower.settled(&[&spec]).await;
 }
+
+#[tokio::test]
+async fn neromum_and_launcher_end_when_their_folder_was_deleted() {
+    let mut node = Node::new();
+    let mum = node.start().await;
+    let launcher = node.launcher().await;
+    std::fs::remove_dir_all(&node.root).unwrap();
+    assert_eq!(node.ended().await, Some(0));
+    wait_for("the launcher to leave, too", || {
+        (!lives(launcher) && node.processes().is_empty()).then_some(())
+    })
+    .await;
+    assert!(!node.root.exists(), "nothing is made anew");
+    drop(mum);
+}
+
+#[tokio::test]
+async fn a_job_whose_folder_was_deleted_goes_on_and_its_launcher_leaves_after_it() {
+    let mut node = Node::new();
+    let go = node.root.with_file_name("go");
+    let mut mum = node.start().await;
+    let line = format!("while [ ! -e {} ]; do sleep 0.01; done", go.display());
+    let spec = node.sh(1, &line);
+    mum.accept(&[&spec]).await;
+    let mut follower = mum.follow(Known::default()).await;
+    follower.stage(&spec, Stage::Running).await;
+    let launcher = node.launcher().await;
+    let (shim, job) = node.claim(&spec);
+    std::fs::remove_dir_all(&node.root).unwrap();
+    assert_eq!(node.ended().await, Some(0));
+    for pid in [launcher, shim, job] {
+        assert!(lives(pid), "a job that runs is still supervised");
+    }
+    std::fs::write(&go, "").unwrap();
+    wait_for("job, shim and launcher to end", || {
+        node.processes().is_empty().then_some(())
+    })
+    .await;
+    assert!(!node.root.exists(), "nothing is made anew");
+}
+
+/// Whether a process runs; a zombie does not.
+fn lives(pid: i32) -> bool {
+    nero_model::process::Stat::read(pid).is_ok_and(|stat| stat.state != b'Z')
+}

@@ -185,3 +185,22 @@ async fn who_left_in_order_is_followed_at_once() {
     mum.client.describe(DescribeRequest {}).await.unwrap();
     assert!(node.paths.lease().join("epoch.2").exists());
 }
+
+#[tokio::test]
+async fn everything_ends_when_the_shared_folder_was_deleted() {
+    let node = Node::new();
+    let _folder = lease_sockets(&node);
+    let dialled = dial(&node, &["--shared", "yes", "--beat", "0.1"]).await;
+    let (mum, _child) = dialled.unwrap();
+    node.launcher().await;
+    std::fs::remove_dir_all(&node.root).unwrap();
+    wait_for("neromum and launcher to leave", || {
+        let left = node.processes();
+        left.iter()
+            .all(|(_, line)| line.contains(" dial "))
+            .then_some(())
+    })
+    .await;
+    assert!(!node.root.exists(), "nothing is made anew");
+    drop(mum);
+}

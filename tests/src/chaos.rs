@@ -7,7 +7,7 @@
 
 mod check;
 mod client;
-mod clock;
+pub mod clock;
 mod fault;
 mod history;
 mod judge;

@@ -5,13 +5,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use nero_journal::Clocks;
 use nero_model::{ids::hex, process};
 
-use crate::core::now::Tick;
+use crate::core::now::{Moment, Tick};
 
 /// Tells the time. Passed along, so that nothing else asks the machine.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Clock {
-    /// How far the wall clock was set ahead; of tests.
-    ahead_ms: i64,
+    /// How far the wall clock was set ahead.
+    #[cfg(test)]
+    ahead_ms: Option<&'static std::sync::atomic::AtomicI64>,
 }
 
 impl Clock {
@@ -23,7 +24,28 @@ impl Clock {
     /// One whose wall clock was set: `ahead_ms` later, or earlier.
     #[cfg(test)]
     pub(crate) fn stepped(ahead_ms: i64) -> Self {
-        Self { ahead_ms }
+        let ahead_ms = Box::leak(Box::new(ahead_ms.into()));
+        Self {
+            ahead_ms: Some(ahead_ms),
+        }
+    }
+
+    /// Sets the wall clock of a stepped one again.
+    #[cfg(test)]
+    pub(crate) fn step(self, ahead_ms: i64) {
+        let ahead = self.ahead_ms.expect("a stepped clock");
+        ahead.store(ahead_ms, std::sync::atomic::Ordering::SeqCst);
+    }
+
+    #[cfg(test)]
+    fn ahead_ms(self) -> i64 {
+        let ahead = self.ahead_ms;
+        ahead.map_or(0, |ahead| ahead.load(std::sync::atomic::Ordering::SeqCst))
+    }
+
+    #[cfg(not(test))]
+    const fn ahead_ms(self) -> i64 {
+        0
     }
 
     /// Now.
@@ -32,7 +54,7 @@ impl Clock {
             .duration_since(UNIX_EPOCH)
             .map_or(0, |since| {
                 let ms = i64::try_from(since.as_millis()).unwrap_or(i64::MAX);
-                ms.saturating_add(self.ahead_ms)
+                ms.saturating_add(self.ahead_ms())
             })
     }
 
@@ -41,11 +63,20 @@ impl Clock {
         i64::try_from(Clocks::now().mono_ns / 1_000_000).unwrap_or(i64::MAX)
     }
 
-    /// Now, on the boot clock; none where the kernel does not name it.
-    pub(crate) fn tick(self) -> Option<Tick> {
-        Some(Tick {
-            boot: hex(&process::boot_id().ok()?),
+    /// Now, on the boot clock. Where the kernel does not name the boot it is
+    /// one of its own.
+    pub(crate) fn tick(self) -> Tick {
+        Tick {
+            boot: hex(&process::boot_id().unwrap_or_default()),
             ms: self.boot_ms(),
-        })
+        }
+    }
+
+    /// Now, on both clocks.
+    pub(crate) fn moment(self) -> Moment {
+        Moment {
+            ms: self.now_ms(),
+            tick: self.tick(),
+        }
     }
 }

@@ -74,10 +74,10 @@ impl Host {
         &self.link.target.node
     }
 
-    /// When bytes came through a [`Pipe`] last, in milliseconds since 1970;
-    /// none when none did.
-    pub fn heard_ms(&self) -> Option<i64> {
-        self.link.heard.last_ms()
+    /// When bytes came through a [`Pipe`] last, in milliseconds since this
+    /// machine was started; none when none did.
+    pub fn heard_boot_ms(&self) -> Option<i64> {
+        self.link.heard.last_boot_ms()
     }
 
     /// The address given to `ssh`.

@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use openssh::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
@@ -42,21 +42,20 @@ pub struct Pipe {
     heard: Heard,
 }
 
-/// When bytes came from a node last. Cheap to clone.
+/// When bytes came from a node last, in milliseconds on the boot clock. Cheap to
+/// clone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Heard(Arc<AtomicI64>);
 
 impl Heard {
     fn now(&self) {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH);
-        let ms = since.map_or(0, |since| {
-            i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
-        });
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+        let ms = now.tv_sec.saturating_mul(1000) + now.tv_nsec / 1_000_000;
         self.0.store(ms, Ordering::Relaxed);
     }
 
-    /// In milliseconds since 1970; none when nothing came yet.
-    pub(crate) fn last_ms(&self) -> Option<i64> {
+    /// None when nothing came yet.
+    pub(crate) fn last_boot_ms(&self) -> Option<i64> {
         Some(self.0.load(Ordering::Relaxed)).filter(|ms| *ms > 0)
     }
 }

@@ -1,6 +1,7 @@
 //! Scenarios with the real programs: what a user was promised, whatever dies.
 
 mod clients;
+mod clock;
 mod content;
 mod damaged;
 mod disk;

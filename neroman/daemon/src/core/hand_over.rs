@@ -5,6 +5,7 @@
 use super::change::{Change, desk_changed};
 use super::later;
 use super::needs;
+use super::now::Moment;
 use super::refusal::{self, Refusal};
 use super::run::{Handing, Run, Word};
 use super::text::bounded;
@@ -29,7 +30,7 @@ pub(crate) enum Sending {
 }
 
 /// Takes down what sending a run comes to.
-pub(crate) fn sending(run: &Run, node: &str, sending: &Sending, now_ms: i64) -> Option<Change> {
+pub(crate) fn sending(run: &Run, node: &str, sending: &Sending, now: &Moment) -> Option<Change> {
     if !is_due(run, node) {
         return None;
     }
@@ -41,12 +42,12 @@ pub(crate) fn sending(run: &Run, node: &str, sending: &Sending, now_ms: i64) -> 
         Sending::Waits(why) => desk.why = bounded(why),
         Sending::Deferred(why) => {
             let why = bounded(why);
-            later::said(desk, node, &why, now_ms);
+            later::said(desk, node, &why, now);
             desk.why = why;
         }
         Sending::Never(why) => {
             let why = bounded(why);
-            desk.word = Some(Word::Refused { why, at_ms: now_ms });
+            desk.word = Some(Word::Refused { why, at_ms: now.ms });
         }
     })
 }
@@ -85,7 +86,7 @@ pub(crate) enum Answer {
 
 /// What a node's answer changes: of a run that was placed elsewhere meanwhile,
 /// nothing counts that an earlier node says.
-pub(crate) fn answered(run: &Run, node: &str, answer: &Answer, now_ms: i64) -> Vec<Change> {
+pub(crate) fn answered(run: &Run, node: &str, answer: &Answer, now: &Moment) -> Vec<Change> {
     if run.node() != Some(node) {
         return Vec::new();
     }
@@ -99,7 +100,7 @@ pub(crate) fn answered(run: &Run, node: &str, answer: &Answer, now_ms: i64) -> V
         Answer::Later { why, hint } => desk_changed(run, |desk| {
             desk.handing = desk.handing.max(Handing::Staging);
             desk.why = bounded(&refusal::with_hint(why, hint));
-            later::said(desk, node, &bounded(why), now_ms);
+            later::said(desk, node, &bounded(why), now);
         }),
         // Its node has it; what it needs to go on is said there.
         Answer::Refused { .. } if run.desk.send_spec => {
@@ -114,7 +115,7 @@ pub(crate) fn answered(run: &Run, node: &str, answer: &Answer, now_ms: i64) -> V
                 node: node.to_owned(),
                 why: bounded(why),
                 hint: bounded(hint),
-                at_ms: now_ms,
+                at_ms: now.ms,
             };
             return refusal::refused(run, refusal, *only_here);
         }

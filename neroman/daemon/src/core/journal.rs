@@ -63,6 +63,11 @@ pub(crate) struct Journal {
     pub unknown_records: u64,
     /// Records whose payload could not be decoded.
     pub damaged_records: u64,
+    /// By number of the start its last sign on each boot clock, in milliseconds:
+    /// of that boot on which it ran, and of those on which its output was read
+    /// later. Empty of runs that an earlier build folded.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub signs: BTreeMap<u32, BTreeMap<String, i64>>,
     /// Its node tells more segments, or names of series, than are kept.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub overflows: bool,
@@ -321,7 +326,23 @@ impl Journal {
         signs.max().unwrap_or(0).min(latest_ms)
     }
 
-    /// The same on its machine's boot clock.
+    /// Takes down a sign of one start.
+    pub(crate) fn sign(&mut self, incarnation: u32, at: Tick) {
+        let known = self.signs.entry(incarnation).or_default();
+        let last_ms = known.entry(at.boot).or_default();
+        *last_ms = at.ms.max(*last_ms);
+    }
+
+    /// For how long the newest start surely ran, in milliseconds: up to its last
+    /// sign.
+    pub(crate) fn surely_ran_ms(&self) -> Option<i64> {
+        let (number, newest) = self.newest()?;
+        let started = newest.started.as_ref()?;
+        let last_ms = self.signs.get(&number)?.get(&started.boot)?;
+        Some(last_ms.saturating_sub(started.ms).max(0))
+    }
+
+    /// When the job was started first, on its machine's boot clock.
     pub(crate) fn started(&self) -> Option<&Tick> {
         let first = self
             .incarnations
@@ -400,5 +421,39 @@ mod float {
             Either::Number(x) => Ok(x),
             Either::Text(text) => text.parse().map_err(D::Error::custom),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(boot: &str, ms: i64) -> Tick {
+        Tick {
+            boot: boot.to_owned(),
+            ms,
+        }
+    }
+
+    #[test]
+    fn how_long_a_run_surely_ran_follows_the_boot_clock_of_its_start() {
+        let mut journal = Journal::default();
+        let started = Incarnation {
+            started_ms: Some(1_000_000),
+            started: Some(at("b", 2000)),
+            ..Incarnation::default()
+        };
+        journal.incarnations.insert(2, started);
+        assert_eq!(journal.surely_ran_ms(), None, "of an earlier build");
+        for (incarnation, sign) in [
+            (2, at("b", 7000)),
+            (2, at("b", 2000)),
+            (1, at("b", 90_000)),
+            // What another boot shows is another clock.
+            (2, at("c", 80_000)),
+        ] {
+            journal.sign(incarnation, sign);
+        }
+        assert_eq!(journal.surely_ran_ms(), Some(5000));
     }
 }

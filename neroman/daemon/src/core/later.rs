@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::now::{Moment, Tick};
 use super::run::Desk;
 
 /// How long a node is passed over that a run left so, in milliseconds: what
@@ -17,13 +18,19 @@ pub(crate) struct Later {
     pub why: String,
     /// Since when it says so.
     pub since_ms: i64,
+    /// The same moment on our boot clock; none where an earlier build wrote it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Tick>,
     /// When the run left it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_ms: Option<i64>,
+    /// The same moment on our boot clock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left: Option<Tick>,
 }
 
 /// Takes down that a node cannot take the run for now.
-pub(crate) fn said(desk: &mut Desk, node: &str, why: &str, now_ms: i64) {
+pub(crate) fn said(desk: &mut Desk, node: &str, why: &str, now: &Moment) {
     if let Some(known) = desk.put_off_by(node) {
         why.clone_into(&mut known.why);
         return;
@@ -32,8 +39,10 @@ pub(crate) fn said(desk: &mut Desk, node: &str, why: &str, now_ms: i64) {
     desk.later.push(Later {
         node: node.to_owned(),
         why: why.to_owned(),
-        since_ms: now_ms,
+        since_ms: now.ms,
+        since: Some(now.tick.clone()),
         left_ms: None,
+        left: None,
     });
 }
 
@@ -43,46 +52,87 @@ pub(crate) fn taken(desk: &mut Desk, node: &str) {
 }
 
 /// The run leaves the node, which it may come back to.
-pub(crate) fn left(desk: &mut Desk, node: &str, now_ms: i64) {
+pub(crate) fn left(desk: &mut Desk, node: &str, now: &Moment) {
     let known = desk.later.iter_mut().find(|one| one.node == node);
     if let Some(later) = known {
-        later.left_ms = Some(now_ms);
+        later.left_ms = Some(now.ms);
+        later.left = Some(now.tick.clone());
     }
 }
 
-/// Whether the run left the node lately. A clock that was set back passes
-/// nobody over.
-pub(crate) fn passed_over(desk: &Desk, node: &str, now_ms: i64) -> bool {
-    let lately = |at: i64| (0..PASSED_OVER_MS).contains(&now_ms.saturating_sub(at));
+/// Whether the run left the node lately.
+pub(crate) fn passed_over(desk: &Desk, node: &str, now: &Tick) -> bool {
+    let lately = |one: &Later| now.since(one.left.as_ref()) < PASSED_OVER_MS;
     let mut left = desk.later.iter().filter(|one| one.node == node);
-    left.any(|one| one.left_ms.is_some_and(lately))
+    left.any(|one| one.left_ms.is_some() && lately(one))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const DAY_MS: i64 = 24 * 3600 * 1000;
+
+    fn at(ms: i64, boot: &str, tick_ms: i64) -> Moment {
+        Moment {
+            ms,
+            tick: Tick {
+                boot: boot.to_owned(),
+                ms: tick_ms,
+            },
+        }
+    }
+
     #[test]
     fn a_node_is_passed_over_for_a_while_after_the_run_left() {
         let mut desk = Desk::default();
-        said(&mut desk, "a", "disk full", 1000);
-        said(&mut desk, "a", "disk fuller", 5000);
+        said(&mut desk, "a", "disk full", &at(0, "b", 1000));
+        said(&mut desk, "a", "disk fuller", &at(0, "b", 5000));
         let known = &desk.later[0];
-        assert_eq!((known.since_ms, &*known.why), (1000, "disk fuller"));
-        assert!(!passed_over(&desk, "a", 6000), "it is still there");
-        left(&mut desk, "a", 7000);
-        assert!(passed_over(&desk, "a", 7000) && !passed_over(&desk, "b", 7000));
-        assert!(passed_over(&desk, "a", 7000 + PASSED_OVER_MS - 1));
-        assert!(!passed_over(&desk, "a", 7000 + PASSED_OVER_MS));
-        assert!(!passed_over(&desk, "a", 6999), "the clock was set back");
-        // There again, it begins anew.
-        said(&mut desk, "a", "disk full", 9000);
-        assert_eq!(desk.later.len(), 1);
-        assert_eq!(
-            (desk.later[0].since_ms, desk.later[0].left_ms),
-            (9000, None)
+        assert_eq!(known.since, Some(at(0, "b", 1000).tick));
+        assert_eq!(known.why, "disk fuller");
+        assert!(
+            !passed_over(&desk, "a", &at(0, "b", 6000).tick),
+            "still there"
         );
+        left(&mut desk, "a", &at(0, "b", 7000));
+        let passed = |node, tick_ms| passed_over(&desk, node, &at(0, "b", tick_ms).tick);
+        assert!(passed("a", 7000) && !passed("b", 7000));
+        assert!(passed("a", 7000 + PASSED_OVER_MS - 1));
+        assert!(!passed("a", 7000 + PASSED_OVER_MS));
+        // There again, it begins anew.
+        said(&mut desk, "a", "disk full", &at(9, "b", 9000));
+        assert_eq!(desk.later.len(), 1);
+        let known = &desk.later[0];
+        assert_eq!((known.since_ms, known.left_ms), (9, None));
         taken(&mut desk, "a");
         assert!(desk.later.is_empty());
+    }
+
+    #[test]
+    fn no_step_of_the_wall_clock_changes_how_long_a_node_is_passed_over() {
+        for step_ms in [-DAY_MS, 0, DAY_MS] {
+            let mut desk = Desk::default();
+            said(&mut desk, "a", "disk full", &at(DAY_MS, "b", 1000));
+            left(&mut desk, "a", &at(DAY_MS + step_ms, "b", 40_000));
+            let known = &desk.later[0];
+            let later = at(DAY_MS - step_ms, "b", 100_000).tick;
+            assert_eq!(later.since(known.since.as_ref()), 99_000);
+            assert!(passed_over(&desk, "a", &later), "{step_ms}");
+        }
+    }
+
+    #[test]
+    fn after_a_restart_of_the_machine_and_of_an_older_build_time_counts_from_its_boot() {
+        let mut desk = Desk::default();
+        said(&mut desk, "a", "disk full", &at(0, "b", 1_000_000_000));
+        left(&mut desk, "a", &at(0, "b", 1_000_000_000));
+        let soon = at(0, "c", 5000).tick;
+        assert_eq!(soon.since(desk.later[0].since.as_ref()), 5000);
+        assert!(passed_over(&desk, "a", &soon));
+        assert!(!passed_over(&desk, "a", &at(0, "c", PASSED_OVER_MS).tick));
+        let old = r#"{"node":"a","why":"disk full","since_ms":5,"left_ms":6}"#;
+        desk.later = vec![serde_json::from_str(old).unwrap()];
+        assert!(passed_over(&desk, "a", &soon));
     }
 }

@@ -18,6 +18,26 @@ pub(crate) struct Tick {
     pub ms: i64,
 }
 
+impl Tick {
+    /// Milliseconds from an earlier moment to this one, at least: of a moment
+    /// before the machine was started anew, or of an unknown one, no more is sure
+    /// than that this boot came after it.
+    pub(crate) fn since(&self, earlier: Option<&Self>) -> i64 {
+        let same = earlier.filter(|earlier| earlier.boot == self.boot);
+        let from_ms = same.map_or(0, |earlier| earlier.ms);
+        self.ms.saturating_sub(from_ms).max(0)
+    }
+}
+
+/// A moment on both clocks of this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Moment {
+    /// The wall clock, for people: milliseconds since 1970.
+    pub ms: i64,
+    /// The boot clock, for everything that is decided.
+    pub tick: Tick,
+}
+
 /// This moment.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Now {
@@ -37,6 +57,11 @@ impl Now {
         }
     }
 
+    /// Whether the boot clock is known that shows this moment.
+    pub(crate) fn knows(&self, tick: &Tick) -> bool {
+        self.boots.contains_key(&tick.boot)
+    }
+
     /// Milliseconds since a moment that a wall clock showed as `wall_ms`; by its
     /// tick where that boot clock is known.
     pub(crate) fn since(&self, tick: Option<&Tick>, wall_ms: i64) -> i64 {
@@ -49,7 +74,7 @@ impl Now {
     /// What our wall clock, as it goes now, would have shown at that moment.
     pub(crate) fn wall_of(&self, tick: Option<&Tick>, wall_ms: i64) -> i64 {
         match tick {
-            Some(tick) if self.boots.contains_key(&tick.boot) => {
+            Some(tick) if self.knows(tick) => {
                 self.ms.saturating_sub(self.since(Some(tick), wall_ms))
             }
             Some(_) | None => wall_ms,
@@ -61,7 +86,11 @@ impl Now {
         let boots = self.boots.iter();
         Self {
             ms: self.ms.saturating_sub(ms),
-            boots: Arc::new(boots.map(|(boot, at)| (boot.clone(), at - ms)).collect()),
+            boots: Arc::new(
+                boots
+                    .map(|(boot, at)| (boot.clone(), at.saturating_sub(ms)))
+                    .collect(),
+            ),
         }
     }
 }

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::change::Change;
 use super::later;
+use super::now::Moment;
 use super::run::{Desk, Handing, Run, Word};
 
 /// A node's word that it cannot have a run, of which nothing was started.
@@ -23,7 +24,7 @@ pub(crate) struct Refusal {
 /// there, nor will be, and that another node may take it.
 pub(crate) fn refused(run: &Run, refusal: Refusal, only_here: bool) -> Vec<Change> {
     if only_here && may_move(run) {
-        return turn_back(run, refusal, false);
+        return turn_back(run, refusal, None);
     }
     let why = with_hint(&refusal.why, &refusal.hint);
     let desk = Desk {
@@ -37,16 +38,16 @@ pub(crate) fn refused(run: &Run, refusal: Refusal, only_here: bool) -> Vec<Chang
 }
 
 /// Takes a run back from the node that refused it, and which will not start it
-/// unless it gets it again: that may be where the node could not take it for now
-/// (`passes`).
-pub(super) fn turn_back(run: &Run, mut refusal: Refusal, passes: bool) -> Vec<Change> {
+/// unless it gets it again: that may be where the node could not take it for now;
+/// then `leaves` is this moment.
+pub(super) fn turn_back(run: &Run, mut refusal: Refusal, leaves: Option<&Moment>) -> Vec<Change> {
     let id = run.made.id;
     // Of several nodes each is named beside its words anyway.
     let named = format!("node {}: ", refusal.node);
     if let Some(why) = refusal.why.strip_prefix(&named) {
         refusal.why = why.to_owned();
     }
-    let how = if passes {
+    let how = if leaves.is_some() {
         "taken back from"
     } else {
         "refused by"
@@ -57,7 +58,7 @@ pub(super) fn turn_back(run: &Run, mut refusal: Refusal, passes: bool) -> Vec<Ch
         at_ms: refusal.at_ms,
         text: format!("{id}: {how} {}: {}", refusal.node, refusal.why),
     };
-    vec![become_so(run, turned_back(run, refusal, passes)), event]
+    vec![become_so(run, turned_back(run, refusal, leaves)), event]
 }
 
 /// The run with this desk.
@@ -78,7 +79,7 @@ fn may_move(run: &Run) -> bool {
         && run.journal.incarnations.is_empty()
 }
 
-fn turned_back(run: &Run, refusal: Refusal, passes: bool) -> Desk {
+fn turned_back(run: &Run, refusal: Refusal, leaves: Option<&Moment>) -> Desk {
     let mut desk = run.desk.clone();
     desk.withdraw = None;
     if desk.wish.is_some() {
@@ -89,8 +90,8 @@ fn turned_back(run: &Run, refusal: Refusal, passes: bool) -> Desk {
         });
         return desk;
     }
-    if passes {
-        later::left(&mut desk, &refusal.node, refusal.at_ms);
+    if let Some(now) = leaves {
+        later::left(&mut desk, &refusal.node, now);
     } else {
         desk.avoid.push(refusal.node.clone());
         desk.refused.push(refusal);

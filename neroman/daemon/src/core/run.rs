@@ -526,8 +526,30 @@ impl Run {
         }
         let started_ms = newest.started_ms?;
         let ms = match self.outcome.ended_ms {
-            Some(ended_ms) => (ended_ms - started_ms).max(0),
+            Some(ended_ms) => self
+                .journal
+                .surely_ran_ms()
+                .unwrap_or_else(|| (ended_ms - started_ms).max(0)),
             None => now.since(newest.started.as_ref(), started_ms),
+        };
+        Some(ms as f64 / 1000.0)
+    }
+
+    /// The same of a run whose node was heard of last at `then`, and at
+    /// `then_ms` by the wall clock.
+    pub(crate) fn runtime_then_s(&self, then: &Now, then_ms: i64) -> Option<f64> {
+        let newest = self.journal.newest()?.1;
+        let started_ms = newest.started_ms?;
+        if newest.exit.is_some() || self.outcome.ended_ms.is_some() {
+            return self.runtime_s(then);
+        }
+        let surely_ms = self.journal.surely_ran_ms();
+        let ms = match newest.started.as_ref().filter(|tick| then.knows(tick)) {
+            Some(tick) => then
+                .since(Some(tick), started_ms)
+                .max(surely_ms.unwrap_or(0)),
+            // Of a boot clock that this daemon never saw its own records tell.
+            None => surely_ms.unwrap_or_else(|| (then_ms - started_ms).max(0)),
         };
         Some(ms as f64 / 1000.0)
     }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::change::{Change, desk_changed};
 use super::later;
+use super::now::Moment;
 use super::refusal::{self, Refusal, become_so};
 use super::run::{Desk, Handing, Run, Word};
 
@@ -57,7 +58,7 @@ pub(crate) fn refused(run: &Run, desk: &mut Desk, why: String, at_ms: i64) {
 }
 
 /// Sends a run on that its node cannot take for now.
-pub(crate) fn put_off(run: &Run, now_ms: i64) -> Vec<Change> {
+pub(crate) fn put_off(run: &Run, now: &Moment) -> Vec<Change> {
     let Some(later) = run.put_off() else {
         return Vec::new();
     };
@@ -65,10 +66,10 @@ pub(crate) fn put_off(run: &Run, now_ms: i64) -> Vec<Change> {
         node: later.node.clone(),
         why: later.why.clone(),
         hint: String::new(),
-        at_ms: now_ms,
+        at_ms: now.ms,
     };
     if run.movable() {
-        return refusal::turn_back(run, refusal, true);
+        return refusal::turn_back(run, refusal, Some(now));
     }
     let mut desk = run.desk.clone();
     desk.withdraw = Some(Withdrawal {
@@ -103,7 +104,7 @@ pub(crate) fn asked(run: &Run) -> Option<Change> {
 }
 
 /// What the node's word changes: of a run that was given to a node since, nothing.
-pub(crate) fn answered(run: &Run, node: &str, turn: u32, said: Said, now_ms: i64) -> Vec<Change> {
+pub(crate) fn answered(run: &Run, node: &str, turn: u32, said: Said, now: &Moment) -> Vec<Change> {
     if run.node() != Some(node) || run.desk.turn() != turn {
         return Vec::new();
     }
@@ -115,9 +116,10 @@ pub(crate) fn answered(run: &Run, node: &str, turn: u32, said: Said, now_ms: i64
         return stays(run, String::new());
     }
     let mut refusal = withdrawal.refusal.clone();
-    refusal.at_ms = now_ms;
+    refusal.at_ms = now.ms;
     // Where a folder of it lies, with a wish, it never begins again.
-    refusal::turn_back(run, refusal, withdrawal.passes && said == Said::Nothing)
+    let passes = withdrawal.passes && said == Said::Nothing;
+    refusal::turn_back(run, refusal, passes.then_some(now))
 }
 
 /// A node that cannot give its word keeps the run; what it refused has ended.

@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::registry::Nodes;
+use crate::core::now::Tick;
 
 /// How old a stored contact may be while a node elsewhere is connected. A daemon
 /// that is killed leaves a time that is too early by no more.
@@ -23,6 +24,9 @@ const GATHER: Duration = Duration::from_secs(2);
 pub(crate) struct Contact {
     /// When it was heard of last.
     pub contact_ms: Option<i64>,
+    /// The same moment on our boot clock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub contact: Option<Tick>,
     /// Since when it was out of reach; none: it was not.
     pub since_ms: Option<i64>,
     /// Whether there was a connection.

@@ -122,10 +122,12 @@ impl Driver {
         let failure = Failure::bug("working with this node failed by a mistake of Neronet's own")
             .because(text)
             .hint("it is tried again; `neroman daemon logs` shows what to report");
-        let now_ms = self.settings.clock.now_ms();
-        let next_ms = now_ms.saturating_add(i64::try_from(wait.as_millis()).unwrap_or(i64::MAX));
+        let at = self.settings.clock.moment();
+        let next_ms = at
+            .ms
+            .saturating_add(i64::try_from(wait.as_millis()).unwrap_or(i64::MAX));
         self.tell.change(|now| {
-            now.lose(now_ms);
+            now.lose(&at);
             now.connecting = false;
             now.transfer = None;
             now.failed = Some(failure);
@@ -192,7 +194,7 @@ impl Driver {
                 SessionEnd::Idle | SessionEnd::Anew => {
                     backoff.reset();
                     self.tell.change(|now| {
-                        now.contact_ms = now.heard_ms();
+                        now.keep_contact();
                         now.part();
                         now.found();
                     });
@@ -233,7 +235,7 @@ impl Driver {
             needs_person,
         } = refused;
         let failure = failure.of(&self.settings.name);
-        let now_ms = self.settings.clock.now_ms();
+        let at = self.settings.clock.moment();
         let wait = backoff.next();
         let news = {
             let known = self.tell.now();
@@ -251,9 +253,9 @@ impl Driver {
         } else {
             tracing::debug!(node = self.settings.name, %failure, "still out of reach");
         }
-        let next_ms = now_ms + i64::try_from(wait.as_millis()).unwrap_or(i64::MAX);
+        let next_ms = at.ms + i64::try_from(wait.as_millis()).unwrap_or(i64::MAX);
         self.tell.change(|now| {
-            now.lose(now_ms);
+            now.lose(&at);
             now.failed = Some(failure);
             now.needs_person = needs_person;
             now.next_try_ms = (!needs_person).then_some(next_ms);
@@ -317,7 +319,7 @@ impl Driver {
             now.facts = facts;
             now.found();
             now.greeted = true;
-            now.contact_ms = Some(clock.now_ms());
+            now.hear(clock.moment());
         });
         // Whatever is open is looked at anew: nothing is remembered of an
         // earlier connection.
@@ -380,7 +382,7 @@ impl Driver {
         loop {
             match self.describe_once(client.clone(), DESCRIBE).await {
                 Ok(about) => self.tell.change(|now| {
-                    now.contact_ms = Some(about.at_ms);
+                    now.hear(self.settings.clock.moment());
                     now.about = Some(Arc::new(about));
                 }),
                 Err(failure) => return failure,
@@ -413,7 +415,6 @@ impl Driver {
             clock_offset_ms: nero_agents::clock_offset_ms(description.clock_ms, asked_ms, trip_ms),
             boot_ms: asked_boot_ms.saturating_add_unsigned(trip_ms / 2),
             round_trip_ms: trip.as_secs_f64() * 1000.0,
-            at_ms: self.settings.clock.now_ms(),
             description,
         })
     }

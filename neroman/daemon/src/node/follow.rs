@@ -127,8 +127,8 @@ impl Follow {
                     events.next().now_or_never()
                 };
             }
-            let now_ms = self.settings.clock.now_ms();
-            self.tell.quietly(|now| now.contact_ms = Some(now_ms));
+            let at = self.settings.clock.moment();
+            self.tell.quietly(|now| now.hear(at));
             let state = self.ledger.state();
             let strays = Strays::of(&batch.states, &self.settings.name, &state);
             let batch = batch.of(&self.settings.name, &state);

@@ -274,12 +274,13 @@ impl HandOver {
     /// Takes down what sending runs comes to.
     async fn mark(&self, tokens: Vec<RunToken>, sending: Sending) -> Result<(), Failure> {
         let name = self.settings.name.clone();
+        let now = self.settings.clock.moment();
         self.ledger
-            .note(false, move |state, now_ms| {
+            .note(false, move |state, _| {
                 tokens
                     .iter()
                     .filter_map(|token| state.run(state.by_token(token)?))
-                    .filter_map(|run| hand_over::sending(run, &name, &sending, now_ms))
+                    .filter_map(|run| hand_over::sending(run, &name, &sending, &now))
                     .collect()
             })
             .await

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use nero_wire::v1;
 use tokio::sync::watch;
@@ -9,7 +10,7 @@ use tonic::transport::Channel;
 
 use super::contacts::Contact;
 use crate::clock::Clock;
-use crate::core::now::Now;
+use crate::core::now::{Moment, Now, Tick};
 use crate::failure::Failure;
 
 /// What is known of a node now.
@@ -27,10 +28,12 @@ pub(crate) struct NodeNow {
     pub next_try_ms: Option<i64>,
     /// Since when it has been out of reach: nothing was heard of it since.
     pub since_ms: Option<i64>,
-    /// When that was noticed.
-    pub noticed_ms: Option<i64>,
+    /// When that was noticed, on our boot clock.
+    pub noticed_boot_ms: Option<i64>,
     /// When it was heard of last.
     pub contact_ms: Option<i64>,
+    /// The same moment on our boot clock.
+    pub contact: Option<Tick>,
     /// How many tries failed, ever.
     pub failures: u64,
     /// What is on its way there now.
@@ -53,7 +56,6 @@ pub(crate) struct NodeNow {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Described {
     pub description: v1::NodeDescription,
-    pub at_ms: i64,
     /// Our boot clock when its own showed `description.boot_ms`.
     pub boot_ms: i64,
     /// Its clock less ours.
@@ -66,6 +68,7 @@ impl NodeNow {
     pub(super) fn after(before: Option<Contact>) -> Self {
         Self {
             contact_ms: before.as_ref().and_then(|before| before.contact_ms),
+            contact: before.as_ref().and_then(|before| before.contact.clone()),
             before,
             ..Self::default()
         }
@@ -76,6 +79,7 @@ impl NodeNow {
         let before = self.before.as_ref().filter(|_| !self.greeted);
         Contact {
             contact_ms: self.heard_ms(),
+            contact: self.heard(),
             since_ms: self.since_ms.or(before.and_then(|before| before.since_ms)),
             connected: self.connected() || before.is_some_and(|before| before.connected),
             clock_offset_ms: self.clock_offset_ms(),
@@ -100,26 +104,56 @@ impl NodeNow {
 
     /// When it was heard of last, be it by a sign of life alone.
     pub(crate) fn heard_ms(&self) -> Option<i64> {
-        let carrier = self.host.as_ref().and_then(nero_ssh::Host::heard_ms);
-        self.contact_ms.max(carrier)
+        let later_ms = match (self.heard(), &self.contact) {
+            (Some(heard), Some(contact)) => heard.ms.saturating_sub(contact.ms),
+            (Some(_) | None, _) => 0,
+        };
+        Some(self.contact_ms?.saturating_add(later_ms))
+    }
+
+    /// The same moment on our boot clock.
+    pub(crate) fn heard(&self) -> Option<Tick> {
+        let contact = self.contact.as_ref()?;
+        let carrier_ms = self.host.as_ref().and_then(nero_ssh::Host::heard_boot_ms);
+        Some(Tick {
+            boot: contact.boot.clone(),
+            ms: contact.ms.max(carrier_ms.unwrap_or(0)),
+        })
+    }
+
+    /// It was heard of at this moment.
+    pub(super) fn hear(&mut self, at: Moment) {
+        self.contact_ms = Some(at.ms);
+        self.contact = Some(at.tick);
+    }
+
+    /// Keeps what the connection told that is given up now.
+    pub(super) fn keep_contact(&mut self) {
+        (self.contact_ms, self.contact) = (self.heard_ms(), self.heard());
+    }
+
+    /// How long it has been known to be out of reach.
+    pub(crate) fn away(&self, boot_ms: i64) -> Duration {
+        let since_ms = self.noticed_boot_ms.unwrap_or(boot_ms);
+        Duration::from_millis(boot_ms.saturating_sub(since_ms).max(0).unsigned_abs())
     }
 
     /// It is out of reach, which is noticed now.
-    pub(super) fn lose(&mut self, now_ms: i64) {
-        self.contact_ms = self.heard_ms();
+    pub(super) fn lose(&mut self, now: &Moment) {
+        self.keep_contact();
         let heard = self.contact_ms.filter(|_| self.connected());
         self.part();
         let before = self.before.as_ref().filter(|_| !self.greeted);
         let before = before.and_then(Contact::silent_since_ms);
-        self.since_ms = self.since_ms.or(heard).or(before).or(Some(now_ms));
-        self.noticed_ms = self.noticed_ms.or(Some(now_ms));
+        self.since_ms = self.since_ms.or(heard).or(before).or(Some(now.ms));
+        self.noticed_boot_ms = self.noticed_boot_ms.or(Some(now.tick.ms));
     }
 
     /// Nothing keeps it out of reach.
     pub(super) fn found(&mut self) {
         self.failed = None;
         self.since_ms = None;
-        self.noticed_ms = None;
+        self.noticed_boot_ms = None;
         self.next_try_ms = None;
         self.needs_person = false;
     }
@@ -217,7 +251,7 @@ impl Known {
             })
             .collect();
         // Ours needs no word of anybody.
-        boots.extend(here.map(|tick| (tick.boot, tick.ms)));
+        boots.insert(here.boot, here.ms);
         Now {
             ms: clock.now_ms(),
             boots: Arc::new(boots),

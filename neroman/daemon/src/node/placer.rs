@@ -16,6 +16,7 @@ use super::now::NodeNow;
 use super::registry::Nodes;
 use crate::core::judge;
 use crate::core::later;
+use crate::core::now::Tick;
 use crate::core::place::{self, Candidate, Choice, Facts, Figures, GpuFacts, Standing};
 use crate::core::placed::{decided, taken_back};
 use crate::core::refusal::Refusal;
@@ -92,9 +93,9 @@ impl Placer {
     /// Decides what can be decided; how soon to look again, if anything is left.
     async fn look(&mut self) -> Option<Duration> {
         let state = self.nodes.ledger().state();
-        let now_ms = self.nodes.clock().now_ms();
-        let due = self.leave(&state, now_ms).await;
-        let later = self.send_on(&state, now_ms).await;
+        let now = self.nodes.clock().tick();
+        let due = self.leave(&state, now.ms).await;
+        let later = self.send_on(&state, &now).await;
         let due = due.into_iter().chain(later).min();
         if state.unplaced == 0 {
             if state.put_off == 0 {
@@ -118,13 +119,13 @@ impl Placer {
             let Some(run) = state.run(id) else { continue };
             let word = &run.made.node;
             if !words.contains_key(word) {
-                let candidates = self.candidates(&state, word, now_ms);
+                let candidates = self.candidates(&state, word);
                 words.insert(word.clone(), candidates);
             }
             let Some(candidates) = words.get_mut(word) else {
                 continue;
             };
-            let choice = choose(run, candidates, now_ms);
+            let choice = choose(run, candidates, &now);
             match &choice {
                 Choice::On(name) => taken(&mut words, name, run.made.takes.cores(), word),
                 Choice::Wait => pause = self.patience_left().min(pause),
@@ -138,7 +139,7 @@ impl Placer {
 
     /// What is known of the nodes that a word stands for; those that have not
     /// been asked lately are asked now.
-    fn candidates(&mut self, state: &State, word: &str, now_ms: i64) -> Vec<Candidate> {
+    fn candidates(&mut self, state: &State, word: &str) -> Vec<Candidate> {
         let config = self.nodes.usable_config();
         let Ok(target) = config.resolve(word) else {
             return Vec::new();
@@ -148,18 +149,18 @@ impl Placer {
             .iter()
             .map(|name| Candidate {
                 name: name.clone(),
-                standing: self.standing(state, name, now_ms),
+                standing: self.standing(state, name),
             })
             .collect()
     }
 
-    fn standing(&mut self, state: &State, name: &str, now_ms: i64) -> Standing {
+    fn standing(&mut self, state: &State, name: &str) -> Standing {
         let Some(node) = self.nodes.node(name) else {
             return Standing::Away("not configured any more".to_owned());
         };
         let now = node.now();
         if let (true, Some(about)) = (now.connected(), &now.about)
-            && now_ms - about.at_ms <= FRESH_MS
+            && self.nodes.clock().boot_ms() - about.boot_ms <= FRESH_MS
         {
             self.asked.remove(name);
             let config = self.nodes.usable_config();
@@ -230,7 +231,7 @@ impl Placer {
 
     /// Takes back what nodes out of reach never got, where other nodes may have
     /// it. How soon there may be more to take back.
-    async fn leave(&mut self, state: &State, now_ms: i64) -> Option<Duration> {
+    async fn leave(&mut self, state: &State, boot_ms: i64) -> Option<Duration> {
         if let Some(at) = self.looked.filter(|at| at.elapsed() < LEAVE_EVERY) {
             return Some(LEAVE_EVERY.saturating_sub(at.elapsed()));
         }
@@ -240,10 +241,10 @@ impl Placer {
         let mut taken: Vec<(RunId, String, String)> = Vec::new();
         for (name, _) in state.nodes.iter().filter(|(_, count)| count.live > 0) {
             let known = self.nodes.node(name).map(|node| node.now());
-            let since = match &known {
+            let gone = match &known {
                 Some(now) if !now.out_of_reach() => continue,
-                Some(now) => now.noticed_ms.unwrap_or(now_ms),
-                None => 0,
+                Some(now) => now.away(boot_ms),
+                None => Duration::MAX,
             };
             self.looked = Some(Instant::now());
             let movable = state
@@ -260,7 +261,6 @@ impl Placer {
             if movable.is_empty() {
                 continue;
             }
-            let gone = Duration::from_millis((now_ms - since).max(0).unsigned_abs());
             if gone < patience {
                 let rest = patience - gone;
                 due = Some(due.map_or(rest, |due| due.min(rest)));
@@ -296,8 +296,8 @@ impl Placer {
 
 /// Chooses for one run; a node that it left lately, since that could not take it
 /// for now, only when no other one can have it.
-fn choose(run: &Run, candidates: &mut [Candidate], now_ms: i64) -> Choice {
-    let left = |name: &str| later::passed_over(&run.desk, name, now_ms);
+fn choose(run: &Run, candidates: &mut [Candidate], now: &Tick) -> Choice {
+    let left = |name: &str| later::passed_over(&run.desk, name, now);
     if !candidates.iter().any(|one| left(&one.name)) {
         return choose_but(run, candidates, &|_| false);
     }

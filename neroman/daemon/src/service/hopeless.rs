@@ -243,11 +243,11 @@ impl Outlook {
 
     /// Whether every node that may take it is out of reach; else perhaps after
     /// which time, in milliseconds.
-    fn away(&self, known: &Known, now_ms: i64) -> Result<(), Option<u64>> {
+    fn away(&self, known: &Known, boot_ms: i64) -> Result<(), Option<u64>> {
         let mut left_ms = 0;
         for name in self.may.iter().chain(&self.unknown) {
             let node = known.of(name).ok_or(None)?;
-            left_ms = left_ms.max(quiet_ms(node, now_ms).ok_or(None)?);
+            left_ms = left_ms.max(quiet_ms(node, boot_ms).ok_or(None)?);
         }
         match left_ms {
             0 => Ok(()),
@@ -261,7 +261,7 @@ pub(super) struct Nodes<'a> {
     pub config: &'a Config,
     pub figures: &'a HashMap<String, Figures>,
     pub known: &'a Known,
-    pub now_ms: i64,
+    pub boot_ms: i64,
 }
 
 /// The runs of which somebody was told that no node takes them.
@@ -319,7 +319,7 @@ impl Stuck {
                 self.never.insert(id);
                 hopeless.add(&run.made.node, &why, id);
             } else if !self.away.contains(&id) {
-                match outlook.away(nodes.known, nodes.now_ms) {
+                match outlook.away(nodes.known, nodes.boot_ms) {
                     Ok(()) => {
                         self.away.insert(id);
                         waiting.add(&run.made.node, &run.desk.why, id);

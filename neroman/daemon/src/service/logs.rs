@@ -82,7 +82,7 @@ impl Man {
                 .and_then(|experiment| chosen.of(experiment));
             let node = run.filter(|run| run.phase().is_live()).and_then(Run::node);
             let carried = node.map(|node| (node, 1)).into_iter().collect();
-            let (notices, again) = unseen.news(&carried, &self.nodes.known(), self.clock.now_ms());
+            let (notices, again) = unseen.news(&carried, &self.nodes.known(), self.clock.boot_ms());
             for notice in notices {
                 let chunk = v1::LogChunk {
                     node: Some(notice),

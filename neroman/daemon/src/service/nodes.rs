@@ -79,7 +79,7 @@ impl Man {
         };
         let state = self.ledger.state();
         if let Some(about) = &now.about {
-            let age = self.clock.now_ms() - about.at_ms;
+            let age = self.clock.boot_ms() - about.boot_ms;
             view.known_old = !now.connected() || age > OLD_MS;
             describe(&mut view, about);
         }

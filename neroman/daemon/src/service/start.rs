@@ -93,7 +93,7 @@ impl Man {
             as_added: request.as_added,
             big: request.big,
             places,
-            at: self.clock.tick(),
+            at: Some(self.clock.tick()),
         });
         let shell = Arc::new(request.shell);
         let mut outcome = Err(Failure::failed("what is to be started keeps changing"));

@@ -9,7 +9,7 @@ use nero_wire::v1;
 use crate::node::{Known, NodeNow};
 
 /// What is mended sooner is not worth a word.
-const QUIET_MS: i64 = 3000;
+const QUIET: Duration = Duration::from_secs(3);
 
 /// The nodes that were said to be out of reach, and since when they were.
 #[derive(Debug, Default)]
@@ -24,7 +24,7 @@ impl Unseen {
         &mut self,
         carried: &BTreeMap<&str, u32>,
         known: &Known,
-        now_ms: i64,
+        boot_ms: i64,
     ) -> (Vec<v1::NodeNotice>, Option<Duration>) {
         let mut notices = self.back(carried, known);
         let mut again = None;
@@ -33,7 +33,7 @@ impl Unseen {
                 continue;
             }
             let notice = match known.of(name) {
-                Some(node) => match quiet_ms(node, now_ms) {
+                Some(node) => match quiet_ms(node, boot_ms) {
                     None => continue,
                     Some(0) => away(name, *runs, node),
                     Some(left_ms) => {
@@ -77,12 +77,10 @@ impl Unseen {
 }
 
 /// How long nothing is said yet of a node that is out of reach; none: it is not.
-pub(super) fn quiet_ms(node: &NodeNow, now_ms: i64) -> Option<u64> {
-    if !node.out_of_reach() {
-        return None;
-    }
-    let for_ms = now_ms - node.noticed_ms.unwrap_or(0);
-    Some(u64::try_from(QUIET_MS - for_ms).unwrap_or(0))
+pub(super) fn quiet_ms(node: &NodeNow, boot_ms: i64) -> Option<u64> {
+    let left = || QUIET.saturating_sub(node.away(boot_ms));
+    let left = node.out_of_reach().then(left)?;
+    Some(u64::try_from(left.as_millis()).unwrap_or(u64::MAX))
 }
 
 fn away(name: &str, runs: u32, node: &NodeNow) -> v1::NodeNotice {

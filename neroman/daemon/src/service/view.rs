@@ -9,7 +9,7 @@ use nero_wire::v1;
 use crate::clock::Clock;
 use crate::core::experiment::Experiment;
 use crate::core::journal::Journal;
-use crate::core::now::Now;
+use crate::core::now::{Now, Tick};
 use crate::core::run::{Handing, Results, Run};
 use crate::core::state::State;
 use crate::node::{Known, NodeNow};
@@ -18,6 +18,8 @@ use crate::spec;
 /// What views need besides the experiment.
 pub(super) struct Sight<'a> {
     pub now: Now,
+    /// The same on our boot clock.
+    pub here: Tick,
     pub zone: TimeZone,
     pub nodes: Known,
     pub state: &'a State,
@@ -27,6 +29,7 @@ impl<'a> Sight<'a> {
     pub(super) fn new(state: &'a State, nodes: Known, zone: TimeZone, clock: Clock) -> Self {
         Self {
             now: nodes.now(clock),
+            here: clock.tick(),
             zone,
             nodes,
             state,
@@ -66,7 +69,15 @@ impl<'a> Sight<'a> {
     /// Seconds in `running`, as far as that is known.
     pub(super) fn runtime_s(&self, run: &Run) -> Option<f64> {
         match self.as_of(run) {
-            Some(as_of_ms) => run.runtime_s(&self.now.earlier((self.now.ms - as_of_ms).max(0))),
+            Some(as_of_ms) => {
+                let node = self.node_of(run);
+                let silent_ms = match node.and_then(NodeNow::heard) {
+                    Some(heard) => self.here.since(Some(&heard)),
+                    // Nothing but the run's own records tells of when it is.
+                    None => i64::MAX,
+                };
+                run.runtime_then_s(&self.now.earlier(silent_ms), as_of_ms)
+            }
             None => run.runtime_s(&self.now),
         }
     }

@@ -66,7 +66,7 @@ impl Man {
             let (notices, unseen_again) = unseen.news(
                 &carried(&awaited, &state),
                 &self.nodes.known(),
-                self.clock.now_ms(),
+                self.clock.boot_ms(),
             );
             let (notes, stuck_again) = self.stuck(&mut stuck, &awaited, &state);
             tell_notices(&sink, notices, notes, awaited.len()).await;
@@ -128,7 +128,7 @@ impl Man {
             config: &self.nodes.usable_config(),
             figures: &self.nodes.figures(state),
             known: &self.nodes.known(),
-            now_ms: self.clock.now_ms(),
+            boot_ms: self.clock.boot_ms(),
         };
         stuck.news(&runs, &nodes)
     }
@@ -146,7 +146,7 @@ impl Man {
             config: &self.nodes.usable_config(),
             figures: &self.nodes.figures(state),
             known: &self.nodes.known(),
-            now_ms: self.clock.now_ms(),
+            boot_ms: self.clock.boot_ms(),
         };
         let reasons = awaited.iter().map(|one| {
             let run = one.chosen.of(state.experiment(one.chosen.id)?)?;

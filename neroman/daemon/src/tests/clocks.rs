@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use nero_wire::v1;
 
+use super::nodes::{BOTH, lose, running_on, start_on};
 use super::stories::TWO;
 use super::{Rig, select};
 use crate::clock::Clock;
@@ -85,6 +86,65 @@ async fn no_step_of_a_clock_changes_how_old_a_live_run_is() {
             [] as [u64; 0],
             "{step_ms}"
         );
+    }
+    rig.stop().await;
+}
+
+/// Two nodes, under a clock that can be set.
+async fn both() -> Rig {
+    let rig = Rig::configured_at(Clock::stepped(0), BOTH);
+    rig.node("alpha").has_cpus(4.0);
+    rig.node("beta").has_cpus(1.0);
+    rig.write("collection: lab\ncommand: echo\n");
+    rig.add().await;
+    rig
+}
+
+#[tokio::test]
+async fn a_clock_set_back_keeps_no_run_on_a_node_that_cannot_take_it() {
+    for step_ms in [-DAY_MS, DAY_MS] {
+        let rig = both().await;
+        rig.node("alpha").put_off("no room on alpha");
+        start_on(&rig, "1", "both").await.unwrap();
+        let put_off = |view: &v1::ExperimentView| view.waiting_for.contains("no room on alpha");
+        rig.until(1, "was put off", put_off).await;
+        rig.man.clock.step(step_ms);
+        rig.node("beta").token(1, 1).await;
+        rig.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_clock_set_back_keeps_no_run_on_a_node_that_is_away() {
+    for step_ms in [-DAY_MS, DAY_MS] {
+        let rig = both().await;
+        rig.node("alpha").ponder(true);
+        start_on(&rig, "1", "both").await.unwrap();
+        rig.until(1, "was placed", |view| view.node == "alpha")
+            .await;
+        lose(&rig, "alpha").await;
+        rig.man.clock.step(step_ms);
+        rig.node("beta").token(1, 1).await;
+        rig.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn no_step_of_a_clock_changes_the_runtime_of_a_run_whose_node_is_away() {
+    let mut rig = both().await;
+    let token = running_on(&rig, "alpha").await;
+    rig.node("alpha").sampled_at(&token, 5000);
+    let sampled = |view: &v1::ExperimentView| view.cpu_cores.is_some();
+    rig.until(1, "was measured", sampled).await;
+    lose(&rig, "alpha").await;
+    // What an earlier daemon left is all that the next ones know of the node.
+    rig.node("alpha").stall(true);
+    for step_ms in [0, DAY_MS, -DAY_MS] {
+        rig.man.clock.step(step_ms);
+        assert_eq!(rig.view(1).await.runtime_s, Some(5.0), "{step_ms}");
+        let (base, fakes) = rig.stop().await;
+        rig = Rig::at(Clock::stepped(step_ms), base, fakes);
+        assert_eq!(rig.view(1).await.runtime_s, Some(5.0), "{step_ms}");
     }
     rig.stop().await;
 }

@@ -87,12 +87,16 @@ impl Rig {
 
     /// With nodes elsewhere: the text of `config.yaml`.
     fn configured(config: &str) -> Self {
+        Self::configured_at(Clock::system(), config)
+    }
+
+    fn configured_at(clock: Clock, config: &str) -> Self {
         let base = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(base.path().join("lab")).unwrap();
         let home = Home::below(&base.path().canonicalize().unwrap().join("home"));
         nero_model::paths::make_private(&home.data).unwrap();
         std::fs::write(&home.config, config).unwrap();
-        Self::over(base, Arc::default())
+        Self::at(clock, base, Arc::default())
     }
 
     /// A node elsewhere.

@@ -209,11 +209,21 @@ impl Held {
 
     /// Appends a record; where it begins, and the chain value there.
     fn append(&mut self, kind: RecordKind, message: &impl prost::Message) -> (usize, u32) {
+        self.append_at(kind, message, 5)
+    }
+
+    fn append_at(
+        &mut self,
+        kind: RecordKind,
+        message: &impl prost::Message,
+        mono_ns: u64,
+    ) -> (usize, u32) {
         let mut out = vec![0; message.encoded_len() + 64];
         let place = (self.bytes.len(), self.encoder.chain);
+        let wall_ns = 1_700_000_000_000_000_000;
         let length = self
             .encoder
-            .record(&mut out, kind as i32, 1_700_000_000_000_000_000, 5, message)
+            .record(&mut out, kind as i32, wall_ns, mono_ns, message)
             .unwrap();
         self.bytes.extend_from_slice(&out[..length]);
         place

@@ -61,11 +61,17 @@ pub(super) async fn connect(rig: &Rig, name: &str) -> Vec<Event> {
 pub(super) async fn running_on_alpha() -> (Rig, Vec<u8>) {
     let rig = both((4.0, 1.0));
     rig.add().await;
-    start_on(&rig, "1", "alpha").await.unwrap();
-    let token = rig.node("alpha").token(1, 1).await;
-    rig.node("alpha").begin(&token);
-    rig.state(1, "running").await;
+    let token = running_on(&rig, "alpha").await;
     (rig, token)
+}
+
+/// The token of run 1.1, which runs there.
+pub(super) async fn running_on(rig: &Rig, node: &str) -> Vec<u8> {
+    start_on(rig, "1", node).await.unwrap();
+    let token = rig.node(node).token(1, 1).await;
+    rig.node(node).begin(&token);
+    rig.state(1, "running").await;
+    token
 }
 
 /// The same after its end, of which everything is home.

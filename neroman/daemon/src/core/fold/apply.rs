@@ -38,6 +38,11 @@ pub(super) fn apply(
     };
     let at_ms = record.wall_ns / 1_000_000;
     let place = (number, key);
+    if is_sign(kind)
+        && let Some(at) = tick(segment, record)
+    {
+        journal.sign(number, at);
+    }
     let applied = match kind {
         RecordKind::Unspecified => {
             journal.unknown_records += 1;
@@ -79,9 +84,13 @@ pub(super) fn apply(
         | RecordKind::RulesRefused
         | RecordKind::RuleBound
         | RecordKind::RuleFired => rule(journal, kind, place, at_ms, record),
-        RecordKind::WatchStarted => record
-            .decode()
-            .map(|started: v1::WatchStarted| watch_started(journal, place, started)),
+        RecordKind::WatchStarted => record.decode().map(|started: v1::WatchStarted| {
+            if started.settling {
+                // What is read after the end is no sign of life then.
+                segment.boot.clear();
+            }
+            watch_started(journal, place, started);
+        }),
         RecordKind::LogTruncated => record.decode().map(|cut: v1::LogTruncated| {
             let begin = v1::LogPosition {
                 stream: cut.stream,
@@ -119,6 +128,40 @@ pub(super) fn apply(
     };
     if applied.is_err() {
         journal.damaged_records += 1;
+    }
+}
+
+/// Whether a record of this kind shows that something of the run was alive.
+fn is_sign(kind: RecordKind) -> bool {
+    use RecordKind as Kind;
+    match kind {
+        Kind::Claimed
+        | Kind::JobStarted
+        | Kind::StopAsked
+        | Kind::SignalSent
+        | Kind::JobExited
+        | Kind::TreeGone
+        | Kind::TakenOver
+        | Kind::Metrics
+        | Kind::Sample => true,
+        Kind::Unspecified
+        | Kind::JobNotStarted
+        | Kind::Lost
+        | Kind::RulesApplied
+        | Kind::RulesRefused
+        | Kind::RuleBound
+        | Kind::RuleFired
+        | Kind::WatchStarted
+        | Kind::LogTruncated
+        | Kind::MetricsFolded
+        | Kind::Notice
+        | Kind::WatchEnded
+        | Kind::LedgerAccepted
+        | Kind::LedgerTakenAway
+        | Kind::LedgerCancelAsked
+        | Kind::LedgerExited
+        | Kind::LedgerClosed
+        | Kind::LedgerAnswered => false,
     }
 }
 

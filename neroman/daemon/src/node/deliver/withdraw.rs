@@ -10,6 +10,7 @@ use nero_wire::v1::cancel_reply::Outcome;
 
 use super::{Deliver, PATIENCE};
 use crate::core::change::Change;
+use crate::core::now::Moment;
 use crate::core::run::Run;
 use crate::core::state::State;
 use crate::core::withdrawal::{self, Said};
@@ -70,9 +71,10 @@ impl Deliver {
             });
             let over: Vec<Vec<u8>> = over.map(|one| one.token.clone()).collect();
             let node = self.settings.name.clone();
+            let now = self.settings.clock.moment();
             self.ledger
-                .note(false, move |state, now_ms| {
-                    answered(state, &node, turn, &reply, now_ms)
+                .note(false, move |state, _| {
+                    answered(state, &node, turn, &reply, &now)
                 })
                 .await?;
             // Without a receiver the connection is over; the node says again
@@ -105,18 +107,12 @@ fn answered(
     node: &str,
     turn: u32,
     reply: &v1::CancelReply,
-    now_ms: i64,
+    now: &Moment,
 ) -> Vec<Change> {
     let changes = reply.runs.iter().filter_map(|one| {
         let said = said(one)?;
         let id = state.by_token(&RunToken::from_slice(&one.token)?)?;
-        Some(withdrawal::answered(
-            state.run(id)?,
-            node,
-            turn,
-            said,
-            now_ms,
-        ))
+        Some(withdrawal::answered(state.run(id)?, node, turn, said, now))
     });
     changes.flatten().collect()
 }

@@ -8,6 +8,7 @@ use nero_wire::v1::hand_over_reply::Refusal as Said;
 
 use crate::core::change::Change;
 use crate::core::hand_over::{self, Answer};
+use crate::core::now::Moment;
 use crate::core::state::State;
 
 /// What a node's answer changes.
@@ -16,7 +17,7 @@ pub(super) fn answered(
     node: &str,
     reply: &v1::HandOverReply,
     versions: &BTreeMap<Vec<u8>, u64>,
-    now_ms: i64,
+    now: &Moment,
 ) -> Vec<Change> {
     let accepted = reply.accepted.iter().map(|token| {
         let rules_version = versions.get(token).copied().unwrap_or(0);
@@ -28,7 +29,7 @@ pub(super) fn answered(
         .chain(refused.map(|no| (&no.token, said(no))))
         .filter_map(|(token, answer)| {
             let run = state.run(state.by_token(&RunToken::from_slice(token)?)?)?;
-            Some(hand_over::answered(run, node, &answer, now_ms))
+            Some(hand_over::answered(run, node, &answer, now))
         })
         .flatten()
         .collect()

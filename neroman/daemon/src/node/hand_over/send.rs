@@ -93,9 +93,10 @@ impl HandOver {
             self.stager.forget(&spec.overlay);
         }
         let node = self.settings.name.clone();
+        let now = self.settings.clock.moment();
         self.ledger
-            .note(false, move |state, now_ms| {
-                answer::answered(state, &node, &reply, &versions, now_ms)
+            .note(false, move |state, _| {
+                answer::answered(state, &node, &reply, &versions, &now)
             })
             .await
     }

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use super::super::now::NodeNow;
 use super::{EVERY, LEAVE_EVERY, Placer, RUNS_MAX, choose_but};
 use crate::core::later;
+use crate::core::now::Tick;
 use crate::core::place::{Candidate, Choice, Standing};
 use crate::core::state::State;
 use crate::core::withdrawal;
@@ -16,7 +17,7 @@ use crate::core::withdrawal;
 impl Placer {
     /// Sends on what its node could not take for as long as a node may be out of
     /// reach. How soon there may be more.
-    pub(super) async fn send_on(&mut self, state: &State, now_ms: i64) -> Option<Duration> {
+    pub(super) async fn send_on(&mut self, state: &State, now: &Tick) -> Option<Duration> {
         if state.put_off == 0 {
             self.looked_for_later = None;
             return None;
@@ -39,8 +40,7 @@ impl Placer {
             .filter_map(|run| Some((run, run.put_off()?)));
         let mut looked_at = 0;
         for (run, said) in runs {
-            let since = now_ms.saturating_sub(said.since_ms).max(0);
-            let since = Duration::from_millis(since.unsigned_abs());
+            let since = Duration::from_millis(now.since(said.since.as_ref()).unsigned_abs());
             if since < patience {
                 pause = pause.min(patience - since);
                 continue;
@@ -51,7 +51,7 @@ impl Placer {
             }
             let word = &run.made.node;
             if !words.contains_key(word) {
-                let candidates = self.candidates(state, word, now_ms);
+                let candidates = self.candidates(state, word);
                 words.insert(word.clone(), candidates);
             }
             let Some(candidates) = words.get_mut(word) else {
@@ -65,7 +65,7 @@ impl Placer {
                 .collect();
             let no = |name: &str| {
                 name == said.node
-                    || later::passed_over(&run.desk, name, now_ms)
+                    || later::passed_over(&run.desk, name, now)
                     || !starts_at_once.iter().any(|other| other == name)
             };
             match choose_but(run, candidates, &no) {
@@ -81,12 +81,13 @@ impl Placer {
             runs = leave.len(),
             "sent on from nodes that cannot take them"
         );
+        let now = self.nodes.clock().moment();
         let written = self
             .nodes
             .ledger()
-            .note(false, move |state, now_ms| {
+            .note(false, move |state, _| {
                 let runs = leave.iter().filter_map(|id| state.run(*id));
-                runs.flat_map(|run| withdrawal::put_off(run, now_ms))
+                runs.flat_map(|run| withdrawal::put_off(run, &now))
                     .collect()
             })
             .await;

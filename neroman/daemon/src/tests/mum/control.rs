@@ -330,6 +330,16 @@ impl FakeMum {
         inner.tell(Event::Part(part));
     }
 
+    /// Tells of a measurement so many milliseconds after the job's start.
+    pub(in crate::tests) fn sampled_at(&self, token: &[u8], run_ms: u64) {
+        let mut inner = self.inner.lock().unwrap();
+        let held = inner.runs.get_mut(token).unwrap();
+        let sample = journal::Sample::default();
+        let (offset, chain) = held.append_at(RecordKind::Sample, &sample, 5 + run_ms * 1_000_000);
+        let part = held.part(offset, chain);
+        inner.tell(Event::Part(part));
+    }
+
     /// Tells of a stop in a segment of the shim that nobody heard of before.
     pub(in crate::tests) fn stop_late(&self, token: &[u8]) {
         let mut inner = self.inner.lock().unwrap();

@@ -53,6 +53,9 @@ pub(super) struct Files {
     pub(super) stalls_after: usize,
     /// The logs of its runs are gone.
     pub(super) logs_gone: bool,
+    /// Logs come without end; so many parts of them went out.
+    pub(super) endless_logs: bool,
+    pub(super) log_parts: u64,
     /// Blobs are answered so.
     pub(super) refused: Option<tonic::Status>,
     /// How often somebody began to send files.

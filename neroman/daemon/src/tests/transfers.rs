@@ -154,6 +154,33 @@ async fn a_log_that_is_not_whole_is_told_and_keeps_nothing_else_away() {
 }
 
 #[tokio::test]
+async fn a_log_that_a_node_streams_without_end_is_refused_at_its_length() {
+    let whole = "collection: lab\ncommand: echo\noutputs: [stdout]\n";
+    let end_alone = "collection: lab\ncommand: echo\nresults_max: 1\n";
+    for yaml in [whole, end_alone] {
+        let (rig, token) = begun(yaml).await;
+        rig.mum.files(|files| files.endless_logs = true);
+        rig.mum.end(&token, 0, &vec![b'x'; 3 * 1024 * 1024]);
+        let folder = home(&rig, &token).await;
+        let warnings = rig.view(1).await.warnings;
+        let told = "stdout.log is longer than was asked for";
+        assert!(
+            warnings.iter().any(|one| one.contains(told)),
+            "{warnings:?}"
+        );
+        let bytes: u64 = std::fs::read_dir(&folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().metadata().unwrap().len())
+            .sum();
+        assert!(bytes <= 3 * 1024 * 1024, "{bytes}");
+        // Three tries of 48 parts, and what was on its way.
+        let parts = rig.mum.files(|files| files.log_parts);
+        assert!(parts < 1000, "{parts}");
+        rig.stop().await;
+    }
+}
+
+#[tokio::test]
 async fn what_is_home_of_a_log_stays_when_its_node_lost_it() {
     for yaml in [
         OUTPUTS,

@@ -16,6 +16,28 @@ use super::{Held, Service, state};
 
 type Streamed<T> = Pin<Box<dyn tokio_stream::Stream<Item = Result<T, Status>> + Send>>;
 
+/// Size of the parts of an endless log.
+const PART_BYTES: u64 = 64 * 1024;
+
+impl Service {
+    /// A log from there on that never ends.
+    fn endless(
+        &self,
+        offset: i64,
+    ) -> impl tokio_stream::Stream<Item = Result<v1::LogPart, Status>> + use<> {
+        let (service, from) = (self.clone(), offset.unsigned_abs());
+        tokio_stream::iter(0_u64..).map(move |index| {
+            service.inner(|inner| inner.files.log_parts += 1);
+            Ok(v1::LogPart {
+                offset: from + index * PART_BYTES,
+                data: vec![b'x'; PART_BYTES as usize],
+                truncated: false,
+                end: false,
+            })
+        })
+    }
+}
+
 /// Gives its word that it never starts a run, unless that began.
 fn withdrawn(held: &mut Held, token: Vec<u8>) -> v1::cancel_reply::One {
     use v1::cancel_reply::Outcome;
@@ -295,6 +317,9 @@ impl Mum for Service {
         let token = request.run.unwrap_or_default().token;
         let log = self.inner(|inner| inner.runs.get(&token).map(|held| held.log.clone()));
         let mut log = log.ok_or_else(|| Status::not_found("no such run"))?;
+        if self.inner(|inner| inner.files.endless_logs) {
+            return Ok(Response::new(Box::pin(self.endless(request.offset))));
+        }
         if self.inner(|inner| inner.files.logs_gone) {
             log.clear();
         }

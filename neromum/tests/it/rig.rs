@@ -52,10 +52,10 @@ pub fn programs() -> &'static Path {
     FOLDER.get_or_init(|| {
         let mum = mum();
         let folder = mum.parent().unwrap().to_path_buf();
-        let all = ["nerokid", "nerokid-shim"]
-            .iter()
-            .all(|program| folder.join(program).exists());
-        if !all {
+        let names = ["nerokid", "nerokid-shim"];
+        let mut programs = names.iter().map(|name| folder.join(name));
+        let given = std::env::var_os("NERO_PROGRAMS").is_some();
+        if !given && programs.any(|program| is_old(&program)) {
             let built = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
                 .args(["build", "-p", "nerokid", "-p", "nerokid-shim"])
                 .current_dir(env!("CARGO_MANIFEST_DIR"))
@@ -65,6 +65,19 @@ pub fn programs() -> &'static Path {
         }
         folder
     })
+}
+
+/// Whether a program is missing, or older than a source of it: cargo lists these
+/// beside it.
+fn is_old(program: &Path) -> bool {
+    let modified = |path: &Path| path.metadata()?.modified();
+    let sources = std::fs::read_to_string(program.with_extension("d"));
+    let (Ok(built), Ok(sources)) = (modified(program), sources) else {
+        return true;
+    };
+    let (_, sources) = sources.split_once(": ").unwrap_or_default();
+    let mut sources = sources.split_whitespace().map(Path::new);
+    sources.any(|source| modified(source).is_ok_and(|changed| changed > built))
 }
 
 impl Node {

@@ -22,10 +22,10 @@ pub fn run(steps: &mut Steps, revision: &str) -> Result<(), String> {
     steps.command("programs of this revision", build)?;
     let mut words = match has_cargo_command(steps.root(), "nextest") {
         true => vec!["nextest", "run"],
-        false => vec!["test"],
+        false => vec!["test", "--no-fail-fast"],
     };
     // The last word picks tests, for both.
-    words.extend(["--locked", "--no-fail-fast", "-p", "nero-tests"]);
+    words.extend(["--locked", "-p", "nero-tests"]);
     words.extend(["--test", "it", "skew::"]);
     let mut command = steps.cargo(&words);
     bare(&mut command, 0o077);

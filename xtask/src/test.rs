@@ -92,13 +92,7 @@ fn tests(
     args.extend(which);
     args.push("--locked");
     if nextest {
-        args.extend([
-            "--no-fail-fast",
-            "--status-level",
-            "slow",
-            "--final-status-level",
-            "slow",
-        ]);
+        args.extend(["--status-level", "slow", "--final-status-level", "slow"]);
     } else {
         args.extend(["--no-fail-fast", "--lib", "--bins", "--tests"]);
     }

@@ -7,7 +7,6 @@ use std::path::Path;
 use nero_journal::frame::{self, FrameError, FrameKind};
 use nero_journal::v1::StopCause;
 use nero_model::ProcessId;
-use nero_model::paths::run;
 use nero_wire::v1::{Cancel, RuleSet, RunSpec};
 use rustix::process::{Signal, pidfd_send_signal};
 
@@ -84,8 +83,8 @@ pub fn cancel(folder: &Path, spec: &RunSpec, abort: &Abort, wall_ms: i64) -> io:
     let mut number = 1;
     loop {
         let path = folder.join(format!("cancel.{number}"));
-        let spec = folder.with_file_name(run::SPEC);
-        match frame::create_or_stand_in(FrameKind::Cancel, &path, &wish, &spec) {
+        let run_dir = folder.parent().unwrap_or(folder);
+        match frame::create_or_stand_in(FrameKind::Cancel, &path, &wish, run_dir) {
             Ok(_) => return Ok(true),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
             Err(error) => return Err(error),

@@ -1,7 +1,7 @@
 //! Full disks.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -34,7 +34,11 @@ pub fn fill(filler: &Path) -> io::Result<()> {
 
 /// A small file system of its own; unmounted when dropped.
 #[derive(Debug)]
-pub struct Small(tempfile::TempDir);
+pub struct Small {
+    folder: tempfile::TempDir,
+    /// Holds the blocks of an ext4.
+    _image: Option<tempfile::NamedTempFile>,
+}
 
 impl Small {
     /// One of this size; none, which is said, where this user may not mount.
@@ -42,32 +46,87 @@ impl Small {
     /// # Panics
     /// When it cannot be mounted though this user is root.
     pub fn mounted(mebibytes: u32) -> Option<Self> {
-        if !rustix::process::geteuid().is_root() {
-            eprintln!("skipped: mounting a small file system needs root");
+        Self::tmpfs(&format!("size={mebibytes}m"))
+    }
+
+    /// As [`Small::mounted`], with room for so many files: on this kind of file
+    /// system each name of a file counts as one.
+    ///
+    /// # Panics
+    /// When it cannot be mounted though this user is root.
+    pub fn with_inodes(mebibytes: u32, inodes: u32) -> Option<Self> {
+        Self::tmpfs(&format!("size={mebibytes}m,nr_inodes={inodes}"))
+    }
+
+    /// An ext4 of this size, of which a part is reserved for root; none, which is
+    /// said, where this user may not mount, or has no loop device.
+    ///
+    /// # Panics
+    /// When it cannot be made.
+    pub fn ext4(mebibytes: u32) -> Option<Self> {
+        let folder = folder()?;
+        let image = tempfile::NamedTempFile::new().expect("a file");
+        let bytes = u64::from(mebibytes) * 1024 * 1024;
+        image.as_file().set_len(bytes).expect("a sparse file");
+        let path = image.path();
+        let mut making = Command::new("mkfs.ext4");
+        making.args(["-q", "-m", "5"]).arg(path);
+        let status = making.status().expect("mkfs.ext4 is installed");
+        assert!(status.success(), "mkfs.ext4: {status}");
+        let mut mounting = Command::new("mount");
+        mounting.args(["-t", "ext4", "-o", "loop"]).arg(path);
+        let mounted = mounting.arg(folder.path()).output().expect("mount");
+        if !mounted.status.success() {
+            eprintln!("skipped: no loop device: {mounted:?}");
             return None;
         }
-        let mut folder = tempfile::Builder::new();
-        let folder = folder.prefix("ns").tempdir().expect("a folder");
-        let size = format!("size={mebibytes}m");
-        mount(&["-t", "tmpfs", "-o", &size, "tmpfs"], folder.path());
-        Some(Self(folder))
+        Some(Self {
+            folder,
+            _image: Some(image),
+        })
+    }
+
+    fn tmpfs(options: &str) -> Option<Self> {
+        let folder = folder()?;
+        mount(&["-t", "tmpfs", "-o", options, "tmpfs"], folder.path());
+        Some(Self {
+            folder,
+            _image: None,
+        })
     }
 
     /// Where it begins.
     pub fn path(&self) -> &Path {
-        self.0.path()
+        self.folder.path()
     }
 
     fn filler(&self) -> PathBuf {
         self.path().join("filler")
     }
 
-    /// Leaves no block free.
+    /// Leaves no block free, not even to root.
     ///
     /// # Panics
     /// When others always find one.
     pub fn fill(&self) {
         fill(&self.filler()).expect("a full disk");
+        let filler = File::options().append(true).open(self.filler());
+        let block = [0; 4096];
+        let mut filler = filler.expect("the filler");
+        while filler.write_all(&block).is_ok() {}
+    }
+
+    /// Leaves no inode free.
+    ///
+    /// # Panics
+    /// When they cannot be used up.
+    pub fn fill_inodes(&self) {
+        let folder = self.filler();
+        fs::create_dir(&folder).expect("an inode");
+        let made = (0..).map(|number: u32| File::create(folder.join(number.to_string())));
+        let refused = made.filter_map(Result::err).next();
+        let refused = refused.expect("an end of inodes");
+        assert_eq!(refused.kind(), io::ErrorKind::StorageFull, "{refused}");
     }
 
     /// Gives the room back.
@@ -75,7 +134,12 @@ impl Small {
     /// # Panics
     /// When it was not filled.
     pub fn empty(&self) {
-        fs::remove_file(self.filler()).expect("a full disk");
+        let filler = self.filler();
+        let emptied = match filler.is_dir() {
+            true => fs::remove_dir_all(filler),
+            false => fs::remove_file(filler),
+        };
+        emptied.expect("a full disk");
     }
 }
 
@@ -105,6 +169,16 @@ impl Drop for Bound {
     fn drop(&mut self) {
         unmount(&self.0);
     }
+}
+
+/// A folder to mount something in.
+fn folder() -> Option<tempfile::TempDir> {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: mounting a small file system needs root");
+        return None;
+    }
+    let mut folder = tempfile::Builder::new();
+    Some(folder.prefix("ns").tempdir().expect("a folder"))
 }
 
 fn mount(words: &[&str], folder: &Path) {

@@ -240,8 +240,7 @@ impl Agent {
             }
             entry.cancels = entry.cancels.max(number);
             let path = control.join(format!("cancel.{number}"));
-            let spec = run_dir.join(names::SPEC);
-            match frame::create_or_stand_in(FrameKind::Cancel, &path, &content, &spec) {
+            match frame::create_or_stand_in(FrameKind::Cancel, &path, &content, &run_dir) {
                 Ok(true) => return Ok(number),
                 Ok(false) => {
                     tracing::warn!(run = %entry.id, number, "no room for a wish: it goes without its signal and grace");

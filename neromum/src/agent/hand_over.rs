@@ -151,6 +151,7 @@ pub(super) fn unmake(run_dir: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         removed => removed?,
     }
+    let _ = fs::remove_file(run_dir.join(names::SPARE));
     for folder in [&run_dir.join(names::CONTROL), run_dir] {
         // What else is in it is not ours to remove.
         let _ = fs::remove_dir(folder);

@@ -10,6 +10,10 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use nero_model::paths::run;
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
+
 const MAGIC: &[u8; 4] = b"NERO";
 const HEAD: usize = 12;
 
@@ -108,22 +112,39 @@ pub fn create(kind: FrameKind, path: &Path, message: &impl prost::Message) -> io
     link(kind, path, message, |_| Ok(()))
 }
 
-/// As [`create`], also where the disk has neither room nor an inode left: then
-/// `stand_in`, a file of the same file system, gets the name, too, and is read
-/// there as a damaged file of this kind. False when it came to that.
+/// As [`create`] for a file in `control/`, also where the disk has neither room
+/// nor an inode left: then the run's spec gets the name, too, and is read there
+/// as a damaged file of this kind. Where a second name costs an inode, as on
+/// tmpfs, that is the spare, which has one. False when it came to that.
 ///
 /// # Errors
-/// As [`create`]; `StorageFull` where even a name needs room.
+/// As [`create`]; `StorageFull` when the spare was used up, or was never made.
 pub fn create_or_stand_in(
     kind: FrameKind,
     path: &Path,
     message: &impl prost::Message,
-    stand_in: &Path,
+    run_dir: &Path,
 ) -> io::Result<bool> {
-    match create(kind, path, message) {
-        Err(error) if has_no_room(&error) => fs::hard_link(stand_in, path).map(|()| false),
-        made => made.map(|()| true),
+    let full = match create(kind, path, message) {
+        Err(error) if has_no_room(&error) => error,
+        made => return made.map(|()| true),
+    };
+    match fs::hard_link(run_dir.join(run::SPEC), path) {
+        Err(error) if has_no_room(&error) => {}
+        linked => return linked.map(|()| false),
     }
+    let spare = run_dir.join(run::SPARE);
+    match renameat_with(CWD, &spare, CWD, path, RenameFlags::NOREPLACE) {
+        Ok(()) => Ok(false),
+        Err(Errno::EXIST) => Err(Errno::EXIST.into()),
+        Err(_) => Err(full),
+    }
+}
+
+/// Makes the spare of a run whose spec was made. Best effort: without it a wish
+/// needs room.
+pub fn make_spare(run_dir: &Path) {
+    let _ = fs::hard_link(run_dir.join(run::SPEC), run_dir.join(run::SPARE));
 }
 
 /// Whether a disk refused for want of room, inodes included.

@@ -134,6 +134,9 @@ pub mod run {
     pub const SPEC: &str = "spec";
     /// The spec of a run that was withdrawn: nobody starts it from here.
     pub const WITHDRAWN: &str = "withdrawn";
+    /// A second name of the spec, which becomes a wish on a disk that gives no
+    /// name any more.
+    pub const SPARE: &str = "spare";
     /// Wishes and rule sets.
     pub const CONTROL: &str = "control";
     /// The job's working folder.

@@ -262,6 +262,71 @@ fn a_run_that_fills_the_disk_of_daemon_and_node_can_be_aborted() {
     );
 }
 
+/// Three runs on this disk: one for a person to end, one for a rule, one for its
+/// time limit. `fill` leaves nothing to make a file of; all three end.
+fn every_end_comes_without_room(small: Option<Small>, fill: fn(&Small)) {
+    let Some(small) = small else {
+        return;
+    };
+    let home = home_on(&small);
+    home.configure("nodes: {local: {min_free: 1M, cpus: 4}}\n");
+    let outside = tempfile::tempdir().unwrap();
+    let go = outside.path().join("go");
+    let (job, go) = (job(), go.display());
+    let yaml = format!(
+        "collection: f\n\
+         +person: {{command: '{job} print x 0 -- await {go}-never'}}\n\
+         +rule: {{command: '{job} print x 0 -- await {go} -- print x 1 -- await {go}-never', rules: [{{abort: x > 0}}]}}\n\
+         +limit: {{command: '{job} print x 0 -- await {go}-never', resources: {{time: 8s}}}}\n"
+    );
+    added(&home, "f", &yaml);
+    home.ok(&["start", "1-3"]);
+    for id in 1..=3 {
+        home.until_state(id, "running");
+    }
+    until("three watched jobs", || {
+        let alive = (home.alive(Part::Watcher).len(), home.alive(Part::Job).len());
+        if alive == (3, 3) { Ok(()) } else { Err(alive) }
+    });
+    fill(&small);
+    fs::write(go.to_string(), "").unwrap();
+    let ran = home.run(&["abort", "1"]);
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    until("the end of all jobs", || {
+        let alive = home.alive(Part::Job);
+        if alive.is_empty() {
+            Ok(())
+        } else {
+            Err((alive, home.logs()))
+        }
+    });
+    small.empty();
+    for (id, state, reason) in [
+        (1, "aborted", "abort"),
+        (2, "aborted", "x > 0"),
+        (3, "timeout", "8"),
+    ] {
+        let seen = home.until_state(id, state);
+        let told = seen["reason"].as_str().unwrap();
+        assert!(told.contains(reason), "{seen:#}");
+    }
+}
+
+#[test]
+fn abort_rules_and_time_limits_end_runs_on_a_disk_without_inodes() {
+    every_end_comes_without_room(Small::with_inodes(64, 2000), Small::fill_inodes);
+}
+
+#[test]
+fn abort_rules_and_time_limits_end_runs_on_a_full_disk() {
+    every_end_comes_without_room(Small::mounted(64), Small::fill);
+}
+
+#[test]
+fn abort_rules_and_time_limits_end_runs_on_a_full_disk_with_reserved_blocks() {
+    every_end_comes_without_room(Small::ext4(160), Small::fill);
+}
+
 #[test]
 fn a_daemon_that_is_killed_without_room_comes_back_without() {
     let Some(pressed) = Pressed::running() else {

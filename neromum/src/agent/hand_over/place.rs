@@ -217,8 +217,11 @@ impl Placer {
         }
         let path = run_dir.join(names::SPEC);
         match write_spec(&path, spec) {
-            // Someone removed the spec of a run that was started.
-            Ok(()) => return Ok(Ok(!has_claim_of(run_dir, &spec.token))),
+            Ok(()) => {
+                frame::make_spare(run_dir);
+                // Someone removed the spec of a run that was started.
+                return Ok(Ok(!has_claim_of(run_dir, &spec.token)));
+            }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
         }

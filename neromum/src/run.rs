@@ -28,6 +28,9 @@ use crate::{build_id, config, watch};
 /// neromum's socket, in [`NodePaths::sockets`].
 pub const SOCKET: &str = "mum.sock";
 
+/// The file whose lock makes a neromum the only one of its node, in its folder.
+pub const LOCK: &str = "lock";
+
 /// Why neromum ended other than in order.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
@@ -405,7 +408,7 @@ const LOCK_TRIES: u32 = 10;
 const LOCK_PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
 
 fn lock_file(paths: &NodePaths) -> PathBuf {
-    paths.mum().join("lock")
+    paths.mum().join(LOCK)
 }
 
 /// Takes the lock that makes this the only neromum here; none when another has

@@ -286,12 +286,21 @@ impl Agent {
         self.setup.paths.run(id)
     }
 
+    /// Whether the node's folder was deleted, or is being deleted.
+    fn root_gone(&self) -> bool {
+        let mum = self.setup.paths.mum();
+        match self.setup.lease {
+            Some(_) => !mum.exists(),
+            None => !mum.join(crate::run::LOCK).exists(),
+        }
+    }
+
     /// Leaves: what is written is made durable, nothing of a job is touched.
     async fn leave(mut self, mut boxes: Mailboxes) -> End {
         self.followers = follow::Followers::default();
         let idle = self.core.live() == 0 && self.core.waiting() == 0 && self.leads();
         // Without the node's folder no neromum comes back for it.
-        let retire = idle || !self.setup.paths.mum().exists();
+        let retire = idle || self.root_gone();
         if retire && self.launchers.own_link().is_some() {
             self.launchers.retire_own();
             self.launchers.flush();

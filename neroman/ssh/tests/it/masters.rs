@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use nero_ssh::{Fault, Host, Ssh};
+use nero_ssh::{Fault, Host, Pipe, Ssh, SshError};
 use tokio::time::timeout;
 
 use crate::rig::{
@@ -320,43 +320,59 @@ async fn a_key_of_the_callers_agent_opens_a_connection() {
     );
 }
 
+/// Sessions of one connection. sshd frees the place of one a moment after its
+/// client has gone: no test asks for more sessions on a connection than this.
+const PLACES: usize = 4;
+
+const HELD: &str = "printf '\\nM4RK\\n'; cat";
+
+/// Opens so many sessions.
+async fn hold(host: &Host, count: usize) -> Vec<Pipe> {
+    let mut held = Vec::new();
+    for _ in 0..count {
+        held.push(open(host, HELD).await.expect("a place"));
+    }
+    held
+}
+
+/// Opens sessions until there is no place; then why.
+async fn fill(host: &Host, held: &mut Vec<Pipe>, places: usize) -> SshError {
+    loop {
+        assert!(held.len() <= places, "more sessions than places");
+        match open(host, HELD).await {
+            Ok(one) => held.push(one),
+            Err(error) => return error,
+        }
+    }
+}
+
 #[tokio::test]
 async fn with_few_sessions_a_connection_more_is_made() {
-    let node = Node::with("MaxSessions 1");
+    let node = Node::with(&format!("MaxSessions {PLACES}"));
     let host = node.connect().await;
-    let mark = "printf '\\nM4RK\\n'; cat";
-    let _first = open(&host, mark).await.expect("the only session");
+    let mut held = hold(&host, PLACES).await;
     assert_eq!(node.connections(), 1);
-    let _second = open(&host, mark).await.expect("over one more");
-    assert_eq!(node.connections(), 2);
     assert_eq!(says(&host, "echo hi").await, "hi");
     let words = ["echo".to_owned(), "hi".to_owned()];
     assert_eq!(exec(&host, &words).await.stdout, b"hi\n");
-    assert_eq!(node.connections(), 3);
-    let _fourth = open(&host, mark).await.expect("over that one");
-    let _fifth = open(&host, mark).await.expect("over one more");
-    let error = host.script("echo hi").await.expect_err("enough");
+    assert_eq!(node.connections(), 2);
+    let error = fill(&host, &mut held, 4 * PLACES).await;
     assert!(
         error.trouble.to_string().contains("no more sessions"),
         "{error:?}"
     );
     assert_eq!(node.connections(), 4);
+    drop(held);
     node.ssh().hang_up("node", "node").await.expect("all end");
     assert_eq!(node.control_sockets(), Vec::<PathBuf>::new());
 }
 
 #[tokio::test]
 async fn a_connection_more_is_found_by_the_next() {
-    // sshd frees the place of a session a moment after its client has gone: as
-    // many places as sessions are asked for on the second connection.
-    let node = Node::with("MaxSessions 4");
+    let node = Node::with(&format!("MaxSessions {PLACES}"));
     let host = node.connect().await;
     let full = node.control_sockets().remove(0);
-    let mut held = Vec::new();
-    for _ in 0..4 {
-        let one = open(&host, "printf '\\nM4RK\\n'; cat").await;
-        held.push(one.expect("a place"));
-    }
+    let mut held = hold(&host, PLACES).await;
     assert_eq!(says(&host, "echo hi").await, "hi");
     assert_eq!(node.connections(), 2);
     // The full one is met first.
@@ -375,13 +391,7 @@ async fn a_connection_more_is_found_by_the_next() {
     fs::copy(node.path("locked.pub"), node.path("authorized")).expect("a file");
     fs::rename(node.path("locked"), node.path("id")).expect("a file");
     fs::rename(node.path("locked.pub"), node.path("id.pub")).expect("a file");
-    let error = loop {
-        assert!(held.len() <= 8, "more sessions than places");
-        match open(&node.connect().await, "printf '\\nM4RK\\n'; cat").await {
-            Ok(one) => held.push(one),
-            Err(error) => break error,
-        }
-    };
+    let error = fill(&node.connect().await, &mut held, 2 * PLACES).await;
     assert!(!error.needs_user());
     let hint = error.hint().expect("it has one");
     assert!(hint.contains("MaxSessions"), "{hint}");

@@ -55,7 +55,11 @@ fn run() -> u8 {
 fn verbs(words: &[String]) -> Result<Vec<args::Read>, Fault> {
     let steps = steps::cut(words)?;
     if steps.is_empty() {
-        return Err(Fault::usage("there is no verb").hint("`neroman help` lists the verbs"));
+        let fault = Fault::usage("there is no verb");
+        return Err(Fault {
+            report: verb::help::overview(),
+            ..fault.hint("`neroman status` shows what there is")
+        });
     }
     steps.iter().map(args::read).collect()
 }

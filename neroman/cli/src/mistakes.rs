@@ -50,7 +50,9 @@ pub fn fault(step: &Step, error: &clap::Error) -> Fault {
         .unwrap_or_default();
     let tip = text
         .lines()
-        .find_map(|line| line.trim().strip_prefix("tip: "));
+        .find_map(|line| line.trim().strip_prefix("tip: "))
+        // An option that does not exist is a slip, hardly ever meant as a value.
+        .filter(|tip| !tip.contains("as a value"));
     let usage = text
         .lines()
         .find_map(|line| line.trim().strip_prefix("Usage: "));

@@ -64,6 +64,8 @@ pub(crate) fn enter<'a>(
     let mut children = Vec::new();
     for entry in entries {
         if let Some(name) = entry.key.strip_prefix('+') {
+            // `+ fit` is typed for `+fit`; a blank at either end is seen by no eye.
+            let name = name.trim();
             children.push(Child { name, entry });
             continue;
         }

@@ -169,7 +169,15 @@ pub(crate) fn checked(
                 let word = format!("rules.{}: {}", entry.key, not_built_word(&error, text));
                 reader.not_built(not_built, &word, mark);
             } else {
-                reader.wrong(mark, error.message, error.hint.unwrap_or_default());
+                let hint = match text.split_once(':') {
+                    Some((action, rest)) if ACTIONS.contains(&action.trim()) => format!(
+                        "the action stands before the quotes already: `- {}: '{}'`",
+                        entry.key,
+                        printable(rest.trim())
+                    ),
+                    _ => error.hint.unwrap_or_default(),
+                };
+                reader.wrong(mark, error.message, hint);
             }
             None
         }

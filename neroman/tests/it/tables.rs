@@ -601,6 +601,24 @@ fn tables_of_rules_nodes_results_and_the_daemon() {
 }
 
 #[test]
+fn a_line_without_a_verb_shows_the_verbs() {
+    let fake = with_list(samples::four());
+    let ran = fake.run(&[]);
+    assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{ran:?}");
+    assert!(ran.err.contains("usage: neroman VERB"), "{}", ran.err);
+    assert!(ran.err.contains("error: there is no verb"), "{}", ran.err);
+}
+
+#[test]
+fn an_option_that_is_not_there_is_no_value() {
+    let fake = with_list(samples::four());
+    let ran = fake.run(&["status", "--bogus"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(ran.err.contains("usage: neroman status"), "{}", ran.err);
+    assert!(!ran.err.contains("as a value"), "{}", ran.err);
+}
+
+#[test]
 fn help_lists_what_is_there() {
     let fake = Fake::new(Answers::default());
     insta::assert_snapshot!("help", fake.ok(&["help"]));

@@ -100,19 +100,29 @@ impl What {
 /// The parser's mistake in our form, with the cause that people usually have.
 pub(crate) fn not_yaml(text: &str, error: &ScanError) -> Wrong {
     use ErrorKind as E;
-    let line = line_at(text, error.marker().byte_offset().unwrap_or(text.len()));
+    let at = error.marker().byte_offset().unwrap_or(text.len());
+    let line = line_at(text, at);
     let after = line.trim_start();
     let indent = &line[..line.len() - after.len()];
     let hint = if indent.contains('\t') {
         "YAML does not indent with tabs: use spaces"
     } else {
         match error.kind() {
+            E::MappingValueNotAllowed if !before(text, at).contains(": {") => {
+                "quote text that holds `: `, or check the indentation of this line"
+            }
             _ if brace_begins_text(line) => "quote text that begins with `{`: '{x} {y}'",
             E::InvalidTrailingDoubleQuotedScalar | E::InvalidTrailingSingleQuotedScalar => {
                 "quote the whole value, with the other kind of quotes outside"
             }
+            _ if error.info().contains("unknown escape character") => {
+                "in double quotes a `\\` begins an escape: use single quotes, '\\w+'"
+            }
             _ if error.info().contains("quoted scalar") => {
                 "close the quote, or double a quote inside of it"
+            }
+            _ if error.info().contains("scanning a tag") => {
+                "quote text that begins with `!`: '!finished'"
             }
             E::RecursionLimitExceeded => "values are nested too deeply",
             E::UnknownAnchor => "quote text that begins with `*`: '*.py'",
@@ -134,6 +144,12 @@ pub(crate) fn not_yaml(text: &str, error: &ScanError) -> Wrong {
             hint,
         },
     }
+}
+
+/// The part of its line that stands before a byte.
+fn before(text: &str, byte: usize) -> &str {
+    let text = text.get(..byte).unwrap_or(text);
+    text.rsplit('\n').next().unwrap_or(text)
 }
 
 /// The line that holds a byte, without its end.

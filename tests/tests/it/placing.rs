@@ -99,6 +99,37 @@ fn what_no_node_can_satisfy_is_said_at_start_with_its_values() {
 }
 
 #[test]
+fn memory_is_kept_for_a_run_though_no_configuration_names_any() {
+    let home = Home::new();
+    // A node tells what it has once a run goes there.
+    added(&home, "first", "command: 'true'\n+first: {}\n");
+    home.ok(&["start", "1", "--wait"]);
+    let mut memory = 0;
+    until("this machine to be known", || {
+        let seen = home.json(&["node", "list"]);
+        memory = seen["nodes"][0]["memory_bytes"].as_u64().unwrap_or(0);
+        if memory > 0 { Ok(()) } else { Err(seen) }
+    });
+    let most = memory / 5 * 3 / 1024;
+    let yaml = format!(
+        "collection: m\ncommand: sleep 600\nresources: {{cpus: 0.1, memory: {most}K}}\n+a: {{}}\n+b: {{}}\n\
+         +huge:\n  resources: {{memory: {}K}}\n",
+        memory / 512
+    );
+    added(&home, "m", &yaml);
+    home.ok(&["start", "2-3"]);
+    home.until_state(2, "running");
+    waits_for(&home, 3, "memory");
+    home.ok(&["abort", "2"]);
+    home.until_state(3, "running");
+    home.ok(&["abort", "3"]);
+    let huge = home.run(&["start", "4", "--wait"]);
+    assert_eq!(huge.code, Some(1), "{huge:#?}");
+    assert!(huge.err.contains("can never take it"), "{huge:#?}");
+    assert_ne!(home.experiment_json(4)["state"], "finished");
+}
+
+#[test]
 fn an_unknown_node_is_refused_with_its_place() {
     let home = Home::new();
     added(

@@ -50,7 +50,8 @@ pub fn completions(out: &Out, shell: Shell) -> Result<u8, Stop> {
     Ok(code::OK)
 }
 
-fn overview() -> String {
+/// Every verb with its line.
+pub fn overview() -> String {
     let mut text = String::from(BEFORE);
     for (verb, about) in args::listed() {
         text.push_str(&format!("  {verb:<12} {about}\n"));

@@ -8,7 +8,7 @@ pub mod daemon;
 mod du;
 mod exec;
 mod fetch;
-mod help;
+pub mod help;
 mod listed;
 mod logs;
 mod metrics;

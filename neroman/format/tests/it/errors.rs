@@ -238,6 +238,10 @@ fn rules() {
                 "+a:\n  command: prog\n  rules: [{warn: ' '}]\n",
             ),
             (
+                "the action twice",
+                "+a:\n  command: prog\n  rules:\n    - abort: 'abort: loss > 3'\n",
+            ),
+            (
                 "no action",
                 "+a:\n  command: prog\n  rules:\n    - runtime > 2h\n",
             ),

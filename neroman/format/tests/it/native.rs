@@ -248,13 +248,14 @@ fn line_ends_and_a_byte_order_mark_do_not_matter() {
 
 #[test]
 fn names_hold_any_character() {
-    let yaml = "'+a/b c': {command: prog}\n\"+new\\nline\": {command: prog}\n'+\"quoted\"': {command: prog}\n+🦀: {command: prog}\n'+144': {command: prog}\n'+1-9': {command: prog}\n+crashed: {command: prog}\n";
+    let yaml = "'+a/b c': {command: prog}\n\"+new\\nline\": {command: prog}\n'+\"quoted\"': {command: prog}\n+🦀: {command: prog}\n'+ fit ': {command: prog}\n'+144': {command: prog}\n'+1-9': {command: prog}\n+crashed: {command: prog}\n";
     let loaded = load(yaml);
     let want = [
         "a/b c",
         "new\nline",
         "\"quoted\"",
         "🦀",
+        "fit",
         "144",
         "1-9",
         "crashed",

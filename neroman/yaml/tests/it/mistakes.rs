@@ -64,6 +64,15 @@ fn a_text_that_does_not_parse_has_the_usual_cause_as_hint() {
             "a: b: c\n",
             "quote text that holds `: `, or check the indentation of this line",
         ),
+        (
+            "a: sh -c \"echo b: 5; echo c: {x}; sleep 3\"\n",
+            "quote text that holds `: `, or check the indentation of this line",
+        ),
+        ("a: !b>3\n", "quote text that begins with `!`: '!finished'"),
+        (
+            "a: \"\\w+\"\n",
+            "in double quotes a `\\` begins an escape: use single quotes, '\\w+'",
+        ),
         ("a: @b\n", "quote text that begins with this character"),
         ("a: [1, 2\n", "close the bracket"),
         ("a: 'b\n", "close the quote, or double a quote inside of it"),

@@ -94,8 +94,11 @@ impl Best {
             Some(name) => name.clone(),
             None if views.is_empty() => wanted.to_owned(),
             None => {
-                return Err(Fault::usage(format!("no run has a metric `{wanted}`"))
-                    .hint(format!("there are: {}", some(&all))));
+                let fault = Fault::usage(format!("no run has a metric `{wanted}`"));
+                return Err(match all.is_empty() {
+                    true => fault.hint("these runs printed no metric at all"),
+                    false => fault.hint(format!("there are: {}", some(&all))),
+                });
             }
         };
         let Some(largest) = given.or_else(|| more_is_better(&name)) else {

@@ -23,6 +23,7 @@ use super::run::{Desk, Handing, Made, Results, Takes, Wish, Word};
 use super::start::{self, Plan, Wanted};
 use super::state::State;
 
+mod reach;
 mod sources;
 
 pub(crate) fn definition(name: &str, lr: &str) -> Definition {

@@ -200,3 +200,37 @@ fn an_abort_of_a_run_with_a_damaged_claim_tells_what_it_could_not_do() {
     let told = format!("{}{}", ran.out, ran.err);
     assert!(told.contains(&claim.display().to_string()), "{ran:#?}");
 }
+
+#[test]
+fn runs_that_a_restored_copy_of_the_database_does_not_know_are_told_of() {
+    let home = Home::new();
+    let yaml = format!(
+        "collection: r\n+a: {{command: {0} rest}}\n+b: {{command: {0} rest}}\n",
+        job()
+    );
+    added(&home, "r", &yaml);
+    home.ok(&["start", "2"]);
+    home.until_state(2, "running");
+    let facts = home.base().join("data/state.db");
+    let copy = home.path().join("older.db");
+    let database = rusqlite::Connection::open(&facts).unwrap();
+    let to = copy.display().to_string();
+    database.execute("VACUUM INTO ?1", [to]).unwrap();
+    drop(database);
+    home.ok(&["start", "1"]);
+    home.until_state(1, "running");
+    home.kill(Part::Daemon);
+    fs::copy(copy, &facts).unwrap();
+    for log in ["state.db-wal", "state.db-shm"] {
+        fs::remove_file(facts.with_file_name(log)).unwrap();
+    }
+    assert_eq!(home.experiment_json(1)["state"], "defined");
+    until("the unknown run to be told of", || {
+        let nodes = home.ok(&["status", "nodes"]);
+        if nodes.contains("1 of its runs are not in state.db") {
+            Ok(())
+        } else {
+            Err((nodes, home.logs()))
+        }
+    });
+}

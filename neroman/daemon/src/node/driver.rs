@@ -360,6 +360,7 @@ impl Driver {
             tell: self.tell.clone(),
             closed: closed_rx,
             ended: HashSet::new(),
+            unknown: HashSet::new(),
             gate,
         };
         let lost = |failure: Failure| SessionEnd::Lost(failure.into());

@@ -57,6 +57,8 @@ pub(super) struct Follow {
     /// Runs that are ended over this connection since they are not the node's
     /// any more: each once.
     pub(super) ended: HashSet<RunId>,
+    /// Runs that the node told of and the database does not know.
+    pub(super) unknown: HashSet<RunToken>,
     /// Held while runs are handed over.
     pub(super) gate: Gate,
 }
@@ -128,8 +130,13 @@ impl Follow {
                 };
             }
             let at = self.settings.clock.moment();
-            self.tell.quietly(|now| now.hear(at));
             let state = self.ledger.state();
+            self.note_unknown(&batch.states, &state);
+            let unknown_runs = self.unknown.len();
+            self.tell.quietly(|now| {
+                now.hear(at);
+                now.unknown_runs = unknown_runs;
+            });
             let strays = Strays::of(&batch.states, &self.settings.name, &state);
             let batch = batch.of(&self.settings.name, &state);
             // A node may give a run back at once: that it accepted the run before
@@ -149,6 +156,18 @@ impl Follow {
             }
             folded = Instant::now();
         }
+    }
+
+    /// Notes runs that the node has and the database does not know: it is a copy
+    /// from before they were made.
+    fn note_unknown(&mut self, states: &[v1::RunState], state: &State) {
+        const KEPT: usize = 10_000;
+        let tokens = states
+            .iter()
+            .filter_map(|word| RunToken::from_slice(&word.token));
+        let unknown = tokens.filter(|token| state.by_token(token).is_none());
+        let room = KEPT - self.unknown.len();
+        self.unknown.extend(unknown.take(room));
     }
 
     /// Has runs ended that the node has and must not have.

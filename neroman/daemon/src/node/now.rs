@@ -46,6 +46,8 @@ pub(crate) struct NodeNow {
     pub host: Option<nero_ssh::Host>,
     /// What that machine said of itself.
     pub facts: Option<Arc<nero_agents::Facts>>,
+    /// How many runs it told of on this connection that are not in the database.
+    pub unknown_runs: usize,
     /// This daemon was connected to it.
     pub greeted: bool,
     /// What the daemon before this one left.

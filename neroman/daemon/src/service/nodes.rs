@@ -101,6 +101,13 @@ impl Man {
         }
         if now.connected() {
             view.troubles = troubles(&state, name);
+            if now.unknown_runs > 0 {
+                view.troubles.push(format!(
+                    "{} of its runs are not in state.db, which is a copy from before they were made: they go on there, \
+                     and a newer copy of data/backups knows them",
+                    now.unknown_runs
+                ));
+            }
             if let Some(about) = &now.about {
                 let files = about.description.unreadable.iter();
                 view.troubles.extend(files.map(|file| {

@@ -247,7 +247,8 @@ impl Agent {
     }
 
     /// Closes the gate and says so. A job that passed it was written down
-    /// before, so the run is looked at anew.
+    /// before, so the run is looked at anew; a claim that still lacks the job
+    /// is damaged.
     fn say_gate_closed(&mut self, token: RunToken, incarnation: u32) {
         let Some(entry) = self.entries.get_mut(&token) else {
             return;

@@ -1,6 +1,7 @@
 //! Looking at a run: its segments are read, then the core decides.
 
 use nero_model::RunToken;
+use nero_model::paths::run as names;
 
 use super::unreadable::{Unreadable, What};
 use super::{Agent, segments};
@@ -167,6 +168,10 @@ impl Agent {
             read = read.and(all);
         }
         let mut unreadable = std::mem::take(&mut look.passed_over);
+        if read.is_ok() && entry.facts.lacks_its_job() {
+            let claim = segments::folder(&run_dir, incarnation).join(names::CLAIM);
+            read = Err(Unreadable::new(&claim, What::JobMissing));
+        }
         let is_read = read.is_ok();
         unreadable.extend(read.err());
         // What was read before that is not read again.

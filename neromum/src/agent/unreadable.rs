@@ -27,6 +27,8 @@ pub enum What {
         /// Name of the younger file.
         beside: String,
     },
+    /// A claim without the record of its job, which passed the gate.
+    JobMissing,
     /// A segment whose bytes were changed from this offset on.
     DamagedAt(u64),
     /// A segment without a good header.
@@ -63,7 +65,11 @@ impl Unreadable {
             What::Refused(_) => "let it be read again: it is tried every 2 s".to_owned(),
             What::Ledger(_) => "put its content back, or remove it; a run whose end cannot be told without it is held, all others go on".to_owned(),
             What::Spec(_) => "it is sent again by neroman, if it has it".to_owned(),
-            What::Missing { .. } | What::DamagedAt(_) | What::Header(_) | What::Foreign => {
+            What::Missing { .. }
+            | What::JobMissing
+            | What::DamagedAt(_)
+            | What::Header(_)
+            | What::Foreign => {
                 let is_watchers = self
                     .path
                     .file_name()
@@ -103,6 +109,7 @@ impl fmt::Display for What {
         match self {
             Self::Refused(why) => write!(f, "cannot be read: {why}"),
             Self::Missing { beside } => write!(f, "is missing, though {beside} is there"),
+            Self::JobMissing => f.write_str("ends before the record of its job, which had begun"),
             Self::DamagedAt(offset) => write!(f, "is damaged at byte {offset}"),
             Self::Header(HeaderError::Short) => f.write_str("is empty or cut"),
             Self::Header(error) => write!(f, "is damaged: {error}"),

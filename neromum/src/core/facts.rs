@@ -16,7 +16,7 @@ pub enum Fact {
         /// Who it is.
         job: Option<ProcessId>,
     },
-    /// The job passed its gate, whether or not it could be written down.
+    /// The job passed its gate, before which it was written down.
     GatePassed,
     /// The gate closed before any user code ran: it is to be started again.
     GateClosed,
@@ -65,6 +65,8 @@ pub struct Facts {
     pub job: Option<ProcessId>,
     /// The job exists (or existed), named or not.
     pub started: bool,
+    /// See [`Fact::GatePassed`].
+    pub gate_passed: bool,
     /// See [`Fact::GateClosed`].
     pub gate_closed: bool,
     /// See [`Fact::NotStarted`].
@@ -98,7 +100,7 @@ impl Facts {
                 self.started = true;
                 self.job = job;
             }
-            Fact::GatePassed => self.started = true,
+            Fact::GatePassed => self.gate_passed = true,
             Fact::GateClosed => self.gate_closed = true,
             Fact::NotStarted => self.not_started = true,
             Fact::LeaderEnded => self.leader_ended = true,
@@ -125,6 +127,12 @@ impl Facts {
             }
             Fact::Lost => self.lost = true,
         }
+    }
+
+    /// Whether the record of the job was there and is not any more: the claim
+    /// was cut, or the rest of it is zeros.
+    pub fn lacks_its_job(&self) -> bool {
+        self.gate_passed && !self.started && !self.ended()
     }
 
     /// Whether no record of the run's life can follow, and it stays so.

@@ -201,8 +201,10 @@ async fn one_live(node: &mut Node) -> (RunSpec, PathBuf) {
     (spec, claim)
 }
 
-#[tokio::test]
-async fn a_job_whose_claim_is_damaged_is_not_started_beside_itself_and_goes_on_when_it_is_whole() {
+/// A claim that lacks or garbles the record of its job, which lives, holds the
+/// run; whole again, the run goes on. `damage` gets the claim's bytes and where
+/// that record begins.
+async fn damaged_claim(damage: impl FnOnce(&mut Vec<u8>, usize)) {
     let mut node = Node::with(&["--cpus", "2"]);
     let (spec, claim) = one_live(&mut node).await;
     let whole = std::fs::read(&claim).unwrap();
@@ -210,9 +212,9 @@ async fn a_job_whose_claim_is_damaged_is_not_started_beside_itself_and_goes_on_w
     let started = records
         .find(|record| record.is(RecordKind::JobStarted))
         .unwrap();
-    let mut flipped = whole.clone();
-    flipped[started.offset as usize + 30] ^= 1;
-    std::fs::write(&claim, flipped).unwrap();
+    let mut damaged = whole.clone();
+    damage(&mut damaged, started.offset as usize);
+    std::fs::write(&claim, damaged).unwrap();
     let mut mum = node.start().await;
     let mut known = Known::default();
     known.name(&[&spec]);
@@ -228,6 +230,21 @@ async fn a_job_whose_claim_is_damaged_is_not_started_beside_itself_and_goes_on_w
     go(&node, &spec);
     follower.stage(&spec, Stage::Settled).await;
     assert_eq!(lines(&node, &spec), 1);
+}
+
+#[tokio::test]
+async fn a_job_whose_claim_has_a_flipped_bit_is_not_started_beside_itself() {
+    damaged_claim(|bytes, at| bytes[at + 30] ^= 1).await;
+}
+
+#[tokio::test]
+async fn a_job_whose_claim_is_cut_before_its_record_is_not_started_beside_itself() {
+    damaged_claim(Vec::truncate).await;
+}
+
+#[tokio::test]
+async fn a_job_whose_claim_has_zeros_from_its_record_on_is_not_started_beside_itself() {
+    damaged_claim(|bytes, at| bytes[at + 1..].fill(0)).await;
 }
 
 #[tokio::test]

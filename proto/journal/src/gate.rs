@@ -11,7 +11,8 @@
 //!
 //! Shims of builds before this one removed the private name themselves, before
 //! they made the job: where it is there no job was made, and where it is not a
-//! job may be under way. Both conclusions hold for them, too.
+//! job may be under way. Such a start whose shim died in between is held until
+//! a person looks.
 
 use std::ffi::CStr;
 use std::io;

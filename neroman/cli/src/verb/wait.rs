@@ -276,6 +276,12 @@ pub fn as_text(views: &[&ExperimentView]) -> String {
         let line = format!("{which}  {why}");
         text.push_str(&format!("{}\n", nero_model::safe::Safe::line(&line)));
     }
+    // Finished is not all that matters: results may wait for room.
+    let told: Vec<ExperimentView> = views.iter().map(|view| (*view).clone()).collect();
+    for (ids, warning) in super::status::warnings(&told) {
+        let line = format!("warning {}: {warning}", text::ids(&ids));
+        text.push_str(&format!("{}\n", nero_model::safe::Safe::line(&line)));
+    }
     let counts = text::count(views.iter().map(|view| view.state.as_str()));
     let counts: Vec<String> = counts
         .iter()

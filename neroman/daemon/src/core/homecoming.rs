@@ -11,6 +11,25 @@ pub(crate) fn begun(run: &Run, folder: &str) -> Option<Change> {
     desk_changed(run, |desk| {
         desk.results = Results::Fetching {
             folder: folder.to_owned(),
+            why: String::new(),
+        };
+    })
+}
+
+/// Takes down what results wait for on this machine; empty: nothing any more.
+pub(crate) fn waits(run: &Run, why: &str) -> Option<Change> {
+    let known = match &run.desk.results {
+        Results::Fetching { why, .. } => why,
+        Results::Open => "",
+        Results::Done { .. } | Results::Nothing | Results::Failed { .. } => return None,
+    };
+    if known == why {
+        return None;
+    }
+    desk_changed(run, |desk| {
+        desk.results = Results::Fetching {
+            folder: desk.results.folder().to_owned(),
+            why: why.to_owned(),
         };
     })
 }

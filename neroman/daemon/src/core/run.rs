@@ -136,8 +136,13 @@ pub(crate) enum Results {
     /// The run has not ended, or nothing was decided.
     #[default]
     Open,
-    /// Being fetched into this folder.
-    Fetching { folder: String },
+    /// Being fetched into this folder; empty: it is not made yet.
+    Fetching {
+        folder: String,
+        /// What they wait for on this machine; empty: nothing.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        why: String,
+    },
     /// Complete in this folder; notes say what stayed on the node.
     Done {
         folder: String,
@@ -168,7 +173,9 @@ impl Results {
     /// Names another folder, where there is one.
     pub(crate) fn set_folder(&mut self, now: String) {
         match self {
-            Self::Done { folder, .. } | Self::Fetching { folder } | Self::Failed { folder, .. } => {
+            Self::Done { folder, .. }
+            | Self::Fetching { folder, .. }
+            | Self::Failed { folder, .. } => {
                 *folder = now;
             }
             Self::Open | Self::Nothing => {}
@@ -178,9 +185,9 @@ impl Results {
     /// The folder, where there is one.
     pub(crate) fn folder(&self) -> &str {
         match self {
-            Self::Done { folder, .. } | Self::Fetching { folder } | Self::Failed { folder, .. } => {
-                folder
-            }
+            Self::Done { folder, .. }
+            | Self::Fetching { folder, .. }
+            | Self::Failed { folder, .. } => folder,
             Self::Open | Self::Nothing => "",
         }
     }

@@ -14,7 +14,7 @@ use super::fetch::{self, Outcome, Way};
 use super::home::{self, NotHome};
 use super::logs::{self, LOG_BYTES, Log};
 use super::queue::Pace;
-use super::trouble::Trouble;
+use super::trouble::{MAKE_ROOM, Trouble};
 use super::wanted::{Ask, Glob, Made, Stays, Whose};
 use super::{Kind, missed, place};
 use crate::core::homecoming;
@@ -161,8 +161,9 @@ impl Job {
             live: true,
             ..Ask::default()
         };
-        fetch::files(&self.way, &ask, false).await?;
-        self.latest(ledger).await
+        let came = fetch::files(&self.way, &ask, false).await?;
+        self.latest(ledger).await?;
+        self.all_had_room(&came.no_room)
     }
 
     /// Everything of a run that ended; written down when it is home.
@@ -176,34 +177,34 @@ impl Job {
             ..Ask::default()
         };
         let came = fetch::files(&self.way, &ask, refused.is_none()).await?;
-        let no_room = came.no_room.first().cloned();
+        let no_room = came.no_room.clone();
         outcome.add(came);
         self.latest(ledger).await?;
         if let Some(trouble) = refused {
             return Err(trouble);
         }
-        if let Some(stays) = no_room {
-            // The rest is here already; this comes when there is room.
-            return Err(self.no_room(&stays));
-        }
+        // The rest is here already; this comes when there is room.
+        self.all_had_room(&no_room)?;
         warnings.extend(self.warnings(&outcome));
         self.done(ledger, outcome, warnings).await
     }
 
-    fn no_room(&self, stays: &Stays) -> Trouble {
-        let size = crate::snapshot::size;
+    /// Refuses where files were left out for want of room.
+    fn all_had_room(&self, left_out: &[Stays]) -> Result<(), Trouble> {
+        if left_out.is_empty() {
+            return Ok(());
+        }
         let folder = self.way.folder.display();
-        let failure = Failure::failed(format!("there is no room for the results in {folder}"));
-        Trouble::Full(
+        let failure = Failure::failed(format!("there is no room for results in {folder}"));
+        Err(Trouble::Full(
             failure
                 .because(format!(
-                    "{} has {}, and {} stay free (`results_min_free`)",
-                    stays.name,
-                    size(stays.bytes),
-                    size(self.way.min_free)
+                    "{} to come, and {} are to stay free (`results_min_free`)",
+                    named(left_out),
+                    crate::snapshot::size(self.way.min_free)
                 ))
-                .hint("make room there; they come by themselves then"),
-        )
+                .hint(MAKE_ROOM),
+        ))
     }
 
     /// What becomes of files that no output names: they come where none is named.

@@ -30,8 +30,10 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tonic::transport::Channel;
 
+use crate::core::change::Change;
 use crate::core::homecoming;
 use crate::core::needs;
+use crate::core::run::Run;
 use crate::ledger::Ledger;
 use crate::node::{Hearer, Settings};
 
@@ -161,6 +163,7 @@ impl Fetcher {
         let trouble = match &turn.result {
             Ok(Came::Something) => {
                 *tries = 0;
+                self.note(turn.run, |run| homecoming::waits(run, "")).await;
                 return Some(pace.after(turn.took));
             }
             Ok(Came::Nothing) => return None,
@@ -170,7 +173,13 @@ impl Fetcher {
         let node = &self.settings.name;
         tracing::info!(%run, node, %failure, "results not fetched");
         match (trouble, turn.kind) {
-            (Trouble::Node(_) | Trouble::Full(_), _) => Some(pace.again),
+            (Trouble::Node(_), _) => Some(pace.again),
+            (Trouble::Full(_), _) => {
+                let why = bounded(format!("{failure}; {}", failure.hint_text()));
+                self.note(run, move |run| homecoming::waits(run, &why))
+                    .await;
+                Some(pace.again)
+            }
             (Trouble::Refused(_), Kind::Live) => Some(pace.longest),
             (Trouble::Refused(_), Kind::End) => {
                 *tries += 1;
@@ -183,23 +192,36 @@ impl Fetcher {
         }
     }
 
-    async fn give_up(&self, run: RunId, mut why: String) {
-        why.truncate(why.floor_char_boundary(WHY_BYTES_MAX));
+    async fn give_up(&self, run: RunId, why: String) {
+        let why = bounded(why);
         let node = &self.settings.name;
         tracing::warn!(%run, node, why, "results given up");
-        let given_up = self
+        self.note(run, move |run| homecoming::given_up(run, &why))
+            .await;
+    }
+
+    /// Writes down what changes of a run, where anything does.
+    async fn note(&self, id: RunId, change: impl Fn(&Run) -> Option<Change> + Send + 'static) {
+        if self.ledger.state().run(id).and_then(&change).is_none() {
+            return;
+        }
+        let noted = self
             .ledger
             .note(false, move |state, _| {
-                let change = state
-                    .run(run)
-                    .and_then(|run| homecoming::given_up(run, &why));
-                change.into_iter().collect()
+                state.run(id).and_then(&change).into_iter().collect()
             })
             .await;
-        if let Err(failure) = given_up {
-            tracing::warn!(%run, node, %failure, "not written down");
+        if let Err(failure) = noted {
+            let node = &self.settings.name;
+            tracing::warn!(run = %id, node, %failure, "not written down");
         }
     }
+}
+
+/// A reason as long as it is kept.
+fn bounded(mut why: String) -> String {
+    why.truncate(why.floor_char_boundary(WHY_BYTES_MAX));
+    why
 }
 
 /// Brings home what there is of one run.

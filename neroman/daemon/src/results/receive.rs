@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use super::folder::Folder;
 use super::known::{Known, Stamp};
-use super::trouble::Trouble;
+use super::trouble::{MAKE_ROOM, Trouble};
 use super::wanted::{Notes, Wanted};
 use crate::failure::Failure;
 use crate::node::Moving;
@@ -265,7 +265,7 @@ pub(super) fn enough_room(folder: &Folder, bytes: u64, min_free: u64) -> Result<
                 size(free),
                 size(min_free)
             ))
-            .hint("make room there; they come by themselves then"),
+            .hint(MAKE_ROOM),
     ))
 }
 

@@ -4,6 +4,9 @@ use tonic::{Code, Status};
 
 use crate::failure::{Failure, connection_lost};
 
+/// What a person does about a disk that is full here.
+pub(super) const MAKE_ROOM: &str = "make room there, and they come by themselves";
+
 /// Why bringing files home ended early.
 #[derive(Debug)]
 pub(crate) enum Trouble {
@@ -47,7 +50,9 @@ impl Trouble {
         use std::io::ErrorKind;
         let failure = Failure::failed(format!("cannot write {}", path.display())).caused_by(error);
         match error.kind() {
-            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Self::Full(failure),
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+                Self::Full(failure.hint(MAKE_ROOM))
+            }
             _ => Self::Refused(failure),
         }
     }

@@ -116,6 +116,7 @@ fn results(run: &Run) -> (String, String) {
             "it has not been started"
         }
         Results::Open if run.phase().is_live() => "it has not ended",
+        Results::Fetching { why, .. } if !why.is_empty() => why,
         Results::Fetching { .. } if run.phase().is_live() => "it has not ended; more is to come",
         Results::Open | Results::Nothing if run.desk.cleaned_ms.is_some() => {
             "its folder on the node was cleaned, and nothing had come home"

@@ -172,6 +172,9 @@ fn of_run(view: &mut v1::ExperimentView, run: &Run, sight: &Sight<'_>) {
             view.warnings
                 .push(format!("results are not complete: {why}"));
         }
+        Results::Fetching { why, .. } if !why.is_empty() => {
+            view.warnings.push(format!("results wait: {why}"));
+        }
         // Of a run whose folder was cleaned nothing stays anywhere.
         Results::Done { warnings, .. } if run.desk.cleaned_ms.is_none() => {
             view.warnings.extend(warnings.iter().cloned());

@@ -387,3 +387,48 @@ async fn a_node_out_of_reach_fails_a_fetch_with_its_words() {
     assert!(failure.to_string().contains("local"), "{failure}");
     rig.stop().await;
 }
+
+#[tokio::test]
+async fn results_that_wait_for_room_are_told_until_they_came() {
+    let (rig, token) = begun(OUTPUTS).await;
+    // No disk has that much.
+    std::fs::write(&rig.home.config, "results_min_free: 1000000T\n").unwrap();
+    rig.mum.file("model.bin", &[7; 5000]);
+    rig.mum.end(&token, 0, b"");
+    let told = |view: &v1::ExperimentView| {
+        let mut warnings = view.warnings.iter();
+        warnings.find(|line| line.contains("no room")).cloned()
+    };
+    let view = rig
+        .until(1, "told that there is no room", |view| {
+            view.state == "finished" && told(view).is_some()
+        })
+        .await;
+    let warning = told(&view).unwrap();
+    for part in [
+        "model.bin",
+        "results_min_free",
+        "come by themselves",
+        &view.results,
+    ] {
+        assert!(
+            !part.is_empty() && warning.contains(part),
+            "{part}: {warning}"
+        );
+    }
+    let ends = rig.wait("1", true).await;
+    assert!(
+        ends.iter()
+            .flat_map(|end| &end.ended)
+            .any(|end| told(end).is_some())
+    );
+    // Another daemon tells it, too.
+    let rig = rig.restart().await;
+    assert_eq!(told(&rig.view(1).await), Some(warning));
+
+    std::fs::write(&rig.home.config, "results_min_free: 0\n").unwrap();
+    let folder = home(&rig, &token).await;
+    assert_eq!(std::fs::read(folder.join("model.bin")).unwrap(), [7; 5000]);
+    assert_eq!(told(&rig.view(1).await), None);
+    rig.stop().await;
+}

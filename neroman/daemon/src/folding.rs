@@ -28,6 +28,19 @@ pub(crate) struct OwnedPart {
     pub chain: u32,
 }
 
+impl OwnedPart {
+    fn view(&self) -> Part<'_> {
+        Part {
+            token: self.token,
+            incarnation: self.incarnation,
+            segment: self.segment,
+            offset: self.offset,
+            data: &self.data,
+            chain: self.chain,
+        }
+    }
+}
+
 /// Where both databases stand: what has to be sent again begins here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stand {
@@ -68,6 +81,9 @@ pub(crate) struct Folding {
     /// Where the series stand in the segments of runs heard of lately,
     /// everything folded so far included.
     series: HashMap<RunId, Stood>,
+    /// What is folded a second time, for its points alone: the facts of these
+    /// runs are known, and counted once.
+    again: HashMap<RunId, Journal>,
 }
 
 impl Folding {
@@ -83,9 +99,14 @@ impl Folding {
             outcome.refused += 1;
             return;
         };
-        let Some(run) = work.run(id).filter(|run| run.takes_records()) else {
+        let Some(run) = work.run(id) else { return };
+        if run.desk.points_again {
+            self.points_again(keep, id, part, outcome);
             return;
-        };
+        }
+        if !run.takes_records() {
+            return;
+        }
         let name = part.segment.to_string();
         let stood = self.series_of(keep, id).of(part.segment);
         let journal = self
@@ -105,15 +126,7 @@ impl Folding {
             Some(_) => &mut fresh.taken,
             None => &mut dropped,
         };
-        let view = Part {
-            token: part.token,
-            incarnation: part.incarnation,
-            segment: part.segment,
-            offset: part.offset,
-            data: &part.data,
-            chain: part.chain,
-        };
-        match fold(journal, &view, &mut position, taken) {
+        match fold(journal, &part.view(), &mut position, taken) {
             Folded::Nothing | Folded::Took => {
                 if let Some(told) = told
                     && !proves(journal)
@@ -153,6 +166,44 @@ impl Folding {
         }
     }
 
+    /// Folds a part of a closed run for its points alone.
+    fn points_again(
+        &mut self,
+        keep: &Keep,
+        id: RunId,
+        part: &OwnedPart,
+        outcome: &mut PartsOutcome,
+    ) {
+        let Some(mut position) = self.series_of(keep, id).of(part.segment) else {
+            return;
+        };
+        let from = position;
+        let journal = self.again.entry(id).or_default();
+        let fresh = self.fresh.entry(id).or_default();
+        match fold(journal, &part.view(), &mut position, &mut fresh.taken) {
+            Folded::Nothing | Folded::Took => {
+                let segment = journal.segments.get(&part.segment.to_string());
+                if segment.is_some_and(holds_series)
+                    && let Some(Stood::At(series)) = self.series.get_mut(&id)
+                {
+                    moved(&mut fresh.series, part, from, position);
+                    series.insert(part.segment, position);
+                }
+            }
+            Folded::Gap => outcome.gap = true,
+            Folded::Refused | Folded::Full => outcome.refused += 1,
+            Folded::Mismatch => {
+                *fresh = RunFolded {
+                    anew: true,
+                    ..RunFolded::default()
+                };
+                self.again.remove(&id);
+                self.series.insert(id, Stood::default());
+                outcome.anew.push(id);
+            }
+        }
+    }
+
     fn series_of(&mut self, keep: &Keep, id: RunId) -> &Stood {
         self.series
             .entry(id)
@@ -177,6 +228,12 @@ impl Folding {
                 journal: Arc::new(journal),
             });
         }
+        // What is left was folded for its points alone.
+        for (run, folded) in self.fresh.drain() {
+            if !folded.series.is_empty() || folded.anew {
+                batch.folded(run, folded);
+            }
+        }
         changes
     }
 
@@ -185,6 +242,11 @@ impl Folding {
         let Some(run) = state.run(id) else {
             return Vec::new();
         };
+        if run.desk.points_again {
+            // The names of series are known only from the first record on.
+            self.again.remove(&id);
+            return Vec::new();
+        }
         let journal = Arc::clone(&run.journal);
         let series = self.series_of(keep, id);
         let mut stands = Vec::new();
@@ -221,11 +283,20 @@ impl Folding {
         }
     }
 
+    /// Nothing more of these runs comes.
+    pub(crate) fn closed(&mut self, runs: &[RunId]) {
+        for run in runs {
+            self.again.remove(run);
+            self.series.remove(run);
+        }
+    }
+
     /// What was folded is in none: positions are read again.
     pub(crate) fn forget(&mut self) {
         self.journals.clear();
         self.fresh.clear();
         self.series.clear();
+        self.again.clear();
     }
 }
 

@@ -189,8 +189,18 @@ impl Keep {
         }
         let mut rows = loaded.runs;
         rows.sort_by_key(|row| row.run.id);
-        for run in in_parallel(&rows, stored_run)? {
+        let held = self.store.points_of_runs()?;
+        let mut lacking = 0_u64;
+        for (mut run, row) in in_parallel(&rows, stored_run)?.into_iter().zip(&rows) {
+            run.look_for_points(held.get(&row.run.key).copied().unwrap_or(0));
+            lacking += u64::from(run.desk.points_again);
             state.put_run(run);
+        }
+        if lacking > 0 {
+            tracing::warn!(
+                runs = lacking,
+                "series.db lacks points of runs; their nodes are asked again"
+            );
         }
         self.keys
             .extend(rows.iter().map(|row| (row.run.id, row.run.key)));

@@ -1,5 +1,7 @@
 //! Reading metrics, every range verified.
 
+use std::collections::HashMap;
+
 use nero_model::Home;
 
 use crate::db::Db;
@@ -62,6 +64,20 @@ impl SeriesReader {
     pub fn samples(&self, run: RunKey) -> Result<Vec<Sample>, StoreError> {
         samples(&self.db, run)
     }
+}
+
+pub(crate) fn points_of_runs(db: &Db) -> Result<HashMap<RunKey, u64>, StoreError> {
+    let failed = |error| db.failed(error);
+    let mut statement = db
+        .conn
+        .prepare("SELECT run, sum(points) FROM series GROUP BY run")
+        .map_err(failed)?;
+    let rows = statement
+        .query_map([], |row| Ok((RunKey(row.get(0)?), row.get::<_, i64>(1)?)))
+        .map_err(failed)?;
+    rows.map(|row| row.map(|(run, points)| (run, points.cast_unsigned())))
+        .collect::<Result<_, _>>()
+        .map_err(failed)
 }
 
 pub(crate) fn all_series(db: &Db) -> Result<Vec<Series>, StoreError> {

@@ -1,5 +1,6 @@
 //! Opening and closing both files, and the calls of the one writer.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use nero_model::paths::{make_private, sync_parents};
@@ -298,6 +299,14 @@ impl Store {
     /// See [`StoreError`].
     pub fn series_positions(&self) -> Result<Vec<Position>, StoreError> {
         positions::all(&self.series)
+    }
+
+    /// How many points `series.db` holds of each run that has any.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn points_of_runs(&self) -> Result<HashMap<RunKey, u64>, StoreError> {
+        reader::points_of_runs(&self.series)
     }
 
     /// Every series of every run, without points.

@@ -25,11 +25,12 @@ pub async fn run(session: &mut Session, args: &Metrics) -> Result<u8, Stop> {
         .await?;
     if args.json.json {
         session.out.json(&as_json(&reply))?;
-    } else if args.csv {
-        session.out.raw(&as_csv(&reply))?;
     } else {
         session.out.notes(&reply.notes);
-        session.out.text(&as_text(&session.out.screen, &reply))?;
+        match args.csv {
+            true => session.out.raw(&as_csv(&reply))?,
+            false => session.out.text(&as_text(&session.out.screen, &reply))?,
+        }
     }
     Ok(if reply.series.is_empty() {
         code::FAILED

@@ -371,6 +371,7 @@ fn as_json(reply: &ShowReply) -> Value {
         "rules": reply.rules.iter().map(json::rule).collect::<Vec<_>>(),
         "tree": json::some(&reply.tree),
         "git": json::some(&reply.git),
+        "missing": json::some(&reply.missing),
         "history": reply.history,
         "work": json::some(&reply.work),
         "user_cpu_s": json::number(reply.user_cpu_s),

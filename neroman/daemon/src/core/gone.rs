@@ -50,7 +50,7 @@ pub(crate) fn decide(
         .experiments
         .iter()
         .flat_map(|experiment| experiment.runs.iter())
-        .filter(|run| run.open() && run.node() == Some(node));
+        .filter(|run| run.open() && !run.desk.closed && run.node() == Some(node));
     for run in there {
         let id = run.made.id;
         let (outcome, desk) = one(run, node, who, now_ms, elsewhere);

@@ -246,6 +246,10 @@ pub(crate) struct Desk {
     pub send_spec: bool,
     /// The run needs nothing from its node any more.
     pub closed: bool,
+    /// The database of series lacks points of it, and its node is asked for them
+    /// again. Seen at each start, and so never stored.
+    #[serde(skip)]
+    pub points_again: bool,
     /// Its job goes on without a parent of ours.
     pub unsupervised: bool,
     /// The host on which it goes on, when that is not where its neromum is;
@@ -563,6 +567,42 @@ impl Run {
 
     /// Whether its node may still have something to say or to do.
     pub(crate) fn open(&self) -> bool {
-        !self.desk.closed && self.desk.after.is_none()
+        (!self.desk.closed || self.desk.points_again) && self.desk.after.is_none()
+    }
+
+    /// How many points its journal told, whether the database of series has
+    /// them or not.
+    pub(crate) fn points_told(&self) -> u64 {
+        let metrics = self.journal.metrics.values();
+        metrics.fold(0, |sum, one| sum.saturating_add(one.count))
+    }
+
+    /// Has its node asked for its points again where the database of series has
+    /// only `held`: it was closed with all of them, so that database is another
+    /// one now.
+    pub(crate) fn look_for_points(&mut self, held: u64) {
+        self.desk.points_again = held < self.points_told()
+            && self.desk.closed
+            && self.desk.word.is_none()
+            && self.phase().is_end()
+            && !self.in_doubt()
+            && super::clean::lies_there(self);
+    }
+
+    /// What is to be said of its points where the database of series has only
+    /// `held`.
+    pub(crate) fn lacks_points(&self, held: u64) -> Option<String> {
+        let told = self.points_told();
+        let lacking = told.checked_sub(held).filter(|lacking| *lacking > 0)?;
+        let node = self.node_word();
+        let why = match self.desk.points_again || !self.desk.closed {
+            true => format!("they are asked of {node} again"),
+            false => {
+                format!("series.db is not the one they came into, and {node} has no more of them")
+            }
+        };
+        Some(format!(
+            "{lacking} of its {told} points are missing here: {why}"
+        ))
     }
 }

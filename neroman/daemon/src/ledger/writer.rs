@@ -207,7 +207,11 @@ impl Writer {
             .iter()
             .copied()
             .filter(|id| {
-                let closed = |state: &State| state.run(*id).is_some_and(|run| run.desk.closed);
+                let closed = |state: &State| {
+                    state
+                        .run(*id)
+                        .is_some_and(|run| run.desk.closed && !run.desk.points_again)
+                };
                 closed(&work) && !closed(&self.state)
             })
             .collect();
@@ -216,6 +220,7 @@ impl Writer {
             Ok(()) => {
                 self.folding.committed();
                 self.durable.committed();
+                self.folding.closed(&closed);
                 self.keep.forget_positions(&closed);
                 let before = std::mem::replace(&mut self.state, work);
                 if !batch.is_empty() {

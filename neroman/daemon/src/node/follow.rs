@@ -372,11 +372,15 @@ fn said(state: &State, node: &str, states: &[v1::RunState], now_ms: i64) -> Vec<
         else {
             continue;
         };
-        let here = |run: &&Run| !run.desk.closed && run.node() == Some(node);
+        let here = |run: &&Run| run.open() && run.node() == Some(node);
         let Some(run) = state.run(id).filter(here) else {
             continue;
         };
         let desk = desks.entry(id).or_insert_with(|| run.desk.clone());
+        if run.desk.closed {
+            desk.points_again &= !has_sent_all(word.stage());
+            continue;
+        }
         hear(run, desk, word, now_ms);
         if word.stage() == Stage::UnknownRun && !word.why.is_empty() {
             events.push(Change::Event {
@@ -400,6 +404,16 @@ fn said(state: &State, node: &str, states: &[v1::RunState], now_ms: i64) -> Vec<
         })
         .chain(events)
         .collect()
+}
+
+/// Whether nothing more of a closed run comes, whose points were asked for again.
+fn has_sent_all(stage: Stage) -> bool {
+    match stage {
+        Stage::Settled | Stage::TakenAway | Stage::Refused | Stage::UnknownRun => true,
+        Stage::Unspecified | Stage::Waiting | Stage::Starting | Stage::Running | Stage::Ended => {
+            false
+        }
+    }
 }
 
 /// Files of a run that are kept as unusable.

@@ -46,7 +46,7 @@ impl Man {
         self.ledger.durable().await?;
         let (home, names) = (self.home.clone(), request.names);
         let unknown = unknown(&state, &folded, &names);
-        let series = blocking(move || {
+        let (series, held) = blocking(move || {
             let reader = SeriesReader::open(&home).map_err(|error| unreadable(&error))?;
             read(&reader, &folded, &names)
         })
@@ -54,6 +54,10 @@ impl Man {
         let mut notes = picked.notes;
         notes.extend(self.stale(&state, &ids));
         notes.extend(missing(&state, &ids));
+        notes.extend(held.into_iter().filter_map(|(id, held)| {
+            let lacks = state.run(id)?.lacks_points(held)?;
+            Some(format!("{id}: {lacks}"))
+        }));
         notes.extend(unknown);
         if series.is_empty() && notes.is_empty() {
             notes.push("no metric was printed".to_owned());
@@ -63,6 +67,23 @@ impl Man {
 }
 
 impl Man {
+    /// What is to be said of the points of a run; empty: all are here.
+    pub(super) async fn lacks_points(&self, run: &Run) -> Result<String, Failure> {
+        let keys = self.ledger.keys(vec![run.made.id]).await?;
+        let Some((_, key)) = keys.into_iter().next().filter(|_| run.points_told() > 0) else {
+            return Ok(String::new());
+        };
+        let home = self.home.clone();
+        let series = blocking(move || SeriesReader::open(&home)?.series(key)).await?;
+        Ok(match series {
+            Ok(series) => {
+                let held = series.iter().map(|one| one.count).sum();
+                run.lacks_points(held).unwrap_or_default()
+            }
+            Err(error) => unreadable(&error).to_string(),
+        })
+    }
+
     /// A line for each node that may have more and is out of reach.
     fn stale(&self, state: &State, runs: &[RunId]) -> Vec<String> {
         let known = self.nodes.known();
@@ -121,15 +142,21 @@ fn unreadable(error: &nero_store::StoreError) -> Failure {
     }
 }
 
+/// How many points there are of each run, whatever their names.
+type Held = Vec<(RunId, u64)>;
+
+/// The series, and what is held of each run.
 fn read(
     reader: &SeriesReader,
     runs: &[(RunId, RunKey, u64)],
     names: &[String],
-) -> Result<Vec<Series>, Failure> {
+) -> Result<(Vec<Series>, Held), Failure> {
     let mut found = Vec::new();
+    let mut held = Vec::new();
     let mut count = 0;
     for (id, key, folded) in runs {
         let all = reader.read(*key).map_err(|error| unreadable(&error))?;
+        held.push((*id, all.iter().map(|(series, _)| series.count).sum()));
         for (series, points) in all {
             let wanted = names.is_empty()
                 || names.iter().any(|name| {
@@ -155,5 +182,5 @@ fn read(
             });
         }
     }
-    Ok(found)
+    Ok((found, held))
 }

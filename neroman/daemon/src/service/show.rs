@@ -84,6 +84,11 @@ impl Man {
         }
         reply.tree = run.made.tree.clone();
         reply.git = run.made.git.clone();
+        let lacks = self.lacks_points(run).await?;
+        if !lacks.is_empty() && !reply.missing.is_empty() {
+            reply.missing.push_str("; ");
+        }
+        reply.missing.push_str(&lacks);
         reply.facts = facts(run);
         reply.work = self.work_of(run);
         if let Some(exit) = run.exit() {

@@ -279,6 +279,8 @@ impl Mum for Service {
         self.inner(|inner| {
             for position in &first.positions {
                 let token = &position.run.as_ref().unwrap().token;
+                // What it forgot and still has is taken up again.
+                inner.closed.retain(|one| one != token);
                 if !inner.runs.contains_key(token) {
                     let event = Event::State(state(token, Stage::UnknownRun));
                     let _ = tx.try_send(Ok(v1::FollowEvent { event: Some(event) }));

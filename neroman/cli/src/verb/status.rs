@@ -69,19 +69,20 @@ pub async fn run(session: &mut Session, args: &Status) -> Result<u8, Stop> {
 enum Found {
     Experiments(ListReply),
     /// The same, to be printed while it comes.
-    Parts(Parts),
+    Parts(Box<Parts>),
     /// A node or a group, and no experiment.
     Nodes(Named),
 }
 
 async fn found(session: &mut Session, args: &Status) -> Result<Found, Stop> {
     // What is sorted or laid out in columns has to be here as a whole.
-    let found = match args.json.json && args.sort.is_none() && !args.watch {
+    let is_whole = args.sort.is_some() || !args.columns.is_empty() || args.watch;
+    let found = match args.json.json && !is_whole {
         true => Parts::open(session, &args.picked).await,
         false => Ok(None),
     };
     let found = match found {
-        Ok(Some(parts)) => Ok(Found::Parts(parts)),
+        Ok(Some(parts)) => Ok(Found::Parts(Box::new(parts))),
         Ok(None) => list(session, &args.picked, asked_facts(args))
             .await
             .map(Found::Experiments),

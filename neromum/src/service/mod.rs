@@ -172,9 +172,16 @@ impl Service {
                 let what = format!("cannot read what run {id} is");
                 Err(io_status(&what, &error))
             }
-            Err(error) => Err(Status::not_found(format!(
-                "run {id} is not on this node: {error}"
-            ))),
+            Err(FrameError::Io(_)) => {
+                Err(Status::not_found(format!("run {id} is not on this node")))
+            }
+            Err(error @ (FrameError::Damaged | FrameError::Decode(_))) => {
+                let spec = run_dir.join(nero_model::paths::run::SPEC);
+                Err(Status::not_found(format!(
+                    "the spec of run {id} cannot be used, {}: {error}",
+                    spec.display()
+                )))
+            }
         }
     }
 }

@@ -13,6 +13,8 @@ const COUNT_MAX: f64 = 1e7;
 pub(crate) const BYTES_MAX: u64 = 1 << 60;
 /// The clock of a node: from 1970 to the year 9999.
 const CLOCK_MS: std::ops::RangeInclusive<i64> = 0..=253_402_300_799_999;
+/// No machine was started longer ago: 100 years.
+const BOOT_MS_MAX: u64 = 100 * 366 * 86_400_000;
 /// No machine has more GPUs that runs could use.
 const GPUS_MAX: usize = 1024;
 
@@ -58,6 +60,9 @@ pub(super) fn checked(said: v1::NodeDescription) -> Result<v1::NodeDescription, 
     }
     if !CLOCK_MS.contains(&said.clock_ms) {
         return Err(cannot_be("clock (ms)", &said.clock_ms));
+    }
+    if said.boot_ms > BOOT_MS_MAX {
+        return Err(cannot_be("boot clock (ms)", &said.boot_ms));
     }
     let gpus = said.gpus.into_iter().take(GPUS_MAX).map(|gpu| v1::Gpu {
         name: bounded(&gpu.name),
@@ -132,6 +137,10 @@ mod tests {
             (
                 "free disk is 1844674",
                 refused(|said| said.disk_free_bytes = u64::MAX),
+            ),
+            (
+                "boot clock (ms) is 1844674",
+                refused(|said| said.boot_ms = u64::MAX),
             ),
             (
                 "use of a GPU is inf",

@@ -43,6 +43,7 @@ pub fn claim() -> (Claimed, JobStarted, JobExited, TreeGone) {
             stdout_bytes: 42,
             stderr_bytes: 0,
             left_alive: vec![5],
+            ..TreeGone::default()
         },
     )
 }
@@ -120,6 +121,7 @@ pub fn spec() -> RunSpec {
             interval_ms: 10_000,
             grace_ms: 30_000,
             wait_for_strays: true,
+            leave_strays: false,
         }),
         params: vec![Param {
             name: "lr".to_owned(),

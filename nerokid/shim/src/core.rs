@@ -26,10 +26,33 @@ const REFUSED_NS: u64 = 2_000 * MS;
 pub struct Plan {
     /// From the polite signal to the final one.
     pub grace_ms: u32,
-    /// Strays are waited for instead of ended.
-    pub wait_for_strays: bool,
+    /// What becomes of processes that outlive the main one.
+    pub strays: Strays,
     /// When the time limit is over.
     pub limit_at_ns: Option<u64>,
+}
+
+/// What becomes of processes that outlive the job's main process, where nobody
+/// wishes the run's end: that ends them all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strays {
+    /// They are ended after [`STRAYS_NS`].
+    End,
+    /// The run goes on until they end.
+    Wait,
+    /// They go on, and the run ends.
+    Leave,
+}
+
+impl Strays {
+    /// From what messages and specs hold.
+    pub fn new(wait: bool, leave: bool) -> Self {
+        match (leave, wait) {
+            (true, _) => Self::Leave,
+            (false, true) => Self::Wait,
+            (false, false) => Self::End,
+        }
+    }
 }
 
 /// A wish that the run ends, from the control folder.
@@ -74,6 +97,8 @@ pub enum Effect {
         /// Write down how many got it.
         first: bool,
     },
+    /// Write down who goes on, then answer with `Empty`.
+    Leave,
     /// Write down how the main process ended.
     JobExited,
     /// Write down that nothing is alive but those out of reach.
@@ -88,7 +113,10 @@ enum Stage {
     /// The main process lives.
     Running,
     /// It ended; others may live.
-    Strays { until_ns: Option<u64> },
+    Strays {
+        since_ns: u64,
+        until_ns: Option<u64>,
+    },
     /// Over.
     Gone,
 }
@@ -143,7 +171,7 @@ impl Core {
     pub fn over() -> Self {
         let mut core = Self::new(Plan {
             grace_ms: 0,
-            wait_for_strays: false,
+            strays: Strays::End,
             limit_at_ns: None,
         });
         core.stage = Stage::Gone;
@@ -170,6 +198,19 @@ impl Core {
         !matches!(self.stage, Stage::Running)
     }
 
+    /// For how long processes have outlived the main one; none before it ended.
+    pub fn strays_ns(&self, now_ns: u64) -> Option<u64> {
+        match self.stage {
+            Stage::Strays { since_ns, .. } => Some(now_ns.saturating_sub(since_ns)),
+            Stage::Running | Stage::Gone => None,
+        }
+    }
+
+    /// Whether signals go to processes since they outlived the main one.
+    pub fn ends_strays(&self) -> bool {
+        self.for_strays
+    }
+
     /// Whether a process that ends now counts as a stray that we killed.
     pub fn kills_strays(&self, by_sigkill: bool) -> bool {
         match (self.stage, self.ladder) {
@@ -186,7 +227,7 @@ impl Core {
             (_, Ladder::Asked { kill_at_ns }) => Some(kill_at_ns),
             (_, Ladder::Killing { next_at_ns, .. }) => Some(next_at_ns),
             (Stage::Running, Ladder::Calm) => self.limit(),
-            (Stage::Strays { until_ns }, Ladder::Calm) => match (until_ns, self.limit()) {
+            (Stage::Strays { until_ns, .. }, Ladder::Calm) => match (until_ns, self.limit()) {
                 (Some(until), Some(limit)) => Some(until.min(limit)),
                 (one, other) => one.or(other),
             },
@@ -222,8 +263,15 @@ impl Core {
     }
 
     fn begin_strays(&mut self, now_ns: u64) {
-        let until_ns = (!self.plan.wait_for_strays).then_some(now_ns + STRAYS_NS);
-        self.stage = Stage::Strays { until_ns };
+        let until_ns = match self.plan.strays {
+            Strays::End => Some(now_ns + STRAYS_NS),
+            Strays::Wait => None,
+            Strays::Leave => Some(now_ns),
+        };
+        self.stage = Stage::Strays {
+            since_ns: now_ns,
+            until_ns,
+        };
     }
 
     fn tick(&mut self, now_ns: u64) -> Effects {
@@ -252,7 +300,11 @@ impl Core {
         match self.stage {
             Stage::Strays {
                 until_ns: Some(until),
+                ..
             } if until <= now_ns => {
+                if self.plan.strays == Strays::Leave {
+                    return [Some(Effect::Leave), None, None, None];
+                }
                 self.for_strays = true;
                 self.ladder = Ladder::Asked {
                     kill_at_ns: now_ns + u64::from(self.plan.grace_ms) * MS,

@@ -6,7 +6,7 @@ use super::*;
 
 const PLAN: Plan = Plan {
     grace_ms: 100,
-    wait_for_strays: false,
+    strays: Strays::End,
     limit_at_ns: None,
 };
 
@@ -19,6 +19,7 @@ fn words(effects: Effects) -> String {
         Effect::Signal(signal) => format!("signal:{signal}"),
         Effect::Kill { first: true } => "kill".to_owned(),
         Effect::Kill { first: false } => "again".to_owned(),
+        Effect::Leave => "leave".to_owned(),
         Effect::JobExited => "exited".to_owned(),
         Effect::TreeGone(left) => format!("gone:{}", left.refused),
     };
@@ -107,9 +108,35 @@ fn strays_have_ten_seconds_then_the_ladder() {
 }
 
 #[test]
+fn strays_may_go_on_unless_somebody_wishes_the_end_of_all() {
+    let leaving = Plan {
+        strays: Strays::Leave,
+        ..PLAN
+    };
+    let core = story(
+        leaving,
+        &[
+            (SECOND, Input::LeaderEnded, "exited"),
+            (SECOND, Input::Tick, "leave"),
+            (SECOND, Input::Empty, "gone:0"),
+        ],
+    );
+    assert!(core.is_gone());
+    story(
+        leaving,
+        &[
+            (SECOND, wish(1), "asked:1:1 signal:15"),
+            (SECOND, Input::LeaderEnded, "exited"),
+            (SECOND, Input::Tick, ""),
+            (SECOND + 100 * MS, Input::Tick, "kill"),
+        ],
+    );
+}
+
+#[test]
 fn strays_may_be_waited_for_and_still_be_cancelled() {
     let waiting = Plan {
-        wait_for_strays: true,
+        strays: Strays::Wait,
         ..PLAN
     };
     let core = story(
@@ -239,10 +266,10 @@ proptest! {
     #[test]
     fn laws(
         steps in prop::collection::vec((any_input(), 0..3 * SECOND), 0..60),
-        wait_for_strays in any::<bool>(),
+        strays in prop::sample::select(vec![Strays::End, Strays::Wait, Strays::Leave]),
         limit_at_ns in prop::option::of(0..20 * SECOND),
     ) {
-        let mut core = Core::new(Plan { grace_ms: 100, wait_for_strays, limit_at_ns });
+        let mut core = Core::new(Plan { grace_ms: 100, strays, limit_at_ns });
         let mut now_ns = 0;
         let (mut exits, mut ends, mut polite) = (0, 0, false);
         for (input, pause) in steps {
@@ -257,6 +284,7 @@ proptest! {
                     }
                     Effect::StopAsked(_) | Effect::Signal(_) => polite = true,
                     Effect::Kill { .. } => prop_assert!(polite),
+                    Effect::Leave => prop_assert!(exits == 1 && strays == Strays::Leave),
                 }
             }
             prop_assert!(exits <= 1);

@@ -7,18 +7,18 @@
 use std::ffi::CString;
 use std::os::fd::OwnedFd;
 
-use nero_journal::v1::{JobExited, JobNotStarted, SignalSent, TreeGone, job_not_started};
+use nero_journal::v1::{JobExited, JobNotStarted, SignalSent, Stray, TreeGone, job_not_started};
 use rustix::fd::{AsFd as _, BorrowedFd};
-use rustix::fs::CWD;
+use rustix::fs::{CWD, Mode, OFlags, openat};
 
 use crate::clock::MS;
 use crate::control;
-use crate::core::{Core, Effect, Effects, Input};
+use crate::core::{Core, Effect, Input};
 use crate::journal::{Journal, Record};
 use crate::oom::OomEvents;
 use crate::slot::{JobStage, Slot};
 use crate::sys::Ended;
-use crate::tree::{REFUSED_MAX, Swept};
+use crate::tree::{NAMED_MAX, Named, REFUSED_MAX, Swept};
 
 /// How long to wait before a record is tried again that the disk refused.
 const RETRY_NS: u64 = 1_000 * MS;
@@ -53,16 +53,29 @@ pub struct Keeper {
     pub next_wish: u32,
     /// Strays that ended by a signal of ours.
     pub strays_killed: u32,
+    /// The first of those that were ended, or that go on.
+    pub strays: [Named; NAMED_MAX],
+    /// How many go on.
+    pub strays_left: u32,
+    /// The record of a failed start, with the program's name alone.
+    pub failed: JobNotStarted,
     /// Tells at the end whether memory ran out.
     pub oom: OomEvents,
+    /// Room for a line of standard error.
+    pub line: Vec<u8>,
     /// Made beforehand, so that writing it allocates nothing.
     pub gone: TreeGone,
 }
 
-/// Room for the numbers of processes out of reach.
+/// Room for the numbers of processes out of reach, and for strays.
 pub fn prepared_gone() -> TreeGone {
+    let stray = || Stray {
+        pid: 0,
+        name: Vec::with_capacity(size_of_val(&Named::default().name)),
+    };
     TreeGone {
         left_alive: Vec::with_capacity(REFUSED_MAX),
+        strays: std::iter::repeat_with(stray).take(NAMED_MAX).collect(),
         ..TreeGone::default()
     }
 }
@@ -118,17 +131,23 @@ impl Keeper {
     }
 
     fn handle(&mut self, input: Input, now_ns: u64, tree: &mut dyn FnMut(i32) -> Swept) {
+        let strays_ns = self.core.strays_ns(now_ns).unwrap_or(0);
         let effects = self.core.step(input, now_ns);
-        self.carry_out(effects, now_ns, tree);
-    }
-
-    fn carry_out(&mut self, effects: Effects, now_ns: u64, tree: &mut dyn FnMut(i32) -> Swept) {
         for effect in effects.into_iter().flatten() {
             match effect {
                 Effect::StopAsked(asked) => self.journal.append(Record::StopAsked(asked)),
                 Effect::Signal(signal) => {
                     let swept = tree(signal);
+                    if self.core.ends_strays() {
+                        self.strays = swept.named;
+                    }
                     self.sent(signal, swept);
+                }
+                Effect::Leave => {
+                    let left = tree(0);
+                    self.strays = left.named;
+                    self.strays_left = left.alive;
+                    self.handle(Input::Empty, now_ns, tree);
                 }
                 Effect::Kill { first } => {
                     let swept = tree(libc::SIGKILL);
@@ -139,7 +158,7 @@ impl Keeper {
                 }
                 // Only an ended leader leads here, see `leader_ended`.
                 Effect::JobExited => {}
-                Effect::TreeGone(left) => self.tree_gone(left),
+                Effect::TreeGone(left) => self.tree_gone(left, strays_ns / MS),
             }
         }
     }
@@ -151,9 +170,12 @@ impl Keeper {
         }));
     }
 
-    fn exit_record(&self, exit: Exit, now_ns: u64) -> Record {
+    fn exit_record(&mut self, exit: Exit, now_ns: u64) -> Record {
         if let Some(failure) = self.slot.and_then(failure) {
-            return Record::JobNotStarted(failure);
+            return Record::JobNotStarted(JobNotStarted {
+                program: std::mem::take(&mut self.failed.program),
+                ..failure
+            });
         }
         let ended = match exit {
             Exit::Seen(ended) => ended,
@@ -174,7 +196,20 @@ impl Keeper {
                 gate => now_ns.saturating_sub(gate) / MS,
             },
             oom_kills: self.oom_kills(&ended),
+            stderr_line: self.stderr_line(&ended),
         })
+    }
+
+    /// What the job printed last on standard error, where that may be why it
+    /// failed. The file is looked for by name: our own handle only writes.
+    fn stderr_line(&mut self, ended: &Ended) -> Vec<u8> {
+        let mut line = std::mem::take(&mut self.line);
+        if ended.code != 0 || ended.signal != 0 {
+            let mut tail = [0; TAIL_BYTES];
+            let length = tail_of(self.folder(), &mut tail).unwrap_or(0);
+            line.extend_from_slice(last_line(&tail[..length]));
+        }
+        line
     }
 
     /// By how much the count of our memory cgroup rose since the fork. Asked
@@ -188,13 +223,25 @@ impl Keeper {
         Some(self.oom.count()?.saturating_sub(before))
     }
 
-    fn tree_gone(&mut self, left: Swept) {
+    fn tree_gone(&mut self, left: Swept, strays_ms: u64) {
         let mut gone = std::mem::take(&mut self.gone);
         let size = |log: &Option<OwnedFd>| {
             let found = log.as_ref().and_then(|log| rustix::fs::fstat(log).ok());
             found.map_or(0, |found| found.st_size as u64)
         };
         gone.strays_killed = self.strays_killed;
+        gone.strays_left = self.strays_left;
+        gone.strays_ms = strays_ms;
+        let is_named =
+            |named: &&Named| named.pid != 0 && (self.strays_killed > 0 || self.strays_left > 0);
+        let named = self.strays.iter().filter(is_named);
+        // Of what a name has room for; in the places that were made beforehand.
+        gone.strays.truncate(named.clone().count());
+        for (stray, named) in gone.strays.iter_mut().zip(named) {
+            stray.pid = named.pid;
+            let name = named.name.split(|byte| *byte == 0).next();
+            stray.name.extend_from_slice(name.unwrap_or_default());
+        }
         gone.stdout_bytes = size(&self.logs[0]);
         gone.stderr_bytes = size(&self.logs[1]);
         let named = left.out_of_reach.iter().filter(|pid| **pid != 0);
@@ -205,6 +252,31 @@ impl Keeper {
     fn folder(&self) -> BorrowedFd<'_> {
         self.folder.as_ref().map_or(CWD, |folder| folder.as_fd())
     }
+}
+
+/// So much of the end of standard error is looked at.
+const TAIL_BYTES: usize = 4096;
+/// Most bytes of its last line that are written down.
+pub const LINE_BYTES_MAX: usize = 240;
+
+fn tail_of(folder: BorrowedFd<'_>, tail: &mut [u8]) -> Result<usize, rustix::io::Errno> {
+    // A job may have put anything there: a pipe is not waited for.
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let log = openat(folder, c"stderr.log", flags, Mode::empty())?;
+    let length = rustix::fs::fstat(&log)?.st_size as u64;
+    rustix::io::pread(&log, &mut *tail, length.saturating_sub(TAIL_BYTES as u64))
+}
+
+/// The last line that has a letter or a digit, from its beginning on. Frames
+/// around a message, and prompts, have neither.
+fn last_line(text: &[u8]) -> &[u8] {
+    let mut lines = text.rsplit(|byte| matches!(byte, b'\n' | b'\r'));
+    let line = lines.find(|line| {
+        line.iter()
+            .any(|byte| byte.is_ascii_alphanumeric() || *byte >= 0x80)
+    });
+    let line = line.unwrap_or_default().trim_ascii();
+    &line[..line.len().min(LINE_BYTES_MAX)]
 }
 
 /// Why no user code ran, if the job could not be started.
@@ -218,5 +290,29 @@ pub fn failure(slot: &Slot) -> Option<JobNotStarted> {
     Some(JobNotStarted {
         stage: stage as i32,
         errno: slot.errno(),
+        program: Vec::new(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_line_with_something_to_read_is_taken() {
+        let table: [(&[u8], &[u8]); 8] = [
+            (b"", b""),
+            (b"one\ntwo\n", b"two"),
+            (b"no end", b"no end"),
+            (b"Traceback\nValueError: x\n\n  \n", b"ValueError: x"),
+            (b"RuntimeError: y\n=======\n---\n", b"RuntimeError: y"),
+            (b" 10%\r 20%\r", b"20%"),
+            ("…\nüber\n|\n".as_bytes(), "über".as_bytes()),
+            (b"***\n", b""),
+        ];
+        for (text, line) in table {
+            assert_eq!(last_line(text), line);
+        }
+        assert_eq!(last_line(&[b'x'; 2000]).len(), LINE_BYTES_MAX);
+    }
 }

@@ -5,16 +5,20 @@
 
 use std::ffi::CString;
 
-use nero_journal::v1::{Claimed, JobStarted, Launch, Process, TreeGone};
+use nero_journal::v1::{Claimed, JobNotStarted, JobStarted, Launch, Process, TreeGone};
 use nero_journal::{SegmentId, Writer};
 use nero_model::ProcessId;
 use rustix::fs::Mode;
 use rustix::process::Rlimit;
 
+use crate::core::Strays;
 use crate::journal::Subject;
 use crate::keeper;
 use crate::oom::OomEvents;
 use crate::sys::{self, ChildStack, Strings};
+
+/// So much of a program's name is written down.
+const PROGRAM_BYTES_MAX: usize = 200;
 
 /// What the launcher knows of itself and inherited.
 #[derive(Clone, Debug)]
@@ -60,12 +64,16 @@ pub struct Plan {
     pub time_limit_ms: u64,
     /// From the polite signal to the final one.
     pub grace_ms: u32,
-    /// Strays are waited for.
-    pub wait_for_strays: bool,
+    /// What becomes of processes that outlive the main one.
+    pub strays: Strays,
     /// First record, but for the shim's number and start time.
     pub claimed: Claimed,
     /// Second record, but for the job's.
     pub started: JobStarted,
+    /// The record instead of it; the program is filled in.
+    pub failed: JobNotStarted,
+    /// Room for a line of what the job printed.
+    pub line: Vec<u8>,
     /// Last record.
     pub gone: TreeGone,
 }
@@ -102,7 +110,7 @@ impl Plan {
             work_dir: sys::path(launch.work_dir.clone())?,
             time_limit_ms: launch.time_limit_ms,
             grace_ms: launch.grace_ms,
-            wait_for_strays: launch.wait_for_strays,
+            strays: Strays::new(launch.wait_for_strays, launch.leave_strays),
             claimed: Claimed {
                 shim: Some(launcher.clone()),
                 launcher: Some(launcher.clone()),
@@ -111,6 +119,11 @@ impl Plan {
             started: JobStarted {
                 job: Some(launcher),
             },
+            failed: JobNotStarted {
+                program: argv0[..argv0.len().min(PROGRAM_BYTES_MAX)].to_vec(),
+                ..JobNotStarted::default()
+            },
+            line: Vec::with_capacity(keeper::LINE_BYTES_MAX),
             gone: keeper::prepared_gone(),
         })
     }

@@ -66,6 +66,46 @@ pub fn stat(pid: i32) -> Result<Stat, Errno> {
     Stat::parse(&line[..read]).ok_or(Errno::INVAL)
 }
 
+/// Puts the name of a process, and zeros behind it, into `name`.
+pub fn name(pid: i32, name: &mut [u8; 16]) {
+    let path = StackPath::new(format_args!("/proc/{pid}/comm"));
+    name.fill(0);
+    let length = read(&path, name);
+    let end = name[..length].iter().rposition(|byte| *byte == b'\n');
+    name[end.unwrap_or(length)..].fill(0);
+}
+
+/// Whether a process is what rootless podman leaves behind at its first command,
+/// and needs from then on: `catatonit -P`, or podman itself under another name.
+/// Podman keeps its number in a file whose place depends on the job's own
+/// environment, so the process itself is asked.
+pub fn is_podmans_pause(pid: i32) -> bool {
+    let mut comm = [0; 16];
+    name(pid, &mut comm);
+    if comm.starts_with(b"podman pause\0") {
+        return true;
+    }
+    if !comm.starts_with(b"catatonit\0") {
+        return false;
+    }
+    let mut line = [0; 128];
+    let length = read(
+        &StackPath::new(format_args!("/proc/{pid}/cmdline")),
+        &mut line,
+    );
+    let mut words = line[..length].split(|byte| *byte == 0);
+    let first = words.next().unwrap_or_default();
+    first.ends_with(b"catatonit") && words.eq([b"-P".as_slice(), b""])
+}
+
+/// How much of a small file is there; nothing when it is gone.
+fn read(path: &StackPath, into: &mut [u8]) -> usize {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    openat(CWD, path.as_c_str(), flags, Mode::empty())
+        .and_then(|file| rustix::io::read(&file, into))
+        .unwrap_or(0)
+}
+
 /// Whether anything of the process still runs: its other threads may, when the
 /// first one has ended.
 pub fn runs(stat: &Stat) -> bool {

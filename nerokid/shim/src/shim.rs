@@ -23,7 +23,7 @@ use crate::keeper::{Exit, Keeper};
 use crate::plan::{self, Own, Plan};
 use crate::slot::{JobStage, ShimStage, Slot};
 use crate::sys::{self, Look, Woken};
-use crate::tree::{Members, Roots, Swept};
+use crate::tree::{self, Members, NAMED_MAX, Named, Roots, Swept};
 
 /// Supervises one run, in the process just forked, and leaves.
 ///
@@ -148,7 +148,7 @@ fn supervise(
     let mut keeper = Keeper {
         core: Core::new(core::Plan {
             grace_ms: plan.grace_ms,
-            wait_for_strays: plan.wait_for_strays,
+            strays: plan.strays,
             limit_at_ns: limit_ns,
         }),
         journal: Journal::new(Some(segment)),
@@ -159,7 +159,11 @@ fn supervise(
         gate_ns: slot.gate_ns(),
         next_wish: 1,
         strays_killed: 0,
+        strays: [Named::default(); NAMED_MAX],
+        strays_left: 0,
+        failed: plan.failed,
         oom: own.oom,
+        line: plan.line,
         gone: plan.gone,
     };
     if let Some(failure) = failure {
@@ -211,7 +215,12 @@ fn collect(keeper: &mut Keeper, leader: i32, crash: &CrashAt) {
                 sys::reap(ended.pid);
                 keeper.other_ended(ended.signal);
             }
-            Look::Alive => return,
+            Look::Alive => {
+                if keeper.core.leader_ended() && tree::has_only_pauses() {
+                    keeper.empty(clock::now_ns());
+                }
+                return;
+            }
             // A parent of orphans without children has no descendants.
             Look::Childless => return keeper.empty(clock::now_ns()),
         }
@@ -222,6 +231,7 @@ fn not_started(stage: job_not_started::Stage, errno: i32) -> JobNotStarted {
     JobNotStarted {
         stage: stage as i32,
         errno,
+        program: Vec::new(),
     }
 }
 

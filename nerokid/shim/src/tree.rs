@@ -36,6 +36,18 @@ pub enum Roots<'a> {
     These(&'a [Member]),
 }
 
+/// Most processes named in the record of the end.
+pub const NAMED_MAX: usize = 8;
+
+/// A process as people know it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Named {
+    /// Its number; 0: nobody.
+    pub pid: i32,
+    /// Its name, behind which there are zeros.
+    pub name: [u8; 16],
+}
+
 /// What a pass over the tree found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
@@ -49,6 +61,8 @@ pub struct Swept {
     pub fingerprint: u64,
     /// Numbers of processes out of reach; 0 behind the last.
     pub out_of_reach: [i32; REFUSED_MAX],
+    /// The first of those that run; nobody after a final signal.
+    pub named: [Named; NAMED_MAX],
 }
 
 /// The processes that run, parents before children.
@@ -68,7 +82,10 @@ impl Members {
         match roots {
             Roots::ChildrenOf(own) => members.add_children(own, own),
             Roots::These(those) => {
-                for member in those {
+                for member in those
+                    .iter()
+                    .filter(|one| !procfs::is_podmans_pause(one.pid))
+                {
                     members.push(*member);
                 }
             }
@@ -102,7 +119,7 @@ impl Members {
 
     fn add_children(&mut self, parent: i32, own: i32) {
         let mut add = |pid: i32, stat: &Stat| {
-            if stat.ppid == parent && procfs::runs(stat) {
+            if stat.ppid == parent && procfs::runs(stat) && !procfs::is_podmans_pause(pid) {
                 self.push(Member {
                     pid,
                     start_ticks: stat.start_ticks,
@@ -126,9 +143,16 @@ impl Members {
     }
 
     /// Sends a signal to each; a stopped one is continued, so that it can act.
+    /// Signal 0 only looks.
     pub fn signal(&self, signal: i32) -> Swept {
         let mut swept = Swept::default();
         for member in self.as_slice() {
+            if signal != libc::SIGKILL
+                && let Some(named) = swept.named.get_mut(swept.alive as usize)
+            {
+                named.pid = member.pid;
+                procfs::name(member.pid, &mut named.name);
+            }
             let outcome = signal_one(*member, signal);
             if let Err(error) = &outcome
                 && error.raw_os_error() == Some(libc::ESRCH)
@@ -148,6 +172,25 @@ impl Members {
         }
         swept
     }
+}
+
+/// Whether this process has children and each is podman's pause process, which
+/// serves the user's containers beyond any run.
+pub fn has_only_pauses() -> bool {
+    let own = rustix::process::getpid().as_raw_nonzero().get();
+    let (mut children, mut pauses) = (0, 0);
+    let mut count = |pid: i32| {
+        children += 1;
+        pauses += u32::from(procfs::is_podmans_pause(pid));
+    };
+    if !procfs::children(own, &mut count) {
+        procfs::everybody(|pid| {
+            if procfs::stat(pid).is_ok_and(|stat| stat.ppid == own) {
+                count(pid);
+            }
+        });
+    }
+    pauses > 0 && children == pauses
 }
 
 fn kernel_lists_children() -> bool {
@@ -176,7 +219,7 @@ pub fn signal_one(member: Member, signal: i32) -> io::Result<()> {
         return Err(io::Error::from_raw_os_error(libc::ESRCH));
     }
     send(signal)?;
-    if signal != libc::SIGKILL && signal != libc::SIGSTOP {
+    if ![0, libc::SIGKILL, libc::SIGSTOP].contains(&signal) {
         // Best effort: it may have ended by the first.
         let _ = send(libc::SIGCONT);
     }

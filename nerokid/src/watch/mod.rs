@@ -225,7 +225,7 @@ impl Watch {
     fn facts_of_life(&mut self) {
         self.facts.started = self.life.started;
         self.facts.ending = self.life.ending;
-        self.facts.exited = self.life.exited;
+        self.facts.exited = self.life.exited.clone();
         if self.life.time_limit_ms > 0 {
             self.facts.time_limit_ms = self.life.time_limit_ms;
         }

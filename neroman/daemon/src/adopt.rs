@@ -393,9 +393,10 @@ fn definition(spec: &v1::RunSpec, folder: &Path) -> Definition {
         monitor: Monitor {
             interval_ms: monitor.interval_ms,
             grace_ms: monitor.grace_ms,
-            strays: match monitor.wait_for_strays {
-                true => Strays::Wait,
-                false => Strays::Kill,
+            strays: match (monitor.leave_strays, monitor.wait_for_strays) {
+                (true, _) => Strays::Leave,
+                (false, true) => Strays::Wait,
+                (false, false) => Strays::Kill,
             },
         },
         buffering: match (spec.buffered, spec.line_buffered) {

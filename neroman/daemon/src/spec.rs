@@ -41,6 +41,7 @@ pub(crate) fn build(
             interval_ms: definition.monitor.interval_ms,
             grace_ms: definition.monitor.grace_ms,
             wait_for_strays: definition.monitor.strays == Strays::Wait,
+            leave_strays: definition.monitor.strays == Strays::Leave,
         }),
         params: params(definition),
         attempt: made.id.number,

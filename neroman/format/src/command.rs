@@ -133,7 +133,8 @@ fn from_command(reader: &mut Reader<'_>, names: &Names<'_>, given: &Given) -> Co
                     );
                     return Command::Missing;
                 }
-                if shell_words < 3 && note_shell_word(reader, line, node, &word) {
+                if shell_words < 3 && note_shell_word(reader, line, node, &word, result.is_empty())
+                {
                     shell_words += 1;
                 }
                 // Behind quotes and escapes only the word's own beginning is sure.
@@ -161,16 +162,64 @@ fn from_command(reader: &mut Reader<'_>, names: &Names<'_>, given: &Given) -> Co
 }
 
 /// Says of a word that a shell would act on that we do not. Answers whether it is one.
-fn note_shell_word(reader: &mut Reader<'_>, line: &str, node: &Node, word: &words::Word) -> bool {
-    let is_one =
-        SHELL_WORDS.contains(&word.text.as_str()) && line[word.offset..].starts_with(&word.text);
-    if is_one {
-        let mark = node.mark_inside(&reader.text.text, word.offset);
-        let shown = quoted(&word.text);
-        let text = format!("{shown} is handed over as an argument: no shell runs the command");
-        reader.note(Some(mark), text);
+fn note_shell_word(
+    reader: &mut Reader<'_>,
+    line: &str,
+    node: &Node,
+    word: &words::Word,
+    is_first: bool,
+) -> bool {
+    // What was quoted or escaped is meant as it stands.
+    if !line[word.offset..].starts_with(&word.text) {
+        return false;
     }
-    is_one
+    let Some(told) = for_a_shell(&word.text, is_first) else {
+        return false;
+    };
+    let mark = node.mark_inside(&reader.text.text, word.offset);
+    reader.note(Some(mark), format!("{} {told}", quoted(&word.text)));
+    true
+}
+
+/// What becomes of a word that a shell would act on; none: a shell would hand it
+/// over as it stands, too.
+fn for_a_shell(word: &str, is_first: bool) -> Option<String> {
+    const NO_SHELL: &str = "no shell runs the command";
+    if SHELL_WORDS.contains(&word) {
+        return Some(format!("is handed over as an argument: {NO_SHELL}"));
+    }
+    let assigned = word.split_once('=').filter(|(name, _)| is_variable(name));
+    if let Some((name, value)) = assigned.filter(|_| is_first) {
+        return Some(format!(
+            "is taken for the program: {NO_SHELL}; write `env: {{{name}: {value}}}`"
+        ));
+    }
+    if word == "~" || word.starts_with("~/") {
+        return Some(format!(
+            "is handed over as it stands: {NO_SHELL}; write the whole path"
+        ));
+    }
+    let behind = word.split('$').skip(1);
+    if behind
+        .map(|rest| rest.chars().next())
+        .any(|c| c.is_some_and(|c| c == '_' || c.is_ascii_alphabetic()))
+    {
+        return Some(format!(
+            "is handed over as it stands: {NO_SHELL}; `env:` knows $NAME, and the job's program can look there"
+        ));
+    }
+    (word.contains('*') && !word.starts_with('-')).then(|| {
+        format!("is handed over as it stands: {NO_SHELL}, which would put names of files there")
+    })
+}
+
+/// Whether a text can be the name of a variable.
+fn is_variable(name: &str) -> bool {
+    let mut chars = name.chars();
+    chars
+        .next()
+        .is_some_and(|c| c == '_' || c.is_ascii_alphabetic())
+        && chars.all(|c| c == '_' || c.is_ascii_alphanumeric())
 }
 
 fn split(reader: &mut Reader<'_>, line: &str, node: &Node) -> Vec<words::Word> {

@@ -375,6 +375,8 @@ pub enum Strays {
     Kill,
     /// The run goes on until they end.
     Wait,
+    /// They go on, and the run ends.
+    Leave,
 }
 
 /// How the job's output reaches its log.

@@ -90,9 +90,10 @@ pub(crate) fn monitor(reader: &mut Reader<'_>, node: &Node) -> Monitor {
             "strays" => match reader.single("strays", value) {
                 Some("kill") => monitor.strays = Strays::Kill,
                 Some("wait") => monitor.strays = Strays::Wait,
+                Some("leave") => monitor.strays = Strays::Leave,
                 Some(other) => {
                     let message = format!("{} is no way to treat strays", quoted(other));
-                    reader.wrong(value.mark, message, "known are kill, wait");
+                    reader.wrong(value.mark, message, "known are kill, wait, leave");
                 }
                 None => {}
             },

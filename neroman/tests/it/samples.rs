@@ -154,6 +154,16 @@ pub fn show() -> ShowReply {
         incarnations: 1,
         results: "/home/ada/sweep/results/latest".into(),
         token: "abcdefghijklmnopqrstuvwxyz".into(),
+        stderr_line: "ValueError: lr".into(),
+        strays: Some(Strays {
+            ended: 1,
+            left: 0,
+            waited_s: 10.1,
+            named: vec![strays::One {
+                pid: 71,
+                name: "sleep".into(),
+            }],
+        }),
     };
     let var = |name: &str, value: &str| EnvVar {
         name: name.into(),

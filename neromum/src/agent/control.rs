@@ -355,10 +355,21 @@ pub(super) fn wish_never(run_dir: &Path, token: RunToken) -> io::Result<()> {
     }
 }
 
-/// Rings a shim or launcher. False when it is dead or cannot be signalled safely.
-fn ring(shim: ProcessId) -> io::Result<bool> {
-    use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-    let Some(pid) = Pid::from_raw(shim.pid) else {
+/// Rings a shim or launcher, and continues it if it was stopped. False when it is
+/// dead or cannot be signalled safely.
+fn ring(process: ProcessId) -> io::Result<bool> {
+    use rustix::process::Signal;
+    send(process, &[Signal::USR1, Signal::CONT])
+}
+
+/// Continues a stopped process. False as for [`ring`].
+pub(super) fn proceed(process: ProcessId) -> io::Result<bool> {
+    send(process, &[rustix::process::Signal::CONT])
+}
+
+fn send(process: ProcessId, signals: &[rustix::process::Signal]) -> io::Result<bool> {
+    use rustix::process::{Pid, PidfdFlags, pidfd_open, pidfd_send_signal};
+    let Some(pid) = Pid::from_raw(process.pid) else {
         return Ok(false);
     };
     let Ok(pidfd) = pidfd_open(pid, PidfdFlags::empty()) else {
@@ -366,11 +377,13 @@ fn ring(shim: ProcessId) -> io::Result<bool> {
         return Ok(false);
     };
     // The descriptor names whoever had the number when it was opened; that it
-    // was the shim is certain only if it still is.
-    if shim.life()? != Life::Alive {
+    // was this process is certain only if it still is.
+    if process.life()? != Life::Alive {
         return Ok(false);
     }
-    pidfd_send_signal(&pidfd, Signal::USR1)?;
+    for signal in signals {
+        pidfd_send_signal(&pidfd, *signal)?;
+    }
     Ok(true)
 }
 

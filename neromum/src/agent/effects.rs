@@ -101,6 +101,7 @@ impl Agent {
                 let record = JobNotStarted {
                     stage: job_not_started::Stage::Cancelled.into(),
                     errno: 0,
+                    ..JobNotStarted::default()
                 };
                 self.say(token, incarnation, RecordKind::JobNotStarted, &record);
             }
@@ -269,6 +270,7 @@ impl Agent {
                 let record = JobNotStarted {
                     stage: job_not_started::Stage::Gate.into(),
                     errno: 0,
+                    ..JobNotStarted::default()
                 };
                 self.say(token, incarnation, RecordKind::JobNotStarted, &record);
             }
@@ -298,7 +300,7 @@ impl Agent {
     }
 
     /// Appends a record to a segment of our own, then looks at the run anew.
-    fn say(
+    pub(super) fn say(
         &mut self,
         token: RunToken,
         incarnation: u32,
@@ -475,6 +477,7 @@ fn build(
     )?;
     let rules = spec.rules.as_ref().map(|set| set.rules.as_slice());
     let rules = rules.unwrap_or_default();
+    let monitor = spec.monitor.unwrap_or_default();
     let launch = Launch {
         token: token.to_vec(),
         run_dir: setup.paths.run(id).display().to_string(),
@@ -484,10 +487,8 @@ fn build(
         work_dir: prepared.work.display().to_string(),
         time_limit_ms: spec.resources.map_or(0, |resources| resources.time_ms),
         grace_ms: grace_ms(spec),
-        wait_for_strays: spec
-            .monitor
-            .as_ref()
-            .is_some_and(|monitor| monitor.wait_for_strays),
+        wait_for_strays: monitor.wait_for_strays,
+        leave_strays: monitor.leave_strays,
         watcher: Vec::new(),
         watch_at_once: rules.iter().any(|rule| rule.action == "abort"),
         argv0: prepared.argv0,

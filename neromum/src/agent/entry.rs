@@ -48,6 +48,8 @@ pub struct Entry {
     pub(super) cancels: u32,
     /// The attached watcher.
     pub(super) kid: Option<super::kids::Kid>,
+    /// A stop of its shim or launcher was noted.
+    pub(super) stop_noted: bool,
     /// Tries of settling so far.
     pub(super) settle_tries: u8,
     /// Those of them that failed for a reason that does not pass by itself.
@@ -87,6 +89,7 @@ impl Entry {
             rules: false,
             cancels: 0,
             kid: None,
+            stop_noted: false,
             settle_tries: 0,
             settle_failures: 0,
             launched: None,

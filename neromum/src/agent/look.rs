@@ -1,7 +1,9 @@
 //! Looking at a run: its segments are read, then the core decides.
 
-use nero_model::RunToken;
+use nero_journal::v1::{Notice, RecordKind};
 use nero_model::paths::run as names;
+use nero_model::process::{Life, Stat};
+use nero_model::{ProcessId, RunToken};
 
 use super::unreadable::{Unreadable, What};
 use super::{Agent, segments};
@@ -294,8 +296,54 @@ impl Agent {
             .filter(|(_, run)| matches!(run.stage, Stage::Running { .. }))
             .map(|(token, run)| (*token, run.stage.incarnation()))
             .collect();
+        for (token, incarnation) in &live {
+            self.look_and_decide(*token, *incarnation);
+        }
+        self.continue_stopped(&live);
+    }
+
+    /// A job can stop what supervises it, being of the same user, and then its end
+    /// would be seen by nobody. A shim's own launcher continues it at once; we see
+    /// to launchers, and to shims whose launcher is dead. A process counts that was
+    /// stopped at the look before, too: somebody may be at work on it.
+    fn continue_stopped(&mut self, live: &[(RunToken, u32)]) {
+        let before = std::mem::take(&mut self.stopped);
         for (token, incarnation) in live {
-            self.look_and_decide(token, incarnation);
+            let Some(entry) = self.entries.get(token) else {
+                continue;
+            };
+            let facts = &entry.facts;
+            let supervisors = [
+                ("shim", facts.shim),
+                ("launcher", facts.taker.or(facts.launcher)),
+            ];
+            for (what, process) in supervisors {
+                let Some(process) = process.filter(|process| is_stopped(*process)) else {
+                    continue;
+                };
+                self.stopped.insert(process);
+                if !before.contains(&process) {
+                    continue;
+                }
+                let Some(entry) = self.entries.get_mut(token) else {
+                    continue;
+                };
+                let run = entry.id;
+                let continued = super::control::proceed(process);
+                tracing::warn!(%run, what, pid = process.pid, ?continued, "a supervisor was stopped by a signal and is continued");
+                if !std::mem::replace(&mut entry.stop_noted, true) {
+                    let text =
+                        format!("its {what} was stopped by a signal (SIGSTOP) and was continued");
+                    self.say(*token, *incarnation, RecordKind::Notice, &Notice { text });
+                }
+            }
         }
     }
+}
+
+/// Whether that very process stands still by a signal. One that is traced does not.
+fn is_stopped(process: ProcessId) -> bool {
+    process.life().is_ok_and(|life| life == Life::Alive)
+        && Stat::read(process.pid)
+            .is_ok_and(|stat| stat.state == b'T' && stat.start_ticks == process.start_ticks)
 }

@@ -88,6 +88,8 @@ pub struct Agent {
     sync: sync::Syncs,
     followers: follow::Followers,
     settling: settle::Settling,
+    /// Shims and launchers that were stopped at the last look at live runs.
+    stopped: HashSet<nero_model::ProcessId>,
     /// Runs whose folders are going right now.
     cleaning: HashSet<RunToken>,
     /// Runs that another node may have taken since.
@@ -142,6 +144,7 @@ impl Agent {
             sync: sync::Syncs::default(),
             followers: follow::Followers::default(),
             settling: settle::Settling::default(),
+            stopped: HashSet::new(),
             cleaning: HashSet::new(),
             turned_away: hand_over::TurnedAway::default(),
             timers: timers::Timers::default(),

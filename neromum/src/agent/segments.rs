@@ -460,9 +460,13 @@ pub fn clocks_of(copy: &ledger_exited::Copy) -> Clocks {
 /// kind still says what happened.
 fn fact_of(kind: RecordKind, record: &Record<'_>) -> Option<Fact> {
     Some(match kind {
-        RecordKind::Claimed => Fact::Claimed {
-            shim: decoded::<Claimed>(record).shim.and_then(|p| p.identity()),
-        },
+        RecordKind::Claimed => {
+            let claimed: Claimed = decoded(record);
+            Fact::Claimed {
+                shim: claimed.shim.and_then(|p| p.identity()),
+                launcher: claimed.launcher.and_then(|p| p.identity()),
+            }
+        }
         RecordKind::JobStarted => Fact::JobStarted {
             job: decoded::<JobStarted>(record).job.and_then(|p| p.identity()),
         },

@@ -110,6 +110,7 @@ fn write_end(
         let never = JobNotStarted {
             stage: job_not_started::Stage::Cancelled.into(),
             errno: 0,
+            ..JobNotStarted::default()
         };
         records.push(ledger_exited::Copy {
             kind: RecordKind::JobNotStarted as u32,

@@ -10,6 +10,8 @@ pub enum Fact {
     Claimed {
         /// Who it is; none when the record names no process.
         shim: Option<ProcessId>,
+        /// Who forked it.
+        launcher: Option<ProcessId>,
     },
     /// The job exists.
     JobStarted {
@@ -61,6 +63,8 @@ pub struct Facts {
     pub boot_id: Option<[u8; 16]>,
     /// The shim.
     pub shim: Option<ProcessId>,
+    /// The launcher that forked it.
+    pub launcher: Option<ProcessId>,
     /// The job's main process.
     pub job: Option<ProcessId>,
     /// The job exists (or existed), named or not.
@@ -95,7 +99,10 @@ impl Facts {
     /// Takes one record in.
     pub fn fold(&mut self, fact: Fact) {
         match fact {
-            Fact::Claimed { shim } => self.shim = shim,
+            Fact::Claimed { shim, launcher } => {
+                self.shim = shim;
+                self.launcher = launcher;
+            }
             Fact::JobStarted { job } => {
                 self.started = true;
                 self.job = job;

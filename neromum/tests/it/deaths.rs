@@ -1,7 +1,7 @@
 //! `kill -9` of everything at every step: nothing runs twice, exit codes stay
 //! right, everything is replicated exactly once.
 
-use nero_journal::v1::{Claimed, JobExited, Lost, RecordKind, lost};
+use nero_journal::v1::{Claimed, JobExited, Lost, Notice, RecordKind, lost};
 use nero_journal::{Clocks, HEADER_BYTES, Segment, Writer};
 use nero_model::process::Life;
 use nero_wire::v1::RunSpec;
@@ -390,6 +390,69 @@ async fn a_job_that_outlives_shim_and_launcher_before_its_gate_is_run_once() {
     assert_eq!(starts(&node, &spec), 1, "{:?}", follower.of(&spec).kinds());
     let exited: JobExited = follower.of(&spec).record(RecordKind::JobExited).unwrap();
     assert_eq!((exited.code, exited.code_unknown), (5, false));
+}
+
+#[tokio::test]
+async fn a_stopped_shim_without_its_launcher_is_continued_and_tells_the_end() {
+    let mut node = Node::new();
+    let mut mum = node.start().await;
+    let spec = node.sh(1, COUNTED);
+    mum.accept(&[&spec]).await;
+    let mut follower = mum.follow(Known::default()).await;
+    follower.stage(&spec, Stage::Running).await;
+    started(&node, &spec).await;
+    kill(node.launcher().await, Signal::KILL);
+    let (shim, _) = node.claim(&spec);
+    kill(shim, Signal::STOP);
+    go(&node, &spec);
+    follower.settled(&[&spec]).await;
+    let run = follower.of(&spec);
+    let exited: JobExited = run.record(RecordKind::JobExited).unwrap();
+    assert_eq!((exited.code, exited.code_unknown), (5, false));
+    let told: Notice = run.record(RecordKind::Notice).unwrap();
+    assert_eq!(
+        told.text,
+        "its shim was stopped by a signal (SIGSTOP) and was continued"
+    );
+}
+
+#[tokio::test]
+async fn an_abort_reaches_a_stopped_shim_without_its_launcher() {
+    let mut node = Node::new();
+    let mut mum = node.start().await;
+    let spec = node.sh(1, COUNTED);
+    mum.accept(&[&spec]).await;
+    let mut follower = mum.follow(Known::default()).await;
+    follower.stage(&spec, Stage::Running).await;
+    started(&node, &spec).await;
+    kill(node.launcher().await, Signal::KILL);
+    let (shim, _) = node.claim(&spec);
+    kill(shim, Signal::STOP);
+    mum.cancel(&[&spec]).await;
+    follower.settled(&[&spec]).await;
+    assert_eq!(follower.of(&spec).count(RecordKind::StopAsked), 1);
+}
+
+#[tokio::test]
+async fn a_stopped_launcher_is_continued_and_starts_what_waits() {
+    let mut node = Node::new();
+    let mut mum = node.start().await;
+    let first = node.sh(1, COUNTED);
+    mum.accept(&[&first]).await;
+    let mut follower = mum.follow(Known::default()).await;
+    follower.stage(&first, Stage::Running).await;
+    started(&node, &first).await;
+    kill(node.launcher().await, Signal::STOP);
+    let second = node.sh(2, "exit 0");
+    mum.accept(&[&second]).await;
+    follower.settled(&[&second]).await;
+    let told: Notice = follower.of(&first).record(RecordKind::Notice).unwrap();
+    assert_eq!(
+        told.text,
+        "its launcher was stopped by a signal (SIGSTOP) and was continued"
+    );
+    go(&node, &first);
+    follower.settled(&[&first]).await;
 }
 
 #[tokio::test]

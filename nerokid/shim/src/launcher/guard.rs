@@ -21,6 +21,7 @@ use rustix::fs::{FlockOperation, flock};
 
 use super::Launcher;
 use crate::clock;
+use crate::core::Strays;
 use crate::journal::Subject;
 use crate::launcher::evidence::Evidence;
 use crate::launcher::run::{self, Care, Run, RunKey};
@@ -41,6 +42,8 @@ struct Spec {
 struct Monitor {
     #[prost(bool, tag = "3")]
     wait_for_strays: bool,
+    #[prost(bool, tag = "4")]
+    leave_strays: bool,
 }
 
 impl Launcher {
@@ -71,7 +74,8 @@ impl Launcher {
                 },
                 run_dir: guard.run_dir.clone(),
                 grace_ms: guard.grace_ms,
-                wait_for_strays: waits_for_strays(Path::new(&guard.run_dir)),
+                strays: strays(Path::new(&guard.run_dir)),
+                notes_stop: true,
                 time_limit_ms: guard.time_limit_ms,
                 work_dir: run_dir,
                 marks: run::marks(guard.marks.iter().map(Vec::as_slice)),
@@ -248,11 +252,10 @@ fn member(process: ProcessId) -> Member {
 }
 
 /// What the spec says; a spec that cannot be read says what most do.
-fn waits_for_strays(run_dir: &Path) -> bool {
+fn strays(run_dir: &Path) -> Strays {
     let spec = frame::read::<Spec>(FrameKind::Spec, &run_dir.join(SPEC));
-    spec.ok()
-        .and_then(|spec| spec.monitor)
-        .is_some_and(|monitor| monitor.wait_for_strays)
+    let monitor = spec.ok().and_then(|spec| spec.monitor).unwrap_or_default();
+    Strays::new(monitor.wait_for_strays, monitor.leave_strays)
 }
 
 /// Who holds a run's watch lock.

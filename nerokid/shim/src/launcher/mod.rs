@@ -24,11 +24,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nero_journal::v1::changed::What;
-use nero_journal::v1::{Changed, Launch};
+use nero_journal::v1::{Changed, Launch, Notice, RecordKind};
+use nero_journal::{SegmentId, Writer};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 
 use crate::clock::{self, MS};
 use crate::crash::CrashAt;
+use crate::journal::Segment;
 use crate::launcher::link::Link;
 use crate::launcher::run::{Care, Run, RunKey};
 use crate::launcher::watch::Watch;
@@ -245,6 +247,7 @@ impl Launcher {
         let crash = self.crash.take();
         let highest = (!self.can_close_range).then(start::highest_descriptor);
         let (subject, segment, work_dir) = (plan.subject, plan.segment, plan.work_dir.clone());
+        let strays = plan.strays;
         let forked_ns = clock::boot_ns();
         let pid = match sys::fork() {
             Ok(Forked::Child) => {
@@ -269,7 +272,8 @@ impl Launcher {
                 subject,
                 run_dir: launch.run_dir.clone(),
                 grace_ms: launch.grace_ms,
-                wait_for_strays: launch.wait_for_strays,
+                strays,
+                notes_stop: true,
                 time_limit_ms: launch.time_limit_ms,
                 work_dir,
                 marks: run::marks_of(launch),
@@ -311,7 +315,7 @@ impl Launcher {
     /// Continues a shim or watcher that its job stopped by a signal, which the same
     /// user may send: a stopped shim cannot record the job's end. Processes of the
     /// job itself may stay stopped.
-    fn child_stopped(&self, pid: i32) {
+    fn child_stopped(&mut self, pid: i32) {
         let (key, what) = match self.children.get(&pid).copied() {
             Some(Child::Shim(key)) => (key, "shim"),
             Some(Child::Watcher(key)) => (key, "watcher"),
@@ -323,6 +327,34 @@ impl Launcher {
             "the {what} {pid} of {folder} was stopped by a signal and is continued"
         ));
         let _ = sys::kill(pid, libc::SIGCONT);
+        self.note_stop(key, what);
+    }
+
+    /// Tells people of it, in a segment of its own beside the run's others.
+    fn note_stop(&mut self, key: RunKey, what: &str) {
+        let Some(run) = self.runs.get_mut(&key).filter(|run| run.notes_stop) else {
+            return;
+        };
+        run.notes_stop = false;
+        let id = SegmentId::random();
+        let path = format!("{}/launcher-{id}.seg", run.folder());
+        let text = format!("its {what} was stopped by a signal (SIGSTOP) and was continued");
+        let made = sys::path(path).map(|path| {
+            let kind = RecordKind::Notice;
+            Segment::create(
+                &path,
+                Writer::Launcher,
+                id,
+                &run.subject,
+                kind,
+                &Notice { text },
+            )
+        });
+        match made {
+            Some(Ok(_)) => self.tell_of(key, What::Started, 0),
+            Some(Err(error)) => self.log(format_args!("cannot note that: {error}")),
+            None => {}
+        }
     }
 
     fn reap(&mut self, pid: i32) {

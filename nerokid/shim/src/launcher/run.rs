@@ -11,6 +11,7 @@ use std::path::Path;
 use nero_journal::v1::{Launch, TakenOver};
 use nero_journal::{SegmentId, Writer};
 
+use crate::core::Strays;
 use crate::journal::{Segment, Subject};
 use crate::keeper::Keeper;
 use crate::launcher::watch::Watch;
@@ -29,8 +30,10 @@ pub struct Run {
     pub run_dir: String,
     /// From the polite signal to the final one.
     pub grace_ms: u32,
-    /// Strays are waited for.
-    pub wait_for_strays: bool,
+    /// What becomes of processes that outlive the main one.
+    pub strays: Strays,
+    /// A stop of its shim is still to be noted: once is enough.
+    pub notes_stop: bool,
     /// 0: none.
     pub time_limit_ms: u64,
     /// Where the job works.

@@ -25,7 +25,7 @@ use crate::launcher::run::{Care, Ours, RunKey, SegmentToMake};
 use crate::procfs;
 use crate::slot::{JobStage, ShimStage, Slot};
 use crate::sys::{self, Look};
-use crate::tree::Member;
+use crate::tree::{Member, NAMED_MAX, Named};
 
 /// What is known of a run that is to be taken over.
 #[derive(Debug)]
@@ -175,6 +175,7 @@ impl Launcher {
                 .append(Record::JobNotStarted(JobNotStarted {
                     stage: job_not_started::Stage::Gate as i32,
                     errno: 0,
+                    program: Vec::new(),
                 }));
             ours.keeper.core = Core::over();
         } else {
@@ -214,7 +215,7 @@ impl Launcher {
         let limit = limit.into_iter().find(|limit| *limit > 0);
         let plan = core::Plan {
             grace_ms: run.grace_ms,
-            wait_for_strays: run.wait_for_strays,
+            strays: run.strays,
             limit_at_ns: limit.map(|limit| gate_ns.saturating_add(limit.saturating_mul(MS))),
         };
         let mut core = match evidence.exited || evidence.not_started {
@@ -261,6 +262,10 @@ impl Launcher {
                 gate_ns,
                 next_wish: evidence.wishes + 1,
                 strays_killed: 0,
+                strays: [Named::default(); NAMED_MAX],
+                strays_left: 0,
+                failed: JobNotStarted::default(),
+                line: Vec::new(),
                 oom: self.own.oom,
                 gone: keeper::prepared_gone(),
             },

@@ -65,8 +65,8 @@ fn on_a_full_disk_a_run_still_ends_with_its_record() {
     rig.ring(&run);
     rig.hear_of(&run, What::Ended);
     let claim = run.claim();
-    assert_eq!(claim.exited.unwrap().code, 5);
-    assert_eq!(claim.exited.unwrap().disk_free_bytes, Some(0));
+    let exited = claim.exited.unwrap();
+    assert_eq!((exited.code, exited.disk_free_bytes), (5, Some(0)));
     assert!(claim.gone.is_some() && claim.stops.len() == 1);
 }
 

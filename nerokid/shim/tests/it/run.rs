@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use nero_journal::frame::{self, FrameKind};
 use nero_journal::v1::{
-    Claimed, JobExited, JobNotStarted, JobStarted, Launch, RecordKind, SignalSent, StopAsked,
-    TakenOver, TreeGone,
+    Claimed, JobExited, JobNotStarted, JobStarted, Launch, Notice, RecordKind, SignalSent,
+    StopAsked, TakenOver, TreeGone,
 };
 
 use crate::rig::until;
@@ -154,6 +154,7 @@ pub struct Story {
     pub signals: Vec<SignalSent>,
     pub exited: Option<JobExited>,
     pub gone: Option<TreeGone>,
+    pub notices: Vec<String>,
 }
 
 impl Story {
@@ -177,6 +178,11 @@ impl Story {
                 RecordKind::SignalSent => story.signals.extend(record.decode::<SignalSent>()),
                 RecordKind::JobExited => story.exited = record.decode().ok(),
                 RecordKind::TreeGone => story.gone = record.decode().ok(),
+                RecordKind::Notice => {
+                    story
+                        .notices
+                        .extend(record.decode::<Notice>().map(|one| one.text));
+                }
                 other => panic!("unexpected record {other:?}"),
             }
         }

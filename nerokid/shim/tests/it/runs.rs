@@ -34,6 +34,29 @@ fn every_exit_code_is_recorded() {
 }
 
 #[test]
+fn a_failure_keeps_the_last_line_of_standard_error() {
+    let mut rig = Rig::new();
+    let long = "x".repeat(10_000);
+    let table = [
+        (
+            "echo one >&2; echo 'KeyError: y' >&2; echo >&2; exit 1",
+            "KeyError: y",
+        ),
+        ("echo gone >&2; kill -9 $$", "gone"),
+        ("echo fine >&2; exit 0", ""),
+        ("echo out; exit 1", ""),
+        ("rm ../1/stderr.log; mkfifo ../1/stderr.log; exit 1", ""),
+        (&format!("echo {long} >&2; exit 1"), &long[..240]),
+    ];
+    for (script, line) in table {
+        let run = rig.script(script);
+        rig.complete(&run);
+        let said = run.claim().exited.unwrap().stderr_line;
+        assert_eq!(String::from_utf8(said).unwrap(), line, "{script:.60}");
+    }
+}
+
+#[test]
 fn a_signal_is_not_an_exit_code() {
     let mut rig = Rig::new();
     for signal in [1, 2, 6, 9, 11, 15] {
@@ -67,6 +90,7 @@ fn what_cannot_be_executed_says_why() {
             (Stage::Exec, errno),
             "{program}"
         );
+        assert_eq!(failure.program, program.as_bytes());
         assert!(claim.exited.is_none() && claim.gone.is_some());
     }
 }

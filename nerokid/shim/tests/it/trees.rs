@@ -38,8 +38,120 @@ fn strays_are_ended_after_ten_seconds() {
     assert_eq!(signals, [libc::SIGTERM, libc::SIGKILL]);
     let gone = claim.gone.unwrap();
     assert!(gone.strays_killed >= 8, "{gone:?}");
+    let named: Vec<_> = gone.strays.iter().map(|one| one.name.as_slice()).collect();
+    assert!(
+        named.len() == 8 && named.contains(&b"sleep".as_slice()),
+        "{gone:?}"
+    );
+    assert!((10_000..60_000).contains(&gone.strays_ms), "{gone:?}");
     assert!(gone.left_alive.is_empty() && claim.stops.is_empty());
     rig.nobody_else_is_left();
+}
+
+#[test]
+fn what_may_go_on_outlives_its_run_and_is_named() {
+    let mut rig = Rig::new();
+    let script = "(setsid sleep 1000 & echo $! > stray); echo ready > ready; \
+                  while [ ! -e go ]; do sleep 0.02; done; exit 3";
+    for taken_over in [false, true] {
+        let mut run = rig.script(script);
+        run.launch.leave_strays = true;
+        rig.launch(&run);
+        let stray = run.number("stray");
+        if taken_over {
+            run.written("ready");
+            kill(run.shim());
+            rig.hear_of(&run, What::TakenOver);
+        }
+        std::fs::write(run.work("go"), "").unwrap();
+        rig.hear_of(&run, What::Ended);
+        let story = if taken_over {
+            run.launchers()
+        } else {
+            run.claim()
+        };
+        let gone = story.gone.unwrap();
+        assert_eq!(story.exited.unwrap().code, 3);
+        assert_eq!((gone.strays_left, gone.strays_killed), (1, 0), "{gone:?}");
+        assert_eq!(gone.strays[0].pid, stray);
+        assert!(story.signals.is_empty() && gone.strays_ms < 10_000);
+        assert!(lives(stray));
+        kill(stray);
+    }
+}
+
+#[test]
+fn what_may_go_on_ends_when_its_run_is_aborted() {
+    let mut rig = Rig::new();
+    let mut run = rig.script("(setsid sleep 1000 & echo $! > stray); sleep 1000");
+    run.launch.leave_strays = true;
+    rig.launch(&run);
+    let stray = run.number("stray");
+    rig.cancel(&run, 1, Wish::within(500));
+    rig.hear_of(&run, What::Ended);
+    assert!(!lives(stray));
+}
+
+/// Stand-ins for what rootless podman leaves behind at its first command.
+const PAUSES: [&str; 2] = [
+    // The arguments with which podman executes it.
+    "catatonit(){ exec -a catatonit ./catatonit -P; }; cp ../../pause catatonit; catatonit",
+    // Podman itself, under another name.
+    "printf 'podman pause' > /proc/$BASHPID/comm; while read -t 1000 <> ../fifo; do :; done",
+];
+
+#[test]
+fn the_pause_process_of_rootless_podman_is_no_stray() {
+    let mut rig = Rig::new();
+    // A program that ignores its argument and waits.
+    let source = "int pause(void); int main(void) { return pause(); }\n";
+    std::fs::write(rig.path("pause.c"), source).unwrap();
+    let built = std::process::Command::new("cc")
+        .arg(rig.path("pause.c"))
+        .arg("-o")
+        .arg(rig.path("pause"))
+        .status();
+    assert!(
+        built.is_ok_and(|status| status.success()),
+        "a C compiler is needed"
+    );
+    for pause in PAUSES {
+        for taken_over in [false, true] {
+            let script = format!(
+                "mkfifo ../fifo; ({pause}) & echo $! > pause; echo ready > ready; \
+                 while [ ! -e go ]; do sleep 0.02; done; exit 0"
+            );
+            let run = rig.run(&["/bin/bash", "-c", &script]);
+            rig.launch(&run);
+            let pause = run.number("pause");
+            until("the pause process", || {
+                let name = std::fs::read_to_string(format!("/proc/{pause}/comm")).ok()?;
+                ["catatonit\n", "podman pause\n"]
+                    .contains(&name.as_str())
+                    .then_some(())
+            });
+            if taken_over {
+                run.written("ready");
+                kill(run.shim());
+                rig.hear_of(&run, What::TakenOver);
+            }
+            std::fs::write(run.work("go"), "").unwrap();
+            rig.hear_of(&run, What::Ended);
+            let story = if taken_over {
+                run.launchers()
+            } else {
+                run.claim()
+            };
+            let gone = story.gone.unwrap();
+            assert_eq!((gone.strays_killed, gone.strays.len()), (0, 0), "{gone:?}");
+            assert!(
+                gone.strays_ms < 5_000 && story.signals.is_empty(),
+                "{gone:?}"
+            );
+            assert!(lives(pause));
+            kill(pause);
+        }
+    }
 }
 
 #[test]

@@ -448,7 +448,7 @@ fn fact_text(fact: Fact, view: &ExperimentView) -> String {
             .unwrap_or_default(),
         // That something finished says it all.
         Fact::Reason if view.state == "finished" => String::new(),
-        Fact::Reason => view.reason.clone(),
+        Fact::Reason => text::why(&view.reason, &view.stderr_line),
         Fact::Wish => view.wish.clone(),
         Fact::Waiting => view.waiting_for.clone(),
         Fact::Contact => view.contact.clone(),

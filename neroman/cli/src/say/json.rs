@@ -38,6 +38,15 @@ pub fn document(fields: Value) -> Value {
 
 /// An experiment as in `status --json`.
 pub fn experiment(view: &ExperimentView) -> Value {
+    let also_live = view.also_live.iter().map(|live| {
+        json!({
+            "run": run_id(view.id, live.number),
+            "state": live.state,
+            "node": some(&live.node),
+            "wish": some(&live.wish),
+        })
+    });
+    let also_live: Vec<Value> = also_live.collect();
     json!({
         "id": view.id,
         "name": view.name,
@@ -52,6 +61,7 @@ pub fn experiment(view: &ExperimentView) -> Value {
         "exit_code": view.exit_code,
         "signal": view.signal,
         "reason": some(&view.reason),
+        "stderr_line": some(&view.stderr_line),
         "created_at": iso_time(view.created_ms),
         "modified_at": iso_time(view.modified_ms),
         "submitted_at": iso_time(view.submitted_ms),
@@ -74,12 +84,7 @@ pub fn experiment(view: &ExperimentView) -> Value {
         "results": some(&view.results),
         "settled": view.settled,
         "not_built": view.not_built,
-        "also_live": view.also_live.iter().map(|live| json!({
-            "run": run_id(view.id, live.number),
-            "state": live.state,
-            "node": some(&live.node),
-            "wish": some(&live.wish),
-        })).collect::<Vec<_>>(),
+        "also_live": also_live,
     })
 }
 
@@ -99,6 +104,16 @@ pub fn run(experiment: u64, view: &RunView) -> Value {
         "incarnations": view.incarnations,
         "results": some(&view.results),
         "token": some(&view.token),
+        "stderr_line": some(&view.stderr_line),
+        "strays": view.strays.as_ref().map(|strays| json!({
+            "ended": strays.ended,
+            "left": strays.left,
+            "waited_s": number(strays.waited_s),
+            "named": strays.named.iter().map(|one| json!({
+                "pid": one.pid,
+                "name": one.name,
+            })).collect::<Vec<_>>(),
+        })),
     })
 }
 

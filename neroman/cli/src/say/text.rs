@@ -3,6 +3,14 @@
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
+/// A reason with what the job printed last on standard error, where that is known.
+pub fn why(reason: &str, stderr_line: &str) -> String {
+    match stderr_line {
+        "" => reason.to_owned(),
+        line => format!("{reason}: {line}"),
+    }
+}
+
 /// `2026-11-20 14:02:11` in the zone of whoever reads; a dash for never.
 pub fn local_time(ms: i64) -> String {
     local_time_in(ms, &TimeZone::system())

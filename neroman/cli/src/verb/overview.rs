@@ -92,7 +92,8 @@ fn needs(screen: &Screen, views: &[ExperimentView]) -> String {
     };
     for view in views {
         if NEEDS.contains(&view.state.as_str()) {
-            note(view.state.as_str(), &view.reason, view.id);
+            let why = text::why(&view.reason, &view.stderr_line);
+            note(view.state.as_str(), &why, view.id);
         }
         if !view.wish.is_empty() {
             note("asked", &view.wish, view.id);

@@ -1,7 +1,9 @@
 //! `show ID|RUN`: everything about an experiment or one of its runs.
 
 use nero_model::safe::Safe;
-use nero_wire::v1::{EnvVar, ExperimentView, Output, RuleState, RunView, ShowReply, ShowRequest};
+use nero_wire::v1::{
+    EnvVar, ExperimentView, Output, RuleState, RunView, ShowReply, ShowRequest, Strays,
+};
 use serde_json::{Value, json};
 
 use super::add::full_name;
@@ -71,8 +73,16 @@ struct Page<'a> {
 impl Page<'_> {
     fn head(&mut self, view: &ExperimentView, run: Option<&RunView>) {
         let (number, state, reason) = match run {
-            Some(run) => (run.number, &run.state, &run.reason),
-            None => (view.run, &view.state, &view.reason),
+            Some(run) => (
+                run.number,
+                &run.state,
+                text::why(&run.reason, &run.stderr_line),
+            ),
+            None => (
+                view.run,
+                &view.state,
+                text::why(&view.reason, &view.stderr_line),
+            ),
         };
         let id = json::run_id(view.id, number).unwrap_or_else(|| view.id.to_string());
         let mut line = format!(
@@ -81,7 +91,7 @@ impl Page<'_> {
             table::painted(self.screen, state)
         );
         if !reason.is_empty() {
-            line.push_str(&format!("  {}", Safe::line(reason)));
+            line.push_str(&format!("  {}", Safe::line(&reason)));
         }
         self.text.push_str(&format!("{line}\n"));
         self.field("asked", &view.wish);
@@ -152,6 +162,9 @@ impl Page<'_> {
         }
         if let Some(signal) = run.map_or(view.signal, |run| run.signal) {
             self.field("signal", &nero_model::state::signal_name(signal));
+        }
+        if let Some(strays) = run.and_then(|run| run.strays.as_ref()) {
+            self.field("left behind", &left_behind(strays));
         }
     }
 
@@ -247,7 +260,7 @@ impl Page<'_> {
                 Cell::text(&run.node),
                 Cell::text(&text::local_time(run.started_ms)),
                 Cell::right(&run.runtime_s.map(text::duration).unwrap_or_default()),
-                Cell::text(&run.reason),
+                Cell::text(&text::why(&run.reason, &run.stderr_line)),
             ]
         });
         self.table(&header, &rows.collect::<Vec<_>>());
@@ -314,6 +327,32 @@ fn output(output: &Output) -> String {
             text::bytes(max)
         ),
     }
+}
+
+/// Processes that outlived the main one, and what became of them.
+fn left_behind(strays: &Strays) -> String {
+    let count = |count: u32| match count {
+        1 => "1 process".to_owned(),
+        more => format!("{more} processes"),
+    };
+    let waited = text::duration(strays.waited_s);
+    let mut said = match (strays.left, strays.ended) {
+        (0, 0) => return format!("processes that ended by themselves, after {waited}"),
+        (0, ended) => format!("{}, ended after {waited}", count(ended)),
+        (left, _) => format!("{}, not ended (monitor.strays: leave)", count(left)),
+    };
+    let named = strays.named.iter();
+    let named: Vec<String> = named
+        .map(|one| format!("{} ({})", one.name, one.pid))
+        .collect();
+    if !named.is_empty() {
+        said.push_str(&format!(": {}", named.join(", ")));
+    }
+    let all = strays.left.max(strays.ended);
+    if usize::try_from(all).is_ok_and(|all| all > named.len()) && !named.is_empty() {
+        said.push_str(" …");
+    }
+    said
 }
 
 /// A word as a shell would need it.

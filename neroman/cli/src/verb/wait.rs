@@ -259,7 +259,11 @@ pub fn as_text(views: &[&ExperimentView]) -> String {
         let why = if view.reason.is_empty() {
             view.state.clone()
         } else {
-            format!("{}: {}", view.state, view.reason)
+            format!(
+                "{}: {}",
+                view.state,
+                text::why(&view.reason, &view.stderr_line)
+            )
         };
         let why = format!("{why}{}", hints(view));
         match groups.iter_mut().find(|(known, _)| *known == why) {

@@ -112,6 +112,9 @@ pub(crate) struct NotStarted {
     /// `nero.journal.v1.JobNotStarted.Stage`, perhaps one not known here.
     pub stage: i32,
     pub errno: i32,
+    /// What was to be executed; empty in records of earlier builds.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub program: String,
     pub at_ms: i64,
 }
 
@@ -138,6 +141,9 @@ pub(crate) struct Exit {
     /// See `nero.journal.v1.JobExited`; 0: none, or unknown.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub oom_kills: u64,
+    /// What a job that failed printed last on standard error.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub stderr_line: String,
     pub run_ms: u64,
     pub at_ms: i64,
 }
@@ -149,7 +155,23 @@ pub(crate) struct Gone {
     pub stdout_bytes: u64,
     pub stderr_bytes: u64,
     pub left_alive: u32,
+    /// From the end of the main process to the last record.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub strays_ms: u64,
+    /// How many go on, as the run was made to let them.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub strays_left: u64,
+    /// The first of those that were ended, or that go on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub strays: Vec<Stray>,
     pub at_ms: i64,
+}
+
+/// A process that outlived the main one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Stray {
+    pub pid: i32,
+    pub name: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

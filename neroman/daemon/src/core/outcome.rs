@@ -1,6 +1,7 @@
 //! From what is known of a run to its phase and the reason of its end.
 
 use nero_journal::v1::{StopCause, job_not_started, lost};
+use nero_model::safe::quoted;
 use nero_model::{EndReason, Phase};
 
 use super::journal::{Incarnation, Journal, RuleFacts};
@@ -116,7 +117,7 @@ fn ended(desk: &Desk, journal: &Journal, one: &Incarnation) -> Option<Outcome> {
             Stage::Unspecified | Stage::Output | Stage::Folder | Stage::Exec | Stage::Fork => (
                 Phase::Crashed,
                 EndReason::NotStarted {
-                    stage: stage_words(stage).to_owned(),
+                    stage: stage_words(stage, &not.program),
                     errno: not.errno,
                 },
             ),
@@ -239,15 +240,19 @@ fn by_rule(journal: &Journal, rule: u64) -> EndReason {
     }
 }
 
-fn stage_words(stage: job_not_started::Stage) -> &'static str {
+fn stage_words(stage: job_not_started::Stage, program: &str) -> String {
     use job_not_started::Stage;
-    match stage {
+    let words = match stage {
         Stage::Output => "its log files could not be made",
         Stage::Folder => "its folder could not be entered",
+        Stage::Exec if !program.is_empty() => {
+            return format!("its program {} could not be executed", quoted(program));
+        }
         Stage::Exec => "its program could not be executed",
         Stage::Fork => "no process could be made",
         Stage::Gate => "its supervisor died",
         Stage::Cancelled => "cancelled",
         Stage::Unspecified => "for an unknown reason",
-    }
+    };
+    words.to_owned()
 }

@@ -499,6 +499,22 @@ impl Run {
         self.outcome.reason.as_ref()
     }
 
+    /// What its job printed last on standard error, where it failed by itself.
+    pub(crate) fn stderr_line(&self) -> &str {
+        match (self.reason(), self.exit()) {
+            (
+                Some(
+                    EndReason::Exited { .. }
+                    | EndReason::Signalled { .. }
+                    | EndReason::DiskFull { .. }
+                    | EndReason::OutOfMemory { .. },
+                ),
+                Some(exit),
+            ) => &exit.stderr_line,
+            (Some(_) | None, _) => "",
+        }
+    }
+
     /// How its main process ended, if that was seen.
     pub(crate) fn exit(&self) -> Option<&Exit> {
         self.journal.newest()?.1.exit.as_ref()

@@ -240,6 +240,7 @@ fn ended(code: i32) -> Incarnation {
             peak_rss_bytes: 0,
             disk_free_bytes: None,
             oom_kills: 0,
+            stderr_line: String::new(),
             run_ms: 1,
             at_ms: 6,
         }),
@@ -249,6 +250,9 @@ fn ended(code: i32) -> Incarnation {
             stdout_bytes: 0,
             stderr_bytes: 0,
             left_alive: 0,
+            strays_ms: 0,
+            strays_left: 0,
+            strays: Vec::new(),
             at_ms: 6,
         }),
         ..Incarnation::default()

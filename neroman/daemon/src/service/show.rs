@@ -209,7 +209,10 @@ impl Man {
                 lines.push((remark.at_ms, format!("{id}: {}", remark.text)));
             }
             if let Some(at) = run.outcome.ended_ms {
-                let why = run.reason().map_or(String::new(), |why| format!(": {why}"));
+                let mut why = run.reason().map_or(String::new(), |why| format!(": {why}"));
+                if !run.stderr_line().is_empty() {
+                    why.push_str(&format!(": {}", run.stderr_line()));
+                }
                 lines.push((at, format!("{id}: {}{why}", run.phase())));
             }
         }
@@ -248,7 +251,33 @@ fn run_view(run: &Run, sight: &Sight<'_>) -> v1::RunView {
         incarnations: u32::try_from(run.journal.incarnations.len()).unwrap_or(u32::MAX),
         results: run.desk.results.folder().to_owned(),
         token: run.made.token.to_string(),
+        stderr_line: run.stderr_line().to_owned(),
+        strays: strays(run),
     }
+}
+
+/// Shorter waits for processes that end by themselves are no news.
+const STRAYS_MS_MIN: u64 = 1000;
+
+/// Processes that outlived the main one of the newest start, if they are worth
+/// a word.
+fn strays(run: &Run) -> Option<v1::Strays> {
+    let gone = run.journal.newest()?.1.gone.as_ref()?;
+    let strays = v1::Strays {
+        ended: gone.strays_killed,
+        left: u32::try_from(gone.strays_left).unwrap_or(u32::MAX),
+        waited_s: gone.strays_ms as f64 / 1000.0,
+        named: gone
+            .strays
+            .iter()
+            .map(|one| v1::strays::One {
+                pid: one.pid,
+                name: one.name.clone(),
+            })
+            .collect(),
+    };
+    let is_news = strays.ended > 0 || strays.left > 0 || gone.strays_ms >= STRAYS_MS_MIN;
+    is_news.then_some(strays)
 }
 
 fn facts(run: &Run) -> Vec<String> {

@@ -134,6 +134,7 @@ fn of_run(view: &mut v1::ExperimentView, run: &Run, sight: &Sight<'_>) {
     view.unread = run.unheard();
     (view.exit_code, view.signal) = exit(run);
     view.reason = run.reason().map(ToString::to_string).unwrap_or_default();
+    run.stderr_line().clone_into(&mut view.stderr_line);
     view.submitted_ms = run.made.created_ms;
     view.started_ms = run.started_ms().unwrap_or(0);
     view.ended_ms = run.outcome.ended_ms.unwrap_or(0);

@@ -287,6 +287,39 @@ fn what_has_no_effect_is_noted() {
     assert_eq!(place, Some((2, 21)));
 }
 
+#[test]
+fn what_only_a_shell_would_act_on_is_noted() {
+    let table = [
+        (
+            "CUDA_VISIBLE_DEVICES=0 python3 main.py",
+            "`CUDA_VISIBLE_DEVICES=0` is taken for the program: no shell runs the command; \
+             write `env: {CUDA_VISIBLE_DEVICES: 0}`",
+        ),
+        (
+            "prog $HOME/data",
+            "`$HOME/data` is handed over as it stands: no shell runs the command; `env:` knows \
+             $NAME, and the job's program can look there",
+        ),
+        (
+            "prog ~/x",
+            "`~/x` is handed over as it stands: no shell runs the command; write the whole path",
+        ),
+        (
+            "prog *.py",
+            "`*.py` is handed over as it stands: no shell runs the command, which would put names \
+             of files there",
+        ),
+        ("prog lr=0.1 a~b --like=*.py 5$ '$HOME' \"~/x\" '*.py'", ""),
+        ("bash -c 'ls *.py > $HOME/x'", ""),
+    ];
+    for (command, note) in table {
+        let loaded = load(&format!("+a:\n  command: {command}\n"));
+        let notes: Vec<&str> = loaded.notes.iter().map(|n| n.text.as_str()).collect();
+        let expected: Vec<&str> = Some(note).into_iter().filter(|n| !n.is_empty()).collect();
+        assert_eq!(notes, expected, "{command}");
+    }
+}
+
 /// Every word of the format without an effect: kept, named with its place, noted.
 #[test]
 fn words_not_built_are_kept_with_their_place() {

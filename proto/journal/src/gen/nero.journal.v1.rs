@@ -34,12 +34,15 @@ pub struct JobStarted {
 }
 /// The job's program could not be executed, or the shim died before the gate
 /// was opened. No user code ran.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct JobNotStarted {
     #[prost(enumeration = "job_not_started::Stage", tag = "1")]
     pub stage: i32,
     #[prost(int32, tag = "2")]
     pub errno: i32,
+    /// what was to be executed, as the job would see it; bounded
+    #[prost(bytes = "vec", tag = "3")]
+    pub program: ::prost::alloc::vec::Vec<u8>,
 }
 /// Nested message and enum types in `JobNotStarted`.
 pub mod job_not_started {
@@ -125,7 +128,7 @@ pub struct SignalSent {
     pub processes: u32,
 }
 /// The job's main process ended. Written at once, before strays are swept.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct JobExited {
     /// Exactly one of code and signal is meaningful: signal != 0 means killed.
     #[prost(int32, tag = "1")]
@@ -153,9 +156,12 @@ pub struct JobExited {
     /// meanwhile, perhaps another run's; absent: unknown, or no SIGKILL was seen.
     #[prost(uint64, optional, tag = "10")]
     pub oom_kills: ::core::option::Option<u64>,
+    /// its last line that has a letter or digit, bounded; absent after code 0
+    #[prost(bytes = "vec", tag = "11")]
+    pub stderr_line: ::prost::alloc::vec::Vec<u8>,
 }
 /// Nothing of the job is alive. The last record of a run's life.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct TreeGone {
     #[prost(uint32, tag = "1")]
     pub strays_killed: u32,
@@ -166,6 +172,23 @@ pub struct TreeGone {
     /// processes that no signal of ours may reach
     #[prost(int32, repeated, tag = "4")]
     pub left_alive: ::prost::alloc::vec::Vec<i32>,
+    /// from the end of the main process to this record
+    #[prost(uint64, tag = "5")]
+    pub strays_ms: u64,
+    /// that go on, as the run's plan wants
+    #[prost(uint32, tag = "6")]
+    pub strays_left: u32,
+    /// the first of those that were ended, or that go on
+    #[prost(message, repeated, tag = "7")]
+    pub strays: ::prost::alloc::vec::Vec<Stray>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Stray {
+    #[prost(int32, tag = "1")]
+    pub pid: i32,
+    /// as the kernel has it, at most 15 bytes
+    #[prost(bytes = "vec", tag = "2")]
+    pub name: ::prost::alloc::vec::Vec<u8>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TakenOver {
@@ -838,6 +861,9 @@ pub struct Launch {
     /// what the job sees as argv\[0\]; empty: argv\[0\]
     #[prost(bytes = "vec", tag = "12")]
     pub argv0: ::prost::alloc::vec::Vec<u8>,
+    /// the run ends with its main process
+    #[prost(bool, tag = "13")]
+    pub leave_strays: bool,
 }
 /// Look after a run whose shim lives without being this launcher's child, or
 /// whose job lives without any shim.

@@ -119,6 +119,9 @@ pub struct Monitor {
     /// default: they are ended
     #[prost(bool, tag = "3")]
     pub wait_for_strays: bool,
+    /// they go on; the run ends with its main process
+    #[prost(bool, tag = "4")]
+    pub leave_strays: bool,
 }
 /// One parameter: the text as typed and what it is.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -3037,6 +3040,9 @@ pub struct ExperimentView {
     /// those of ListRequest.facts that are known
     #[prost(message, repeated, tag = "52")]
     pub facts: ::prost::alloc::vec::Vec<FactValue>,
+    /// of a run that crashed: what it printed last on standard error
+    #[prost(string, tag = "53")]
+    pub stderr_line: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct FactValue {
@@ -3126,6 +3132,36 @@ pub struct RunView {
     pub results: ::prost::alloc::string::String,
     #[prost(string, tag = "13")]
     pub token: ::prost::alloc::string::String,
+    #[prost(string, tag = "14")]
+    pub stderr_line: ::prost::alloc::string::String,
+    /// none: nothing outlived the main process for long
+    #[prost(message, optional, tag = "15")]
+    pub strays: ::core::option::Option<Strays>,
+}
+/// Processes of a run that outlived its main process.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Strays {
+    #[prost(uint32, tag = "1")]
+    pub ended: u32,
+    /// they go on, by `monitor.strays: leave`
+    #[prost(uint32, tag = "2")]
+    pub left: u32,
+    /// from the end of the main process to the end of the run
+    #[prost(double, tag = "3")]
+    pub waited_s: f64,
+    /// the first of them
+    #[prost(message, repeated, tag = "4")]
+    pub named: ::prost::alloc::vec::Vec<strays::One>,
+}
+/// Nested message and enum types in `Strays`.
+pub mod strays {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct One {
+        #[prost(int32, tag = "1")]
+        pub pid: i32,
+        #[prost(string, tag = "2")]
+        pub name: ::prost::alloc::string::String,
+    }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ShowReply {

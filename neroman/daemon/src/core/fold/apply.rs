@@ -5,13 +5,17 @@ use nero_journal::v1::{self, RecordKind};
 
 use super::super::journal::{
     Claimed, Exit, Gone, Host, Incarnation, Journal, Key, Lost, Metric, NotStarted, Remark,
-    RuleFacts, RuleOff, Sample, Segment, Stop,
+    RuleFacts, RuleOff, Sample, Segment, Stop, Stray,
 };
 use super::super::now::Tick;
 use super::told::{self, Told};
 
 /// Longest remark that is kept, in characters; texts come from other machines.
 const TEXT_CHARS_MAX: usize = 2000;
+/// Longest line of a job, and name of a program, that is kept, in characters.
+const LINE_CHARS_MAX: usize = 240;
+/// Processes named that outlived a main process.
+const STRAYS_MAX: usize = 16;
 /// Remarks, series and bound names kept of one run; a hostile node cannot
 /// fill the memory.
 const REMARKS_MAX: usize = 100;
@@ -197,6 +201,7 @@ fn life(
                     key,
                     stage: not.stage,
                     errno: not.errno,
+                    program: short_text(&not.program),
                     at_ms,
                 });
             }
@@ -227,6 +232,7 @@ fn life(
                     peak_rss_bytes: exited.peak_rss_bytes,
                     disk_free_bytes: exited.disk_free_bytes,
                     oom_kills: exited.oom_kills.unwrap_or(0),
+                    stderr_line: short_text(&exited.stderr_line),
                     run_ms: exited.run_ms,
                     at_ms,
                 });
@@ -241,6 +247,9 @@ fn life(
                     stdout_bytes: gone.stdout_bytes,
                     stderr_bytes: gone.stderr_bytes,
                     left_alive: u32::try_from(gone.left_alive.len()).unwrap_or(u32::MAX),
+                    strays_ms: gone.strays_ms,
+                    strays_left: gone.strays_left.into(),
+                    strays: gone.strays.iter().take(STRAYS_MAX).map(stray).collect(),
                     at_ms,
                 });
             }
@@ -449,6 +458,28 @@ fn remark(journal: &mut Journal, key: (u32, Key), at_ms: i64, given: String) {
     let at = journal.notices.partition_point(|old| old.key < key);
     journal.notices.insert(at, remark);
     journal.notices.truncate(REMARKS_MAX);
+}
+
+fn stray(told: &v1::Stray) -> Stray {
+    Stray {
+        pid: told.pid,
+        name: short_text(&told.name),
+    }
+}
+
+/// Bytes of a node as one short line. Colours and other commands to terminals
+/// are taken out; what is left of them is shown harmlessly wherever it is shown.
+fn short_text(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let mut plain = String::new();
+    let mut rest = text.trim();
+    while let Some((before, behind)) = rest.split_once("\u{1b}[") {
+        plain.push_str(before);
+        let end = behind.find(|c: char| ('@'..='~').contains(&c));
+        rest = end.map_or("", |end| &behind[end + 1..]);
+    }
+    plain.push_str(rest);
+    bounded(plain, LINE_CHARS_MAX)
 }
 
 fn text(given: String) -> String {

@@ -28,6 +28,7 @@ fn ends_are_judged_by_their_records() {
     let not = |stage: v1::job_not_started::Stage| v1::JobNotStarted {
         stage: stage.into(),
         errno: 2,
+        program: b"HF_HOME=/x".to_vec(),
     };
     use v1::job_not_started::Stage;
     let begun = || {
@@ -144,7 +145,7 @@ fn ends_are_judged_by_their_records() {
         (
             begun().with(RecordKind::JobNotStarted, &not(Stage::Exec)),
             Phase::Crashed,
-            "not started: its program could not be executed: No such file or directory",
+            "not started: its program `HF_HOME=/x` could not be executed: No such file or directory",
         ),
         (
             begun().with(RecordKind::JobNotStarted, &not(Stage::Cancelled)),
@@ -186,6 +187,21 @@ fn ends_are_judged_by_their_records() {
 }
 
 #[test]
+fn a_failure_keeps_what_was_printed_last_without_colours() {
+    let exited = v1::JobExited {
+        code: 1,
+        stderr_line: b"\x1b[31mKeyError\x1b[0m: \xff'y'".to_vec(),
+        ..v1::JobExited::default()
+    };
+    let segment = Builder::new(Writer::Shim, 1, 1, 1)
+        .with(RecordKind::JobStarted, &v1::JobStarted::default())
+        .with(RecordKind::JobExited, &exited);
+    let journal = whole(std::slice::from_ref(&segment)).journal;
+    let exit = journal.newest().unwrap().1.exit.clone().unwrap();
+    assert_eq!(exit.stderr_line, "KeyError: \u{fffd}'y'");
+}
+
+#[test]
 fn a_run_without_a_journal_is_what_was_done_with_it() {
     for (handing, phase) in [
         (Handing::Queued, Phase::Queued),
@@ -208,6 +224,7 @@ fn the_highest_start_counts() {
         .with(
             RecordKind::JobNotStarted,
             &v1::JobNotStarted {
+                program: Vec::new(),
                 stage: v1::job_not_started::Stage::Gate.into(),
                 errno: 0,
             },

@@ -171,6 +171,7 @@ pub(super) fn journal(records: &[Rec]) -> Journal {
         let one: &mut Incarnation = journal.incarnations.entry(number).or_default();
         let not_started = |stage: job_not_started::Stage| {
             Some(NotStarted {
+                program: String::new(),
                 key,
                 stage: stage.into(),
                 errno: 0,
@@ -198,6 +199,7 @@ pub(super) fn journal(records: &[Rec]) -> Journal {
             }
             Rec::Exited => {
                 one.exit = Some(Exit {
+                    stderr_line: String::new(),
                     key,
                     code: 0,
                     signal: 0,
@@ -214,6 +216,9 @@ pub(super) fn journal(records: &[Rec]) -> Journal {
             }
             Rec::TreeGone => {
                 one.gone = Some(Gone {
+                    strays_ms: 0,
+                    strays_left: 0,
+                    strays: Vec::new(),
                     key,
                     strays_killed: 0,
                     stdout_bytes: 1,

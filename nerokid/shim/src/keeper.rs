@@ -18,7 +18,7 @@ use crate::journal::{Journal, Record};
 use crate::oom::OomEvents;
 use crate::slot::{JobStage, Slot};
 use crate::sys::Ended;
-use crate::tree::{NAMED_MAX, Named, REFUSED_MAX, Swept};
+use crate::tree::{NAMED_MAX, Named, Names, REFUSED_MAX, Swept};
 
 /// How long to wait before a record is tried again that the disk refused.
 const RETRY_NS: u64 = 1_000 * MS;
@@ -54,7 +54,7 @@ pub struct Keeper {
     /// Strays that ended by a signal of ours.
     pub strays_killed: u32,
     /// The first of those that were ended, or that go on.
-    pub strays: [Named; NAMED_MAX],
+    pub strays: Names,
     /// How many go on.
     pub strays_left: u32,
     /// The record of a failed start, with the program's name alone.
@@ -96,13 +96,13 @@ impl Keeper {
     }
 
     /// Time passed. `tree` sends a signal to the whole tree.
-    pub fn tick(&mut self, now_ns: u64, tree: &mut dyn FnMut(i32) -> Swept) {
+    pub fn tick(&mut self, now_ns: u64, tree: &mut dyn FnMut(i32) -> (Swept, Names)) {
         self.journal.flush();
         self.handle(Input::Tick, now_ns, tree);
     }
 
     /// Looks for wishes that are new.
-    pub fn look_for_wishes(&mut self, now_ns: u64, tree: &mut dyn FnMut(i32) -> Swept) {
+    pub fn look_for_wishes(&mut self, now_ns: u64, tree: &mut dyn FnMut(i32) -> (Swept, Names)) {
         while let Some(wish) = control::wish(self.folder(), self.next_wish) {
             self.next_wish += 1;
             self.handle(Input::Wish(wish), now_ns, tree);
@@ -127,30 +127,30 @@ impl Keeper {
 
     /// Nothing of the tree is alive.
     pub fn empty(&mut self, now_ns: u64) {
-        self.handle(Input::Empty, now_ns, &mut |_| Swept::default());
+        self.handle(Input::Empty, now_ns, &mut |_| Default::default());
     }
 
-    fn handle(&mut self, input: Input, now_ns: u64, tree: &mut dyn FnMut(i32) -> Swept) {
+    fn handle(&mut self, input: Input, now_ns: u64, tree: &mut dyn FnMut(i32) -> (Swept, Names)) {
         let strays_ns = self.core.strays_ns(now_ns).unwrap_or(0);
         let effects = self.core.step(input, now_ns);
         for effect in effects.into_iter().flatten() {
             match effect {
                 Effect::StopAsked(asked) => self.journal.append(Record::StopAsked(asked)),
                 Effect::Signal(signal) => {
-                    let swept = tree(signal);
+                    let (swept, names) = tree(signal);
                     if self.core.ends_strays() {
-                        self.strays = swept.named;
+                        self.strays = names;
                     }
                     self.sent(signal, swept);
                 }
                 Effect::Leave => {
-                    let left = tree(0);
-                    self.strays = left.named;
+                    let (left, names) = tree(0);
+                    self.strays = names;
                     self.strays_left = left.alive;
                     self.handle(Input::Empty, now_ns, tree);
                 }
                 Effect::Kill { first } => {
-                    let swept = tree(libc::SIGKILL);
+                    let (swept, _) = tree(libc::SIGKILL);
                     if first {
                         self.sent(libc::SIGKILL, swept);
                     }

@@ -23,7 +23,7 @@ use crate::keeper::{Exit, Keeper};
 use crate::plan::{self, Own, Plan};
 use crate::slot::{JobStage, ShimStage, Slot};
 use crate::sys::{self, Look, Woken};
-use crate::tree::{self, Members, NAMED_MAX, Named, Roots, Swept};
+use crate::tree::{self, Members, Names, Roots, Swept};
 
 /// Supervises one run, in the process just forked, and leaves.
 ///
@@ -159,7 +159,7 @@ fn supervise(
         gate_ns: slot.gate_ns(),
         next_wish: 1,
         strays_killed: 0,
-        strays: [Named::default(); NAMED_MAX],
+        strays: Names::default(),
         strays_left: 0,
         failed: plan.failed,
         oom: own.oom,
@@ -180,7 +180,8 @@ fn supervise(
 /// Waits for what happens until the last record is written.
 fn keep(keeper: &mut Keeper, leader: i32, crash: &CrashAt) {
     let own = rustix::process::getpid().as_raw_nonzero().get();
-    let mut tree = |signal| -> Swept { Members::list(Roots::ChildrenOf(own)).signal(signal) };
+    let mut tree =
+        |signal| -> (Swept, Names) { Members::list(Roots::ChildrenOf(own)).signal(signal) };
     while !keeper.is_done() {
         let now_ns = clock::now_ns();
         let wake = keeper.wake_at_ns(now_ns);

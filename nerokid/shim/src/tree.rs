@@ -42,11 +42,14 @@ pub const NAMED_MAX: usize = 8;
 /// A process as people know it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Named {
-    /// Its number; 0: nobody.
+    /// Its number; 0: none.
     pub pid: i32,
     /// Its name, behind which there are zeros.
     pub name: [u8; 16],
 }
+
+/// The first processes of a tree; 0 is the number behind the last.
+pub type Names = [Named; NAMED_MAX];
 
 /// What a pass over the tree found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,8 +64,6 @@ pub struct Swept {
     pub fingerprint: u64,
     /// Numbers of processes out of reach; 0 behind the last.
     pub out_of_reach: [i32; REFUSED_MAX],
-    /// The first of those that run; nobody after a final signal.
-    pub named: [Named; NAMED_MAX],
 }
 
 /// The processes that run, parents before children.
@@ -143,12 +144,12 @@ impl Members {
     }
 
     /// Sends a signal to each; a stopped one is continued, so that it can act.
-    /// Signal 0 only looks.
-    pub fn signal(&self, signal: i32) -> Swept {
-        let mut swept = Swept::default();
+    /// Signal 0 only looks. Names those that run; none after a final signal.
+    pub fn signal(&self, signal: i32) -> (Swept, Names) {
+        let (mut swept, mut names) = (Swept::default(), Names::default());
         for member in self.as_slice() {
             if signal != libc::SIGKILL
-                && let Some(named) = swept.named.get_mut(swept.alive as usize)
+                && let Some(named) = names.get_mut(swept.alive as usize)
             {
                 named.pid = member.pid;
                 procfs::name(member.pid, &mut named.name);
@@ -170,7 +171,7 @@ impl Members {
                 swept.refused += 1;
             }
         }
-        swept
+        (swept, names)
     }
 }
 
@@ -252,9 +253,9 @@ mod tests {
         };
         let error = signal_one(stranger, libc::SIGKILL).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::ESRCH));
-        assert_eq!(Members::list(Roots::These(&[stranger])).signal(9).sent, 0);
+        assert_eq!(Members::list(Roots::These(&[stranger])).signal(9).0.sent, 0);
         assert!(child.try_wait().unwrap().is_none());
-        let swept = Members::list(Roots::These(&[member])).signal(libc::SIGKILL);
+        let (swept, _) = Members::list(Roots::These(&[member])).signal(libc::SIGKILL);
         assert_eq!((swept.alive, swept.sent, swept.refused), (1, 1, 0));
         assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGKILL));
     }
@@ -277,7 +278,7 @@ mod tests {
             std::thread::yield_now();
         };
         assert_eq!(listed.as_slice()[0], root);
-        assert_eq!(listed.signal(libc::SIGKILL).sent, 2);
+        assert_eq!(listed.signal(libc::SIGKILL).0.sent, 2);
         shell.wait().unwrap();
     }
 }

@@ -14,7 +14,7 @@ use crate::keeper::{Exit, Keeper};
 use crate::launcher::run::{Care, Ours, Run, RunKey};
 use crate::procfs;
 use crate::sys::{self, Ended};
-use crate::tree::{Member, Members, Roots, Swept};
+use crate::tree::{Member, Members, Names, Roots, Swept};
 
 impl Launcher {
     /// Puts a run that we look after back into its place, or ends it.
@@ -38,7 +38,7 @@ impl Launcher {
     pub(super) fn with_keeper(
         &mut self,
         key: RunKey,
-        act: impl FnOnce(&mut Keeper, u64, &mut dyn FnMut(i32) -> Swept),
+        act: impl FnOnce(&mut Keeper, u64, &mut dyn FnMut(i32) -> (Swept, Names)),
     ) {
         let not_orphans = self.not_orphans();
         let Some(run) = self.runs.get_mut(&key) else {
@@ -60,7 +60,7 @@ impl Launcher {
             known,
             ..
         } = &mut *ours;
-        let mut tree = |signal| -> Swept {
+        let mut tree = |signal| -> (Swept, Names) {
             let roots = roots(run, *leader, *is_parent, known, &not_orphans);
             let members = Members::list(Roots::These(&roots));
             *known = members.as_slice().to_vec();

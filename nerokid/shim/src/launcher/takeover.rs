@@ -25,7 +25,7 @@ use crate::launcher::run::{Care, Ours, RunKey, SegmentToMake};
 use crate::procfs;
 use crate::slot::{JobStage, ShimStage, Slot};
 use crate::sys::{self, Look};
-use crate::tree::{Member, NAMED_MAX, Named};
+use crate::tree::{Member, Names};
 
 /// What is known of a run that is to be taken over.
 #[derive(Debug)]
@@ -262,7 +262,7 @@ impl Launcher {
                 gate_ns,
                 next_wish: evidence.wishes + 1,
                 strays_killed: 0,
-                strays: [Named::default(); NAMED_MAX],
+                strays: Names::default(),
                 strays_left: 0,
                 failed: JobNotStarted::default(),
                 line: Vec::new(),

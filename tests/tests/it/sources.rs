@@ -188,7 +188,7 @@ fn files_that_were_left_out_are_told_before_and_after_a_job_misses_them() {
     let waited = home.run(&["wait", "1"]);
     assert!(
         waited.out.contains(
-            "exit code 1; `data2/y.csv` lies in the folder and was left out by .gitignore"
+            "exit code 1: cat: data2/y.csv: No such file or directory; `data2/y.csv` lies in the folder and was left out by .gitignore"
         ),
         "{waited:#?}"
     );

@@ -30,23 +30,30 @@ pub struct Start {
 }
 
 impl Agent {
-    /// Starts what fits, unless the reserve of free disk is touched.
+    /// Starts what fits, unless the reserve of free disk is touched. What does
+    /// not fit is told what it waits for.
     pub(super) fn start_what_fits(&mut self) {
-        if !self.launchers.ready() || self.core.held().is_some() || !self.core.wants_to_start() {
+        if !self.launchers.ready() || self.core.held().is_some() {
             return;
         }
-        if let Some(why) = self.disk_full() {
+        if self.core.wants_to_start()
+            && let Some((why, pause)) = self.must_wait()
+        {
             self.core.hold(&why);
-            self.timers.starts = Some(tokio::time::Instant::now() + config::HOLD_RETRY);
-            return;
-        }
-        let lease = self.setup.lease.as_ref();
-        if let Some(why) = lease.and_then(|held| held.must_wait()) {
-            self.core.hold(&why);
-            self.timers.starts = Some(tokio::time::Instant::now() + config::LEADER_RETRY);
+            self.timers.starts = Some(tokio::time::Instant::now() + pause);
             return;
         }
         self.core.schedule();
+    }
+
+    /// Why nothing may start now, and when to look again.
+    fn must_wait(&self) -> Option<(String, std::time::Duration)> {
+        if let Some(why) = self.disk_full() {
+            return Some((why, config::HOLD_RETRY));
+        }
+        let lease = self.setup.lease.as_ref();
+        let why = lease.and_then(|held| held.must_wait())?;
+        Some((why, config::LEADER_RETRY))
     }
 
     fn disk_full(&self) -> Option<String> {

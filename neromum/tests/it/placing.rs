@@ -359,3 +359,23 @@ async fn an_earlier_run_that_is_live_absent_or_cleaned_refuses() {
     let why = refused(&mut mum, &resuming(&node, 7, &first, "true")).await;
     assert!(why.contains("run 1.1 was cleaned"), "{why}");
 }
+
+#[tokio::test]
+async fn a_run_that_comes_when_everything_is_taken_is_told_what_it_waits_for() {
+    let mut node = Node::with(&["--cpus", "1"]);
+    let mut mum = node.start().await;
+    let first = node.sh(1, "while [ ! -e ../go ]; do sleep 0.01; done");
+    mum.accept(&[&first]).await;
+    let mut follower = mum.follow(Known::default()).await;
+    follower.stage(&first, Stage::Running).await;
+    let second = node.sh(2, "true");
+    mum.accept(&[&second]).await;
+    let token = second.token.clone();
+    let told = |known: &Known| {
+        let run = known.runs.get(&token);
+        run.is_some_and(|run| run.why == "waits for CPUs")
+    };
+    follower.until(told).await;
+    std::fs::write(node.run_dir(&first).join("go"), "").unwrap();
+    follower.settled(&[&first, &second]).await;
+}

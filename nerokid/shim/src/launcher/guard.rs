@@ -211,14 +211,17 @@ impl Launcher {
 
     /// A watcher of an earlier launcher goes on; ours is due when it ends.
     fn find_elder_watcher(&mut self, key: RunKey) {
-        let Some(run) = self.runs.get(&key) else {
+        let Some(run) = self.runs.get_mut(&key) else {
             return;
         };
         if !run.is_live() || run.watch.due_ns().is_none() {
             return;
         }
-        if let Holder::Process(handle) = holder_of(&run.folder()) {
-            self.wait_for_watcher(key, handle);
+        match holder_of(&run.folder()) {
+            Holder::Nobody => {}
+            // The kernel may give up the lock a moment after its holder is gone.
+            Holder::Unknown => run.watch.soon(clock::now_ns()),
+            Holder::Process(handle) => self.wait_for_watcher(key, handle),
         }
     }
 

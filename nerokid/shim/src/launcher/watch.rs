@@ -12,6 +12,8 @@ use crate::sys::{self, Forked, Strings};
 pub const AFTER_NS: u64 = 200 * MS;
 const BACKOFF_MIN_NS: u64 = 100 * MS;
 const BACKOFF_MAX_NS: u64 = 10_000 * MS;
+/// How long the kernel may take to give up the files of a process that is gone.
+const SOON_NS: u64 = 100 * MS;
 
 /// A run's watcher.
 #[derive(Debug)]
@@ -96,6 +98,11 @@ impl Watch {
         }
         self.state = State::Due(now_ns + self.backoff_ns);
         self.backoff_ns = (self.backoff_ns * 2).min(BACKOFF_MAX_NS);
+    }
+
+    /// The lock may be held a moment longer than its holder lives.
+    pub fn soon(&mut self, now_ns: u64) {
+        self.state = State::Due(now_ns + SOON_NS);
     }
 
     /// Another one is at work whose end nobody tells us.

@@ -32,8 +32,8 @@ pub struct Plan {
     pub limit_at_ns: Option<u64>,
 }
 
-/// What becomes of processes that outlive the job's main process, where nobody
-/// wishes the run's end: that ends them all.
+/// What becomes of processes that outlive the job's main process. A wish that
+/// the run ends, or its time limit, ends them all the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strays {
     /// They are ended after [`STRAYS_NS`].

@@ -99,7 +99,7 @@ impl Db {
     /// Has SQLite remove the log when the file is closed; called when it is empty and
     /// nothing claims it any more.
     pub(crate) fn remove_log_on_close(&self) {
-        // An empty log that stays is one that the next start finds sound.
+        // Should SQLite refuse, the empty log stays, which the next start takes as sound.
         let _ = self
             .conn
             .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::rig::{Rig, Start, until};
 
-/// A memory cgroup of our own below the one that we are in; removed when dropped.
+/// A memory cgroup that the test makes below its own, and removes when dropped.
 struct Cgroup(PathBuf);
 
 impl Cgroup {

@@ -226,7 +226,8 @@ impl LogsRead {
 }
 
 impl Segment {
-    /// Whether its writer began before that of another segment of the same start.
+    /// Whether the writer of this segment began before the writer of the other
+    /// one; both are of the same start of the run.
     pub(crate) fn is_before(&self, other: &Self) -> bool {
         if self.boot == other.boot {
             self.made_ns < other.made_ns

@@ -38,38 +38,32 @@ struct Listing {
 }
 
 impl Listing {
-    /// Its parts, made one after the other; at least one.
-    fn parts(&self, most: usize) -> impl Iterator<Item = v1::ListReply> {
-        let sight = Sight::new(
-            &self.state,
-            self.nodes.clone(),
-            self.zone.clone(),
-            self.clock,
-        );
-        let count = self.chosen.len().div_ceil(most).max(1);
-        (0..count).map(move |part| {
-            let from = part * most;
-            let to = self.chosen.len().min(from + most);
-            v1::ListReply {
-                experiments: self.views(from..to, &sight),
-                notes: match part {
-                    0 => self.notes.clone(),
-                    _ => Vec::new(),
-                },
-                nothing_set_up: self.state.experiments.len() == 0,
-            }
-        })
+    /// How many parts of this size there are; at least one.
+    fn count(&self, size: usize) -> usize {
+        self.chosen.len().div_ceil(size).max(1)
     }
 
-    fn views(&self, part: std::ops::Range<usize>, sight: &Sight<'_>) -> Vec<v1::ExperimentView> {
-        let chosen = &self.chosen[part];
-        let mut views = views(chosen, sight);
+    /// One of them; the notes come with the first.
+    fn part(&self, index: usize, size: usize) -> v1::ListReply {
+        let zone = self.zone.clone();
+        let sight = Sight::new(&self.state, self.nodes.clone(), zone, self.clock);
+        let from = index * size;
+        let to = self.chosen.len().min(from.saturating_add(size));
+        let chosen = &self.chosen[from..to];
+        let mut experiments = views(chosen, &sight);
         if !self.facts.is_empty() {
-            for (view, chosen) in views.iter_mut().zip(chosen) {
-                view.facts = facts_of(chosen, &self.facts, sight);
+            for (view, chosen) in experiments.iter_mut().zip(chosen) {
+                view.facts = facts_of(chosen, &self.facts, &sight);
             }
         }
-        views
+        v1::ListReply {
+            experiments,
+            notes: match index {
+                0 => self.notes.clone(),
+                _ => Vec::new(),
+            },
+            nothing_set_up: self.state.experiments.len() == 0,
+        }
     }
 }
 
@@ -77,26 +71,26 @@ impl Man {
     /// What is picked, in one message.
     pub(crate) async fn list(&self, request: v1::ListRequest) -> Result<v1::ListReply, Failure> {
         let listing = self.listing(request).await?;
-        let whole = blocking(move || listing.parts(usize::MAX).next()).await?;
-        Ok(whole.unwrap_or_default())
+        blocking(move || listing.part(0, usize::MAX)).await
     }
 
-    /// What is picked, in parts. The daemon holds few of them at a time.
+    /// What is picked, in parts. The daemon holds few of them at a time, and no
+    /// thread while the client does not read.
     pub(crate) async fn list_parts(
         &self,
         request: v1::ListRequest,
         sink: Sink<v1::ListReply>,
     ) -> Result<(), Failure> {
-        let listing = self.listing(request).await?;
-        blocking(move || {
-            for part in listing.parts(PART_EXPERIMENTS) {
-                // A client that left wants no more.
-                if sink.blocking_send(Ok(part)).is_err() {
-                    return;
-                }
+        let listing = Arc::new(self.listing(request).await?);
+        for index in 0..listing.count(PART_EXPERIMENTS) {
+            let listing = Arc::clone(&listing);
+            let part = blocking(move || listing.part(index, PART_EXPERIMENTS)).await?;
+            // A client that left wants no more.
+            if sink.send(Ok(part)).await.is_err() {
+                break;
             }
-        })
-        .await
+        }
+        Ok(())
     }
 
     async fn listing(&self, request: v1::ListRequest) -> Result<Listing, Failure> {

@@ -1,5 +1,5 @@
 //! The program `neromum`: the agent of one node for one user and deployment.
-//! See `ARCHITECTURE.md`, "A run on a bare node".
+//! See `docs/design/runs.md`.
 
 mod agent;
 mod args;

@@ -67,7 +67,7 @@ pub enum Decision {
     Elsewhere,
 }
 
-/// Decides; see the table in `ARCHITECTURE.md`, "Who dies, what happens".
+/// Decides; see the table in `docs/design/runs.md`, "Who dies, what happens".
 pub fn decide(facts: &Facts, lives: Lives, tracking: Tracking, origin: Origin) -> Decision {
     if facts.ended() {
         return Decision::Ended;

@@ -1,6 +1,5 @@
 //! Who leads: what a process that looks at the newest lease is to do. A total,
-//! pure function of what was seen and tried; see `ARCHITECTURE.md`, "Shared
-//! homes", for the table.
+//! pure function of what was seen and tried; see `docs/design/shared-homes.md`, for the table.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! Leadership where several hosts share a node's root: one lease per epoch,
 //! renewed by beats. Saves work and keeps two from answering differently;
 //! safety rests on the exclusive creates of claims and wishes, not on it.
-//! See `ARCHITECTURE.md`, "Shared homes".
+//! See `docs/design/shared-homes.md`.
 
 pub mod begin;
 pub mod decide;

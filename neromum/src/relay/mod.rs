@@ -1,6 +1,6 @@
 //! From one login node to the leader on another: a TCP connection with mutual
 //! TLS, whose bytes are joined to the leader's own socket. Only where a lease
-//! leads; see `ARCHITECTURE.md`, "Shared homes".
+//! leads; see `docs/design/shared-homes.md`.
 
 pub mod addresses;
 pub mod authority;

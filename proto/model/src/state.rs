@@ -1,7 +1,7 @@
 //! The states of a run and how it may end.
 //!
 //! Stored is a [`Phase`]; shown is one [`StateWord`], which adds what silence
-//! and holds mean (see `ARCHITECTURE.md`, "States").
+//! and holds mean (see `docs/design/runs.md`, "States").
 
 use std::fmt;
 use std::str::FromStr;

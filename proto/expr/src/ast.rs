@@ -33,7 +33,8 @@ impl Asked {
     }
 }
 
-/// A name that is no fact, once per expression however often it stands there.
+/// A name that is no fact. An expression holds it once, however often it is
+/// written.
 #[derive(Clone, Debug)]
 pub struct NameRef {
     /// How it was written.
@@ -50,7 +51,7 @@ impl PartialEq for NameRef {
     }
 }
 
-/// What picks experiments inside an expression of a selector: `124-186 && crashed`.
+/// A pick of experiments inside a selector's expression: `124-186 && crashed`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pick {
     /// `144`.
@@ -80,8 +81,8 @@ pub enum Pick {
 }
 
 impl Pick {
-    /// Whether the experiment with this number is of an id or a range; `None`
-    /// for picks that the number does not decide.
+    /// Whether an id or a range includes the experiment with this number; `None`
+    /// for other picks, which the number does not decide.
     pub fn has_id(&self, wanted: u64) -> Option<bool> {
         match *self {
             Pick::Id(id) => Some(id == wanted),
@@ -94,8 +95,8 @@ impl Pick {
 
     /// Reads `144`, `124-186`, `1-9:2` or `144.2`: digits only, no blanks.
     ///
-    /// `None` when `text` has another shape; an error, one line for a person,
-    /// when it has the shape and cannot be: not ascending, step 0, too big.
+    /// `None` when `text` has another shape; an error, one line for a person, when
+    /// it has the shape and no valid value: not ascending, step 0, too big.
     pub fn from_digits(text: &str) -> Option<Result<Pick, String>> {
         let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
         if let Some((id, attempt)) = text.split_once('.') {
@@ -197,7 +198,7 @@ impl CompareOp {
         }
     }
 
-    /// Whether it holds of two things in this order.
+    /// Whether the operator holds between two values in this order.
     pub fn holds(self, order: Ordering) -> bool {
         match self {
             CompareOp::Less => order.is_lt(),

@@ -49,7 +49,7 @@ impl Bound {
         }
     }
 
-    /// As it is typed to be meant without doubt: `param.lr`, `metric('val loss')`.
+    /// The unambiguous way to type the name: `param.lr`, `metric('val loss')`.
     pub fn written(&self) -> String {
         match self {
             Bound::Fact(fact) => fact.word().to_owned(),
@@ -142,8 +142,8 @@ pub enum Seen {
 impl Expr {
     /// Binds every name to what `scope` has.
     ///
-    /// Errors, unless the expression is standing: a name that exists nowhere
-    /// (with a suggestion), or that more than one thing has. In a standing one
+    /// Errors, unless the expression is standing: a name that exists nowhere (with
+    /// a suggestion), or that more than one thing has. In a standing expression
     /// only a missing `param.x` is an error; other names stay open for
     /// [`Bindings::see`], or are unknown ([`Bindings::warnings`]).
     pub fn bind(&self, scope: &impl Scope) -> Result<Bindings, ExprError> {
@@ -264,8 +264,8 @@ impl Found {
         }
     }
 
-    /// The parameter of exactly the name, then the metric of exactly the name,
-    /// then the only one that fits loosely; two that fit loosely clash.
+    /// Prefers the parameter of exactly this name, then the metric of exactly this
+    /// name, then a single loose fit. Two loose fits clash.
     fn settle(mut self) -> Slot {
         self.sort();
         if let Some(exact) = self.exact.into_iter().next() {
@@ -310,11 +310,11 @@ impl Bindings {
         })
     }
 
-    /// Takes notice of a name that appeared while a standing rule is in force;
-    /// telling the same name again changes nothing. Empty when nothing changed.
+    /// Takes notice of a name that appeared while a standing rule is in force; a
+    /// repeat changes nothing. Empty when no binding changed.
     ///
-    /// A name bound exactly stays, whatever appears; one bound loosely becomes
-    /// unknown when anything else fits.
+    /// A name that is bound exactly keeps its binding, whatever appears; a name
+    /// bound loosely becomes unknown when anything else fits.
     pub fn see(&mut self, expr: &Expr, kind: NameKind, exact: &str) -> Vec<Seen> {
         self.slots.resize(expr.names.len(), Slot::Open);
         let mut seen = Vec::new();
@@ -352,7 +352,7 @@ impl Bindings {
         seen
     }
 
-    /// What is bound, as plain texts; open names are left out.
+    /// The bindings as plain texts; open names are left out.
     pub fn records(&self, expr: &Expr) -> Vec<BindRecord> {
         let plain = |bound: &Bound| (bound.kind_word().to_owned(), bound.name().to_owned());
         let named = expr.names.iter().zip(&self.slots);

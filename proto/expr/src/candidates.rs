@@ -76,8 +76,9 @@ impl Candidates {
         Some(Conflict { slot, error })
     }
 
-    /// The value of the one of `list` that this experiment has. Two of the same
-    /// number are no conflict: a program that prints its own arguments has these.
+    /// The value of the only entry of `list` that this experiment has. Two
+    /// entries with the same number are no conflict: a program that prints its
+    /// own arguments has both.
     fn only<'s, S: Scope>(&self, slot: u16, list: &[Bound], scope: &'s S) -> Option<Value<'s>> {
         let mut only = None;
         for bound in list {

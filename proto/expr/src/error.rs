@@ -150,7 +150,7 @@ pub fn point_at(text: &str, span: Span) -> String {
     lines
 }
 
-/// What stands for `c` where a person reads it.
+/// The character shown to a person in place of `c`.
 fn harmless(c: char) -> char {
     match c {
         '\n' | '\r' | '\t' => ' ',

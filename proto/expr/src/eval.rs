@@ -14,7 +14,7 @@ use crate::scope::Scope;
 use crate::value::{Truth, Value};
 use crate::{Expr, State};
 
-/// Who knows what a name means.
+/// Knows the meaning of an expression's names.
 pub(crate) trait Resolve {
     /// The value of the name number `slot`.
     fn value<'s, S: Scope>(&self, slot: u16, scope: &'s S) -> Value<'s>;
@@ -35,8 +35,8 @@ impl Expr {
 
     /// Whether the condition holds for one of many experiments.
     ///
-    /// A name that means two things in it is unknown, and
-    /// [`Candidates::take_conflict`] tells.
+    /// A name that means two things in the experiment is unknown, and
+    /// [`Candidates::take_conflict`] returns it.
     pub fn eval_among(&self, candidates: &Candidates, scope: &impl Scope) -> Truth {
         self.evaluator(candidates, scope).truth(&self.root)
     }
@@ -239,8 +239,8 @@ impl<'s, S: Scope, R: Resolve> Evaluator<'_, 's, S, R> {
         }
     }
 
-    /// The order of two values; the inner `None` is that of NaN, the outer one
-    /// that of things without order.
+    /// The order of two values. The inner `None` means that one of them is NaN,
+    /// the outer `None` that their kinds have no order.
     fn order(&self, left: Value<'_>, right: Value<'_>) -> Option<Option<Ordering>> {
         match (left, right) {
             (Value::Number(left, _), Value::Number(right, _)) => Some(left.partial_cmp(&right)),
@@ -262,7 +262,7 @@ impl<'s, S: Scope, R: Resolve> Evaluator<'_, 's, S, R> {
     }
 }
 
-/// What the fact is made of that a node of the tree is.
+/// Kind of the fact that a node of the tree is; `None` when the node is no fact.
 fn fact_kind(node: &Node) -> Option<FactKind> {
     match node {
         Node::Fact(fact) => Some(fact.kind()),

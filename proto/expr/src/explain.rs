@@ -147,7 +147,7 @@ impl<S: Scope> Explainer<'_, S> {
         self.side(out, &pair[1], is_number(&pair[0]));
     }
 
-    /// One side of a comparison, with its value unless it is one.
+    /// One side of a comparison, with its value unless the side is a literal.
     fn side(&self, out: &mut String, node: &Node, as_age: bool) {
         out.push_str(&self.printer.text(node));
         let has_name = !is_literal(node);
@@ -206,7 +206,7 @@ impl<S: Scope> Explainer<'_, S> {
 
 const STATE: Node = Node::Fact(Fact::State);
 
-/// Whether nothing below is named, so that the text says the value.
+/// Whether the node below names nothing, so that its text is its value.
 fn is_literal(node: &Node) -> bool {
     let mut literal = true;
     node.walk(&mut |node| {
@@ -242,7 +242,8 @@ fn show(value: Value<'_>, kind: Option<FactKind>) -> String {
     }
 }
 
-/// Whether a version or a list of names is one, and not what a hostile node calls so.
+/// Whether a text looks like a version or a list of names. A hostile node may send
+/// any text.
 fn is_plain(text: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '+' | ' ');
     text.len() <= SHOWN_CHARS_MAX && text.chars().all(fits)

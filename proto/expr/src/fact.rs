@@ -72,7 +72,7 @@ pub enum FactKind {
     Time,
     /// Numbers between points, compared one by one: `2.17`.
     Version,
-    /// Several words; what is said of one of them is said of all.
+    /// Several words. A comparison with one of them is a comparison with all.
     Words,
 }
 

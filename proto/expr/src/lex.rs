@@ -279,8 +279,8 @@ impl<'t> Lexer<'t> {
         self.push(tok, word.len());
     }
 
-    /// The content and length of what stands between two `quote`s; a doubled
-    /// one inside is one of it, and nothing else is special.
+    /// Content and length of the text between two `quote`s. A doubled `quote`
+    /// stands for one; no other character is special.
     fn quoted(&self, quote: char) -> Result<(String, usize), ExprError> {
         let rest = self.rest();
         let mut content = String::new();
@@ -349,7 +349,7 @@ impl<'t> Lexer<'t> {
         Ok(())
     }
 
-    /// Whether what stands behind `=` is a number or a date and nothing else.
+    /// Whether the text behind `=` is a number or a date and nothing else.
     fn is_number(&self, raw: &str) -> bool {
         let unsigned = raw.strip_prefix('-').unwrap_or(raw);
         match (scan_date(unsigned, self.zone), scan_number(unsigned)) {

@@ -94,7 +94,7 @@ pub const HEIGHT_MAX: usize = 64;
 pub struct ParseContext {
     /// What `today` and `yesterday` are measured from: Unix milliseconds.
     pub now_ms: i64,
-    /// The zone of whoever typed the text, in which dates are read.
+    /// The zone of the person who typed the text; dates are read in it.
     pub zone: TimeZone,
     /// Whether the expression will stand for long. Then `today`, `yesterday`
     /// and `changed` are refused, and a name not seen yet is unknown rather than
@@ -113,7 +113,7 @@ impl ParseContext {
     }
 
     /// The same, with dates read as UTC; right for canonical texts, whose dates
-    /// say their zone.
+    /// name their zone.
     pub fn utc(now_ms: i64) -> ParseContext {
         ParseContext::new(now_ms, TimeZone::UTC)
     }
@@ -188,7 +188,8 @@ impl Expr {
             facts,
             standing: context.standing,
         };
-        // What was stored has to be readable again, and a print may be longer than its source.
+        // Whatever is stored has to be readable again, and the print may be longer than the
+        // source.
         if expr.canonical().len() > TEXT_BYTES_MAX {
             let message = format!("with all parentheses this has more than {TEXT_BYTES_MAX} bytes");
             return Err(ExprError::new(ErrorKind::Limit, Span::new(0, 0), message));

@@ -34,7 +34,7 @@ pub enum NodeFact {
     Gpus,
     /// Bytes of memory of the largest GPU.
     Gpumem,
-    /// Bytes of it that nobody uses.
+    /// Bytes of its memory that no process uses.
     GpumemFree,
     /// Bytes of the disk below the node's root.
     Disk,
@@ -143,8 +143,8 @@ impl NodeFact {
         }
     }
 
-    /// Whether it stays the same as long as nobody changes the machine or its
-    /// configuration: what such a fact denies, waiting does not bring.
+    /// Whether the fact stays the same until a person changes the machine or its
+    /// configuration. A requirement that fails by such a fact is not met by waiting.
     pub fn is_lasting(self) -> bool {
         match self {
             NodeFact::Cpus
@@ -173,7 +173,7 @@ impl NodeFact {
 
 /// One node as requirements see it.
 pub trait NodeScope {
-    /// A fact, [`Value::Unknown`] when nobody knows it (yet). Numbers in the unit that
+    /// A fact; [`Value::Unknown`] when it is not known (yet). Numbers in the unit that
     /// [`NodeFact`] names, versions as text, groups as names with blanks between.
     fn fact(&self, fact: NodeFact) -> Value<'_>;
 }
@@ -184,7 +184,7 @@ impl<S: NodeScope + ?Sized> NodeScope for &S {
     }
 }
 
-/// What a node must be for a run to go there.
+/// A condition that a node must meet for a run to go there.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Requirement {
     expr: Expr,
@@ -195,7 +195,7 @@ pub struct Requirement {
 pub struct Unmet {
     /// The part with the values beside it: `gpumem > 20G (gpumem is 8G)`.
     pub text: String,
-    /// Whether no waiting will change it: everything that it names is known and
+    /// Whether waiting cannot change it: every fact that the part names is known and
     /// lasting ([`NodeFact::is_lasting`]).
     pub for_good: bool,
 }
@@ -220,8 +220,8 @@ impl Requirement {
         self.expr.eval(&Bindings::default(), &OfNode(scope))
     }
 
-    /// What a node does not meet: of parts joined by `&&` each for itself, else the
-    /// whole. Empty when it meets all.
+    /// The parts that a node does not meet. Parts joined by `&&` are checked one by
+    /// one, any other requirement as a whole. Empty when the node meets all.
     pub fn unmet(&self, scope: &impl NodeScope) -> Vec<Unmet> {
         let scope = OfNode(scope);
         let nothing = Bindings::default();
@@ -287,8 +287,8 @@ impl<S: NodeScope> Scope for OfNode<'_, S> {
     }
 }
 
-/// The order of two versions: numbers between points, missing ones as zero. What
-/// follows the numbers (`-362.el9`) is not compared. `None` when one has no number.
+/// The order of two versions: numbers between points, missing ones as zero. A suffix
+/// behind the numbers (`-362.el9`) is not compared. `None` when one has no number.
 pub(crate) fn compare_versions(left: &str, right: &str) -> Option<std::cmp::Ordering> {
     let (left, right) = (numbers(left)?, numbers(right)?);
     let longest = left.len().max(right.len());

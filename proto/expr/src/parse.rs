@@ -85,7 +85,7 @@ enum Level {
     Product,
 }
 
-/// What was read and waits for the value behind it.
+/// A part that was read and waits for the value behind it.
 enum Waiting {
     Left {
         left: Part,
@@ -194,15 +194,15 @@ impl<'t> Parser<'t> {
         })
     }
 
-    /// The whole text. The stack of what waits lies on the heap, so that no
-    /// depth of parentheses or signs can overflow the thread's.
+    /// Reads the whole text. The stack of waiting parts lies on the heap, so that
+    /// no depth of parentheses or signs can overflow the thread's stack.
     fn expression(&mut self) -> Result<Part, ExprError> {
         let mut waiting: Vec<Waiting> = Vec::new();
         loop {
             let Some(mut part) = self.operand(&mut waiting)? else {
                 continue;
             };
-            // How `part` was made, when it can still be continued at its level.
+            // Level at which `part` can be continued, when its operator allows it.
             let mut made = None;
             loop {
                 part = self.signed(&mut waiting, part)?;

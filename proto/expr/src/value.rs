@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What a name or a part of an expression is worth.
+/// The value of a name or of a part of an expression.
 ///
 /// Borrowed from the [`crate::Scope`], so that evaluating copies no text.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
@@ -21,7 +21,7 @@ pub enum Value<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// A number that nobody wrote, such as one that was measured.
+    /// A number without a written text, such as a measured one.
     pub fn number(value: f64) -> Value<'a> {
         Value::Number(value, None)
     }

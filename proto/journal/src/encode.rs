@@ -5,15 +5,16 @@ use crate::{
     HEADER_BYTES, MAGIC, PAYLOAD_BYTES_MAX, RECORD_HEAD, RECORD_OVERHEAD, VERSION, Writer,
 };
 
-/// The record does not fit into the buffer or the format.
+/// The record does not fit into the buffer, or is longer than the format
+/// allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a record of {payload} payload bytes does not fit")]
 pub struct TooLong {
-    /// Bytes of its payload.
+    /// Bytes of the record's payload.
     pub payload: usize,
 }
 
-/// Where a writer stands: what the next record must continue.
+/// Position of a writer, from which the next record continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Encoder {
     /// Chain value after the last record.
@@ -50,11 +51,12 @@ pub fn encode_header(
 }
 
 impl Encoder {
-    /// Encodes one record into `out`, whose payload `fill` writes (it returns
-    /// how many bytes). Returns the record's length; the encoder moves on.
+    /// Encodes one record into `out`; `fill` writes its payload and returns the
+    /// payload's length. Returns the record's length and moves the encoder
+    /// behind the record.
     ///
     /// # Errors
-    /// When the record does not fit; the encoder stays.
+    /// When the record does not fit; the encoder does not move.
     pub fn record(
         &mut self,
         out: &mut [u8],

@@ -17,7 +17,7 @@ use rustix::io::Errno;
 const MAGIC: &[u8; 4] = b"NERO";
 const HEAD: usize = 12;
 
-/// What a framed file holds.
+/// Kind of message in a framed file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameKind {
     /// `nero.v1.RunSpec`.
@@ -40,16 +40,16 @@ pub enum FrameKind {
     Unnamed = 22,
 }
 
-/// Why a framed file cannot be used.
+/// Reason why a framed file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum FrameError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("cannot read it")]
     Io(#[source] io::Error),
-    /// It is no such file, or cut, or changed.
+    /// The file is of another kind, cut off, or changed.
     #[error("it is damaged, or not what its name says")]
     Damaged,
-    /// Its message cannot be decoded.
+    /// The message cannot be decoded.
     #[error("its content cannot be decoded")]
     Decode(#[source] prost::DecodeError),
 }
@@ -70,7 +70,7 @@ pub fn encode(kind: FrameKind, message: &impl prost::Message) -> Vec<u8> {
 /// The message in the bytes of a framed file.
 ///
 /// # Errors
-/// When they are damaged or of another kind.
+/// When the bytes are damaged or of another kind.
 pub fn decode<M: prost::Message + Default>(kind: FrameKind, bytes: &[u8]) -> Result<M, FrameError> {
     let (body, crc) = bytes.split_last_chunk::<4>().ok_or(FrameError::Damaged)?;
     let sound = body.len() >= HEAD
@@ -87,17 +87,17 @@ pub fn decode<M: prost::Message + Default>(kind: FrameKind, bytes: &[u8]) -> Res
 /// Reads a framed file.
 ///
 /// # Errors
-/// When it cannot be read, is damaged, or of another kind.
+/// When the file cannot be read, is damaged, or of another kind.
 pub fn read<M: prost::Message + Default>(kind: FrameKind, path: &Path) -> Result<M, FrameError> {
     decode(kind, &read_file(path).map_err(FrameError::Io)?)
 }
 
-/// Without waiting for anybody: a job may have put a pipe there.
+/// Reads without waiting: a job may have put a pipe there.
 fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     let mut file = crate::open(path)?;
     let mut bytes = Vec::new();
     let kind = file.metadata()?.file_type();
-    // A folder says itself that it cannot be read.
+    // Reading a folder fails with an error that names the reason.
     if kind.is_file() || kind.is_dir() {
         file.read_to_end(&mut bytes)?;
     }
@@ -112,10 +112,11 @@ pub fn create(kind: FrameKind, path: &Path, message: &impl prost::Message) -> io
     link(kind, path, message, |_| Ok(()))
 }
 
-/// As [`create`] for a file in `control/`, also where the disk has neither room
-/// nor an inode left: then the run's spec gets the name, too, and is read there
-/// as a damaged file of this kind. Where a second name costs an inode, as on
-/// tmpfs, that is the spare, which has one. False when it came to that.
+/// As [`create`] for a file in `control/`, but succeeds on a disk without room
+/// or inodes, too. There the run's spec gets `path` as a second name, and
+/// readers take it for a damaged file of this kind. Where a second name costs an
+/// inode, as on tmpfs, the spare is renamed instead. Returns false when a
+/// stand-in was used.
 ///
 /// # Errors
 /// As [`create`]; `StorageFull` when the spare was used up, or was never made.
@@ -141,13 +142,13 @@ pub fn create_or_stand_in(
     }
 }
 
-/// Makes the spare of a run whose spec was made. Best effort: without it a wish
-/// needs room.
+/// Makes the spare of a run whose spec exists. Best effort: without a spare, a
+/// wish needs room on the disk.
 pub fn make_spare(run_dir: &Path) {
     let _ = fs::hard_link(run_dir.join(run::SPEC), run_dir.join(run::SPARE));
 }
 
-/// Whether a disk refused for want of room, inodes included.
+/// Whether an error means that the disk has no room or no inodes left.
 pub fn has_no_room(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -155,9 +156,9 @@ pub fn has_no_room(error: &io::Error) -> bool {
     )
 }
 
-/// As [`create`], and syncs the content before the name appears: a name that is
-/// found after a power cut has its content. For files that are not written again
-/// when they are damaged.
+/// As [`create`], and syncs the content before the name appears: a name found
+/// after a power cut has its content. For files that are not written again when
+/// they are damaged.
 ///
 /// # Errors
 /// As [`create`].
@@ -192,7 +193,7 @@ fn link(
             sync(&file)
         })
         .and_then(|()| fs::hard_link(&private, path));
-    // When this fails, an unused file stays under the private name.
+    // When this fails, an unused file keeps the private name.
     let _ = fs::remove_file(&private);
     made
 }

@@ -4,15 +4,15 @@
 //! The private name stays: it is the gate. The job's process removes it just
 //! before `execve`; a launcher or a neromum that is about to write
 //! `JobNotStarted{GATE}` renames it to [`CLOSED`] first. The file server lets
-//! one of them have the name, so user code runs or the start is made again,
-//! never both, although the job's process outlives everybody who watched it.
-//! The name is one that every start makes anyway and costs neither an inode
-//! nor a system call more.
+//! only one of them have the name, so user code runs or the start is made
+//! again, never both, even if the job's process outlives the shim and the
+//! watcher. Every start makes the private name anyway, so the gate costs
+//! neither an inode nor a system call more.
 //!
-//! Shims of builds before this one removed the private name themselves, before
-//! they made the job: where it is there no job was made, and where it is not a
-//! job may be under way. Such a start whose shim died in between is held until
-//! a person looks.
+//! Shims of earlier builds removed the private name themselves, before they
+//! made the job. With such a shim a private name proves that no job was made;
+//! without one a job may be under way. A start whose shim died in between is
+//! held until a person decides.
 
 use std::ffi::CStr;
 use std::io;
@@ -31,32 +31,32 @@ pub fn name(claim: SegmentId) -> String {
     format!(".{claim}")
 }
 
-/// What closing a gate found.
+/// Result of closing a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gate {
     /// No user code ran, and none ever will.
     Closed,
-    /// The job passed, or may pass: it counts as started.
+    /// The job passed, or may yet pass: the start counts as made.
     Passed,
 }
 
-/// The job's process passes: true when it may execute user code.
-/// `claim_has_one_name` looks how many names the claim has. Allocates nothing.
+/// Passes the gate, in the job's process. Returns true when it may execute user
+/// code. `claim_has_one_name` counts the names of the claim. Allocates nothing.
 pub fn pass(gate: &CStr, claim_has_one_name: impl FnOnce() -> bool) -> bool {
     match unlinkat(CWD, gate, AtFlags::empty()) {
         Ok(()) => true,
-        // A file server may have done it, and its answer been lost. A closed
-        // gate is a second name of the claim.
+        // The file server may have removed the name and its answer been lost.
+        // If the gate was closed, the claim has a second name.
         Err(Errno::NOENT) => claim_has_one_name(),
         Err(_) => false,
     }
 }
 
-/// Closes the gate of the start whose folder and claim these are, unless the
-/// job has passed. Closing it again answers the same.
+/// Closes the gate of the start with this folder and claim, unless the job has
+/// passed. Closing it again returns the same.
 ///
 /// # Errors
-/// When the disk answers neither way; nothing may be concluded then.
+/// When the disk shows neither. The caller may conclude nothing then.
 pub fn close(folder: &Path, claim: SegmentId) -> io::Result<Gate> {
     let closed = folder.join(CLOSED);
     match std::fs::rename(folder.join(name(claim)), &closed) {

@@ -1,11 +1,11 @@
 //! Segments: append-only files of checksummed records, one per writing
 //! process. A run's whole truth lies in them.
 //!
-//! A segment is made with exclusive create (or by `link()`, for the claim) and
-//! nobody but its maker ever writes to it. It begins with a [`Header`] of
-//! [`HEADER_BYTES`]; records follow. Each record carries a CRC-32C that is
-//! chained to the one before, so that a reader who knows (segment id, offset,
-//! chain value) can tell whether what follows belongs there.
+//! A segment is made with exclusive create (or by `link()`, for the claim), and
+//! only its maker writes to it. It begins with a [`Header`] of [`HEADER_BYTES`];
+//! records follow. Each record carries a CRC-32C that is chained to the one
+//! before, so a reader who knows (segment id, offset, chain value) can tell
+//! whether the following bytes continue that position.
 //!
 //! ```text
 //! header  magic "NEROSEG1" · version u16 · role u8 · 0 u8 · incarnation u32
@@ -26,7 +26,7 @@ mod open;
 mod read;
 mod write;
 
-/// Messages inside records, and those between neromum and the launcher.
+/// Messages in records, and messages between neromum and the launcher.
 #[allow(
     clippy::all,
     clippy::allow_attributes_without_reason,
@@ -62,11 +62,12 @@ pub enum Writer {
     Launcher,
     /// Reads output, samples, evaluates rules.
     Watcher,
-    /// Says what no process beside the job could.
+    /// Records facts that only neromum can state, beside the job's own
+    /// processes.
     Mum,
     /// neromum's own ledger.
     Ledger,
-    /// Written by a build that knows more than this one.
+    /// Written by a later build, with a role that this build does not know.
     Unknown(u8),
 }
 
@@ -83,7 +84,7 @@ impl Writer {
         }
     }
 
-    /// What a header's byte means.
+    /// The writer that a header's byte stands for.
     pub const fn from_byte(byte: u8) -> Self {
         match byte {
             1 => Self::Shim,
@@ -130,7 +131,7 @@ impl From<nero_model::ProcessId> for v1::Process {
 }
 
 impl v1::Process {
-    /// The process meant; none when a field cannot be one.
+    /// The process described; `None` when a field is out of range.
     pub fn identity(&self) -> Option<nero_model::ProcessId> {
         Some(nero_model::ProcessId {
             boot_id: self.boot_id.as_slice().try_into().ok()?,

@@ -1,23 +1,22 @@
-//! Opening what lies in a run's folder, where a job can put anything.
+//! Opening files of a run's folder, where a job can put anything.
 
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Opens a file of a run for reading, without waiting for the other end of what
-/// may be a pipe.
+/// Opens a file of a run for reading. If the file is a pipe, this does not wait
+/// for a process at its other end.
 ///
 /// # Errors
-/// When it cannot be opened.
+/// Errors of the file system.
 pub fn open(path: &Path) -> io::Result<File> {
     let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     File::options().read(true).custom_flags(flags).open(path)
 }
 
-/// Whether it is the file's own mode (or owner) that keeps us from reading it.
-/// Unlike other refusals of a file server, that stays so until a person changes
-/// it.
+/// Whether the file's own mode or owner keeps us from reading it. Unlike other
+/// refusals of a file server, this one lasts until a person changes it.
 pub fn is_shut(path: &Path, error: &io::Error) -> bool {
     let ours = rustix::process::geteuid().as_raw();
     error.kind() == io::ErrorKind::PermissionDenied

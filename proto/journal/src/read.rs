@@ -1,4 +1,5 @@
-//! Reading: a prefix of what was written, or a refusal, never other data.
+//! Reading a segment. A reader gets a prefix of the written records or an error,
+//! never other data.
 
 use std::fs;
 use std::io;
@@ -14,15 +15,15 @@ use crate::{
 pub struct Header {
     /// Format version of the writer.
     pub version: u16,
-    /// Which process wrote it.
+    /// The process that wrote the segment.
     pub writer: Writer,
     /// The segment's random id.
     pub segment: SegmentId,
     /// The run, or the deployment for a ledger.
     pub token: [u8; 16],
-    /// Which start of the job, from 1; 0 where that has no meaning.
+    /// Number of the job's start, from 1; 0 where that has no meaning.
     pub incarnation: u32,
-    /// The start of the machine on which it was made.
+    /// Boot id of the machine on which the segment was made.
     pub boot_id: [u8; 16],
     /// Wall time of its making, in ns since 1970.
     pub wall_ns: i64,
@@ -32,7 +33,7 @@ pub struct Header {
     pub chain: u32,
 }
 
-/// Why bytes are no header.
+/// Reason why bytes are no header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderError {
     /// Fewer bytes than a header has: not written yet, or cut.
@@ -41,7 +42,7 @@ pub enum HeaderError {
     /// Something else than a segment.
     #[error("not a segment")]
     NotASegment,
-    /// Its checksum is wrong.
+    /// The header's checksum is wrong.
     #[error("the segment's header is damaged")]
     Damaged,
     /// Written by a build that is too new for this one.
@@ -58,7 +59,7 @@ impl Header {
     /// Parses the first [`HEADER_BYTES`] of a segment.
     ///
     /// # Errors
-    /// When they are not the header of a segment that this build reads.
+    /// When the bytes are not the header of a segment that this build reads.
     pub fn parse(bytes: &[u8]) -> Result<Self, HeaderError> {
         let bytes: &[u8; HEADER_BYTES] = bytes
             .get(..HEADER_BYTES)
@@ -115,7 +116,7 @@ impl Record<'_> {
     /// Decodes the payload.
     ///
     /// # Errors
-    /// When the bytes are no such message.
+    /// When the payload is no such message.
     pub fn decode<M: prost::Message + Default>(&self) -> Result<M, prost::DecodeError> {
         M::decode(self.payload)
     }
@@ -131,13 +132,13 @@ impl Record<'_> {
     }
 }
 
-/// Why reading ended.
+/// Reason why reading ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
     /// Every byte was a good record.
     End,
     /// The bytes end within a record: its writer died in the middle of it, or is
-    /// still at it. What is there may be followed by zeros.
+    /// still writing. Zeros may follow.
     Unfinished,
     /// Bytes were changed after they were written.
     Damaged(Damage),
@@ -162,8 +163,8 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Over `bytes`, which lie at `offset` of the segment; `chain` is the
-    /// chain value there.
+    /// Reads `bytes`, which begin at `offset` in the segment; `chain` is the
+    /// chain value at that offset.
     pub fn new(bytes: &'a [u8], offset: u64, chain: u32) -> Self {
         Self {
             bytes,
@@ -179,12 +180,13 @@ impl<'a> Reader<'a> {
         self.base + self.at as u64
     }
 
-    /// Chain value there.
+    /// Chain value at [`Reader::offset`].
     pub fn chain(&self) -> u32 {
         self.chain
     }
 
-    /// Why there is no further record; meaningful once `next` returned none.
+    /// Reason why there is no further record; meaningful once `next` returned
+    /// none.
     pub fn stop(&self) -> Stop {
         let rest = &self.bytes[self.at..];
         if rest.is_empty() {
@@ -245,16 +247,16 @@ fn parse(bytes: &[u8], chain: u32) -> Option<(Record<'_>, usize)> {
     Some((record, total))
 }
 
-/// Whether `rest`, which begins with no good record, is more than the beginning
-/// of one. A writer writes a record in one call, front to back, and begins the
-/// next only behind a whole one: whatever it left unfinished ends there.
+/// Whether `rest`, which begins with no good record, is more than an unfinished
+/// record. A writer writes a record in one call, front to back, and begins the
+/// next only behind a complete record, so an unfinished one is the last.
 fn is_damaged(rest: &[u8], chain: u32) -> bool {
     is_whole(rest, chain) || has_wrong_length(rest, chain) || later_good_record(rest)
 }
 
-/// Whether the first record is all there, with a checksum that is not its own.
-/// Of a record that is not all there the checksum is missing, is zeros, or ends
-/// in zeros that go on behind it.
+/// Whether the first record is complete and its checksum is wrong. In an
+/// incomplete record the checksum is missing, is zeros, or ends in zeros that
+/// continue behind it.
 fn is_whole(rest: &[u8], chain: u32) -> bool {
     let length = rest
         .first_chunk::<4>()
@@ -271,8 +273,8 @@ fn is_whole(rest: &[u8], chain: u32) -> bool {
     !(are_zeros(behind) && (0..cuts).any(is_cut_at))
 }
 
-/// Whether `rest` is one good record but for its length field. Its last bytes
-/// may be zeros, as may be what follows it.
+/// Whether `rest` is one good record except for its length field. Its last bytes
+/// may be zeros, as may the bytes behind it.
 fn has_wrong_length(rest: &[u8], chain: u32) -> bool {
     let text = rest
         .iter()
@@ -290,16 +292,16 @@ fn has_wrong_length(rest: &[u8], chain: u32) -> bool {
     })
 }
 
-/// Whether a good record follows a bad one. Its chain begins with the bad
-/// record's own checksum, which is any four bytes before it.
+/// Whether a good record follows a bad one. The good record's chain begins with
+/// the bad record's checksum, which is any four bytes before it.
 fn later_good_record(rest: &[u8]) -> bool {
     const LOOK_BYTES: usize = PAYLOAD_BYTES_MAX + 2 * RECORD_OVERHEAD;
-    /// Bytes that are summed up at most, since a payload may look like many
-    /// beginnings of records.
+    /// Limit of bytes that are summed up: a payload may look like the beginnings
+    /// of many records.
     const SUM_BYTES_MAX: usize = 64 * PAYLOAD_BYTES_MAX;
     let mut summed = 0;
     (RECORD_OVERHEAD..rest.len().min(LOOK_BYTES)).any(|at| {
-        // Zeros would otherwise pass for empty records.
+        // Zeros would otherwise look like empty records.
         let plausible = rest.len() >= at + RECORD_OVERHEAD && rest[at..at + 10] != [0; 10];
         if !plausible || summed > SUM_BYTES_MAX {
             return false;
@@ -315,7 +317,7 @@ fn later_good_record(rest: &[u8]) -> bool {
 /// Reads a whole segment from bytes: its header and a reader of its records.
 ///
 /// # Errors
-/// When it has no good header.
+/// When the bytes begin with no good header.
 pub fn scan(bytes: &[u8]) -> Result<(Header, Reader<'_>), HeaderError> {
     let header = Header::parse(bytes)?;
     let reader = Reader::new(&bytes[HEADER_BYTES..], HEADER_BYTES as u64, header.chain);
@@ -325,7 +327,7 @@ pub fn scan(bytes: &[u8]) -> Result<(Header, Reader<'_>), HeaderError> {
 /// Reads a segment's file whole.
 ///
 /// # Errors
-/// When it cannot be read.
+/// Errors of the file system.
 pub fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     fs::read(path)
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 use crate::v1::RecordKind;
 use crate::{Encoder, HEADER_BYTES, RECORD_OVERHEAD, SegmentId, TooLong, Writer, encode_header};
 
-/// What time it is, in both senses.
+/// The time, by both clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clocks {
     /// Nanoseconds since 1970, for showing only.
@@ -18,7 +18,7 @@ pub struct Clocks {
 }
 
 impl Clocks {
-    /// Reads both; allocates nothing.
+    /// Reads both clocks; allocates nothing.
     pub fn now() -> Self {
         use rustix::time::{ClockId, clock_gettime};
         let wall = clock_gettime(ClockId::Realtime);
@@ -30,13 +30,13 @@ impl Clocks {
     }
 }
 
-/// Why a record is not in the file.
+/// Reason why a record is not in the file.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
-    /// It can never be written.
+    /// The record is too long to be ever written.
     #[error(transparent)]
     TooLong(#[from] TooLong),
-    /// The write failed; the segment stands where it stood, so that the same
+    /// The write failed. The segment ends where it ended before, so the same
     /// record may be appended again when there is space.
     #[error("cannot append to a segment")]
     Io(#[source] io::Error),
@@ -56,7 +56,7 @@ impl Segment {
     /// Makes a new segment; its file must not exist.
     ///
     /// # Errors
-    /// When the file cannot be made or its header not written.
+    /// When the file cannot be made or its header cannot be written.
     pub fn create(
         path: &Path,
         writer: Writer,
@@ -95,7 +95,7 @@ impl Segment {
     /// Takes space beforehand, so that later records fit on a full disk.
     ///
     /// # Errors
-    /// When the file system has no space; where it cannot do this at all,
+    /// When the file system has no space. Where it cannot reserve at all,
     /// nothing happens.
     pub fn reserve(&self, bytes: u64) -> io::Result<()> {
         use rustix::fs::{FallocateFlags, fallocate};
@@ -112,7 +112,8 @@ impl Segment {
     /// Appends one record. Returns the bytes written, to be sent on as they are.
     ///
     /// # Errors
-    /// See [`WriteError`]; after an error the segment stands where it stood.
+    /// See [`WriteError`]; after an error the segment ends where it ended
+    /// before.
     pub fn append(
         &mut self,
         kind: RecordKind,
@@ -130,8 +131,8 @@ impl Segment {
             payload,
         )?;
         if let Err(error) = self.file.write_all_at(&self.buffer, self.offset) {
-            // What came of it, behind a shorter record that is written next,
-            // would be read as damage.
+            // Cut off the bytes of this attempt: behind a shorter record written
+            // next, a reader would take them for damage.
             let _ = self.file.set_len(self.offset);
             return Err(WriteError::Io(error));
         }
@@ -145,17 +146,17 @@ impl Segment {
         self.id
     }
 
-    /// Offset of the next record: the length of what is written.
+    /// Offset of the next record, which is the length of the written bytes.
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Chain value there.
+    /// Chain value at [`Segment::offset`].
     pub fn chain(&self) -> u32 {
         self.encoder.chain
     }
 
-    /// Makes sure that what was appended survives a power loss.
+    /// Makes sure that the appended records survive a power loss.
     ///
     /// # Errors
     /// When the disk refuses; the segment must not be used again then.

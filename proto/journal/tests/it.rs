@@ -1,5 +1,5 @@
-//! What readers of segments are promised: a prefix of what was written or a
-//! refusal, never other data.
+//! Readers of segments get a prefix of the written records or an error, never
+//! other data.
 
 use nero_journal::v1::{JobExited, Notice, RecordKind};
 use nero_journal::{Clocks, HEADER_BYTES, HeaderError, Reader, Segment, Stop, Writer, scan};

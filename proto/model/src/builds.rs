@@ -15,7 +15,7 @@ use crate::ids::{base32, hex, random};
 pub const PROGRAMS: [&str; 3] = ["neromum", "nerokid", "nerokid-shim"];
 /// Characters of a build's name.
 const NAME_CHARS: usize = 16;
-/// What a pack ends with, after the three sizes.
+/// Last bytes of a pack, behind the sizes of the three programs.
 const MAGIC: &[u8; 8] = b"NEROPACK";
 /// Bytes of a pack's end.
 const END_BYTES: u64 = 3 * 8 + 8;
@@ -57,7 +57,7 @@ fn feed(hasher: &mut blake3::Hasher, file: &mut File) -> io::Result<()> {
     }
 }
 
-/// Whether a text could be the name of a build.
+/// Whether a text has the form of a build's name.
 pub fn is_name(text: &str) -> bool {
     text.len() == NAME_CHARS
         && text
@@ -65,14 +65,14 @@ pub fn is_name(text: &str) -> bool {
             .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit())
 }
 
-/// Whether `folder` holds the build that it is named after.
+/// Whether the contents of `folder` give the hash that is its name.
 pub fn is_sound(folder: &Path) -> bool {
     let named = folder.file_name().and_then(|name| name.to_str());
     folder.is_dir() && name_of(&inside(folder)).is_ok_and(|found| Some(&*found) == named)
 }
 
-/// What one program is called in greetings: "0.1.0+abcdefgh", version and the
-/// first characters of its hash.
+/// Name of one program in greetings, `0.1.0+abcdefgh`: the version and the first
+/// characters of its hash.
 ///
 /// # Errors
 /// Those of reading.
@@ -102,8 +102,8 @@ pub fn pack_end(sizes: [u64; 3]) -> Vec<u8> {
 /// everything synced.
 ///
 /// # Errors
-/// When it is no whole pack (`InvalidData`), or a file cannot be read or
-/// written.
+/// When the pack is cut off or is none (`InvalidData`), or a file cannot be read
+/// or written.
 pub fn unpack(pack: &Path, folder: &Path) -> io::Result<()> {
     use std::io::{Seek as _, SeekFrom};
     let torn = |what| io::Error::new(io::ErrorKind::InvalidData, what);
@@ -144,10 +144,10 @@ pub fn unpack(pack: &Path, folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// Makes the file of a program: mode 0500, for writing, new.
+/// Makes a new file of a program, open for writing, with mode 0500.
 ///
 /// # Errors
-/// When it is there or cannot be made.
+/// When the file exists or cannot be made.
 pub fn create(path: &Path) -> io::Result<File> {
     fs::OpenOptions::new()
         .write(true)
@@ -156,12 +156,13 @@ pub fn create(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
-/// Gives `private`, a synced folder on the same file system that holds the
-/// build `name`, its name in `bin`. A sound one that is there already stays,
-/// and `private` with it; something else of that name is set aside.
+/// Renames `private`, a synced folder on the same file system, to `name` in
+/// `bin`. A sound build of that name stays, and `private` stays then, too;
+/// anything else of that name is set aside.
 ///
 /// # Errors
-/// Those of the file system, and when `private` is not that build.
+/// Errors of the file system; `InvalidData` when `private` is not the build
+/// `name`.
 pub fn place(private: &Path, bin: &Path, name: &str) -> io::Result<()> {
     let found = name_of(&inside(private)).map_err(|(_, error)| error)?;
     if found != name {
@@ -171,7 +172,8 @@ pub fn place(private: &Path, bin: &Path, name: &str) -> io::Result<()> {
         ));
     }
     let folder = bin.join(name);
-    // Somebody who does the same may come first, at most so often.
+    // Another process may place the same build between the check and the rename:
+    // check again.
     for _ in 0..8 {
         if is_sound(&folder) {
             return Ok(());
@@ -202,10 +204,12 @@ fn taken(error: &io::Error) -> bool {
     )
 }
 
-/// Moves what is unsound away from a build's name; what runs from there goes on.
+/// Moves an unsound folder away from a build's name. Programs that run from it
+/// go on.
 ///
 /// # Errors
-/// Those of the file system; that somebody else did it is none.
+/// Errors of the file system. A folder that another process moved first is no
+/// error.
 pub fn set_aside(bin: &Path, folder: &Path) -> io::Result<()> {
     let aside = bin.join(format!(".unsound-{}", hex(&random::<8>())));
     match fs::rename(folder, aside) {
@@ -268,7 +272,7 @@ mod tests {
         assert!(is_name(&name));
         place(&private(1), &bin, &name).unwrap();
         assert!(is_sound(&bin.join(&name)));
-        // The second finds it and leaves its own alone.
+        // The second call finds the build and leaves its own folder alone.
         place(&private(2), &bin, &name).unwrap();
         assert!(temp.path().join("private2").exists());
         fs::write(bin.join(&name).join("nerokid"), "x").unwrap();

@@ -9,19 +9,19 @@ use thiserror::Error;
 
 /// Begins the name of a place.
 pub const BEGIN: char = '\u{e0d0}';
-/// Ends it.
+/// Ends the name of a place.
 pub const END: char = '\u{e0d1}';
 
 /// A text that cannot be filled.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum FillError {
-    /// Nobody says where this data lies.
+    /// The node has no path for this data.
     #[error("nothing says where the data `{name}` lies")]
     Unknown {
-        /// Its name.
+        /// Name of the data.
         name: String,
     },
-    /// A mark without its other half: nobody of us wrote this.
+    /// A private character without its counterpart. neroman writes only pairs.
     #[error("a text holds a private character of neronet")]
     Broken,
 }
@@ -36,10 +36,11 @@ pub fn place(name: &str) -> String {
     format!("{BEGIN}{name}{END}")
 }
 
-/// The text with every place replaced by what `path` answers.
+/// Returns the text with every place replaced by the path that `path` returns for
+/// its name.
 ///
 /// # Errors
-/// A name without a path, or a mark that is half a place.
+/// When a name has no path, or one of the two private characters is missing.
 pub fn fill<'p>(
     text: &str,
     mut path: impl FnMut(&str) -> Option<&'p str>,

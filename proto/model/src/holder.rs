@@ -1,6 +1,6 @@
-//! What a daemon writes into the file that it locks: who it is and where it
-//! answers. Clients of every session find it there, and name it when it does
-//! not answer.
+//! The contents of a daemon's lock file: its process, its host and its socket.
+//! Clients of every session find the daemon there, and name it when it does not
+//! answer.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -14,11 +14,11 @@ use crate::process::ProcessId;
 /// The daemon that holds a lock, or that held it last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// Its process.
+    /// Process of the daemon.
     pub process: ProcessId,
     /// The host on which it runs.
     pub host: String,
-    /// Its socket.
+    /// Socket at which the daemon answers.
     pub socket: PathBuf,
 }
 
@@ -35,16 +35,16 @@ impl Holder {
         })
     }
 
-    /// What the file says; none when it is empty, half written or gone. An
-    /// earlier version writes nothing, and leaves what stood there.
+    /// Reads the file; `None` when it is empty, half written or gone. A daemon of
+    /// an earlier version writes nothing and leaves the contents as they were.
     pub fn read(path: &Path) -> Option<Self> {
         Self::parse(&fs::read(path).ok()?)
     }
 
-    /// Writes it into the file that this process has locked.
+    /// Writes the holder into the file that this process has locked.
     ///
     /// # Errors
-    /// What the file system answers.
+    /// Errors of the file system.
     pub fn write(&self, file: &File) -> io::Result<()> {
         let boot: String = self
             .process
@@ -89,7 +89,7 @@ impl Holder {
         })
     }
 
-    /// Whether it runs on this host.
+    /// Whether the daemon runs on this host.
     pub fn is_here(&self) -> bool {
         self.host == host()
     }

@@ -25,14 +25,15 @@ pub struct Home {
     /// Private folder of the daemon's socket: the same in every session of the
     /// user, whatever its environment.
     pub sockets: PathBuf,
-    /// Private folder where a daemon of an earlier version, started in a session
-    /// like this one, has its socket; it did not write down where.
+    /// Private folder for the socket of a daemon of an earlier version that was
+    /// started in a session like this one. Such a daemon did not write its
+    /// socket into `daemon.lock`.
     pub earlier_sockets: Option<PathBuf>,
     /// Root of the `local` node.
     pub local_root: PathBuf,
 }
 
-/// Neither `NERONET_HOME` nor `HOME` says where to keep things.
+/// Neither `NERONET_HOME` nor `HOME` names a folder to keep things in.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoHome {
     /// Both are unset or empty.
@@ -43,7 +44,7 @@ pub enum NoHome {
     Relative {
         /// Name of the variable.
         name: &'static str,
-        /// Its value.
+        /// Value of the variable.
         value: String,
     },
 }
@@ -52,7 +53,7 @@ impl Home {
     /// Finds the folders from the environment. Makes none of them.
     ///
     /// # Errors
-    /// When the environment names no absolute place.
+    /// When a variable holds a relative path, or none is set.
     pub fn find() -> Result<Self, NoHome> {
         if let Some(base) = folder("NERONET_HOME")? {
             return Ok(Self::below(&base));
@@ -90,7 +91,7 @@ impl Home {
         }
     }
 
-    /// The daemon's socket, where nothing keeps it from its usual place.
+    /// The usual path of the daemon's socket.
     pub fn socket(&self) -> PathBuf {
         self.sockets.join(SOCKET)
     }
@@ -108,8 +109,9 @@ impl Home {
         folders
     }
 
-    /// Where a client looks for the daemon: at the place that the daemon wrote
-    /// into `daemon.lock`, and where one that wrote nothing is.
+    /// Sockets at which a client tries to reach the daemon: the path in
+    /// `daemon.lock`, the usual path, and the path of an earlier version, which
+    /// wrote nothing into `daemon.lock`.
     pub fn sockets_to_try(&self) -> Vec<PathBuf> {
         let named = Holder::read(&self.daemon_lock()).map(|holder| holder.socket);
         let earlier = self.earlier_sockets.as_ref();
@@ -131,7 +133,7 @@ impl Home {
         self.data.join("daemon.lock")
     }
 
-    /// Locked by whoever starts a daemon.
+    /// Locked by a client while it starts a daemon.
     pub fn start_lock(&self) -> PathBuf {
         self.data.join("start.lock")
     }
@@ -151,7 +153,7 @@ impl Home {
         self.data.join("series.db")
     }
 
-    /// When the daemon heard of its nodes last.
+    /// File with the time of the last contact with each node.
     pub fn contacts(&self) -> PathBuf {
         self.data.join("nodes.json")
     }

@@ -12,8 +12,8 @@ const ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 /// Fills a buffer with random bytes from the kernel.
 ///
 /// # Panics
-/// When the kernel has no random numbers, which Linux only answers for a
-/// wrong call.
+/// When the kernel returns an error other than `EINTR`. Linux does so only for
+/// a call with wrong arguments.
 pub fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     let mut filled = 0;

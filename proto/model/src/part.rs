@@ -5,11 +5,11 @@ use std::io;
 
 use rustix::buffer::spare_capacity;
 
-/// So many bytes of a file from `offset` on, or fewer where it ends: read
-/// straight into what is sent.
+/// Reads `bytes` bytes of a file from `offset` on, or fewer where the file
+/// ends, into the buffer that is sent: nothing is copied.
 ///
 /// # Errors
-/// When it cannot be read.
+/// Errors of the file system.
 pub fn read(file: &File, offset: u64, bytes: usize) -> io::Result<Vec<u8>> {
     let mut data = Vec::with_capacity(bytes);
     while data.len() < bytes {
@@ -20,7 +20,7 @@ pub fn read(file: &File, offset: u64, bytes: usize) -> io::Result<Vec<u8>> {
             Err(error) => return Err(error.into()),
         }
     }
-    // There may have been more room than was asked for.
+    // The allocator may have given more room than `bytes`.
     data.truncate(bytes);
     Ok(data)
 }

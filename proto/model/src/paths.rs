@@ -1,7 +1,7 @@
 //! Where things lie on a node, and folders that belong to us alone.
 //!
-//! Below a node's root every deployment has a folder of its own; nothing
-//! outside it is ever touched but `bin/`, whose names hold their content.
+//! Below a node's root every deployment has a folder of its own. Outside it we
+//! touch only `bin/`, in which each name is the hash of the content.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -67,17 +67,18 @@ impl NodePaths {
         self.mum().join("lease")
     }
 
-    /// Whether several hosts may share the root: its file system says so, or it
-    /// was so before.
+    /// Whether several hosts may share the root: its file system is a network one,
+    /// or an earlier start decided so and made the folder of leases.
     ///
     /// # Errors
-    /// When nobody can say what file system it lies on.
+    /// When the type of the root's file system cannot be read.
     pub fn is_shared(&self) -> io::Result<bool> {
-        // Who leads by a lease cannot be seen by who looks for a file lock.
+        // A neromum that leads by a lease holds no file lock, so a reader of file
+        // locks would miss it.
         Ok(self.lease().is_dir() || may_be_shared(&self.root)?)
     }
 
-    /// What signs the certificates of this deployment's relays.
+    /// The key that signs the certificates of this deployment's relays.
     pub fn authority(&self) -> PathBuf {
         self.own.join("ca")
     }
@@ -97,8 +98,8 @@ impl NodePaths {
         socket_folder(&self.mum())
     }
 
-    /// Where a neromum of an earlier version, started in this session, may
-    /// listen; none where that is [`NodePaths::sockets`].
+    /// Folder in which a neromum of an earlier version, started in this session,
+    /// may listen; `None` when that is [`NodePaths::sockets`].
     pub fn earlier_sockets(&self) -> Option<PathBuf> {
         earlier_socket_folder(&self.mum())
     }
@@ -107,7 +108,8 @@ impl NodePaths {
     /// never in the root, and another one after each start of the host.
     ///
     /// # Errors
-    /// When neither place can be used; the error is that of `/tmp`.
+    /// When neither folder can be made; the error is that of the folder below
+    /// `/tmp`.
     pub fn make_shared_sockets(&self, boot_id: &[u8; 16]) -> io::Result<PathBuf> {
         let mut hasher = blake3::Hasher::new();
         hasher.update(self.mum().as_os_str().as_encoded_bytes());
@@ -132,10 +134,10 @@ impl NodePaths {
 pub mod run {
     /// The frozen spec, a checksummed `nero.v1.RunSpec`.
     pub const SPEC: &str = "spec";
-    /// The spec of a run that was withdrawn: nobody starts it from here.
+    /// The spec of a withdrawn run. No run is started from this name.
     pub const WITHDRAWN: &str = "withdrawn";
-    /// A second name of the spec, which becomes a wish on a disk that gives no
-    /// name any more.
+    /// A second name of the spec. On a disk that can make no new name, it is
+    /// renamed to a wish.
     pub const SPARE: &str = "spare";
     /// Wishes and rule sets.
     pub const CONTROL: &str = "control";
@@ -170,8 +172,8 @@ pub fn short_socket_folder(wanted: &Path) -> PathBuf {
     temporary_runtime().join(hash_of(wanted))
 }
 
-/// Where an earlier version, in this session, put the sockets of `wanted`; none
-/// where that is [`socket_folder`].
+/// Folder into which an earlier version, in this session, put the sockets of
+/// `wanted`; `None` when that is [`socket_folder`].
 pub fn earlier_socket_folder(wanted: &Path) -> Option<PathBuf> {
     let runtime = session_runtime().filter(|_| !socket_fits(wanted))?;
     Some(runtime.join(hash_of(wanted)))
@@ -218,11 +220,11 @@ pub fn make_socket_folder(path: &Path) -> io::Result<()> {
     make_private(path)
 }
 
-/// Whether a path lies on a file system that other hosts may share: by its
-/// type, where it is known.
+/// Whether a path lies on a file system that other hosts may share, judged by the
+/// type of the file system.
 ///
 /// # Errors
-/// When neither it nor a folder above it can be asked.
+/// When the file system of neither the path nor a folder above it can be read.
 pub fn may_be_shared(path: &Path) -> io::Result<bool> {
     const NETWORK: [u32; 15] = [
         0x6969,      // NFS
@@ -252,11 +254,12 @@ pub fn may_be_shared(path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Makes a folder, with its parents, that is ours and closed to others.
+/// Makes a folder and its parents. The folder must belong to us and be closed to
+/// others.
 ///
 /// # Errors
-/// When it cannot be made, belongs to somebody else, or is a link; the error
-/// says which and what to do.
+/// When the folder cannot be made, belongs to another user, or is a link. The error
+/// names the folder, the reason and the remedy.
 pub fn make_private(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)?;
     let found = fs::symlink_metadata(path)?;
@@ -285,17 +288,17 @@ pub fn make_private(path: &Path) -> io::Result<()> {
 /// the names of new folders survive a power cut.
 ///
 /// # Errors
-/// When one cannot be synced.
+/// When a folder cannot be synced.
 pub fn sync_parents(path: &Path) -> io::Result<()> {
     use io::ErrorKind::{InvalidInput, PermissionDenied};
     let own = rustix::process::geteuid().as_raw();
     for folder in path.ancestors().skip(1) {
-        // A folder of somebody else is older than ours in it.
+        // A folder of another user was there before ours.
         if fs::metadata(folder)?.uid() != own {
             break;
         }
         match File::open(folder).and_then(|folder| folder.sync_all()) {
-            // Not readable, or on a file system that syncs no folders.
+            // The folder is not readable, or its file system syncs no folders.
             Err(error) if matches!(error.kind(), PermissionDenied | InvalidInput) => {}
             synced => synced?,
         }

@@ -1,9 +1,9 @@
-//! Texts of errors as people are told them.
+//! Texts of errors, as shown to people.
 
 use std::borrow::Cow;
 
-/// A text without the kernel's numbers, which tell a person nothing:
-/// `No such file or directory (os error 2)`. Logs keep them.
+/// Returns a text without the kernel's error numbers, which mean nothing to a
+/// person: `No such file or directory (os error 2)`. Logs keep the numbers.
 pub fn plain(text: &str) -> Cow<'_, str> {
     const BEGIN: &str = " (os error ";
     if !text.contains(BEGIN) {

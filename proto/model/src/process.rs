@@ -19,18 +19,19 @@ pub struct ProcessId {
     pub start_ticks: u64,
 }
 
-/// What can be said of a recorded process now.
+/// State of a recorded process now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Life {
     /// It runs (or is stopped).
     Alive,
     /// It has ended; its parent has not yet asked for its status.
     Zombie,
-    /// It is gone, and its number may belong to another.
+    /// It is gone; another process may have its number.
     Dead,
-    /// It was started before the machine was.
+    /// The machine was started anew since.
     Rebooted,
-    /// It counts in another pid name space: nothing can be said from here.
+    /// The process counts in another pid name space, so its state cannot be read
+    /// from here.
     Elsewhere,
 }
 
@@ -57,10 +58,11 @@ impl ProcessId {
         })
     }
 
-    /// Whether that very process lives.
+    /// State of exactly this process, not of a later one with its number.
     ///
     /// # Errors
-    /// When `/proc` cannot be read for another reason than that it is gone.
+    /// When `/proc` cannot be read, unless the reason is that the process is
+    /// gone.
     pub fn life(&self) -> io::Result<Life> {
         if self.boot_id != boot_id()? {
             return Ok(Life::Rebooted);

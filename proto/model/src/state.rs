@@ -33,7 +33,7 @@ pub enum Phase {
     Aborted,
     /// Ended by a time limit.
     Timeout,
-    /// We do not know, and nothing can tell any more.
+    /// The outcome is unknown, and no source of evidence is left.
     Lost,
 }
 
@@ -112,7 +112,8 @@ impl FromStr for Phase {
 pub enum StateWord {
     /// It never ran.
     Defined,
-    /// Held: started by nobody, at the warden, or a stopped process.
+    /// Held: not to be started yet, held at the scheduler, or stopped as a
+    /// process.
     Paused,
     /// The phase of the newest run.
     Phase(Phase),
@@ -147,8 +148,8 @@ impl FromStr for StateWord {
     }
 }
 
-/// Why a run ended as it did. Exit code, signal, time limit, failure to start
-/// and loss are different outcomes and stay different up to the screen.
+/// Reason of a run's end. Exit code, signal, time limit, failure to start and
+/// loss are different outcomes and stay different up to the screen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum EndReason {
@@ -184,7 +185,7 @@ pub enum EndReason {
     Rebooted,
     /// A person said that its node will never answer again.
     NodeGone { who: String },
-    /// Anything that a node said and this build does not know.
+    /// A reason that a node sent and this build does not know.
     Other { text: String },
 }
 

@@ -6,7 +6,7 @@
 
 use thiserror::Error;
 
-/// Why a duration or a size could not be read.
+/// Reason why a duration or a size cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum UnitError {
     /// There is nothing but blanks.
@@ -120,7 +120,7 @@ pub fn print_duration_ms(duration_ms: u64) -> String {
     }
     let mut text = String::new();
     let mut rest = duration_ms;
-    // Weeks are read but not printed: 14d says more than 2w beside 15d.
+    // Weeks are read but not printed: `14d` is easier to compare with `15d` than `2w`.
     for (unit, words) in &TIME_UNITS[1..] {
         let count = rest / unit;
         if count > 0 {
@@ -157,7 +157,7 @@ pub fn print_bytes(bytes: u64) -> String {
 }
 
 /// Prints a size for eyes, in two or three digits: `3.2G`, `512K`, `0B`. Units are
-/// those that people type: powers of 1024.
+/// the powers of 1024 that people type.
 pub fn short_bytes(bytes: u64) -> String {
     let mut value = bytes as f64;
     for unit in ["B", "K", "M", "G", "T"] {

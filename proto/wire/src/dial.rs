@@ -1,4 +1,4 @@
-//! Dialling a Unix socket whose owner is ourselves.
+//! Dialling a Unix socket that our own user listens on.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,19 +11,19 @@ use tonic::transport::{Channel, Endpoint, Uri};
 
 use crate::{FRAME_BYTES, KEEP_ALIVE_EVERY, KEEP_ALIVE_PATIENCE};
 
-/// Why a socket does not answer.
+/// Reason why a socket does not answer.
 #[derive(Debug, thiserror::Error)]
 pub enum DialError {
-    /// Nobody listens there (any more): starting the server may help.
+    /// No process listens there (any more). Starting the server may help.
     #[error("nobody answers at {path}")]
     Nobody {
         /// The socket.
         path: PathBuf,
-        /// The kernel's word.
+        /// Error of the kernel.
         #[source]
         source: io::Error,
     },
-    /// Somebody else listens there.
+    /// A process of another user listens there.
     #[error("the socket {path} belongs to another user")]
     NotOurs {
         /// The socket.
@@ -34,7 +34,7 @@ pub enum DialError {
     Transport {
         /// The socket.
         path: PathBuf,
-        /// The transport's word.
+        /// Error of the transport.
         #[source]
         source: tonic::transport::Error,
     },
@@ -79,9 +79,9 @@ where
     join(endpoint, stream).await
 }
 
-/// Speaks gRPC over a stream that another machine is at the other end of, once.
-/// A peer that fell silent is noticed, also while nothing is asked; the windows
-/// fill a line that is fast and long.
+/// Speaks gRPC once over a stream to another machine. Keep-alives detect a
+/// silent peer, even without a call under way; the windows fill a fast and long
+/// line.
 ///
 /// # Errors
 /// When HTTP/2 cannot begin.

@@ -12,26 +12,26 @@ pub const WITHDRAW: &str = "withdraw";
 /// A daemon that has `ListParts`.
 pub const LIST_PARTS: &str = "list-parts";
 
-/// What a neromum says of how much of its node it gives to runs; a neroman that
-/// has it otherwise replaces it.
+/// Capability with which a neromum reports the share of its node that it gives
+/// to runs. A neroman that is configured otherwise replaces that neromum.
 const GIVES: &str = "gives=";
 
-/// The word for these CPUs, this memory and this free disk to keep; none: all
-/// that there is.
+/// The capability for these CPUs, this memory and this free disk to keep. `None`
+/// means all that the node has.
 pub fn gives(cpus: Option<f64>, memory_bytes: Option<u64>, min_free_bytes: u64) -> String {
     let cpus = cpus.map_or_else(String::new, |cpus| cpus.to_string());
     let memory = memory_bytes.map_or_else(String::new, |bytes| bytes.to_string());
     format!("{GIVES}{cpus}/{memory}/{min_free_bytes}")
 }
 
-/// Whether a neromum gives something else than this word says. One that does not
-/// say what it gives is of an earlier build.
+/// Whether a neromum reports another share than `gives`. A neromum that reports
+/// none is of an earlier build.
 pub fn gives_otherwise(hello: &Hello, gives: &str) -> bool {
     let mut said = hello.capabilities.iter();
     said.any(|word| word.starts_with(GIVES) && word != gives)
 }
 
-/// Why a peer cannot be spoken to.
+/// Reason why we cannot speak to a peer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HelloError {
     /// The ranges of protocols do not meet.
@@ -47,15 +47,15 @@ pub enum HelloError {
         /// Highest protocol of the peer.
         highest: u32,
     },
-    /// Another neroman's.
+    /// The peer belongs to another neroman.
     #[error("it belongs to another deployment")]
     Deployment,
-    /// Not who was expected at this socket.
+    /// The peer's role is not the one expected at this socket.
     #[error("it plays another role than expected")]
     Role,
 }
 
-/// What this process says of itself.
+/// The hello of this process.
 pub fn own(role: Role, build: &str, deployment: Option<DeploymentId>) -> Hello {
     Hello {
         build: if build.is_empty() {
@@ -78,7 +78,7 @@ pub fn own(role: Role, build: &str, deployment: Option<DeploymentId>) -> Hello {
 /// Checks a peer's hello; returns the protocol to speak.
 ///
 /// # Errors
-/// When it cannot or must not be spoken to.
+/// When we cannot speak to the peer, or must not.
 pub fn check(
     hello: &Hello,
     role: Role,

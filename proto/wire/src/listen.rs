@@ -10,8 +10,9 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::mpsc;
 use tokio_stream::Stream;
 
-/// Accepts connections of our own user; others are closed before a byte of
-/// theirs is read. Running out of descriptors delays, and never ends it.
+/// Accepts connections of our own user and closes others before it reads a byte
+/// from them. A lack of descriptors delays a connection and never ends the
+/// listener.
 #[derive(Debug)]
 pub struct OwnerOnly {
     listener: UnixListener,
@@ -19,7 +20,8 @@ pub struct OwnerOnly {
     again: Option<mpsc::UnboundedReceiver<UnixListener>>,
 }
 
-/// Binds the path of an [`OwnerOnly`] again, whose file somebody removed.
+/// Binds the path of an [`OwnerOnly`] again after another program removed the
+/// socket file.
 #[derive(Debug)]
 pub struct Rebind {
     path: PathBuf,
@@ -27,7 +29,7 @@ pub struct Rebind {
 }
 
 impl Rebind {
-    /// Binds again; connections come from there from now on.
+    /// Binds the same path again; further connections are accepted there.
     ///
     /// # Errors
     /// When the path cannot be bound.
@@ -35,19 +37,20 @@ impl Rebind {
         self.rebind_at(&self.path)
     }
 
-    /// Binds at another path; connections come from there from now on.
+    /// Binds another path; further connections are accepted there.
     ///
     /// # Errors
     /// When the path cannot be bound.
     pub fn rebind_at(&self, path: &Path) -> io::Result<()> {
         let listener = bind(path)?;
-        // Nobody listens any more when serving is over.
+        // Sending fails when the server has ended. Then a new listener is of no
+        // use.
         let _ = self.listeners.send(listener);
         Ok(())
     }
 }
 
-/// How long to wait when the system has no descriptor for a new connection.
+/// Pause when the system has no descriptor for a new connection.
 const PAUSE_WHEN_EXHAUSTED: std::time::Duration = std::time::Duration::from_millis(100);
 
 impl OwnerOnly {

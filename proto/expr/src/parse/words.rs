@@ -94,7 +94,7 @@ impl Parser<'_> {
     }
 
     /// Whether the token at `place` stands alone as an operand of `&& || !`. Behind
-    /// `!`, which binds tightest, it does whatever follows.
+    /// `!`, which binds tightest, it does so whatever follows.
     pub(super) fn is_operand(&self, place: usize) -> bool {
         let before = place.checked_sub(1).map(|at| &self.tokens[at].tok);
         let behind = self.tokens.get(place + 1).map(|token| &token.tok);
@@ -150,7 +150,7 @@ impl Parser<'_> {
         })
     }
 
-    /// A word, name or date that says nothing about a node.
+    /// The error for a word, name or date that is no fact of a node.
     fn no_node_fact(&self, span: Span) -> ExprError {
         let (message, hint) = unknown_fact(span.of(self.text));
         ExprError::new(ErrorKind::Name, span, message).hint(hint)
@@ -172,7 +172,7 @@ impl Parser<'_> {
         })
     }
 
-    /// Refuses a state of which a standing rule never learns.
+    /// Refuses a state that a standing rule never sees.
     pub(super) fn check_seen_by_rules(&self, state: State, span: Span) -> Result<(), ExprError> {
         if !self.context.standing || state.is_beside_job() {
             return Ok(());
@@ -290,8 +290,8 @@ impl Parser<'_> {
         })
     }
 
-    /// `mean(loss, 10m)`, of which `mean(loss` was read: read to the end, then
-    /// refused.
+    /// Reads the rest of `mean(loss, 10m)`, from behind `mean(loss`, to the end,
+    /// then refuses it.
     pub(super) fn window(
         &mut self,
         span: Span,

@@ -134,7 +134,7 @@ fn only_lasting_facts_are_unmet_for_good() {
         ("arch == aarch64", true),
         ("load < 4", false),
         ("gpumem > 20G || load < 4", false),
-        // Nobody knows it yet.
+        // The fact is not known yet.
         ("gpus >= 1", false),
     ] {
         let unmet = require(text).unmet(&lab);

@@ -44,14 +44,15 @@ impl Run {
         self
     }
 
-    /// What a condition comes to for this run, bound strictly.
+    /// Evaluates a condition for this run, bound strictly.
     pub fn says(&self, text: &str) -> Result<Truth, ExprError> {
         let expr = Expr::parse(text, &context())?;
         let bindings = expr.bind(self)?;
         Ok(expr.eval(&bindings, self))
     }
 
-    /// The same as a standing rule, where names not seen yet are unknown.
+    /// Evaluates it as a standing rule, in which names not seen yet are
+    /// unknown.
     pub fn says_standing(&self, text: &str) -> Result<Truth, ExprError> {
         let (expr, bindings) = self.standing(text)?;
         Ok(expr.eval(&bindings, self))

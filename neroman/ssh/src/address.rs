@@ -1,10 +1,10 @@
-//! Which addresses are given to `ssh`.
+//! Checks addresses before `ssh` gets them.
 
 /// Longest address; no host name, user and options of a URI need more.
 const BYTES_MAX: usize = 1024;
 
-/// Says what is wrong with an address, if anything is. Everything else is for
-/// `ssh` to judge: aliases, `user@host`, `ssh://` URIs.
+/// Returns what is wrong with an address. Everything else is for `ssh` to
+/// judge: aliases, `user@host`, `ssh://` URIs.
 pub(crate) fn fault(address: &str) -> Option<&'static str> {
     if address.is_empty() {
         Some("it is empty")

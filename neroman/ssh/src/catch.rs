@@ -1,21 +1,22 @@
-//! Cuts what a command printed out of what its login shell printed around it.
+//! Separates the output of a command from the output of its login shell around
+//! it.
 
 use memchr::memmem;
 
 /// Most that login files may print on one stream before our command begins.
 pub(crate) const NOISE_BYTES_MAX: usize = 64 * 1024;
-/// Most that is kept of what a command prints on one stream.
+/// Limit of the kept output of a command on one stream.
 pub(crate) const SAID_BYTES_MAX: usize = 1024 * 1024;
-/// How much of the noise is kept for a message.
+/// Length of the noise kept for a message.
 const NOISE_BYTES_SHOWN: usize = 2048;
 
 /// One stream of a command, between the lines `mark` and `mark STATUS`.
 #[derive(Debug)]
 pub(crate) struct Catch {
     begin: Vec<u8>,
-    /// None: the stream goes on for ever.
+    /// `None`: the stream has no end mark.
     end: Option<Vec<u8>>,
-    /// Before the first mark: noise. After it: what the command printed.
+    /// Noise before the first mark, output of the command after it.
     held: Vec<u8>,
     /// Bytes of `held` that are known to hold no mark.
     searched: usize,
@@ -23,7 +24,7 @@ pub(crate) struct Catch {
     status: Option<i32>,
 }
 
-/// A stream that is longer than it may be.
+/// A stream that is longer than its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Overrun {
     /// Before the command began.
@@ -37,7 +38,7 @@ impl Catch {
         Self {
             begin: format!("\n{mark}\n").into_bytes(),
             end: Some(format!("\n{mark} ").into_bytes()),
-            // The mark counts at the very beginning, too.
+            // A mark counts at the very beginning, too.
             held: vec![b'\n'],
             searched: 0,
             begun: false,
@@ -45,7 +46,7 @@ impl Catch {
         }
     }
 
-    /// For a stream that has no last line.
+    /// For a stream without an end mark.
     pub(crate) fn first_only(mark: &str) -> Self {
         Self {
             end: None,
@@ -53,7 +54,7 @@ impl Catch {
         }
     }
 
-    /// Takes what was read.
+    /// Adds bytes read from the stream.
     pub(crate) fn take(&mut self, bytes: &[u8]) -> Result<(), Overrun> {
         if self.status.is_some() {
             return Ok(());
@@ -89,8 +90,8 @@ impl Catch {
         memmem::find(&self.held[from..], what).map(|at| from + at)
     }
 
-    /// The last line with its status, once it is complete. Room for the status
-    /// is searched again each time: it may come in parts.
+    /// The last line with its status, once it is complete. The search begins
+    /// anew each time, since the status may arrive in parts.
     fn find_end(&self) -> Option<(usize, i32)> {
         let end = self.end.as_ref()?;
         let from = self.searched.saturating_sub(end.len() + 16);
@@ -101,7 +102,7 @@ impl Catch {
         Some((at, status))
     }
 
-    /// Whether the command has begun.
+    /// Whether the first mark has come.
     pub(crate) fn begun(&self) -> bool {
         self.begun
     }
@@ -111,13 +112,13 @@ impl Catch {
         self.status
     }
 
-    /// The first lines of what came before the command.
+    /// The beginning of the stream before the first mark.
     pub(crate) fn noise(&self) -> &[u8] {
         let noise = if self.begun { &[] } else { &self.held[1..] };
         &noise[..noise.len().min(NOISE_BYTES_SHOWN)]
     }
 
-    /// What the command printed.
+    /// The output of the command.
     pub(crate) fn into_said(self) -> Vec<u8> {
         if self.begun { self.held } else { Vec::new() }
     }

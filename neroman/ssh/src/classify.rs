@@ -1,9 +1,9 @@
-//! Reads from what `ssh` said why there is no connection.
+//! Finds out from the output of `ssh` why there is no connection.
 //!
-//! `ssh` runs with `LogLevel=DEBUG1`: its own notes (`debug1: …`) say which keys
-//! it offered and which host key it saw; the other lines say what failed. The
-//! far side can add lines of its own (a banner), so no decision that matters
-//! for safety is made here: the worst a lie does is a wrong explanation.
+//! `ssh` runs with `LogLevel=DEBUG1`: its notes (`debug1: …`) name the keys that
+//! it offered and the host key that it saw; the other lines name the failure.
+//! The far side can add lines of its own (a banner), so nothing here decides
+//! about safety: a forged line leads to a wrong explanation at worst.
 
 use crate::error::{Need, Trouble};
 use crate::settings::Settings;
@@ -14,7 +14,7 @@ mod tests;
 /// Keys named in a message.
 const KEYS_SHOWN: usize = 6;
 
-/// Why `ssh` ended, from its standard error.
+/// Reason why `ssh` ended, read from its standard error.
 pub(crate) fn classify(stderr: &[u8], status: &str, settings: &Settings) -> Trouble {
     let text = String::from_utf8_lossy(stderr);
     let notes = Notes::read(&text);
@@ -33,7 +33,7 @@ pub(crate) fn classify(stderr: &[u8], status: &str, settings: &Settings) -> Trou
             .filter(|line| !proxy_ended(line))
             .collect();
         let trouble = judge(&before, &Notes::default(), status);
-        // There the way itself is open, and what lies behind it is not.
+        // The way through the jump host is open; the host behind it refuses.
         if before.contains(&"stdio forwarding failed") {
             return trouble;
         }
@@ -45,7 +45,7 @@ pub(crate) fn classify(stderr: &[u8], status: &str, settings: &Settings) -> Trou
     judge(&lines, &notes, status)
 }
 
-/// The proxy command ended before a host was heard.
+/// The proxy command ended before the host sent anything.
 fn proxy_ended(line: &str) -> bool {
     line.ends_with("UNKNOWN port 65535") || line.starts_with("kex_exchange_identification:")
 }
@@ -56,7 +56,7 @@ fn is_note(line: &str) -> bool {
         .any(|mark| line.starts_with(mark))
 }
 
-/// What the notes say.
+/// Facts from the notes of `ssh`.
 #[derive(Debug, Default)]
 struct Notes {
     /// Kind and fingerprint.

@@ -1,4 +1,4 @@
-//! What goes wrong on the way to a node, in words.
+//! Failures on the way to a node, with their messages.
 
 use std::fmt;
 use std::io;
@@ -13,7 +13,7 @@ mod tests;
 
 use show::{Key, Place, Quoted, Tried};
 
-/// Sort of a failure: what a caller decides by.
+/// Kind of a failure, by which a caller decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fault {
     /// The name cannot be resolved; also while the own machine is offline.
@@ -22,9 +22,9 @@ pub enum Fault {
     Unreachable,
     /// No answer in time; the network or the node may be frozen.
     Timeout,
-    /// Nobody has said yet that this is the right host.
+    /// No person has confirmed this host key yet.
     HostKeyUnknown,
-    /// It shows another host key than before; nothing was sent.
+    /// The host shows another host key than before; nothing was sent.
     HostKeyChanged,
     /// None of the keys is accepted.
     Refused,
@@ -34,8 +34,8 @@ pub enum Fault {
     MasterGone,
     /// The login shell there does not run what it is given.
     Shell,
-    /// The program `ssh`, its configuration or our folder is at fault, until
-    /// somebody mends it.
+    /// The program `ssh`, its configuration or our folder is at fault, until a
+    /// person mends it.
     Program,
     /// Anything else.
     Other,
@@ -49,35 +49,35 @@ pub struct SshError {
     pub node: String,
     /// The address given to `ssh`.
     pub address: String,
-    /// What went wrong.
+    /// The failure itself.
     #[source]
     pub trouble: Box<Trouble>,
 }
 
-/// What went wrong. Text of `ssh` or of the node in it is as it came; it is
-/// made safe when shown.
+/// A failure with its data. Text of `ssh` or of the node is stored as it came
+/// and made safe when shown.
 #[derive(Debug, thiserror::Error)]
 pub enum Trouble {
     /// An address that is never given to `ssh`.
     #[error("the address cannot be used: {why}")]
     Address {
-        /// What is wrong with it.
+        /// The fault of the address.
         why: &'static str,
     },
     /// The variable with the words of the command cannot be split.
     #[error("the variable {variable} is not a command line: {value}")]
     Words {
-        /// Its name.
+        /// Name of the variable.
         variable: &'static str,
-        /// Its value.
+        /// Value of the variable.
         value: String,
     },
     /// The program cannot be started.
     #[error("cannot run `{program}`")]
     NoProgram {
-        /// Its name or path.
+        /// Name or path of the program.
         program: String,
-        /// Why.
+        /// Error of the kernel.
         #[source]
         source: io::Error,
     },
@@ -86,7 +86,7 @@ pub enum Trouble {
     Folder {
         /// The folder.
         folder: PathBuf,
-        /// Why.
+        /// Error of the file system.
         #[source]
         source: io::Error,
     },
@@ -99,39 +99,39 @@ pub enum Trouble {
     /// `ssh -G` refuses the configuration.
     #[error("ssh cannot read its configuration{}", Quoted(.said))]
     Settings {
-        /// What it said.
+        /// Output of `ssh -G`.
         said: Vec<u8>,
     },
     /// The host's name is unknown.
     #[error("cannot resolve the name of the host{}", Quoted(.said))]
     NoSuchHost {
-        /// What `ssh` said.
+        /// Output of `ssh`.
         said: Vec<u8>,
     },
     /// Nothing listens there, or no way leads there.
     #[error("cannot be reached{}", Quoted(.said))]
     Unreachable {
-        /// What `ssh` said.
+        /// Output of `ssh`.
         said: Vec<u8>,
     },
-    /// The host hangs up before anything was said.
+    /// The host hangs up before it sends anything.
     #[error("the host hangs up at once{}", Quoted(.said))]
     HungUp {
-        /// What `ssh` said.
+        /// Output of `ssh`.
         said: Vec<u8>,
     },
     /// No connection in time.
     #[error("no answer in time{}", Quoted(.said))]
     NoAnswer {
-        /// What `ssh` said.
+        /// Output of `ssh`.
         said: Vec<u8>,
     },
     /// The host key is in no file of known hosts.
     #[error("the host key is not known yet{}", Key(.kind, .fingerprint))]
     HostKeyUnknown {
-        /// Its kind, as `ssh-ed25519`, where `ssh` printed it.
+        /// Kind of the key, as `ssh-ed25519`, where `ssh` printed it.
         kind: Option<String>,
-        /// Its fingerprint, `SHA256:…`, where `ssh` printed it.
+        /// Fingerprint of the key, `SHA256:…`, where `ssh` printed it.
         fingerprint: Option<String>,
     },
     /// The host key is another than the known one.
@@ -153,13 +153,14 @@ pub enum Trouble {
     /// The host key is listed as revoked.
     #[error("the host key is revoked, nothing was sent{}", Quoted(.said))]
     HostKeyRevoked {
-        /// What `ssh` said.
+        /// Output of `ssh`.
         said: Vec<u8>,
     },
-    /// No key is accepted and nothing else would be.
+    /// The node accepts none of the keys and offers no other method that we can
+    /// use.
     #[error("no key is accepted{}", Tried(.methods, .keys))]
     Refused {
-        /// What the node offers, `publickey,gssapi-with-mic`.
+        /// Methods that the node offers, `publickey,gssapi-with-mic`.
         methods: String,
         /// Keys that were tried, file and fingerprint.
         keys: Vec<String>,
@@ -173,9 +174,9 @@ pub enum Trouble {
     /// A password, code or passphrase is asked for.
     #[error("{need}{}", Tried(.methods, .keys))]
     NeedsPerson {
-        /// What is asked for.
+        /// The secret that the node asks for.
         need: Need,
-        /// What the node offers.
+        /// Methods that the node offers.
         methods: String,
         /// Keys that were tried.
         keys: Vec<String>,
@@ -185,7 +186,7 @@ pub enum Trouble {
     Jump {
         /// The jump host or the command in between.
         by: String,
-        /// What happened there.
+        /// The failure on the way.
         #[source]
         trouble: Box<Trouble>,
     },
@@ -200,7 +201,7 @@ pub enum Trouble {
     /// The connection has ended.
     #[error("the connection has ended{}", Quoted(.said))]
     MasterGone {
-        /// What the command said before.
+        /// Output of the command before the connection ended.
         said: Vec<u8>,
     },
     /// The node allows no more commands over one connection.
@@ -209,45 +210,45 @@ pub enum Trouble {
     /// A call took too long.
     #[error("{what} took longer than {seconds} s")]
     Deadline {
-        /// What was waited for.
+        /// The action that we waited for.
         what: &'static str,
         /// How long.
         seconds: u64,
     },
-    /// A command that was to speak with us does not begin to.
+    /// A command that should open a stream does not print its mark.
     #[error("the command does not answer within {seconds} s{}", Quoted(.said))]
     Unanswered {
-        /// How long it was waited for.
+        /// Seconds that we waited.
         seconds: u64,
-        /// What it said meanwhile.
+        /// Output of the command until then.
         said: Vec<u8>,
     },
-    /// The login shell does something else.
+    /// The login shell does something else than run the command.
     #[error("the login shell {what}{}", Quoted(.said))]
     Shell {
-        /// What it did.
+        /// Description of its behaviour.
         what: &'static str,
-        /// What it printed first.
+        /// Beginning of its output.
         said: Vec<u8>,
     },
-    /// A command printed more than is taken.
+    /// A command printed more than we take.
     #[error("the command printed more than {bytes_max} bytes")]
     TooMuch {
-        /// Most that is taken.
+        /// Limit in bytes.
         bytes_max: usize,
     },
-    /// A stream ended by itself.
+    /// The command of a stream ended by itself.
     #[error("the command ended ({status}){}", Quoted(.said))]
     PipeEnded {
-        /// How it ended.
+        /// Exit status or signal of the command.
         status: String,
-        /// The last of what it said beside its output.
+        /// End of its standard error.
         said: Vec<u8>,
     },
     /// A command with a zero byte.
     #[error("a command cannot hold a zero byte")]
     ZeroByte,
-    /// The master's socket says something unexpected.
+    /// The master's control socket returned something unexpected.
     #[error("the control socket of ssh does not work")]
     Control {
         /// What happened.
@@ -257,23 +258,23 @@ pub enum Trouble {
     /// A pipe of our own fails.
     #[error("cannot {what}")]
     Io {
-        /// What was tried.
+        /// The action that failed.
         what: &'static str,
-        /// Why.
+        /// Error of the kernel.
         #[source]
         source: io::Error,
     },
 }
 
-/// What a person has to give.
+/// A secret that a person has to give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
     /// A password or a code.
     Password,
     /// A second factor; the key was accepted.
     SecondFactor,
-    /// A key that the node accepts, and that cannot be used: its passphrase is
-    /// missing, or the agent that holds it.
+    /// A key that the node accepts but `ssh` cannot use: its passphrase is
+    /// missing, or its agent does not answer.
     Unlock,
     /// The agent holds the key and refused to use it.
     Agent,
@@ -306,7 +307,7 @@ impl SshError {
         self.trouble.fault()
     }
 
-    /// Whether trying again is useless before the user has done something.
+    /// Whether a retry is useless before the user has done something.
     pub fn needs_user(&self) -> bool {
         match self.fault() {
             Fault::HostKeyUnknown
@@ -323,7 +324,7 @@ impl SshError {
         }
     }
 
-    /// What to do next.
+    /// The next step for the user.
     pub fn hint(&self) -> Option<String> {
         self.trouble.hint(&self.node, &self.address)
     }
@@ -378,8 +379,8 @@ impl Trouble {
     }
 }
 
-/// Whether the kernel may say otherwise in a while: there were no processes,
-/// open files, memory or room left.
+/// Whether the kernel may succeed later: there were no processes, open files,
+/// memory or room left.
 fn may_pass(error: &io::Error) -> bool {
     use io::ErrorKind;
     !matches!(

@@ -21,13 +21,13 @@ const SCRIPT: Patience = Patience {
     stall: Duration::from_secs(60),
     answer: Duration::from_secs(120),
 };
-/// After the last byte was handed to `ssh`, megabytes of it may still be on a
-/// slow line, and then be written to a slow disk.
+/// After the last byte was handed to `ssh`, megabytes may still wait for a slow
+/// line and then for a slow disk.
 const FEED: Patience = Patience {
     stall: Duration::from_secs(60),
     answer: Duration::from_secs(600),
 };
-/// Connections to one node, when it allows few sessions over each.
+/// Limit of connections to a node that allows few sessions over each.
 const MASTERS_MAX: usize = 4;
 
 /// A node that can be reached. Cheap to clone; the connection outlives it.
@@ -40,20 +40,20 @@ pub struct Host {
 struct Link {
     ssh: Ssh,
     target: Target,
-    /// The first is the one in use; the others were made when it took no more
-    /// sessions.
+    /// The connections. The first is the one in use; each further one was made
+    /// when those before it took no more sessions.
     masters: Mutex<Vec<Master>>,
     heard: Heard,
 }
 
-/// What a command said and how it ended.
+/// Output and exit status of a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Said {
-    /// Its exit status; 128 and more for a signal, as `sh` tells it.
+    /// Exit status; 128 and more for a signal, as in `sh`.
     pub status: i32,
-    /// What it printed, up to 1 MiB.
+    /// Standard output, up to 1 MiB.
     pub out: Vec<u8>,
-    /// What it printed on standard error, up to 1 MiB.
+    /// Standard error, up to 1 MiB.
     pub err: Vec<u8>,
 }
 
@@ -74,8 +74,8 @@ impl Host {
         &self.link.target.node
     }
 
-    /// When bytes came through a [`Pipe`] last, in milliseconds since this
-    /// machine was started; none when none did.
+    /// When bytes last came through a [`Pipe`], in milliseconds since this
+    /// machine was started; `None` before the first byte.
     pub fn heard_boot_ms(&self) -> Option<i64> {
         self.link.heard.last_boot_ms()
     }
@@ -85,27 +85,30 @@ impl Host {
         &self.link.target.address
     }
 
-    /// Where `ssh` goes with its address, as its configuration says: user, host
-    /// and port, for a person.
+    /// User, host and port that the configuration of `ssh` makes of the
+    /// address, for a person.
     pub fn place(&self) -> String {
         self.link.target.settings.place()
     }
 
-    /// Runs a script with `sh` on the node, whatever the login shell is. Its
-    /// input is empty. What login files print does not show. At most 2 minutes.
+    /// Runs a script with `sh` on the node, whatever the login shell is. The
+    /// script's standard input is empty. Output of login files is left out.
+    /// Takes at most 2 minutes.
     ///
     /// # Errors
-    /// When it cannot be run to its end; an exit status is none.
+    /// When the script cannot be run to its end. An exit status other than 0 is
+    /// no error.
     pub async fn script(&self, script: &str) -> Result<Said, SshError> {
         let end = base32(&random::<16>());
         let body = format!("{script}\n#{end}");
         self.followed(&reader(&end), body.as_bytes(), SCRIPT).await
     }
 
-    /// Runs a line of `sh` on the node and feeds it `body`. Not bound in time
-    /// as long as it takes its input: 1 minute without any, 10 minutes for the
-    /// rest. Where this fails or is dropped, `command` sees an end of its input
-    /// like any other; it has to check by itself that it got everything.
+    /// Runs a line of `sh` on the node and feeds it `body`. There is no limit
+    /// in time as long as the command takes its input: 1 minute without taking
+    /// any, 10 minutes for the rest. Where this fails or is dropped, `command`
+    /// sees an ordinary end of its input, so it has to check by itself that it
+    /// got everything.
     ///
     /// # Errors
     /// As [`script`](Self::script); also when `body` cannot be read.
@@ -119,13 +122,13 @@ impl Host {
     }
 
     /// Runs a line of `sh` on the node that prints the line `mark` and then
-    /// speaks with us: its input and output from there on as one stream.
-    /// `patience` is the command's time until `mark`, without that of the login
-    /// shell.
+    /// speaks with us. Returns its input and output from there on as one
+    /// stream. `patience` limits the time of the command until `mark`, without
+    /// the time of the login shell.
     ///
     /// # Errors
-    /// When the login shell does not come to it within half a minute and
-    /// 64 KiB, or it prints no `mark` within `patience` and 64 KiB.
+    /// When the login shell does not run the line within half a minute and 64
+    /// KiB, or the command prints no `mark` within `patience` and 64 KiB.
     pub async fn open(
         &self,
         command: &str,
@@ -143,12 +146,12 @@ impl Host {
     }
 
     /// The words of a command that runs `tail` on the node over a connection
-    /// that takes it, in a terminal there or not; an empty `tail` is the login
-    /// shell. Each word of `tail` arrives as it is. With the connection gone
-    /// the command fails and opens no other.
+    /// with a free session, in a terminal there or not; an empty `tail` is the
+    /// login shell. Each word of `tail` arrives as it is. If the connection has
+    /// gone, the command fails and opens no other.
     ///
     /// # Errors
-    /// When no connection takes a command.
+    /// When no connection takes a session.
     pub async fn argv(&self, terminal: bool, tail: &[String]) -> Result<Vec<OsString>, SshError> {
         let master = self
             .with_room()
@@ -171,11 +174,11 @@ impl Host {
         Ok(words)
     }
 
-    /// Returns when the connection has ended. A user's own with `ControlPersist`
-    /// stays as long as this waits.
+    /// Returns when the connection has ended. A user's own master with
+    /// `ControlPersist` stays as long as this waits.
     pub async fn gone(&self) {
-        // The master answers nothing to a client that says nothing, and the
-        // kernel closes the socket with it.
+        // The master sends nothing to a silent client; the kernel closes the
+        // socket when the master ends.
         let Ok(mut socket) = UnixStream::connect(&self.master().path).await else {
             return;
         };
@@ -192,8 +195,8 @@ impl Host {
         SshError::new(self.node(), self.address(), trouble)
     }
 
-    /// Runs `command` between two marks, which cut off what login files print
-    /// before it and what they print after it.
+    /// Runs `command` between two marks, which cut off the output of login
+    /// files before and after it.
     async fn followed(
         &self,
         command: &str,
@@ -212,8 +215,8 @@ impl Host {
         run.await.map_err(|trouble| self.error(trouble))
     }
 
-    /// Begins a line of `sh` over the first connection that takes it; where all
-    /// are full over one more.
+    /// Begins a line of `sh` over the first connection that takes it, or over
+    /// one more when all are full.
     async fn begin(&self, command: &str) -> Result<(Child, Master), Trouble> {
         if command.contains('\0') {
             return Err(Trouble::ZeroByte);
@@ -234,8 +237,8 @@ impl Host {
         Err(Trouble::TooManySessions)
     }
 
-    /// A connection that is not among those that took no session; none when
-    /// there may be no more of them.
+    /// A connection other than the `full` ones; `None` when the limit is
+    /// reached.
     async fn one_beside(&self, full: &[Master]) -> Result<Option<Master>, Trouble> {
         let known = self.link.masters.lock().expect("no holder panics").clone();
         if let Some(other) = known.into_iter().find(|master| !full.contains(master)) {
@@ -245,7 +248,8 @@ impl Host {
             return Ok(None);
         }
         let more = match self.link.ssh.another(&self.link.target, full).await {
-            // Nobody can be asked for a password whenever a command runs.
+            // A command runs without a person at hand, so no password can be
+            // asked for.
             Err(trouble) if trouble.fault() == Fault::NeedsPerson => return Ok(None),
             more => more?,
         };
@@ -259,7 +263,7 @@ impl Host {
     /// A connection that takes a session.
     async fn with_room(&self) -> Result<Master, Trouble> {
         let (child, master) = self.begin(":").await?;
-        // Over before the next one is to take its place.
+        // The trial session has to end before the caller's takes its place.
         match timeout(run::BEGIN, child.wait()).await {
             Ok(_) => Ok(master),
             Err(_) => Err(Trouble::Deadline {
@@ -275,9 +279,9 @@ impl Host {
     }
 }
 
-/// The line of `sh` that runs a script which comes by the input, and not in the
-/// line, since that is bounded: the whole script, which ends with `end`, or
-/// nothing of one that was cut off.
+/// Line of `sh` that reads a script from standard input, since the length of a
+/// command line is limited, and runs it. `end` is the last line of the script:
+/// a script that was cut off is not run.
 fn reader(end: &str) -> String {
     format!(
         "s=$(cat); case $s in *{end}) (eval \"$s\") </dev/null;; \
@@ -285,8 +289,9 @@ fn reader(end: &str) -> String {
     )
 }
 
-/// Options of commands in the user's terminal. The last one is what `ssh` would
-/// do instead of using the connection, were that gone: say so and fail.
+/// Options of commands in the user's terminal. With the last one, `ssh` fails
+/// with a message, instead of making a new connection, when the connection has
+/// gone.
 const ARGV_OPTIONS: [&str; 9] = [
     "ControlMaster=no",
     "ControlPersist=no",

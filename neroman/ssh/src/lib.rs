@@ -12,7 +12,7 @@
 //! * Every call has a deadline; a frozen or cut line ends in [`Fault::Timeout`]
 //!   or [`Fault::MasterGone`], never in a hanging call.
 //! * Nothing prompts, but the words of [`Ssh::login`] in the user's terminal.
-//! * No agent, display or port is forwarded, whatever the configuration says.
+//! * No agent, display or port is forwarded, whatever the configuration has.
 //! * Text that a node sends is bounded and made safe before it is shown.
 //! * The user's own master is never closed, changed or slowed by us.
 

@@ -8,13 +8,14 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::Command;
 use tokio::time::{Instant, timeout, timeout_at};
 
-/// Most that is kept of what `ssh` says; its last lines say why it failed.
+/// Limit of the kept output of `ssh`; its last lines hold the reason of a
+/// failure.
 const SAID_BYTES_MAX: usize = 64 * 1024;
-/// How long the pipes of a program that has ended are still read. They stay
-/// open for ever when it left something behind (a master, a proxy).
+/// Time for which the pipes of a program that has ended are still read. They
+/// stay open for ever when it left a process behind (a master, a proxy).
 const AFTERMATH: Duration = Duration::from_millis(200);
 
-/// How a program ended and what it said.
+/// Output and exit status of a program.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) status: ExitStatus,
@@ -22,7 +23,7 @@ pub(crate) struct Ended {
     pub(crate) err: Vec<u8>,
 }
 
-/// Why there is no [`Ended`].
+/// Reason why there is no [`Ended`].
 #[derive(Debug)]
 pub(crate) enum Failed {
     /// It cannot be started.
@@ -35,8 +36,8 @@ pub(crate) enum Failed {
 
 /// Runs a program to its end or to its deadline.
 pub(crate) async fn run(mut command: Command, deadline: Duration) -> Result<Ended, Failed> {
-    // A group of its own: what it leaves behind (a master's proxy) must not get
-    // the signals meant for us.
+    // The program has a group of its own, so that processes that it leaves
+    // behind (a master's proxy) do not get signals meant for us.
     let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -93,8 +94,8 @@ async fn drain(from: &mut (impl AsyncRead + Unpin), into: &mut Vec<u8>) -> io::R
     }
 }
 
-/// Reads a pipe as long as anybody may write to it: a proxy that the program
-/// left behind would die of a closed one.
+/// Reads a pipe until its last writer closes it: a proxy that the program left
+/// behind would die of a closed pipe.
 async fn keep_open(mut pipe: impl AsyncRead + Unpin) {
     let _ = tokio::io::copy(&mut pipe, &mut tokio::io::sink()).await;
 }

@@ -1,12 +1,12 @@
 //! Masters: connections of `ssh` that commands share, known by the path of
 //! their control socket.
 //!
-//! Ours lie in our private folder as `<node>-<destination>-<random>`, all three
-//! hashed or random and short: a socket's path holds 107 bytes, and `ssh` adds
-//! 17 while it makes one. With `+` before the random part a person opened it in
-//! a terminal, and what was typed there is not thrown away. Each start has a name of its own, so that two starts
-//! at once (the daemon and `node connect`) never take each other's place, which
-//! `ssh` would answer by a connection that nobody can reach or end.
+//! Ours lie in our private folder as `<node>-<destination>-<random>`, all three hashed or random
+//! and short: a socket's path holds 107 bytes, and `ssh` adds 17 while it makes one. A `+` before
+//! the random part marks a master that a person opened in a terminal; we keep it, since it holds
+//! typed secrets. Each start has a name of its own, so that two starts at once (the daemon and
+//! `node connect`) never take each other's path; `ssh` would answer that by a connection that no
+//! client can reach or end.
 
 use std::ffi::OsString;
 use std::fs;
@@ -25,38 +25,38 @@ use crate::settings::Settings;
 
 /// Length of the name of a control socket.
 const NAME_BYTES: usize = STEM_BYTES + 6;
-/// Length of its part that tells node and destination.
+/// Length of the part with node and destination.
 const STEM_BYTES: usize = 17;
-/// Length of the part of that which tells the node, with what follows it.
+/// Length of the part with the node and the dash behind it.
 const NODE_BYTES: usize = 9;
-/// What `ssh` appends while it makes one.
+/// Bytes that `ssh` appends while it makes a socket.
 const SSH_ADDS_BYTES: usize = 17;
-/// A master that lives answers at once; a stopped one never does.
+/// A living master answers at once; a stopped one never does.
 const CHECK: Duration = Duration::from_secs(5);
 
 /// A connection that commands go over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Master {
-    /// Its control socket.
+    /// Path of its control socket.
     pub(crate) path: PathBuf,
 }
 
-/// Who starts a connection.
+/// The starter of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Starter {
-    /// A daemon: nobody is there to answer a question.
+    /// A daemon: no person is there to answer a question.
     Daemon,
     /// A person in a terminal.
     Person,
 }
 
-/// Whether somebody answers at a control socket.
+/// Whether a master answers at a control socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Life {
     Lives,
-    /// Nobody listens; a socket file may lie there still.
+    /// No process listens; the socket file may still exist.
     Dead,
-    /// Somebody listens and does not answer.
+    /// A process listens and does not answer.
     Silent,
 }
 
@@ -65,7 +65,7 @@ impl Master {
         Arc::new(openssh::Session::resume_mux(self.path.clone().into(), None))
     }
 
-    /// What `ssh -O check` would say.
+    /// The result of `ssh -O check`.
     pub(crate) async fn life(&self) -> Life {
         match timeout(CHECK, self.session().check()).await {
             Ok(Ok(())) => Life::Lives,
@@ -74,7 +74,7 @@ impl Master {
         }
     }
 
-    /// Whether a person opened this one of ours.
+    /// Whether a person opened this master, by [`Ssh::login`](crate::Ssh::login).
     pub(crate) fn is_persons(&self) -> bool {
         let name = self.path.file_name().map(OsStrExt::as_bytes);
         name.is_some_and(|name| name.get(STEM_BYTES) == Some(&b'+'))
@@ -94,8 +94,8 @@ impl Master {
     }
 }
 
-/// The user's own master of this destination, if there may be one: a socket of
-/// this user. Somebody else's is not trusted with commands.
+/// The user's own master of this destination, if there may be one: a socket of this user. A socket
+/// of another user is not trusted with commands.
 pub(crate) fn users(settings: &Settings) -> Option<Master> {
     let path = settings.control_path()?;
     let own = fs::metadata(&path).is_ok_and(|found| found.uid() == own_uid());
@@ -111,7 +111,7 @@ pub(crate) fn folder_for(wanted: &Path) -> PathBuf {
     short_socket_folder(wanted)
 }
 
-/// A new name for a master of this node and destination.
+/// A new path for a master of this node and destination.
 pub(crate) fn fresh(
     folder: &Path,
     node: &str,
@@ -134,8 +134,8 @@ pub(crate) fn fresh(
     Ok(Master { path })
 }
 
-/// Our sockets of a node: those of this destination, and those of others,
-/// where the node's address led before.
+/// Our sockets of a node: first those of this destination, then those of other destinations, to
+/// which the node's address led before.
 pub(crate) fn ours(
     folder: &Path,
     node: &str,
@@ -147,7 +147,7 @@ pub(crate) fn ours(
     for entry in fs::read_dir(folder).map_err(|source| folder_fault(folder, source))? {
         let entry = entry.map_err(|source| folder_fault(folder, source))?;
         let name = entry.file_name();
-        // A socket in the making has a longer name.
+        // A socket that `ssh` is just making has a longer name.
         if name.len() == NAME_BYTES && name.as_bytes().starts_with(of_node.as_bytes()) {
             found.push(Master { path: entry.path() });
         }
@@ -210,14 +210,14 @@ pub(crate) fn options(settings: &Settings, starter: Starter) -> Vec<String> {
     ];
     options.push(format!("BatchMode={}", if alone { "yes" } else { "no" }));
     if alone {
-        // Which keys were tried and what the host showed is said on this level.
+        // `ssh` prints the tried keys and the shown host key at this level.
         options.push("LogLevel=DEBUG1".to_owned());
     }
     options
 }
 
 fn own_uid() -> u32 {
-    // The owner of our own process entry, without a system call of our own.
+    // The owner of our own entry in `/proc`, without an extra system call.
     fs::metadata("/proc/self").map_or(u32::MAX, |found| found.uid())
 }
 

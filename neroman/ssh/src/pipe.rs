@@ -21,20 +21,22 @@ use crate::error::Trouble;
 use crate::master::{Life, Master};
 use crate::run::{BEGIN, Child, overrun_trouble};
 
-/// How much of the command's last words is kept.
+/// Limit of the kept end of the command's standard error.
 const WORDS_BYTES_MAX: usize = 8 * 1024;
-/// Status and last words follow the end of the output at once.
+/// Time to wait for the exit status and the last words; both follow the end of
+/// the output at once.
 const AFTERMATH: Duration = Duration::from_secs(2);
 
 /// A command on the node: writing feeds its input, reading yields its output
-/// from after its mark on. Dropping it ends the input, and what waits for it.
+/// from behind its mark. Dropping the pipe ends the input, and the task that
+/// waits for the command.
 ///
-/// Where the output ends though the input is still open, reading fails with
-/// what the command said last; after `shutdown` the end is a plain end.
+/// When the output ends while the input is still open, reading fails with the
+/// command's last words; after `shutdown` the end is an ordinary end.
 pub struct Pipe {
     stdin: Option<ChildStdin>,
     stdout: ChildStdout,
-    /// Read together with the mark, and not yet handed out.
+    /// Bytes that were read together with the mark and not yet handed out.
     rest: VecDeque<u8>,
     words: LastWords,
     state: State,
@@ -42,8 +44,8 @@ pub struct Pipe {
     heard: Heard,
 }
 
-/// When bytes came from a node last, in milliseconds on the boot clock. Cheap to
-/// clone.
+/// Time of the last bytes from a node, in milliseconds on the boot clock. Cheap
+/// to clone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Heard(Arc<AtomicI64>);
 
@@ -54,7 +56,7 @@ impl Heard {
         self.0.store(ms, Ordering::Relaxed);
     }
 
-    /// None when nothing came yet.
+    /// `None` before the first byte.
     pub(crate) fn last_boot_ms(&self) -> Option<i64> {
         Some(self.0.load(Ordering::Relaxed)).filter(|ms| *ms > 0)
     }
@@ -63,7 +65,7 @@ impl Heard {
 enum State {
     /// The handle that keeps the session open.
     Open(Option<Child>),
-    /// The output has ended; why is being found out.
+    /// The output has ended; the future finds out the reason.
     Ending(Pin<Box<dyn Future<Output = Trouble> + Send>>),
     Ended,
 }
@@ -78,9 +80,9 @@ impl fmt::Debug for Pipe {
 }
 
 impl Pipe {
-    /// Waits until the login shell has printed the line `begin`, which says
-    /// that it comes to the command, and then, for `patience`, until the
-    /// command has printed the line `mark`.
+    /// Waits until the login shell has printed the line `begin`, with which the
+    /// command starts, and then, for `patience`, until the command has printed
+    /// the line `mark`.
     pub(crate) async fn begin(
         mut child: Child,
         master: Master,
@@ -132,7 +134,7 @@ impl Pipe {
     }
 }
 
-/// Why a line that was waited for did not come.
+/// Reason why an expected line did not come.
 enum Unmarked {
     Late,
     Ended,
@@ -165,7 +167,7 @@ fn unread(source: io::Error) -> Trouble {
     }
 }
 
-/// The login shell does not come to the command in time.
+/// The login shell does not reach the command in time.
 fn late(catch: &Catch, words: &LastWords) -> Trouble {
     let said = [catch.noise(), &words.so_far()].concat();
     if said.trim_ascii().is_empty() {
@@ -193,7 +195,7 @@ async fn unbegun(child: Child, master: &Master, catch: Catch, words: LastWords) 
     }
 }
 
-/// How a command ended whose output has ended.
+/// The failure of a command whose output has ended.
 async fn ended(child: Option<Child>, master: Master, words: LastWords) -> Trouble {
     let status = match child {
         Some(child) => timeout(AFTERMATH, child.wait()).await,
@@ -202,7 +204,7 @@ async fn ended(child: Option<Child>, master: Master, words: LastWords) -> Troubl
     let said = words.finish().await;
     let status = match status {
         Ok(Ok(status)) => status.to_string(),
-        // 127 is told as an error by the crate.
+        // The crate returns exit status 127 as an error.
         Ok(Err(openssh::Error::Remote(_))) => "exit status: 127".to_owned(),
         Ok(Err(_)) | Err(_) if master.life().await == Life::Dead => {
             return Trouble::MasterGone { said };
@@ -295,11 +297,11 @@ impl AsyncWrite for Pipe {
     }
 }
 
-/// Collects the end of what a command says on standard error.
+/// Collects the end of a command's standard error.
 #[derive(Clone)]
 struct LastWords {
     kept: Arc<Mutex<Vec<u8>>>,
-    /// Fails once all is read.
+    /// Returns an error once everything is read.
     more: watch::Receiver<()>,
     _reader: Arc<Reader>,
 }
@@ -339,7 +341,7 @@ impl LastWords {
         self.kept.lock().expect("no holder panics").clone()
     }
 
-    /// All of it, once the command has ended.
+    /// The complete last words, once the command has ended.
     async fn finish(mut self) -> Vec<u8> {
         let _ = timeout(AFTERMATH, self.more.changed()).await;
         self.so_far()

@@ -1,4 +1,5 @@
-//! Running one command over a master, and cutting out what it said.
+//! Running one command over a master, and separating its output from the login
+//! shell's.
 
 use std::error::Error as _;
 use std::io;
@@ -19,14 +20,15 @@ pub(crate) type Child = openssh::Child<Arc<openssh::Session>>;
 
 /// Opening a session takes one round trip.
 const OPEN: Duration = Duration::from_secs(20);
-/// The same, and a command that does nothing, where there is another way.
+/// Time for opening a session and running a command that does nothing, when
+/// there is another master to try.
 const TRY: Duration = Duration::from_secs(10);
-/// From there to our first word: the login shell and its start-up files.
+/// Time from there to our first mark: the login shell and its start-up files.
 pub(crate) const BEGIN: Duration = Duration::from_secs(30);
 /// The exit status follows the end of the output at once.
 const STATUS: Duration = Duration::from_secs(5);
 
-/// What a pipe holds, and what is read or sent at once.
+/// Size of a pipe's buffer, and limit of one read or write.
 const PART_BYTES: usize = 64 * 1024;
 
 /// How long a command may take, once it has begun.
@@ -38,12 +40,12 @@ pub(crate) struct Patience {
     pub(crate) answer: Duration,
 }
 
-/// Why a session does not begin.
+/// Reason why a session does not begin.
 #[derive(Debug)]
 pub(crate) enum NotBegun {
     /// The node or the master's owner allows no more of them.
     Refused,
-    /// Nobody listens at the control socket.
+    /// No process listens at the control socket.
     Gone,
     /// No answer in time.
     Late,
@@ -66,8 +68,8 @@ impl NotBegun {
     }
 }
 
-/// Begins a command. Its three streams are pipes of ours: what the master does
-/// to its ends of them (it makes them non-blocking) concerns nobody else.
+/// Begins a command. Its three streams are pipes of ours: the master makes its
+/// ends non-blocking, and no other process has these pipes.
 pub(crate) async fn begin(master: &Master, line: &str) -> Result<Child, NotBegun> {
     let mut command = master.session().arc_raw_command(line);
     command
@@ -100,8 +102,8 @@ fn not_begun(error: openssh::Error) -> NotBegun {
     NotBegun::Other(error)
 }
 
-/// Whether a command runs over this master. One whose network is dead answers
-/// `-O check` as if nothing were wrong.
+/// Whether a command runs over this master. A master with a dead network still
+/// answers `-O check`.
 pub(crate) async fn works(master: &Master) -> bool {
     let mut command = master.session().arc_raw_command(for_any_shell(":"));
     command
@@ -111,7 +113,7 @@ pub(crate) async fn works(master: &Master) -> bool {
     match timeout(TRY, command.status()).await {
         Ok(Ok(_)) => true,
         Ok(Err(error)) => match not_begun(error) {
-            // Where the login shell is at fault another connection helps nobody.
+            // The login shell is at fault, so another connection does not help.
             NotBegun::Other(_) => true,
             NotBegun::Refused | NotBegun::Gone | NotBegun::Late => false,
         },
@@ -119,8 +121,8 @@ pub(crate) async fn works(master: &Master) -> bool {
     }
 }
 
-/// Follows a command that prints `mark` lines around what it says. Its input is
-/// sent once it has begun: what runs before it cannot swallow any.
+/// Follows a command that prints `mark` lines around its output. Its input is
+/// sent once it has begun, so that login files cannot swallow any of it.
 pub(crate) async fn follow(
     mut child: Child,
     master: &Master,
@@ -164,7 +166,7 @@ pub(crate) async fn follow(
 
 /// The command's output ended before the command did.
 async fn cut(child: Child, master: &Master, out: Catch, err: Catch) -> Trouble {
-    // Whichever way it ended: what matters is whether the master lives.
+    // However the command ended, it matters only whether the master lives.
     let _ = timeout(STATUS, child.wait()).await;
     if master.life().await == Life::Dead {
         Trouble::MasterGone { said: Vec::new() }
@@ -199,14 +201,14 @@ fn late(begun: bool, sending: bool, said: Vec<u8>, patience: Patience) -> Troubl
     }
 }
 
-/// What came before our command, on both streams.
+/// The output before our command, on both streams.
 fn noise(out: &Catch, err: &Catch) -> Vec<u8> {
     [out.noise(), err.noise()].concat()
 }
 
-/// One stream of a command that says something.
+/// One output stream of a command.
 struct Stream<R> {
-    /// None at its end.
+    /// `None` at its end.
     pipe: Option<R>,
     catch: Catch,
 }
@@ -216,12 +218,12 @@ impl<R: AsyncRead + Unpin> Stream<R> {
         Self { pipe, catch }
     }
 
-    /// It is at its last mark or at its end.
+    /// Whether the stream is at its last mark or at its end.
     fn complete(&self) -> bool {
         self.catch.status().is_some() || self.pipe.is_none()
     }
 
-    /// Reads something; never returns when there is no more. Loses nothing
+    /// Reads the next bytes; never returns when there are no more. Loses nothing
     /// when dropped.
     async fn read(&mut self) -> Result<(), Trouble> {
         let Some(pipe) = self.pipe.as_mut().filter(|_| self.catch.status().is_none()) else {
@@ -245,7 +247,7 @@ impl<R: AsyncRead + Unpin> Stream<R> {
     }
 }
 
-/// More than may be taken from a stream.
+/// The failure for a stream that is longer than its limit.
 pub(crate) fn overrun_trouble(overrun: Overrun, catch: &Catch) -> Trouble {
     match overrun {
         Overrun::Noise => Trouble::Shell {
@@ -258,12 +260,12 @@ pub(crate) fn overrun_trouble(overrun: Overrun, catch: &Catch) -> Trouble {
     }
 }
 
-/// What is sent to a command.
+/// The input of a command.
 struct Input<B> {
-    /// None once all is sent, or the command wants no more.
+    /// `None` once everything is sent, or the command takes no more.
     stdin: Option<ChildStdin>,
     body: B,
-    /// Read and not yet sent.
+    /// Bytes that were read and not yet sent.
     part: Vec<u8>,
 }
 
@@ -281,7 +283,8 @@ impl<B: AsyncRead + Unpin> Input<B> {
     }
 
     /// One step: reads a part, sends some of it, or closes. Loses nothing when
-    /// dropped. A command that takes no more says why by its status.
+    /// dropped. When a command takes no more input, its exit status holds the
+    /// reason.
     async fn send(&mut self) -> Result<(), Trouble> {
         let Some(stdin) = &mut self.stdin else {
             return Ok(());

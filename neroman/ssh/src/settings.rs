@@ -1,4 +1,4 @@
-//! What the user's configuration says about an address, from `ssh -G`.
+//! The user's configuration for an address, from `ssh -G`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,8 +10,8 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// Reads what `ssh -G` printed: `name value` lines, names in lower case.
-    /// Of a name that comes twice the first counts.
+    /// Reads the output of `ssh -G`: `name value` lines, names in lower case.
+    /// When a name comes twice, the first value counts.
     pub(crate) fn parse(text: &[u8]) -> Self {
         let mut values = BTreeMap::new();
         for line in String::from_utf8_lossy(text).lines() {
@@ -31,7 +31,7 @@ impl Settings {
             .filter(|value| !value.is_empty() && *value != "none")
     }
 
-    /// Where the user's own master listens, if the configuration says so.
+    /// Path of the user's own master, if the configuration names one.
     pub(crate) fn control_path(&self) -> Option<PathBuf> {
         self.get("controlpath")
             .map(Path::new)
@@ -39,9 +39,9 @@ impl Settings {
             .map(Path::to_path_buf)
     }
 
-    /// Options that undo what the user set for interactive sessions and what
-    /// would keep a command of ours from running. Only what is set is undone:
-    /// an older `ssh` refuses options that it does not know.
+    /// Options that undo settings for interactive sessions, and settings that
+    /// would keep our commands from running. Only settings that are in force
+    /// are undone: an older `ssh` refuses options that it does not know.
     pub(crate) fn undoing(&self) -> Vec<&'static str> {
         let undo = [
             ("remotecommand", "none", "RemoteCommand=none"),
@@ -67,7 +67,7 @@ impl Settings {
         self.get("proxyjump").or_else(|| self.get("proxycommand"))
     }
 
-    /// A number of seconds that the user set, and that is not off.
+    /// A number of seconds that the user set, unless it is 0 (off).
     fn seconds(&self, name: &str) -> Option<u64> {
         self.get(name)?.parse().ok().filter(|seconds| *seconds > 0)
     }
@@ -80,7 +80,7 @@ impl Settings {
     }
 
     /// Interval and count after which a silent connection ends: the user's
-    /// where they are as quick as ours.
+    /// values when they are as quick as ours, else ours.
     pub(crate) fn alive(&self) -> (u64, u64) {
         const OURS: (u64, u64) = (15, 2);
         let users = self
@@ -94,10 +94,11 @@ impl Settings {
         }
     }
 
-    /// All ciphers that the user allows, those first that processors have
-    /// instructions for: `ssh` prefers one that costs it two thirds of all work
-    /// of a transfer. None where the order is the user's or the system's, not
-    /// that of `ssh` itself, whose settings `unset` are.
+    /// All ciphers that the user allows, with AES-GCM first, for which
+    /// processors have instructions. The first choice of `ssh` costs two thirds
+    /// of all work of a transfer. `None` where the user or the system ordered
+    /// the ciphers; `unset` are the settings of `ssh` without any
+    /// configuration.
     pub(crate) fn quicker_ciphers(&self, unset: &Self) -> Option<String> {
         let ciphers = self.get("ciphers")?;
         if unset.get("ciphers") != Some(ciphers) {
@@ -109,14 +110,14 @@ impl Settings {
         (reordered != ciphers).then_some(reordered)
     }
 
-    /// Where that leads, for a person: `me@10.0.0.7 port 22`.
+    /// User, host and port of the address, for a person: `me@10.0.0.7 port 22`.
     pub(crate) fn place(&self) -> String {
         let [user, host, port] =
             ["user", "hostname", "port"].map(|name| self.get(name).unwrap_or_default());
         format!("{user}@{host} port {port}")
     }
 
-    /// What tells one destination from another.
+    /// Text that is equal for equal destinations and differs for others.
     pub(crate) fn destination(&self) -> String {
         ["user", "hostname", "port", "hostkeyalias"]
             .map(|name| self.get(name).unwrap_or_default())

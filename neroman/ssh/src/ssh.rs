@@ -22,11 +22,13 @@ use crate::settings::Settings;
 /// Holds the words of the `ssh` command, as `GIT_SSH_COMMAND` does for git.
 pub const SSH_VARIABLE: &str = "NERONET_SSH";
 
-/// `ssh -G` reads files and may run the user's `Match exec` commands.
+/// Time for `ssh -G`, which reads files and may run the user's `Match exec`
+/// commands.
 const SETTINGS: Duration = Duration::from_secs(15);
-/// Beyond the time for the connection itself: keys, tickets, a touch of a token.
+/// Time beyond that for the connection itself: keys, tickets, a touch of a
+/// token.
 const LOGIN: Duration = Duration::from_secs(40);
-/// Telling a master to end.
+/// Time for a master to end.
 const END: Duration = Duration::from_secs(5);
 
 /// The user's `ssh`. Cheap to clone.
@@ -39,9 +41,9 @@ pub struct Ssh {
 struct Inner {
     command: Vec<String>,
     folder: PathBuf,
-    /// One connection of a node is made at a time.
+    /// Locks that let only one connection of a node be made at a time.
     making: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
-    /// What `ssh` does where nobody sets anything.
+    /// Settings of `ssh` without any configuration.
     unset: OnceCell<Settings>,
 }
 
@@ -55,9 +57,9 @@ pub(crate) struct Target {
 }
 
 impl Ssh {
-    /// `command` are the words of the command, `["ssh"]` unless the user says
-    /// otherwise. `sockets` is a private folder for control sockets; a shorter
-    /// one is used when their paths would not fit.
+    /// `command` are the words of the command, `["ssh"]` unless the user chose
+    /// others. `sockets` is a private folder for control sockets; a shorter one
+    /// is used when their paths would not fit.
     pub fn new(command: Vec<String>, sockets: &Path) -> Self {
         let command = if command.is_empty() {
             vec!["ssh".to_owned()]
@@ -75,7 +77,7 @@ impl Ssh {
     }
 
     /// With the words of the variable `NERONET_SSH`, which is split as a shell
-    /// would, or plain `ssh`.
+    /// would do, or with plain `ssh`.
     ///
     /// # Errors
     /// When the variable is no command line.
@@ -86,11 +88,11 @@ impl Ssh {
     }
 
     /// A connection to `node` at `address`: the user's own where one works,
-    /// else ours, made when there is none. `auth_sock` is the agent that a new
-    /// one may use; without it there is no agent but the configuration's.
+    /// else ours, made when there is none. `auth_sock` is the agent for a new
+    /// connection; without it, only the agent of the configuration is used.
     ///
     /// # Errors
-    /// Says why there is none; see [`Fault`](crate::Fault).
+    /// The reason why there is no connection; see [`Fault`](crate::Fault).
     pub async fn connect(
         &self,
         node: &str,
@@ -108,8 +110,9 @@ impl Ssh {
     }
 
     /// The words of a command that opens the connection from a terminal, where
-    /// passwords and codes can be typed; it ends with 0 once the connection
-    /// stands, which stays. Where one works already they only say so.
+    /// passwords and codes can be typed. The command ends with 0 once the
+    /// connection stands; the connection stays. When a connection works
+    /// already, the command only reports it.
     ///
     /// # Errors
     /// When `ssh` cannot be used at all.
@@ -124,15 +127,15 @@ impl Ssh {
     /// [`login`](Self::login).
     ///
     /// # Errors
-    /// When one does not end, or our folder cannot be read.
+    /// When a connection does not end, or our folder cannot be read.
     pub async fn hang_up(&self, node: &str, address: &str) -> Result<(), SshError> {
         self.end_those(node, address, |master| !master.is_persons())
             .await
             .map_err(|trouble| SshError::new(node, address, trouble))
     }
 
-    /// Ends all our connections of this node, also what a person opened by
-    /// [`login`](Self::login); never the user's own.
+    /// Ends all our connections of this node, including those that a person
+    /// opened by [`login`](Self::login); never the user's own.
     ///
     /// # Errors
     /// As [`hang_up`](Self::hang_up).
@@ -142,9 +145,9 @@ impl Ssh {
             .map_err(|trouble| SshError::new(node, address, trouble))
     }
 
-    /// Ends the connections that we opened by ourselves and that are there now,
-    /// of all nodes but these: a neroman that was killed left them, and its
-    /// nodes have been removed since. How many it ended; what cannot be ended
+    /// Ends the present connections that we opened by ourselves to nodes other
+    /// than `nodes`: a killed neroman left them, and its nodes have been
+    /// removed since. Returns how many it ended; a connection that does not end
     /// is left.
     pub fn end_strangers<'a>(
         &self,
@@ -158,7 +161,7 @@ impl Ssh {
             let mut ended = 0;
             let ours = found.unwrap_or_default().into_iter();
             for master in ours.filter(|master| !master.is_persons()) {
-                // Where it leads does not matter: the socket says which.
+                // The socket names the connection; the address does not matter.
                 let done = ssh.end(&master, "localhost").await;
                 ended += usize::from(done.is_ok());
             }
@@ -216,7 +219,7 @@ impl Ssh {
         })
     }
 
-    /// One that works, made when there is none.
+    /// A master that works, made when there is none.
     async fn master(&self, target: &Target) -> Result<Master, Trouble> {
         let _making = self.lock(&target.node).await;
         match self.existing(target).await? {
@@ -225,9 +228,9 @@ impl Ssh {
         }
     }
 
-    /// The user's own master if it works, else one of ours that lives. Sockets
-    /// of ours at which nobody listens go, and so do connections to where the
-    /// node's address led before.
+    /// The user's own master if it works, else one of ours that lives. Removes
+    /// dead sockets of ours, and ends our connections to destinations that the
+    /// node's address had before.
     async fn existing(&self, target: &Target) -> Result<Option<Master>, Trouble> {
         if let Some(users) = master::users(&target.settings)
             && users.life().await == Life::Lives
@@ -238,7 +241,8 @@ impl Ssh {
         let folder = self.folder()?;
         let (ours, before) = master::ours(folder, &target.node, &target.settings.destination())?;
         for master in before {
-            // Not worth failing for: it may be frozen, and ends by itself then.
+            // A failure here is ignored: a frozen connection ends by itself
+            // later.
             let _ = self.end(&master, &target.address).await;
         }
         let mut lives = None;
@@ -252,8 +256,8 @@ impl Ssh {
         Ok(lives)
     }
 
-    /// One of ours beside those that take no more sessions: one that somebody
-    /// made before, else a new one.
+    /// A master of ours that is not in `full`: an existing one that lives, else
+    /// a new one.
     pub(crate) async fn another(
         &self,
         target: &Target,
@@ -269,7 +273,7 @@ impl Ssh {
         self.start(target).await
     }
 
-    /// A new one of ours.
+    /// Starts a new master of ours.
     async fn start(&self, target: &Target) -> Result<Master, Trouble> {
         let ciphers = self.ciphers(&target.settings).await;
         let (words, master) = self.master_words(target, Starter::Daemon, ciphers)?;
@@ -287,13 +291,13 @@ impl Ssh {
         }
         match master.life().await {
             Life::Lives => Ok(master),
-            // It stood and has ended since.
+            // The connection stood and has ended since.
             Life::Dead | Life::Silent => Err(Trouble::MasterGone { said: Vec::new() }),
         }
     }
 
-    /// The words that open a new one of ours. `-f`: `ssh` goes on in a session
-    /// of its own once the connection stands and its socket listens.
+    /// The words that open a new master of ours. `-f`: `ssh` goes on in a
+    /// session of its own once the connection stands and its socket listens.
     fn master_words(
         &self,
         target: &Target,
@@ -317,14 +321,14 @@ impl Ssh {
         Ok((words, master))
     }
 
-    /// The ciphers for a new one of ours, where another order is quicker.
+    /// The ciphers for a new master of ours, where another order is quicker.
     async fn ciphers(&self, settings: &Settings) -> Option<String> {
         let program = self.inner.command[0].as_str();
-        // Another program is not known to read these words as `ssh` does.
+        // Only the program `ssh` is known to read these words as we mean them.
         if !has_aes() || Path::new(program).file_name() != Some("ssh".as_ref()) {
             return None;
         }
-        // Where it does not say, nothing is known to be unset; asked again.
+        // When `ssh -G` fails, no order is changed; the next call asks again.
         let unset = self.inner.unset.get_or_try_init(|| async {
             let words = [program, "-F", "none", "-G", "--", "unset"];
             let words = words.map(OsString::from);
@@ -337,7 +341,7 @@ impl Ssh {
         settings.quicker_ciphers(unset.await.ok()?)
     }
 
-    /// Ends one of ours.
+    /// Ends one of our masters.
     async fn end(&self, master: &Master, address: &str) -> Result<(), Trouble> {
         if master.life().await == Life::Dead {
             forget(master);
@@ -373,9 +377,9 @@ impl Ssh {
     }
 
     /// Runs the program here. It never asks anything, in no terminal and no
-    /// window. `BatchMode` would not do: an `ssh` to a host on the way, which it
-    /// starts itself, is not told. So whatever is asked is answered by a program
-    /// that fails.
+    /// window. `BatchMode` is not enough: `ssh` does not pass it to the `ssh`
+    /// that it starts for a jump host. So a program that fails answers each
+    /// question.
     async fn run(
         &self,
         words: &[OsString],
@@ -411,8 +415,8 @@ impl Ssh {
     }
 }
 
-/// Whether this processor has instructions for AES; where it has none, ssh's
-/// own first choice is the quickest.
+/// Whether this processor has instructions for AES. Without them, ssh's own
+/// first choice is the quickest.
 fn has_aes() -> bool {
     #[cfg(target_arch = "x86_64")]
     return std::arch::is_x86_feature_detected!("aes");
@@ -424,7 +428,8 @@ fn has_aes() -> bool {
 
 /// Removes the socket file that a dead master of ours left behind.
 fn forget(master: &Master) {
-    // Gone already is as good; anything else is seen again with the next look.
+    // Another process may have removed it. Any other failure shows again at the
+    // next look.
     let _ = std::fs::remove_file(&master.path);
 }
 

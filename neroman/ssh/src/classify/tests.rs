@@ -125,7 +125,7 @@ Host key verification failed.\r
     else {
         panic!("{trouble:?}");
     };
-    // What ssh saw, which its notes say as well.
+    // The fingerprint that ssh saw is in its notes, too.
     assert!(fingerprint.is_some_and(|print| print.starts_with("SHA256:fxAA/")));
     assert_eq!(place.as_deref(), Some("/home/me/.ssh/known_hosts:12"));
     assert_eq!(

@@ -1,11 +1,11 @@
-//! What to do next about a failure.
+//! The hint for each failure: the next step for the user.
 
 use nero_model::safe::Safe;
 
 use super::{Need, Trouble, may_pass};
 
 impl Trouble {
-    /// For the node of this name at this address.
+    /// The hint for the node of this name at this address.
     pub(super) fn hint(&self, node: &str, address: &str) -> Option<String> {
         match self {
             Self::HostKeyUnknown { .. }
@@ -57,7 +57,7 @@ impl Trouble {
         }
     }
 
-    /// Who is there, and who are we?
+    /// The hint when the host's key or ours is not trusted.
     fn hint_of_trust(&self, node: &str, address: &str) -> String {
         let (node, address) = (Safe::line(node), Safe::line(address));
         match self {
@@ -132,7 +132,7 @@ impl Trouble {
     }
 }
 
-/// Whether that is what `nologin` says in place of a shell.
+/// Whether the text comes from `nologin` in place of a shell.
 fn is_no_login(said: &[u8]) -> bool {
     let said = String::from_utf8_lossy(said).to_ascii_lowercase();
     said.contains("account is currently not available") || said.contains("not allowed to log in")
@@ -142,7 +142,7 @@ fn some(hint: &str) -> Option<String> {
     Some(hint.to_owned())
 }
 
-/// What to do at the host in between.
+/// The hint for a failure at the host in between.
 fn hint_of_jump(by: &str, trouble: &Trouble, node: &str, address: &str) -> String {
     let person = matches!(
         trouble,
@@ -159,8 +159,8 @@ fn hint_of_jump(by: &str, trouble: &Trouble, node: &str, address: &str) -> Strin
         .unwrap_or_else(|| format!("`ssh -v {}` says more", Safe::line(address)))
 }
 
-/// What `ssh` is given to come to the one jump host; none for several, and for
-/// a command in between.
+/// The address of the jump host, when there is exactly one; `None` for several,
+/// and for a proxy command.
 fn single_jump(by: &str) -> Option<&str> {
     let plain = |c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '_' | '@');
     by.chars().all(plain).then_some(by)

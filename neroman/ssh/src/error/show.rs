@@ -4,7 +4,7 @@ use std::fmt;
 
 use nero_model::safe::Safe;
 
-/// `: what was said`, in one safe line of bounded length.
+/// `: OUTPUT`, in one safe line of bounded length.
 pub(super) struct Quoted<'a>(pub(super) &'a [u8]);
 
 /// Longest quotation in a message.
@@ -24,7 +24,7 @@ impl fmt::Display for Quoted<'_> {
         write!(f, ": {}", Safe::line(first))?;
         let mut before = first;
         for line in lines {
-            // What says one thing for ever is quoted once.
+            // A line that repeats is quoted once.
             if line != before {
                 write!(f, "; {}", Safe::line(line))?;
             }

@@ -17,7 +17,7 @@ const SHELLS: [&str; 5] = [
     "/bin/rbash",
 ];
 
-/// Everything that some shell does something about.
+/// Characters that one shell or another treats in its own way.
 const NASTY: &str = "a'b\"c!d\\e$HOME`id`%s%d;#&|<>(){}[]*?~^ ü\t\\n !!";
 
 #[tokio::test]
@@ -192,7 +192,7 @@ async fn statuses_come_as_sh_tells_them() {
     assert_ne!(said.status, 0);
     assert!(!said.err.is_empty());
     let error = host.script("echo \0").await;
-    // A script is input, where a zero byte is what the shell makes of it.
+    // A script is input, so the shell decides about a zero byte.
     assert!(error.is_ok());
     let error = host.feed("echo \0", b"".as_slice()).await;
     assert!(error.is_err());
@@ -221,7 +221,7 @@ async fn settings_for_other_uses_are_not_in_the_way() {
     assert_eq!(node.connections(), 1);
     assert!(!spoiled.exists());
     node.ssh().hang_up("node", "node").await.expect("it ends");
-    // Failures are told even so.
+    // A failure is reported without a master, too.
     fs::write(node.path("authorized"), "").expect("a file");
     let error = node.try_connect().await.expect_err("refused");
     assert_eq!(error.fault(), Fault::Refused);

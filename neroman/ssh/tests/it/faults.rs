@@ -7,7 +7,7 @@ use nero_ssh::{Fault, Ssh, SshError};
 
 use crate::rig::{Node, closed_port, fingerprint, make_key, write_program};
 
-/// What the user reads: the sentences and the hint.
+/// The text that the user reads: the sentences and the hint.
 fn shown(error: &SshError) -> String {
     let mut text = format!("{error}");
     let mut cause = std::error::Error::source(error);
@@ -46,7 +46,7 @@ async fn an_unknown_host_key_is_shown() {
             "neroman node connect node",
         ],
     );
-    // Also where the configuration would ask.
+    // Even where the configuration would ask.
     let text = fs::read_to_string(node.config()).expect("text");
     fs::write(node.config(), text.replace("StrictHostKeyChecking yes", "")).expect("a file");
     let error = node.try_connect().await.expect_err("unknown");
@@ -118,7 +118,7 @@ async fn too_many_keys_are_told() {
 
 #[tokio::test]
 async fn a_second_factor_needs_a_person() {
-    // Ours come first in the file, and the first one counts.
+    // Our options come first in the file, and the first one counts.
     let node = Node::with(
         "AuthenticationMethods publickey,keyboard-interactive\nKbdInteractiveAuthentication yes",
     );
@@ -191,7 +191,7 @@ async fn jump_hosts_are_named() {
         fs::write(node.config(), text).expect("a file");
     };
     through(&node, &gate);
-    // It works when both do.
+    // It works when gate and node both accept the key.
     let host = node.connect().await;
     let said = host.script("pwd").await.expect("it runs");
     assert_eq!(

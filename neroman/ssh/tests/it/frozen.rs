@@ -1,4 +1,4 @@
-//! A network or a node that says nothing any more.
+//! A network or a node that has stopped answering.
 
 use nero_ssh::Fault;
 use rustix::process::{Signal, kill_process};
@@ -40,7 +40,7 @@ async fn a_frozen_node_ends_every_call() {
 #[tokio::test]
 async fn a_frozen_connection_of_the_users_is_passed_by() {
     let node = Node::new();
-    // This one would not notice for a quarter of an hour.
+    // This master would not notice for a quarter of an hour.
     users_master(&node, "ServerAliveInterval 0");
     let host = node.connect().await;
     node.freeze();
@@ -64,7 +64,7 @@ async fn a_stopped_connection_of_ours_is_passed_by() {
     let host = timeout(DEADLINE, node.connect()).await.expect("a deadline");
     assert_eq!(says(&host, "echo hi").await, "hi");
     assert_eq!((node.connections(), node.control_sockets().len()), (2, 2));
-    // The one that answers ends, and the other one is told.
+    // The master that answers ends; the silent one is reported.
     let ended = timeout(DEADLINE, node.ssh().hang_up("node", "node"))
         .await
         .expect("a deadline");

@@ -1,4 +1,4 @@
-//! Which connection is used, and what becomes of it.
+//! Which connection is used, and when it ends.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -49,7 +49,7 @@ async fn a_users_master_that_takes_no_session_is_left_alone() {
         .script("echo hi")
         .await
         .expect_err("none");
-    // One of the user's, one of ours, one more of ours: none takes any.
+    // One master of the user's and two of ours: none takes another session.
     assert!(
         error.trouble.to_string().contains("no more sessions"),
         "{error:?}"
@@ -111,14 +111,14 @@ async fn what_was_left_of_nodes_that_are_gone_is_ended() {
     let node = Node::new();
     let host = node.connect().await;
     assert_eq!(says(&host, "echo hi").await, "hi");
-    // Its maker is dead, and another configuration is read.
+    // The `Ssh` that made it is gone, and another configuration is read.
     let ssh = node.ssh();
     assert_eq!(ssh.end_strangers(["other", "node"]).await, 0);
     assert_eq!(says(&host, "echo hi").await, "hi");
     assert_eq!(ssh.end_strangers(["other"]).await, 1);
     timeout(DEADLINE, host.gone()).await.expect("it is ended");
     assert_eq!(node.control_sockets(), Vec::<PathBuf>::new());
-    // What begins to be opened meanwhile is not one of them.
+    // A connection that is opened meanwhile is not among those to end.
     let later = ssh.end_strangers(["other"]);
     let host = node.connect().await;
     assert_eq!(later.await, 0);
@@ -138,7 +138,7 @@ async fn ours_outlives_its_maker_and_is_found_by_the_next() {
         (1, sockets.clone())
     );
 
-    // It has a session of its own: what ends ours does not end it.
+    // The master has a session of its own: a signal to ours does not end it.
     let pid = node.process(&sockets[0]).as_raw_nonzero();
     assert_ne!(
         stat_of(&pid.to_string()).expect("it lives").session,
@@ -158,12 +158,13 @@ async fn ours_outlives_its_maker_and_is_found_by_the_next() {
     .await;
 }
 
-/// What `/proc` says of a process; `None` when there is none.
+/// Fields of `/proc/PID/stat`; `None` when there is no such process.
 struct Stat {
-    /// `Z` for one that has ended and that nobody has waited for yet.
+    /// `Z` for a process that has ended and whose parent has not waited for it
+    /// yet.
     state: String,
-    /// 0 for one whose leader this name space of processes does not see, as
-    /// in a container.
+    /// 0 when this name space of processes does not hold the session's leader,
+    /// as in a container.
     session: u32,
 }
 
@@ -206,7 +207,7 @@ async fn a_killed_connection_is_told_and_its_socket_cleared() {
         .expect("it is told")
         .expect("no panic");
 
-    // A socket file that nobody listens at, as a killed ssh leaves it.
+    // A socket file at which no process listens, as a killed ssh leaves it.
     let stale = &sockets[0];
     let _ = fs::remove_file(stale);
     drop(std::os::unix::net::UnixListener::bind(stale).expect("the name is free"));
@@ -320,13 +321,13 @@ async fn a_key_of_the_callers_agent_opens_a_connection() {
     );
 }
 
-/// Sessions of one connection. sshd frees the place of one a moment after its
+/// Sessions of one connection. sshd frees a session's place a moment after its
 /// client has gone: no test asks for more sessions on a connection than this.
 const PLACES: usize = 4;
 
 const HELD: &str = "printf '\\nM4RK\\n'; cat";
 
-/// Opens so many sessions.
+/// Opens `count` sessions.
 async fn hold(host: &Host, count: usize) -> Vec<Pipe> {
     let mut held = Vec::new();
     for _ in 0..count {
@@ -335,7 +336,7 @@ async fn hold(host: &Host, count: usize) -> Vec<Pipe> {
     held
 }
 
-/// Opens sessions until there is no place; then why.
+/// Opens sessions until there is no place; returns the failure.
 async fn fill(host: &Host, held: &mut Vec<Pipe>, places: usize) -> SshError {
     loop {
         assert!(held.len() <= places, "more sessions than places");
@@ -375,7 +376,7 @@ async fn a_connection_more_is_found_by_the_next() {
     let mut held = hold(&host, PLACES).await;
     assert_eq!(says(&host, "echo hi").await, "hi");
     assert_eq!(node.connections(), 2);
-    // The full one is met first.
+    // The full connection is met first.
     let mut sockets = node.control_sockets();
     sockets.retain(|socket| *socket != full);
     let name = sockets[0].file_name().expect("a name").to_string_lossy();
@@ -385,7 +386,7 @@ async fn a_connection_more_is_found_by_the_next() {
         assert_eq!(says(&node.connect().await, "echo hi").await, "hi");
     }
     assert_eq!(node.connections(), 2);
-    // A person's password would be needed for another one.
+    // Another connection would need a person's password.
     fs::write(node.path("authorized"), "").expect("a file");
     make_key(&node.path("locked"), "a passphrase");
     fs::copy(node.path("locked.pub"), node.path("authorized")).expect("a file");

@@ -42,7 +42,7 @@ struct Shared {
 }
 
 impl Node {
-    /// A node as most are.
+    /// A node with default options.
     pub fn new() -> Self {
         Self::with("")
     }
@@ -127,8 +127,8 @@ impl Node {
         }));
     }
 
-    /// Writes what leads to this node as `name`; `extra` are more lines for it,
-    /// which come first.
+    /// Writes an entry `name` that leads to this node; `extra` are more lines for
+    /// it, which come first.
     pub fn configure(&self, name: &str, extra: &str) {
         let dir = self.folder.path().display();
         let port = self.port;
@@ -142,7 +142,7 @@ impl Node {
         fs::write(self.config(), config).expect("a file");
     }
 
-    /// A new host key; the known one is that of the first call.
+    /// Makes a new host key; the known key is that of the first call.
     pub fn new_host_key(&self) {
         let key = self.path("host");
         let first = !key.exists();
@@ -157,7 +157,7 @@ impl Node {
         }
     }
 
-    /// What the account's login shell is from now on.
+    /// Sets the account's login shell.
     pub fn login_shell(&self, program: &str) {
         fs::write(self.path("shell"), format!("{program}\n")).expect("a file");
     }
@@ -239,12 +239,12 @@ impl Node {
         Pid::from_raw(number).expect("a process")
     }
 
-    /// Connections that came in so far.
+    /// Number of connections accepted so far.
     pub fn connections(&self) -> usize {
         self.shared.connections.load(Ordering::SeqCst)
     }
 
-    /// From now on nothing of this node answers, and nothing is closed.
+    /// From now on this node answers nothing and closes nothing.
     pub fn freeze(&self) {
         self.shared.frozen.store(true, Ordering::SeqCst);
         self.signal(Signal::STOP);
@@ -263,12 +263,12 @@ impl Node {
     fn signal(&self, signal: Signal) {
         for server in self.shared.servers.lock().expect("no panic").iter() {
             let pid = Pid::from_child(server);
-            // It may have ended.
+            // The process may have ended.
             let _ = kill_process_group(pid, signal);
         }
     }
 
-    /// What the server says, for the message of a failed test.
+    /// Log of the server, for the message of a failed test.
     pub fn log(&self) -> String {
         fs::read_to_string(self.path("sshd.log")).unwrap_or_default()
     }
@@ -359,7 +359,8 @@ pub fn write_program(path: &Path, text: &str) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("own file");
 }
 
-/// A port at which nobody listens; nobody else gets it as long as it is held.
+/// A port at which no process listens; no other process gets it as long as it is
+/// held.
 pub fn closed_port() -> (rustix::fd::OwnedFd, u16) {
     use rustix::net::{AddressFamily, SocketAddrV4, SocketType, bind, getsockname, socket};
     let held = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
@@ -379,7 +380,7 @@ fn sshd() -> PathBuf {
         .expect("sshd is needed: apt-get install openssh-server")
 }
 
-/// Looks until `look` says yes.
+/// Waits until `look` returns true.
 pub async fn until(what: &str, mut look: impl FnMut() -> bool) {
     let looking = async {
         while !look() {

@@ -14,6 +14,7 @@ mod kill;
 mod neighbours;
 mod placing;
 mod power;
+mod read_only;
 mod review;
 mod rules;
 mod selecting;

@@ -156,7 +156,7 @@ pub async fn lock(path: &Path) -> Result<File, Fault> {
         .write(true)
         .mode(0o600)
         .open(path)
-        .map_err(|error| cannot(&error))?;
+        .map_err(|error| unusable("lock", path, &error))?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => return Ok(file),
         Err(rustix::io::Errno::WOULDBLOCK) => {}
@@ -187,9 +187,7 @@ pub async fn lock(path: &Path) -> Result<File, Fault> {
 
 fn prepare(home: &Home) -> Result<(), Fault> {
     for folder in [&home.data, &home.state] {
-        make_private(folder).map_err(|error| {
-            Fault::no_daemon(format!("cannot use the folder {}", folder.display())).because(&error)
-        })?;
+        make_private(folder).map_err(|error| unusable("use the folder", folder, &error))?;
     }
     Ok(())
 }
@@ -206,9 +204,25 @@ fn open_log(home: &Home) -> Result<(File, u64), Fault> {
         let length = log.metadata()?.len();
         Ok((log, length))
     };
-    open().map_err(|error| {
-        Fault::no_daemon(format!("cannot write {}", path.display())).because(&error)
-    })
+    open().map_err(|error| unusable("write", &path, &error))
+}
+
+/// A file or folder of the home refuses. On a read-only file system no daemon
+/// can start, and without one no command can read the databases.
+fn unusable(what: &str, path: &Path, error: &io::Error) -> Fault {
+    let path = path.display();
+    let refused = format!("cannot {what} {path}");
+    if error.kind() != io::ErrorKind::ReadOnlyFilesystem {
+        return Fault::no_daemon(refused).because(error);
+    }
+    Fault::no_daemon("the daemon cannot start: its home is on a read-only file system")
+        .cause(refused)
+        .because(error)
+        .hint(format!(
+            "make it writable (`findmnt -T {path}` names the file system; `dmesg` tells whether a disk error made it \
+             read-only), then type the command again; runs on nodes go on meanwhile, and their results come home \
+             afterwards. NERONET_HOME=DIR uses another home, which knows none of these experiments"
+        ))
 }
 
 /// The daemon belongs to no terminal: `--own-session` makes it leave ours

@@ -36,6 +36,9 @@ pub struct Life {
     pub taken_over_by: Option<ProcessId>,
     /// A record says that nothing of the job is alive, or ever was.
     pub over: bool,
+    /// Bytes of the claim, or of a segment of launcher or neromum, were changed:
+    /// what is not in here may have been recorded all the same.
+    pub is_damaged: bool,
 }
 
 impl Life {
@@ -45,11 +48,14 @@ impl Life {
     /// When the claim cannot be read.
     pub fn read(folder: &Path) -> io::Result<Self> {
         let mut life = Self::default();
-        let header = segments::for_each(&folder.join(run::CLAIM), |record| life.fold(record))?;
-        life.boot_id = header.map(|header| header.boot_id);
+        let claim = segments::for_each(&folder.join(run::CLAIM), |record| life.fold(record))?;
+        // A claim has its name once its header is whole.
+        life.is_damaged = claim.is_damaged || claim.header.is_none();
+        life.boot_id = claim.header.map(|header| header.boot_id);
         for prefix in ["launcher-", "mum-"] {
             for path in segments::list(folder, prefix)? {
-                segments::for_each(&path, |record| life.fold(record))?;
+                let seen = segments::for_each(&path, |record| life.fold(record))?;
+                life.is_damaged |= seen.is_damaged;
             }
         }
         Ok(life)
@@ -115,6 +121,9 @@ impl Life {
         if is(ProcessLife::Alive) || is(ProcessLife::Elsewhere) || unsure {
             return Contact::Alive;
         }
+        if self.is_damaged {
+            return Contact::Unknown;
+        }
         let guard = self.taken_over_by.map(|launcher| launcher.life());
         match guard {
             Some(Ok(ProcessLife::Alive)) => Contact::Alive,
@@ -140,8 +149,10 @@ impl Life {
 /// Whether a run goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Contact {
-    /// Its shim, job or launcher lives, or nothing can be said.
+    /// Its shim, job or launcher lives, or cannot be looked at.
     Alive,
+    /// A damaged record may name a process that lives.
+    Unknown,
     /// Shim and job are dead; a launcher may still say how it ended.
     Silent,
     /// It is over.
@@ -162,5 +173,52 @@ pub fn pidfd(process: &ProcessId) -> Option<OwnedFd> {
     match process.life() {
         Ok(ProcessLife::Alive | ProcessLife::Zombie) => Some(fd),
         Ok(ProcessLife::Dead | ProcessLife::Rebooted | ProcessLife::Elsewhere) | Err(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nero_journal::{Clocks, HEADER_BYTES, Segment, Writer};
+
+    use super::*;
+
+    /// A claim whose shim is dead.
+    fn claim(folder: &Path) -> std::path::PathBuf {
+        let path = folder.join(run::CLAIM);
+        let mut claim = Segment::create(&path, Writer::Shim, &[1; 16], 1).unwrap();
+        let dead = ProcessId {
+            start_ticks: 1,
+            ..ProcessId::own().unwrap()
+        };
+        let claimed = v1::Claimed {
+            shim: Some(dead.into()),
+            ..v1::Claimed::default()
+        };
+        let started = v1::JobStarted {
+            job: Some(dead.into()),
+        };
+        let now = Clocks::now();
+        claim.append(RecordKind::Claimed, now, &claimed).unwrap();
+        claim.append(RecordKind::JobStarted, now, &started).unwrap();
+        path
+    }
+
+    #[test]
+    fn a_run_with_a_damaged_claim_is_not_taken_for_one_without_processes() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = claim(folder.path());
+        let whole = std::fs::read(&path).unwrap();
+        let contact = |bytes: &[u8]| {
+            std::fs::write(&path, bytes).unwrap();
+            Life::read(folder.path()).unwrap().contact()
+        };
+        for at in 0..whole.len() {
+            let mut flipped = whole.clone();
+            flipped[at] ^= 4;
+            assert_eq!(contact(&flipped), Contact::Unknown, "byte {at}");
+        }
+        assert_eq!(contact(&whole[..HEADER_BYTES - 1]), Contact::Unknown);
+        assert_eq!(contact(&whole), Contact::Silent);
+        assert_eq!(contact(&whole[..whole.len() - 1]), Contact::Silent);
     }
 }

@@ -6,7 +6,8 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use nero_journal::{
-    HEADER_BYTES, Header, PAYLOAD_BYTES_MAX, RECORD_OVERHEAD, Reader, Record, is_shut, open,
+    HEADER_BYTES, Header, HeaderError, PAYLOAD_BYTES_MAX, RECORD_OVERHEAD, Reader, Record, Stop,
+    is_shut, open,
 };
 use nero_model::paths::run::SEGMENT_SUFFIX;
 
@@ -14,20 +15,38 @@ use nero_model::paths::run::SEGMENT_SUFFIX;
 const BLOCK_BYTES: usize = 64 * 1024;
 const BLOCK_BYTES_MAX: usize = PAYLOAD_BYTES_MAX + RECORD_OVERHEAD;
 
-/// Calls `each` with every good record of a segment, in order; its header.
-/// None when it has no good header: it was never really begun.
+/// What reading a segment to its end found beside its records.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// None when it has no good header.
+    pub header: Option<Header>,
+    /// Bytes were changed after they were written: records may be missing. An
+    /// unfinished end is no damage.
+    pub is_damaged: bool,
+}
+
+/// Calls `each` with every good record of a segment, in order.
 ///
 /// # Errors
 /// When the file cannot be read.
-pub fn for_each(path: &Path, mut each: impl FnMut(&Record<'_>)) -> io::Result<Option<Header>> {
+pub fn for_each(path: &Path, mut each: impl FnMut(&Record<'_>)) -> io::Result<Seen> {
+    let no_header = |is_damaged| Seen {
+        header: None,
+        is_damaged,
+    };
     let file = open(path)?;
     if !file.metadata()?.is_file() {
-        return Ok(None);
+        return Ok(no_header(false));
     }
     let mut buffer = vec![0; HEADER_BYTES];
     let got = read_at(&file, &mut buffer, 0)?;
-    let Ok(header) = Header::parse(&buffer[..got]) else {
-        return Ok(None);
+    let header = match Header::parse(&buffer[..got]) {
+        Ok(header) => header,
+        // It was never really begun.
+        Err(HeaderError::Short) => return Ok(no_header(false)),
+        Err(HeaderError::NotASegment | HeaderError::Damaged | HeaderError::TooNew { .. }) => {
+            return Ok(no_header(true));
+        }
     };
     let mut offset = HEADER_BYTES as u64;
     let mut chain = header.chain;
@@ -41,14 +60,15 @@ pub fn for_each(path: &Path, mut each: impl FnMut(&Record<'_>)) -> io::Result<Op
         }
         let moved = reader.offset() != offset;
         (offset, chain) = (reader.offset(), Reader::chain(&reader));
-        if got < size {
-            // The file's end: what is left is torn, or not written yet.
-            return Ok(Some(header));
+        // The file's end, or a whole block without a good record: what is left is
+        // unfinished, not written yet, or damaged.
+        if got < size || !moved && size == BLOCK_BYTES_MAX {
+            return Ok(Seen {
+                header: Some(header),
+                is_damaged: matches!(reader.stop(), Stop::Damaged(_)),
+            });
         }
         if !moved {
-            if size == BLOCK_BYTES_MAX {
-                return Ok(Some(header));
-            }
             size = BLOCK_BYTES_MAX;
         }
     }
@@ -153,6 +173,6 @@ mod tests {
         let made = std::process::Command::new("mkfifo").arg(&path).status();
         assert!(made.unwrap().success());
         assert!(list(folder.path(), "watch-").unwrap().is_empty());
-        assert!(for_each(&path, |_| {}).unwrap().is_none());
+        assert_eq!(for_each(&path, |_| {}).unwrap().header, None);
     }
 }

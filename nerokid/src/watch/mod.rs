@@ -213,7 +213,7 @@ impl Watch {
         self.waker.follow(&self.place, &self.life);
         match self.life.contact() {
             Contact::Over => return Ok(true),
-            Contact::Alive => self.silent_since_ms = None,
+            Contact::Alive | Contact::Unknown => self.silent_since_ms = None,
             Contact::Silent => {
                 let since = *self.silent_since_ms.get_or_insert(self.now.mono_ms);
                 return Ok(self.now.mono_ms >= since + SILENT_MAX_MS);

@@ -131,6 +131,23 @@ fn runs_that_ended_unwatched_are_settled() {
 }
 
 #[test]
+fn a_run_that_ended_is_settled_though_its_claim_is_damaged() {
+    let mut rig = Rig::new(RunSpec::default());
+    rig.print("loss=1\n");
+    rig.end();
+    let claim = rig.inc().join("claim");
+    let mut bytes = fs::read(&claim).unwrap();
+    bytes[nero_journal::HEADER_BYTES + 40] ^= 4;
+    fs::write(&claim, bytes).unwrap();
+    let folder = rig.folder.path().display();
+    assert_eq!(
+        settle(&format!("{folder}\t1\n")),
+        format!("ok {folder}\t1\n")
+    );
+    assert_eq!(rig.points().len(), 1);
+}
+
+#[test]
 fn settling_goes_on_where_a_killed_watcher_stopped() {
     let mut rig = Rig::new(RunSpec::default());
     rig.print("loss=1\nloss=2\nlos");

@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use nero_journal::v1::{Claimed, JobStarted, Process, RecordKind, StopAsked, TakenOver};
-use nero_journal::{Record, SegmentId};
+use nero_journal::{HeaderError, Reader, Record, SegmentId, Stop};
 use nero_model::ProcessId;
 use nero_model::paths::run::{CLAIM, SEGMENT_SUFFIX};
 
@@ -41,6 +41,9 @@ pub struct Evidence {
     pub exited: bool,
     /// The last record is written.
     pub gone: bool,
+    /// Bytes of the claim, or of a launcher's segment, were changed after they
+    /// were written: what is not in here may have been recorded all the same.
+    pub is_damaged: bool,
 }
 
 impl Evidence {
@@ -66,8 +69,13 @@ impl Evidence {
                 Err(error) if nero_journal::is_shut(&path, &error) => continue,
                 bytes => bytes?,
             };
-            if let Ok((_, records)) = nero_journal::scan(&bytes) {
-                records.for_each(|record| evidence.fold(&record));
+            match nero_journal::scan(&bytes) {
+                Ok((_, records)) => evidence.fold_all(records),
+                // A launcher died before it had begun it.
+                Err(HeaderError::Short) => {}
+                Err(
+                    HeaderError::NotASegment | HeaderError::Damaged | HeaderError::TooNew { .. },
+                ) => evidence.is_damaged = true,
             }
         }
         Ok(evidence)
@@ -79,8 +87,15 @@ impl Evidence {
         self.claim = Some(header.segment);
         self.token = header.token;
         self.boot_id = header.boot_id;
-        records.for_each(|record| self.fold(&record));
+        self.fold_all(records);
         Ok(())
+    }
+
+    fn fold_all(&mut self, mut records: Reader<'_>) {
+        for record in &mut records {
+            self.fold(&record);
+        }
+        self.is_damaged |= matches!(records.stop(), Stop::Damaged(_));
     }
 
     fn fold(&mut self, record: &Record<'_>) {
@@ -191,6 +206,20 @@ mod tests {
             (2, Some((now.mono_ns, asked(2))))
         );
         assert!(evidence.exited && !evidence.gone && !evidence.not_started);
+        assert!(!evidence.is_damaged);
+        for name in [CLAIM, "launcher-00.seg"] {
+            let path = folder.path().join(name);
+            let whole = std::fs::read(&path).unwrap();
+            let records = nero_journal::HEADER_BYTES..whole.len();
+            for at in records.step_by(7) {
+                let mut bytes = whole.clone();
+                bytes[at] ^= 4;
+                std::fs::write(&path, bytes).unwrap();
+                let evidence = Evidence::read(folder.path()).unwrap();
+                assert!(evidence.is_damaged, "byte {at} of {name}");
+            }
+            std::fs::write(&path, whole).unwrap();
+        }
     }
 
     #[test]

@@ -135,6 +135,10 @@ impl Launcher {
                 let shim = evidence.shim.map(member).unwrap_or_default();
                 self.wait_for_elder(key, shim);
             }
+            // Its job, a stop or its end may be recorded where nothing can be read.
+            Ok(Life::Dead | Life::Zombie | Life::Rebooted) if evidence.is_damaged => {
+                self.unseen(key, format_args!("a segment in {folder} is damaged"));
+            }
             Ok(Life::Dead | Life::Zombie | Life::Rebooted) => self.without_shim(key, evidence),
             Ok(Life::Elsewhere) | Err(_) => {
                 self.unseen(key, format_args!("cannot see the processes of {folder}"));
@@ -144,7 +148,7 @@ impl Launcher {
 
     /// Keeps guarding a run whose folder or processes cannot be read now, and reads
     /// them again later: neromum was told that this launcher guards it.
-    fn unseen(&mut self, key: RunKey, why: std::fmt::Arguments<'_>) {
+    pub(super) fn unseen(&mut self, key: RunKey, why: std::fmt::Arguments<'_>) {
         let Some(run) = self.runs.get_mut(&key) else {
             return;
         };

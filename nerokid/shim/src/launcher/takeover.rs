@@ -80,6 +80,12 @@ impl Launcher {
         };
         let reaped = sys::look_for(pid) == Look::Childless;
         let written = evidence.exited || evidence.not_started;
+        if reaped && !written && evidence.is_damaged {
+            // The shim reaped it, and may have recorded its exit.
+            self.slots.give(slot);
+            self.unseen(key, format_args!("a segment in {folder} is damaged"));
+            return self.reschedule(key);
+        }
         if !reaped && !written {
             self.children.insert(pid, Child::Leader(key));
         }

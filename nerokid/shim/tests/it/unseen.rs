@@ -36,6 +36,40 @@ fn one_that_cannot_be_read_now_is_looked_at_until_it_can() {
 }
 
 #[test]
+fn a_run_whose_claim_is_damaged_is_not_ended_until_the_claim_is_whole_again() {
+    let mut rig = Rig::new();
+    let run = rig.script("echo ready > ready; sleep 1000");
+    rig.launch(&run);
+    run.written("ready");
+    rig.kill_launcher();
+    let job = run.job();
+    kill(run.shim());
+    until("the shim's end", || (!lives(run.shim())).then_some(()));
+    let guard = Rig::guarding(&run);
+    let claim = run.folder().join("claim");
+    let whole = fs::read(&claim).unwrap();
+    let mut damaged = whole.clone();
+    // In the record that names the job.
+    let at = whole.iter().rposition(|byte| *byte != 0).unwrap() - 12;
+    damaged[at] ^= 4;
+    fs::write(&claim, damaged).unwrap();
+    rig.restart();
+    rig.send(guard);
+    run.cancel(1, Wish::within(5000));
+    rig.ring(&run);
+    until("the launcher's word", || {
+        rig.log().contains("is damaged").then_some(())
+    });
+    assert!(lives(job));
+    assert_eq!(run.launchers_segments(), []);
+    fs::write(&claim, whole).unwrap();
+    rig.hear_of(&run, What::Ended);
+    assert_eq!(run.launchers().stops.len(), 1);
+    assert!(!lives(job));
+    rig.nobody_else_is_left();
+}
+
+#[test]
 fn strays_are_found_though_the_main_process_was_gone_before_the_guard_came() {
     let mut rig = Rig::new();
     let run = rig.script("setsid sleep 1000 & echo $! > stray; exec sleep 1000");

@@ -1,4 +1,5 @@
-//! What a program asks of the machine that runs it, read from its ELF headers.
+//! Requirements of a program on the machine that runs it, read from its ELF
+//! headers.
 
 use std::fmt;
 use std::fs::File;
@@ -20,30 +21,32 @@ impl fmt::Display for Glibc {
 }
 
 impl Glibc {
-    /// Reads "2.17", "2.3.4" (whose last part says nothing to us).
+    /// Reads "2.17", or "2.3.4" without its last part, which we do not need.
     pub fn parse(text: &str) -> Option<Self> {
         let mut parts = text.trim().split('.').map(|part| part.parse().ok());
         Some(Self(parts.next()??, parts.next()??))
     }
 }
 
-/// What must be there for a program to run.
+/// Requirements that a machine must meet to run a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Needs {
-    /// As `uname -m` says it; none for one that we do not build for.
+    /// Machine, as `uname -m` prints it; `None` for a machine that we do not
+    /// build for.
     pub arch: Option<&'static str>,
-    /// What loads it; none: it is static and runs with any C library.
+    /// The program's dynamic loader; `None`: the program is static and runs
+    /// with any C library.
     pub interpreter: Option<String>,
     /// Shared libraries by name.
     pub libraries: Vec<String>,
-    /// The highest version of glibc that a symbol of it asks for.
+    /// The highest version of glibc that one of its symbols needs.
     pub glibc: Option<Glibc>,
 }
 
-/// Reads what the program at `path` needs.
+/// Reads the requirements of the program at `path`.
 ///
 /// # Errors
-/// When it cannot be read, or is no 64-bit ELF program.
+/// When the file cannot be read, or is no 64-bit ELF program.
 pub fn needs(path: &Path) -> io::Result<Needs> {
     let cache = ReadCache::new(File::open(path)?);
     read(&cache).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.to_string()))

@@ -1,4 +1,4 @@
-//! Why a node's agent cannot be spoken to.
+//! Reasons why we cannot speak to a node's agent.
 
 use std::io;
 use std::path::PathBuf;
@@ -12,74 +12,74 @@ use crate::AGENTS;
 use crate::fault::NodeFault;
 use crate::root::RootError;
 
-/// Why a node's agent cannot be spoken to.
+/// Reason why we cannot speak to a node's agent.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
     /// Programs that were not built or not installed.
     #[error("{} not found in {folder}", .names.join(", "))]
     Missing {
-        /// Which.
+        /// The missing programs.
         names: Vec<&'static str>,
-        /// Where they were looked for.
+        /// The folder that should contain them.
         folder: PathBuf,
     },
     /// A program cannot be read or put into its place.
     #[error("cannot {what} {path}")]
     Io {
-        /// What was tried.
+        /// The action that failed.
         what: &'static str,
         /// On what.
         path: PathBuf,
-        /// The kernel's word.
+        /// Error of the kernel.
         #[source]
         source: io::Error,
     },
-    /// Somebody else listens there, or no gRPC is spoken.
+    /// A process of another user listens there, or it speaks no gRPC.
     #[error("neromum cannot be reached")]
     Dial(#[source] DialError),
     /// It ended before it answered.
     #[error("neromum ended before it answered ({status}){}", lines(.log))]
     Ended {
-        /// How.
+        /// Exit status or signal.
         status: String,
-        /// Its last lines, safe to print.
+        /// Last lines of its log, safe to print.
         log: Vec<String>,
     },
-    /// It lives and does not answer.
+    /// neromum lives and does not answer.
     #[error("neromum does not answer within {seconds} s{}", lines(.log))]
     Silent {
-        /// How long it was waited for.
+        /// Seconds that we waited.
         seconds: u64,
-        /// Its last lines, safe to print.
+        /// Last lines of its log, safe to print.
         log: Vec<String>,
     },
-    /// Its greeting failed.
+    /// Its greeting returned an error.
     #[error("neromum does not greet")]
     Greeting(#[source] Box<tonic::Status>),
-    /// It must not be spoken to.
+    /// We cannot speak to this neromum, or must not.
     #[error("neromum cannot be spoken to")]
     Hello(#[source] HelloError),
-    /// The way there.
+    /// A failure of ssh on the way.
     #[error(transparent)]
     Ssh(SshError),
-    /// Something about the machine.
+    /// A fault of the machine.
     #[error(transparent)]
     Node(#[from] NodeFault),
-    /// The node's root as its user wrote it.
+    /// The node's root, as the user wrote it, cannot be used.
     #[error("the root {root} cannot be used")]
     Root {
         /// As written.
         root: String,
-        /// What is wrong with it.
+        /// The fault of the root.
         #[source]
         source: RootError,
     },
-    /// What was sent did not arrive whole, or could not be put into its place.
+    /// The programs did not arrive whole, or could not be put into their place.
     #[error("sending the agents failed (step {status}): {}", Safe::line(.said.trim()))]
     Push {
-        /// Where the far side stopped.
+        /// Exit status of the far side, which names its last step.
         status: i32,
-        /// What it said.
+        /// Its standard error.
         said: String,
     },
     /// HTTP/2 could not begin.
@@ -88,7 +88,7 @@ pub enum AgentError {
 }
 
 impl AgentError {
-    /// What to do next.
+    /// The next step for the user.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Missing { .. } => Some(format!(
@@ -115,7 +115,7 @@ impl AgentError {
         }
     }
 
-    /// Whether trying again is useless before somebody has done something.
+    /// Whether a retry is useless before a person has done something.
     pub fn needs_user(&self) -> bool {
         match self {
             Self::Hello(_) | Self::Root { .. } => true,
@@ -126,7 +126,8 @@ impl AgentError {
                 // Another deployment or role; taken over by another machine.
                 tonic::Code::PermissionDenied | tonic::Code::FailedPrecondition
             ),
-            // They may be on their way: an upgrade replaces them one by one.
+            // An upgrade replaces the programs one by one, so they may appear
+            // soon.
             Self::Missing { .. }
             | Self::Io { .. }
             | Self::Dial(_)

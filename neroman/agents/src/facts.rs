@@ -1,4 +1,4 @@
-//! What a machine said of itself.
+//! Facts that a machine reported of itself.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -9,11 +9,11 @@ use nero_model::safe::Safe;
 use crate::elf::Glibc;
 use crate::fault::{self, NodeFault};
 
-/// Longest text that a machine says of itself: a path.
+/// Longest text that a machine may report of itself: a path.
 const VALUE_CHARS: usize = 4096;
-/// Other builds that are tried at most.
+/// Limit of the other builds that are tried.
 const OTHERS_MAX: usize = 8;
-/// A clock further from 1970 is none, in seconds.
+/// Limit in seconds from 1970, either way, of a clock that we believe.
 const CLOCK_SECONDS_MAX: u64 = 1 << 40;
 
 /// The C library of a machine.
@@ -23,7 +23,7 @@ pub enum Libc {
     Glibc(Glibc),
     /// musl.
     Musl,
-    /// What it said, which we do not know.
+    /// Another text, which we do not know.
     Unknown(String),
 }
 
@@ -39,8 +39,8 @@ impl fmt::Display for Libc {
 }
 
 impl Libc {
-    /// Reads what `getconf GNU_LIBC_VERSION` or the first line of
-    /// `ldd --version` says.
+    /// Reads the output of `getconf GNU_LIBC_VERSION` or the first line of `ldd
+    /// --version`.
     fn parse(said: &str) -> Self {
         let lower = said.to_ascii_lowercase();
         if lower.contains("musl") {
@@ -57,8 +57,8 @@ impl Libc {
     }
 }
 
-/// What a machine said of itself. Its texts are hostile: show them through
-/// [`Safe`].
+/// Facts that a machine reported of itself. Its texts are hostile: show them
+/// through [`Safe`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
     /// "Linux".
@@ -67,9 +67,9 @@ pub struct Facts {
     pub arch: String,
     /// The kernel's version.
     pub kernel: String,
-    /// Its C library.
+    /// The C library.
     pub libc: Libc,
-    /// Its own name.
+    /// The machine's own name.
     pub host: String,
     /// The user's name there.
     pub user: String,
@@ -79,33 +79,34 @@ pub struct Facts {
     pub home: String,
     /// The node's root, absolute.
     pub root: String,
-    /// The kind of file system that it lies on, as "ext2/ext3", "nfs".
+    /// The kind of file system that holds the root, as "ext2/ext3", "nfs".
     pub file_system: String,
-    /// Which start of the machine this is.
+    /// Boot id: it identifies the present start of the machine.
     pub boot_id: String,
     /// Free space for this user.
     pub free_bytes: Option<u64>,
     /// Free inodes; none where the file system does not count them.
     pub free_inodes: Option<u64>,
-    /// Its clock less ours, as far as that is certain: see [`clock_offset_ms`].
+    /// The machine's clock minus ours, as far as the answer proves it: see
+    /// [`clock_offset_ms`].
     pub clock_offset_ms: Option<i64>,
-    /// How long asking took.
+    /// Time that the probe took.
     pub took_ms: u64,
-    /// Whether it can decompress.
+    /// Whether the machine has `gzip`.
     pub has_gzip: bool,
-    /// Builds that lie there whole, of those asked for.
+    /// Complete builds in the root, among those asked for.
     pub builds: Vec<String>,
-    /// The newest other builds that lie there, newest first.
+    /// The newest other builds in the root, newest first.
     pub other_builds: Vec<String>,
     /// Nothing can be written to its root now.
     pub full: Option<NodeFault>,
 }
 
-/// Reads what the probe printed.
+/// Reads the output of the probe.
 ///
 /// # Errors
-/// The first thing that stands in the way. `needed_bytes` is told where there
-/// is no space.
+/// The first fault that the probe found. `needed_bytes` is for the message when
+/// there is no space.
 pub(crate) fn read(printed: &[u8], errors: &[u8], needed_bytes: u64) -> Result<Facts, NodeFault> {
     let text = String::from_utf8_lossy(printed);
     let mut said: HashMap<&str, &str> = HashMap::new();
@@ -114,7 +115,7 @@ pub(crate) fn read(printed: &[u8], errors: &[u8], needed_bytes: u64) -> Result<F
         match name {
             "build" if is_name(value) => builds.push(value.to_owned()),
             "other" if is_name(value) => others.push(value.to_owned()),
-            // The first fault is the one that counts.
+            // The first fault counts.
             _ => {
                 said.entry(name).or_insert(value);
             }
@@ -139,12 +140,12 @@ pub(crate) fn read(printed: &[u8], errors: &[u8], needed_bytes: u64) -> Result<F
     let full = match said.get("fault") {
         None => None,
         Some(kind) => match fault::named(kind, get("why"), get("root"), needed_bytes) {
-            // What lies there may do without.
+            // Builds that are there already may do without space.
             full @ NodeFault::NoSpace { .. } => Some(full),
             fault => return Err(fault),
         },
     };
-    // Without a fault, a program that it takes to tell is missing.
+    // The probe found no fault: then a program that it needs is missing.
     if !get("root").starts_with('/') {
         return Err(unable());
     }
@@ -168,7 +169,7 @@ pub(crate) fn read(printed: &[u8], errors: &[u8], needed_bytes: u64) -> Result<F
             .parse::<u64>()
             .ok()
             .map(|kb| kb.saturating_mul(1024)),
-        // A file system that does not count them says 0 of 0, or a dash.
+        // A file system that does not count inodes reports 0 of 0, or a dash.
         free_inodes: get("free_inodes").parse().ok().filter(|free| *free > 0),
         clock_offset_ms: None,
         took_ms: 0,
@@ -183,18 +184,18 @@ pub(crate) fn read(printed: &[u8], errors: &[u8], needed_bytes: u64) -> Result<F
     })
 }
 
-/// How far a clock is off at least, in milliseconds; positive: it is ahead. It said
-/// `there_ms` at some moment between `asked_ms`, by our clock, and `took_ms` later:
-/// where in that time is unknown (a login file may have slept before the question
-/// was read), so that only what lies outside of it is an offset.
+/// Lower limit of a clock's offset in milliseconds; positive when the clock is
+/// ahead. The machine read `there_ms` at some moment between `asked_ms`, by our
+/// clock, and `took_ms` later. The exact moment is unknown (a login file may have
+/// slept first), so only a difference beyond that span is an offset.
 pub fn clock_offset_ms(there_ms: i64, asked_ms: i64, took_ms: u64) -> i64 {
     let took_ms = i64::try_from(took_ms).unwrap_or(i64::MAX);
     let answered_ms = asked_ms.saturating_add(took_ms);
     there_ms.saturating_sub(there_ms.clamp(asked_ms, answered_ms))
 }
 
-/// The node's clock in milliseconds, from what `date +%s.%3N` printed; a `date`
-/// that knows no fractions prints something else behind the seconds.
+/// The node's clock in milliseconds, from the output of `date +%s.%3N`; a `date`
+/// without fractions prints something else behind the seconds.
 pub(crate) fn clock_ms(printed: &[u8]) -> Option<i64> {
     let text = String::from_utf8_lossy(printed);
     let said = text.lines().find_map(|line| line.strip_prefix("clock="))?;

@@ -1,35 +1,35 @@
-//! What of a machine stands in our way, and what to do about it.
+//! Faults of a machine that keep us from using it, with what to do about each.
 
 use nero_model::safe::Safe;
 
 use crate::elf::Glibc;
 use crate::facts::Libc;
 
-/// What stands in the way of a node.
+/// A fault of a node.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NodeFault {
     /// Another operating system.
     #[error("it runs {}, and nodes run Linux", Safe::line(os))]
     NotLinux {
-        /// Which.
+        /// Its operating system.
         os: String,
     },
-    /// Its shell did not get through our script.
+    /// Its shell failed in our script.
     #[error("its /bin/sh cannot run what nodes need: {}", short(said))]
     Shell {
-        /// What it said.
+        /// Output of the shell.
         said: String,
     },
     /// A variable in `root` is not set there.
     #[error("the variable {name} is not set there")]
     Unset {
-        /// Its name.
+        /// Name of the variable.
         name: String,
     },
-    /// What `root` names is not absolute there.
+    /// The root as expanded there is not an absolute path.
     #[error("its root is not an absolute path there: {}", short(root))]
     Relative {
-        /// What it names.
+        /// The expanded root.
         root: String,
     },
     /// The root is a symbolic link.
@@ -37,7 +37,7 @@ pub enum NodeFault {
     Link {
         /// The root.
         root: String,
-        /// Where it leads.
+        /// Target of the link.
         target: String,
     },
     /// The root is a file.
@@ -46,15 +46,15 @@ pub enum NodeFault {
         /// The root.
         root: String,
     },
-    /// The root is somebody else's.
+    /// The root belongs to another user.
     #[error("its root {} belongs to the user {}", short(root), short(owner))]
     Foreign {
         /// The root.
         root: String,
-        /// Whose.
+        /// Name of that user.
         owner: String,
     },
-    /// Anybody there can put other programs into the root.
+    /// Every user there can put other programs into the root.
     #[error("every user there can write to its root {}", short(root))]
     Open {
         /// The root.
@@ -65,7 +65,7 @@ pub enum NodeFault {
     Write {
         /// The root.
         root: String,
-        /// What the machine said.
+        /// Error message of the machine.
         why: String,
     },
     /// No space, quota or inodes.
@@ -73,9 +73,9 @@ pub enum NodeFault {
     NoSpace {
         /// The root.
         root: String,
-        /// What is free, or what the machine said.
+        /// The free space, or the error message of the machine.
         why: String,
-        /// What is needed.
+        /// Bytes that a push needs.
         needed_bytes: u64,
     },
     /// Programs in the root cannot be run.
@@ -83,7 +83,7 @@ pub enum NodeFault {
     NoExec {
         /// The root.
         root: String,
-        /// What the machine said.
+        /// Error message of the machine.
         why: String,
     },
     /// There are no agents for it.

@@ -1,4 +1,4 @@
-//! Greeting a neromum, and having the newer build serve.
+//! Greeting a neromum, and replacing it when our build is newer.
 
 use std::time::Duration;
 
@@ -12,25 +12,25 @@ use tonic::transport::Channel;
 
 use crate::AgentError;
 
-/// How long a greeting may take, and an answer to "stop".
+/// Time for a greeting, and for an answer to "stop".
 const GREETING: Duration = Duration::from_secs(20);
-/// How long one that was told to stop may take to be gone.
+/// Time for a neromum to end after it was told to stop.
 const LEAVING: Duration = Duration::from_secs(20);
-/// First and longest pause between two looks whether it has gone.
+/// First and longest pause between two looks whether that neromum has ended.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(200));
 
 /// Longest name of a build that is kept and shown.
 const BUILD_CHARS: usize = 64;
 
-/// Who greets, and what it wants to be greeted by.
+/// The greeter and its expectations of the neromum.
 #[derive(Clone, Debug)]
 pub(crate) struct Greeter {
     pub deployment: DeploymentId,
     /// How often the deployment was taken over.
     pub tenure: u64,
-    /// What our neromum calls itself; empty: any will do.
+    /// Name of our neromum in greetings; empty: any neromum will do.
     pub mum: String,
-    /// What it is to give to runs.
+    /// The share of the node that the neromum is to give to runs.
     pub gives: String,
 }
 
@@ -38,12 +38,13 @@ pub(crate) struct Greeter {
 pub(crate) type Dial<'a> =
     dyn Fn() -> BoxFuture<'a, Result<Channel, AgentError>> + Send + Sync + 'a;
 
-/// Dials and greets. Another build that is no newer than ours is asked to stop,
-/// once, so that ours serves, and so is one that gives something else than is
-/// configured: its runs go on meanwhile.
+/// Dials and greets. Asks a neromum once to stop when its build is another and
+/// no newer, or when it gives runs another share than configured, so that ours
+/// serves. Its runs go on meanwhile.
 ///
 /// # Errors
-/// When nobody can be reached, or who answers must not be spoken to.
+/// When no neromum can be reached, or we must not speak to the one that
+/// answers.
 pub(crate) async fn connect(
     dial: &Dial<'_>,
     greeter: &Greeter,
@@ -59,8 +60,8 @@ pub(crate) async fn connect(
     successor(dial, greeter, &theirs).await
 }
 
-/// Dials until another one answers than the one that was told to stop. When it
-/// stays, it is spoken to as it is.
+/// Dials until another neromum than `before` answers. If `before` does not
+/// leave in time, uses it.
 async fn successor(
     dial: &Dial<'_>,
     greeter: &Greeter,
@@ -77,7 +78,7 @@ async fn successor(
         };
         match met.await {
             Ok((_, theirs)) if is_same(&theirs, before) && !late => {}
-            // One that is leaving lets go of its connections.
+            // A neromum that is leaving closes its connections.
             Err(AgentError::Greeting(_) | AgentError::Transport(_)) if !late => {}
             met => return met,
         }
@@ -90,7 +91,7 @@ fn is_same(one: &Hello, other: &Hello) -> bool {
     (one.pid, &one.build) == (other.pid, &other.build)
 }
 
-/// Says hello and checks the answer.
+/// Sends our hello and checks the reply.
 pub(crate) async fn greet(channel: &Channel, greeter: &Greeter) -> Result<Hello, AgentError> {
     let own = Hello {
         tenure: greeter.tenure,
@@ -117,13 +118,13 @@ async fn stop(channel: &Channel) -> Result<(), ()> {
     let mut client = MumClient::new(channel.clone());
     match timeout(GREETING, client.stop(request)).await {
         Ok(Ok(_)) => Ok(()),
-        // It cannot be replaced now, and it can be spoken to.
+        // The neromum cannot be replaced now, but we can speak to it.
         Ok(Err(_)) | Err(_) => Err(()),
     }
 }
 
-/// Whether a neromum of the build `theirs` is replaced by one of the build
-/// `ours`: another one, and of no higher version.
+/// Whether the build `ours` replaces a neromum of the build `theirs`: the
+/// builds differ, and `theirs` has no higher version.
 fn gives_way(theirs: &str, ours: &str) -> bool {
     !ours.is_empty() && theirs != ours && version(theirs) <= version(ours)
 }

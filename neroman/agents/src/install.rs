@@ -1,9 +1,10 @@
 //! Putting the three programs below a node's root: `bin/<build>/`, where the
 //! build is the beginning of the hash of their contents.
 //!
-//! A small file remembers what sources and copies looked like when they were
-//! last hashed, so that a start compares stamps and reads nothing. It is a
-//! cache: when it is gone, damaged or does not fit, everything is hashed again.
+//! A small file records size and times of sources and copies when they were
+//! last hashed, so that a start compares these and reads no program. The file
+//! is a cache: when it is gone, damaged or does not fit, everything is hashed
+//! again.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -16,10 +17,10 @@ use serde::{Deserialize, Serialize};
 
 use super::AgentError;
 
-/// What is remembered, in `bin/`.
+/// Name of the cache in `bin/`.
 const KNOWN: &str = ".known.json";
 
-/// What a program's file looks like from outside.
+/// Attributes of a program's file that change when its content does.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Stamp {
     path: PathBuf,
@@ -29,13 +30,13 @@ struct Stamp {
     changed_ns: i64,
 }
 
-/// What was hashed last.
+/// The files that were hashed last, with the result.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Known {
     build: String,
     sources: Vec<Stamp>,
     copies: Vec<Stamp>,
-    /// What neromum calls itself.
+    /// Name of neromum in greetings.
     #[serde(default)]
     mum: String,
 }
@@ -43,7 +44,7 @@ struct Known {
 /// The programs in `folder`.
 ///
 /// # Errors
-/// Names those that are not there.
+/// The missing programs, by name.
 fn find(folder: &Path) -> Result<[PathBuf; 3], AgentError> {
     let paths = builds::inside(folder);
     let missing: Vec<_> = PROGRAMS
@@ -65,7 +66,7 @@ fn find(folder: &Path) -> Result<[PathBuf; 3], AgentError> {
 /// folder. Blocks.
 ///
 /// # Errors
-/// When they are not there, or cannot be read or written.
+/// When programs are missing, or cannot be read or written.
 pub(crate) fn install(from: &Path, bin: &Path) -> Result<PathBuf, AgentError> {
     let sources = find(from)?;
     let seen = stamps(&sources)?;
@@ -88,13 +89,13 @@ pub(crate) fn install(from: &Path, bin: &Path) -> Result<PathBuf, AgentError> {
         sources: seen,
         copies: stamps(&builds::inside(&folder))?,
     };
-    // Without it the next start hashes again.
+    // When this fails, the next start hashes again.
     let _ = remember(bin, &known);
     Ok(folder)
 }
 
-/// What the neromum of `from` calls itself in greetings; nothing when that
-/// cannot be told. Blocks.
+/// Name in greetings of the neromum in `from`; empty when the program cannot be
+/// read. Blocks.
 pub(crate) fn mum_of(from: &Path, bin: &Path) -> String {
     let Ok(sources) = find(from) else {
         return String::new();
@@ -116,7 +117,8 @@ fn put(sources: &[PathBuf; 3], bin: &Path, build: &str) -> Result<(), AgentError
     nero_model::paths::make_private(&private).map_err(refused("make", &private))?;
     let placed = fill(sources, &private)
         .and_then(|()| builds::place(&private, bin, build).map_err(refused("install", bin)));
-    // It is there still when another one came first, or something failed.
+    // The folder still exists when another process came first, or a step
+    // failed.
     let _ = fs::remove_dir_all(&private);
     placed
 }
@@ -156,7 +158,7 @@ fn stamps(programs: &[PathBuf]) -> Result<Vec<Stamp>, AgentError> {
         .collect()
 }
 
-/// What was hashed last; none when that cannot be told.
+/// Reads the cache; `None` when it is missing or damaged.
 fn remembered(bin: &Path) -> Option<Known> {
     serde_json::from_slice(&fs::read(bin.join(KNOWN)).ok()?).ok()
 }

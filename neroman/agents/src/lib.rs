@@ -34,12 +34,12 @@ pub use remote::{
 };
 pub use root::RootError;
 
-/// Names the folder of the programs, instead of the one of this program: those
-/// for each kind of machine in a folder like `x86_64-linux`, or the programs
-/// themselves.
+/// Variable with the folder of the programs, in place of this program's own
+/// folder. It contains the programs themselves, or one folder such as
+/// `x86_64-linux` for each kind of machine.
 pub const AGENTS: &str = "NERONET_AGENTS";
 
-/// How much of the machine runs may use; `None`: what it has.
+/// The share of the machine that runs may use; `None`: all that it has.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AgentOptions {
     /// CPUs.
@@ -48,14 +48,14 @@ pub struct AgentOptions {
     pub memory_bytes: Option<u64>,
     /// Nothing new starts below this much free disk.
     pub min_free_bytes: Option<u64>,
-    /// Whether other hosts use the same root; none: told by its file system.
+    /// Whether other hosts use the same root; `None`: its file system decides.
     pub shared: Option<bool>,
-    /// It takes no connections from those other hosts.
+    /// neromum takes no connections from those other hosts.
     pub listen_never: bool,
 }
 
 impl AgentOptions {
-    /// What a neromum with these words says that it gives.
+    /// The share that a neromum with these options reports.
     fn gives(&self) -> String {
         let min_free = self.min_free_bytes.unwrap_or(nero_model::MIN_FREE_BYTES);
         nero_wire::hello::gives(self.cpus, self.memory_bytes, min_free)
@@ -82,20 +82,20 @@ impl AgentOptions {
     }
 }
 
-/// How far sending something has come.
+/// Progress of a transfer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// What is done, as "sending the agents".
+    /// Name of the transfer, as "sending the agents".
     pub what: String,
-    /// So far.
+    /// Bytes sent so far.
     pub done_bytes: u64,
-    /// In all.
+    /// Bytes in all.
     pub total_bytes: u64,
 }
 
-/// Connects to this machine's neromum of this deployment; starts it where
-/// nobody answers. Its greeting is checked; another build that is no newer is
-/// replaced, and its runs go on.
+/// Connects to this machine's neromum of this deployment, and starts it where
+/// none answers. Checks its greeting; another build that is no newer is replaced,
+/// and its runs go on.
 ///
 /// # Errors
 /// See [`AgentError`].

@@ -1,5 +1,5 @@
-//! Asking a machine what it is, whether its root can be used, and which builds
-//! lie there: one script over one connection.
+//! Asks a machine for its facts, whether its root can be used, and which builds
+//! it has: one script over one connection.
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -9,16 +9,16 @@ use crate::AgentError;
 use crate::facts::{self, Facts};
 use crate::root;
 
-/// Functions of the script, and what it does.
+/// The script: its functions, and its steps.
 const BEGIN: &str = include_str!("begin.sh");
 const PROBE: &str = include_str!("probe.sh");
 
-/// Asks. `root` is the node's, as its user wrote it; `builds` are those whose
-/// presence matters; `needed_bytes` is what a push would take there. With `dry`
-/// nothing is made there, not even for a moment.
+/// Runs the probe. `root` is the node's root as its user wrote it; `builds` are
+/// the builds to look for; `needed_bytes` is the room that a push needs. With
+/// `dry` the probe creates nothing there, not even for a moment.
 ///
 /// # Errors
-/// When it cannot be asked, or something there stands in the way.
+/// When the machine cannot be asked, or has a fault.
 pub(crate) async fn probe(
     host: &Host,
     root: &str,

@@ -1,5 +1,5 @@
-//! Sending programs: one compressed stream that the first of them, once it is
-//! there, takes apart, checks and puts into its place.
+//! Sending programs as one compressed stream. neromum, the first of them,
+//! unpacks the stream there, checks it and puts the programs into their place.
 
 use std::fs::File;
 use std::io;
@@ -21,24 +21,25 @@ use crate::supply::Supply;
 use crate::{AgentError, Progress};
 
 const PUSH: &str = include_str!("push.sh");
-/// More than this is compressed quickly instead of well: programs with what
-/// debuggers want.
+/// Larger packs are compressed quickly instead of well: they contain debugging
+/// information.
 const WELL_BYTES_MAX: u64 = 16 * 1024 * 1024;
-/// Kept free beside what is sent: ledger and logs of a first run.
+/// Room to leave beside the pack, for ledger and logs of a first run.
 const SPARE_BYTES: u64 = 2 * 1024 * 1024;
-/// Bytes given at once.
+/// Size of one part of the stream.
 const PART_BYTES: usize = 64 * 1024;
 
-/// Room that a push takes for a moment: the pack, and what comes out of it.
+/// Room that a push needs for a moment: the pack, and the programs unpacked
+/// from it.
 pub(crate) fn needed_bytes(supply: &Supply) -> u64 {
     2 * supply.bytes + SPARE_BYTES
 }
 
-/// Sends what the machine lacks. Returns how many bytes travelled.
+/// Sends the programs. Returns how many bytes travelled.
 ///
 /// # Errors
-/// When there is no room, the stream breaks, or what came is not whole. Nothing
-/// has the build's name then, and the next push begins anew.
+/// When there is no room, the stream breaks, or it does not arrive whole. Then
+/// no folder has the build's name, and the next push begins anew.
 pub(crate) async fn push(
     host: &Host,
     supply: &Supply,
@@ -87,7 +88,7 @@ fn script(supply: &Supply, facts: &Facts, bytes: u64) -> String {
     )
 }
 
-/// What the far side's failure means.
+/// Translates a failure of the far side.
 fn why(status: i32, errors: &[u8], supply: &Supply, facts: &Facts) -> AgentError {
     let said = String::from_utf8_lossy(errors).trim().to_owned();
     let root = facts.root.clone();
@@ -99,7 +100,7 @@ fn why(status: i32, errors: &[u8], supply: &Supply, facts: &Facts) -> AgentError
         });
     }
     match status {
-        // The shell's words for what it may not, or cannot, execute.
+        // The shell's message when it may not, or cannot, execute a program.
         126 | 97 if said.contains("Permission denied") => {
             AgentError::Node(NodeFault::NoExec { root, why: said })
         }
@@ -108,10 +109,10 @@ fn why(status: i32, errors: &[u8], supply: &Supply, facts: &Facts) -> AgentError
     }
 }
 
-/// What is sent.
+/// The stream to send.
 struct Pack {
     stream: Vec<u8>,
-    /// Of the pack itself, as it must arrive.
+    /// Length of the uncompressed pack, as it must arrive.
     bytes: u64,
 }
 
@@ -148,7 +149,7 @@ fn write(programs: &[std::path::PathBuf; 3], to: &mut impl io::Write) -> Result<
     Ok(sizes.iter().sum::<u64>() + end.len() as u64)
 }
 
-/// Gives the stream away, and says how far it is.
+/// Reads the stream and reports progress.
 struct Counted<'a> {
     stream: Vec<u8>,
     given: usize,
@@ -181,7 +182,8 @@ mod tests {
 
     use super::*;
 
-    /// A far side: its `bin`, and programs of which neromum says that it came.
+    /// A far side: its `bin`, and programs whose `neromum` is a script that
+    /// records its arguments.
     struct Far {
         temp: tempfile::TempDir,
         supply: Supply,
@@ -193,7 +195,8 @@ mod tests {
             let programs = builds::inside(&temp.path().join("programs"));
             std::fs::create_dir_all(programs[0].parent().unwrap()).unwrap();
             std::fs::create_dir_all(temp.path().join("bin")).unwrap();
-            // What follows in the pack is not read as a script: it ends before.
+            // The script ends with `exit`, so `sh` does not read the rest of
+            // the pack.
             std::fs::write(&programs[0], "#!/bin/sh\necho \"$@\" >>placed\nexit 0\n").unwrap();
             std::fs::write(&programs[1], "b").unwrap();
             std::fs::write(&programs[2], "c").unwrap();
@@ -219,7 +222,7 @@ mod tests {
             crate::facts::read(printed.as_bytes(), b"", 0).unwrap()
         }
 
-        /// Runs the far side's part on so much of the stream.
+        /// Runs the far side's part on the first `length` bytes of the stream.
         fn receive(&self, facts: &Facts, pack: &Pack, length: usize) -> (i32, Vec<u8>) {
             let mut sh = Command::new("sh")
                 .arg("-c")
@@ -228,7 +231,8 @@ mod tests {
                 .stderr(Stdio::piped())
                 .spawn()
                 .unwrap();
-            // One that has given up does not read on.
+            // A far side that has given up does not read on, so writing may
+            // fail.
             let _ = io::Write::write_all(&mut sh.stdin.take().unwrap(), &pack.stream[..length]);
             let done = sh.wait_with_output().unwrap();
             (done.status.code().unwrap(), done.stderr)

@@ -1,5 +1,5 @@
-//! Another machine's agent: looked at, sent where it is missing, dialled and
-//! greeted, over one ssh connection.
+//! Another machine's agent over one ssh connection: probe, push where the agent
+//! is missing, dial and greet.
 
 use std::path::{Path, PathBuf};
 
@@ -19,17 +19,17 @@ use crate::shared::DIALLED;
 use crate::supply::Supply;
 use crate::{AgentError, AgentOptions, Progress, probe, push, supply};
 
-/// Which agent is wanted.
+/// The agent to start or find.
 #[derive(Clone, Debug)]
 pub struct RemoteWish {
     /// The node's name.
     pub node: String,
-    /// Whose runs.
+    /// The deployment that the runs belong to.
     pub deployment: DeploymentId,
-    /// Where its things lie there: `~` and `$NAME` are expanded there. None:
+    /// The node's root; `~` and `$NAME` are expanded there. `None`:
     /// `~/.neronet`.
     pub root: Option<String>,
-    /// What runs may use.
+    /// The share of the machine that runs may use.
     pub options: AgentOptions,
     /// How often the deployment was taken over.
     pub tenure: u64,
@@ -40,23 +40,23 @@ pub struct RemoteWish {
 pub struct Remote {
     /// Speaks to it, as long as the connection lives.
     pub channel: Channel,
-    /// Its greeting.
+    /// The agent's greeting.
     pub hello: Hello,
-    /// What its machine said of itself.
+    /// Facts that its machine reported.
     pub facts: Facts,
-    /// What was sent, compressed; 0: everything was there.
+    /// Bytes sent, compressed; 0: the build was there.
     pub pushed_bytes: u64,
-    /// Why an agent that was there before is used and ours was not sent.
+    /// Reason why an earlier agent is used and ours was not sent.
     pub kept: Option<NodeFault>,
 }
 
-/// Looks at the machine, sends what it lacks, starts neromum where none serves
-/// and greets it. A neromum of another build that is no newer is replaced; the
-/// runs there go on.
+/// Probes the machine, sends the programs that it lacks, starts neromum where
+/// none serves and greets it. A neromum of another build that is no newer is
+/// replaced; the runs there go on.
 ///
 /// # Errors
-/// See [`AgentError`]; [`AgentError::needs_user`] says whether trying again can
-/// help.
+/// See [`AgentError`]; [`AgentError::needs_user`] returns whether a retry is
+/// useless.
 pub async fn start_remote(
     host: &Host,
     wish: &RemoteWish,
@@ -79,32 +79,32 @@ pub async fn start_remote_from(
     start(host, wish, supply::folders_in(folder), progress).await
 }
 
-/// The folder that a node's root stands for there; `None`: the usual one.
-/// Nothing is sent or started.
+/// The expanded path of a node's root there; `None`: of the usual root. Sends
+/// and starts nothing.
 ///
 /// # Errors
-/// When it cannot be asked, or something there stands in the way.
+/// When the machine cannot be asked, or has a fault.
 pub async fn root_of(host: &Host, root: Option<&str>) -> Result<String, AgentError> {
     let facts = probe::probe(host, root.unwrap_or(root::DEFAULT), &[], 0, false).await?;
     Ok(facts.root)
 }
 
-/// What [`start_remote`] would find and send there.
+/// The result of a look at a machine before anything is sent.
 #[derive(Clone, Debug)]
 pub struct Prospect {
-    /// What the machine says of itself.
+    /// Facts that the machine reported.
     pub facts: Facts,
     /// The build that would be used.
     pub build: String,
-    /// What would be sent, before it is compressed; 0: the build is there.
+    /// Bytes to send, before compression; 0: the build is there.
     pub send_bytes: u64,
 }
 
-/// Looks at the machine as [`start_remote`] does; nothing is made, sent or
-/// started there.
+/// Probes the machine as [`start_remote`] does, but makes, sends and starts
+/// nothing there.
 ///
 /// # Errors
-/// When it cannot be asked, or something there stands in the way.
+/// When the machine cannot be asked, or has a fault.
 pub async fn prospect(host: &Host, root: Option<&str>) -> Result<Prospect, AgentError> {
     look(host, root, supply::folders()?).await
 }
@@ -143,7 +143,7 @@ async fn supplies(folders: Vec<PathBuf>) -> Result<Vec<Supply>, AgentError> {
         .map_err(|error| refused("read", Path::new("the agents"))(std::io::Error::other(error)))?
 }
 
-/// What the machine says when it is asked for these.
+/// Probes the machine for the builds of `supplies`.
 async fn asked(
     host: &Host,
     root: Option<&str>,
@@ -195,8 +195,8 @@ async fn start(
     })
 }
 
-/// Speaks to the agent of an earlier push, since there is no room for ours: the
-/// runs there are seen, and room can be made.
+/// Uses the agent of an earlier push, since there is no room for ours: so the
+/// runs there can be seen and room can be made.
 async fn with_another(
     host: &Host,
     wish: &RemoteWish,
@@ -221,9 +221,9 @@ async fn with_another(
                     kept: Some(full),
                 });
             }
-            // Whoever answers does not want us, by whichever program we ask.
+            // The neromum that answers refuses us, whichever program dials it.
             Err(error @ AgentError::Greeting(_)) if error.needs_user() => return Err(error),
-            // One that cannot be run or spoken to is no way; the next may be.
+            // This build cannot run or be spoken to; try the next.
             Err(_) => {}
         }
     }

@@ -1,12 +1,12 @@
-//! The folder that a node's user named, as `sh` there finds it: `~` and `$NAME`
-//! are expanded on the node, everything else is taken as it is.
+//! A node's root as its user wrote it, put into lines of `sh`: `~` and `$NAME`
+//! are expanded on the node, everything else is taken literally.
 
 use nero_ssh::quoted;
 
-/// Where a node's things lie when nothing is said.
+/// Root of a node without a configured one.
 pub(crate) const DEFAULT: &str = "~/.neronet";
 
-/// Why a text cannot name a root.
+/// Reason why a text cannot name a root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RootError {
     /// Neither absolute nor below something that is expanded.
@@ -68,7 +68,7 @@ pub(crate) fn script(text: &str) -> Result<String, RootError> {
     Ok(lines)
 }
 
-/// The name behind a dollar sign, in braces or not, and what follows.
+/// The name behind a dollar sign, in braces or not, and the text behind it.
 fn variable(text: &str) -> Option<(&str, &str)> {
     let in_braces = text.strip_prefix('{').and_then(|text| text.split_once('}'));
     let (name, rest) = match in_braces {

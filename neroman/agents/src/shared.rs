@@ -1,5 +1,5 @@
-//! A local node whose root other hosts share: whoever leads may be on another
-//! one, and only `neromum dial` finds the way.
+//! A local node whose root other hosts share: the leading neromum may be on
+//! another host, and only `neromum dial` finds the way.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -16,21 +16,21 @@ use tonic::transport::Channel;
 use super::AgentError;
 use super::install::refused;
 
-/// Bytes read until the mark; nobody else writes there.
+/// Limit of bytes before the mark; only `neromum dial` writes to this pipe.
 const BEFORE_MARK_MAX: usize = 4096;
-/// Bytes of the last words that an error carries.
+/// Limit of the last words that an error carries.
 const SAID_BYTES: u64 = 4096;
-/// How long `neromum dial` may look for a way. In a root that several hosts
-/// share it gives a silent leader 95 s, and says then whom it met.
+/// Time for `neromum dial` to find a way. In a root that several hosts share it
+/// gives a silent leader 95 s, and then reports the leader that it met.
 pub(crate) const DIALLED: Duration = Duration::from_secs(110);
-/// From the end of its output to its own.
+/// Time from the end of its output to its exit.
 const ENDS: Duration = Duration::from_secs(5);
 
 /// Connects over the standard streams of `neromum dial`, which ends with the
 /// connection.
 ///
 /// # Errors
-/// When it finds no way; the error has its last words.
+/// When `neromum dial` finds no way; the error has its last words.
 pub(crate) async fn dial(folder: &Path, words: Vec<OsString>) -> Result<Channel, AgentError> {
     dial_within(DIALLED, folder, words).await
 }
@@ -71,7 +71,7 @@ async fn dial_within(
     let mut said = Vec::new();
     let ended = timeout(ENDS, async {
         if let Some(stderr) = child.stderr.take() {
-            // What cannot be read is not told.
+            // If its standard error cannot be read, the error goes without.
             let _ = stderr.take(SAID_BYTES).read_to_end(&mut said).await;
         }
         child.wait().await
@@ -115,7 +115,7 @@ mod tests {
 
     use super::*;
 
-    /// A folder in which neromum is this script.
+    /// A folder in which neromum is the given script.
     fn neromum(script: &str) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("neromum");

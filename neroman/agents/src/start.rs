@@ -1,4 +1,4 @@
-//! Starting neromum where nobody answers, and greeting it.
+//! Starting neromum where none answers, and greeting it.
 
 use std::ffi::OsString;
 use std::fs::OpenOptions;
@@ -22,14 +22,14 @@ use super::greet::{self, Greeter};
 use super::install::{install, mum_of, refused};
 use super::{AgentError, AgentOptions, shared};
 
-/// How long a neromum that was started may take to answer.
+/// Time for a started neromum to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The first pause between two tries to connect, doubled up to the last. A
 /// socket that appears is an event; but its folder may not exist yet.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(20));
 /// Lines of the log that an error carries.
 const LINES: usize = 8;
-/// Bytes of the log that are looked at for them.
+/// Bytes of the log that are searched for those lines.
 const LOG_BYTES: u64 = 8 * 1024;
 
 /// See [`super::start_local`]; the programs lie in `from`.
@@ -59,7 +59,7 @@ pub(crate) async fn connect(
     greet::connect(&|| place.reach().boxed(), &greeter).await
 }
 
-/// Where neromum is, or is to be started from.
+/// A neromum: its paths and options, and the programs to start it from.
 struct Place<'a> {
     paths: NodePaths,
     deployment: DeploymentId,
@@ -69,7 +69,7 @@ struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// Connects; starts one where nobody listens.
+    /// Connects; starts a neromum where none listens.
     async fn reach(&self) -> Result<Channel, AgentError> {
         if self.is_shared()? {
             let folder = self.install().await?;
@@ -87,7 +87,8 @@ impl Place<'_> {
         self.wait(&folder, &socket).await
     }
 
-    /// Whether a lease says who leads: then only neromum itself knows the way.
+    /// Whether a lease decides who leads: then only neromum itself finds the
+    /// leader.
     fn is_shared(&self) -> Result<bool, AgentError> {
         match self.options.shared {
             Some(said) => Ok(said),
@@ -106,7 +107,7 @@ impl Place<'_> {
             .map_err(|error| refused("install", self.paths.root())(std::io::Error::other(error)))?
     }
 
-    /// Which node, as words of neromum's command line.
+    /// The node, as words of neromum's command line.
     fn words(&self) -> Vec<OsString> {
         let mut words: Vec<OsString> = vec!["--root".into(), self.paths.root().into()];
         words.extend(["--deployment".into(), self.deployment.to_string().into()]);
@@ -115,14 +116,15 @@ impl Place<'_> {
         words
     }
 
-    /// Starts neromum and dials until it answers. A child that is let go is
-    /// reaped by the runtime.
+    /// Starts neromum and dials until it answers. The runtime reaps a dropped
+    /// child.
     async fn wait(&self, folder: &Path, socket: &Path) -> Result<Channel, AgentError> {
         let deadline = Instant::now() + PATIENCE;
         let (mut pause, longest) = PAUSES;
         let mut child = self.spawn(folder)?;
         loop {
-            // Asked before dialling: an end after the last try is seen by the next.
+            // Read before dialling: if the child ends after this dial, the next
+            // round sees it.
             let ended = child.try_wait().ok().flatten();
             if let Some(channel) = try_dial(socket).await? {
                 return Ok(channel);
@@ -134,7 +136,8 @@ impl Place<'_> {
                 });
             }
             match ended {
-                // It found another one that serves, and that one may be leaving.
+                // Our neromum found another that serves, and that one may be
+                // leaving.
                 Some(status) if status.success() => child = self.spawn(folder)?,
                 Some(status) => {
                     return Err(AgentError::Ended {
@@ -173,17 +176,17 @@ impl Place<'_> {
     }
 }
 
-/// Connects; none when nobody listens.
+/// Connects; `None` when no process listens.
 async fn try_dial(socket: &Path) -> Result<Option<Channel>, AgentError> {
     match dial(socket).await {
         Ok(channel) => Ok(Some(channel)),
-        // A neromum that is just leaving lets go of its connections.
+        // A neromum that is just leaving closes its connections.
         Err(DialError::Nobody { .. } | DialError::Transport { .. }) => Ok(None),
         Err(error @ DialError::NotOurs { .. }) => Err(AgentError::Dial(error)),
     }
 }
 
-/// What neromum says before it has a log, and when it panics.
+/// File for neromum's output before it has a log, and for its panics.
 fn last_words(paths: &NodePaths) -> PathBuf {
     paths.mum().join("stderr")
 }

@@ -1,4 +1,4 @@
-//! The agents that can be sent: which there are, for which machines.
+//! The agents that can be sent, each with the machines that it runs on.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use crate::fault::NodeFault;
 use crate::install::refused;
 use crate::{AGENTS, AgentError};
 
-/// Folders of agents that were built to be sent.
+/// Folders of agents that were built for sending.
 const TARGETS: [&str; 2] = ["x86_64-linux", "aarch64-linux"];
 
 /// One set of programs.
@@ -20,20 +20,20 @@ pub(crate) struct Supply {
     pub build: String,
     /// As [`PROGRAMS`].
     pub programs: [PathBuf; 3],
-    /// As `uname -m` says it.
+    /// Machine, as `uname -m` prints it.
     pub arch: &'static str,
-    /// The oldest C library that they run with; none: any.
+    /// The oldest C library that they run with; `None`: any.
     pub glibc: Option<Glibc>,
-    /// Of all programs together.
+    /// Size of all programs together.
     pub bytes: u64,
-    /// What neromum calls itself in greetings.
+    /// Name of neromum in greetings.
     pub mum: String,
 }
 
-/// Where programs may lie, the preferred first: those built for sending.
+/// Folders that may contain programs, the preferred first: those built for sending.
 ///
 /// # Errors
-/// When this program does not know where it lies.
+/// When the path of this program is unknown.
 pub(crate) fn folders() -> Result<Vec<PathBuf>, AgentError> {
     Ok(match given() {
         Some(folder) => folders_in(&folder),
@@ -41,9 +41,9 @@ pub(crate) fn folders() -> Result<Vec<PathBuf>, AgentError> {
     })
 }
 
-/// Where they may lie for a neroman in `own`. As cargo lays them out, what was
-/// built for sending lies beside `own` and may be older than what was built
-/// last: then it comes last, for the machines that run nothing newer.
+/// The folders for a neroman in `own`. In cargo's layout the agents built for
+/// sending lie beside `own` and may be older than the last build: then they come
+/// last, for machines that run nothing newer.
 fn folders_beside(own: &Path) -> Vec<PathBuf> {
     let beside = sent_from(&own.parent().unwrap_or(own).join("agents"));
     let built = builds::inside(own)
@@ -60,12 +60,12 @@ fn folders_beside(own: &Path) -> Vec<PathBuf> {
     folders
 }
 
-/// When a file was written; later is greater.
+/// Time of the last write to a file; `None` when it cannot be read.
 fn age(path: &Path) -> Option<std::time::SystemTime> {
     path.metadata().and_then(|found| found.modified()).ok()
 }
 
-/// The same with one folder given.
+/// The same for one given folder.
 pub(crate) fn folders_in(folder: &Path) -> Vec<PathBuf> {
     let sent = sent_from(folder).into_iter();
     sent.chain([folder.to_path_buf()]).collect()
@@ -96,7 +96,7 @@ pub(crate) fn for_this_machine() -> Result<PathBuf, AgentError> {
     };
     let own = format!("{}-linux", std::env::consts::ARCH);
     let whole = |folder: &PathBuf| builds::inside(folder).iter().all(|path| path.is_file());
-    // What was shipped holds no programs beside neroman, only what is sent.
+    // A release has no programs beside neroman, only agents to send.
     let sent = [base.join(&own), base.join("agents").join(&own)];
     match whole(&base) {
         true => Ok(base),
@@ -107,7 +107,7 @@ pub(crate) fn for_this_machine() -> Result<PathBuf, AgentError> {
 /// All agents in these folders, the preferred first. Blocks.
 ///
 /// # Errors
-/// When there are none, or one cannot be read.
+/// When there are none, or a program cannot be read.
 pub(crate) fn all(folders: &[PathBuf]) -> Result<Vec<Supply>, AgentError> {
     let mut found = Vec::new();
     for folder in folders {
@@ -125,7 +125,7 @@ pub(crate) fn all(folders: &[PathBuf]) -> Result<Vec<Supply>, AgentError> {
     }
 }
 
-/// What one set of programs is; none when they are for no machine that we know.
+/// Reads one set of programs; `None` when they are for no machine that we know.
 fn look_at(programs: [PathBuf; 3]) -> Result<Option<Supply>, AgentError> {
     let (mut glibc, mut archs, mut bytes) = (None, Vec::new(), 0);
     for path in &programs {
@@ -153,7 +153,7 @@ fn look_at(programs: [PathBuf; 3]) -> Result<Option<Supply>, AgentError> {
 /// The agents that a machine can run.
 ///
 /// # Errors
-/// Says why none can.
+/// The reason why no agent can run there.
 pub(crate) fn choose<'a>(supplies: &'a [Supply], facts: &Facts) -> Result<&'a Supply, NodeFault> {
     let fitting: Vec<&Supply> = supplies
         .iter()
@@ -166,7 +166,8 @@ pub(crate) fn choose<'a>(supplies: &'a [Supply], facts: &Facts) -> Result<&'a Su
         return Ok(runs);
     }
     match fitting.iter().filter_map(|supply| supply.glibc).min() {
-        // Without agents for it, or with such as run everywhere, it is the machine.
+        // Without agents for it, or with agents that need no C library, the machine
+        // is at fault.
         None => Err(NodeFault::Arch {
             arch: facts.arch.clone(),
             have: have(supplies),
@@ -184,8 +185,8 @@ pub(crate) fn choose<'a>(supplies: &'a [Supply], facts: &Facts) -> Result<&'a Su
     }
 }
 
-/// Whether programs that need this glibc run with that library. One that could
-/// not be told is tried.
+/// Whether programs that need this glibc run with that library. A machine that did
+/// not report its library is tried.
 fn runs(needed: Option<Glibc>, libc: &Libc) -> bool {
     match (needed, libc) {
         (None, _) => true,

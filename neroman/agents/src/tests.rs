@@ -15,7 +15,7 @@ struct Place {
 }
 
 impl Place {
-    /// Programs of which `neromum` is this script.
+    /// Programs in a folder; `neromum` is the given script.
     fn new(neromum: &str) -> Self {
         let place = Self {
             temp: tempfile::tempdir().unwrap(),

@@ -7,9 +7,9 @@ use nero_expr::{NameKind, Scope};
 /// Every method is called for each of perhaps 100 000 rows, so it answers from
 /// memory and copies nothing.
 pub trait Catalogue {
-    /// What an expression sees of one experiment and its newest run. Its `id`,
-    /// `name`, `collection`, `state`, `changed` and `gone` are not asked; the catalogue's
-    /// are taken.
+    /// The view that an expression has of one experiment and its newest run. Its `id`,
+    /// `name`, `collection`, `state`, `changed` and `gone` are not used; the catalogue's
+    /// methods return these.
     type Row<'c>: Scope
     where
         Self: 'c;
@@ -25,32 +25,34 @@ pub trait Catalogue {
     /// The number of the experiment in `row`. Strictly ascending in `row`.
     fn id(&self, row: usize) -> u64;
 
-    /// Its name.
+    /// Name of the experiment.
     fn name(&self, row: usize) -> &str;
 
-    /// Its collection; empty when it has none.
+    /// Collection of the experiment; empty when it has none.
     fn collection(&self, row: usize) -> &str;
 
     /// The state that is shown, as a word: `defined`, `running` ….
     fn state(&self, row: usize) -> &str;
 
-    /// What expressions see.
+    /// The experiment as expressions see it.
     fn scope(&self, row: usize) -> Self::Row<'_>;
 
     /// Whether source or code is newer than the newest run; `None` when unknown.
     fn is_changed(&self, row: usize) -> Option<bool>;
 
-    /// Whether it is no longer in its source: only ids, names and `gone` pick it.
+    /// Whether the experiment is no longer in its source: only ids, names and `gone` pick
+    /// it.
     fn is_gone(&self, row: usize) -> bool;
 
-    /// The `+block` of its source that made it; empty when unknown. The name of a
-    /// block picks all that it made.
+    /// The `+block` of its source that made the experiment; empty when unknown. The name
+    /// of a block picks all experiments of the block.
     fn block(&self, row: usize) -> &str;
 
-    /// Whether the latest `add`, `start` or `restart` of this user touched it.
+    /// Whether the latest `add`, `start` or `restart` of this user touched the
+    /// experiment.
     fn is_last(&self, row: usize) -> bool;
 
-    /// The number of its newest run, 0 when it never ran. Runs count from 1
+    /// Number of the experiment's newest run, 0 when it never ran. Runs count from 1
     /// without gaps.
     fn newest_attempt(&self, row: usize) -> u32;
 

@@ -1,4 +1,4 @@
-//! A selector's text as elements, as far as that goes without experiments.
+//! A selector's text as elements, as far as it can be read without experiments.
 
 use nero_expr::{Expr, ExprError, Fact, ParseContext, Pick, Span, State, is_name_char};
 
@@ -22,7 +22,7 @@ pub(crate) struct Element {
     pub meaning: Meaning,
 }
 
-/// What an element means, by the first rule that fits.
+/// Meaning of an element, by the first rule that fits.
 #[derive(Clone, Debug)]
 pub(crate) enum Meaning {
     /// Text in backticks: an experiment's name.
@@ -54,8 +54,9 @@ impl Word {
     }
 }
 
-/// What a name would be read as, if it is not put in backticks: `an id`, `a
-/// state word` …; `None` when it means itself. For `add`, which says so.
+/// The meaning that a name has in a selector when it is written without
+/// backticks: `an id`, `a state word` …; `None` when it is read as a name. `add`
+/// warns with it.
 pub fn reads_as(name: &str) -> Option<&'static str> {
     match (Pick::from_digits(name), Word::from_text(name)) {
         (Some(Ok(Pick::Id(_))), _) => Some("an id"),
@@ -75,8 +76,8 @@ impl Selector {
     ///
     /// Dates are read in the zone of `context`. Errors: nothing between commas,
     /// impossible numbers, `!x` beside other elements, `tag:x` (not built yet),
-    /// too long. Mistakes in expressions are told by [`Selector::pick`], since
-    /// a text is an expression only when no experiment has it as its name.
+    /// too long. [`Selector::pick`] returns mistakes in expressions, since a
+    /// text is an expression only when no experiment has it as its name.
     pub fn parse(text: &str, context: &ParseContext) -> Result<Selector, SelectorError> {
         if text.len() > SELECTOR_BYTES_MAX {
             let message = format!("a selector has at most {SELECTOR_BYTES_MAX} bytes");
@@ -104,7 +105,8 @@ impl Selector {
         Ok(Selector { elements })
     }
 
-    /// Whether the state word `state` stands in it, alone or in an expression.
+    /// Whether the selector contains the state word `state`, alone or in an
+    /// expression.
     pub fn uses_state(&self, state: State) -> bool {
         self.elements.iter().any(|element| match &element.meaning {
             Meaning::Open(expr) => {
@@ -164,7 +166,7 @@ fn nothing_written(span: Span, elements: usize) -> SelectorError {
     SelectorError::new(SelectorErrorKind::Syntax, comma, message)
 }
 
-/// `124-186,!130` would be everything but 130 and not what was meant.
+/// `124-186,!130` would pick everything but 130, which the user did not mean.
 fn lonely_not(text: &str, span: Span, places: &[Span]) -> SelectorError {
     let others: Vec<&str> = places
         .iter()

@@ -1,4 +1,4 @@
-//! What can be wrong with a selection.
+//! Mistakes in a selection.
 
 use nero_expr::{ErrorKind, ExprError, Span, render};
 
@@ -23,14 +23,14 @@ pub enum SelectorErrorKind {
 pub struct SelectorError {
     /// What sort of mistake it is.
     pub kind: SelectorErrorKind,
-    /// Where.
+    /// Place of the mistake in the selector.
     pub span: Span,
     /// What is wrong: lower case, no full stop.
     pub message: String,
     /// What to do instead, when we know.
     pub hint: Option<String>,
-    /// Whether the hint names another selector that was perhaps meant; what is
-    /// near inside an expression is none.
+    /// Whether the hint names another selector that the user perhaps meant.
+    /// Suggestions inside an expression do not count.
     pub hint_names: bool,
 }
 

@@ -7,7 +7,7 @@ use crate::element::{Element, Meaning, Selector, Word};
 use crate::error::{SelectorError, SelectorErrorKind};
 use crate::scope::Located;
 
-/// What a selector picked.
+/// The experiments and runs that a selector picked.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Picked {
     /// Numbers of the experiments, ascending, each once.
@@ -17,11 +17,11 @@ pub struct Picked {
     /// Runs that were picked by themselves (`144.2`), in the order written; their
     /// experiments are not in `ids`.
     pub runs: Vec<PickedRun>,
-    /// Of `ids`, those that are no longer in their source and were picked by
-    /// number or name.
+    /// The experiments of `ids` that are no longer in their source and were
+    /// picked by number or name.
     pub gone: Vec<u64>,
-    /// What a person should be told, a line each: gaps in ranges, names in
-    /// several collections, elements that picked nothing.
+    /// Notes for a person, a line each: gaps in ranges, names in several
+    /// collections, elements that picked nothing.
     pub notes: Vec<String>,
     /// Whether an id, a name, a state or an expression was written, and not just
     /// `all`, `last` or `*`. Without it destructive verbs want `--yes`.
@@ -33,9 +33,9 @@ pub struct Picked {
 pub struct PickedRun {
     /// Number of the experiment.
     pub id: u64,
-    /// Which of its runs, from 1.
+    /// Number of the run, from 1.
     pub attempt: u32,
-    /// Where it was written.
+    /// Place of the run in the selector.
     pub span: Span,
 }
 
@@ -94,7 +94,7 @@ impl Selector {
 /// A selection in the making.
 pub(crate) struct Picking<'c, C> {
     pub catalogue: &'c C,
-    /// For each row whether it is picked.
+    /// Whether each row is picked.
     pub rows: Vec<bool>,
     /// Rows that an element fits and leaves out, since they are no longer in
     /// their source.
@@ -191,8 +191,8 @@ impl<C: Catalogue> Picking<'_, C> {
         count
     }
 
-    /// The experiments of exactly this name, of several collections all, which is
-    /// noted; `None` when there is none.
+    /// Picks the experiments of exactly this name, in all collections; several
+    /// collections are noted. `None` when there is no such experiment.
     fn named(&mut self, name: &str, collection: Option<&str>) -> Option<()> {
         let catalogue = self.catalogue;
         let found = self.mark(collection, |catalogue, row| catalogue.name(row) == name);
@@ -208,8 +208,8 @@ impl<C: Catalogue> Picking<'_, C> {
         Some(())
     }
 
-    /// The experiments that a `+block` of this name made; `None` when there is
-    /// none.
+    /// Picks the experiments that a `+block` of this name made; `None` when
+    /// there is none.
     fn made_by(&mut self, block: &str, collection: Option<&str>) -> Option<()> {
         let fits = |catalogue: &C, row| catalogue.block(row) == block;
         (self.mark_present(collection, fits) > 0).then_some(())
@@ -259,7 +259,7 @@ impl<C: Catalogue> Picking<'_, C> {
         shown.join(", ")
     }
 
-    /// Notes what the elements fit and leave out, once for all of them.
+    /// Adds one note for all rows that the elements fit and leave out.
     fn note_left_out(&mut self) {
         let mut left_out = std::mem::take(&mut self.left_out);
         left_out.retain(|&row| !self.rows[row]);
@@ -315,8 +315,8 @@ impl<C: Catalogue> Picking<'_, C> {
         }
     }
 
-    /// Rule (5): `collection/` before digits, a word, a name or a glob. Whether
-    /// it was one.
+    /// Rule (5): `collection/` before digits, a word, a name or a glob. Returns
+    /// whether the text had this form.
     fn in_collection(&mut self, text: &str, span: Span) -> Result<bool, SelectorError> {
         let slashes: Vec<usize> = text.match_indices('/').map(|(at, _)| at).collect();
         for at in slashes.into_iter().rev() {

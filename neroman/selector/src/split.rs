@@ -45,8 +45,8 @@ fn split_at(text: &str, parentheses: bool) -> (Vec<Span>, bool) {
     (places, balanced && depth == 0)
 }
 
-/// Length of what begins with `quote` and ends with the next one that is not
-/// doubled; `None` when there is none.
+/// Length of the quoted text that begins with `quote` and ends with the next
+/// `quote` that is not doubled; `None` when there is no such end.
 pub(crate) fn quoted_len(text: &str, quote: char) -> Option<usize> {
     let mut chars = text.char_indices().skip(1).peekable();
     while let Some((at, c)) = chars.next() {

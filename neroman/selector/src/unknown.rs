@@ -1,4 +1,5 @@
-//! The errors for what picks nothing, with what was perhaps meant.
+//! Errors for elements that pick nothing, with the nearest name as a
+//! suggestion.
 
 use nero_expr::{Glob, Pick, Span, State, suggest};
 
@@ -69,7 +70,7 @@ impl<C: Catalogue> Picking<'_, C> {
         }
     }
 
-    /// The error of something that is no expression, with the name that was
+    /// The error for a text that is no expression, with the name that the user
     /// perhaps meant.
     pub fn perhaps_a_name(&self, text: &str, error: SelectorError) -> SelectorError {
         let names = (0..self.catalogue.len()).map(|row| self.catalogue.name(row));

@@ -193,9 +193,9 @@ pub enum Trouble {
     /// `ssh` ended in another way.
     #[error("ssh ended with {status}{}", Quoted(.said))]
     Ended {
-        /// How it ended.
+        /// Exit status or signal of `ssh`.
         status: String,
-        /// What it said.
+        /// Output of `ssh`.
         said: Vec<u8>,
     },
     /// The connection has ended.

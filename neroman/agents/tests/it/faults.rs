@@ -1,4 +1,4 @@
-//! What stands in the way of a node, each in its own words.
+//! Faults of a node, each with its own message.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -7,7 +7,7 @@ use nero_agents::{AgentError, NodeFault};
 
 use crate::rig::{Node, names};
 
-/// Starts, and expects something about the node to be in the way.
+/// Starts, and expects a fault of the node.
 async fn fault(node: &Node) -> NodeFault {
     fault_with_root(node, None).await
 }
@@ -59,7 +59,7 @@ async fn a_disk_without_room_is_told_before_anything_is_sent() {
 #[tokio::test]
 async fn a_disk_that_fills_up_leaves_nothing_and_the_next_push_repairs() {
     let node = Node::new();
-    // As a quota does: files end before the pack does.
+    // As with a quota: a file ends before the pack does.
     node.login_shell("ulimit -f 4000; exec \"$shell\" -c \"$SSH_ORIGINAL_COMMAND\"");
     let fault = fault(&node).await;
     assert!(matches!(fault, NodeFault::NoSpace { .. }), "{fault}");
@@ -175,7 +175,8 @@ async fn a_root_that_every_user_can_write_to() {
     assert!(matches!(fault, NodeFault::Open { .. }), "{fault}");
     assert!(fault.hint().contains("chmod o-w"), "{}", fault.hint());
     assert!(!root.join("bin").exists(), "nothing is put there");
-    // Nobody removes what is another's there; a group is often of one user.
+    // With the sticky bit no user can remove another's files; a group often has
+    // one user only.
     for mode in [0o1777, 0o775] {
         fs::set_permissions(&root, fs::Permissions::from_mode(mode)).unwrap();
         node.start().await.unwrap();

@@ -24,14 +24,14 @@ pub struct Node {
 }
 
 impl Node {
-    /// A node as most are.
+    /// A node with default options.
     pub fn new() -> Self {
         Self::with("")
     }
 
     /// A node on which `first`, lines of sh, ran before the server of each
-    /// connection started: in name spaces of its own, where it may mount.
-    /// `$HOME` is the home there.
+    /// connection started: in name spaces of its own, where it may mount. `$HOME`
+    /// is the home there.
     pub fn with(first: &str) -> Self {
         let folder = tempfile::Builder::new()
             .prefix("na")
@@ -77,8 +77,8 @@ impl Node {
         let proxy = match first {
             "" => format!("#!/bin/sh\nexec {serve}\n"),
             _ => {
-                // Whoever is not root becomes it for the mounts, and itself again
-                // for the server.
+                // A user other than root becomes root for the mounts, and itself
+                // again for the server.
                 let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
                 let (space, serve) = match user.is_root() {
                     true => ("unshare -m", serve),
@@ -106,8 +106,8 @@ impl Node {
         fs::write(self.path("ssh_config"), client).expect("a file");
     }
 
-    /// What the account does when somebody logs in; `$shell` is bash, and
-    /// programs in the node's `bin` come first.
+    /// Sets the commands that a login runs; `$shell` is bash, and programs in the
+    /// node's `bin` come first.
     pub fn login_shell(&self, does: &str) {
         let dir = self.folder.path().display();
         let login = format!(
@@ -174,7 +174,7 @@ impl Node {
         start_remote_from(programs(), &self.host().await, wish, &|_: Progress| {}).await
     }
 
-    /// Every connection breaks.
+    /// Breaks every connection.
     pub fn hang_up(&self) {
         for (pid, line) in self.processes() {
             if line.starts_with("ssh -F") || line.starts_with("ssh: ") {
@@ -197,7 +197,7 @@ impl Node {
             .collect()
     }
 
-    /// Those of them that serve.
+    /// The processes among them that serve.
     pub fn serving(&self) -> Vec<i32> {
         self.processes()
             .into_iter()
@@ -217,7 +217,7 @@ impl Drop for Node {
 
 fn kill(pid: i32) {
     if let Some(pid) = Pid::from_raw(pid) {
-        // It may have ended by itself.
+        // The process may have ended by itself.
         let _ = kill_process(pid, Signal::KILL);
     }
 }
@@ -272,7 +272,7 @@ pub fn programs() -> &'static Path {
     })
 }
 
-/// Looks until `look` finds something.
+/// Waits until `look` returns something.
 pub async fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let began = Instant::now();
     loop {

@@ -49,7 +49,7 @@ async fn neromum_outlives_its_connection_and_keeps_nothing_of_it() {
     })
     .await;
     assert_eq!(node.serving(), [pid]);
-    // As a terminal does that it was started from.
+    // As a terminal does when it closes.
     let process = rustix::process::Pid::from_raw(pid).unwrap();
     rustix::process::kill_process(process, rustix::process::Signal::HUP).unwrap();
     let again = node.start().await.unwrap();
@@ -83,7 +83,7 @@ fn other_build(node: &Node, name: &str) -> PathBuf {
     folder
 }
 
-/// Hands a job over that shows the node's folder in its command line.
+/// Hands over a job that shows the node's folder in its command line.
 async fn hand_over(node: &Node, channel: &Channel) {
     let file = node.path("followed");
     fs::write(&file, "").unwrap();
@@ -137,7 +137,8 @@ async fn another_build_replaces_neromum_and_touches_no_job() {
     assert_ne!(second.hello.build, first.hello.build);
     assert_eq!(node.serving(), [second.hello.pid]);
     assert_eq!(job(&node).await, job_pid);
-    // The same again changes nothing; of equal versions the asker's serves.
+    // Asking again changes nothing; between equal versions the asker's build
+    // serves.
     let third = start_remote_from(&newer, &host, &wish, &quiet)
         .await
         .unwrap();
@@ -145,7 +146,7 @@ async fn another_build_replaces_neromum_and_touches_no_job() {
     let fourth = node.start().await.unwrap();
     assert_eq!(fourth.hello.build, first.hello.build);
     assert_eq!(job(&node).await, job_pid);
-    // Another deployment's has nothing to do with it.
+    // A neromum of another deployment is not touched.
     let mut other = node.wish();
     other.deployment = DeploymentId::random();
     start_remote_from(&newer, &host, &other, &quiet)
@@ -158,7 +159,7 @@ async fn another_build_replaces_neromum_and_touches_no_job() {
 async fn without_room_for_ours_the_agent_that_is_there_is_used() {
     let node = Node::new();
     let first = node.start().await.unwrap();
-    // As a quota does: files end before the pack does.
+    // As with a quota: a file ends before the pack does.
     node.login_shell("ulimit -f 4000; exec \"$shell\" -c \"$SSH_ORIGINAL_COMMAND\"");
     let newer = other_build(&node, "newer");
     let (host, wish) = (node.host().await, node.wish());
@@ -169,7 +170,8 @@ async fn without_room_for_ours_the_agent_that_is_there_is_used() {
     assert_eq!(second.hello.pid, first.hello.pid);
     let why = second.kept.expect("ours was not sent");
     assert!(matches!(why, NodeFault::NoSpace { .. }), "{why}");
-    // Taken over from elsewhere: that is told, and not how much room there is.
+    // The deployment was taken over elsewhere: the error reports that, not the
+    // lack of room.
     let mut elsewhere = node.wish();
     elsewhere.tenure = 1;
     start_remote_from(programs(), &host, &elsewhere, &quiet)
@@ -181,7 +183,7 @@ async fn without_room_for_ours_the_agent_that_is_there_is_used() {
     assert!(error.needs_user(), "{error}");
     assert!(matches!(error, AgentError::Greeting(_)), "{error}");
     let wish = elsewhere;
-    // With room ours serves.
+    // With room, our build serves.
     node.login_shell("exec \"$shell\" -c \"$SSH_ORIGINAL_COMMAND\"");
     let third = start_remote_from(&newer, &host, &wish, &quiet)
         .await
@@ -226,7 +228,7 @@ fn dial_does_not_outlive_its_caller_where_neromum_is_frozen() {
     let deployment = DeploymentId::random();
     let sockets = NodePaths::new(temp.path(), &deployment, "n").sockets();
     nero_model::paths::make_private(&sockets).unwrap();
-    // The kernel takes the connection, and nobody ever answers.
+    // The kernel accepts the connection, and no process ever answers.
     let _frozen = UnixListener::bind(sockets.join("mum.sock")).unwrap();
     let mut dial = dial(temp.path(), deployment);
     let mut mark = [0; 16];
@@ -259,7 +261,7 @@ fn dial_marks_its_beginning_and_answers_come_after_the_end_of_requests() {
     answers.read_line(&mut mark).unwrap();
     answers.read_line(&mut mark).unwrap();
     assert_eq!(mark, "\nhere-it-begins\n");
-    // More than any pipe or socket holds: neither end may wait for the other.
+    // More than any pipe or socket buffers: neither end may wait for the other.
     let question: Vec<u8> = (0..3_000_000u32).map(|i| (i % 251) as u8).collect();
     let mut stdin = dial.stdin.take().unwrap();
     let asked = question.clone();

@@ -26,7 +26,7 @@ pub fn crowd() -> Lab {
     Lab::new(experiments.collect())
 }
 
-/// What is picked from the crowd, and how many that are.
+/// Selectors over the crowd, with the number of experiments that each picks.
 pub const BIG_SELECTORS: [(&str, usize); 7] = [
     ("1-100000", 100_000),
     ("crashed,144-149,170,175", 25_006),

@@ -1,4 +1,5 @@
-//! Mistakes point at their place in the whole selector and say what to write.
+//! Mistakes point at their place in the whole selector and suggest what to
+//! write.
 
 use nero_selector::SelectorErrorKind;
 

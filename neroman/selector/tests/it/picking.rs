@@ -1,4 +1,4 @@
-//! What each kind of element picks.
+//! The experiments that each kind of element picks.
 
 use nero_expr::{Fact, ParseContext, State};
 use nero_selector::{Selector, reads_as};
@@ -248,7 +248,8 @@ fn a_selector_says_whether_it_looks_at_tmod() {
     assert!(!uses("101,crashed,runtime<1h"));
 }
 
-/// Three of a block, of which the last left its source, and a namesake.
+/// Three experiments of a block, whose last left its source, and a namesake of
+/// it.
 fn changed_file() -> Lab {
     let of_block = |id, name: &str, state| Experiment {
         block: "fib".to_owned(),

@@ -89,30 +89,30 @@ pub enum NodeFault {
     /// There are no agents for it.
     #[error("there are no agents for {} here, only for {}", short(arch), have.join(", "))]
     Arch {
-        /// What it is.
+        /// Machine of the node, as `uname -m` prints it.
         arch: String,
-        /// What there is.
+        /// Machines for which there are agents.
         have: Vec<String>,
     },
-    /// Its C library is too old for the agents that there are.
+    /// Its C library is too old for every agent that we have.
     #[error("its C library ({libc}) is older than what the agents need (glibc {needed})")]
     OldLibc {
-        /// What it has.
+        /// C library of the machine.
         libc: Libc,
-        /// What the oldest agents need.
+        /// Version that the least demanding agents need.
         needed: Glibc,
     },
     /// It has another C library.
     #[error("its C library is {libc}, and the agents need glibc {needed} or later")]
     OtherLibc {
-        /// What it has.
+        /// C library of the machine.
         libc: Libc,
-        /// What the oldest agents need.
+        /// Version that the least demanding agents need.
         needed: Glibc,
     },
 }
 
-/// One line of bounded length of what a machine said.
+/// One line of bounded length from a machine's text.
 fn short(text: &str) -> String {
     const CHARS_MAX: usize = 300;
     let text = text.trim();
@@ -123,7 +123,7 @@ fn short(text: &str) -> String {
 }
 
 impl NodeFault {
-    /// What to do next.
+    /// The next step for the user.
     pub fn hint(&self) -> String {
         const ELSEWHERE: &str = "set the node's `root:` to a folder of your own";
         match self {
@@ -165,8 +165,8 @@ impl NodeFault {
         }
     }
 
-    /// Whether trying again is useless before somebody has changed something;
-    /// space may come back by itself.
+    /// Whether a retry is useless before a person has changed something. Space
+    /// may come back by itself.
     pub fn needs_user(&self) -> bool {
         !matches!(
             self,
@@ -175,7 +175,7 @@ impl NodeFault {
     }
 }
 
-/// Whether what a machine says means that there is no room.
+/// Whether a machine's error message means that there is no room.
 pub(crate) fn is_full(said: &str) -> bool {
     [
         "No space left",
@@ -187,7 +187,7 @@ pub(crate) fn is_full(said: &str) -> bool {
     .any(|words| said.contains(words))
 }
 
-/// The fault that the probe named.
+/// The fault with the name that the probe printed.
 pub(crate) fn named(kind: &str, why: String, root: String, needed_bytes: u64) -> NodeFault {
     match kind {
         "unset" => NodeFault::Unset { name: why },

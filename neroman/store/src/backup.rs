@@ -25,7 +25,7 @@ pub fn folder(home: &Home) -> PathBuf {
 /// may call it while the writer goes on.
 ///
 /// # Errors
-/// When it cannot be copied, or the copy is not sound; older copies stay then.
+/// When it cannot be copied, or the copy is damaged; older copies stay then.
 pub fn backup(home: &Home, now_ms: i64) -> Result<PathBuf, StoreError> {
     let folder = folder(home);
     nero_model::paths::make_private(&folder).map_err(StoreError::io("make", &folder))?;
@@ -61,7 +61,7 @@ pub(crate) fn copy(source: &Db, path: &Path) -> Result<(), StoreError> {
         }
     }
     drop(copying);
-    // The copy is one file, whatever opens it.
+    // The copy is a single file, without a log beside it.
     target
         .pragma_update_and_check(None, "journal_mode", "delete", |_| Ok(()))
         .map_err(failed)?;

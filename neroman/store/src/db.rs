@@ -1,4 +1,4 @@
-//! Opening one file: nothing is taken for granted, and what is not ours,
+//! Opening one file. Every property of it is checked, and a file that is not ours,
 //! damaged or newer is left exactly as it was found.
 
 use std::cell::Cell;
@@ -18,7 +18,7 @@ use crate::mark::{self, Claim, Line};
 use crate::migrate::{self, Kind};
 use crate::place;
 
-/// How long another process may hold the file before a call fails.
+/// Time for which another process may hold the file before a call fails.
 const BUSY: Duration = Duration::from_secs(10);
 /// First bytes of every SQLite database.
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
@@ -26,7 +26,8 @@ const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 const CHECK_AT_ONCE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// No write of SQLite is larger than a page with its header.
 const WRITTEN_LEAST: u64 = 64 * 1024 + 24;
-/// A log of more frames is moved into its file without waiting for a quiet moment.
+/// Above this number of frames the log is moved into its file without waiting for a
+/// quiet moment.
 const FRAMES_MAX: u32 = 1000;
 
 /// One open file.
@@ -36,21 +37,21 @@ pub(crate) struct Db {
     pub(crate) path: PathBuf,
     synced: Cell<Option<bool>>,
     broken: Cell<bool>,
-    /// Where the log's length is kept; none for a reader.
+    /// Line of the mark for this file's log; `None` for a reader.
     mark: Option<Line>,
 }
 
-/// What opening found and did.
+/// Result of opening.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Found {
     pub(crate) migrated_from: Option<i64>,
-    /// The whole file should be checked, and is too large to wait for.
+    /// The whole file should be checked, and is too large to check during the start.
     pub(crate) check_owed: bool,
 }
 
 impl Db {
-    /// Opens a file that exists. `unclean`: whoever had it last did not close it,
-    /// and `log` is what its log must hold.
+    /// Opens a file that exists. `unclean`: the last process that had it open did not
+    /// close it; `log` is the claim of the mark about its log.
     pub(crate) fn open(
         path: &Path,
         kind: Kind,
@@ -62,8 +63,9 @@ impl Db {
         mark::check(path, log)?;
         let db = Self::attach(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         let failed = |error| db.failed(error);
-        // A start that is refused, for this file or another one, must not change it: SQLite would
-        // move the log and remove it, and the mark would claim that it is there.
+        // A start that is refused, for this file or another one, must not change it.
+        // On close, SQLite would move the log and remove it, and the mark would still
+        // claim it.
         db.conn
             .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
             .map_err(failed)?;
@@ -89,24 +91,24 @@ impl Db {
         db.conn
             .pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))
             .map_err(failed)?;
-        // A log that grew large gives its space back.
+        // Shrinks the file of a log that has grown large.
         db.conn
             .pragma_update_and_check(None, "journal_size_limit", 64 << 20, |_| Ok(()))
             .map_err(failed)?;
         Ok((db, found))
     }
 
-    /// Has SQLite remove the log when the file is closed; called when it is empty and
-    /// nothing claims it any more.
+    /// Has SQLite remove the log when the file is closed. Called when the log is
+    /// empty and no claim is left about it.
     pub(crate) fn remove_log_on_close(&self) {
-        // Should SQLite refuse, the empty log stays, which the next start takes as sound.
+        // If SQLite refuses, the empty log stays; the next start takes it as sound.
         let _ = self
             .conn
             .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false);
     }
 
-    /// Keeps the log's length in this line from now on, and lets SQLite move no
-    /// frames by itself: the line has to say so before.
+    /// Records the log's length in this line from now on, and keeps SQLite from
+    /// moving frames by itself: the line has to record `emptied` first.
     pub(crate) fn keep_mark(&mut self, line: Line) -> Result<(), StoreError> {
         self.conn
             .pragma_update_and_check(None, "wal_autocheckpoint", 0, |_| Ok(()))
@@ -125,13 +127,13 @@ impl Db {
             .map_err(|error| self.failed(error))
     }
 
-    /// Commits, and claims what the log holds now.
+    /// Commits, and claims the present length of the log.
     pub(crate) fn finish(&self, open: Transaction<'_>) -> Result<(), StoreError> {
         open.commit().map_err(|error| self.failed(error))?;
         let Some(line) = &self.mark else {
             return Ok(());
         };
-        // What was committed is committed, whatever becomes of the mark.
+        // The commit is done; a failure of the mark does not undo it.
         let Ok(frames) = self.frames() else {
             return Ok(());
         };
@@ -155,7 +157,8 @@ impl Db {
         Ok(db)
     }
 
-    /// Makes a new file, complete or not at all: under a private name first.
+    /// Makes a new file under a private name first, so that `path` is complete or
+    /// absent.
     pub(crate) fn create(
         path: &Path,
         kind: Kind,
@@ -177,7 +180,7 @@ impl Db {
         let filling = db.begin(true)?;
         fill(&db)?;
         filling.commit().map_err(|error| db.failed(error))?;
-        // In the header, so that every later open finds the log's mode set.
+        // The mode is stored in the header, so every later open uses the log.
         db.conn
             .pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))
             .map_err(|error| db.failed(error))?;
@@ -210,7 +213,7 @@ impl Db {
         })
     }
 
-    /// Refuses what is not ours; returns the version.
+    /// Refuses a file that is not ours; returns its version.
     fn identify(&self, kind: Kind) -> Result<i64, StoreError> {
         let number = |name| {
             self.conn
@@ -277,20 +280,20 @@ impl Db {
         })
     }
 
-    /// Moves the log into the file, so that the next transactions take the place
-    /// that it has. What somebody is just reading stays.
+    /// Moves the log into the file, so that the next transactions reuse its space.
+    /// Frames that a reader still needs stay.
     pub(crate) fn use_log_again(&self) -> Result<(), StoreError> {
         self.move_log("passive").map(drop)
     }
 
-    /// Moves the log into the file and cuts it to nothing; false when somebody
-    /// is reading in it.
+    /// Moves the log into the file and truncates it; false when a reader still needs
+    /// it.
     pub(crate) fn empty_log(&self) -> Result<bool, StoreError> {
         let failed = |error| self.failed(error);
         if self.frames()? == 0 {
             return Ok(true);
         }
-        // A reader is not waited for: there is a next quiet moment.
+        // Do not wait for a reader: there is a next quiet moment.
         self.conn.busy_timeout(Duration::ZERO).map_err(failed)?;
         let moved = self.move_log("truncate");
         self.conn.busy_timeout(BUSY).map_err(failed)?;
@@ -300,7 +303,7 @@ impl Db {
         }
     }
 
-    /// Whether all of the log was moved.
+    /// Whether the whole log was moved.
     fn move_log(&self, how: &str) -> Result<bool, StoreError> {
         if let Some(line) = &self.mark {
             line.empties(&self.path, self.frames()?);
@@ -311,7 +314,7 @@ impl Db {
             .map_err(|error| self.failed(error))
     }
 
-    /// Begins a transaction whose commit is synced, or only ordered.
+    /// Begins a transaction. Its commit is synced, or only ordered.
     pub(crate) fn begin(&self, synced: bool) -> Result<Transaction<'_>, StoreError> {
         if self.broken.get() {
             return Err(StoreError::BrokenBefore {
@@ -329,8 +332,8 @@ impl Db {
             .map_err(|error| self.failed(error))
     }
 
-    /// Refuses a write that no transaction would undo: a full disk may have
-    /// ended the one that the caller believes in.
+    /// Refuses a write outside of a transaction: a full disk may have ended the
+    /// transaction that the caller believes to be in.
     pub(crate) fn in_transaction(&self) -> Result<(), StoreError> {
         if self.conn.is_autocommit() {
             return Err(StoreError::Undone {
@@ -340,7 +343,8 @@ impl Db {
         Ok(())
     }
 
-    /// Runs a statement of the current transaction; tells how many rows it changed.
+    /// Runs a statement of the current transaction; returns the number of changed
+    /// rows.
     pub(crate) fn change(
         &self,
         sql: &str,
@@ -353,7 +357,7 @@ impl Db {
             .map_err(|error| self.failed(error))
     }
 
-    /// Whether a failure was final.
+    /// Whether an earlier failure was final.
     pub(crate) fn is_broken(&self) -> bool {
         self.broken.get()
     }
@@ -364,7 +368,7 @@ impl Db {
     }
 
     /// Names the file in SQLite's error. A failure of the storage is remembered:
-    /// after a failed fsync nobody knows what the disk has.
+    /// after a failed fsync, the contents of the disk are unknown.
     pub(crate) fn failed(&self, error: rusqlite::Error) -> StoreError {
         let error = match StoreError::from_sql(&self.path, error) {
             // SQLite knows a full disk, but not a quota that is used up.
@@ -382,14 +386,14 @@ impl Db {
     }
 }
 
-/// Whether SQLite could not write what it undoes by itself then.
+/// Whether SQLite failed to write. SQLite undoes such a write by itself.
 fn is_write(error: &rusqlite::Error) -> bool {
     /// `SQLITE_IOERR_WRITE`.
     const WRITE: i32 = 10 | (3 << 8);
     matches!(error, rusqlite::Error::SqliteFailure(failure, _) if failure.extended_code == WRITE)
 }
 
-/// What can be said of a file without SQLite.
+/// Checks a file as far as that is possible without SQLite.
 fn look(path: &Path) -> Result<(), StoreError> {
     let foreign = |what| {
         Err(StoreError::Foreign {
@@ -418,9 +422,9 @@ fn look(path: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Refuses what lies where SQLite puts its log and cannot be used: SQLite would
-/// name the database. Nothing is opened, since closing it would release SQLite's
-/// locks.
+/// Refuses files beside the database that SQLite would use as its log and cannot:
+/// SQLite's own error would blame the database. Opens nothing, since closing a file
+/// would release SQLite's locks.
 fn look_beside(path: &Path) -> Result<(), StoreError> {
     for suffix in ["-wal", "-shm"] {
         let mut name = path.as_os_str().to_owned();
@@ -442,7 +446,7 @@ fn look_beside(path: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Gives a complete file its name, synced.
+/// Syncs a complete file and gives it its name.
 pub(crate) fn publish(private: &Path, path: &Path) -> Result<(), StoreError> {
     File::open(private)
         .and_then(|file| file.sync_all())
@@ -454,7 +458,7 @@ pub(crate) fn publish(private: &Path, path: &Path) -> Result<(), StoreError> {
         .map_err(StoreError::io("sync", folder))
 }
 
-/// Removes a leftover of ours and what SQLite put beside it.
+/// Removes a leftover of ours and the files that SQLite put beside it.
 pub(crate) fn remove(path: &Path) -> Result<(), StoreError> {
     for suffix in ["", "-journal", "-wal", "-shm"] {
         let mut name = path.as_os_str().to_owned();

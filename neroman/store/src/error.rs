@@ -1,4 +1,4 @@
-//! What can go wrong with the two files, and what to do about it.
+//! Failures of the two files, with what to do about each.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,15 +8,16 @@ use rusqlite::ErrorCode;
 
 use crate::row::{At, RunKey};
 
-/// Why the store cannot do what was asked. Nothing of the transaction happened.
+/// Reason why the store cannot do its work. Nothing of the transaction
+/// happened.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// Databases are unsound there.
+    /// The folder is on a network file system, where databases are damaged.
     #[error("{path} lies on {kind}, where a database is not safe")]
     NetworkFileSystem {
         /// The folder.
         path: PathBuf,
-        /// What file system it is.
+        /// Kind of file system.
         kind: &'static str,
     },
     /// SQLite itself is too old: a build was linked with another library.
@@ -34,7 +35,7 @@ pub enum StoreError {
     TooNew {
         /// The file.
         path: PathBuf,
-        /// Its version.
+        /// Version of the file.
         found: i64,
         /// The newest version that this build knows.
         known: i64,
@@ -44,7 +45,7 @@ pub enum StoreError {
     Foreign {
         /// The file.
         path: PathBuf,
-        /// What it is instead.
+        /// Description of the file.
         what: &'static str,
     },
     /// The file is damaged. It was left untouched.
@@ -52,10 +53,10 @@ pub enum StoreError {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What was found.
+        /// The damage.
         what: String,
     },
-    /// A row is not what was written.
+    /// A row differs from the row that was written.
     #[error("{path} is damaged: row {row} of table `{table}` is not what was written")]
     DamagedRow {
         /// The file.
@@ -65,7 +66,7 @@ pub enum StoreError {
         /// The row's key.
         row: String,
     },
-    /// Rows of a table vanished, or others came.
+    /// Rows of a table vanished, or foreign rows appeared.
     #[error("{path} is damaged: table `{table}` does not hold the rows that were written")]
     DamagedTable {
         /// The file.
@@ -78,19 +79,19 @@ pub enum StoreError {
     Missing {
         /// The file.
         path: PathBuf,
-        /// What belongs to it.
+        /// The file that belongs to it.
         beside: PathBuf,
     },
-    /// The log lacks what was written last, and is left as it was.
+    /// The log lacks the last writes; it is left as it was.
     #[error(
         "{path} {what}; what was written last to {database} lay in it; both were left untouched"
     )]
     Log {
         /// The database.
         database: PathBuf,
-        /// Its log.
+        /// Log of the database.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Fault of the log.
         what: String,
     },
     /// No room. Reading goes on, and writing when there is room again.
@@ -98,7 +99,7 @@ pub enum StoreError {
     Full {
         /// The file.
         path: PathBuf,
-        /// SQLite's word.
+        /// Error of SQLite.
         #[source]
         source: rusqlite::Error,
     },
@@ -107,7 +108,7 @@ pub enum StoreError {
     Broken {
         /// The file.
         path: PathBuf,
-        /// SQLite's word.
+        /// Error of SQLite.
         #[source]
         source: rusqlite::Error,
     },
@@ -126,11 +127,11 @@ pub enum StoreError {
     /// A file or folder beside the databases could not be used.
     #[error("cannot {what} {path}")]
     Io {
-        /// What was tried: "read", "make".
+        /// The action that failed: "read", "make".
         what: &'static str,
         /// On what.
         path: PathBuf,
-        /// The system's word.
+        /// Error of the system.
         #[source]
         source: io::Error,
     },
@@ -143,9 +144,9 @@ pub enum StoreError {
         run: RunKey,
         /// The segment.
         segment: SegmentId,
-        /// What is stored; offset 0, chain 0 when nothing is.
+        /// Position in the database; offset 0, chain 0 when there is none.
         stored: At,
-        /// What the fold began with.
+        /// Position at which the fold began.
         expected: At,
     },
     /// The row is not there.
@@ -164,25 +165,25 @@ pub enum StoreError {
         /// The key.
         row: String,
     },
-    /// An earlier step failed so that SQLite undid the whole transaction.
+    /// An earlier step failed, and SQLite undid the whole transaction.
     #[error("the transaction over {path} was undone by an earlier failure")]
     Undone {
         /// The file.
         path: PathBuf,
     },
-    /// A request that this build should not have made.
+    /// A bug of this build: SQLite refused a statement.
     #[error("SQLite refused a request on {path}")]
     Sql {
         /// The file.
         path: PathBuf,
-        /// SQLite's word.
+        /// Error of SQLite.
         #[source]
         source: rusqlite::Error,
     },
 }
 
 impl StoreError {
-    /// What a person can do about it.
+    /// The next step for the user.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             Self::NetworkFileSystem { .. } => {
@@ -246,7 +247,7 @@ impl StoreError {
         matches!(self, Self::Full { .. } | Self::Busy { .. })
     }
 
-    /// Whether the content of a file is not what was written.
+    /// Whether the content of a file differs from what was written.
     pub fn is_damage(&self) -> bool {
         matches!(
             self,
@@ -260,7 +261,8 @@ impl StoreError {
     }
 
     pub(crate) fn from_sql(path: &Path, source: rusqlite::Error) -> Self {
-        /// Growing the shared-memory file failed, for which SQLite has no word of its own.
+        /// Growing the shared-memory file failed; SQLite has no error code of
+        /// its own for a full disk there.
         const SQLITE_IOERR_SHMSIZE: i32 = 10 | (19 << 8);
         let path = path.to_path_buf();
         let rusqlite::Error::SqliteFailure(failure, _) = &source else {

@@ -1,9 +1,9 @@
 //! Folding metrics into `series.db`: points at the end of one table, the
 //! ranges of each series beside them.
 //!
-//! A point costs one append. The points of a series within a fold lie side by
-//! side, and one row of `span` says where, with their checksum; the series' row
-//! says how many there are, so that nothing can vanish unseen.
+//! A point costs one append. The points of a series within a fold lie side by side.
+//! One row of `span` contains their range and checksum; the series' row contains
+//! their number, so that no point can vanish unseen.
 
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{OptionalExtension as _, params_from_iter};
@@ -20,10 +20,10 @@ const ROWS: usize = 64;
 /// Columns of a point.
 const COLUMNS: usize = 6;
 
-/// Where the next point goes.
+/// Position of the next point.
 struct End {
     id: i64,
-    /// Series of the point before.
+    /// Series of the last point before it.
     series: Option<i64>,
 }
 
@@ -85,7 +85,7 @@ fn append(
     };
     let mut series = find(db, run, name)?;
     for point in points {
-        // `min` and `max` of floats pass over NaN.
+        // `min` and `max` of floats ignore NaN.
         series.min = series.min.min(point.value);
         series.max = series.max.max(point.value);
     }
@@ -133,7 +133,8 @@ fn find(db: &Db, run: RunKey, name: &str) -> Result<Series, StoreError> {
     })
 }
 
-/// Says where the points go: behind the series' last ones when nothing lies between.
+/// Records the range of new points. Extends the series' last span when no other
+/// point lies between.
 fn put_span(db: &Db, series: &Series, points: &[Point], end: &End) -> Result<(), StoreError> {
     let before = if end.series == Some(series.id) {
         SPAN.some(

@@ -1,21 +1,23 @@
 //! neroman's two SQLite files behind one typed API.
 //!
-//! `state.db` holds what people and nodes were told: experiments, runs, rules,
-//! answers. `series.db` holds metrics and samples, which can be folded again.
+//! `state.db` holds facts that people and nodes rely on: experiments, runs,
+//! rules, answers. `series.db` holds metrics and samples, which can be folded
+//! again.
 //! One thread writes, through a [`Store`]; [`SeriesReader`], [`backup`] and
 //! [`scrub`] have connections of their own and may run beside it.
 //!
-//! * A commit is [`Durability::Synced`] before anybody is told of it, and
-//!   [`Durability::Ordered`] where the journals could be folded again. Both go
-//!   through one connection: a synced commit takes all ordered ones along.
+//! * A commit is [`Durability::Synced`] when its effect is reported to anyone,
+//!   and [`Durability::Ordered`] where the journals could be folded again. Both
+//!   go through one connection: a synced commit takes all ordered ones along.
 //! * How far a segment is folded moves in the transaction of the fold, in each
 //!   file for what it keeps; a fold that does not begin there is refused.
-//! * Every row has a checksum, every table a count and a sum of them. What is
-//!   not what was written is an error that names file, table and row.
+//! * Every row has a checksum, every table a count and a sum of them. Any
+//!   difference from the written rows is an error that names file, table and
+//!   row.
 //! * A file that is damaged, foreign, newer or missing stops the opening and is
 //!   left as it was. Nothing is ever replaced by something empty.
-//! * A log that lacks what was written to it does, too: SQLite would take it
-//!   for an older one. See `mark.rs`.
+//! * A log that lacks written frames stops the opening, too: SQLite would take
+//!   it for a shorter log. See `mark.rs`.
 //!
 //! Nothing here decides, logs, knows wire types or looks at the clock.
 

@@ -1,15 +1,16 @@
-//! `state.db.open`: the store was not closed, and what the logs of both files
-//! must hold.
+//! The file `state.db.open`: it exists while the store is open, and contains
+//! what the logs of both files must hold.
 //!
 //! SQLite takes a damaged, cut or missing log for one that ends earlier, so
-//! what was told to people would be gone without a word. The mark has one line
-//! per file: which log is being written and how many frames it has. It is
-//! written after each commit, so a log that has less than the mark was damaged.
+//! commits that people rely on would vanish in silence. The mark has one line
+//! per file: the log that is being written, and its number of frames. The line
+//! is written after each commit, so a log with fewer frames than the mark was
+//! damaged.
 //!
 //! The line never claims more than a crash leaves:
-//! * After `kill -9` everything written is there. After another start of the
-//!   machine (the line has the boot id) only what was synced is.
-//! * Before frames move into the database, from where SQLite begins its log at
+//! * After `kill -9`, everything written is there. After another start of the
+//!   machine (the line has the boot id), only synced frames must be.
+//! * Before frames move into the database, after which SQLite begins its log at
 //!   the front again, `emptied` is written and synced. From then until the next
 //!   commit another log, or none, is right as well.
 //! * A line that is missing, torn or of an older build claims nothing.
@@ -26,18 +27,18 @@ use nero_model::process;
 use crate::error::StoreError;
 use crate::wal::{self, Log, Salts};
 
-/// Of one line, with blanks behind its end.
+/// Length of one line, with blanks behind its end.
 const LINE_BYTES: usize = 128;
 
-/// What the log of one file must hold.
+/// The required content of one file's log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Claim {
     boot: [u8; 16],
-    /// Of the log that was written; none while it was empty.
+    /// Salts of the log that was written; `None` while it was empty.
     salts: Option<Salts>,
     /// Frames that were written.
     written: u32,
-    /// Of them, those that a disk has.
+    /// Number of these frames that were synced.
     synced: u32,
     /// The frames are in the database, or on their way there: SQLite may have
     /// begun another log.
@@ -47,13 +48,13 @@ pub(crate) struct Claim {
 /// How a log differs from its claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lacks {
-    /// It is not there, or empty.
+    /// The log is missing or empty.
     Everything,
-    /// Its header is not sound.
+    /// The log's header is damaged.
     Header,
-    /// It is a sound log, but another one.
+    /// It is a sound log, but not the claimed one.
     Another,
-    /// Only so many of its frames are sound.
+    /// Only `sound` of its frames are sound.
     Frames { sound: u32, of: u32 },
 }
 
@@ -71,7 +72,7 @@ impl Claim {
             }
             (Some(salts), Log::Frames { salts: its, .. }) if salts == its => Ok(()),
             (None, Log::Frames { .. }) => Ok(()),
-            // The header of the next log may be torn by a power cut alone.
+            // Only a power cut may tear the header of the next log.
             (_, Log::NoHeader) if self.emptied && self.boot == *boot => Err(Lacks::Header),
             (_, _) if self.emptied || of == 0 => Ok(()),
             (_, Log::Nothing) => Err(Lacks::Everything),
@@ -122,7 +123,7 @@ impl Claim {
 /// The claims of the mark, in the order of its lines.
 ///
 /// # Errors
-/// When the mark is there and cannot be read.
+/// When the mark exists and cannot be read.
 pub(crate) fn read(path: &Path) -> Result<[Option<Claim>; 2], StoreError> {
     let mut bytes = Vec::new();
     match File::open(path).and_then(|mut file| file.read_to_end(&mut bytes)) {
@@ -136,7 +137,8 @@ pub(crate) fn read(path: &Path) -> Result<[Option<Claim>; 2], StoreError> {
     Ok([line(0), line(1)])
 }
 
-/// Makes the mark; a claim stays until its file has written its own.
+/// Makes the mark. A claim of an earlier mark stays until its file's new line
+/// is written.
 pub(crate) fn make(path: &Path) -> Result<File, StoreError> {
     OpenOptions::new()
         .read(true)
@@ -148,7 +150,7 @@ pub(crate) fn make(path: &Path) -> Result<File, StoreError> {
         .map_err(StoreError::io("make", path))
 }
 
-/// The line of one file, kept while it is open.
+/// The line of one open file.
 #[derive(Debug)]
 pub(crate) struct Line {
     mark: File,
@@ -164,7 +166,7 @@ impl Line {
     /// `before` claims, or more.
     ///
     /// # Errors
-    /// When the kernel does not tell its boot id.
+    /// When the boot id cannot be read.
     pub(crate) fn new(mark: File, index: u64, before: Option<Claim>) -> Result<Self, StoreError> {
         Ok(Self {
             mark,
@@ -175,8 +177,8 @@ impl Line {
         })
     }
 
-    /// Claims what a commit wrote. A claim that cannot be written stays behind
-    /// what is there, which claims less.
+    /// Claims the frames of a commit. If the claim cannot be written, the line
+    /// keeps the older claim, which requires less.
     pub(crate) fn wrote(&self, database: &Path, frames: u32, synced: bool) {
         let claim = self.claim(database, frames, synced);
         if self.put(&claim).is_ok() {
@@ -184,8 +186,8 @@ impl Line {
         }
     }
 
-    /// Says, synced, that the log may begin anew. Where there is no room to say
-    /// it the mark claims nothing any more.
+    /// Records, synced, that the log may begin anew. Without room for that, the
+    /// line claims nothing any more.
     pub(crate) fn empties(&self, database: &Path, frames: u32) {
         let claim = Claim {
             emptied: true,
@@ -231,15 +233,15 @@ impl Line {
     }
 }
 
-/// Compares the log of a file with what is claimed of it.
+/// Compares a file's log with the claim about it.
 ///
 /// # Errors
-/// When the log lacks what was written, or is not the file's own.
+/// When the log lacks written frames, or belongs to another file.
 pub(crate) fn check(database: &Path, claim: Option<Claim>) -> Result<(), StoreError> {
     let path = wal::path_of(database);
     let log = wal::read(&path).map_err(StoreError::io("read", &path))?;
-    // A copy that was put in place is one file whose log is not used; SQLite
-    // would use whichever lies beside it.
+    // A backup copy put in place of the database is one file without a log;
+    // SQLite would use any log beside it.
     if is_copy(database)? {
         return match log {
             Log::Nothing => Ok(()),
@@ -267,9 +269,10 @@ pub(crate) fn check(database: &Path, claim: Option<Claim>) -> Result<(), StoreEr
         })
 }
 
-/// Whether a database was made by [`crate::backup`]: those have no log.
+/// Whether [`crate::backup`] made the database: its copies have no log.
 fn is_copy(database: &Path) -> Result<bool, StoreError> {
-    /// Where a database names what a writer has to know; 2: the log.
+    /// Offset of the format version for writers in a database; 2 means a log is
+    /// used.
     const WRITE_VERSION: u64 = 18;
     let mut version = [0];
     File::open(database)
@@ -286,7 +289,7 @@ fn boot() -> Result<[u8; 16], StoreError> {
     ))
 }
 
-/// Takes the mark away: both files were closed.
+/// Removes the mark after both files were closed.
 pub(crate) fn remove(path: &Path) {
     let _ = fs::remove_file(path);
 }
@@ -369,7 +372,7 @@ mod tests {
         for log in [Log::Nothing, frames(salts, 9), frames(7, 0), frames(7, 3)] {
             assert_eq!(emptied.compare(log, &BOOT), Ok(()));
         }
-        // Frames that are there are read by SQLite, so they have to be sound.
+        // SQLite reads the frames that exist, so they have to be sound.
         assert!(emptied.compare(frames(salts, 3), &BOOT).is_err());
         assert!(emptied.compare(Log::NoHeader, &BOOT).is_err());
         assert_eq!(emptied.compare(Log::NoHeader, &[4; 16]), Ok(()));

@@ -5,7 +5,7 @@ use rusqlite::{Connection, TransactionBehavior};
 /// A step from one version to the next.
 pub(crate) type Step = fn(&Connection) -> rusqlite::Result<()>;
 
-/// What a file of ours must be.
+/// Properties of a file of ours.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kind {
     /// `application_id` of the file: "NEst", "NEse".
@@ -22,7 +22,8 @@ pub(crate) const STATE: Kind = Kind {
         // Rows of runs and experiments hold what builds of version 1 would drop:
         // places, and what a node must have. The tables are the same.
         |_| Ok(()),
-        // Names are unique within a source, and the reader of sources sees to it.
+        // Names are unique within a source only, and the reader of sources checks
+        // that.
         |conn| conn.execute_batch("DROP INDEX experiment_name"),
     ],
 };

@@ -1,7 +1,7 @@
 //! Whether a folder lies where a database is safe.
 //!
-//! SQLite's write-ahead log needs shared memory and locks that file systems of
-//! several machines do not give; on them databases rot.
+//! SQLite's write-ahead log needs shared memory and locks that network file
+//! systems do not provide; databases there are damaged sooner or later.
 
 use std::path::Path;
 
@@ -10,10 +10,10 @@ use rustix::io::Errno;
 
 use crate::error::StoreError;
 
-/// What a file system's magic number says.
+/// Judgement of a file system by its magic number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// A local disk, or one that we know nothing bad of.
+    /// A local disk, or a file system without known faults.
     Fine,
     /// It may be a network file system behind FUSE.
     Doubtful(&'static str),
@@ -49,11 +49,12 @@ pub fn verdict(magic: u32) -> Verdict {
         .map_or(Verdict::Fine, |(_, name)| Verdict::Refused(name))
 }
 
-/// Refuses a folder on a network file system; returns what is doubtful.
+/// Refuses a folder on a network file system; returns the kind of a doubtful
+/// one.
 pub(crate) fn check(folder: &Path) -> Result<Option<&'static str>, StoreError> {
     let found = rustix::fs::statfs(folder)
         .map_err(|errno| StoreError::io("look at the file system of", folder)(errno.into()))?;
-    // The kernel's word is signed and of different width on different machines;
+    // The type is signed, and of different width on different machines;
     // the magic number is its low 32 bits.
     match verdict(found.f_type as u32) {
         Verdict::Fine => Ok(None),
@@ -65,10 +66,11 @@ pub(crate) fn check(folder: &Path) -> Result<Option<&'static str>, StoreError> {
     }
 }
 
-/// Whether the folder's file system gives us this many bytes more; they are
-/// given back at once. A file system that cannot be asked has room.
+/// Whether the folder's file system can allocate this many more bytes; they are
+/// freed at once. A file system that cannot allocate ahead counts as having
+/// room.
 pub(crate) fn has_room(folder: &Path, bytes: u64) -> bool {
-    // Without a name: nothing is left of it, whatever becomes of us.
+    // The file has no name, so nothing is left of it if we are killed.
     let taken = open(
         folder,
         OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC,

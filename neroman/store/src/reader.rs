@@ -21,7 +21,7 @@ impl SeriesReader {
     /// Opens `series.db` for reading.
     ///
     /// # Errors
-    /// When it is not there, not ours or damaged.
+    /// When it is missing, not ours or damaged.
     pub fn open(home: &Home) -> Result<Self, StoreError> {
         Ok(Self {
             db: Db::open_to_read(&home.series_db(), migrate::SERIES)?,
@@ -57,7 +57,7 @@ impl SeriesReader {
         read
     }
 
-    /// What was measured of a run, by time.
+    /// The measurements of a run's processes, by time.
     ///
     /// # Errors
     /// See [`StoreError`].
@@ -102,7 +102,8 @@ pub(crate) fn samples(db: &Db, run: RunKey) -> Result<Vec<Sample>, StoreError> {
     )
 }
 
-/// The points that a series' row counts; later ones of an older row are left out.
+/// The points that a series' row counts. Points added since the row was read are
+/// left out.
 pub(crate) fn points(db: &Db, series: &Series) -> Result<Vec<Point>, StoreError> {
     let spans = SPAN.some(
         db,

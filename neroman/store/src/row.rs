@@ -1,5 +1,6 @@
-//! What the two files hold, as plain data. Texts and bytes named `kept`,
-//! `made`, `desk` and `facts` are the caller's own and never looked into.
+//! The contents of the two files, as plain data. Texts and bytes named `kept`,
+//! `made`, `desk` and `facts` belong to the caller; this crate never looks into
+//! them.
 
 use std::fmt;
 
@@ -18,12 +19,12 @@ pub struct SourceId(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RuleId(pub u64);
 
-/// Where a definition came from.
+/// A file or folder of definitions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
     /// Given by [`crate::Tx::new_source`].
     pub id: SourceId,
-    /// What was named, absolute; one source per path.
+    /// The path that the user named, absolute; one source per path.
     pub path: String,
     /// `folder`, `file`.
     pub kind: String,
@@ -35,7 +36,7 @@ pub struct Source {
     pub digest: String,
     /// Modification time of the file.
     pub mtime_ns: i64,
-    /// The caller's own.
+    /// Data of the caller.
     pub kept: Vec<u8>,
 }
 
@@ -46,68 +47,68 @@ pub struct Experiment {
     pub id: ExperimentId,
     /// The first of its collections.
     pub collection: String,
-    /// Its name.
+    /// Name of the experiment.
     pub name: String,
     /// The definition, as JSON.
     pub definition: String,
-    /// Digest of what the definition says.
+    /// Digest of the definition's content.
     pub fingerprint: String,
-    /// Where it came from.
+    /// The source that defines it.
     pub source: Option<SourceId>,
     /// The folder that it works from.
     pub path: String,
-    /// When it was added.
+    /// Time at which it was added.
     pub created_ms: i64,
-    /// When its definition changed last.
+    /// Time of the last change of its definition.
     pub modified_ms: i64,
-    /// When it was hidden by `rm`.
+    /// Time at which `rm` hid it.
     pub hidden_ms: Option<i64>,
     /// It is no longer in its source.
     pub gone: bool,
-    /// The caller's own.
+    /// Data of the caller.
     pub kept: Vec<u8>,
 }
 
-/// What never changes of a run, without its spec.
+/// The constant part of a run, without its spec.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
     /// Given by [`crate::Tx::insert_run`]; ignored there.
     pub key: RunKey,
     /// As people write it.
     pub id: RunId,
-    /// What no other run ever has.
+    /// Random bits that no other run ever has.
     pub token: RunToken,
-    /// Where it goes.
+    /// The node that the run goes to.
     pub node: String,
     /// BLAKE3 of its frozen tree; none: no files.
     pub tree: Option<[u8; 32]>,
-    /// When it was made.
+    /// Time at which the run was made.
     pub created_ms: i64,
-    /// The caller's own.
+    /// Data of the caller.
     pub made: Vec<u8>,
 }
 
-/// What neroman decided about a run.
+/// Decisions of neroman about a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Desk {
-    /// When somebody asked that it ends.
+    /// Time at which the end of the run was asked for.
     pub wish_ms: Option<i64>,
-    /// The caller's own.
+    /// Data of the caller.
     pub desk: Vec<u8>,
 }
 
-/// What is known of a run: its phase, and what was folded from its journal.
+/// The run's phase and the facts that were folded from its journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
     /// How far it has come.
     pub phase: Phase,
-    /// When its node took it.
+    /// Time at which the node accepted it.
     pub submitted_ms: Option<i64>,
-    /// When its job was started.
+    /// Start of its job.
     pub started_ms: Option<i64>,
-    /// When it ended.
+    /// End of the run.
     pub ended_ms: Option<i64>,
-    /// The caller's own.
+    /// Data of the caller.
     pub facts: Vec<u8>,
 }
 
@@ -126,11 +127,11 @@ impl Default for Facts {
 /// A run as [`crate::Store::read_all`] gives it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunRow {
-    /// What never changes.
+    /// The constant part.
     pub run: Run,
-    /// What neroman decided.
+    /// Decisions of neroman.
     pub desk: Desk,
-    /// What is known.
+    /// Phase and folded facts.
     pub facts: Facts,
 }
 
@@ -155,24 +156,24 @@ impl fmt::Display for At {
 pub struct Position {
     /// The run.
     pub run: RunKey,
-    /// Which start of its job.
+    /// Number of the job's start.
     pub incarnation: u32,
     /// The segment.
     pub segment: SegmentId,
-    /// How far.
+    /// Position up to which it is folded.
     pub at: At,
 }
 
-/// One step of folding: from where to where in which segment.
+/// One step of folding: a range of one segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Advance {
-    /// Which start of the job.
+    /// Number of the job's start.
     pub incarnation: u32,
     /// The segment.
     pub segment: SegmentId,
-    /// Where the fold began; refused unless the database stands there.
+    /// Begin of the fold; refused unless the database is at this position.
     pub from: At,
-    /// Where it ended.
+    /// End of the fold.
     pub to: At,
 }
 
@@ -197,11 +198,11 @@ pub struct Rule {
     pub repeat_ms: u64,
     /// Later runs take it.
     pub active: bool,
-    /// When it was made.
+    /// Time at which it was made.
     pub created_ms: i64,
 }
 
-/// What a rule did in one run.
+/// Effects of a rule in one run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleState {
     /// The run.
@@ -210,22 +211,23 @@ pub struct RuleState {
     pub rule: RuleId,
     /// How often it fired.
     pub fired: u32,
-    /// When it fired last.
+    /// Time of the last firing.
     pub last_fired_ms: Option<i64>,
     /// "loss = 7.31, runtime = 12.4 s".
     pub last_values: String,
-    /// "errorrate → error_rate", as JSON or lines: the caller's own.
+    /// Bindings such as "errorrate → error_rate", as JSON or lines: the
+    /// caller's format.
     pub bound: String,
-    /// Why it cannot be evaluated.
+    /// Reason why the rule cannot be evaluated.
     pub problem: String,
 }
 
-/// An answer that a repeated request gets again.
+/// A reply that a repeated request gets again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     /// The request's id.
     pub id: RequestId,
-    /// When it was answered.
+    /// Time of the reply.
     pub at_ms: i64,
     /// The encoded answer.
     pub reply: Vec<u8>,
@@ -236,20 +238,20 @@ pub struct Request {
 pub struct Event {
     /// The experiment.
     pub experiment: ExperimentId,
-    /// Number of the run, where it is about one.
+    /// Number of the run, where the line is about a run.
     pub run: Option<u32>,
-    /// When.
+    /// Time of the event.
     pub at_ms: i64,
-    /// What happened.
+    /// Text of the line.
     pub text: String,
 }
 
-/// A node as it was seen last.
+/// The last known state of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// Its name.
+    /// Name of the node.
     pub name: String,
-    /// When it answered last.
+    /// Time of its last answer.
     pub contact_ms: Option<i64>,
     /// The encoded description.
     pub description: Vec<u8>,
@@ -272,7 +274,7 @@ pub struct Loaded {
     pub rule_states: Vec<RuleState>,
     /// By name.
     pub nodes: Vec<Node>,
-    /// What `last` means.
+    /// Experiments that the selector `last` picks.
     pub last: Vec<ExperimentId>,
 }
 
@@ -289,7 +291,7 @@ pub struct Point {
     pub generation: u32,
 }
 
-/// What is known of a series without reading its points.
+/// Facts about a series that need no reading of its points.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
     /// Number within the file.
@@ -302,11 +304,11 @@ pub struct Series {
     pub count: u64,
     /// Newest value.
     pub last: f64,
-    /// Its step.
+    /// Step of the newest value.
     pub last_step: f64,
-    /// Its time.
+    /// Time of the newest value.
     pub last_ms: i64,
-    /// Its generation.
+    /// Generation of the newest value.
     pub generation: u32,
     /// Smallest value that is a number; NaN when none is.
     pub min: f64,
@@ -314,12 +316,12 @@ pub struct Series {
     pub max: f64,
 }
 
-/// What was measured of a run's processes.
+/// One measurement of a run's processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sample {
     /// Wall time.
     pub time_ms: i64,
-    /// Which start of the job.
+    /// Number of the job's start.
     pub incarnation: u32,
     /// Cores used since the sample before.
     pub cpu_cores: f64,
@@ -327,7 +329,7 @@ pub struct Sample {
     pub cpu_ms: u64,
     /// Resident memory.
     pub rss_bytes: u64,
-    /// Its peak.
+    /// Peak of the resident memory.
     pub peak_rss_bytes: u64,
     /// Read from disk so far.
     pub read_bytes: u64,
@@ -337,20 +339,20 @@ pub struct Sample {
     pub processes: u32,
     /// Their threads.
     pub threads: u32,
-    /// Length of the log.
+    /// Length of the standard output's log.
     pub stdout_bytes: u64,
-    /// Length of the log.
+    /// Length of the standard error's log.
     pub stderr_bytes: u64,
-    /// Since the last output.
+    /// Time since the last output.
     pub silent_ms: u64,
 }
 
-/// What one fold adds to the metrics of a run.
+/// Metrics of a run that one fold adds.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunFold {
     /// The run.
     pub run: RunKey,
-    /// The segments it came from.
+    /// The segments that the fold read.
     pub advances: Vec<Advance>,
     /// Names of the series that `points` speak of.
     pub names: Vec<String>,

@@ -1,5 +1,4 @@
-//! Looking at everything: the weekly check, and the one owed after an unclean
-//! end of a large store.
+//! Checking everything: weekly, and after an unclean end of a large store.
 
 use nero_model::Home;
 
@@ -11,12 +10,12 @@ use crate::reader;
 use crate::series;
 use crate::state;
 
-/// What a check looked at.
+/// Result of a check without damage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Scrubbed {
-    /// Rows whose checksums are right.
+    /// Rows with a correct checksum.
     pub rows: u64,
-    /// Points whose checksums are right.
+    /// Points with a correct checksum.
     pub points: u64,
 }
 

@@ -43,7 +43,7 @@ pub(crate) static SAMPLE: Table = Table::new(
 );
 pub(crate) static SPAN: Table = Table::new("span", 2, &["series", "first", "last", "content"]);
 
-/// Where the points of a series lie: a row of `span`.
+/// Range of the points of a series: a row of `span`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) first: i64,
@@ -63,7 +63,8 @@ pub(crate) enum Float {
 impl Float {
     /// The smallest form that keeps every bit.
     pub(crate) fn new(value: f64) -> Self {
-        /// Up to here every whole number is a float and comes back as it was.
+        /// Up to here every whole number is a float and survives the
+        /// conversion.
         const EXACT: f64 = 9_007_199_254_740_992.0;
         if value.is_nan() || (value == 0.0 && value.is_sign_negative()) {
             Self::Bits(value.to_bits().to_le_bytes())

@@ -21,37 +21,39 @@ use crate::tx::Tx;
 /// Lowest SQLite without the corruption of several connections in WAL mode.
 const SQLITE_LOWEST: (i32, &str) = (3_051_003, "3.51.3");
 
-/// How long what was committed must last.
+/// Failure that a commit must survive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// Through a power cut: `write` returns when the disk has it, with
-    /// everything committed before. For whatever somebody is told.
+    /// A power cut: `write` returns when the disk has the commit, with
+    /// everything committed before. For facts that are reported to people or
+    /// nodes.
     Synced,
-    /// Through `kill -9`: ordered, and on disk with the next synced commit. For
-    /// what can be folded again.
+    /// `kill -9`: the commit is ordered, and on disk with the next synced
+    /// commit. For data that can be folded again.
     Ordered,
 }
 
-/// What opening found and did.
+/// Result of opening.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Opened {
-    /// There was nothing: both files and the deployment are new.
+    /// No file existed: both files and the deployment are new.
     pub new: bool,
-    /// `series.db` was not there and is new; what nodes still have is folded again.
+    /// `series.db` did not exist and is new; records that nodes still have are
+    /// folded again.
     pub series_new: bool,
-    /// Whoever had the store last did not close it.
+    /// The last process that had the store open did not close it.
     pub unclean: bool,
     /// A file was too large to be checked at once after an unclean end: call
     /// [`crate::scrub`] from another thread.
     pub check_owed: bool,
     /// Version that `state.db` had before, when it was migrated.
     pub migrated_from: Option<i64>,
-    /// The folder lies on a file system that may be of the network.
+    /// Kind of the folder's file system when it may be a network one.
     pub doubtful: Option<&'static str>,
 }
 
-/// Both files, open for writing. One thread of one process has it: the caller
-/// holds the daemon's lock.
+/// Both files, open for writing. Only one thread of one process may have it: the
+/// caller holds the daemon's lock.
 #[derive(Debug)]
 pub struct Store {
     state: Db,
@@ -66,8 +68,8 @@ impl Store {
     ///
     /// # Errors
     /// When a file is damaged, foreign, newer than this build, missing beside
-    /// what belongs to it, or lies on a network file system. Files are then as
-    /// they were.
+    /// files that belong to it, or lies on a network file system. All files are
+    /// left as they were.
     pub fn open(home: &Home) -> Result<Self, StoreError> {
         if rusqlite::version_number() < SQLITE_LOWEST.0 {
             return Err(StoreError::OldSqlite {
@@ -79,7 +81,7 @@ impl Store {
         let doubtful = place::check(&home.data)?;
         let new = make_state(home)?;
         if new {
-            // The folders were made just now, by this process or the command line.
+            // The folders may be new, made by this process or the command line.
             let above = StoreError::io("sync the folders above", &home.data);
             sync_parents(&home.data).map_err(above)?;
         }
@@ -92,7 +94,7 @@ impl Store {
         let series_log = series_log.filter(|_| !series_new);
         let (mut series, of_series) = Db::open(&home.series_db(), SERIES, unclean, series_log)?;
         if self::deployment(&series)? != deployment {
-            // A take-over changed the id before there was any series.
+            // A take-over changed the deployment's id before any series existed.
             if holds_nothing(&series)? {
                 let open = series.begin(true)?;
                 state::put_meta(&series, meta::DEPLOYMENT, deployment.as_bytes())?;
@@ -128,7 +130,7 @@ impl Store {
         })
     }
 
-    /// What opening found and did.
+    /// The result of opening.
     pub fn opened(&self) -> &Opened {
         &self.opened
     }
@@ -141,17 +143,18 @@ impl Store {
     /// Reads everything that a daemon needs, every row verified.
     ///
     /// # Errors
-    /// Names the table and the row that is not what was written.
+    /// The table and the row that differs from what was written.
     pub fn read_all(&self) -> Result<Loaded, StoreError> {
         state::read_all(&self.state)
     }
 
     /// Runs one transaction over `state.db`; it is committed when `work`
-    /// succeeds and undone when it fails. Group what waits: the commit is what
-    /// costs. Parts that may fail alone go through [`Tx::attempt`].
+    /// succeeds and undone when it fails. Callers group their changes, since the
+    /// commit is the expensive part. Parts that may fail alone go through
+    /// [`Tx::attempt`].
     ///
     /// # Errors
-    /// What `work` returns, or why the commit failed.
+    /// The error that `work` returns, or the failure of the commit.
     pub fn write<T, E: From<StoreError>>(
         &mut self,
         durability: Durability,
@@ -168,12 +171,13 @@ impl Store {
         self.state.is_broken() || self.series.is_broken()
     }
 
-    /// Whether both files can be written again after a [`StoreError::Full`]: a
-    /// row of each was written anew, as it is. What comes next has the place of
-    /// both logs for itself, which may be all that it needs.
+    /// Whether both files can be written again after a [`StoreError::Full`]:
+    /// this writes one row of each anew, with its present content, after moving
+    /// the logs. The next transaction can use the space of both logs, which may
+    /// be all that it needs.
     ///
     /// # Errors
-    /// When writing fails for another reason than the lack of room.
+    /// When writing fails for a reason other than a lack of room.
     pub fn has_room(&mut self) -> Result<bool, StoreError> {
         for db in [&self.state, &self.series] {
             match write_again(db) {
@@ -185,8 +189,8 @@ impl Store {
         Ok(true)
     }
 
-    /// Moves the logs of both files into them, so that little lies in a log.
-    /// For a quiet moment; what somebody is just reading stays for the next one.
+    /// Moves the logs of both files into them, so that little lies in a log. For
+    /// a quiet moment; frames that a reader still needs stay for the next one.
     ///
     /// # Errors
     /// See [`StoreError`]; nothing is lost then.
@@ -219,7 +223,7 @@ impl Store {
             .ok_or_else(|| state::RUN_SPEC.absent(&[crate::table::cell::int(run.0)]))
     }
 
-    /// The answer that a request got, if it was made before.
+    /// The reply that a request got, if it was made before.
     ///
     /// # Errors
     /// See [`StoreError`].
@@ -235,7 +239,7 @@ impl Store {
         state::events(&self.state, experiment)
     }
 
-    /// How far the segments of a run are folded into `state.db`.
+    /// Positions up to which the segments of a run are folded into `state.db`.
     ///
     /// # Errors
     /// See [`StoreError`].
@@ -252,7 +256,7 @@ impl Store {
         Ok(next.saturating_sub(1))
     }
 
-    /// A value of the caller's, see [`Tx::set_meta`].
+    /// A value of the caller, see [`Tx::set_meta`].
     ///
     /// # Errors
     /// See [`StoreError`].
@@ -264,8 +268,8 @@ impl Store {
     /// ordered transaction: all of it or nothing.
     ///
     /// # Errors
-    /// [`StoreError::Position`] names the run whose fold does not begin where
-    /// the file stands; leave it out, or [`Store::forget_series`] and fold anew.
+    /// [`StoreError::Position`] names the run whose fold does not begin at the
+    /// file's position; leave it out, or [`Store::forget_series`] and fold anew.
     pub fn fold_series(&mut self, folds: &[RunFold]) -> Result<(), StoreError> {
         let open = self.series.begin(false)?;
         fold::fold(&self.series, folds)?;
@@ -282,8 +286,8 @@ impl Store {
         self.series.finish(open)
     }
 
-    /// Forgets how far a run's segments are folded into `series.db`, for a run
-    /// of which nothing more comes. Its points stay.
+    /// Forgets the positions up to which a run's segments are folded into
+    /// `series.db`, for a run without further records. Its points stay.
     ///
     /// # Errors
     /// See [`StoreError`].
@@ -293,7 +297,7 @@ impl Store {
         self.series.finish(open)
     }
 
-    /// How far all segments are folded into `series.db`.
+    /// Positions up to which all segments are folded into `series.db`.
     ///
     /// # Errors
     /// See [`StoreError`].
@@ -301,7 +305,7 @@ impl Store {
         positions::all(&self.series)
     }
 
-    /// How many points `series.db` holds of each run that has any.
+    /// Number of points in `series.db` for each run that has any.
     ///
     /// # Errors
     /// See [`StoreError`].
@@ -333,7 +337,7 @@ impl Store {
         reader::points(&self.series, series)
     }
 
-    /// What was measured of a run, by time.
+    /// The measurements of a run's processes, by time.
     ///
     /// # Errors
     /// See [`StoreError`].
@@ -351,8 +355,9 @@ impl Store {
 }
 
 impl Drop for Store {
-    /// Moves the logs into the files and takes the mark away, so that the next
-    /// start need not check. Failing at it costs that check and nothing else.
+    /// Moves the logs into the files and removes the mark, so that the next
+    /// start need not check. If this fails, the next start checks; nothing else
+    /// is lost.
     fn drop(&mut self) {
         if self.is_broken() || std::thread::panicking() {
             return;
@@ -366,7 +371,7 @@ impl Drop for Store {
     }
 }
 
-/// Says that somebody has the store open.
+/// The mark: a file that exists while a process has the store open.
 fn mark(home: &Home) -> PathBuf {
     home.data.join("state.db.open")
 }
@@ -375,7 +380,7 @@ fn exists(path: &Path) -> Result<bool, StoreError> {
     path.try_exists().map_err(StoreError::io("look at", path))
 }
 
-/// Writes a row anew that every file has, with what it holds.
+/// Writes a row that every file has anew, with its present content.
 fn write_again(db: &Db) -> Result<(), StoreError> {
     db.use_log_again()?;
     let open = db.begin(true)?;
@@ -384,7 +389,7 @@ fn write_again(db: &Db) -> Result<(), StoreError> {
     db.use_log_again()
 }
 
-/// Makes `state.db` where nothing ever was.
+/// Makes `state.db` in an empty home.
 fn make_state(home: &Home) -> Result<bool, StoreError> {
     let path = home.state_db();
     if exists(&path)? {
@@ -424,8 +429,9 @@ fn make_series(home: &Home, deployment: DeploymentId) -> Result<bool, StoreError
     Ok(true)
 }
 
-/// Moves the next run's key beyond those that `series.db` has metrics of: after
-/// an older copy of `state.db` was put in place, they belong to runs unknown now.
+/// Moves the next run's key beyond all keys in `series.db`: after an older copy
+/// of `state.db` was put in place, metrics there belong to runs that it does not
+/// know.
 fn pass_keys(state: &Db, series: &Db) -> Result<(), StoreError> {
     let highest: i64 = series
         .conn
@@ -447,7 +453,7 @@ fn pass_keys(state: &Db, series: &Db) -> Result<(), StoreError> {
     state.finish(open)
 }
 
-/// Whether there is nothing in it that belongs to any run.
+/// Whether the file has no rows of any run.
 fn holds_nothing(series: &Db) -> Result<bool, StoreError> {
     series
         .conn

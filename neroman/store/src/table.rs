@@ -119,7 +119,7 @@ impl Table {
         }
     }
 
-    /// Removes the row with this key; tells whether it was there.
+    /// Removes the row with this key; returns whether it existed.
     pub(crate) fn delete(&self, db: &Db, key: &[ValueRef<'_>]) -> Result<bool, StoreError> {
         db.change(
             &self.sql().delete,
@@ -182,7 +182,7 @@ impl Table {
         Ok(found)
     }
 
-    /// Verifies all rows; tells how many there are.
+    /// Verifies all rows; returns their number.
     pub(crate) fn verify(&self, db: &Db) -> Result<u64, StoreError> {
         let mut count = 0;
         let sum = self.scan(db, |_| {
@@ -281,7 +281,7 @@ impl Table {
         })
     }
 
-    /// The error for a key that is not there.
+    /// The error for a key without a row.
     pub(crate) fn absent(&self, key: &[ValueRef<'_>]) -> StoreError {
         StoreError::NoSuchRow {
             table: self.name,
@@ -290,7 +290,7 @@ impl Table {
     }
 }
 
-/// A verified row; a column of the wrong type is none.
+/// A verified row. Reading a column as another type returns `None`.
 pub(crate) struct Cells<'r>(&'r Row<'r>);
 
 impl Cells<'_> {
@@ -299,7 +299,7 @@ impl Cells<'_> {
         self.0.get_ref(index).ok()?.as_i64().ok()
     }
 
-    /// A whole number that was unsigned.
+    /// A whole number that was written as unsigned.
     pub(crate) fn unsigned(&self, index: usize) -> Option<u64> {
         Some(self.int(index)?.cast_unsigned())
     }
@@ -309,7 +309,7 @@ impl Cells<'_> {
         self.int(index)?.try_into().ok()
     }
 
-    /// A whole number, or none.
+    /// A whole number or NULL.
     pub(crate) fn maybe(&self, index: usize) -> Option<Option<i64>> {
         self.0.get_ref(index).ok()?.as_i64_or_null().ok()
     }
@@ -329,7 +329,7 @@ impl Cells<'_> {
         self.bytes(index)?.try_into().ok()
     }
 
-    /// Whatever is there.
+    /// The column as it is stored.
     pub(crate) fn raw(&self, index: usize) -> Option<ValueRef<'_>> {
         self.0.get_ref(index).ok()
     }

@@ -14,21 +14,21 @@ use crate::table::cell;
 
 /// An open transaction; given to the closure of [`crate::Store::write`].
 ///
-/// What is read through it includes what it wrote. Numbers that it gives are
-/// used again only when it is rolled back, so none of them was ever told.
+/// Reads through it include its own writes. A number that it assigns is
+/// assigned again only after a rollback, when no other process has seen it.
 #[derive(Debug)]
 pub struct Tx<'a> {
     pub(crate) db: &'a Db,
 }
 
 impl Tx<'_> {
-    /// Does a part of the transaction that may fail alone: when `part` fails,
-    /// what it wrote is undone and the rest of the transaction stands.
+    /// Runs a part of the transaction that may fail alone: when `part` fails,
+    /// its writes are undone and the rest of the transaction stands.
     ///
     /// # Errors
-    /// What `part` returns. After a [`StoreError::Full`] or
-    /// [`StoreError::Broken`] the whole transaction is gone, and every further
-    /// step of it fails.
+    /// The error that `part` returns. After a [`StoreError::Full`] or
+    /// [`StoreError::Broken`] the whole transaction is undone, and every
+    /// further step of it fails.
     pub fn attempt<T, E: From<StoreError>>(
         &mut self,
         part: impl FnOnce(&mut Self) -> Result<T, E>,
@@ -36,7 +36,8 @@ impl Tx<'_> {
         self.db.change("SAVEPOINT part", [])?;
         let done = part(self);
         if let Err(undone) = self.db.in_transaction() {
-            // A full disk undid everything; the part's own error says so.
+            // A full disk undid everything; the part's own error has the
+            // reason.
             return done.and(Err(undone.into()));
         }
         if done.is_err() {
@@ -118,7 +119,7 @@ impl Tx<'_> {
         Ok(key)
     }
 
-    /// Replaces what neroman decided about a run.
+    /// Replaces neroman's decisions about a run.
     ///
     /// # Errors
     /// See [`StoreError`].
@@ -126,7 +127,7 @@ impl Tx<'_> {
         state::put_desk(self.db, run, desk)
     }
 
-    /// Replaces what is known of a run.
+    /// Replaces the phase and folded facts of a run.
     ///
     /// # Errors
     /// See [`StoreError`].
@@ -154,7 +155,8 @@ impl Tx<'_> {
             .map(drop)
     }
 
-    /// Moves on how far segments of a run are folded into this file.
+    /// Moves the positions up to which segments of a run are folded into this
+    /// file.
     ///
     /// # Errors
     /// [`StoreError::Position`] when a fold does not begin where the last one
@@ -163,8 +165,8 @@ impl Tx<'_> {
         positions::advance(self.db, run, steps)
     }
 
-    /// Forgets how far a run's segments are folded: before it is folded anew,
-    /// or when nothing of it will come any more.
+    /// Forgets the positions up to which a run's segments are folded: before it
+    /// is folded anew, or when it will have no further records.
     ///
     /// # Errors
     /// See [`StoreError`].
@@ -188,7 +190,7 @@ impl Tx<'_> {
         state::put_rule(self.db, rule)
     }
 
-    /// Replaces what a rule did in a run.
+    /// Replaces the effects of a rule in a run.
     ///
     /// # Errors
     /// See [`StoreError`].
@@ -196,7 +198,7 @@ impl Tx<'_> {
         state::put_rule_state(self.db, state)
     }
 
-    /// The answer that a request got, if it was made before.
+    /// The reply that a request got, if it was made before.
     ///
     /// # Errors
     /// See [`StoreError`].
@@ -204,7 +206,7 @@ impl Tx<'_> {
         state::request(self.db, id)
     }
 
-    /// Keeps the answer to a request.
+    /// Keeps the reply to a request.
     ///
     /// # Errors
     /// Also [`StoreError::Twice`] when it was answered before.
@@ -212,7 +214,7 @@ impl Tx<'_> {
         state::insert_request(self.db, request)
     }
 
-    /// Forgets answers older than `ms`; tells how many.
+    /// Forgets replies older than `ms`; returns their number.
     ///
     /// # Errors
     /// See [`StoreError`].
@@ -234,7 +236,7 @@ impl Tx<'_> {
         state::insert_event(self.db, id, event)
     }
 
-    /// Adds a node, or replaces what is known of it.
+    /// Adds a node, or replaces its last known state.
     ///
     /// # Errors
     /// See [`StoreError`].
@@ -250,7 +252,7 @@ impl Tx<'_> {
         state::NODE.delete(self.db, &[cell::text(name)])
     }
 
-    /// Sets what `last` means.
+    /// Sets the experiments that the selector `last` picks.
     ///
     /// # Errors
     /// See [`StoreError`].
@@ -268,7 +270,7 @@ impl Tx<'_> {
         state::put_meta(self.db, meta::DEPLOYMENT, deployment.as_bytes())
     }
 
-    /// Keeps a value of the caller's under a name.
+    /// Keeps a value of the caller under a name.
     ///
     /// # Errors
     /// See [`StoreError`].

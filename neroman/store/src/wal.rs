@@ -1,9 +1,9 @@
 //! Reading a write-ahead log as SQLite would at its next start, without
 //! SQLite and without changing anything.
 //!
-//! SQLite takes the first frame that is not sound for the end of the log and
-//! reports nothing. How many sound frames there are is what [`crate::mark`]
-//! compares with what was written.
+//! SQLite takes the first damaged frame for the end of the log and reports
+//! nothing. [`crate::mark`] compares the number of sound frames with the number
+//! written.
 
 use std::fs::File;
 use std::io::{self, BufReader};
@@ -15,8 +15,8 @@ const FRAME_HEADER_BYTES: usize = 24;
 /// The lowest bit of the magic number names the byte order of the checksums.
 const MAGIC: u32 = 0x377f_0682;
 
-/// What tells a log from the one before it in the same file: SQLite draws
-/// these 8 bytes anew whenever it begins at the front again.
+/// Identity of a log among those written to the same file: SQLite draws these 8
+/// bytes anew whenever it begins at the front again.
 pub(crate) type Salts = u64;
 
 /// A log as it lies on the disk.
@@ -76,7 +76,7 @@ pub(crate) fn read(path: &Path) -> io::Result<Log> {
     })
 }
 
-/// The salts of the log that is being written; none before its first frame.
+/// The salts of the log that is being written; `None` before its first frame.
 pub(crate) fn salts(log: &File) -> Option<Salts> {
     let mut header = [0; HEADER_BYTES];
     log.read_exact_at(&mut header, 0).ok()?;
@@ -87,7 +87,8 @@ fn salts_in(header: &[u8; HEADER_BYTES]) -> Salts {
     (u64::from(word(header, 16)) << 32) | u64::from(word(header, 20))
 }
 
-/// Whether checksums are big-endian; none when this is no log.
+/// Whether checksums are big-endian; `None` when the header is not that of a
+/// log.
 fn byte_order(header: &[u8; HEADER_BYTES]) -> Option<bool> {
     let magic = word(header, 0);
     (magic & !1 == MAGIC).then_some(magic & 1 == 1)

@@ -124,8 +124,8 @@ pub(crate) mod meta {
     pub(crate) const NEXT_RULE: &str = "next rule";
     /// The next source's number.
     pub(crate) const NEXT_SOURCE: &str = "next source";
-    /// What `last` means: numbers of experiments, 8 bytes each.
+    /// Experiments that the selector `last` picks: numbers, 8 bytes each.
     pub(crate) const LAST: &str = "last";
-    /// What begins the names of the caller's own rows.
+    /// Prefix of the names of the caller's own rows.
     pub(crate) const OWN: &str = "own ";
 }

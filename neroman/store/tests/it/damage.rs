@@ -1,5 +1,5 @@
-//! Damaged files: every effective bit flip is noticed, and what is refused
-//! stays as it was found.
+//! Damaged files: every effective bit flip is noticed, and a refused file stays
+//! as it was found.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! What is written is read; what must not be written is refused.
+//! Reading returns what was written; forbidden writes are refused.
 
 use nero_journal::SegmentId;
 use nero_model::{ExperimentId, RequestId};
@@ -60,7 +60,8 @@ fn numbers_are_never_given_again() {
     assert_eq!(key, RunKey(3));
     let numbers: Vec<_> = read(&store).experiments.iter().map(|e| e.id.0).collect();
     assert_eq!(numbers, [1, 3]);
-    // What was rolled back was never told, and may be given.
+    // A number of a rolled back transaction was never reported, so it is given
+    // again.
     let error = store
         .write(Durability::Synced, |tx| {
             assert_eq!(tx.new_experiment()?, ExperimentId(4));

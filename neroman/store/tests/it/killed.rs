@@ -1,5 +1,5 @@
-//! `kill -9` in the middle of commits: what was acknowledged is there, and
-//! nothing is there by half.
+//! `kill -9` in the middle of commits: every acknowledged row is there, and no
+//! transaction is there by half.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Command, Stdio};

@@ -188,7 +188,10 @@ impl Watch {
         // What cannot be listed now is looked at again with the next sample.
         let sets = control::newer_rules(&self.place.control(), since).unwrap_or_default();
         for (version, set) in sets {
-            let set = set.map_err(|error| crate::chain(&error));
+            let set = set.map_err(|error| {
+                let file = self.place.control().join(format!("rules.{version}"));
+                format!("{}: {}", file.display(), crate::chain(&error))
+            });
             if self.apply(version, set, told) {
                 return;
             }

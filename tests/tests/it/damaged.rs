@@ -234,3 +234,46 @@ fn runs_that_a_restored_copy_of_the_database_does_not_know_are_told_of() {
         }
     });
 }
+
+#[test]
+fn rules_whose_file_is_damaged_on_the_node_are_sent_again() {
+    let home = Home::new();
+    let go = home.path().join("go");
+    let yaml = format!(
+        "collection: d\n+a: {{command: {} print loss 3 -- await {} -- print loss 10}}\n",
+        job(),
+        go.display()
+    );
+    added(&home, "d", &yaml);
+    home.ok(&["start", "1"]);
+    home.until_state(1, "running");
+    home.ok(&["rule", "add", "1", "warn: loss > 9"]);
+    home.ok(&["rule", "add", "1", "warn: loss > 2"]);
+    let fired = |text: &str| {
+        until(&format!("`{text}` to fire"), || {
+            let rules = home.json(&["rule", "list", "1"]);
+            let listed = rules["rules"].as_array().unwrap().iter();
+            let mut named = listed.filter(|rule| rule["text"] == text);
+            let has_fired = named.any(|rule| rule["fired"] == 1);
+            has_fired.then_some(()).ok_or((rules, home.logs()))
+        });
+    };
+    fired("loss > 2");
+    home.kill_all(&AGENTS);
+    let control = run_dir(&home, 1).join("control");
+    let set = |version: u64| control.join(format!("rules.{version}"));
+    let newest = (1..).take_while(|version| *version < 2 || set(*version).exists());
+    let newest = newest.last().unwrap();
+    for version in 2..=newest {
+        flip(&set(version), 40);
+    }
+    home.ok(&["status"]);
+    until("the rules to be sent again", || {
+        let shown = shown(&home, 1);
+        let is_there = set(newest + 1).exists() && !shown.contains("refused");
+        is_there.then_some(()).ok_or((shown, home.logs()))
+    });
+    fs::write(&go, "").unwrap();
+    fired("loss > 9");
+    assert_eq!(home.until_settled(1)["state"], "finished");
+}

@@ -388,7 +388,7 @@ impl Journal {
         let off = self.rules_off.values();
         texts.extend(off.map(|off| format!("rule `{}` is off: {}", off.text, off.why)));
         if let Some((version, why)) = &self.rules_refused
-            && *version > self.rules_applied
+            && *version >= self.rules_applied
         {
             texts.push(format!("rules refused: {why}"));
         }

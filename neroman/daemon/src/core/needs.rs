@@ -57,7 +57,7 @@ pub(crate) fn of(run: &Run) -> Needs {
         rules: live
             && !unsent
             && !desk.leaves()
-            && desk.rules_version > desk.rules_delivered
+            && run.rules_version() > desk.rules_delivered
             && desk.wish.is_none(),
         results,
         live_results: matches!(run.phase(), Phase::Running | Phase::Ending) && run.made.outputs,
@@ -79,7 +79,7 @@ pub(crate) fn changed(before: Option<&Run>, after: Option<&Run>) -> bool {
     now != of(before)
         || before.node() != after.node()
         || before.desk.wish != after.desk.wish
-        || before.desk.rules_version != after.desk.rules_version
+        || before.rules_version() != after.rules_version()
         || begun(before) != begun(after)
 }
 

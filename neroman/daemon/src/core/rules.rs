@@ -152,7 +152,7 @@ fn without(ids: &[u64], id: u64) -> Arc<[u64]> {
 
 fn next_version(run: &Run, rules: Arc<[u64]>) -> Change {
     let mut desk = run.desk.clone();
-    desk.rules_version += 1;
+    desk.rules_version = run.rules_version().saturating_add(1);
     Change::Desk {
         run: run.made.id,
         desk: Box::new(desk),

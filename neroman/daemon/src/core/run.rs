@@ -398,6 +398,14 @@ impl Run {
         }
     }
 
+    /// The version by which its rules are to lie on its node: one above a version
+    /// whose file a watcher could not read, so that they are sent again.
+    pub(crate) fn rules_version(&self) -> u64 {
+        let refused = self.journal.rules_refused.as_ref();
+        let next = refused.map_or(0, |(version, _)| version.saturating_add(1));
+        self.desk.rules_version.max(next)
+    }
+
     /// The node it was placed on; none while it waits for one.
     pub(crate) fn node(&self) -> Option<&str> {
         match &self.desk.node {

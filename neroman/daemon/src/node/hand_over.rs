@@ -333,7 +333,7 @@ fn tokens<'a>(specs: impl Iterator<Item = &'a v1::RunSpec>) -> Vec<RunToken> {
 /// The rules in force of a run, as they travel.
 pub(super) fn rule_set(state: &State, run: &Run) -> v1::RuleSet {
     v1::RuleSet {
-        version: run.desk.rules_version,
+        version: run.rules_version(),
         rules: run
             .rules
             .iter()

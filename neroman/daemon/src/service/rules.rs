@@ -240,7 +240,7 @@ fn of_run(rule: &Rule, experiment: &Experiment, run: &Run) -> v1::RuleState {
         shown.problem = format!("off: {}", off.why);
     }
     if let Some((version, why)) = &run.journal.rules_refused
-        && *version == run.desk.rules_version
+        && *version >= run.journal.rules_applied
         && shown.problem.is_empty()
     {
         shown.problem = format!("the run refused these rules: {why}");

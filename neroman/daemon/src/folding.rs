@@ -11,7 +11,7 @@ use nero_journal::SegmentId;
 use nero_model::{RunId, RunToken};
 
 use crate::core::change::Change;
-use crate::core::fold::{Folded, Part, Position, Taken, fold, holds_series};
+use crate::core::fold::{Folded, Part, Position, Taken, emptied, fold, holds_series};
 use crate::core::journal::Journal;
 use crate::core::outcome::judge;
 use crate::core::state::State;
@@ -155,7 +155,7 @@ impl Folding {
             }
             Folded::Mismatch => {
                 tracing::warn!(run = %id, segment = %part.segment, "journal differs, folding anew");
-                *journal = Journal::default();
+                *journal = emptied(told);
                 *fresh = RunFolded {
                     anew: true,
                     ..RunFolded::default()

@@ -7,11 +7,13 @@
 mod apply;
 mod told;
 
+use std::collections::BTreeMap;
+
 use nero_journal::v1::{self, RecordKind};
 use nero_journal::{HEADER_BYTES, Header, Reader, Record, SegmentId, Writer};
 use nero_model::RunToken;
 
-use super::journal::{Journal, Key, LogsRead, Segment};
+use super::journal::{Incarnation, Journal, Key, LogsRead, Segment};
 use apply::apply;
 use told::Told;
 
@@ -79,6 +81,21 @@ pub(crate) enum Folded {
     Refused,
     /// The run has as many segments as are kept of one; nothing was taken.
     Full,
+}
+
+/// What the journal of a run is emptied to before it is folded anew. The starts of a
+/// run that has ended stay: they prove the end that was told, also to a daemon that
+/// dies before the records came again.
+pub(crate) fn emptied(ended: Option<BTreeMap<u32, Incarnation>>) -> Journal {
+    let mut incarnations = ended.unwrap_or_default();
+    for one in incarnations.values_mut() {
+        // The one fact of a start that counts records.
+        one.taken_over = 0;
+    }
+    Journal {
+        incarnations,
+        ..Journal::default()
+    }
 }
 
 /// Folds a part. `series` is how far the other database stands in the segment;

@@ -40,6 +40,8 @@ pub(crate) fn sending(run: &Run, node: &str, sending: &Sending, now: &Moment) ->
             desk.why.clear();
         }
         Sending::Waits(why) => desk.why = bounded(why),
+        // Its node has the run, and what the run lacks there is said there.
+        Sending::Never(_) if desk.send_spec => desk.send_spec = false,
         Sending::Deferred(why) => {
             let why = bounded(why);
             later::said(desk, node, &why, now);

@@ -100,13 +100,25 @@ pub(crate) fn heard(
         Standing::Unknown | Standing::TakenAway
             if desk.leaves() && run.journal.incarnations.is_empty() => {}
         Standing::Unknown => {
-            if run.phase().is_live() && run.journal.incarnations.is_empty() {
+            // A node that lost the run lost the cancel with it.
+            if let Some(cancel) = &mut desk.wish {
+                cancel.delivered = false;
+            }
+            let live = run.phase().is_live();
+            let began = !run.journal.incarnations.is_empty();
+            if live && !began && desk.wish.is_some() {
+                // It is to end, and lies nowhere.
+                desk.word = Some(Word::TakenAway {
+                    who: desk.who(),
+                    at_ms: now_ms,
+                });
+            } else if live && !began {
                 desk.handing = Handing::Queued;
                 desk.offered = false;
                 desk.rules_delivered = 0;
                 desk.why.clone_from(&report.why);
                 later::taken(desk, run.node_word());
-            } else if run.phase().is_live() {
+            } else if live {
                 desk.unknown_ms = Some(now_ms);
                 return Some(Contradiction::Forgotten);
             }

@@ -490,6 +490,12 @@ impl Run {
         word && self.phase().is_end()
     }
 
+    /// Whether its node is known to have got it: its answer may be lost, records of
+    /// its journal prove it, too.
+    pub(crate) fn was_accepted(&self) -> bool {
+        self.desk.handing >= Handing::Submitted || !self.journal.incarnations.is_empty()
+    }
+
     /// Whether records of its journal are taken. An end by the word of its node is
     /// judged from the journal at the next start, so nothing comes into that.
     pub(crate) fn takes_records(&self) -> bool {

@@ -26,7 +26,7 @@ use super::{Settings, open_runs};
 use crate::core::change::Change;
 use crate::core::gone;
 use crate::core::report::{self, Contradiction, Report, Standing, Stray};
-use crate::core::run::{Desk, Handing, Run, Unreadable};
+use crate::core::run::{Desk, Run, Unreadable};
 use crate::core::state::State;
 use crate::core::text::bounded;
 use crate::failure::Failure;
@@ -239,11 +239,7 @@ async fn positions(settings: &Settings, ledger: &Ledger) -> Result<Vec<v1::RunPo
     let state = ledger.state();
     let handed: Vec<RunId> = open_runs(&state, &settings.name)
         .into_iter()
-        .filter(|id| {
-            state
-                .run(*id)
-                .is_some_and(|run| run.desk.handing >= Handing::Submitted)
-        })
+        .filter(|id| state.run(*id).is_some_and(Run::was_accepted))
         .collect();
     let stands = ledger.positions(handed).await?;
     Ok(stands

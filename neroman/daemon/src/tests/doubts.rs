@@ -189,3 +189,74 @@ async fn an_end_that_was_told_is_the_same_after_a_restart_whatever_was_heard_lat
     assert_eq!((view.state, view.reason), (told.state, told.reason));
     rig.stop().await;
 }
+
+#[tokio::test]
+async fn a_run_that_is_folded_anew_after_its_end_has_ended_for_the_next_daemon_too() {
+    let (rig, token) = sent(TWO).await;
+    rig.mum.begin(&token);
+    let exited = journal::JobExited {
+        code: 3,
+        ..journal::JobExited::default()
+    };
+    rig.mum.record(&token, RecordKind::JobExited, &exited);
+    rig.mum
+        .record(&token, RecordKind::TreeGone, &journal::TreeGone::default());
+    rig.state(1, "crashed").await;
+    rig.mum.contradict(&token);
+    let first = RunId {
+        experiment: ExperimentId(1),
+        number: 1,
+    };
+    let emptied = |run: &Run| run.journal.segments.is_empty();
+    let mut states = rig.man.ledger.watch();
+    states
+        .wait_for(|state| state.run(first).is_some_and(emptied))
+        .await
+        .unwrap();
+    // It leaves before any record comes again.
+    let rig = rig.restart().await;
+    let view = rig.view(1).await;
+    assert_eq!((&*view.state, &*view.reason), ("crashed", "exit code 3"));
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn a_run_of_which_only_records_came_is_lost_when_its_node_forgets_it() {
+    let rig = added(TWO).await;
+    // It takes the run; that it did is never said.
+    rig.mum.put_off_what_it_has("the answer is lost");
+    rig.start("1").await;
+    let token = rig.mum.token(1, 1).await;
+    rig.mum
+        .record(&token, RecordKind::Claimed, &journal::Claimed::default());
+    rig.state(1, "pending").await;
+    rig.mum.forget(&token);
+    rig.mum.cut(false);
+    let view = rig.state(1, "lost").await;
+    assert_eq!(view.reason, "its node does not know it any more");
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn a_run_that_is_to_end_is_over_when_its_node_lost_it_with_the_cancel() {
+    let (rig, token) = sent(TWO).await;
+    rig.until(1, "was told", |view| view.state == "submitted")
+        .await;
+    // Its shim was told, of which nothing was heard here.
+    rig.mum.holds(&token, Stage::Starting);
+    rig.abort("1").await;
+    rig.mum.cancelled_times(&token, 1).await;
+    let told = |state: &State| {
+        let run = state.run(RunId {
+            experiment: ExperimentId(1),
+            number: 1,
+        });
+        run.is_some_and(|run| run.desk.wish.as_ref().is_some_and(|wish| wish.delivered))
+    };
+    let mut states = rig.man.ledger.watch();
+    states.wait_for(|state| told(state)).await.unwrap();
+    rig.mum.forget(&token);
+    rig.mum.cut(false);
+    rig.state(1, "aborted").await;
+    rig.stop().await;
+}

@@ -6,7 +6,7 @@
 //! when it prints the same. It lists each state with the inputs that change it, the
 //! states that follow, and in brackets what the node is asked for then. Two worlds
 //! that show the same are explored once. Time stands still; rules, files that cannot
-//! be read and records that are folded anew are left out.
+//! be read (but for a spec) and records that are folded anew are left out.
 
 mod node;
 mod shown;
@@ -125,8 +125,28 @@ fn broken(from: &World, step: &Step) -> Option<&'static str> {
             !before.desk.closed || after.desk.closed,
         ),
         (
+            "a run that is to end is placed nowhere else",
+            before.node() == after.node() || before.desk.wish.is_none(),
+        ),
+        (
+            "a run that its node has is not ended by what is here",
+            !step.label.starts_with("its files are not here")
+                || !before.was_accepted()
+                || before.phase() == after.phase(),
+        ),
+        (
+            "a run that is to end waits for a word of its node that comes",
+            !step.label.ends_with("it is unknown")
+                || !live
+                || after
+                    .desk
+                    .wish
+                    .as_ref()
+                    .is_none_or(|cancel| !cancel.delivered),
+        ),
+        (
             "a run that is to end is not sent",
-            step.label != "it is sent" || before.desk.wish.is_none(),
+            step.label != "it is sent" || before.desk.wish.is_none() || before.desk.send_spec,
         ),
     ];
     let mut promises = promises.into_iter();

@@ -3,6 +3,7 @@ use std::path::Path;
 use super::*;
 use crate::adopt::adopt;
 use crate::core::change::desk_change;
+use crate::core::run::Handing;
 
 /// A run on the node `beta`, and its token.
 fn on_beta() -> (State, Vec<u8>) {

@@ -340,6 +340,16 @@ impl FakeMum {
         inner.tell(Event::Part(part));
     }
 
+    /// Tells a record that does not follow what it told of the run's segment, and
+    /// has nothing more of the run.
+    pub(in crate::tests) fn contradict(&self, token: &[u8]) {
+        let mut inner = self.inner.lock().unwrap();
+        let mut held = inner.runs.remove(token).unwrap();
+        held.encoder.chain ^= 1;
+        let (offset, chain) = held.append(RecordKind::Notice, &journal::Notice::default());
+        inner.tell(Event::Part(held.part(offset, chain)));
+    }
+
     /// Tells of a stop in a segment of the shim that nobody heard of before.
     pub(in crate::tests) fn stop_late(&self, token: &[u8]) {
         let mut inner = self.inner.lock().unwrap();

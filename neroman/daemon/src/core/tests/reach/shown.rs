@@ -70,6 +70,7 @@ fn marks(run: &Run) -> Vec<&'static str> {
     );
     mark("may be recalled", run.put_off().is_some());
     mark("recall open", begun && live && desk.withdraw.is_some());
+    mark("without its spec there", desk.send_spec);
     mark("all but watchers sent", desk.ended_told && !desk.settled);
     mark("all records sent", desk.settled);
     mark(

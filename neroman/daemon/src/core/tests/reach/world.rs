@@ -436,7 +436,7 @@ impl Steps<'_> {
         let sent = !here || self.from.known == node.records.len() || !run.takes_records();
         let standing = match node.there {
             There::Nothing if asker || !here => return,
-            There::Nothing if run.desk.handing < crate::core::run::Handing::Submitted => return,
+            There::Nothing if !run.was_accepted() => return,
             There::Nothing => Standing::Unknown,
             There::Waiting => Standing::Waiting,
             There::Refused => Standing::Refused,
@@ -451,9 +451,18 @@ impl Steps<'_> {
         if node.there != There::Nothing && here {
             self.report(index, Standing::Held);
         }
+        let holds = matches!(standing, Standing::Waiting | Standing::Running);
+        if holds && here && self.asked == Asked::OneNode {
+            self.report_of(index, standing, true);
+        }
     }
 
     fn report(&mut self, index: usize, standing: Standing) {
+        self.report_of(index, standing, false);
+    }
+
+    /// A report of a run whose spec the node can use, or not any more.
+    fn report_of(&mut self, index: usize, standing: Standing, send_spec: bool) {
         let (run, name) = (self.from.run(), NODES[index]);
         let mut changes = Vec::new();
         let here = self.from.here() == Some(index);
@@ -474,7 +483,7 @@ impl Steps<'_> {
                 unsupervised: false,
                 host: String::new(),
                 made_nothing: false,
-                send_spec: false,
+                send_spec,
                 unreadable: Vec::new(),
             };
             let mut desk = run.desk.clone();
@@ -497,8 +506,9 @@ impl Steps<'_> {
             Standing::Refused => "it can never start",
             Standing::Unknown => "it is unknown",
         };
+        let spec = if send_spec { ", without its spec" } else { "" };
         self.steps.push(Step {
-            label: format!("{whose} reports: {what}"),
+            label: format!("{whose} reports: {what}{spec}"),
             heard: true,
             word: here,
             to,
@@ -660,15 +670,17 @@ impl Steps<'_> {
         let ahead = here && self.from.known < node.records.len();
         // What goes on where the run is not any more is heard of as that alone.
         let elsewhere = !here && node.there == There::Started;
-        if ahead || elsewhere {
+        if elsewhere {
             return;
         }
-        for moved in node.moves() {
+        for moved in node.moves().into_iter().filter(|_| !ahead) {
             self.unheard("the node goes on", |to| to.nodes[index] = moved);
         }
         // That a run which began is unknown to its node does not depend on the group.
-        let early = self.asked == Asked::OneNode || (here && self.from.known == 0);
-        if node.there != There::Nothing && !self.from.deceived && early {
+        let early = self.asked == Asked::OneNode || (here && self.from.known == 0 && !ahead);
+        // A node that loses a run whose spec is on its way begins it anew.
+        let comes = self.from.run().desk.send_spec;
+        if node.there != There::Nothing && !self.from.deceived && early && !comes {
             self.unheard("the node loses what it had", |to| {
                 to.nodes[index] = Node::default();
                 to.deceived = true;

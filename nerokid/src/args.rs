@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// How it is used.
+/// Usage text.
 pub const USAGE: &str = "\
 usage: nerokid [--socket PATH] watch RUN_DIR INCARNATION
        nerokid [--socket PATH] settle < LINES
@@ -15,14 +15,14 @@ settle reads lines `RUN_DIR<tab>INCARNATION` of runs that have ended, does the
 same for each, and answers each with a line `ok …` or `failed …`.
 Both are started by Neronet itself.";
 
-/// What to do.
+/// Command to carry out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Watch a run.
     Watch {
-        /// Its folder.
+        /// Folder of the run.
         run_dir: PathBuf,
-        /// Which start of its job.
+        /// Number of the job's start.
         incarnation: u32,
         /// neromum's socket.
         socket: Option<PathBuf>,
@@ -31,7 +31,7 @@ pub enum Command {
     Settle,
     /// Print the version.
     Version,
-    /// Print how it is used.
+    /// Print the usage text.
     Help,
 }
 
@@ -44,10 +44,10 @@ pub enum ArgsError {
     /// A command that does not exist.
     #[error("there is no command `{0}`")]
     Command(String),
-    /// Something is missing.
+    /// An argument is missing.
     #[error("{0} is missing")]
     Missing(&'static str),
-    /// There is more than can be used.
+    /// There are too many arguments.
     #[error("`{0}` is too much")]
     TooMuch(String),
     /// Not a number from 1.

@@ -1,4 +1,4 @@
-//! The run's `control/` folder: rule sets that come, wishes that go.
+//! The run's `control/` folder: rule sets to read, wishes to write.
 
 use std::fs;
 use std::io;
@@ -33,7 +33,7 @@ fn numbers(folder: &Path, prefix: &str) -> io::Result<Vec<u64>> {
     Ok(found)
 }
 
-/// A rule set of this version, or why it cannot be read.
+/// A rule set of this version, or the reason why it cannot be read.
 pub type Versioned = (u64, Result<RuleSet, FrameError>);
 
 /// The rule sets that are newer than `version`, the newest first.
@@ -52,12 +52,12 @@ pub fn newer_rules(folder: &Path, version: u64) -> io::Result<Vec<Versioned>> {
         .collect())
 }
 
-/// Wishes in the folder that the run ends, because a rule held; unless that
-/// very rule's wish lies there already. True when it was made now. On a full
-/// disk the name alone is made, which counts as a wish.
+/// Writes a wish that the run ends, because a rule held, unless the folder has
+/// a wish of this rule. Returns true when it wrote the wish. On a full disk it
+/// makes the name alone, which counts as a wish.
 ///
 /// # Errors
-/// When it cannot be made; it is to be tried again.
+/// When the wish cannot be made; the caller tries again.
 pub fn cancel(folder: &Path, spec: &RunSpec, abort: &Abort, wall_ms: i64) -> io::Result<bool> {
     let existing = numbers(folder, "cancel")?;
     let made_by_rule = existing.iter().any(|number| {
@@ -79,7 +79,7 @@ pub fn cancel(folder: &Path, spec: &RunSpec, abort: &Abort, wall_ms: i64) -> io:
         asked_ms: wall_ms,
     };
     fs::create_dir_all(folder)?;
-    // They are read as 1, 2, 3 … up to the first gap.
+    // Readers look for 1, 2, 3 … up to the first gap.
     let mut number = 1;
     loop {
         let path = folder.join(format!("cancel.{number}"));
@@ -92,7 +92,7 @@ pub fn cancel(folder: &Path, spec: &RunSpec, abort: &Abort, wall_ms: i64) -> io:
     }
 }
 
-/// The highest number of a wish; 0 when there is none.
+/// The highest number of a wish; 0 when the folder has none.
 ///
 /// # Errors
 /// When the folder cannot be read.
@@ -109,13 +109,13 @@ fn is_by_rule(cancel: &Cancel, rule: u64) -> bool {
 /// or the launcher that took over from it.
 ///
 /// # Errors
-/// When the run's records cannot be read; it is to be tried again.
+/// When the run's records cannot be read; the caller tries again.
 pub fn ring(folder: &Path) -> io::Result<()> {
-    // Read anew: who supervises may have changed since the last look, and one
-    // who takes over later looks by itself.
+    // Read anew: the supervisor may have changed since the last look. A process
+    // that takes over later looks at the wishes by itself.
     let life = Life::read(folder)?;
     let hears = |process: ProcessId| {
-        // A dead process whose parent has not reaped it takes the signal and
+        // A dead process whose parent has not reaped it accepts the signal and
         // does nothing.
         let fd = life::pidfd(&process).filter(|_| life::is_alive(&process));
         fd.is_some_and(|fd| pidfd_send_signal(fd, Signal::USR1).is_ok())

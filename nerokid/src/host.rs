@@ -1,4 +1,4 @@
-//! The host as a run finds it.
+//! Facts about the host of a run.
 
 use std::fs::{self, File};
 use std::io::Read as _;
@@ -8,7 +8,7 @@ use nero_journal::v1::Environment;
 use rustix::fs::statvfs;
 use rustix::system::{sysinfo, uname};
 
-/// What is said of the host; what cannot be read stays empty.
+/// Describes the host; a fact that cannot be read stays empty.
 pub fn environment(folder: &Path) -> Environment {
     let names = uname();
     let info = sysinfo();

@@ -1,9 +1,9 @@
 //! The watcher's segment, and the copy of its bytes for neromum.
 //!
 //! A record is in the file before it is sent. A record that the disk refuses
-//! stays here, in order, and is tried again; the caller reads no further
-//! output while one waits, so that nothing is lost and memory is bounded. What
-//! neromum cannot take at once is not sent: it reads the disk.
+//! stays here, in order, and is tried again; the caller reads no further output
+//! while one waits, so that nothing is lost and memory is bounded. Bytes that
+//! neromum cannot take at once are not sent: it reads the disk.
 
 use std::collections::VecDeque;
 
@@ -14,10 +14,10 @@ use tokio::sync::mpsc;
 
 use crate::core::record::Record;
 
-/// Bytes sent in one message, but for a single longer record.
+/// Limit of bytes in one message, except for a single longer record.
 const SEND_BYTES: usize = 256 * 1024;
 
-/// The segment and who gets a copy.
+/// The segment, and the sender of its copy.
 #[derive(Debug)]
 pub struct Journal {
     segment: Segment,
@@ -26,7 +26,7 @@ pub struct Journal {
     unsent: Unsent,
 }
 
-/// Bytes written and not yet sent, with where they lie.
+/// Bytes written and not yet sent, with their position.
 #[derive(Debug, Default)]
 struct Unsent {
     offset: u64,
@@ -64,7 +64,7 @@ impl Journal {
     /// Appends records in order, as far as the disk takes them.
     ///
     /// # Errors
-    /// When a record can never be written, which is a mistake of ours.
+    /// When a record can never be written, which is a bug of ours.
     pub fn write(&mut self, records: impl IntoIterator<Item = Record>) -> Result<(), WriteError> {
         let clocks = Clocks::now();
         for record in records {
@@ -97,7 +97,7 @@ impl Journal {
         !self.waiting.is_empty()
     }
 
-    /// Sends what was written, if neromum can take it now.
+    /// Sends the written bytes, if neromum can take them now.
     pub fn send(&mut self) {
         if self.unsent.data.is_empty() {
             return;

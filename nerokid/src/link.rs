@@ -1,8 +1,8 @@
-//! The line to neromum: dialled again and again, never waited for.
+//! The connection to neromum: dialled again and again, never waited for.
 //!
-//! The watcher works the same without it. Once a line is up the watcher is
-//! given the sending end; bytes that do not fit are not sent, since neromum
-//! reads the disk for what it was not sent.
+//! The watcher works the same without it. Once a connection is up the watcher
+//! gets the sending end. Bytes that do not fit are not sent, since neromum
+//! reads missing bytes from the disk.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,43 +17,43 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_stream::wrappers::ReceiverStream;
 
-/// Messages between watcher and line: a few seconds of a busy run, and less
-/// than 1 MiB but for very long records.
+/// Messages between watcher and connection: a few seconds of a busy run, and
+/// less than 1 MiB except for very long records.
 const QUEUE: usize = 32;
 /// Longest pause before the first try to dial again.
 const PAUSE_FIRST: Duration = Duration::from_millis(500);
 /// Longest pause before any try.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
-/// How long neromum may take to greet.
+/// Time for neromum to greet.
 const GREET_MAX: Duration = Duration::from_secs(10);
 
-/// What the watcher hears.
+/// An event for the watcher.
 #[derive(Debug)]
 pub enum LinkEvent {
-    /// A line is up: send here.
+    /// A connection is up: send here.
     Up(mpsc::Sender<KidMessage>),
-    /// It is down.
+    /// The connection is down.
     Down,
-    /// neromum says that a newer rule set lies on disk.
+    /// A newer rule set is on disk; neromum reported it.
     Rules,
 }
 
-/// Who calls.
+/// The watcher that dials.
 #[derive(Clone, Debug)]
 pub struct Caller {
     /// neromum's socket.
     pub socket: PathBuf,
-    /// Whose run.
+    /// Deployment of the run.
     pub deployment: Option<DeploymentId>,
-    /// Which run.
+    /// Token of the run.
     pub token: Vec<u8>,
-    /// Which incarnation.
+    /// Number of the job's start.
     pub incarnation: u32,
     /// The watcher's segment.
     pub segment: Vec<u8>,
 }
 
-/// The task that keeps the line.
+/// The task that keeps the connection.
 #[derive(Debug)]
 pub struct Link {
     task: JoinHandle<()>,
@@ -70,15 +70,17 @@ impl Link {
         }
     }
 
-    /// The next event; none when the task is gone, which it is only at the end.
+    /// The next event; `None` when the task has ended, which it does only at
+    /// the end.
     pub async fn event(&mut self) -> Option<LinkEvent> {
         self.events.recv().await
     }
 
-    /// Waits until neromum has taken what was sent, at most `patience`. The
+    /// Waits until neromum has taken the sent bytes, at most `patience`. The
     /// sending end must be dropped before.
     pub async fn finish(mut self, patience: Duration) {
-        // Down means that neromum answered the end of the stream with its own.
+        // `Down` means that neromum answered the end of the stream by ending
+        // its own.
         let down = async {
             while let Some(event) = self.events.recv().await {
                 if matches!(event, LinkEvent::Down) {
@@ -95,7 +97,7 @@ impl Link {
 async fn keep(caller: Caller, watcher: mpsc::Sender<LinkEvent>) {
     let mut pause_max = PAUSE_FIRST;
     loop {
-        // Whatever ends a line, the next try is the answer to it.
+        // However a connection ends, dial again.
         if let Ok(()) = line(&caller, &watcher).await {
             pause_max = PAUSE_FIRST;
         }
@@ -107,14 +109,13 @@ async fn keep(caller: Caller, watcher: mpsc::Sender<LinkEvent>) {
     }
 }
 
-/// Somewhere between nothing and all of a pause, so that a thousand watchers
-/// do not return at once.
+/// A random part of a pause, so that a thousand watchers do not return at once.
 fn jittered(pause: Duration) -> Duration {
     let random = u32::from_le_bytes(nero_model::ids::random());
     pause.mul_f64(f64::from(random) / f64::from(u32::MAX))
 }
 
-/// Why a line ended before it was up.
+/// Reason why a connection ended before it was up.
 #[derive(Debug, thiserror::Error)]
 enum LineError {
     #[error("cannot dial neromum")]
@@ -127,7 +128,7 @@ enum LineError {
     Hello(#[from] hello::HelloError),
 }
 
-/// One line, from dialling to its end. An error when it was never up.
+/// One connection, from dialling to its end. An error when it was never up.
 async fn line(caller: &Caller, watcher: &mpsc::Sender<LinkEvent>) -> Result<(), LineError> {
     let channel = nero_wire::dial(&caller.socket).await?;
     let own = hello::own(Role::Nerokid, "", caller.deployment);
@@ -149,7 +150,7 @@ async fn line(caller: &Caller, watcher: &mpsc::Sender<LinkEvent>) -> Result<(), 
     let _ = sender.try_send(first);
     let mut kids = KidsClient::new(channel);
     let attached = kids.attach(ReceiverStream::new(outgoing));
-    // The answer's head may come with its first message only, so the watcher
+    // The answer's head may arrive only with its first message, so the watcher
     // gets the sending end before.
     if watcher.send(LinkEvent::Up(sender)).await.is_err() {
         return Ok(());
@@ -159,7 +160,7 @@ async fn line(caller: &Caller, watcher: &mpsc::Sender<LinkEvent>) -> Result<(), 
     ended
 }
 
-/// Passes commands on until the line ends.
+/// Passes commands on until the connection ends.
 async fn commands(
     attached: impl Future<
         Output = Result<

@@ -1,7 +1,7 @@
-//! The kernel's word that something changed: a speed-up, never relied on.
+//! Notifications of the kernel about changed files: a speed-up, never relied on.
 //!
-//! On network file systems it is silent about what other machines write, and a
-//! user may have run out of instances; then looking from time to time does.
+//! On network file systems the kernel reports no writes of other machines, and a
+//! user may have run out of instances; then the watcher looks from time to time.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -15,20 +15,20 @@ use crate::readable::register;
 /// Room for events; more come with the next read.
 const BUFFER_BYTES: usize = 4096;
 
-/// What changed.
+/// The changed files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
     /// A log grew, or was cut.
     pub logs: bool,
     /// The claim or a launcher's segment was written.
     pub life: bool,
-    /// Names came or went in the incarnation's folder.
+    /// Names appeared in the incarnation's folder or left it.
     pub folder: bool,
-    /// Names came in `control/`.
+    /// Names appeared in `control/`.
     pub control: bool,
 }
 
-/// What a descriptor stands for.
+/// Kind of a watched path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Watched {
     /// One of the logs.
@@ -41,7 +41,7 @@ pub enum Watched {
     Control,
 }
 
-/// The descriptor, and what is watched.
+/// The descriptor, and the watched paths.
 #[derive(Debug)]
 pub struct Notify {
     inotify: Inotify,
@@ -51,10 +51,10 @@ pub struct Notify {
 }
 
 impl Notify {
-    /// A new one, that watches nothing yet.
+    /// A new descriptor that watches nothing yet.
     ///
     /// # Errors
-    /// When the kernel has none left for this user.
+    /// When the kernel has no instance left for this user.
     pub fn new() -> io::Result<Self> {
         let inotify = Inotify::init()?;
         Ok(Self {
@@ -67,7 +67,7 @@ impl Notify {
     /// Watches a path; watching it twice is watching it once.
     ///
     /// # Errors
-    /// When it does not exist, or there are too many.
+    /// When the path does not exist, or this user watches too many.
     pub fn watch(&mut self, path: &Path, what: Watched) -> io::Result<()> {
         let mask = match what {
             Watched::Log | Watched::Life => WatchMask::MODIFY,
@@ -83,7 +83,7 @@ impl Notify {
         Ok(())
     }
 
-    /// Waits for changes and says which.
+    /// Waits for changes and returns them.
     ///
     /// # Errors
     /// When the descriptor cannot be read.

@@ -1,15 +1,15 @@
-//! How often to look at the logs: at once while the job prints little, in
-//! batches while it prints much. The job is never slowed, and a watcher whose
-//! every look costs more than it brings would take its share of the processor.
+//! The rate of looks at the logs: at once while the job prints little, in
+//! batches while it prints much. The job is never slowed; but a watcher that
+//! looked at every change would take processor time from it.
 
-/// Looks that may follow one another at once.
+/// Number of looks that may follow one another at once.
 const BURST: f64 = 40.0;
 /// Looks per second over longer times.
 const PER_SECOND: f64 = 40.0;
-/// Between two looks at a job that prints all the time.
+/// Pause between two looks at a job that prints all the time.
 const PAUSE_MS: u64 = 50;
 
-/// A small purse of looks.
+/// A credit of looks.
 #[derive(Debug)]
 pub struct Pace {
     looks: f64,
@@ -17,7 +17,7 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// A full purse.
+    /// With full credit.
     pub fn new(now_ms: u64) -> Self {
         Self {
             looks: BURST,
@@ -25,13 +25,13 @@ impl Pace {
         }
     }
 
-    /// A change of a log was answered with a look.
+    /// Spends the credit of one look, after a log changed.
     pub fn spend(&mut self, now_ms: u64) {
         self.refill(now_ms);
         self.looks = (self.looks - 1.0).max(0.0);
     }
 
-    /// How long not to listen for changes of the logs.
+    /// Time for which to ignore changes of the logs.
     pub fn pause_ms(&mut self, now_ms: u64) -> u64 {
         self.refill(now_ms);
         if self.looks >= 1.0 { 0 } else { PAUSE_MS }

@@ -1,4 +1,4 @@
-//! One incarnation of one run on disk, and what was to be run there.
+//! The folder of one incarnation of a run, and its spec.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
@@ -11,12 +11,12 @@ use nero_model::ids::{RunToken, hex};
 use nero_model::paths::run;
 use nero_wire::v1::RunSpec;
 
-/// Where a watcher works.
+/// Folder, spec and identity of the watched incarnation.
 #[derive(Debug)]
 pub struct Place {
     /// The run's folder.
     pub run: PathBuf,
-    /// Which start of the job.
+    /// Number of the job's start.
     pub incarnation: u32,
     /// The incarnation's folder.
     pub folder: PathBuf,
@@ -26,7 +26,7 @@ pub struct Place {
     pub token: RunToken,
 }
 
-/// Why a run cannot be watched.
+/// Reason why a run cannot be watched.
 #[derive(Debug, thiserror::Error)]
 pub enum PlaceError {
     /// The spec cannot be used.
@@ -34,7 +34,7 @@ pub enum PlaceError {
     Spec {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// Fault of the file.
         #[source]
         source: FrameError,
     },
@@ -49,14 +49,14 @@ pub enum PlaceError {
     Lock {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// Error of the file system.
         #[source]
         source: io::Error,
     },
 }
 
 impl Place {
-    /// Reads what is to be watched.
+    /// Reads the spec of the run to watch.
     ///
     /// # Errors
     /// When the spec cannot be read.
@@ -76,8 +76,8 @@ impl Place {
         })
     }
 
-    /// Becomes the one watcher of this incarnation for as long as the file is
-    /// open; none when another process is.
+    /// Makes this process the one watcher of the incarnation as long as the
+    /// file is open; `None` when another process is.
     ///
     /// # Errors
     /// When the lock file cannot be made or locked.
@@ -104,7 +104,7 @@ impl Place {
     /// Begins this watcher's own segment.
     ///
     /// # Errors
-    /// When it cannot be made; nothing is left behind then.
+    /// When the segment cannot be made; no file is left then.
     pub fn begin_segment(&self) -> io::Result<Segment> {
         let name = format!(
             "watch-{}{}",
@@ -119,7 +119,8 @@ impl Place {
             self.incarnation,
         )
         .inspect_err(|error| {
-            // Ours and without a header, unless the name was there before.
+            // The file is ours and has no header, unless the name existed
+            // before.
             if error.kind() != io::ErrorKind::AlreadyExists {
                 let _ = fs::remove_file(&path);
             }

@@ -1,10 +1,10 @@
 //! Measuring the whole tree of a job from `/proc`.
 //!
-//! CPU time is that of all living processes with what each has waited for
-//! (`cutime`), the shim's included, since the kernel hands the time of an
-//! orphan to it: so the time of ended processes is in the sum without our
-//! having seen them. The same holds for I/O. Sums never fall, even when a
-//! process that ignored its children ends.
+//! CPU time is the sum over all living processes, with the time of the children
+//! that each has waited for (`cutime`). The shim's is included, since the
+//! kernel hands the time of an orphan to it: so the sum contains the time of
+//! ended processes that we never saw. The same holds for I/O. Sums never fall,
+//! even when a process that ignored its children ends.
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -16,14 +16,14 @@ use rustix::buffer::spare_capacity;
 use rustix::fs::{Mode, OFlags};
 use rustix::param::{clock_ticks_per_second, page_size};
 
-/// Most processes that are looked at in one sample.
+/// Limit of processes in one sample.
 const PROCESSES_MAX: usize = 4096;
-/// Processes whose files are held open.
+/// Number of processes whose files are held open.
 const HELD_MAX: usize = 8;
 /// Room for a file of `/proc`; most are far smaller.
 const TEXT_BYTES: usize = 4096;
 
-/// What the tree of a job uses at one moment.
+/// Resources that the tree of a job uses at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// CPU time so far.
@@ -49,8 +49,9 @@ pub trait Measure {
 }
 
 /// Reads `/proc`. The files of a few processes are held open from sample to
-/// sample, since opening costs more than reading; they stay those of the very
-/// process that they were opened for, and cannot be read when it is gone.
+/// sample, since opening costs more than reading. An open file belongs to the
+/// process that it was opened for, and cannot be read when that process is
+/// gone.
 #[derive(Debug, Default)]
 pub struct Procfs {
     held: Vec<Held>,
@@ -65,7 +66,8 @@ struct Held {
     pid: i32,
     stat: OwnedFd,
     children: OwnedFd,
-    /// Best effort: the kernel may be built without, or the process not ours.
+    /// `None` when the kernel was built without this file, or the process is
+    /// not ours.
     io: Option<OwnedFd>,
 }
 
@@ -125,8 +127,8 @@ impl Measure for Procfs {
 }
 
 impl Procfs {
-    /// The state of a process and its open files, if it is the one that is
-    /// meant; its line is in `text` then.
+    /// The state of a process and its open files, if its start time is that of
+    /// `meant`; leaves its line in `text`.
     fn stat(&mut self, pid: i32, meant: Option<ProcessId>) -> Option<(Held, Stat)> {
         let held = match self.held.iter().position(|held| held.pid == pid) {
             Some(at) => self.held.swap_remove(at),
@@ -148,8 +150,8 @@ impl Procfs {
         }
     }
 
-    /// A file of `/proc` into `text`: its first block, which is all of most
-    /// files, or everything, which takes a call more.
+    /// Reads a file of `/proc` into `text`: its first block, which is all of
+    /// most files, or everything, which takes one call more.
     fn read(&mut self, file: &OwnedFd, whole: bool) -> rustix::io::Result<()> {
         self.text.clear();
         loop {
@@ -171,7 +173,7 @@ impl Procfs {
             .extend(pids.filter_map(|pid| std::str::from_utf8(pid).ok()?.parse::<i32>().ok()));
     }
 
-    /// Children that other threads than the first made.
+    /// Adds children made by other threads than the first.
     fn add_children_of_threads(&mut self, pid: i32) {
         let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else {
             return;
@@ -216,7 +218,7 @@ fn waited_ticks(line: &[u8]) -> u64 {
         .sum()
 }
 
-/// Makes samples of what is measured: rates, peaks, sums that never fall.
+/// Makes samples from measurements: rates, peaks, sums that never fall.
 #[derive(Debug, Default)]
 pub struct Sampler {
     last: Option<(u64, Sample)>,
@@ -228,7 +230,7 @@ impl Sampler {
         Self { last }
     }
 
-    /// The sample of this moment. `since_ms` is when the job was started.
+    /// The sample of this moment. `since_ms` is the time of the job's start.
     pub fn sample(&mut self, usage: Usage, now_ms: u64, since_ms: u64) -> Sample {
         let before = self.last.as_ref();
         let last = before.map_or_else(Sample::default, |(_, sample)| *sample);

@@ -1,4 +1,4 @@
-//! Settling many runs that ended without a watcher seeing their end.
+//! Settling many runs that ended while no watcher was at work.
 
 use std::io::{BufRead, Write};
 use std::path::Path;
@@ -11,13 +11,13 @@ use crate::watch::{self, WatchError, Watched};
 /// Longest line that is read, in bytes; a path is shorter.
 const LINE_BYTES_MAX: u64 = 16 * 1024;
 
-/// Reads `RUN_DIR<tab>INCARNATION` lines and answers each with a line
-/// `ok RUN_DIR<tab>INCARNATION` or `failed RUN_DIR<tab>INCARNATION<tab>why`. In
-/// the place of `failed` stands `full` where the disk has no room, and `busy`
-/// where another process watches: both pass.
+/// Reads `RUN_DIR<tab>INCARNATION` lines and answers each with a line `ok
+/// RUN_DIR<tab>INCARNATION` or `failed RUN_DIR<tab>INCARNATION<tab>why`. In
+/// place of `failed` the line has `full` where the disk has no room, and `busy`
+/// where another process watches; both may succeed later.
 ///
 /// # Errors
-/// When a line cannot be read or an answer not written.
+/// When a line cannot be read or an answer cannot be written.
 pub async fn settle(mut input: impl BufRead, mut output: impl Write) -> std::io::Result<()> {
     use std::io::Read as _;
     let mut line = Vec::new();
@@ -54,7 +54,7 @@ pub async fn settle(mut input: impl BufRead, mut output: impl Write) -> std::io:
     }
 }
 
-/// Why a run is not settled.
+/// Reason why a run is not settled.
 enum Unsettled {
     /// The disk has no room.
     Full(String),
@@ -74,7 +74,7 @@ impl Unsettled {
     }
 }
 
-/// Settles one run; says why not.
+/// Settles one run; returns the reason when it cannot.
 async fn one(line: &[u8]) -> Result<(), Unsettled> {
     let (run_dir, incarnation) =
         named(line).ok_or_else(|| Unsettled::Failed("no incarnation is given".to_owned()))?;

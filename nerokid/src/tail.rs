@@ -1,9 +1,9 @@
 //! Following one log by one descriptor.
 //!
-//! The file is what the job writes into, so its size decides; notifications
-//! only say when to look. A file that is shorter than what was read was cut by
-//! its job. One that is deleted is read on as long as it is open; when another
-//! lies under its name, that one is read from 0 once the old one is exhausted.
+//! The job writes into this file, so its size decides; notifications only
+//! trigger a look. When the file is shorter than the bytes read so far, the job
+//! truncated it. A deleted file is read on as long as it is open; when another
+//! file has its name, that one is read from 0 once the old one is exhausted.
 
 use std::fs::{self, File};
 use std::io;
@@ -12,21 +12,22 @@ use std::path::{Path, PathBuf};
 
 use crate::core::intake::Log;
 
-/// What a look at the log gave.
+/// Result of a look at the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
-    /// So many bytes lie in the buffer.
+    /// Number of bytes in the buffer.
     Bytes(usize),
     /// Nothing new.
     Nothing,
-    /// The job cut the file, or another lies under its name: it is read from 0.
+    /// The job truncated the file, or another file has its name: it is read
+    /// from 0.
     NewPart,
 }
 
 /// One log.
 #[derive(Debug)]
 pub struct Tail {
-    /// Which one.
+    /// The followed log.
     pub log: Log,
     path: PathBuf,
     file: Option<Open>,
@@ -35,7 +36,7 @@ pub struct Tail {
     deleted: Deleted,
 }
 
-/// Whether the file has lost its name.
+/// Whether the file has lost its name, and whether that was reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Deleted {
     No,
@@ -62,7 +63,7 @@ impl Tail {
         }
     }
 
-    /// Reads what is next.
+    /// Reads the next bytes.
     ///
     /// # Errors
     /// When the file exists and cannot be read.
@@ -96,12 +97,12 @@ impl Tail {
         Ok(Look::Nothing)
     }
 
-    /// The next look also asks which file lies under the name.
+    /// Makes the next look check which file has the name.
     pub fn check_name(&mut self) {
         self.check_name = true;
     }
 
-    /// Whether the file lost its name; true once.
+    /// Whether the file lost its name; returns true once.
     pub fn was_deleted(&mut self) -> bool {
         let found = self.deleted == Deleted::Found;
         if found {
@@ -115,7 +116,7 @@ impl Tail {
         &self.path
     }
 
-    /// Whether a file was found.
+    /// Whether the log's file was found.
     pub fn is_open(&self) -> bool {
         self.file.is_some()
     }
@@ -125,7 +126,7 @@ impl Tail {
         self.file.as_ref().map(|open| &open.file)
     }
 
-    /// Bytes of the file, by what was read.
+    /// Bytes of the file that were read.
     pub fn bytes(&self) -> u64 {
         self.offset
     }
@@ -149,7 +150,7 @@ impl Tail {
         Ok(self.file.as_ref())
     }
 
-    /// Whether another file lies under the name.
+    /// Whether another file has the name now.
     fn name_means_another(&mut self) -> io::Result<bool> {
         let Some(open) = &self.file else {
             return Ok(false);

@@ -1,4 +1,5 @@
-//! What may end a watcher's sleep: files that change, processes that end.
+//! The events that end a watcher's sleep: files that change, processes that
+//! end.
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -15,19 +16,19 @@ use crate::place::Place;
 use crate::readable::register;
 use crate::segments;
 
-/// Between looks at files about which the kernel may be silent.
+/// Interval of looks at files when the kernel may not report changes.
 const LOOK_MS: u64 = 1_000;
 
-/// Why the watcher woke.
+/// Reason why the watcher woke.
 #[derive(Debug)]
 pub enum Wake {
     /// Files changed.
     Changed(Changes),
-    /// The shim, or after it the job, ended.
+    /// The shim ended, or, when no shim lives, the job.
     Ended,
-    /// A time has come.
+    /// The next due time has come.
     Time,
-    /// The line to neromum has something.
+    /// The connection to neromum has an event.
     Link(Option<LinkEvent>),
 }
 
@@ -35,11 +36,11 @@ pub enum Wake {
 #[derive(Debug)]
 pub struct Waker {
     notify: Option<Notify>,
-    /// Whether the kernel hears of every write to these files.
+    /// Whether the kernel sees every write to these files.
     local: bool,
     control: bool,
     process: Option<(ProcessId, AsyncFd<OwnedFd>)>,
-    /// No process's end can be waited for: look from time to time.
+    /// The end of no process can be waited for: look from time to time.
     blind: bool,
 }
 
@@ -68,7 +69,7 @@ impl Waker {
             let claim = place.folder.join(run::CLAIM);
             let complete = notify.watch(&place.folder, Watched::Folder).is_ok()
                 && notify.watch(&claim, Watched::Life).is_ok();
-            // Without these the kernel's word is incomplete.
+            // Without these watches some changes are not reported.
             waker.local &= complete;
             // The folder may come later, with the first wish.
             waker.control = notify.watch(&place.control(), Watched::Control).is_ok();
@@ -77,8 +78,8 @@ impl Waker {
         waker
     }
 
-    /// Watches what there is by now: logs, a launcher's segment, whoever is
-    /// still alive of shim and job.
+    /// Watches the files and processes that exist by now: logs, a launcher's
+    /// segment, and the shim or, when it is dead, the job.
     pub fn follow(&mut self, place: &Place, life: &Life) {
         if let Some(notify) = &mut self.notify {
             for log in [run::STDOUT, run::STDERR] {
@@ -92,7 +93,7 @@ impl Waker {
             }
         }
         let known = self.process.as_ref().map(|(process, _)| *process);
-        // One that has ended would be told again and again.
+        // A process that has ended would wake us again and again.
         let alive = [life.shim, life.job].into_iter().flatten();
         for process in alive.filter(life::is_alive) {
             if known == Some(process) {
@@ -110,29 +111,29 @@ impl Waker {
         self.blind = true;
     }
 
-    /// Whether every change of the run's files would be told.
+    /// Whether the kernel reports every change of the run's files.
     pub fn hears_files(&self) -> bool {
         self.local && self.notify.is_some()
     }
 
-    /// Whether a new name in `control/` would be told.
+    /// Whether the kernel reports a new name in `control/`.
     pub fn hears_control(&self) -> bool {
         self.hears_files() && self.control
     }
 
-    /// Whether no process can be waited for.
+    /// Whether the end of no process can be waited for.
     pub fn is_blind(&self) -> bool {
         self.blind
     }
 
-    /// When to look at files without being told.
+    /// Time of the next look at files without a report.
     pub fn look_due_ms(&self, now_ms: u64) -> Option<u64> {
         let trusted = self.hears_files() && !self.blind;
         (!trusted).then_some(now_ms + LOOK_MS)
     }
 
     /// Sleeps until a file changes or the process ends. For the first
-    /// `pause_ms`, and while `deaf`, only the process counts.
+    /// `pause_ms`, and while `deaf`, only the process's end counts.
     pub async fn wake(&mut self, pause_ms: u64, deaf: bool) -> Wake {
         let ended = async {
             match &self.process {
@@ -165,7 +166,7 @@ impl Waker {
     }
 }
 
-/// File systems on which every write is one of this machine's.
+/// File systems that no other machine writes to.
 fn is_local(place: &Place) -> bool {
     const LOCAL: [u32; 9] = [
         0xef53,      // ext2, ext3, ext4

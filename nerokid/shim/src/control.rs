@@ -13,7 +13,7 @@ use rustix::fs::{Mode, OFlags, openat};
 use crate::core::Wish;
 use crate::procfs::StackPath;
 
-/// The numbers of a `nero.v1.Cancel`; what is text there is not for us.
+/// The numbers of a `nero.v1.Cancel`; its texts are not for the shim.
 #[derive(Clone, PartialEq, prost::Message)]
 struct Cancel {
     #[prost(uint32, tag = "2")]
@@ -29,14 +29,14 @@ struct Cancel {
 /// Longest file that is read.
 const BYTES_MAX: usize = 4096;
 
-/// Wish number `n`, looked for from an incarnation's folder; none when it is
-/// not there. A damaged file is a wish whose particulars are unknown: only wishes
+/// Wish number `n`, looked for from an incarnation's folder; `None` when there is
+/// no such file. A damaged file is a wish with unknown particulars: only wishes
 /// get this name.
 pub fn wish(incarnation: BorrowedFd<'_>, number: u32) -> Option<Wish> {
     // Opening a pipe that a job put there must not block.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let open = |path: &CStr| openat(incarnation, path, flags, Mode::empty()).ok();
-    // The first is looked for by every shim, and is hardly ever there.
+    // Every shim looks for the first wish, which hardly ever exists.
     let file = match number {
         1 => open(c"../control/cancel.1"),
         _ => open(StackPath::new(format_args!("../control/cancel.{number}")).as_c_str()),

@@ -1,39 +1,40 @@
-//! What to do next with a run whose job was started: a pure state machine.
+//! Decides the next steps of a run whose job was started: a pure state machine.
 //!
-//! The keeper gives it what happened and the time, and carries out what it
-//! asks for. The shim and the launcher that took over use the same one. It
-//! reads no clock, no file, and sends no signal.
+//! The keeper gives it each event with the time, and carries out the effects
+//! that it returns. The shim and the launcher that took over use the same one.
+//! It reads no clock, no file, and sends no signal.
 
 use nero_journal::v1::{StopAsked, StopCause};
 
 use crate::clock::MS;
 use crate::tree::Swept;
 
-/// How long strays may live after the job's main process.
+/// Time for which strays may outlive the job's main process.
 pub const STRAYS_NS: u64 = 10_000 * MS;
 /// Shortest and longest pause between two final signals to the whole tree.
 const PAUSE_MIN_NS: u64 = MS;
 const PAUSE_MAX_NS: u64 = 200 * MS;
-/// The pause once nothing has changed for long: what is left hangs in the
-/// kernel, and its end wakes us by itself.
+/// The pause once nothing has changed for long: the remaining processes hang in
+/// the kernel, and their end wakes us by itself.
 const PAUSE_HUNG_NS: u64 = 5_000 * MS;
 const ROUNDS_UNTIL_HUNG: u32 = 50;
-/// For how long processes are tried that we may not signal.
+/// Time for which the final signal is repeated to processes that we may not
+/// signal.
 const REFUSED_NS: u64 = 2_000 * MS;
 
-/// What was decided when the run was launched.
+/// Settings of a run, fixed at its launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// From the polite signal to the final one.
+    /// Time from the polite signal to the final one.
     pub grace_ms: u32,
-    /// What becomes of processes that outlive the main one.
+    /// Treatment of processes that outlive the main process.
     pub strays: Strays,
-    /// When the time limit is over.
+    /// End of the time limit; `None`: there is no limit.
     pub limit_at_ns: Option<u64>,
 }
 
-/// What becomes of processes that outlive the job's main process. A wish that
-/// the run ends, or its time limit, ends them all the same.
+/// Treatment of processes that outlive the job's main process. A wish that the
+/// run ends, or its time limit, ends them in any case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strays {
     /// They are ended after [`STRAYS_NS`].
@@ -45,7 +46,7 @@ pub enum Strays {
 }
 
 impl Strays {
-    /// From what messages and specs hold.
+    /// From the two flags of messages and specs.
     pub fn new(wait: bool, leave: bool) -> Self {
         match (leave, wait) {
             (true, _) => Self::Leave,
@@ -70,10 +71,10 @@ pub struct Wish {
     pub rule: u64,
 }
 
-/// What happened.
+/// An event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Input {
-    /// Nothing but time.
+    /// Time passed, nothing else.
     Tick,
     /// A wish was found.
     Wish(Wish),
@@ -85,23 +86,24 @@ pub enum Input {
     Swept(Swept),
 }
 
-/// What is to be done, in this order.
+/// An action to carry out. The order of effects matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Write it down.
+    /// Record that a stop was asked for.
     StopAsked(StopAsked),
-    /// Send the signal to the whole tree, write down how many got it.
+    /// Send the signal to the whole tree, and record the number of processes
+    /// that got it.
     Signal(i32),
     /// Send the final signal to the whole tree and answer with `Swept`.
     Kill {
-        /// Write down how many got it.
+        /// Record the number of processes that got it.
         first: bool,
     },
-    /// Write down who goes on, then answer with `Empty`.
+    /// Record the processes that go on, then answer with `Empty`.
     Leave,
-    /// Write down how the main process ended.
+    /// Record the end of the main process.
     JobExited,
-    /// Write down that nothing is alive but those out of reach.
+    /// Record that every process has ended, except those out of reach.
     TreeGone(Swept),
 }
 
@@ -117,17 +119,17 @@ enum Stage {
         since_ns: u64,
         until_ns: Option<u64>,
     },
-    /// Over.
+    /// The run is over.
     Gone,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ladder {
-    /// Nobody wishes an end.
+    /// No end is asked for.
     Calm,
     /// The polite signal was sent.
     Asked { kill_at_ns: u64 },
-    /// Final signals, until nobody is left.
+    /// Final signals, until no process is left.
     Killing {
         since_ns: u64,
         next_at_ns: u64,
@@ -159,15 +161,15 @@ impl Core {
         }
     }
 
-    /// A run whose main process had ended, and had been written down, when we
-    /// came.
+    /// A run whose main process had ended, with its record written, before this
+    /// process took over.
     pub fn after_exit(plan: Plan, now_ns: u64) -> Self {
         let mut core = Self::new(plan);
         core.begin_strays(now_ns);
         core
     }
 
-    /// A run about which nothing is left to do.
+    /// A run without anything left to do.
     pub fn over() -> Self {
         let mut core = Self::new(Plan {
             grace_ms: 0,
@@ -178,12 +180,13 @@ impl Core {
         core
     }
 
-    /// What was decided at the launch.
+    /// The settings fixed at the launch.
     pub fn plan(&self) -> Plan {
         self.plan
     }
 
-    /// A stop was asked, and the polite signal sent, by one that is dead now.
+    /// Continues a stop of a predecessor that is dead: it had recorded the stop
+    /// and sent the polite signal.
     pub fn stop_under_way(&mut self, kill_at_ns: u64) {
         self.ladder = Ladder::Asked { kill_at_ns };
     }
@@ -206,7 +209,7 @@ impl Core {
         }
     }
 
-    /// Whether signals go to processes since they outlived the main one.
+    /// Whether signals are sent because processes outlived the main one.
     pub fn ends_strays(&self) -> bool {
         self.for_strays
     }
@@ -220,7 +223,8 @@ impl Core {
         }
     }
 
-    /// When to come back with a `Tick` if nothing happens before; none: never.
+    /// Time for the next `Tick` if no event comes before; `None`: no tick is
+    /// needed.
     pub fn wake_at_ns(&self) -> Option<u64> {
         match (self.stage, self.ladder) {
             (Stage::Gone, _) => None,
@@ -238,7 +242,7 @@ impl Core {
         self.plan.limit_at_ns.filter(|_| !self.limit_used)
     }
 
-    /// The next state, and what is to be done.
+    /// Moves to the next state and returns the effects.
     pub fn step(&mut self, input: Input, now_ns: u64) -> Effects {
         if self.stage == Stage::Gone {
             return [None; 4];
@@ -254,7 +258,7 @@ impl Core {
                 Stage::Strays { .. } | Stage::Gone => [None; 4],
             },
             Input::Empty => match self.stage {
-                // The end of the main process has to be seen first.
+                // The core must see the end of the main process first.
                 Stage::Running | Stage::Gone => [None; 4],
                 Stage::Strays { .. } => self.gone(Swept::default()),
             },
@@ -377,7 +381,7 @@ impl Core {
                 false => (*pause_ns * 2).min(PAUSE_MAX_NS),
             };
         } else {
-            // New ones: something forks, and must be outrun.
+            // New processes: something forks, and must be outrun.
             *unchanged = 0;
             *fingerprint = swept.fingerprint;
             *pause_ns = PAUSE_MIN_NS;

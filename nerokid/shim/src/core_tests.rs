@@ -1,4 +1,5 @@
-//! Tables of the state machine: what happened when, and what was asked for.
+//! Tables of the state machine: events with their times, and the effects of
+//! each.
 
 use proptest::prelude::*;
 
@@ -260,9 +261,9 @@ fn any_input() -> impl Strategy<Value = Input> {
 }
 
 proptest! {
-    /// The laws of any run: its end is said once, after the main process's
-    /// end or when all that is left is out of reach, and nothing follows it;
-    /// the final signal comes only after something asked for an end.
+    /// The laws of any run: its end is reported once, after the main process's
+    /// end or when every remaining process is out of reach, and nothing follows
+    /// it; the final signal comes only after an end was asked for.
     #[test]
     fn laws(
         steps in prop::collection::vec((any_input(), 0..3 * SECOND), 0..60),

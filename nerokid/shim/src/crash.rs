@@ -6,7 +6,7 @@
 //! `hold` (it stands still and goes on, unharmed, when it is continued).
 //! A build without debug assertions knows nothing of this.
 
-/// Where to die; nowhere in a release build.
+/// The point at which to die; never in a release build.
 #[derive(Clone, Debug, Default)]
 pub struct CrashAt {
     #[cfg(debug_assertions)]
@@ -22,7 +22,7 @@ impl CrashAt {
         }
     }
 
-    /// Takes the point, leaving none for later launches.
+    /// Takes the point, so that later launches have none.
     pub fn take(&mut self) -> Self {
         std::mem::take(self)
     }

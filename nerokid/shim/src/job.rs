@@ -1,9 +1,9 @@
 //! Between the fork and the first instruction of user code.
 //!
 //! Runs in the job's process, which borrows the shim's memory while the shim
-//! stands still. Allocates nothing, drops nothing, never returns. It writes
-//! down that the job exists, and executes user code only if it passes the gate,
-//! see [`nero_journal::gate`].
+//! stands still. Allocates nothing, drops nothing, never returns. It writes the
+//! record that the job exists, and executes user code only if it passes the
+//! gate, see [`nero_journal::gate`].
 
 use std::os::fd::OwnedFd;
 
@@ -19,12 +19,12 @@ use crate::procfs;
 use crate::slot::{JobStage, Slot};
 use crate::sys;
 
-/// What the job's process uses of the shim.
+/// The parts of the shim that the job's process uses.
 #[derive(Debug)]
 pub struct Outfit<'a> {
-    /// What is to be run.
+    /// The prepared launch.
     pub plan: &'a mut Plan,
-    /// What the launcher inherited.
+    /// State that the launcher inherited.
     pub own: &'a Own,
     /// Shared with the launcher.
     pub slot: &'static Slot,
@@ -34,7 +34,7 @@ pub struct Outfit<'a> {
     pub logs: &'a [OwnedFd; 2],
     /// The time before the fork.
     pub forked_ns: u64,
-    /// Where a test wants a death.
+    /// The point at which a test wants a death.
     pub crash: &'a CrashAt,
 }
 
@@ -57,8 +57,8 @@ pub fn become_job(outfit: &mut Outfit<'_>) {
     let kind = RecordKind::JobStarted;
     let written = outfit.segment.append(kind, Clocks::now(), &plan.started);
     if written.is_err() {
-        // Space was taken for it, so the disk itself is failing. The gate
-        // stays closed, and the launcher says that no user code ran.
+        // Space was reserved for the record, so the disk itself is failing. The
+        // gate stays closed, and the launcher records that no user code ran.
         sys::leave(127);
     }
     outfit.crash.here("job.written");
@@ -83,7 +83,7 @@ fn dress(plan: &Plan, own: &Own, logs: &[OwnedFd; 2]) -> Result<(), (JobStage, i
     streams.map_err(|error| (JobStage::NoOutput, error.raw_os_error()))?;
     raise_oom_score(own);
     for (resource, limit) in &own.limits {
-        // The hard limits were never changed: what was allowed before still is.
+        // The hard limits were never changed, so every former value is allowed.
         let _ = rustix::process::setrlimit(*resource, *limit);
     }
     rustix::process::chdir(plan.work_dir.as_c_str())

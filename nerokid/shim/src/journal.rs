@@ -12,23 +12,23 @@ use nero_journal::{Clocks, Encoder, HEADER_BYTES, SegmentId, Writer, encode_head
 use rustix::fs::{CWD, FallocateFlags, Mode, OFlags, fallocate, openat};
 use rustix::io::Errno;
 
-/// Space taken beforehand: everything that an ordinary run writes.
+/// Space reserved beforehand, for all records of an ordinary run.
 const RESERVE_BYTES: u64 = 4096;
-/// The part of it kept for how the run ended.
+/// The part of it that is kept for the records of the run's end.
 const LAST_BYTES: u64 = 1024;
 /// Largest record written here.
 const RECORD_BYTES_MAX: usize = 768;
 /// Records that can wait for the disk.
 const WAITING_MAX: usize = 12;
 
-/// Who the segment is about.
+/// Subject of the segment.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject {
     /// The run.
     pub token: [u8; 16],
-    /// Which start of its job.
+    /// Number of the job's start.
     pub incarnation: u32,
-    /// This start of the machine.
+    /// Boot id of the machine.
     pub boot_id: [u8; 16],
 }
 
@@ -47,7 +47,7 @@ pub enum Record {
     TreeGone(TreeGone),
 }
 
-/// A segment that stands at its end.
+/// A segment, with the position of its end.
 #[derive(Debug)]
 pub struct Segment {
     file: OwnedFd,
@@ -61,7 +61,7 @@ impl Segment {
     /// takes space for the rest.
     ///
     /// # Errors
-    /// `NOSPC` or `DQUOT` when there is no room, whatever making it answered.
+    /// `NOSPC` or `DQUOT` when there is no room, whichever step failed.
     pub fn create(
         path: &CStr,
         writer: Writer,
@@ -76,7 +76,8 @@ impl Segment {
         if let Err(error @ (Errno::NOSPC | Errno::DQUOT)) = reserved {
             return Err(error);
         }
-        // A file system that cannot do it says so at every write if need be.
+        // A file system that cannot reserve reports a lack of room at each
+        // write.
         let mut bytes = [0; HEADER_BYTES + RECORD_BYTES_MAX];
         let (head, rest) = bytes
             .split_first_chunk_mut::<HEADER_BYTES>()
@@ -110,7 +111,7 @@ impl Segment {
     /// Appends one record.
     ///
     /// # Errors
-    /// When the disk refuses; the segment stands where it stood.
+    /// When the disk refuses; the segment ends where it ended before.
     pub fn append(
         &mut self,
         kind: RecordKind,
@@ -133,7 +134,7 @@ impl Segment {
             RecordKind::JobNotStarted | RecordKind::JobExited | RecordKind::TreeGone
         );
         if !last && self.offset + length as u64 > self.reserved - LAST_BYTES {
-            // What was taken for the end of the run is not used up before.
+            // The space reserved for the run's end is not used before it.
             match fallocate(
                 &self.file,
                 FallocateFlags::KEEP_SIZE,
@@ -149,7 +150,8 @@ impl Segment {
         Ok(())
     }
 
-    /// By offset, so that a cut write is overwritten by the next try.
+    /// Writes at the segment's end, so that the next try overwrites a cut
+    /// write.
     fn write(&mut self, bytes: &[u8]) -> Result<(), Errno> {
         let mut written = 0;
         while written < bytes.len() {
@@ -166,12 +168,13 @@ impl Segment {
 
     /// Whether the file has this many names; false when its file server does
     /// not answer.
+    /// not answer.
     pub fn has_names(&self, names: u32) -> bool {
         rustix::fs::fstat(&self.file).is_ok_and(|found| found.st_nlink == names.into())
     }
 }
 
-/// A segment, and the records that it could not yet take.
+/// A segment, and the records that the disk has refused so far.
 #[derive(Debug)]
 pub struct Journal {
     segment: Option<Segment>,
@@ -179,7 +182,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Over a segment; none: it could not be made yet.
+    /// Over a segment; `None`: it could not be made yet.
     pub fn new(segment: Option<Segment>) -> Self {
         Self {
             segment,
@@ -187,12 +190,12 @@ impl Journal {
         }
     }
 
-    /// Whether the segment has to be made first.
+    /// Whether the segment is still to be made.
     pub fn lacks_segment(&self) -> bool {
         self.segment.is_none()
     }
 
-    /// The segment could be made after all.
+    /// Takes the segment, which could be made at last.
     pub fn give_segment(&mut self, segment: Segment) {
         self.segment = Some(segment);
     }
@@ -201,8 +204,8 @@ impl Journal {
     pub fn append(&mut self, record: Record) {
         let clocks = Clocks::now();
         if !self.flush() || !self.try_append(&record, clocks) {
-            // How the run ended always finds a place; of what led to it, the
-            // newest is dropped.
+            // The records of the run's end always find a place; of the records
+            // before it, the newest is dropped.
             let places = match record {
                 Record::StopAsked(_) | Record::SignalSent(_) => WAITING_MAX - 4,
                 Record::JobNotStarted(_) | Record::JobExited(_) | Record::TreeGone(_) => {
@@ -218,7 +221,7 @@ impl Journal {
         }
     }
 
-    /// Writes what waits, in order. True when nothing waits any more.
+    /// Writes the waiting records, in order. True when none waits any more.
     pub fn flush(&mut self) -> bool {
         for at in 0..WAITING_MAX {
             if let Some((record, clocks)) = self.waiting[at].take()

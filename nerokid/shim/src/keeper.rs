@@ -1,5 +1,5 @@
-//! Keeps one started run: gives the core what happened, carries out what it
-//! asks for, writes the records.
+//! Keeps one started run: gives the core its events, carries out its effects,
+//! writes the records.
 //!
 //! Owned by a shim, or by the launcher for a run that it took over. A keeper never
 //! waits; its owner does.
@@ -20,50 +20,51 @@ use crate::slot::{JobStage, Slot};
 use crate::sys::Ended;
 use crate::tree::{NAMED_MAX, Named, Names, REFUSED_MAX, Swept};
 
-/// How long to wait before a record is tried again that the disk refused.
+/// Pause before a record that the disk refused is tried again.
 const RETRY_NS: u64 = 1_000 * MS;
 
-/// How the main process ended.
+/// End of the main process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// As its parent learns it.
+    /// Exit code or signal, as the parent learns it.
     Seen(Ended),
-    /// Nobody of ours was its parent.
+    /// No process of ours was its parent.
     Unknown,
 }
 
-/// Everything about one run that its core must not hold.
+/// The state of one run that is outside of its core.
 #[derive(Debug)]
 pub struct Keeper {
-    /// What to do next.
+    /// Decides the next steps.
     pub core: Core,
-    /// Where it is written.
+    /// Writes the records.
     pub journal: Journal,
-    /// The incarnation's folder; none: the current one.
+    /// The incarnation's folder; `None`: the current one.
     pub folder: Option<OwnedFd>,
     /// Standard output and error.
     pub logs: [Option<OwnedFd>; 2],
-    /// Where the job works.
+    /// The job's working folder.
     pub work_dir: CString,
-    /// What shim and job shared; none for a run of another launcher.
+    /// Memory that shim and job shared; `None` for a run of another launcher.
     pub slot: Option<&'static Slot>,
-    /// When user code could begin, on the clock of deadlines; 0: unknown.
+    /// Time from which user code could begin, on the clock of deadlines; 0:
+    /// unknown.
     pub gate_ns: u64,
     /// Number of the next wish to look for.
     pub next_wish: u32,
     /// Strays that ended by a signal of ours.
     pub strays_killed: u32,
-    /// The first of those that were ended, or that go on.
+    /// The first strays that were ended, or that go on.
     pub strays: Names,
-    /// How many go on.
+    /// Number of strays that go on.
     pub strays_left: u32,
-    /// The record of a failed start, with the program's name alone.
+    /// The prepared record of a failed start; it has the program's name so far.
     pub failed: JobNotStarted,
-    /// Tells at the end whether memory ran out.
+    /// Shows at the end whether memory ran out.
     pub oom: OomEvents,
     /// Room for a line of standard error.
     pub line: Vec<u8>,
-    /// Made beforehand, so that writing it allocates nothing.
+    /// The last record, prepared so that writing it allocates nothing.
     pub gone: TreeGone,
 }
 
@@ -86,7 +87,7 @@ impl Keeper {
         self.core.is_gone() && !self.journal.is_waiting()
     }
 
-    /// When to call [`Keeper::tick`] if nothing happens before.
+    /// Time for the next [`Keeper::tick`] if no event comes before.
     pub fn wake_at_ns(&self, now_ns: u64) -> Option<u64> {
         let retry = self.journal.is_waiting().then_some(now_ns + RETRY_NS);
         match (self.core.wake_at_ns(), retry) {
@@ -200,8 +201,9 @@ impl Keeper {
         })
     }
 
-    /// What the job printed last on standard error, where that may be why it
-    /// failed. The file is looked for by name: our own handle only writes.
+    /// The last line that the job printed on standard error, when the job
+    /// failed. The file is opened by name, since our own descriptor only
+    /// writes.
     fn stderr_line(&mut self, ended: &Ended) -> Vec<u8> {
         let mut line = std::mem::take(&mut self.line);
         if ended.code != 0 || ended.signal != 0 {
@@ -212,9 +214,9 @@ impl Keeper {
         line
     }
 
-    /// By how much the count of our memory cgroup rose since the fork. Asked
-    /// only where memory may be the reason: a kill, or a shell's word for one
-    /// of its own children. The kernel counts before it kills.
+    /// Rise of the out-of-memory count of our memory cgroup since the fork.
+    /// Read only where memory may be the reason: SIGKILL, or a shell's exit
+    /// code for a killed child. The kernel counts before it kills.
     fn oom_kills(&self, ended: &Ended) -> Option<u64> {
         if ended.signal != libc::SIGKILL && ended.code != 128 + libc::SIGKILL {
             return None;
@@ -235,7 +237,8 @@ impl Keeper {
         let is_named =
             |named: &&Named| named.pid != 0 && (self.strays_killed > 0 || self.strays_left > 0);
         let named = self.strays.iter().filter(is_named);
-        // Of what a name has room for; in the places that were made beforehand.
+        // Only processes whose names fit, in the places that were allocated
+        // beforehand.
         gone.strays.truncate(named.clone().count());
         for (stray, named) in gone.strays.iter_mut().zip(named) {
             stray.pid = named.pid;
@@ -254,21 +257,21 @@ impl Keeper {
     }
 }
 
-/// So much of the end of standard error is looked at.
+/// Bytes at the end of standard error that are searched.
 const TAIL_BYTES: usize = 4096;
-/// Most bytes of its last line that are written down.
+/// Limit in bytes of the last line as recorded.
 pub const LINE_BYTES_MAX: usize = 240;
 
 fn tail_of(folder: BorrowedFd<'_>, tail: &mut [u8]) -> Result<usize, rustix::io::Errno> {
-    // A job may have put anything there: a pipe is not waited for.
+    // A job may have put a pipe there; opening must not wait.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let log = openat(folder, c"stderr.log", flags, Mode::empty())?;
     let length = rustix::fs::fstat(&log)?.st_size as u64;
     rustix::io::pread(&log, &mut *tail, length.saturating_sub(TAIL_BYTES as u64))
 }
 
-/// The last line that has a letter or a digit, from its beginning on. Frames
-/// around a message, and prompts, have neither.
+/// The last line with a letter or a digit, from its beginning on. Frames around
+/// a message, and prompts, have neither.
 fn last_line(text: &[u8]) -> &[u8] {
     let mut lines = text.rsplit(|byte| matches!(byte, b'\n' | b'\r'));
     let line = lines.find(|line| {
@@ -279,7 +282,7 @@ fn last_line(text: &[u8]) -> &[u8] {
     &line[..line.len().min(LINE_BYTES_MAX)]
 }
 
-/// Why no user code ran, if the job could not be started.
+/// The reason why no user code ran, if the job could not be started.
 pub fn failure(slot: &Slot) -> Option<JobNotStarted> {
     let stage = match slot.job() {
         JobStage::Waiting | JobStage::Executing => return None,

@@ -4,7 +4,7 @@
 //! Order of things: `launcher` serves the socket and forks; `shim` supervises
 //! one run; `job` is what happens between the fork and the job's own code.
 //! `core` decides, `keeper` carries out, `journal` writes. It has one thread,
-//! no runtime, no network, and outlives whoever started it.
+//! no runtime, no network, and outlives the process that started it.
 
 mod clock;
 mod control;

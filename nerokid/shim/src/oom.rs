@@ -3,21 +3,22 @@
 //!
 //! The launcher finds the file once and counts before each fork; the keeper of
 //! a run counts again when the main process was killed. Jobs begin in the
-//! launcher's cgroup. A count that rose does not tell which process it was.
+//! launcher's cgroup. A count that rose does not name the killed process.
 
 use std::ffi::{CStr, CString};
 
 use rustix::fs::{CWD, Mode, OFlags, openat};
 
-/// The file with the count; none where the kernel, or a container, shows none.
+/// The file with the count; `None` where the kernel, or a container, shows
+/// none.
 #[derive(Clone, Copy, Debug)]
 pub struct OomEvents {
     file: Option<&'static CStr>,
 }
 
 impl OomEvents {
-    /// Of the cgroup that this process is in. Called once: the path is kept for
-    /// good, so that shims need no copy.
+    /// The file of this process's cgroup. Called once: the path is leaked, so
+    /// that shims need no copy.
     pub fn find() -> Self {
         let read = |path| std::fs::read_to_string(path).unwrap_or_default();
         let found = events_file(&read("/proc/self/cgroup"), &read("/proc/self/mountinfo"));
@@ -71,7 +72,7 @@ fn events_file(cgroups: &str, mounts: &str) -> Option<String> {
         let inside = rest.is_empty() || rest.starts_with('/');
         (fits && inside).then(|| format!("{point}/{}", rest.trim_matches('/')))
     })?;
-    // A cgroup outside of what this container sees.
+    // The cgroup is outside of this container's view.
     if below.split('/').any(|name| name == "..") {
         return None;
     }

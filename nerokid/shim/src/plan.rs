@@ -17,23 +17,24 @@ use crate::keeper;
 use crate::oom::OomEvents;
 use crate::sys::{self, ChildStack, Strings};
 
-/// So much of a program's name is written down.
+/// Limit in bytes of a program's name in records.
 const PROGRAM_BYTES_MAX: usize = 200;
 
-/// What the launcher knows of itself and inherited.
+/// State of the launcher itself, partly inherited.
 #[derive(Clone, Debug)]
 pub struct Own {
-    /// Who it is.
+    /// Identity of the launcher.
     pub process: ProcessId,
-    /// The umask of whoever started it, for jobs.
+    /// Inherited umask, for jobs.
     pub umask: Mode,
-    /// Limits that it changed for itself, as they were: core files, open files.
+    /// Former limits that the launcher changed for itself: core files, open
+    /// files.
     pub limits: [(rustix::process::Resource, Rlimit); 2],
-    /// What jobs have in `oom_score_adj`.
+    /// Value of `oom_score_adj` for jobs.
     pub oom_score_adj: String,
-    /// Where the job's process runs before it executes its program.
+    /// Stack of the job's process before it executes its program.
     pub child_stack: ChildStack,
-    /// What its memory cgroup tells of processes that were ended for memory.
+    /// Count of processes that the kernel ended for memory in its cgroup.
     pub oom: OomEvents,
     /// `sysconf(_SC_CLK_TCK)`.
     pub ticks_per_second: i64,
@@ -42,7 +43,7 @@ pub struct Own {
 /// One launch.
 #[derive(Debug)]
 pub struct Plan {
-    /// Who the segment is about.
+    /// Subject of the segment.
     pub subject: Subject,
     /// The id that the claim will have.
     pub segment: SegmentId,
@@ -54,32 +55,32 @@ pub struct Plan {
     pub gate: CString,
     /// The job's program.
     pub program: CString,
-    /// What it sees as arguments.
+    /// Arguments of the program.
     pub argv: Strings,
-    /// Its environment.
+    /// Environment of the program.
     pub env: Strings,
-    /// Its folder.
+    /// Working folder of the program.
     pub work_dir: CString,
     /// 0: none.
     pub time_limit_ms: u64,
-    /// From the polite signal to the final one.
+    /// Time from the polite signal to the final one.
     pub grace_ms: u32,
-    /// What becomes of processes that outlive the main one.
+    /// Treatment of processes that outlive the main process.
     pub strays: Strays,
-    /// First record, but for the shim's number and start time.
+    /// First record, without the shim's number and start time.
     pub claimed: Claimed,
-    /// Second record, but for the job's.
+    /// Second record, without the job's number and start time.
     pub started: JobStarted,
-    /// The record instead of it; the program is filled in.
+    /// The second record when the start fails; the program's name is filled in.
     pub failed: JobNotStarted,
-    /// Room for a line of what the job printed.
+    /// Room for a line of the job's standard error.
     pub line: Vec<u8>,
     /// Last record.
     pub gone: TreeGone,
 }
 
 impl Plan {
-    /// Prepares a launch; none when its paths or strings cannot be used.
+    /// Prepares a launch; `None` when its paths or strings cannot be used.
     pub fn new(launch: &Launch, own: &Own) -> Option<Self> {
         let token = launch.token.as_slice().try_into().ok()?;
         let program = launch.argv.first()?;
@@ -128,7 +129,7 @@ impl Plan {
         })
     }
 
-    /// Whose segment this is.
+    /// Role of the process that writes this segment.
     pub const WRITER: Writer = Writer::Shim;
 }
 

@@ -19,8 +19,8 @@ pub struct StackPath {
 }
 
 impl StackPath {
-    /// From what `format_args!` gives; longer paths than any of ours are cut,
-    /// and then name nothing.
+    /// From the output of `format_args!`. A text longer than any of our paths is
+    /// cut, and then names nothing.
     pub fn new(text: fmt::Arguments<'_>) -> Self {
         let mut path = Self {
             bytes: [0; 64],
@@ -75,10 +75,10 @@ pub fn name(pid: i32, name: &mut [u8; 16]) {
     name[end.unwrap_or(length)..].fill(0);
 }
 
-/// Whether a process is what rootless podman leaves behind at its first command,
-/// and needs from then on: `catatonit -P`, or podman itself under another name.
-/// Podman keeps its number in a file whose place depends on the job's own
-/// environment, so the process itself is asked.
+/// Whether a process is one that rootless podman leaves behind at its first
+/// command, and needs from then on: `catatonit -P`, or podman itself under
+/// another name. Podman keeps its number in a file whose path depends on the
+/// job's own environment, so the process's name and arguments decide.
 pub fn is_podmans_pause(pid: i32) -> bool {
     let mut comm = [0; 16];
     name(pid, &mut comm);
@@ -98,7 +98,7 @@ pub fn is_podmans_pause(pid: i32) -> bool {
     first.ends_with(b"catatonit") && words.eq([b"-P".as_slice(), b""])
 }
 
-/// How much of a small file is there; nothing when it is gone.
+/// Reads a small file; returns the number of bytes, 0 when it is gone.
 fn read(path: &StackPath, into: &mut [u8]) -> usize {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     openat(CWD, path.as_c_str(), flags, Mode::empty())
@@ -106,14 +106,14 @@ fn read(path: &StackPath, into: &mut [u8]) -> usize {
         .unwrap_or(0)
 }
 
-/// Whether anything of the process still runs: its other threads may, when the
-/// first one has ended.
+/// Whether a thread of the process still runs: other threads may, when the first
+/// has ended.
 pub fn runs(stat: &Stat) -> bool {
     !matches!(stat.state, b'Z' | b'X' | b'x') || stat.threads > 1
 }
 
-/// Calls `each` with the number of every child. False when the kernel cannot
-/// tell (built without this file, or the process is gone).
+/// Calls `each` with the number of every child. False when the kernel has no
+/// list of children (built without it, or the process is gone).
 pub fn children(pid: i32, mut each: impl FnMut(i32)) -> bool {
     let path = StackPath::new(format_args!("/proc/{pid}/task"));
     let mut told = false;

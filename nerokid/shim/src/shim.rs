@@ -71,7 +71,7 @@ fn start_ticks(pid: i32) -> u64 {
     crate::procfs::stat(pid).map_or(0, |stat| stat.start_ticks)
 }
 
-/// Why there is no claim of ours.
+/// Reason why we have no claim.
 enum Refused {
     /// Another has it.
     Superseded,
@@ -106,7 +106,7 @@ fn claim(plan: &Plan, crash: &CrashAt) -> Result<Segment, Refused> {
             AtFlags::empty(),
         ) {
             Ok(()) => Ok(segment),
-            // A file server may have done it, and its answer been lost.
+            // The file server may have made the link and its answer been lost.
             Err(_) if segment.has_names(2) => Ok(segment),
             Err(error) => Err(error),
         }
@@ -123,8 +123,8 @@ fn claim(plan: &Plan, crash: &CrashAt) -> Result<Segment, Refused> {
     })
 }
 
-/// From the claim to the last record. Leaves without dropping anything: giving
-/// memory back would copy the launcher's.
+/// From the claim to the last record. Leaves without dropping anything: freeing
+/// memory would copy pages of the launcher.
 fn supervise(
     mut plan: Plan,
     own: &Own,
@@ -177,7 +177,7 @@ fn supervise(
     sys::leave(0)
 }
 
-/// Waits for what happens until the last record is written.
+/// Handles events until the last record is written.
 fn keep(keeper: &mut Keeper, leader: i32, crash: &CrashAt) {
     let own = rustix::process::getpid().as_raw_nonzero().get();
     let mut tree =
@@ -187,8 +187,8 @@ fn keep(keeper: &mut Keeper, leader: i32, crash: &CrashAt) {
         let wake = keeper.wake_at_ns(now_ns);
         let timeout = wake.map(|at| Duration::from_nanos(at.saturating_sub(now_ns)));
         let woken = sys::wait_for_signal(timeout);
-        // One signal may stand for several ended children, and for the others
-        // too when it came first.
+        // One signal may stand for several ended children, and hide others that
+        // came at the same time.
         collect(keeper, leader, crash);
         let now_ns = clock::now_ns();
         if woken == Woken::Doorbell {
@@ -199,14 +199,15 @@ fn keep(keeper: &mut Keeper, leader: i32, crash: &CrashAt) {
     crash.here("gone_written");
 }
 
-/// Writes down and reaps every child that has ended.
+/// Records and reaps every child that has ended.
 fn collect(keeper: &mut Keeper, leader: i32, crash: &CrashAt) {
     loop {
         match sys::look() {
             Look::Ended(ended) if ended.pid == leader => {
                 crash.here("leader_seen");
-                // Written before it is reaped: killed in between, we leave the
-                // zombie, and with it the code, to the launcher.
+                // The record is written before the child is reaped: if we are
+                // killed in between, the launcher gets the zombie, and with it
+                // the code.
                 keeper.leader_ended(Exit::Seen(ended), clock::now_ns());
                 crash.here("exit_written");
                 sys::reap(ended.pid);
@@ -222,7 +223,7 @@ fn collect(keeper: &mut Keeper, leader: i32, crash: &CrashAt) {
                 }
                 return;
             }
-            // A parent of orphans without children has no descendants.
+            // A parent of orphans that has no children has no descendants.
             Look::Childless => return keeper.empty(clock::now_ns()),
         }
     }
@@ -271,8 +272,8 @@ fn start(
         not_started(job_not_started::Stage::Fork, errno)
     })?;
     if slot.job() == JobStage::Waiting {
-        // It died before its gate, or found the disk failing. The launcher
-        // finds that no user code ran, and says so.
+        // The job's process died before its gate, or found the disk failing. The
+        // launcher finds that no user code ran, and records it.
         sys::leave(1);
     }
     crash.here("started");

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::SeqCst};
 /// Slots in one page.
 pub const PER_PAGE: usize = 64;
 
-/// What the shared numbers of one run say.
+/// The shared numbers of one run.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub struct Slot {
@@ -23,7 +23,7 @@ pub struct Slot {
     oom_kills: AtomicU64,
 }
 
-/// How far a shim has come. Written by the shim alone.
+/// Progress of a shim. Written by the shim alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum ShimStage {
@@ -31,15 +31,15 @@ pub enum ShimStage {
     Forked = 0,
     /// The claim is made.
     Claimed = 1,
-    /// Its last record is written.
+    /// The last record is written.
     Done = 2,
     /// Another holds the claim.
     Superseded = 3,
-    /// The claim could not be made; `errno` says why.
+    /// The claim could not be made; `errno` has the reason.
     NoClaim = 4,
 }
 
-/// How far a job has come. Written by the job's process alone; the gate on
+/// Progress of a job's start. Written by the job's process alone; the gate on
 /// disk decides whether user code runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
@@ -48,16 +48,16 @@ pub enum JobStage {
     Waiting = 0,
     /// About to run user code, or running it.
     Executing = 1,
-    /// Its output could not be put in place.
+    /// The job's output files could not be put in place.
     NoOutput = 2,
-    /// Its folder could not be entered.
+    /// The job's folder could not be entered.
     NoFolder = 3,
     /// `execve` failed.
     NoExec = 4,
 }
 
 impl Slot {
-    /// The shim's word.
+    /// Progress of the shim.
     pub fn shim(&self) -> ShimStage {
         match self.shim.load(SeqCst) {
             1 => ShimStage::Claimed,
@@ -68,12 +68,12 @@ impl Slot {
         }
     }
 
-    /// The shim says how far it is.
+    /// Stores the shim's progress.
     pub fn set_shim(&self, stage: ShimStage) {
         self.shim.store(stage as u32, SeqCst);
     }
 
-    /// How far the job is.
+    /// Progress of the job's start.
     pub fn job(&self) -> JobStage {
         match self.job.load(SeqCst) {
             1 => JobStage::Executing,
@@ -95,7 +95,7 @@ impl Slot {
         self.job.store(stage as u32, SeqCst);
     }
 
-    /// Why there is no claim, or no job.
+    /// Error number of the claim or of the job's start.
     pub fn errno(&self) -> i32 {
         self.errno.load(SeqCst)
     }
@@ -110,7 +110,8 @@ impl Slot {
         self.pid.load(SeqCst)
     }
 
-    /// Where the kernel puts the job's number when it makes the process.
+    /// The number into which the kernel writes the job's pid when it makes the
+    /// process.
     pub fn place_of_pid(&self) -> &AtomicI32 {
         &self.pid
     }
@@ -130,7 +131,7 @@ impl Slot {
         self.start_ticks.store(ticks, SeqCst);
     }
 
-    /// When the gate was opened, 0 before.
+    /// Time at which the job reached its gate, 0 before.
     pub fn gate_ns(&self) -> u64 {
         self.gate_ns.load(SeqCst)
     }
@@ -140,7 +141,7 @@ impl Slot {
         self.gate_ns.store(now_ns, SeqCst);
     }
 
-    /// What the memory cgroup counted before the fork; none: unknown.
+    /// Count of the memory cgroup before the fork; `None`: unknown.
     pub fn oom_kills(&self) -> Option<u64> {
         self.oom_kills.load(SeqCst).checked_sub(1)
     }

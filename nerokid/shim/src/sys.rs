@@ -2,7 +2,7 @@
 //! of this program is here.
 //!
 //! Owns nothing but thin wrappers; called by everything else; decides nothing.
-//! Whatever runs between `fork` and `execve` allocates nothing.
+//! Code that runs between `fork` and `execve` allocates nothing.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use crate::slot::{PER_PAGE, Slot};
 
-/// Which side of a fork this is.
+/// The side of a fork that this process is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forked {
     /// The caller; its new child's number.
@@ -50,7 +50,7 @@ impl ChildStack {
     /// Takes the address space.
     ///
     /// # Errors
-    /// When there is none.
+    /// When there is no address space.
     pub fn new() -> io::Result<Self> {
         let bottom = map(Self::BYTES, libc::MAP_PRIVATE)?;
         Ok(Self {
@@ -104,8 +104,8 @@ pub fn fork_borrowing(
     let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PARENT_SETTID | libc::SIGCHLD;
     // SAFETY: the child runs on a stack of its own that is never given back;
     // closure and number outlive it, since the kernel lets us go on only when
-    // the child has left this memory. With one thread and the parent standing
-    // still nobody else touches it meanwhile.
+    // the child has left this memory. With one thread, and the parent standing
+    // still, no other code touches it meanwhile.
     let cloned = unsafe {
         libc::clone(
             enter,
@@ -174,16 +174,16 @@ fn errno() -> i32 {
     io::Error::last_os_error().raw_os_error().unwrap_or(0)
 }
 
-/// How a child ended.
+/// End of a child.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ended {
-    /// Its number, still its own until it is reaped.
+    /// Pid of the child, its own until it is reaped.
     pub pid: i32,
     /// Exit code; meaningless when `signal` is set.
     pub code: i32,
     /// Signal that killed it, or 0.
     pub signal: i32,
-    /// Whether it left a core file.
+    /// Whether the child left a core file.
     pub core_dumped: bool,
     /// CPU time in user mode, of it and the children it waited for.
     pub user_us: u64,
@@ -193,7 +193,7 @@ pub struct Ended {
     pub peak_rss_bytes: u64,
 }
 
-/// What looking for ended children found.
+/// Result of looking for ended children.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
     /// One ended. It stays a zombie until [`reap`].
@@ -204,8 +204,8 @@ pub enum Look {
     Childless,
 }
 
-/// Looks for any ended child without reaping it, so that what is learnt can be
-/// written down before the kernel forgets it.
+/// Looks for any ended child without reaping it, so that its end can be
+/// recorded before the kernel forgets it.
 pub fn look() -> Look {
     look_at(libc::P_ALL, 0)
 }
@@ -296,8 +296,8 @@ fn signals(some: &[i32]) -> libc::sigset_t {
     }
 }
 
-/// Blocks every signal. What is sent meanwhile is fetched with
-/// [`wait_for_signal`] or a signalfd, or never acts.
+/// Blocks every signal. Signals sent meanwhile are fetched with
+/// [`wait_for_signal`] or a signalfd, or never act.
 pub fn block_signals() {
     set_mask(u64::MAX);
 }
@@ -342,18 +342,19 @@ pub fn default_signals() {
     }
 }
 
-/// What woke a shim.
+/// Reason why a shim woke.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Woken {
     /// A child ended (or stopped).
     Child,
     /// Something lies in the control folder.
     Doorbell,
-    /// The time is over, or nothing in particular.
+    /// The time is over, or there was a spurious wake-up.
     Time,
 }
 
-/// Waits for a child's end or the doorbell, both of which must be blocked.
+/// Waits for a child's end or the doorbell. The caller must have blocked both
+/// signals.
 pub fn wait_for_signal(timeout: Option<Duration>) -> Woken {
     let set = signals(&[libc::SIGCHLD, libc::SIGUSR1]);
     let time = timeout.map(|time| libc::timespec {
@@ -387,7 +388,7 @@ pub fn signal_fd() -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: a descriptor just made, owned by nobody else.
+    // SAFETY: a descriptor just made, without another owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -414,8 +415,8 @@ pub fn become_subreaper() -> bool {
 
 /// Closes every descriptor from `first` on. False on kernels that cannot.
 pub fn close_from(first: RawFd) -> bool {
-    // SAFETY: whoever calls this owns the process (it has just been started or
-    // forked) and uses no descriptor from `first` on any more.
+    // SAFETY: the caller owns the process, which has just been started or
+    // forked, and uses no descriptor from `first` on any more.
     unsafe { libc::syscall(libc::SYS_close_range, first, RawFd::MAX, 0) == 0 }
 }
 
@@ -435,7 +436,7 @@ pub fn pidfd_open(pid: i32) -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: a descriptor just made, owned by nobody else.
+    // SAFETY: a descriptor just made, without another owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
 }
 

@@ -12,55 +12,56 @@ use nero_model::process::Stat;
 use crate::procfs;
 use crate::sys;
 
-/// Most processes that one pass can hold. A larger tree takes several passes:
-/// the final signal is repeated until nobody is left.
+/// Limit of processes that one pass can hold. A larger tree takes several
+/// passes: the final signal is repeated until no process is left.
 pub const MEMBERS_MAX: usize = 4096;
-/// Most processes named as out of reach.
+/// Limit of processes recorded as out of reach.
 pub const REFUSED_MAX: usize = 16;
 
 /// One process of the tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Member {
-    /// Its number.
+    /// Pid of the process.
     pub pid: i32,
-    /// Its start time: with the number, who it is.
+    /// Start time of the process; with the pid it identifies the process.
     pub start_ticks: u64,
 }
 
-/// Where a tree begins.
+/// Roots of a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Roots<'a> {
     /// Every child of this process, which is us: a shim's tree.
     ChildrenOf(i32),
-    /// These, whom the caller has identified.
+    /// These processes, which the caller has identified.
     These(&'a [Member]),
 }
 
-/// Most processes named in the record of the end.
+/// Limit of processes named in the record of the end.
 pub const NAMED_MAX: usize = 8;
 
-/// A process as people know it.
+/// A process with the name that people know.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Named {
-    /// Its number; 0: none.
+    /// Pid; 0: none.
     pub pid: i32,
-    /// Its name, behind which there are zeros.
+    /// Name of the process, followed by zeros.
     pub name: [u8; 16],
 }
 
-/// The first processes of a tree; 0 is the number behind the last.
+/// The first processes of a tree; pid 0 marks the end.
 pub type Names = [Named; NAMED_MAX];
 
-/// What a pass over the tree found.
+/// Result of a pass over the tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
     /// Processes that run.
     pub alive: u32,
-    /// Those that got the signal.
+    /// Processes that got the signal.
     pub sent: u32,
-    /// Those that we may not signal, the first of them below.
+    /// Processes that we may not signal; the first of them are in
+    /// `out_of_reach`.
     pub refused: u32,
-    /// The same for the same processes, most likely another for others.
+    /// Equal for equal sets of processes, and most likely different for others.
     pub fingerprint: u64,
     /// Numbers of processes out of reach; 0 behind the last.
     pub out_of_reach: [i32; REFUSED_MAX],
@@ -96,8 +97,8 @@ impl Members {
             let parent = members.list[at];
             let before = members.length;
             members.add_children(parent.pid, 0);
-            // The parent may have ended meanwhile, and its number been given
-            // to a stranger whose children these are.
+            // The parent may have ended meanwhile, and its pid been given to a
+            // stranger, whose children these would be.
             if members.length > before && !is_still(parent) {
                 members.length = before;
             }
@@ -132,8 +133,9 @@ impl Members {
                 add(pid, &stat);
             }
         });
-        // A kernel without the list of children (or a parent that is gone):
-        // ask everybody for their parent. Our own list cannot be missing else.
+        // Without the kernel's list of children (or with a parent that is
+        // gone), look at the parent of every process. Our own list can be
+        // missing for no other reason.
         if !told && (parent == own || !kernel_lists_children()) {
             procfs::everybody(|pid| {
                 if let Ok(stat) = procfs::stat(pid) {
@@ -143,8 +145,9 @@ impl Members {
         }
     }
 
-    /// Sends a signal to each; a stopped one is continued, so that it can act.
-    /// Signal 0 only looks. Names those that run; none after a final signal.
+    /// Sends a signal to each; a stopped process is continued, so that it can
+    /// act. Signal 0 only looks. Returns the names of running processes; no
+    /// names with the final signal.
     pub fn signal(&self, signal: i32) -> (Swept, Names) {
         let (mut swept, mut names) = (Swept::default(), Names::default());
         for member in self.as_slice() {
@@ -208,8 +211,8 @@ fn is_still(member: Member) -> bool {
 /// `ESRCH` when it is gone, `EPERM` when it is out of reach.
 pub fn signal_one(member: Member, signal: i32) -> io::Result<()> {
     let send: &dyn Fn(i32) -> io::Result<()> = match sys::pidfd_open(member.pid) {
-        // If the process of this handle is alive when the signal is sent, its
-        // number was its own when the start time was read.
+        // If the handle's process is alive when the signal is sent, it had this
+        // pid when the start time was read.
         Ok(handle) => &move |signal| sys::pidfd_signal(&handle, signal),
         Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Err(error),
         // Before Linux 5.3, or out of descriptors: between the comparison and
@@ -221,7 +224,7 @@ pub fn signal_one(member: Member, signal: i32) -> io::Result<()> {
     }
     send(signal)?;
     if ![0, libc::SIGKILL, libc::SIGSTOP].contains(&signal) {
-        // Best effort: it may have ended by the first.
+        // Best effort: the process may have ended by the first signal.
         let _ = send(libc::SIGCONT);
     }
     Ok(())

@@ -4,12 +4,12 @@ use nero_journal::v1::{LogPosition, Metrics};
 
 use super::series::{AllSeries, Point};
 
-/// A batch of this size is written at once, in (estimated) bytes. With the
+/// Size in (estimated) bytes at which a batch is written at once. With the
 /// pairs of one more line it still fits into a record.
 pub const BATCH_BYTES: usize = 64 * 1024;
-/// Names of this size are written in a record of their own.
+/// Size from which names are written in a record of their own.
 const NAMES_BYTES: usize = 256 * 1024;
-/// Bytes of a point in a record, at most about.
+/// Approximate limit of a point's bytes in a record.
 const POINT_BYTES: usize = 30;
 
 /// The batch.
@@ -22,8 +22,8 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Adds a point. The name of a series that the segment does not have yet
-    /// goes along.
+    /// Adds a point. If its series has no name in the segment yet, the batch
+    /// gets the name, too.
     pub fn add(&mut self, point: Point, all: &mut AllSeries, next_index: &mut u32) {
         let Some(series) = all.get_mut(point.series) else {
             return;
@@ -48,24 +48,25 @@ impl Batch {
         self.old_lines |= point.line.is_old;
     }
 
-    /// How many points wait.
+    /// Number of waiting points.
     pub fn len(&self) -> usize {
         self.metrics.series.len()
     }
 
-    /// Whether nothing waits.
+    /// Whether no point waits.
     pub fn is_empty(&self) -> bool {
         self.metrics.series.is_empty()
     }
 
-    /// Whether it should be written now.
+    /// Whether the batch should be written now.
     pub fn is_full(&self) -> bool {
         self.len() * POINT_BYTES + self.names_bytes >= BATCH_BYTES
     }
 
-    /// What waits as records: the points with `read_to`, before them the
-    /// names when there are very many. Names alone claim no position, so that
-    /// a watcher which dies in between has lost nothing.
+    /// Takes the waiting points and names as records: the points with
+    /// `read_to`, and before them the names when there are very many. A record
+    /// of names claims no position, so a watcher that dies in between has lost
+    /// nothing.
     pub fn take(&mut self, read_to: Vec<LogPosition>) -> impl Iterator<Item = Metrics> {
         let names = (self.names_bytes > NAMES_BYTES).then(|| Metrics {
             names: std::mem::take(&mut self.metrics.names),

@@ -1,4 +1,4 @@
-//! What a rule's expression sees of the run.
+//! The run as a rule's expression sees it.
 
 use nero_expr::{Fact, NameKind, Scope, Value};
 use nero_journal::v1::{JobExited, Sample};
@@ -15,7 +15,7 @@ pub struct Moment {
 }
 
 impl Moment {
-    /// The moment so much later.
+    /// The moment `ms` milliseconds later.
     pub fn later(self, ms: u64) -> Self {
         Self {
             mono_ms: self.mono_ms + ms,
@@ -58,7 +58,7 @@ impl Param {
         }
     }
 
-    /// Its name.
+    /// Name of the parameter.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -73,36 +73,36 @@ impl Param {
     }
 }
 
-/// What is known of the run itself.
+/// Facts about the run itself.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
     /// Number of the experiment.
     pub id: u64,
-    /// Its name.
+    /// Name of the experiment.
     pub name: String,
-    /// Its collection.
+    /// Collection of the experiment.
     pub collection: String,
-    /// Where it runs.
+    /// Node of the run.
     pub node: String,
-    /// Which run of the experiment.
+    /// Number of the run within the experiment.
     pub attempt: u32,
     /// The command line.
     pub command: String,
-    /// What follows the program.
+    /// The arguments behind the program.
     pub params_text: String,
     /// The parameters.
     pub params: Vec<Param>,
     /// The time limit; 0 when there is none.
     pub time_limit_ms: u64,
-    /// When the job was started.
+    /// Time of the job's start.
     pub started: Option<Moment>,
-    /// When it ended, or was asked to.
+    /// Time at which it ended, or was asked to.
     pub ending: Option<Moment>,
-    /// How it ended.
+    /// Exit of the main process.
     pub exited: Option<JobExited>,
-    /// When it printed last, in ms since the machine's start.
+    /// Time of its last output, in ms since the machine's start.
     pub output_ms: u64,
-    /// What was measured last.
+    /// The last measurement.
     pub sample: Option<Sample>,
 }
 
@@ -111,7 +111,7 @@ pub struct Facts {
 pub struct Sight<'a> {
     /// The run itself.
     pub facts: &'a Facts,
-    /// Its metrics.
+    /// Metrics of the run.
     pub series: &'a AllSeries,
     /// The moment.
     pub now: Moment,

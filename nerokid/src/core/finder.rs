@@ -4,7 +4,7 @@ use super::found::Found;
 use super::pattern::{Pattern, PatternError};
 use super::{json, pairs, step};
 
-/// What finds, with its memory.
+/// Finds numbers; keeps its buffers from line to line.
 #[derive(Debug, Default)]
 pub struct Finder {
     patterns: Vec<Pattern>,
@@ -13,7 +13,8 @@ pub struct Finder {
 }
 
 impl Finder {
-    /// With the patterns of a spec; those that cannot be used are told.
+    /// With the patterns of a spec. Returns the errors of patterns that cannot
+    /// be used.
     pub fn new(patterns: &[String]) -> (Self, Vec<PatternError>) {
         let mut finder = Self::default();
         let mut errors = Vec::new();
@@ -40,7 +41,7 @@ impl Finder {
         &self.found
     }
 
-    /// What [`Finder::find`] found last.
+    /// The result of the last [`Finder::find`].
     pub fn found(&self) -> &Found {
         &self.found
     }

@@ -1,12 +1,12 @@
-//! How much is kept exactly. Points are kept one by one as long as a run
-//! prints no more than [`EXACT_PER_SECOND`]; above that those of
-//! [`WINDOW_MS`] become at most three for each series: the lowest, the highest
-//! and the last, as they were printed.
+//! Limits the number of points that are kept exactly. Points are kept one by
+//! one as long as a run prints no more than [`EXACT_PER_SECOND`]. Above that,
+//! the points of [`WINDOW_MS`] become at most three for each series: the
+//! lowest, the highest and the last, as they were printed.
 //!
 //! A credit grows with time and is spent by points; ten seconds of it can be
-//! saved, and a run begins with these. A watcher that comes late has what the
-//! run earned since it began as well, so that a log read late is kept as
-//! exactly as one read at once.
+//! saved, and a run begins with these. A watcher that starts late also has the
+//! credit that the run earned since its start, so that a log read late is kept
+//! as exactly as one read at once.
 
 use std::collections::BTreeMap;
 
@@ -22,13 +22,13 @@ const CREDIT_MAX: f64 = 10.0 * EXACT_PER_SECOND;
 /// The points of a window of one series.
 #[derive(Clone, Copy, Debug)]
 struct Extremes {
-    /// With the arrival numbers, since they are written in that order.
+    /// With the arrival numbers, since the points are written in that order.
     lowest: (u64, Point),
     highest: (u64, Point),
     last: (u64, Point),
 }
 
-/// Decides and folds.
+/// Decides which points are folded, and folds them.
 #[derive(Debug)]
 pub struct Fold {
     credit: f64,
@@ -51,8 +51,8 @@ impl Fold {
         }
     }
 
-    /// Whether the points of the next line are folded. Once a window folds,
-    /// all that it still gets is folded.
+    /// Whether the points of the next line are folded. Once a window has folded
+    /// a point, it folds all further ones.
     pub fn folds(&mut self, now_ms: u64) -> bool {
         if !self.folded.is_empty() {
             return true;
@@ -65,7 +65,7 @@ impl Fold {
         self.credit < 1.0
     }
 
-    /// Pays for points that are kept.
+    /// Spends credit for points that are kept.
     pub fn spend(&mut self, points: usize) {
         self.credit -= points as f64;
     }
@@ -92,13 +92,13 @@ impl Fold {
         }
     }
 
-    /// When the window ends, if one folds.
+    /// End of the window, if one is folding.
     pub fn due_ms(&self) -> Option<u64> {
         (!self.folded.is_empty()).then_some(self.window_ends_ms)
     }
 
-    /// Ends the window: what is left of its points, in the order in which they
-    /// came, and how many there were.
+    /// Ends the window: returns the remaining points, in the order of their
+    /// arrival, and the number of points that it got.
     pub fn take(&mut self) -> (Vec<Point>, u64) {
         let mut kept: Vec<(u64, Point)> = std::mem::take(&mut self.folded)
             .into_values()

@@ -1,9 +1,9 @@
-//! What one line of output holds: numbers with names, and the step they
-//! belong to. One value is used for all lines, so that finding takes no memory.
+//! The numbers of one line of output with their names, and their step. One
+//! value is used for all lines, so that finding takes no memory.
 
-/// Longest name of a metric, in bytes; pairs with longer ones are not taken.
+/// Limit of a metric's name, in bytes; pairs with longer names are ignored.
 pub const NAME_BYTES_MAX: usize = 200;
-/// Most pairs of one line; further ones are not taken.
+/// Limit of pairs of one line; further pairs are ignored.
 pub const PAIRS_MAX: usize = 4096;
 
 /// The pairs of one line.
@@ -65,17 +65,17 @@ impl Found {
         })
     }
 
-    /// How many there are.
+    /// Number of pairs.
     pub fn len(&self) -> usize {
         self.pairs.len()
     }
 
-    /// Whether there are none.
+    /// Whether the line has no pairs.
     pub fn is_empty(&self) -> bool {
         self.pairs.is_empty()
     }
 
-    /// Goes back to the first `count` pairs.
+    /// Drops all but the first `count` pairs.
     pub fn truncate(&mut self, count: usize) {
         if let Some(pair) = self.pairs.get(count) {
             self.names.truncate(pair.name_from as usize);

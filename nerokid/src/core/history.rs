@@ -1,5 +1,6 @@
-//! What earlier watchers of a run wrote, folded to what the next one needs:
-//! it neither tells a point twice, nor fires a rule twice, nor forgets.
+//! The records of a run's earlier watchers, folded to the state that the next one
+//! needs: it neither reports a point twice, nor fires a rule twice, nor forgets
+//! one.
 
 use std::collections::BTreeMap;
 
@@ -9,47 +10,47 @@ use nero_journal::v1::{self, RecordKind, Stream};
 use super::intake::{Log, Position};
 use super::series::{AllSeries, SeriesId};
 
-/// What a rule did so far.
+/// Firings of a rule so far.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fired {
-    /// How often.
+    /// Number of firings.
     pub times: u32,
-    /// When last, in ms since the machine was started.
+    /// Time of the last firing, in ms since the machine was started.
     pub last_ms: u64,
-    /// Its last record.
+    /// Record of the last firing.
     pub record: v1::RuleFired,
 }
 
 /// The folded past.
 #[derive(Debug, Default)]
 pub struct History {
-    /// How far the logs are evaluated.
+    /// Positions up to which the logs are evaluated.
     pub positions: [Position; 2],
     /// Series with their steps and latest values.
     pub series: AllSeries,
-    /// Points written.
+    /// Number of points written.
     pub kept: u64,
-    /// Loose names that found their meaning.
+    /// Bindings of loosely written names.
     pub bound: Vec<v1::RuleBound>,
     /// Rules that fired, by id.
     pub fired: BTreeMap<u64, Fired>,
-    /// The rule set last applied, and versions last refused.
+    /// The rule set last applied.
     pub rules_applied: u64,
     /// Highest version refused.
     pub rules_refused: u64,
     /// The last sample and when it was taken, in ms since the machine's start.
     pub sample: Option<(u64, v1::Sample)>,
-    /// Whether a watcher saw the end of the run and of its output.
+    /// Whether a watcher read all output and recorded the run's end.
     pub complete: bool,
     /// Series of the segment being folded, by their index there.
     here: Vec<Option<SeriesId>>,
-    /// Whether logs and metrics count: they do not of earlier incarnations.
+    /// Whether only rules count: logs and metrics of earlier incarnations do not.
     rules_only: bool,
 }
 
 impl History {
-    /// A segment begins. Of other incarnations of the run only what rules did
-    /// counts.
+    /// Begins a segment. Of other incarnations of the run, only the records of
+    /// rules count.
     pub fn begin_segment(&mut self, rules_only: bool) {
         self.here.clear();
         self.rules_only = rules_only;
@@ -101,7 +102,8 @@ impl History {
                     self.complete |= ended.complete;
                 }
             }
-            // What others write, also in later versions, says nothing here.
+            // Records of other writers, and of later versions, are of no use
+            // here.
             _ => {}
         }
     }

@@ -1,9 +1,10 @@
-//! From bytes of the two logs to records, with no point lost or told twice.
+//! From bytes of the two logs to records, with no point lost or reported twice.
 //!
-//! A `Metrics` record says up to which byte of each log it was read. It never
-//! says more than what lies in it and before it: while points are being folded
-//! the position stays before the first of them. So a new watcher that goes on
-//! at the last record's positions finds exactly the points not written yet.
+//! A `Metrics` record contains the byte of each log up to which it was read.
+//! All points up to there are in it or before it: while points are being
+//! folded, the position stays before the first of them. So a new watcher that
+//! continues at the last record's positions reads exactly the points that are
+//! not written yet.
 
 use nero_journal::v1::{LogPosition, LogTruncated, MetricsFolded, Stream};
 
@@ -17,7 +18,7 @@ use super::series::{AllSeries, LineEnd, SeriesId};
 /// Points of names above the limit between two notices about them.
 const REFUSED_NOTICE_STEP: u64 = 1_000_000;
 
-/// Which log.
+/// One of the two logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Log {
     /// Standard output.
@@ -27,10 +28,10 @@ pub enum Log {
 }
 
 impl Log {
-    /// Both.
+    /// Both logs.
     pub const BOTH: [Self; 2] = [Self::Stdout, Self::Stderr];
 
-    /// Its number in arrays.
+    /// Index of the log in arrays.
     pub const fn index(self) -> usize {
         match self {
             Self::Stdout => 0,
@@ -38,7 +39,7 @@ impl Log {
         }
     }
 
-    /// Its name in records.
+    /// Name of the log in records.
     pub const fn stream(self) -> Stream {
         match self {
             Self::Stdout => Stream::Stdout,
@@ -47,27 +48,27 @@ impl Log {
     }
 }
 
-/// How far a log has been evaluated: always the end of a line.
+/// Position up to which a log has been evaluated: always the end of a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Position {
-    /// How often the job cut the file.
+    /// Number of times that the job truncated the file.
     pub part: u32,
-    /// Bytes of this part.
+    /// Bytes in the present part.
     pub offset: u64,
-    /// Lines of all parts.
+    /// Lines in all parts.
     pub lines: u64,
 }
 
-/// Where a watcher begins.
+/// State from which a watcher begins.
 #[derive(Debug)]
 pub struct Begin {
-    /// Of both logs.
+    /// Positions of both logs.
     pub positions: [Position; 2],
     /// The series with their steps and latest values.
     pub series: AllSeries,
-    /// Points that are written already.
+    /// Number of points written already.
     pub kept: u64,
-    /// Bytes that lie in both logs: what a watcher before this one read.
+    /// Bytes in both logs that a former watcher read.
     pub sizes: [u64; 2],
 }
 
@@ -79,21 +80,21 @@ pub struct Intake {
     lines: [Lines; 2],
     /// Ends of the last whole lines that were evaluated.
     positions: [Position; 2],
-    /// What the last record said.
+    /// Positions in the last record.
     said: [Position; 2],
-    /// Where this watcher began, and how much lay there then.
+    /// Position at which this watcher began, and the log's size at that time.
     began: [(u32, u64); 2],
     batch: Batch,
     fold: Fold,
     next_index: u32,
-    /// Series that got a point since they were last asked for.
+    /// Series that got points from the line being read.
     touched: Vec<SeriesId>,
     refused_told: u64,
     segment_ms: u64,
 }
 
 impl Intake {
-    /// Goes on from `begin`, for a segment that was begun at `now_ms`.
+    /// Continues from `begin`, for a segment that was begun at `now_ms`.
     pub fn new(begin: Begin, finder: Finder, age_ms: u64, now_ms: u64) -> Self {
         Self {
             finder,
@@ -116,13 +117,13 @@ impl Intake {
         &self.series
     }
 
-    /// How far a log has been evaluated.
+    /// Position up to which a log has been evaluated.
     pub fn position(&self, log: Log) -> Position {
         self.positions[log.index()]
     }
 
-    /// Takes the next bytes of a log. `each_line` is called behind every line
-    /// that gave points, with the series that got them.
+    /// Takes the next bytes of a log. Calls `each_line` after every line that
+    /// gave points, with the series that got them.
     pub fn feed(
         &mut self,
         log: Log,
@@ -152,7 +153,7 @@ impl Intake {
         self.lines[log.index()] = lines;
     }
 
-    /// Evaluates the unfinished line of a log to which nothing will come.
+    /// Evaluates the unfinished line of a log that will not grow any more.
     pub fn finish(
         &mut self,
         log: Log,
@@ -178,7 +179,7 @@ impl Intake {
         &self.touched
     }
 
-    /// The job cut this log: what follows is a new part, from 0.
+    /// The job truncated this log: the following bytes are a new part, from 0.
     pub fn truncated(&mut self, log: Log, out: &mut Vec<Record>) {
         self.close_window(out);
         self.flush(out);
@@ -195,14 +196,14 @@ impl Intake {
         self.lines[log.index()].forget();
     }
 
-    /// Writes what waits, unless a window is folding.
+    /// Writes the waiting points, unless a window is folding.
     pub fn flush(&mut self, out: &mut Vec<Record>) {
         if self.fold.due_ms().is_none() && !self.batch.is_empty() {
             self.write_batch(out);
         }
     }
 
-    /// Says how far the logs were read, when no record says it yet.
+    /// Records the positions of the logs, unless the last record has them.
     pub fn mark(&mut self, out: &mut Vec<Record>) {
         if self.fold.due_ms().is_none() && self.said != self.positions {
             self.write_batch(out);
@@ -214,12 +215,12 @@ impl Intake {
         !self.batch.is_empty()
     }
 
-    /// When a folding window ends.
+    /// End of the folding window.
     pub fn window_due_ms(&self) -> Option<u64> {
         self.fold.due_ms()
     }
 
-    /// Ends a folding window whose time has come.
+    /// Ends a folding window when its time is over.
     pub fn tick(&mut self, now_ms: u64, out: &mut Vec<Record>) {
         if self.fold.due_ms().is_some_and(|due| due <= now_ms) {
             self.close_window(out);
@@ -243,7 +244,7 @@ impl Intake {
         }));
     }
 
-    /// The positions, for records.
+    /// The positions, as records contain them.
     pub fn read_to(&self) -> Vec<LogPosition> {
         Log::BOTH
             .into_iter()
@@ -267,7 +268,8 @@ impl Intake {
         }
         let folds = self.fold.folds(now_ms);
         if folds && self.fold.due_ms().is_none() && !self.batch.is_empty() {
-            // The last chance to say where the points before the window end.
+            // The last chance to record the end of the points before the
+            // window.
             let read_to = self.read_to();
             self.said = self.positions;
             out.extend(self.batch.take(read_to).map(Record::Metrics));
@@ -315,7 +317,8 @@ impl Intake {
         }
     }
 
-    /// Says at the end how many points of too many names there were.
+    /// Records, at the end, the number of points that were refused for too many
+    /// names.
     pub fn tell_refused_at_the_end(&mut self, out: &mut Vec<Record>) {
         let refused = self.series.refused();
         if refused > self.refused_told {

@@ -6,11 +6,11 @@
 use super::found::{Found, NAME_BYTES_MAX};
 use super::number;
 
-/// Objects and lists in one another; deeper ones are no metrics.
+/// Limit of nesting; a deeper object is no metric.
 const DEPTH_MAX: usize = 32;
 
-/// Reads a trimmed line that is one JSON object, whole and valid. Otherwise
-/// nothing is found and the answer is false.
+/// Reads a trimmed line that is exactly one valid JSON object. Otherwise finds
+/// nothing and returns false.
 pub fn find(line: &[u8], found: &mut Found) -> bool {
     if !(line.starts_with(b"{") && line.ends_with(b"}")) {
         return false;
@@ -37,7 +37,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// At `{`; behind `}` afterwards.
+    /// Reads from `{` to behind `}`.
     fn object(&mut self, depth: usize) -> Option<()> {
         self.expect(b'{')?;
         if self.next_is(b'}') {
@@ -75,7 +75,7 @@ impl Reader<'_> {
         self.expect(b']')
     }
 
-    /// A value within a list: read and not kept.
+    /// Reads a value within a list and drops it.
     fn skipped(&mut self, depth: usize) -> Option<()> {
         let pairs = self.found.len();
         self.value(depth)?;
@@ -114,7 +114,8 @@ impl Reader<'_> {
             path.push(b'/');
         }
         let read = self.string(|byte| {
-            // What is too long for a name is only made longer than that.
+            // A name that is too long is refused, so the rest of it does not
+            // matter.
             if path.len() <= NAME_BYTES_MAX {
                 path.push(byte);
             }

@@ -4,8 +4,8 @@
 //! Fortran's `1.0D-03`), `nan`, `inf` and `infinity` in any case, and what
 //! wraps a number in Python: `tensor(0.3, …)`, `np.float64(0.3)`. A `%` that
 //! touches the number, or stands one blank behind it, makes it a fraction, as it
-//! does in expressions: `35%` and `35 %` are 0.35. What is too large becomes
-//! infinite, as in the job itself.
+//! does in expressions: `35%` and `35 %` are 0.35. A number that is too large
+//! becomes infinite, as in the job itself.
 //!
 //! Not read, since a guess would be worse than silence: hexadecimal numbers,
 //! numbers with a comma (`0,25`, `1,234` and `1.234,5` mean different things in
@@ -13,10 +13,10 @@
 //! 3:11:22`), and anything glued to letters (`3.2s`, `12GB`, `1.2.3`, `10:30`,
 //! `3/4`).
 
-/// A number and how many bytes it took, its `%` included.
+/// A number and its length in bytes, a `%` included.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Number {
-    /// Its value.
+    /// The number.
     pub value: f64,
     /// Bytes it took.
     pub length: usize,
@@ -24,14 +24,14 @@ pub struct Number {
     pub whole: bool,
 }
 
-/// Longer numbers with Fortran's exponent or `%` are not read exactly.
+/// Length from which numbers with Fortran's exponent or `%` are not read exactly.
 const COPIED_BYTES_MAX: usize = 64;
 /// Words behind a number that make it a part of a longer time.
 const TIME_WORDS: [&[u8]; 8] = [
     b"day", b"days", b"hour", b"hours", b"week", b"weeks", b"minute", b"minutes",
 ];
 
-/// The number at the start of `text`, whatever follows it.
+/// Reads the number at the start of `text`; any text may follow.
 pub fn prefix(text: &[u8]) -> Option<Number> {
     let (negative, signed) = match text.first()? {
         b'-' => (true, 1),
@@ -58,7 +58,7 @@ pub fn prefix(text: &[u8]) -> Option<Number> {
     })
 }
 
-/// The fraction that `digits` per cent are: exactly 0.458 for `45.8`.
+/// Converts a percentage to a fraction: exactly 0.458 for `45.8`.
 fn percent(digits: &[u8], value: f64) -> f64 {
     let mut copy = [0; COPIED_BYTES_MAX];
     let is_plain = digits.iter().all(|b| b.is_ascii_digit() || *b == b'.');
@@ -73,15 +73,15 @@ fn percent(digits: &[u8], value: f64) -> f64 {
     exact.unwrap_or(value / 100.0)
 }
 
-/// The number that `text` is, from its first byte to its last.
+/// Reads a number that fills `text` from the first byte to the last.
 pub fn all(text: &[u8]) -> Option<f64> {
     prefix(text)
         .filter(|number| number.length == text.len())
         .map(|number| number.value)
 }
 
-/// The fraction that `text` per cent are, `text` being a number from its first
-/// byte to its last.
+/// Reads a percentage that fills `text` from the first byte to the last; returns
+/// the fraction.
 pub fn all_percent(text: &[u8]) -> Option<f64> {
     all(text).map(|value| signed_percent(text, value))
 }
@@ -164,7 +164,7 @@ fn word(rest: &[u8]) -> Option<(f64, usize, bool)> {
     }
 }
 
-/// What stands around a number in Python's `repr`.
+/// Prefixes of a number in Python's `repr`.
 const WRAPPERS: [&[u8]; 7] = [
     b"tensor(",
     b"np.float64(",
@@ -175,10 +175,10 @@ const WRAPPERS: [&[u8]; 7] = [
     b"array(",
 ];
 
-/// A value at the start of `text`, with nothing glued to it: a number, one in
-/// quotes, or one in a wrapper.
+/// Reads a value at the start of `text`, with nothing glued to it: a number, a
+/// number in quotes, or a number in a wrapper.
 pub fn value(text: &[u8]) -> Option<Number> {
-    // Most of what stands behind a sign is none, and is told by one byte.
+    // Most texts behind a sign are no value; one byte decides that.
     match text.first()? {
         b'0'..=b'9' | b'+' | b'-' | b'.' | b'i' | b'I' | b'N' => plain(text),
         quote @ (b'"' | b'\'') => {

@@ -20,11 +20,11 @@ use super::found::Found;
 use super::number::{self, Number};
 use super::step;
 
-/// Most words of a name; more are a sentence.
+/// Limit of words in a name; more words are a sentence.
 pub const WORDS_MAX: usize = 5;
 /// Longest line that is read as names and numbers by turns.
 const TURNS_BYTES_MAX: usize = 4096;
-/// Words before a message that are no part of a name.
+/// Words before a message that are no part of a metric's name.
 const LEVELS: [&[u8]; 9] = [
     b"INFO",
     b"WARN",
@@ -79,8 +79,8 @@ fn signed(line: &[u8], found: &mut Found) {
 }
 
 /// OpenFOAM prints `smoothSolver:  Solving for Ux, Initial residual = 1, …`, a
-/// line for each field: `Ux` of what stands behind the colon. Without it the
-/// residuals of all fields would be one series.
+/// line for each field. Returns `Ux` from the text behind the colon. Without it
+/// the residuals of all fields would be one series.
 fn solved_field(behind: &[u8]) -> Option<&[u8]> {
     let text = behind.trim_ascii_start().strip_prefix(b"Solving for ")?;
     let length = text.iter().take_while(|byte| is_name_byte(**byte)).count();
@@ -165,7 +165,8 @@ fn words_before(line: &[u8], from: usize, end: usize) -> Option<&[u8]> {
         }
         let glue = line[from..start].last().copied();
         if glue.is_some_and(|byte| !may_precede(byte)) {
-            // `?a=1`, `$x=1`, `"a=1`: what looks like a name is a part of more.
+            // In `?a=1`, `$x=1`, `"a=1` the apparent name is part of a longer
+            // word.
             return (words > 0).then(|| &line[first..end]);
         }
         first = start;
@@ -182,7 +183,7 @@ fn words_before(line: &[u8], from: usize, end: usize) -> Option<&[u8]> {
     (words > 0).then(|| &line[first..end])
 }
 
-/// Where the name bytes begin that end at `end`.
+/// Start of the name bytes that end at `end`.
 fn word_start(line: &[u8], from: usize, end: usize) -> usize {
     let bytes = line[from..end].iter().rev();
     end - bytes.take_while(|byte| is_name_byte(**byte)).count()
@@ -203,7 +204,7 @@ fn is_word(word: &[u8]) -> bool {
     begins && (word.is_ascii() || std::str::from_utf8(word).is_ok())
 }
 
-/// What may stand right before a name.
+/// Whether this byte may stand right before a name.
 fn may_precede(byte: u8) -> bool {
     matches!(
         byte,
@@ -223,7 +224,8 @@ fn may_precede(byte: u8) -> bool {
     )
 }
 
-/// A line without signs: by turns, perhaps behind a heading.
+/// Reads a line without signs: names and numbers by turns, perhaps behind a
+/// heading.
 fn headed(line: &[u8], found: &mut Found) {
     if turns(line, found) {
         return;
@@ -239,7 +241,8 @@ fn headed(line: &[u8], found: &mut Found) {
     } else {
         return;
     };
-    // `Epoch: [0][  10/5005]`: how far the epoch is.
+    // `Epoch: [0][  10/5005]`: skip the second bracket, the progress within the
+    // epoch.
     if let Some((_, length)) = line[behind..]
         .first()
         .filter(|b| **b == b'[')
@@ -257,10 +260,10 @@ fn headed(line: &[u8], found: &mut Found) {
     }
 }
 
-/// What stands behind a heading, cut at commas, bars and tabs, when every piece
-/// is a name of a few words and a number: `loss 9.8, time 142.54ms, mfu 38.11%`,
-/// `Loss 6.91 (6.95)`. A piece with an unknown word behind its number is left
-/// out and spoils no other.
+/// Reads the text behind a heading, cut at commas, bars and tabs, when every
+/// piece is a name of a few words and a number: `loss 9.8, time 142.54ms, mfu
+/// 38.11%`, `Loss 6.91 (6.95)`. A piece with an unknown word behind its number
+/// is left out; the others are kept.
 fn pieces(line: &[u8], found: &mut Found) {
     // `0,25` would be cut in two.
     let comma_in_number = |two: &[u8]| two[0] == b',' && two[1].is_ascii_digit();
@@ -280,10 +283,10 @@ fn pieces(line: &[u8], found: &mut Found) {
     }
 }
 
-/// What one piece of a line is.
+/// Kind of a piece of a line.
 enum Piece<'a> {
     Pair(&'a [u8], f64),
-    /// Empty, or a number with something behind it that is no unit.
+    /// Empty, or a number with a text behind it that is no unit.
     LeftOut,
     /// No number where one belongs: the line is no list of values.
     Text,

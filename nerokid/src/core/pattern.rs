@@ -13,18 +13,18 @@ use super::number;
 /// Memory for one compiled pattern; larger ones are refused.
 const PATTERN_BYTES_MAX: usize = 256 * 1024;
 
-/// Why a pattern cannot be used.
+/// Reason why a pattern cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum PatternError {
-    /// It is no regular expression, or too large.
+    /// The pattern is no regular expression, or too large.
     #[error("the metric pattern `{pattern}` is not used: {source}")]
     Syntax {
         /// As written.
         pattern: String,
-        /// What is wrong.
+        /// Fault of the regular expression.
         source: Box<regex::Error>,
     },
-    /// It names nothing.
+    /// The pattern has no group that names a metric.
     #[error("the metric pattern `{pattern}` is not used: it has no named group but `step`")]
     NoName {
         /// As written.
@@ -86,7 +86,7 @@ impl Pattern {
         })
     }
 
-    /// Adds what it finds in a line; whether it matched.
+    /// Adds the pairs of a line; returns whether the pattern matched.
     pub fn find(&mut self, line: &[u8], found: &mut Found) -> bool {
         let mut at = 0;
         let mut matched = false;
@@ -94,7 +94,7 @@ impl Pattern {
             let Some(whole) = self.regex.captures_read_at(&mut self.places, line, at) else {
                 break;
             };
-            // An empty match must not stand still.
+            // After an empty match, go on one byte later.
             at = whole.end().max(at + 1);
             matched = true;
             let text = |group| self.places.get(group).map(|(from, to)| &line[from..to]);
@@ -115,7 +115,7 @@ impl Pattern {
     }
 }
 
-/// A number, perhaps with what `\S+` takes along: `0.3,`.
+/// Reads a number, perhaps with a character that `\S+` matched, too: `0.3,`.
 fn lenient(text: &[u8]) -> Option<f64> {
     let text = text.trim_ascii();
     let number = number::value(text)?;

@@ -1,4 +1,4 @@
-//! What the watcher writes, before it is bytes.
+//! The records of a watcher, before they are bytes.
 
 use nero_journal::v1::{self, RecordKind};
 use nero_journal::{Clocks, Segment, WriteError};
@@ -10,13 +10,13 @@ pub enum Record {
     Started(v1::WatchStarted),
     /// Points, names, positions.
     Metrics(v1::Metrics),
-    /// What the tree uses.
+    /// Resources that the job's tree uses.
     Sample(v1::Sample),
-    /// A rule set stands.
+    /// A rule set is in force.
     RulesApplied(v1::RulesApplied),
-    /// A rule set does not.
+    /// A rule set was refused.
     RulesRefused(v1::RulesRefused),
-    /// A loose name found what it means.
+    /// A loosely written name was bound.
     RuleBound(v1::RuleBound),
     /// A rule holds.
     RuleFired(v1::RuleFired),
@@ -36,7 +36,7 @@ impl Record {
         Self::Notice(v1::Notice { text: text.into() })
     }
 
-    /// Appends it; the bytes written.
+    /// Appends the record; returns the written bytes.
     ///
     /// # Errors
     /// See [`WriteError`].

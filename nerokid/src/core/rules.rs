@@ -1,9 +1,9 @@
-//! The standing rules of a run: what they mean, when they hold, what follows.
+//! The standing rules of a run: bindings, evaluation, and actions.
 //!
-//! A rule that holds is a record first; its action follows only when that record
-//! is on disk. `abort` fires once in a run; `warn` and `notify`
-//! again while they hold, but not before their pause is over. What an earlier
-//! watcher recorded counts as ours.
+//! A rule that holds is a record first; its action follows only when that
+//! record is on disk. `abort` fires once in a run; `warn` and `notify` fire
+//! again while they hold, but not before their pause is over. Records of
+//! earlier watchers count as our own.
 
 use std::collections::BTreeMap;
 
@@ -17,19 +17,20 @@ use super::history::Fired;
 use super::record::Record;
 use super::series::SeriesId;
 
-/// Between two firings of a rule that still holds, unless it says otherwise.
+/// Pause between two firings of a rule that still holds, unless the rule has
+/// its own.
 const REPEAT_MS: u64 = 10 * 60 * 1000;
 /// Moments before a horizon at which a change by time alone is looked for.
 const PROBES: u64 = 8;
 
-/// What a rule does when it holds.
+/// Action of a rule that holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Ends the run.
     Abort,
-    /// Is shown.
+    /// Shows a warning.
     Warn,
-    /// Is told to people.
+    /// Sends a notification to people.
     Notify,
 }
 
@@ -50,18 +51,18 @@ impl Action {
     }
 }
 
-/// A rule as it came.
+/// A rule as neroman sent it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Given {
-    /// Its id in neroman's database.
+    /// Id of the rule in neroman's database.
     pub id: u64,
-    /// Its action's word.
+    /// Word of its action.
     pub action: String,
-    /// Its condition.
+    /// Condition of the rule.
     pub text: String,
     /// Who made it.
     pub author: String,
-    /// Between two firings; 0 for the default.
+    /// Pause between two firings; 0 for the default.
     pub repeat_ms: u64,
 }
 
@@ -80,7 +81,7 @@ struct Standing {
     action: Action,
     expr: Expr,
     bindings: Bindings,
-    /// The series that it names.
+    /// The series that the rule names.
     series: Vec<SeriesId>,
     clock: bool,
 }
@@ -93,14 +94,14 @@ pub struct Rules {
     bound: Vec<RuleBound>,
     fired: BTreeMap<u64, Fired>,
     aborts: Vec<Abort>,
-    /// Series whose names the rules have seen.
+    /// Number of series whose names the rules have seen.
     seen: usize,
-    /// The run is over: nothing can be ended any more.
+    /// The run is over: no rule can end it any more.
     moot: bool,
 }
 
 impl Rules {
-    /// None yet, with what earlier watchers recorded.
+    /// No rules yet, with the records of earlier watchers.
     pub fn new(bound: Vec<RuleBound>, fired: BTreeMap<u64, Fired>) -> Self {
         Self {
             bound,
@@ -114,7 +115,7 @@ impl Rules {
         self.version
     }
 
-    /// Whether there are none.
+    /// Whether there are no rules.
     pub fn is_empty(&self) -> bool {
         self.standing.is_empty()
     }
@@ -148,7 +149,7 @@ impl Rules {
         for at in 0..self.standing.len() {
             self.tell_bindings(at, out);
         }
-        // Names that were recorded as open may fit by now.
+        // Names that were recorded as open may fit now.
         self.seen = 0;
         self.see(sight, out);
         for rule in &mut self.standing {
@@ -157,7 +158,7 @@ impl Rules {
         off
     }
 
-    /// One rule made ready, or why it cannot apply to this run.
+    /// Prepares one rule; returns the reason when it cannot apply to this run.
     fn stand(&self, given: Given, sight: &Sight<'_>) -> Result<Standing, String> {
         let action = Action::from_word(&given.action)
             .ok_or_else(|| format!("there is no action `{}` here", given.action))?;
@@ -185,7 +186,7 @@ impl Rules {
         })
     }
 
-    /// Records what the names of a rule mean, unless it is recorded.
+    /// Records the bindings of a rule's names, unless they are recorded.
     fn tell_bindings(&mut self, at: usize, out: &mut Vec<Record>) {
         let rule = &self.standing[at];
         for record in rule.bindings.records(&rule.expr) {
@@ -203,7 +204,7 @@ impl Rules {
         }
     }
 
-    /// Takes notice of series that are new.
+    /// Takes notice of new series.
     pub fn see(&mut self, sight: &Sight<'_>, out: &mut Vec<Record>) {
         if self.seen == sight.series.len() {
             return;
@@ -298,7 +299,7 @@ impl Rules {
             given => given,
         };
         let now_ms = sight.now.mono_ms;
-        // A later time is one of before the machine was started again.
+        // A later time is from before a restart of the machine.
         fired.last_ms > now_ms || now_ms - fired.last_ms >= repeat_ms
     }
 
@@ -307,8 +308,8 @@ impl Rules {
         self.fired.values().any(|fired| fired.record.action == word)
     }
 
-    /// The aborts that are recorded, to be carried out. Those of an earlier
-    /// watcher are among them once: it may have died in between.
+    /// Takes the recorded aborts, to be carried out. This includes, once, those
+    /// of an earlier watcher, which may have died before it carried them out.
     pub fn take_aborts(&mut self) -> Vec<Abort> {
         std::mem::take(&mut self.aborts)
     }
@@ -332,8 +333,8 @@ impl Rules {
             .collect()
     }
 
-    /// The first moment up to `horizon_ms` from now at which time alone makes
-    /// a rule hold, as far as a few probes can tell.
+    /// The first moment up to `horizon_ms` from now at which time alone makes a
+    /// rule hold, found by a few probes.
     pub fn due_ms(&self, sight: &Sight<'_>, horizon_ms: u64) -> Option<u64> {
         self.standing
             .iter()
@@ -349,7 +350,7 @@ impl Standing {
         self.bindings.see(&self.expr, kind, name)
     }
 
-    /// Finds out which series matter, and whether time does.
+    /// Finds out which series the rule needs, and whether it depends on time.
     fn find_series(&mut self, sight: &Sight<'_>) {
         let slots = 0..self.expr.unbound_names().len();
         self.series.clear();

@@ -1,12 +1,12 @@
-//! The series of one run: their names, where their steps stand, their latest
-//! values. At most [`NAMES_MAX`] of them.
+//! The series of one run: their names, steps and latest values. At most
+//! [`NAMES_MAX`] of them.
 
 use std::collections::HashMap;
 use std::rc::Rc;
 
 use super::intake::Log;
 
-/// Most names of metrics in one run; points of further ones are not kept.
+/// Limit of metric names in one run; points of further names are dropped.
 pub const NAMES_MAX: usize = 4096;
 
 /// Number of a series within this watcher, from 0.
@@ -15,43 +15,43 @@ pub type SeriesId = u32;
 /// One series.
 #[derive(Clone, Debug)]
 pub struct Series {
-    /// Its name.
+    /// Name of the metric.
     pub name: Rc<str>,
-    /// The latest value; none before the first point.
+    /// The latest value; `None` before the first point.
     pub latest: Option<f64>,
     /// Step of the latest point, 0 before.
     pub step: f64,
-    /// How often the step fell back.
+    /// Number of times that the step fell back.
     pub generation: u32,
-    /// Its index in the segment being written, once it has one there.
+    /// Index of the series in the segment being written, once it has one.
     pub index: Option<u32>,
 }
 
 /// A point with its place in the series.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
-    /// Which series.
+    /// Series of the point.
     pub series: SeriesId,
-    /// The step given, or counted.
+    /// The step that the line gave, or the counted one.
     pub step: f64,
     /// The value, any `f64`.
     pub value: f64,
-    /// How often the step fell back before.
+    /// Number of times that the step had fallen back.
     pub generation: u32,
-    /// When it was read, in ms since the segment's start.
+    /// Time at which it was read, in ms since the segment's start.
     pub mono_ms: u64,
-    /// Its line.
+    /// The line that it comes from.
     pub line: LineEnd,
 }
 
-/// Where the line of a point ends.
+/// End of a point's line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LineEnd {
-    /// In which log.
+    /// The log.
     pub log: Log,
     /// Bytes of the log's part up to there.
     pub offset: u64,
-    /// Whether it lay there when the watcher began.
+    /// Whether the line was there when the watcher began.
     pub is_old: bool,
 }
 
@@ -64,7 +64,7 @@ pub struct AllSeries {
 }
 
 impl AllSeries {
-    /// The series of this name, made when it is new; none above the limit.
+    /// The series of this name, made when it is new; `None` above the limit.
     pub fn of(&mut self, name: &str) -> Option<SeriesId> {
         if let Some(id) = self.by_name.get(name) {
             return Some(*id);
@@ -111,17 +111,17 @@ impl AllSeries {
         self.all.iter()
     }
 
-    /// How many there are.
+    /// Number of series.
     pub fn len(&self) -> usize {
         self.all.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no series.
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
-    /// Points that were not kept, for there were too many names.
+    /// Number of points dropped because of too many names.
     pub fn refused(&self) -> u64 {
         self.refused
     }

@@ -1,11 +1,11 @@
-//! Which step the numbers of a line belong to.
+//! The step that the numbers of a line belong to.
 //!
-//! The first of these that the line gives: `step`, `global_step`, `iteration`,
-//! `iter`, `epoch` (in any case; `global step` too), as a pair like any other
-//! or as a phrase (`epoch 8:`, `Epoch 8/50`, `iter [5/100]`); then a bare
-//! `[8/50]`; then `[8]` or `8:` at the head of the line, before a tab. A line
-//! that gives none has no step, and the series counts.
-//! Only the line itself is asked: a heading does not reach to later lines.
+//! The first of these in the line: `step`, `global_step`, `iteration`, `iter`,
+//! `epoch` (in any case; `global step` too), as a pair like any other or as a
+//! phrase (`epoch 8:`, `Epoch 8/50`, `iter [5/100]`); then a bare `[8/50]`;
+//! then `[8]` or `8:` at the head of the line, before a tab. A line without any
+//! of them has no step, and the series counts. Only the line itself counts: a
+//! heading does not reach to later lines.
 
 use super::found::Found;
 use super::number;
@@ -74,11 +74,11 @@ fn best_pair(found: &Found) -> Option<(u8, f64)> {
 /// A step in words: `epoch 8`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Phrase {
-    /// Bytes of its word.
+    /// Bytes of the phrase's word.
     pub name: usize,
     /// The step.
     pub step: f64,
-    /// Bytes of all of it: `epoch [8/50]`.
+    /// Bytes of the whole phrase: `epoch [8/50]`.
     pub length: usize,
 }
 
@@ -118,7 +118,7 @@ pub fn phrase(text: &[u8]) -> Option<Phrase> {
     })
 }
 
-/// `[8/50]`: the step and how many bytes up to its end, anywhere in the line.
+/// `[8/50]`: the step, and the length up to its end, anywhere in the line.
 pub fn bracket(line: &[u8]) -> Option<(f64, usize)> {
     memchr::memchr_iter(b'[', line).find_map(|open| {
         let mut at = open + 1;
@@ -185,7 +185,7 @@ fn word_length(text: &[u8]) -> usize {
         .count()
 }
 
-/// Where the next word that could be a step's begins, from `at` on.
+/// Start of the next word that could be a step's, from `at` on.
 fn next_word(line: &[u8], at: usize) -> Option<usize> {
     let part_of_name =
         |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'/' | b'.');

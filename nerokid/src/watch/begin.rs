@@ -1,4 +1,5 @@
-//! A watcher's beginning: the lock, the past, the segment, the rules.
+//! The beginning of a watcher: the lock, the earlier records, the segment, the
+//! rules.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -28,12 +29,12 @@ use crate::{host, segments};
 
 /// Bytes read from a log at once.
 pub(super) const BLOCK_BYTES: usize = 64 * 1024;
-/// The first sample comes soon, so that short runs have one.
+/// The first sample is taken soon, so that short runs have one.
 const FIRST_SAMPLE_MS: u64 = 1_000;
 
 impl Watch {
-    /// Takes the lock, reads the past, begins the segment. The inner error is
-    /// the answer when there is nothing to do.
+    /// Takes the lock, reads the earlier records, begins the segment. The inner
+    /// error is the result when there is nothing to do.
     pub(super) fn begin(place: Place, settling: bool) -> Result<Result<Self, Watched>, WatchError> {
         let Some(lock) = place.lock()? else {
             return Ok(Err(Watched::ByAnother));
@@ -105,7 +106,7 @@ impl Watch {
             sample_due_ms: now.mono_ms + FIRST_SAMPLE_MS,
             silent_since_ms: None,
             look_at_life: true,
-            // A wish may lie there whose writer did not ring.
+            // The folder may have a wish whose writer did not ring.
             look_at_rules: !settling,
             control_due_ms: now.mono_ms,
             wishes_passed_on: 0,
@@ -132,7 +133,7 @@ impl Watch {
     }
 }
 
-/// What the spec says of the run.
+/// The facts of the run in its spec.
 fn facts(spec: &RunSpec) -> Facts {
     let params = spec.params.iter();
     Facts {
@@ -151,7 +152,7 @@ fn facts(spec: &RunSpec) -> Facts {
     }
 }
 
-/// When the job printed last, as far as its files tell; 0 when it never did.
+/// Time of the job's last output, from its files; 0 when there was none.
 fn last_output_ms(tails: &[Tail], now: Moment) -> u64 {
     let age_ms = |path: &Path| {
         let found = std::fs::metadata(path)
@@ -164,8 +165,8 @@ fn last_output_ms(tails: &[Tail], now: Moment) -> u64 {
     ages.min().map_or(0, |age| now.mono_ms.saturating_sub(age))
 }
 
-/// What earlier watchers of the run wrote. Of earlier incarnations only what
-/// rules did counts.
+/// The records of the run's earlier watchers. Of earlier incarnations only the
+/// records of rules count.
 fn history(place: &Place) -> io::Result<History> {
     let mut history = History::default();
     for incarnation in 1..=place.incarnation {

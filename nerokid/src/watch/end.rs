@@ -1,4 +1,4 @@
-//! A watcher's end: everything that was printed is read and said.
+//! The end of a watcher: all output is read and recorded.
 
 use std::time::Duration;
 
@@ -9,18 +9,19 @@ use crate::core::facts::Sight;
 use crate::core::intake::{Intake, Log};
 use crate::core::record::Record;
 
-/// How long the end waits for a disk that refuses.
+/// Time that the end waits for a disk that refuses.
 const STUCK_MAX_MS: u64 = 60_000;
-/// How long the end waits for neromum.
+/// Time that the end waits for neromum.
 const FAREWELL: Duration = Duration::from_secs(1);
 
 impl Watch {
-    /// The run is over: reads what is left, says so, leaves.
+    /// Ends the watch of a run that is over: reads the remaining output,
+    /// records the end, leaves.
     pub(super) async fn end(mut self) -> Result<Watched, WatchError> {
         let since_ms = now().mono_ms;
         self.rules.run_is_over();
         self.aborts.clear();
-        // Nothing of the job is left that could be measured.
+        // No process of the job is left to measure.
         self.sample_due_ms = u64::MAX;
         self.check_names();
         loop {
@@ -31,7 +32,7 @@ impl Watch {
             } else if !more {
                 break;
             }
-            // neromum's line gets its turn, too.
+            // The task of neromum's connection gets its turn, too.
             tokio::task::yield_now().await;
         }
         self.last_words();

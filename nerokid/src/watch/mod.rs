@@ -1,8 +1,8 @@
 //! One watcher at work: looks, lets `core` decide, writes, sends, waits.
 //!
 //! Everything happens in turns. A turn is synchronous and bounded; between two
-//! turns the watcher sleeps until a file changed, the shim ended, neromum said
-//! something, or a time has come.
+//! turns the watcher sleeps until a file changes, the shim ends, neromum sends
+//! a command, or a time has come.
 
 mod begin;
 mod end;
@@ -28,27 +28,27 @@ use crate::sample::{Procfs, Sampler};
 use crate::tail::Tail;
 use crate::wake::{Wake, Waker};
 
-/// Between two tries to write what the disk refused.
+/// Pause before a record that the disk refused is tried again.
 const RETRY_MS: u64 = 250;
-/// How long a run without shim and job may stay without a word of its end.
+/// Time for which a run without shim and job may lack a record of its end.
 const SILENT_MAX_MS: u64 = 5_000;
-/// Between two looks at such a run.
+/// Interval of looks at such a run.
 const SILENT_LOOK_MS: u64 = 250;
-/// Between two looks into a control folder that is silent.
+/// Interval of looks into a control folder whose changes are not reported.
 const CONTROL_LOOK_MS: u64 = 10_000;
 
-/// Why a run was not watched to its end.
+/// Reason why a run was not watched to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum WatchError {
-    /// Its folder cannot be used.
+    /// The folder cannot be used.
     #[error(transparent)]
     Place(#[from] PlaceError),
-    /// Its claim cannot be read.
+    /// The claim cannot be read.
     #[error("cannot read what was written of the run in {folder}")]
     Read {
         /// The incarnation's folder.
         folder: PathBuf,
-        /// Why.
+        /// Error of the file system.
         #[source]
         source: io::Error,
     },
@@ -57,7 +57,7 @@ pub enum WatchError {
     Segment {
         /// The incarnation's folder.
         folder: PathBuf,
-        /// Why.
+        /// Error of the file system.
         #[source]
         source: io::Error,
     },
@@ -66,7 +66,7 @@ pub enum WatchError {
     Log {
         /// The log.
         path: PathBuf,
-        /// Why.
+        /// Error of the file system.
         #[source]
         source: io::Error,
     },
@@ -79,7 +79,7 @@ pub enum WatchError {
         /// The incarnation's folder.
         folder: PathBuf,
     },
-    /// Asked to settle a run that goes on.
+    /// The run to settle has not ended.
     #[error("the run in {folder} has not ended")]
     Alive {
         /// The incarnation's folder.
@@ -88,7 +88,7 @@ pub enum WatchError {
 }
 
 impl WatchError {
-    /// Whether the disk has no room, or the user none on it.
+    /// Whether the disk has no room, or the user's quota is used up.
     #[must_use]
     pub fn is_for_want_of_room(&self) -> bool {
         let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(self);
@@ -103,12 +103,12 @@ impl WatchError {
     }
 }
 
-/// How a watcher ended well.
+/// Ways in which a watcher ends well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Watched {
     /// Every byte of output was evaluated.
     Complete,
-    /// That was so before.
+    /// A former watcher evaluated every byte.
     Already,
     /// Another process watches.
     ByAnother,
@@ -122,7 +122,7 @@ pub struct Watch {
     facts: Facts,
     intake: Intake,
     rules: Rules,
-    /// Aborts that are recorded and not yet wished.
+    /// Aborts that are recorded and not yet written as wishes.
     aborts: Vec<Abort>,
     /// Highest version of rules that was refused.
     rules_refused: u64,
@@ -134,7 +134,7 @@ pub struct Watch {
     pace: Pace,
     alarm: Alarm,
     link: Option<Link>,
-    /// Decided and not yet written.
+    /// Records that are decided and not yet written.
     out: Vec<Record>,
     block: Vec<u8>,
     now: Moment,
@@ -142,11 +142,11 @@ pub struct Watch {
     silent_since_ms: Option<u64>,
     look_at_life: bool,
     look_at_rules: bool,
-    /// When `control/` is looked into though nothing was heard of it.
+    /// Time of the next look into `control/` without a report.
     control_due_ms: u64,
     /// The highest wish for which the supervisor was rung.
     wishes_passed_on: u64,
-    /// Keeps others away for as long as it is open.
+    /// Lock file: no other watcher can begin while it is open.
     _lock: File,
 }
 
@@ -173,7 +173,7 @@ pub async fn watch(place: Place, socket: Option<PathBuf>) -> Result<Watched, Wat
     }
 }
 
-/// Does for a run that has ended what a watcher would have done.
+/// Does the work of a watcher for a run that has ended.
 ///
 /// # Errors
 /// See [`WatchError`].
@@ -185,7 +185,7 @@ pub async fn settle(place: Place) -> Result<Watched, WatchError> {
 }
 
 impl Watch {
-    /// Turns until the run is over.
+    /// Works in turns until the run is over.
     async fn live(mut self) -> Result<Watched, WatchError> {
         loop {
             self.now = now();
@@ -201,7 +201,7 @@ impl Watch {
         }
     }
 
-    /// Whether the run is over, or has been without a word for too long.
+    /// Whether the run is over, or has lacked a record of its end for too long.
     fn is_over(&mut self) -> Result<bool, WatchError> {
         let life = Life::read(&self.place.folder);
         self.life = life.map_err(|source| WatchError::Read {
@@ -231,7 +231,7 @@ impl Watch {
         }
     }
 
-    /// When to turn again though nothing happened.
+    /// Time of the next turn without an event.
     fn due_ms(&self) -> u64 {
         let now_ms = self.now.mono_ms;
         if self.journal.is_stuck() || !self.aborts.is_empty() {
@@ -253,7 +253,7 @@ impl Watch {
         first.map_or(self.sample_due_ms, |due| due.min(self.sample_due_ms))
     }
 
-    /// Sleeps until something is to be done.
+    /// Sleeps until the next turn.
     async fn wait(&mut self) -> Wake {
         let due_ms = self.due_ms();
         let pause_ms = self.pace.pause_ms(self.now.mono_ms);
@@ -292,7 +292,8 @@ impl Watch {
         }
     }
 
-    /// A file system that other hosts share does not tell of their files.
+    /// Looks into `control/` at times: a file system that other hosts share
+    /// does not report their files.
     fn look_into_control_when_due(&mut self) {
         let now_ms = now().mono_ms;
         if !self.waker.hears_control() && self.control_due_ms <= now_ms {

@@ -1,5 +1,5 @@
-//! One turn: new rules, new output, a sample, what rules say to all of it;
-//! then records to the disk, and only then what follows from them.
+//! One turn: new rules, new output, a sample, the evaluation of rules; then
+//! records to the disk, and only then the actions that follow from them.
 
 use nero_journal::v1::{RulesApplied, RulesRefused};
 use nero_wire::v1::RuleSet;
@@ -14,19 +14,20 @@ use crate::core::rules::Given;
 use crate::sample::Measure as _;
 use crate::tail::Look;
 
-/// Blocks of each log in one turn, so that other things get theirs.
+/// Limit of blocks read from each log in one turn, so that other work gets its
+/// time.
 const BLOCKS_PER_TURN: usize = 32;
-/// Between samples, unless the spec says otherwise.
+/// Interval of samples, unless the spec has its own.
 const INTERVAL_MS: u64 = 10_000;
 /// Shortest time between samples.
 const INTERVAL_MIN_MS: u64 = 100;
 
 impl Watch {
-    /// One turn. True when there is more to read.
+    /// Does one turn. Returns true when there is more to read.
     pub(super) fn turn(&mut self) -> Result<bool, WatchError> {
-        // Output that came while the disk took nothing is still to be read.
+        // Output that came while the disk refused records is still to be read.
         let mut more = self.journal.is_stuck();
-        // What the disk refuses is not added to.
+        // While the disk refuses records, no further ones are made.
         if !more {
             if std::mem::take(&mut self.look_at_rules) {
                 let since = self.rules.version().max(self.rules_refused);
@@ -45,7 +46,8 @@ impl Watch {
         Ok(more && !self.journal.is_stuck())
     }
 
-    /// Writes what is decided; then does what follows, and sends it.
+    /// Writes the decided records; then carries out their actions, and sends
+    /// them.
     pub(super) fn write(&mut self) -> Result<(), WatchError> {
         self.journal.write(self.out.drain(..))?;
         if !self.journal.is_stuck() {
@@ -56,7 +58,7 @@ impl Watch {
         Ok(())
     }
 
-    /// Reads both logs, a bounded piece; true when there is more.
+    /// Reads a bounded piece of both logs; returns true when there is more.
     pub(super) fn read_logs(&mut self) -> Result<bool, WatchError> {
         let mut more = false;
         for index in 0..self.tails.len() {
@@ -90,7 +92,7 @@ impl Watch {
                         };
                         rules.touched(intake.touched(), &sight, &mut news);
                         if !news.is_empty() {
-                            // The points that made it so come first.
+                            // The points that made the rule hold come first.
                             intake.flush(out);
                             out.append(&mut news);
                         }
@@ -146,7 +148,7 @@ impl Watch {
     /// many makes the shim look once more.
     fn pass_wishes_on(&mut self) {
         let Ok(newest) = control::newest_wish(&self.place.control()) else {
-            // Looked at again with the next sample.
+            // The next sample looks again.
             return;
         };
         if newest > self.wishes_passed_on && control::ring(&self.place.folder).is_ok() {
@@ -172,8 +174,8 @@ impl Watch {
         }
     }
 
-    /// The spec's rules, then those that came since; and the aborts that an
-    /// earlier watcher may not have lived to carry out.
+    /// Puts the spec's rules in force, then newer sets; and takes the aborts that
+    /// an earlier watcher may not have carried out.
     pub(super) fn begin_rules(&mut self, applied: u64) {
         if let Some(set) = self.place.spec.rules.clone() {
             self.apply(set.version, Ok(set), applied);
@@ -182,10 +184,10 @@ impl Watch {
         self.aborts = self.rules.inherited_aborts();
     }
 
-    /// Takes the newest rule set above `since` that can be read. Up to the
-    /// version `told` a set's taking is recorded already.
+    /// Takes the newest rule set above `since` that can be read. Sets up to the
+    /// version `told` are recorded as taken already.
     fn newer_rules(&mut self, since: u64, told: u64) {
-        // What cannot be listed now is looked at again with the next sample.
+        // If the folder cannot be listed now, the next sample looks again.
         let sets = control::newer_rules(&self.place.control(), since).unwrap_or_default();
         for (version, set) in sets {
             let set = set.map_err(|error| {
@@ -198,7 +200,7 @@ impl Watch {
         }
     }
 
-    /// Puts a set in force, or says why not.
+    /// Puts a set in force, or records why not.
     fn apply(&mut self, version: u64, set: Result<RuleSet, String>, told: u64) -> bool {
         let given = set.map(|set| set.rules.into_iter().map(given).collect::<Vec<_>>());
         let sight = Sight {
@@ -227,8 +229,8 @@ impl Watch {
         }
     }
 
-    /// Makes the wishes of rules that fired. What cannot be made stays and is
-    /// tried again: its record is on disk, so it happens in the end.
+    /// Writes the wishes of rules that fired. A wish that cannot be written is
+    /// tried again: the firing is on disk, so the wish is made in the end.
     fn carry_out_aborts(&mut self) {
         if self.life.over {
             self.aborts.clear();

@@ -120,8 +120,8 @@ proptest! {
         prop_assert_eq!(many.position(Log::Stdout), one.position(Log::Stdout));
     }
 
-    /// A watcher dies again and again: after any record, having read any
-    /// further bytes. The next one reads from where the records say.
+    /// A watcher dies again and again: after any record, having read any further
+    /// bytes. The next one reads from the position in the records.
     #[test]
     fn deaths_lose_nothing_and_tell_nothing_twice(
         bytes in log(),
@@ -145,7 +145,8 @@ proptest! {
     }
 }
 
-/// What a watcher that begins after `segments` writes of the next `reads` bytes.
+/// Records of a watcher that begins after `segments` and reads the next `reads`
+/// bytes.
 fn live(segments: &[Vec<Record>], bytes: &[u8], reads: usize) -> Vec<Record> {
     let history = reborn(segments);
     let from = history.positions[0].offset as usize;

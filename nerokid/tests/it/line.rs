@@ -1,5 +1,5 @@
-//! The line to neromum: bytes arrive as they are written, and nothing depends
-//! on it.
+//! The connection to neromum: bytes arrive as they are written, and nothing
+//! depends on it.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -18,7 +18,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use crate::rig::{Rig, until};
 
-/// What neromum heard.
+/// Messages that neromum received.
 #[derive(Default)]
 struct Heard {
     hello: Option<KidHello>,
@@ -284,7 +284,7 @@ fn a_command_makes_the_watcher_look_for_rules() {
     let mut rig = Rig::new(RunSpec::default());
     let mut mum = FakeMum::new();
     mum.start(deployment(&rig));
-    // Without the folder there is nothing that the kernel could tell about.
+    // Without the folder the kernel has nothing to report.
     std::fs::remove_dir(rig.control("")).unwrap();
     let _watcher = rig.watcher(Some(&mum.socket()));
     let commands = until("a connection", || {

@@ -1,5 +1,5 @@
 //! A run folder whose "shim" and "job" are children of the test, and watchers
-//! that are the real program. Everything is ended when the rig is dropped.
+//! that are the real program. Everything ends when the rig is dropped.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
@@ -15,10 +15,11 @@ use nero_model::{DeploymentId, ProcessId};
 use nero_wire::v1::RunSpec;
 use nerokid::segments;
 
-/// How long anything may take before a test gives up.
+/// Time after which a test gives up.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// Looks until there is something; `seen` says what was there instead.
+/// Waits until `look` returns a value; the panic message contains its last
+/// error.
 #[track_caller]
 pub fn until<T>(what: &str, mut look: impl FnMut() -> Result<T, String>) -> T {
     let began = Instant::now();
@@ -54,7 +55,7 @@ impl Process {
 }
 
 impl Process {
-    /// The most memory that it ever had.
+    /// The peak of its resident memory.
     pub fn peak_rss_bytes(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.0.id())).unwrap();
         let line = status
@@ -94,7 +95,7 @@ pub fn doorbell() -> Doorbell {
     command
         .args([
             "-c",
-            // A signal ends `read`; whoever listens for another goes on.
+            // A signal ends `read`; with another trap the loop goes on.
             "trap ': > \"$2\"' USR1; : > \"$1\"; while kill -0 \"$3\"; do read -r _; done",
             "sh",
         ])
@@ -116,7 +117,7 @@ pub fn doorbell() -> Doorbell {
     }
 }
 
-/// The claim of a run whose job is started.
+/// The claim of a run whose job was started.
 fn claim(folder: &Path, token: &RunToken, shim: ProcessId, job: ProcessId) -> Segment {
     let path = folder.join("claim");
     let mut claim = Segment::create(&path, Writer::Shim, token.as_bytes(), 1).unwrap();
@@ -147,7 +148,7 @@ pub struct Rig {
 }
 
 impl Rig {
-    /// A run with this spec (ids are filled in) whose job is `job`.
+    /// A run with this spec (ids are filled in) and this job.
     pub fn new(spec: RunSpec) -> Self {
         Self::with_job(spec, idle())
     }
@@ -283,7 +284,7 @@ impl Rig {
         points
     }
 
-    /// Waits until the points are as many.
+    /// Waits until there are `count` points.
     #[track_caller]
     pub fn points_are(&self, count: usize) -> Vec<(String, f64, u32, f64)> {
         until("points", || {
@@ -349,7 +350,7 @@ pub struct Full(
 );
 
 impl Full {
-    /// None where this user may not mount.
+    /// `None` where this user may not mount.
     pub fn mounted() -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().to_owned();

@@ -201,7 +201,7 @@ fn a_rule_that_holds_is_recorded_wished_and_rung_once() {
     assert_eq!((fired.len(), fired[0].values.as_str()), (1, "loss = 7.31"));
     watcher.kill();
 
-    // Another watcher neither fires nor wishes again.
+    // Another watcher neither fires the rule nor writes the wish again.
     let mut watcher = rig.watcher(None);
     rig.print("loss=9\n");
     rig.points_are(4);
@@ -214,7 +214,7 @@ fn a_rule_that_holds_is_recorded_wished_and_rung_once() {
 #[test]
 fn a_rule_ends_a_run_whose_shim_is_dead_and_not_reaped() {
     let mut rig = Rig::new(with_rule("abort", "loss > 5"));
-    // Dead, and its parent asks for no status: a zombie that takes signals.
+    // The shim is dead, and its parent has not waited for it: a zombie that accepts signals.
     rig.shim.0.kill().unwrap();
     until("a zombie", || match rig.shim.id().life() {
         Ok(nero_model::process::Life::Zombie) => Ok(()),
@@ -255,7 +255,7 @@ fn a_rule_ends_the_run_that_fills_the_disk() {
     rig.print("loss=1\n");
     rig.points_are(1);
     full.fill();
-    // It fits into the block that the log has.
+    // The line fits into the log's last block.
     rig.print("loss=7\n");
     until("the bell", || {
         bell.rung
@@ -267,7 +267,7 @@ fn a_rule_ends_the_run_that_fills_the_disk() {
     watcher.kill();
 }
 
-/// A wish of a neromum on another host, which can ring nobody here.
+/// A wish of a neromum on another host, which cannot signal processes here.
 #[test]
 fn a_wish_made_from_another_host_is_passed_on() {
     let mut rig = Rig::new(RunSpec::default());
@@ -292,7 +292,7 @@ fn a_wish_made_from_another_host_is_passed_on() {
     wish(1);
     wish(2);
     watcher.kill();
-    // Whoever made the last one, and whether anybody rang, is not known.
+    // Nothing shows whether its writer rang.
     let mut watcher = rig.watcher(None);
     until("the bell once more", || {
         bell.rung
@@ -378,7 +378,7 @@ fn a_newer_rule_set_replaces_the_older_and_a_bad_rule_of_it_is_off_alone() {
     assert_eq!((fired.version, fired.rule), (2, 7));
     watcher.kill();
 
-    // The next watcher stands by the second set and says nothing twice.
+    // The next watcher uses the second set and reports nothing twice.
     let mut watcher = rig.watcher(None);
     rig.print("loss=8\n");
     rig.points_are(2);
@@ -421,7 +421,7 @@ fn a_full_disk_delays_and_loses_nothing() {
     let text: String = (1..=LINES).map(|line| format!("loss={line}\n")).collect();
     rig.print(&text);
     let pid = rustix::process::Pid::from_raw(watcher.0.id() as i32);
-    // What a refused write had put there is taken away again, so the file shows nothing of it.
+    // The bytes of a refused write are cut off again, so the file shows nothing of it.
     until("a write that was cut", || {
         let io = format!("/proc/{}/io", watcher.0.id());
         let io = std::fs::read_to_string(io).unwrap_or_default();

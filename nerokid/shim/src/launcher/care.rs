@@ -1,4 +1,4 @@
-//! What happens to a run as time passes and its processes end.
+//! Reactions to time and to the ends of a run's processes.
 
 use nero_journal::v1::changed::What;
 
@@ -10,11 +10,11 @@ use crate::slot::{JobStage, ShimStage};
 use crate::sys::{self, Ended};
 use crate::tree::{Member, signal_one};
 
-/// How often processes are looked at for which the kernel has no handle.
+/// Interval of looks at processes for which the kernel has no handle.
 const LOOK_NS: u64 = 1_000 * MS;
 
 impl Launcher {
-    /// Sets when to come back to a run.
+    /// Sets the time of the next look at a run.
     pub(super) fn reschedule(&mut self, key: RunKey) {
         let now_ns = clock::now_ns();
         let Some(run) = self.runs.get_mut(&key) else {
@@ -43,7 +43,7 @@ impl Launcher {
         }
     }
 
-    /// Comes back to every run that is due.
+    /// Handles every run that is due.
     pub(super) fn on_time(&mut self) {
         let Some((first, _)) = self.due.first() else {
             return;
@@ -76,7 +76,7 @@ impl Launcher {
                 run.announce_at_ns = None;
                 self.tell_of(key, What::Started, 0);
             } else {
-                // On a busy machine it may take longer to get that far.
+                // On a busy machine the shim may take longer to get that far.
                 run.announce_at_ns = Some(now_ns + super::ANNOUNCE_NS);
             }
         }
@@ -96,8 +96,8 @@ impl Launcher {
         }
     }
 
-    /// A watcher, which knows no run of ours by name, says that something new
-    /// lies in the control folder of one that we took over.
+    /// A watcher reports a new file in the control folder of a run that we took
+    /// over. It does not name the run, so look at all of them.
     pub(super) fn ring_all(&mut self) {
         let ours = self
             .runs
@@ -110,7 +110,7 @@ impl Launcher {
         }
     }
 
-    /// Something new lies in the control folder of these runs.
+    /// Looks for new wishes in the control folders of these runs.
     pub(super) fn ring(&mut self, token: &[u8]) {
         let keys: Vec<RunKey> = self
             .runs
@@ -120,7 +120,7 @@ impl Launcher {
             .collect();
         for key in keys {
             match &self.runs[&key].care {
-                // Our child and not yet reaped: the number is still its own.
+                // Our child, not yet reaped, still has its number.
                 Care::Shim { pid, .. } => {
                     let _ = sys::kill(*pid, libc::SIGUSR1);
                 }
@@ -128,14 +128,14 @@ impl Launcher {
                     let _ = signal_one(*shim, libc::SIGUSR1);
                 }
                 Care::Ours(_) => self.look_for_wishes(key),
-                // Looked for when it is seen who supervises.
+                // Wishes are looked for once the run's supervisor is known.
                 Care::Unseen | Care::Over => {}
             }
             self.reschedule(key);
         }
     }
 
-    /// A shim ended and was reaped: by its own word, or before its work was done.
+    /// A shim ended and was reaped: after its last record, or before.
     pub(super) fn shim_ended(&mut self, key: RunKey, _ended: &Ended) {
         let Some(Care::Shim { slot, .. }) = self.runs.get(&key).map(|run| &run.care) else {
             return;
@@ -159,7 +159,7 @@ impl Launcher {
         }
     }
 
-    /// Nothing more will be written about the run; its watcher may still read.
+    /// The run has its last record; its watcher may still read.
     pub(super) fn run_ended(&mut self, key: RunKey, what: What, errno: i32) {
         self.tell_of(key, what, errno);
         let Some(run) = self.runs.get_mut(&key) else {
@@ -228,7 +228,7 @@ impl Launcher {
         self.forget(key);
     }
 
-    /// A watcher that an earlier launcher started ended.
+    /// A watcher ended that an earlier launcher had started.
     pub(super) fn on_elder_watcher(&mut self, key: RunKey) {
         let now_ns = clock::now_ns();
         let Some(run) = self.runs.get_mut(&key) else {
@@ -243,7 +243,7 @@ impl Launcher {
     }
 }
 
-/// Whether that very process runs.
+/// Whether exactly this process runs.
 pub(super) fn is_alive(member: Member) -> bool {
     crate::procfs::stat(member.pid)
         .is_ok_and(|stat| stat.start_ticks == member.start_ticks && crate::procfs::runs(&stat))

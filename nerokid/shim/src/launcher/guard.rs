@@ -1,9 +1,9 @@
 //! Runs of an earlier launcher: their shims live without being our children,
 //! or their jobs without any shim.
 //!
-//! What is to be done is read from the disk; the request only says where. A
-//! shim that lives is waited for by its handle; a job without one is looked
-//! after, but its exit code cannot be known.
+//! The disk shows what is to be done; the request contains only the folder. A living
+//! shim is waited for by its handle; the launcher looks after a job without a shim, but
+//! cannot learn its exit code.
 
 use std::fs::Metadata;
 use std::os::fd::OwnedFd;
@@ -30,14 +30,14 @@ use crate::launcher::watch::{State, Watch};
 use crate::sys;
 use crate::tree::Member;
 
-/// What a guard needs of a `nero.v1.RunSpec`.
+/// The fields of a `nero.v1.RunSpec` that a guard needs.
 #[derive(Clone, PartialEq, prost::Message)]
 struct Spec {
     #[prost(message, optional, tag = "13")]
     monitor: Option<Monitor>,
 }
 
-/// What a guard needs of a `nero.v1.Monitor`.
+/// The fields of a `nero.v1.Monitor` that a guard needs.
 #[derive(Clone, PartialEq, prost::Message)]
 struct Monitor {
     #[prost(bool, tag = "3")]
@@ -95,7 +95,7 @@ impl Launcher {
         self.judge(key, None, None);
     }
 
-    /// Decides by what lies on disk who looks after the run.
+    /// Decides by the evidence on disk who looks after the run.
     pub(super) fn judge(&mut self, key: RunKey, shim: Option<ProcessId>, job: Option<ProcessId>) {
         let Some(run) = self.runs.get(&key) else {
             return;
@@ -104,7 +104,7 @@ impl Launcher {
         let mut evidence = match Evidence::read(Path::new(&folder)) {
             Ok(evidence) => evidence,
             Err(error) => {
-                // Not ended, as far as anybody knows.
+                // Without evidence the run does not count as ended.
                 return self.unseen(key, format_args!("cannot read {folder}: {error}"));
             }
         };
@@ -114,8 +114,8 @@ impl Launcher {
         if evidence.token != run.subject.token {
             return self.run_ended(key, What::Superseded, 0);
         }
-        // After a restart of the machine nothing lives, and it is neromum who
-        // says so.
+        // After a restart of the machine no process of the run lives, and neromum
+        // records its end.
         if evidence.gone || evidence.boot_id != self.own.process.boot_id {
             return self.run_ended(key, What::Ended, 0);
         }
@@ -135,7 +135,8 @@ impl Launcher {
                 let shim = evidence.shim.map(member).unwrap_or_default();
                 self.wait_for_elder(key, shim);
             }
-            // Its job, a stop or its end may be recorded where nothing can be read.
+            // The segment may hold the start of a job, a stop or an end that cannot be
+            // read.
             Ok(Life::Dead | Life::Zombie | Life::Rebooted) if evidence.is_damaged => {
                 self.unseen(key, format_args!("a segment in {folder} is damaged"));
             }
@@ -146,8 +147,8 @@ impl Launcher {
         }
     }
 
-    /// Keeps guarding a run whose folder or processes cannot be read now, and reads
-    /// them again later: neromum was told that this launcher guards it.
+    /// Keeps guarding a run whose folder or processes cannot be read now, and reads them
+    /// again later: neromum believes that this launcher guards it.
     pub(super) fn unseen(&mut self, key: RunKey, why: std::fmt::Arguments<'_>) {
         let Some(run) = self.runs.get_mut(&key) else {
             return;
@@ -161,7 +162,7 @@ impl Launcher {
 
     fn wait_for_elder(&mut self, key: RunKey, shim: Member) {
         let handle = sys::pidfd_open(shim.pid).ok();
-        // Looked at again now that the handle is there: it is the same one.
+        // Check again now that the handle is open: it belongs to the same process.
         if handle.is_some() && !super::care::is_alive(shim) {
             return self.judge(key, None, None);
         }
@@ -180,10 +181,10 @@ impl Launcher {
         };
         let folder = run.folder();
         if let (None, Some(claim)) = (evidence.job, evidence.claim) {
-            // The job's process outlives shim and launcher, and may be about to execute.
+            // The job's process may outlive shim and launcher, and be about to execute.
             match gate::close(Path::new(&folder), claim) {
                 Ok(Gate::Closed) => return self.close_on_disk(key, evidence, true),
-                // It is written down before the gate is passed.
+                // The job writes its record before it passes the gate, so read again.
                 Ok(Gate::Passed) => match Evidence::read(Path::new(&folder)) {
                     Ok(again) => evidence = again,
                     Err(error) => {
@@ -198,8 +199,8 @@ impl Launcher {
                 }
             }
         }
-        // A shim of an older build may have made a job that is not written down:
-        // what shows the run's marks is ended as a stray.
+        // A shim of an older build may have made a job without a record. Processes that
+        // show the run's marks are ended as strays.
         let leader = evidence.job.map(member).unwrap_or_default();
         self.keep(
             key,
@@ -213,7 +214,7 @@ impl Launcher {
         self.find_elder_watcher(key);
     }
 
-    /// A watcher of an earlier launcher goes on; ours is due when it ends.
+    /// Waits for the watcher of an earlier launcher; ours is due when it ends.
     fn find_elder_watcher(&mut self, key: RunKey) {
         let Some(run) = self.runs.get_mut(&key) else {
             return;
@@ -223,14 +224,14 @@ impl Launcher {
         }
         match holder_of(&run.folder()) {
             Holder::Nobody => {}
-            // The kernel may give up the lock a moment after its holder is gone.
+            // The kernel may release the lock a moment after its holder is gone.
             Holder::Unknown => run.watch.soon(clock::now_ns()),
             Holder::Process(handle) => self.wait_for_watcher(key, handle),
         }
     }
 
-    /// Our watcher left since another one was at work: ours is due when that
-    /// one ends, or soon when it is gone already.
+    /// Our watcher left because another one was at work. Ours is due when the other
+    /// ends, or soon when it is gone already.
     pub(super) fn left_to_another(&mut self, key: RunKey, now_ns: u64) {
         let Some(run) = self.runs.get_mut(&key) else {
             return;
@@ -258,27 +259,27 @@ fn member(process: ProcessId) -> Member {
     }
 }
 
-/// What the spec says; a spec that cannot be read says what most do.
+/// The treatment of strays from the spec; the default when the spec cannot be read.
 fn strays(run_dir: &Path) -> Strays {
     let spec = frame::read::<Spec>(FrameKind::Spec, &run_dir.join(SPEC));
     let monitor = spec.ok().and_then(|spec| spec.monitor).unwrap_or_default();
     Strays::new(monitor.wait_for_strays, monitor.leave_strays)
 }
 
-/// Who holds a run's watch lock.
+/// Holder of a run's watch lock.
 enum Holder {
     /// It is free.
     Nobody,
     /// The process behind this handle.
     Process(OwnedFd),
-    /// One that cannot be found from here, as on another host.
+    /// A process that cannot be found from here, as on another host.
     Unknown,
 }
 
-/// The kernel lists locks with their holders; the holder has the file open. One
-/// that was killed loses its table of files first, and holds the lock until the
-/// last file is closed: milliseconds later, where the kernel has to wait for
-/// others before it gives up an inotify instance.
+/// Finds the holder in the kernel's list of locks, and checks that it has the file open.
+/// A killed process loses its table of files first, and keeps the lock until its last
+/// file is closed: milliseconds later, where the kernel waits before it releases an
+/// inotify instance.
 fn holder_of(folder: &str) -> Holder {
     let Ok(lock) = nero_journal::open(&Path::new(folder).join(WATCH_LOCK)) else {
         return Holder::Nobody;
@@ -302,7 +303,7 @@ fn holder_of(folder: &str) -> Holder {
     });
     match found.next() {
         Some(handle) => Holder::Process(handle),
-        // It may have ended before the list was made.
+        // The holder may have ended before the list was made.
         None if free() => Holder::Nobody,
         None => Holder::Unknown,
     }
@@ -312,7 +313,7 @@ fn holder_of(folder: &str) -> Holder {
 fn has_or_is_losing(pid: i32, file: &Metadata) -> bool {
     let mut open = match std::fs::read_dir(format!("/proc/{pid}/fd")) {
         Ok(open) => open.flatten().peekable(),
-        // It has ended since, and the lock with it.
+        // The process has ended since, and the lock with it.
         Err(error) => return error.kind() == std::io::ErrorKind::NotFound,
     };
     let same = |path: &Path| {

@@ -11,10 +11,10 @@ use prost::Message as _;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 
-/// What one reading takes at most.
+/// Limit of one read.
 const READ_BYTES: usize = 16 * 1024;
-/// What may wait for a peer that does not read: news of tens of thousands of
-/// runs.
+/// Limit of the bytes that wait for a peer that does not read: news of tens of
+/// thousands of runs.
 const UNREAD_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Buffers above this are given back when empty: shims inherit our memory.
 const KEPT_BYTES: usize = 64 * 1024;
@@ -30,9 +30,9 @@ pub struct Link {
     pub fd: OwnedFd,
     input: Vec<u8>,
     output: Vec<u8>,
-    /// It said hello, and hears what changes.
+    /// The peer said hello, and now gets news.
     pub greeted: bool,
-    /// Whether the loop waits for room to write.
+    /// Whether the loop waits until the socket can be written.
     pub waits_for_room: bool,
 }
 
@@ -48,7 +48,7 @@ impl Link {
         }
     }
 
-    /// Takes what has come.
+    /// Reads the bytes that have arrived.
     ///
     /// # Errors
     /// When the peer is gone.
@@ -67,7 +67,7 @@ impl Link {
     /// The next whole message.
     ///
     /// # Errors
-    /// When the bytes are no message of ours.
+    /// When the bytes are no message of this protocol.
     pub fn next(&mut self) -> Result<Option<to_launcher::Message>, Broken> {
         let Some((head, rest)) = self.input.split_first_chunk::<4>() else {
             self.shrink();
@@ -84,7 +84,7 @@ impl Link {
         self.input.drain(..4 + length);
         match message.message {
             Some(message) => Ok(Some(message)),
-            // Something newer than this build: not for us.
+            // A message of a later build; skip it.
             None => self.next(),
         }
     }
@@ -95,7 +95,7 @@ impl Link {
         }
     }
 
-    /// Puts a message behind those that wait.
+    /// Adds a message to the output.
     pub fn push(&mut self, message: &from_launcher::Message) {
         let frame = FromLauncher {
             message: Some(message.clone()),
@@ -105,12 +105,12 @@ impl Link {
         frame.encode(&mut self.output).expect("a vector grows");
     }
 
-    /// Whether anything waits to be sent.
+    /// Whether output waits to be sent.
     pub fn has_output(&self) -> bool {
         !self.output.is_empty()
     }
 
-    /// Sends what the peer takes now.
+    /// Sends as much as the peer takes now.
     ///
     /// # Errors
     /// When the peer is gone, or has not read for too long.

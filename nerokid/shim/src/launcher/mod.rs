@@ -1,5 +1,5 @@
-//! The launcher: forks shims, hears of their ends, looks after runs whose shim
-//! died, starts watchers, and tells neromum what changed.
+//! The launcher: forks shims, learns of their ends, looks after runs whose shim
+//! died, starts watchers, and reports changes to neromum.
 //!
 //! One loop over one epoll: connections, signals, handles of processes that are
 //! not our children, and the next time anything is due. With nothing to do it
@@ -38,14 +38,14 @@ use crate::plan::{Own, Plan};
 use crate::slot::Slots;
 use crate::sys::{self, Forked, Look};
 
-/// How long a shim lives before neromum is told that it does.
+/// Time that a shim lives before neromum gets the news that it runs.
 const ANNOUNCE_NS: u64 = 10 * MS;
-/// How long a launcher without runs and connections stays.
+/// Time for which a launcher without runs and connections stays.
 const IDLE_NS: u64 = 60_000 * MS;
 /// Events taken at once.
 const EVENTS: usize = 64;
 
-/// What an event is about, in the lowest bits of its key.
+/// Number of the lowest bits of an event's key, which contain its kind.
 const ABOUT_BITS: u64 = 2;
 const LISTENER: u64 = 0;
 const SIGNALS: u64 = 1 << ABOUT_BITS;
@@ -78,15 +78,14 @@ struct Launcher {
     retiring: bool,
     can_close_range: bool,
     crash: CrashAt,
-    // Dropped last: another launcher may come from then on.
+    // Dropped last: from then on another launcher may start.
     _lock: File,
 }
 
 /// Serves until there is nothing left to do.
 ///
 /// # Errors
-/// When the place cannot be taken; later only when the kernel refuses to say
-/// what happened.
+/// When the place cannot be taken; later only when the kernel cannot report events.
 pub fn run(socket: &Path, log: &Path) -> io::Result<()> {
     let Some(place) = start::take_place(socket, log)? else {
         return Ok(());
@@ -96,7 +95,8 @@ pub fn run(socket: &Path, log: &Path) -> io::Result<()> {
     launcher.log(format_args!("started"));
     let outcome = launcher.serve();
     launcher.log(format_args!("leaves"));
-    // Gone before the lock is, so that nobody connects to a dead end.
+    // Remove the socket before the lock is released, so that no peer connects in
+    // vain.
     let _ = std::fs::remove_file(&launcher.socket);
     outcome
 }
@@ -131,7 +131,7 @@ impl Launcher {
             next_key: 2,
             idle_since_ns: clock::now_ns(),
             retiring: false,
-            // Refused for an impossible range where it exists at all.
+            // Where the call exists, it refuses an impossible range.
             can_close_range: sys::close_from(i32::MAX),
             crash: CrashAt::from_environment(),
             _lock: place.lock,
@@ -141,8 +141,7 @@ impl Launcher {
     fn log(&self, what: std::fmt::Arguments<'_>) {
         let wall = nero_journal::Clocks::now().wall_ns / 1_000_000;
         let line = format!("{wall} launcher {}: {what}\n", self.own.process.pid);
-        // A disk that is full costs the line and nothing else: no `eprintln`,
-        // which would end us.
+        // A full disk costs this line and nothing else. `eprintln` would panic.
         let _ = io::stderr().write_all(line.as_bytes());
     }
 
@@ -171,7 +170,8 @@ impl Launcher {
         Ok(())
     }
 
-    /// Nobody needs us: asked to retire, or long without company.
+    /// No run needs the launcher, and it was asked to retire or has been alone for
+    /// long.
     fn may_leave(&self) -> bool {
         let alone = self.links.is_empty() && self.idle_since_ns + IDLE_NS <= clock::now_ns();
         self.runs.is_empty() && (self.retiring || alone)
@@ -221,7 +221,7 @@ impl Launcher {
         if rung {
             self.ring_all();
         }
-        // Politely asked, we go as soon as no run needs us, and not before.
+        // When asked politely, leave as soon as no run needs us, and not before.
         self.retiring |= asked_to_leave;
         self.collect();
     }
@@ -287,8 +287,7 @@ impl Launcher {
         Ok(())
     }
 
-    /// Learns of every child that ended. What has to be written about one is
-    /// written before it is reaped.
+    /// Handles every child that ended. Its records are written before it is reaped.
     fn collect(&mut self) {
         while let Look::Ended(ended) = sys::look() {
             match self.children.get(&ended.pid).copied() {
@@ -330,7 +329,7 @@ impl Launcher {
         self.note_stop(key, what);
     }
 
-    /// Tells people of it, in a segment of its own beside the run's others.
+    /// Writes a note of it, for people, into a segment beside the run's others.
     fn note_stop(&mut self, key: RunKey, what: &str) {
         let Some(run) = self.runs.get_mut(&key).filter(|run| run.notes_stop) else {
             return;
@@ -363,8 +362,8 @@ impl Launcher {
     }
 }
 
-/// Finds out what the processor can do, once for all shims: each would pay
-/// anew, and on a virtual machine that is a tenth of a millisecond.
+/// Detects the processor's features once for all shims: each shim would detect them
+/// anew, and on a virtual machine that takes a tenth of a millisecond.
 fn warm_up() {
     let mut head = [0; nero_journal::HEADER_BYTES];
     let (writer, id) = (Plan::WRITER, nero_journal::SegmentId([0; 8]));

@@ -1,8 +1,8 @@
-//! Runs that the launcher looks after itself: what happens to them from the
-//! takeover to their last record.
+//! Runs that the launcher looks after itself, from the takeover to their last
+//! record.
 //!
 //! The same core and keeper as in a shim, but nothing here may wait, and the
-//! tree has to be found among the orphans that came to us, or among everybody.
+//! tree has to be found among our adopted orphans, or among all processes.
 
 use std::collections::HashSet;
 
@@ -33,8 +33,8 @@ impl Launcher {
         self.reschedule(key);
     }
 
-    /// Does something with the keeper of a run that we look after, and a way to
-    /// signal its tree.
+    /// Calls `act` with the keeper of a run that we look after, and a function
+    /// that signals its tree.
     pub(super) fn with_keeper(
         &mut self,
         key: RunKey,
@@ -70,7 +70,7 @@ impl Launcher {
         self.settle(key, ours);
     }
 
-    /// Time passed, or something ended that we wait for.
+    /// Time passed, or a process ended whose handle we hold.
     pub(super) fn tick(&mut self, key: RunKey) {
         self.look_at_leader(key);
         self.with_keeper(key, |keeper, now_ns, tree| keeper.tick(now_ns, tree));
@@ -84,7 +84,7 @@ impl Launcher {
         });
     }
 
-    /// The main process, our child, ended; it is reaped once that is written.
+    /// The main process, our child, ended; it is reaped once its record is written.
     pub(super) fn leader_ended(&mut self, key: RunKey, ended: &Ended) {
         self.with_keeper(key, |keeper, now_ns, _| {
             keeper.leader_ended(Exit::Seen(*ended), now_ns);
@@ -94,7 +94,7 @@ impl Launcher {
         self.reschedule(key);
     }
 
-    /// A process ended that came to us when its parent died.
+    /// A process ended that we had adopted when its parent died.
     pub(super) fn orphan_ended(&mut self, ended: &Ended) {
         let keys: Vec<RunKey> = self
             .runs
@@ -116,7 +116,7 @@ impl Launcher {
         }
     }
 
-    /// A process ended whose handle we hold for a run.
+    /// A process of a run ended; we held its handle.
     pub(super) fn on_handle(&mut self, key: RunKey) {
         match self.runs.get_mut(&key).map(|run| &mut run.care) {
             Some(Care::Elder { .. }) => self.elder_ended(key),
@@ -129,7 +129,7 @@ impl Launcher {
         self.reschedule(key);
     }
 
-    /// Where the main process is not our child: has it ended?
+    /// Looks whether a main process that is not our child has ended.
     fn look_at_leader(&mut self, key: RunKey) {
         let Some(Care::Ours(ours)) = self.runs.get(&key).map(|run| &run.care) else {
             return;
@@ -142,8 +142,8 @@ impl Launcher {
         }
     }
 
-    /// Once the main process has ended: is anybody left? If so, and their end
-    /// is no signal to us, waits for one of them by its handle.
+    /// Looks, once the main process has ended, whether a process is left. If we
+    /// get no signal for their end, waits for one of them by its handle.
     pub(super) fn check_empty(&mut self, key: RunKey) {
         let not_orphans = self.not_orphans();
         let Some(run) = self.runs.get(&key) else {
@@ -183,7 +183,7 @@ impl Launcher {
         let Ok(handle) = sys::pidfd_open(member.pid) else {
             return;
         };
-        // A stranger's end would only wake us once for nothing.
+        // The end of a stranger would wake us once for nothing.
         self.wait_for_handle(&handle, key, super::RUN);
         if let Some(Care::Ours(ours)) = self.runs.get_mut(&key).map(|run| &mut run.care) {
             ours.handle = Some(handle);
@@ -203,9 +203,9 @@ pub(super) fn tree_of(run: &Run, ours: &Ours, not_orphans: &HashSet<i32>) -> Vec
     members.as_slice().to_vec()
 }
 
-/// Where the tree begins: the main process, those seen before, and orphans that
-/// say by their session or environment that they belong to it. Others are left
-/// alone, whosever they are.
+/// The roots of the tree: the main process, known members, and orphans whose
+/// session or environment shows that they belong to it. Other processes are
+/// left alone.
 fn roots(
     run: &Run,
     leader: Member,
@@ -218,8 +218,8 @@ fn roots(
         .chain(known.iter().copied())
         .filter(|member| super::care::is_alive(*member))
         .collect();
-    // The number of a session is taken as long as somebody is in it, but a new
-    // one may bear it afterwards: then only those seen before count.
+    // A session's number is taken as long as a process is in it, but a new
+    // session may get it afterwards. Then only known members count.
     let session = (is_parent || super::care::is_alive(leader)).then_some(leader.pid);
     let mut add = |pid: i32| {
         let Ok(stat) = procfs::stat(pid) else { return };
@@ -246,7 +246,7 @@ fn roots(
     roots
 }
 
-/// Whether a process's environment says that it is of this run.
+/// Whether a process's environment names this run.
 fn has_marks(run: &Run, pid: i32) -> bool {
     if run.marks.is_empty() {
         return false;

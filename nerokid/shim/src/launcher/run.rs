@@ -1,7 +1,7 @@
-//! What the launcher knows of one run.
+//! The launcher's knowledge of one run.
 //!
 //! Owned by the launcher's loop, by number. Small, since shims inherit a copy
-//! of it all.
+//! of it.
 
 use std::ffi::CString;
 use std::os::fd::OwnedFd;
@@ -24,93 +24,94 @@ pub type RunKey = u64;
 /// One run.
 #[derive(Debug)]
 pub struct Run {
-    /// Which run, which start, and on which start of the machine.
+    /// Token of the run, number of its start, and boot id.
     pub subject: Subject,
-    /// Its folder, as it was given.
+    /// Path of its folder, as the request has it.
     pub run_dir: String,
-    /// From the polite signal to the final one.
+    /// Time from the polite signal to the final one.
     pub grace_ms: u32,
-    /// What becomes of processes that outlive the main one.
+    /// Treatment of processes that outlive the main process.
     pub strays: Strays,
-    /// A stop of its shim is still to be noted: once is enough.
+    /// Whether a stop of its shim is still to be noted: one note is enough.
     pub notes_stop: bool,
     /// 0: none.
     pub time_limit_ms: u64,
-    /// Where the job works.
+    /// The job's working folder.
     pub work_dir: CString,
-    /// What the environment of its processes holds, and no other run's.
+    /// Variables in the environment of its processes, and of no other run's.
     pub marks: Vec<Vec<u8>>,
-    /// Who looks after it.
+    /// The run's supervisor.
     pub care: Care,
-    /// When to say that it lives; none: said, or not to be said.
+    /// Time for the news that it runs; `None`: it was sent, or will not be.
     pub announce_at_ns: Option<u64>,
-    /// Its watcher.
+    /// The run's watcher.
     pub watch: Watch,
-    /// When the loop comes back to it.
+    /// Time of the loop's next look at it.
     pub wake_at_ns: Option<u64>,
 }
 
-/// Who looks after a run.
+/// The supervisor of a run.
 #[derive(Debug)]
 pub enum Care {
-    /// Its shim, our child.
+    /// The run's shim, our child.
     Shim {
         /// The shim.
         pid: i32,
-        /// What it says of itself.
+        /// Memory into which the shim writes its state.
         slot: &'static Slot,
         /// The id that its claim has or will have.
         segment: SegmentId,
     },
-    /// Its shim, which an earlier launcher forked.
+    /// The run's shim, which an earlier launcher forked.
     Elder {
         /// The shim.
         shim: Member,
-        /// Says when it ends; none on kernels without handles.
+        /// Becomes readable when the shim ends; `None` on kernels without
+        /// handles.
         handle: Option<OwnedFd>,
     },
-    /// We, since its shim is dead.
+    /// This launcher, since the shim is dead.
     Ours(Box<Ours>),
-    /// Nobody yet: its folder or its processes cannot be seen just now.
+    /// None yet: the run's folder or processes cannot be read just now.
     Unseen,
-    /// Nobody: it ended, and its watcher still reads.
+    /// None: the run ended, and its watcher still reads.
     Over,
 }
 
 /// A run that we look after ourselves.
 #[derive(Debug)]
 pub struct Ours {
-    /// What a shim would have.
+    /// The keeper that a shim would have.
     pub keeper: Keeper,
     /// The job's main process.
     pub leader: Member,
-    /// Whether it is our child, so that its code can be known.
+    /// Whether the main process is our child, so that we learn its exit code.
     pub is_parent: bool,
     /// Processes seen to be of its tree.
     pub known: Vec<Member>,
-    /// Says when the process ends that we wait for, where nothing else does.
+    /// Handle of the process that we wait for, where no signal reports its end.
     pub handle: Option<OwnedFd>,
-    /// Our segment, and what it begins with: made as soon as there is space.
+    /// Our segment and its first record; made as soon as there is space.
     pub segment: SegmentToMake,
-    /// What shim and job shared, to be given back at the end.
+    /// Memory that shim and job shared, to be given back at the end.
     pub slot: Option<&'static Slot>,
 }
 
 /// A segment that may have to wait for space.
 #[derive(Clone, Debug)]
 pub struct SegmentToMake {
-    /// Its path.
+    /// Path of the segment.
     pub path: CString,
-    /// Its id.
+    /// Id of the segment.
     pub id: SegmentId,
-    /// Its subject.
+    /// Subject of the segment.
     pub subject: Subject,
-    /// Its first record.
+    /// First record of the segment.
     pub taken: TakenOver,
 }
 
 impl SegmentToMake {
-    /// Makes it; none when the disk refuses.
+    /// Makes the segment; `None` when the disk refuses.
     pub fn make(&self) -> Option<Segment> {
         let kind = nero_journal::v1::RecordKind::TakenOver;
         let made = Segment::create(
@@ -122,7 +123,7 @@ impl SegmentToMake {
             &self.taken,
         );
         if made.is_err() {
-            // Half of it may be there; the next try needs the name.
+            // Half of the file may be there; the next try needs the name.
             let _ =
                 std::fs::remove_file(Path::new(std::ffi::OsStr::from_bytes(self.path.to_bytes())));
         }
@@ -137,19 +138,19 @@ impl Run {
         format!("{run_dir}/{}", self.subject.incarnation)
     }
 
-    /// Whether anything of it may live.
+    /// Whether a process of the run may live.
     pub fn is_live(&self) -> bool {
         !matches!(self.care, Care::Over)
     }
 }
 
-/// The variables by which a process says of which run it is.
+/// The variables in an environment that name its run.
 pub fn marks<'a>(environment: impl Iterator<Item = &'a [u8]>) -> Vec<Vec<u8>> {
     let ours = |one: &&[u8]| one.starts_with(b"NERO_RUN=") || one.starts_with(b"NERO_DIR=");
     environment.filter(ours).map(<[u8]>::to_vec).collect()
 }
 
-/// The same, of a launch.
+/// The same for a launch.
 pub fn marks_of(launch: &Launch) -> Vec<Vec<u8>> {
     marks(launch.env.iter().map(Vec::as_slice))
 }

@@ -1,4 +1,4 @@
-//! The socket's edge: who may connect, what a message leads to, who is told.
+//! The socket's edge: checks peers, handles their messages, sends news.
 //!
 //! Called by the launcher's loop. Wire messages end here and in [`super::link`].
 
@@ -74,7 +74,7 @@ impl Launcher {
         }
     }
 
-    /// Says who we are and lists what lives.
+    /// Sends our hello and the list of living runs.
     fn greet(&mut self, key: u64, hello: &LauncherHello) -> Result<(), Broken> {
         let link = self.links.get_mut(&key).ok_or(Broken)?;
         link.push(&from_launcher::Message::Hello(LauncherHello {
@@ -86,7 +86,7 @@ impl Launcher {
         let known = hello.protocol_lowest <= nero_model::PROTOCOL_HIGHEST
             && hello.protocol_highest >= nero_model::PROTOCOL_LOWEST;
         if !known {
-            // It reads from our hello why nothing follows.
+            // The peer reads in our hello why nothing follows.
             let _ = link.send();
             return Err(Broken);
         }
@@ -115,7 +115,7 @@ impl Launcher {
         }
     }
 
-    /// Sends what has gathered; connections that break are forgotten.
+    /// Sends the gathered output; broken connections are forgotten.
     pub(super) fn flush(&mut self) {
         let epoll = &self.epoll;
         self.links.retain(|key, link| {

@@ -1,8 +1,8 @@
 //! From a program just started to a launcher that may fork: alone on its
-//! socket, detached from whoever started it, clean.
+//! socket, detached from the process that started it, clean.
 //!
-//! Called once, by `run`; leaves what it inherited and jobs shall have in
-//! [`Own`].
+//! Called once, by `run`; keeps in [`Own`] the inherited state that jobs shall
+//! have.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -19,27 +19,27 @@ use crate::oom::OomEvents;
 use crate::plan::Own;
 use crate::sys::{self, ChildStack};
 
-/// What an `oom_score_adj` is raised by for jobs, and the highest there is.
+/// Amount by which a job's `oom_score_adj` is raised, and the highest value.
 const OOM_RAISE: i32 = 500;
 const OOM_MAX: i32 = 1000;
 
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 64;
 
-/// A launcher that has its place.
+/// A launcher that holds its lock and listens.
 #[derive(Debug)]
 pub struct Place {
-    /// What it knows of itself.
+    /// State that it inherited.
     pub own: Own,
-    /// Held as long as it lives.
+    /// Lock file, held as long as the launcher lives.
     pub lock: File,
-    /// Where neromum calls.
+    /// Socket on which neromum connects.
     pub listener: OwnedFd,
-    /// Its path, to be removed when leaving.
+    /// Path of the socket, to be removed when leaving.
     pub socket: PathBuf,
 }
 
-/// Takes the place. None: another launcher has it.
+/// Takes the place; `None`: another launcher has it.
 ///
 /// # Errors
 /// When log, lock or socket cannot be made.
@@ -83,15 +83,15 @@ fn lock(socket: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// Own session, no terminal, no descriptor of whoever started us.
+/// Own session, no terminal, no descriptor of the process that started us.
 fn detach(log: &Path) -> io::Result<()> {
     let log = OpenOptions::new()
         .append(true)
         .create(true)
         .mode(0o600)
         .open(log)?;
-    // Refused to the leader of a process group, who has no other way than to
-    // stay in the session that it may lead already.
+    // Refused to the leader of a process group. Such a launcher stays in its
+    // session.
     let _ = rustix::process::setsid();
     rustix::process::chdir("/")?;
     rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
@@ -102,7 +102,7 @@ fn detach(log: &Path) -> io::Result<()> {
 
 fn own(umask: Mode) -> io::Result<Own> {
     let limits = [Resource::Core, Resource::Nofile].map(|which| (which, getrlimit(which)));
-    // No core file may hold other people's arguments and environments; many
+    // A core file could contain arguments and environments of users; many
     // guarded runs need many handles.
     let core = rustix::process::Rlimit {
         current: Some(0),
@@ -112,7 +112,7 @@ fn own(umask: Mode) -> io::Result<Own> {
         current: limits[1].1.maximum,
         ..limits[1].1
     };
-    // Best effort: neither is needed for what we promise.
+    // Best effort: no promise depends on either.
     let _ = setrlimit(Resource::Core, core);
     let _ = setrlimit(Resource::Nofile, files);
     let inherited = std::fs::read_to_string("/proc/self/oom_score_adj")

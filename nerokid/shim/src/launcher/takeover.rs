@@ -1,4 +1,4 @@
-//! Runs whose shim is dead: what can still be done and said about them.
+//! Runs whose shim is dead: what we can still do for them and record.
 //!
 //! The job of a shim that was our child is our child now, since we are the
 //! next parent of orphans. We go on where the shim stopped, in a segment of our
@@ -27,16 +27,16 @@ use crate::slot::{JobStage, ShimStage, Slot};
 use crate::sys::{self, Look};
 use crate::tree::{Member, Names};
 
-/// What is known of a run that is to be taken over.
+/// Everything known about a run at its takeover.
 #[derive(Debug)]
 pub(super) struct Legacy {
-    /// What lies on disk.
+    /// Evidence on disk.
     pub evidence: Evidence,
     /// The job's main process; number 0 when there is none.
     pub leader: Member,
-    /// Whether it is our child.
+    /// Whether the main process is our child.
     pub is_parent: bool,
-    /// What its shim and it shared with us.
+    /// Memory that shim and job shared with us.
     pub slot: Option<&'static Slot>,
 }
 
@@ -54,7 +54,7 @@ impl Launcher {
             Ok(evidence) => evidence,
             Err(error) => {
                 self.log(format_args!("cannot read {folder}: {error}"));
-                // What the shim said of itself is the second best witness.
+                // The shim's state in shared memory is the second best witness.
                 Evidence {
                     claim: (slot.shim() == ShimStage::Claimed).then_some(segment),
                     ..Evidence::default()
@@ -73,7 +73,8 @@ impl Launcher {
             }
             return self.close_on_disk(key, evidence, never_ran);
         }
-        // Not reaped by us, so the number is its own if it is still there.
+        // We have not reaped it, so a process with this number is the job
+        // itself.
         let start_ticks = match slot.start_ticks() {
             0 => procfs::stat(pid).map_or(0, |stat| stat.start_ticks),
             ticks => ticks,
@@ -81,7 +82,7 @@ impl Launcher {
         let reaped = sys::look_for(pid) == Look::Childless;
         let written = evidence.exited || evidence.not_started;
         if reaped && !written && evidence.is_damaged {
-            // The shim reaped it, and may have recorded its exit.
+            // The shim reaped the job, and may have recorded its exit.
             self.slots.give(slot);
             self.unseen(key, format_args!("a segment in {folder} is damaged"));
             return self.reschedule(key);
@@ -99,7 +100,7 @@ impl Launcher {
             },
         );
         if reaped && !written {
-            // The shim reaped it while the disk refused the record.
+            // The shim reaped the job while the disk refused the record.
             self.with_keeper(key, |keeper, now_ns, _| {
                 keeper.leader_ended(Exit::Unknown, now_ns);
             });
@@ -114,7 +115,7 @@ impl Launcher {
             Ok(gate) => gate == Gate::Closed,
             Err(error) => {
                 self.log(format_args!("cannot close the gate in {folder}: {error}"));
-                // The kernel tells the number before the process runs.
+                // The kernel stores the number before the process runs.
                 pid == 0
             }
         }
@@ -143,7 +144,7 @@ impl Launcher {
         if !never_ran || pid == 0 {
             return true;
         }
-        // Our child and not reaped, or this says that there is no such child.
+        // Either it is our child, not reaped, or `look_for` finds no such child.
         if sys::look_for(pid) == Look::Alive {
             let _ = sys::kill(pid, libc::SIGKILL);
         }
@@ -153,7 +154,7 @@ impl Launcher {
                 true
             }
             Look::Childless => true,
-            // Reaped when it goes; its slot is never used again.
+            // It is reaped when it ends; its slot is never used again.
             Look::Alive => false,
         }
     }
@@ -198,7 +199,7 @@ impl Launcher {
         };
         self.tell_of(key, What::TakenOver, 0);
         if let Some(run) = self.runs.get(&key) {
-            // While the chains of parents still hold.
+            // While the chains of parents are still complete.
             ours.known = tree_of(run, &ours, &self.not_orphans());
         }
         self.settle(key, ours);
@@ -213,7 +214,7 @@ impl Launcher {
         let evidence = &legacy.evidence;
         let gate_ns = match legacy.slot.map_or(0, Slot::gate_ns) {
             0 if evidence.started_ns == 0 => 0,
-            // From the clock of records to that of deadlines.
+            // Converts from the clock of records to the clock of deadlines.
             0 => now_ns.saturating_sub(clock::boot_ns().saturating_sub(evidence.started_ns)),
             gate_ns => gate_ns,
         };
@@ -285,7 +286,7 @@ impl Launcher {
     }
 }
 
-/// What is left of the pause between the polite signal and the final one.
+/// The rest of the pause between the polite signal and the final one.
 fn left_of_grace(asked_ns: u64, asked: StopAsked) -> u64 {
     if asked.signal == libc::SIGKILL {
         return 0;

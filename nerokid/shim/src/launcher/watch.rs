@@ -1,7 +1,7 @@
-//! The watcher of a run: when it is started, started again, and over.
+//! The watcher of a run: its start, its restarts, its end.
 //!
-//! Owned by a run. Decides only; the loop starts the process and says how it
-//! ended.
+//! Owned by a run. Decides only; the loop starts the process and reports its
+//! end.
 
 use std::os::fd::OwnedFd;
 
@@ -12,38 +12,38 @@ use crate::sys::{self, Forked, Strings};
 pub const AFTER_NS: u64 = 200 * MS;
 const BACKOFF_MIN_NS: u64 = 100 * MS;
 const BACKOFF_MAX_NS: u64 = 10_000 * MS;
-/// How long the kernel may take to give up the files of a process that is gone.
+/// Time for the kernel to release the files of a process that is gone.
 const SOON_NS: u64 = 100 * MS;
 
 /// A run's watcher.
 #[derive(Debug)]
 pub struct Watch {
-    /// Program and fixed arguments; empty: there is none.
+    /// Program and fixed arguments; empty: no watcher.
     pub program: Vec<String>,
-    /// Where it stands.
+    /// State of the watcher.
     pub state: State,
-    /// Whether one was ever started, so that its end is to be told.
+    /// Whether a watcher was ever started, so that its end is reported.
     pub started: bool,
     backoff_ns: u64,
     early_ns: u64,
 }
 
-/// Where a watcher stands.
+/// State of a watcher.
 #[derive(Debug)]
 pub enum State {
-    /// To be started then.
+    /// To be started at this time.
     Due(u64),
     /// It runs.
     Running {
-        /// Since when.
+        /// Time of its start.
         since_ns: u64,
     },
-    /// One that an earlier launcher started.
+    /// A watcher that an earlier launcher started.
     Elder {
-        /// Keeps the loop told of its end.
+        /// Handle whose event reports the watcher's end.
         _handle: OwnedFd,
     },
-    /// None, and none to come.
+    /// No watcher runs, and none will be started.
     Done,
 }
 
@@ -63,7 +63,7 @@ impl Watch {
         }
     }
 
-    /// When it is to be started.
+    /// Time at which it is to be started.
     pub fn due_ns(&self) -> Option<u64> {
         match self.state {
             State::Due(at) => Some(at),
@@ -71,25 +71,25 @@ impl Watch {
         }
     }
 
-    /// Whether one runs.
+    /// Whether a watcher runs.
     pub fn is_running(&self) -> bool {
         matches!(self.state, State::Running { .. } | State::Elder { .. })
     }
 
-    /// It runs now.
+    /// The watcher was started.
     pub fn running(&mut self, now_ns: u64) {
         self.started = true;
         self.state = State::Running { since_ns: now_ns };
     }
 
-    /// It would come before the job: to be looked at again soon.
+    /// The job does not live yet: look again soon.
     pub fn too_early(&mut self, now_ns: u64) {
         self.state = State::Due(now_ns + self.early_ns);
         self.early_ns = (self.early_ns * 2).min(BACKOFF_MIN_NS);
     }
 
-    /// It could not be started, or ended otherwise than by itself: another is
-    /// due after a pause that doubles.
+    /// The watcher could not be started, or crashed. Another is due after a
+    /// pause that doubles.
     pub fn failed(&mut self, now_ns: u64) {
         if let State::Running { since_ns, .. } = self.state
             && now_ns.saturating_sub(since_ns) >= BACKOFF_MAX_NS
@@ -100,12 +100,13 @@ impl Watch {
         self.backoff_ns = (self.backoff_ns * 2).min(BACKOFF_MAX_NS);
     }
 
-    /// The lock may be held a moment longer than its holder lives.
+    /// The lock may outlive its holder for a moment: try again soon.
     pub fn soon(&mut self, now_ns: u64) {
         self.state = State::Due(now_ns + SOON_NS);
     }
 
-    /// Another one is at work whose end nobody tells us.
+    /// Another watcher is at work, and its end cannot be seen from here: try
+    /// again later.
     pub fn later(&mut self, now_ns: u64) {
         self.state = State::Due(now_ns + BACKOFF_MAX_NS);
     }

@@ -1,4 +1,5 @@
-//! Who dies, what happens: the shim at every step, the launcher, both.
+//! Deaths of the shim at every step, of the launcher, and of both, with their
+//! effects.
 
 use std::fs;
 
@@ -9,7 +10,7 @@ use nero_journal::v1::job_not_started::Stage;
 use crate::rig::{Rig, kill, lives, until};
 use crate::run::{Run, Wish};
 
-/// A job that tells that it ran, and ends when told to.
+/// A job that shows that it ran, and ends when told to.
 fn patient(rig: &Rig) -> Run {
     let run =
         rig.script("echo $$ >> ran; while [ ! -e go ]; do sleep 0.02; done; echo out; exit 9");
@@ -64,7 +65,7 @@ fn after_its_claim_and_before_the_gate_no_user_code_runs() {
         "job.forked,parent,stop",
         "job.dressed,parent,stop",
         "job.written,parent,stop",
-        // The job's process itself, killed before its gate.
+        // The process of the job itself, killed before its gate.
         "job.dressed",
         "job.written",
     ] {
@@ -94,7 +95,7 @@ fn after_its_claim_and_before_the_gate_no_user_code_runs() {
     }
 }
 
-/// The process that stands still where the rig was told to hold it.
+/// The process that the rig holds stopped.
 fn held(rig: &Rig) -> i32 {
     until("the process that is held", || {
         let stopped =
@@ -111,7 +112,7 @@ fn is_gone(pid: i32) {
 /// launcher to look after the run.
 fn bereave(rig: &mut Rig, run: &Run) {
     let shim = run.shim();
-    // The launcher first, so that it takes nothing over.
+    // The launcher dies first, so that it takes nothing over.
     rig.kill_launcher();
     kill(shim);
     is_gone(shim);
@@ -173,7 +174,7 @@ fn after_the_gate_the_launcher_goes_on_and_keeps_the_code() {
             let job = run.claim().started.unwrap().job.unwrap().pid;
             // Its parent stood still for it, and is dead.
             crate::rig::signal(job, rustix::process::Signal::CONT);
-            // What follows in the process itself is its own death.
+            // The process itself dies next.
             rig.hear_of(&run, What::Ended);
             assert_eq!(run.launchers().exited.unwrap().signal, libc::SIGKILL);
             continue;
@@ -263,7 +264,7 @@ fn a_shim_that_its_job_stops_goes_on_and_tells_the_end() {
     rig.launch(&run);
     rig.hear_of(&run, What::Ended);
     assert_eq!(run.claim().exited.unwrap().code, 6);
-    // Once, however often it is stopped.
+    // One notice, however often the watcher is stopped.
     let notices: Vec<String> = run
         .launchers_segments()
         .into_iter()
@@ -299,7 +300,7 @@ fn a_wish_that_the_dead_shim_did_not_see_is_seen() {
     let run = rig.run(&["/bin/sleep", "1000"]);
     rig.launch(&run);
     run.job();
-    // No doorbell: the shim died before it came.
+    // No doorbell: the shim dies before it rings.
     run.cancel(1, Wish::within(1000));
     kill(run.shim());
     rig.hear_of(&run, What::Ended);
@@ -497,7 +498,7 @@ fn what_was_over_before_the_guard_came_is_said() {
     rig.guard(&unknown);
     assert_eq!(rig.news_of(&unknown).last(), Some(&What::Ended));
     assert!(unknown.launchers().exited.unwrap().code_unknown);
-    // Asked again, nothing is written twice.
+    // After a second request nothing is written twice.
     rig.guard(&unknown);
     assert_eq!(rig.news_of(&unknown), [What::Ended]);
     assert_eq!(unknown.launchers_segments().len(), 1);

@@ -1,5 +1,5 @@
-//! A full disk ends nothing and loses no record; folders that refuse say why.
-//! A small file system of our own needs root.
+//! A full disk ends nothing and loses no record; a folder that refuses is
+//! reported with the reason. A small file system of our own needs root.
 
 use std::fs;
 use std::path::Path;
@@ -27,7 +27,7 @@ impl Small {
             .then_some(Self(path))
     }
 
-    /// Takes every block; what was reserved before stays reserved.
+    /// Takes every free block; space reserved before stays reserved.
     fn fill(&self) {
         let full = fs::write(self.0.join("ballast"), vec![1; 1024 * 1024]);
         assert!(full.is_err());
@@ -131,13 +131,13 @@ fn a_launcher_whose_own_log_takes_nothing_goes_on() {
     let run = rig.script("echo ready > ready; while [ ! -e go ]; do sleep 0.02; done; exit 9");
     rig.launch(&run);
     run.written("ready");
-    // The rest of its last block could take a line yet.
+    // The last block of the launcher's log may still have room for a line.
     let own_log = fs::OpenOptions::new()
         .append(true)
         .open(small.0.join("log"));
     own_log.unwrap().set_len(64 * 1024).unwrap();
     small.fill();
-    // It would have words about that.
+    // The launcher would log the shim's death.
     kill(run.shim());
     rig.hear_of(&run, What::TakenOver);
     fs::write(run.work("go"), "").unwrap();

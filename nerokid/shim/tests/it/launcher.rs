@@ -64,7 +64,7 @@ fn it_holds_nothing_of_whoever_started_it() {
         .stderr(Stdio::from(writer))
         .spawn()
         .unwrap();
-    // Ends only when nobody holds the pipe any more.
+    // The read ends only when no process has the pipe open.
     let mut said = String::new();
     reader.read_to_string(&mut said).unwrap();
     assert_eq!(said, "");
@@ -89,7 +89,7 @@ fn it_answers_its_owner_alone() {
         .permissions()
         .mode();
     assert_eq!(mode & 0o777, 0o700);
-    // Somebody who reaches the socket all the same; only root can play that.
+    // A user who reaches the socket all the same; only root can play that user.
     if !rustix::process::geteuid().is_root() {
         return;
     }
@@ -97,7 +97,7 @@ fn it_answers_its_owner_alone() {
     std::fs::set_permissions(rig.folder.path(), mode(0o755)).unwrap();
     std::fs::set_permissions(rig.socket(), mode(0o777)).unwrap();
     let mut stream = rig.dial_as(65534);
-    // Closed before it is heard.
+    // The launcher closes it before it reads.
     let _ = stream.write_all(&framed(hello()));
     let mut said = Vec::new();
     let _ = stream.read_to_end(&mut said);
@@ -138,7 +138,7 @@ fn polite_signals_end_neither_launcher_nor_shim() {
     ] {
         signal(run.shim(), polite);
     }
-    // Of a launcher they ask to leave when it can.
+    // TERM and HUP ask a launcher to leave when it can.
     signal(rig.launcher_pid(), Signal::TERM);
     signal(rig.launcher_pid(), Signal::HUP);
     std::fs::write(run.work("go"), "").unwrap();
@@ -154,7 +154,7 @@ fn a_run_is_announced_once_and_listed_to_newcomers() {
     rig.launch(&run);
     rig.hear_of(&run, What::Started);
     rig.send(hello());
-    // A second hello lists anew; nothing else was said meanwhile.
+    // A second hello lists anew; no news came in between.
     let is_listed =
         |message: &from_launcher::Message| matches!(message, from_launcher::Message::Listed(_));
     rig.hear(is_listed);
@@ -184,7 +184,7 @@ fn what_breaks_a_connection_breaks_nothing_else() {
         let _ = stream.read_to_end(&mut rest);
         assert!(rest.is_empty());
     }
-    // Half a frame, then nothing: waits for the rest for ever, in vain.
+    // Half a frame, then nothing: the launcher waits for the rest in vain.
     let mut half = rig.dial();
     half.write_all(&framed(hello())[..3]).unwrap();
     rig.disconnect();
@@ -265,7 +265,7 @@ fn nothing_wakes_a_launcher_or_a_shim_that_wait() {
     waiting(shim);
     waiting(launcher);
     let before = (wakes(shim), wakes(launcher));
-    // Time is what is tested here: a second in which nothing happens.
+    // A second without any event is the subject of this test.
     let quiet = Command::new("sleep").arg("1").status().unwrap();
     assert!(quiet.success());
     assert_eq!((wakes(shim), wakes(launcher)), before);

@@ -1,4 +1,4 @@
-//! What a job gets: exactly what the launch says, and nothing of ours.
+//! A job gets exactly what its launch contains, and nothing of ours.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

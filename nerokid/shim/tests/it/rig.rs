@@ -20,10 +20,11 @@ use tempfile::TempDir;
 
 use crate::run::{Run, Wish};
 
-/// How long anything may take on a busy machine.
+/// Time for anything on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Waits until `probe` finds something; shows `state` when it does not.
+/// Waits until `probe` returns something; panics with `what` after
+/// [`PATIENCE`].
 pub fn until<T>(what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -82,7 +83,8 @@ impl Rig {
         };
         if let Some(user) = start.user {
             rig.child = Some(rig.spawn_as(user));
-            // The launcher answers that user alone: what speaks to it is one.
+            // The launcher answers that user alone, so our connection is that
+            // user's.
             rig.link = Some(rig.dial_as(user));
             rig.greet();
         } else {
@@ -103,7 +105,7 @@ impl Rig {
 
     fn spawn_as(&self, user: u32) -> Child {
         use std::os::unix::process::CommandExt as _;
-        // Copied to where that user can reach it.
+        // Copied to a place that this user can reach.
         let program = self.path("nerokid-shim");
         copy(env!("CARGO_BIN_EXE_nerokid-shim").as_ref(), &program);
         use std::os::unix::fs::PermissionsExt as _;
@@ -120,8 +122,8 @@ impl Rig {
             .unwrap()
     }
 
-    /// A connection whose credentials are another user's: the kernel takes
-    /// those of whoever connects, so a thread becomes that user for it.
+    /// A connection with another user's credentials: the kernel records those
+    /// of the thread that connects, so a thread becomes that user.
     pub fn dial_as(&self, user: u32) -> UnixStream {
         let socket = self.socket();
         let connected = std::thread::spawn(move || {
@@ -310,7 +312,7 @@ impl Rig {
         self.send(to_launcher::Message::Retire(Retire {}));
     }
 
-    /// Kills the launcher as nothing else would.
+    /// Kills the launcher with SIGKILL.
     pub fn kill_launcher(&mut self) {
         self.disconnect();
         if let Some(mut child) = self.child.take() {
@@ -337,7 +339,7 @@ impl Rig {
         self.send(Self::guarding(run));
     }
 
-    /// What asks to guard a run, by what its claim says now.
+    /// The request to guard a run, from the present records of its claim.
     pub fn guarding(run: &Run) -> to_launcher::Message {
         let claim = run.claim();
         let shim = claim.claimed.as_ref().and_then(|one| one.shim.clone());
@@ -418,8 +420,8 @@ impl Drop for Rig {
     }
 }
 
-/// Copies a program. Not by ourselves: another test's child would hold our
-/// descriptor for an instant, and a file open for writing cannot be executed.
+/// Copies a program by `cp`: a test's child could hold our own descriptor for
+/// an instant, and a file open for writing cannot be executed.
 pub fn copy(from: &Path, to: &Path) {
     let copied = Command::new("cp").arg(from).arg(to).status().unwrap();
     assert!(copied.success());

@@ -1,4 +1,4 @@
-//! A run's folder: what is put there for a launch, what is found there.
+//! A run's folder: its files for a launch, and the files found after it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ pub struct Wish {
 }
 
 impl Wish {
-    /// A person's, with this grace.
+    /// A wish of a person, with this grace.
     pub fn within(grace_ms: u32) -> Self {
         Self {
             token: vec![1; 16],
@@ -142,7 +142,7 @@ impl Run {
     }
 }
 
-/// What one segment says.
+/// Contents of one segment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Story {
     pub kinds: Vec<RecordKind>,

@@ -1,4 +1,4 @@
-//! Watchers: when they are started, started again, and left to finish.
+//! Watchers: their start, their restarts, and their last work.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -8,7 +8,7 @@ use nero_journal::v1::changed::What;
 use crate::rig::{Rig, kill, lives, signal, until};
 use crate::run::{Run, Wish};
 
-/// A watcher that notes each start, and then does what it is told.
+/// A watcher that notes each start, and then runs the given lines.
 fn watcher(rig: &Rig, does: &str) -> Vec<String> {
     let path = rig.path("watcher");
     let note = rig.path("notes");
@@ -117,7 +117,7 @@ fn killed_it_is_started_again() {
         let notes = notes(&rig);
         (notes.len() == 4).then(|| notes.last().cloned())?
     }));
-    // Its end is told after the run's.
+    // News of its end follows that of the run.
     rig.cancel(&run, 1, Wish::within(5000));
     rig.hear_of(&run, What::Ended);
     kill(last);
@@ -143,7 +143,7 @@ fn a_run_taken_over_keeps_its_watcher() {
     let watcher = pid(&until("the watcher", || notes(&rig).pop()));
     kill(run.shim());
     rig.hear_of(&run, What::TakenOver);
-    // Its stop is no business of the watcher.
+    // Cancelling the run does not end its watcher.
     rig.cancel(&run, 1, Wish::within(5000));
     rig.hear_of(&run, What::Ended);
     assert!(lives(watcher));
@@ -151,7 +151,7 @@ fn a_run_taken_over_keeps_its_watcher() {
     rig.hear_of(&run, What::WatcherEnded);
 }
 
-/// Whether there is a program that takes locks for others.
+/// Whether there is a program that takes locks.
 fn has_flock() -> bool {
     let mut flock = std::process::Command::new("flock");
     flock.arg("--version").output().is_ok()
@@ -180,7 +180,7 @@ fn a_guarded_run_gets_one_unless_it_has_one() {
     rig.restart();
     rig.guard(&run);
     rig.ring(&run);
-    // Answered in order: the guard has been dealt with.
+    // The launcher answers in order, so it has handled the guard request.
     rig.connect();
     assert_eq!(notes(&rig).len(), 1);
     // Both hold the lock, as programs do that inherit it.
@@ -197,11 +197,11 @@ fn a_guarded_run_gets_one_unless_it_has_one() {
 }
 
 /// A watcher that leaves when another one is at work, as ours does, and else
-/// holds the lock in one process that the kernel takes a while to clear away:
-/// it watches a file.
+/// holds the lock in one process that watches a file, so that the kernel takes
+/// a while to clear it away.
 const LOCKS: &str = "exec flock -nFE 0 \"$3/1/watch.lock\" tail -f \"$3/../notes\"";
 
-/// The watcher that holds the lock, once it is another than this one.
+/// The watcher that holds the lock, once it is not `elder`.
 fn holder(rig: &Rig, run: &Run, elder: i32) -> i32 {
     until("the holder of the lock", || {
         let last = pid(notes(rig).last()?);
@@ -231,7 +231,7 @@ fn the_next_one_waits_for_the_lock_of_one_that_is_dying() {
         assert_eq!(notes(&rig).len(), starts, "none of them came in vain");
         rig.kill_launcher();
         rig.restart();
-        // Its table of files goes first, the lock later.
+        // The kernel closes its files first and releases the lock later.
         kill(elder);
         rig.guard(&run);
     }

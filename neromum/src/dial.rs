@@ -1,7 +1,7 @@
-//! Joins stdin and stdout to neromum's socket, for a caller at the other end
-//! of an ssh channel. Starts neromum when nobody answers.
+//! Joins stdin and stdout to neromum's socket, for a caller at the other end of
+//! an ssh channel. Starts neromum when none answers.
 //!
-//! What it says for people goes to stderr; stdout carries the mark and then the
+//! Messages for people go to stderr; stdout carries the mark and then the
 //! socket's bytes, nothing else.
 
 mod ends;
@@ -20,24 +20,24 @@ use crate::args::Options;
 use crate::run::SOCKET;
 use ends::{Input, Output};
 
-/// Bytes copied at once.
+/// Size of one copied part.
 const PART_BYTES: usize = 64 * 1024;
 /// After the end of requests, the longest time between two answers.
 const LAST_ANSWER: Duration = Duration::from_secs(10);
 
-/// Why nobody can be spoken to through this dial.
+/// Reason why no neromum can be reached through this dial.
 #[derive(Debug, thiserror::Error)]
 pub enum DialError {
     /// Something of our own cannot be used.
     #[error("cannot {what}")]
     Io {
-        /// What was tried.
+        /// The action that failed.
         what: &'static str,
         /// The kernel's word.
         #[source]
         source: io::Error,
     },
-    /// Somebody else listens there.
+    /// A process of another user listens there.
     #[error("the socket {path} belongs to another user")]
     NotOurs {
         /// The socket.
@@ -46,28 +46,28 @@ pub enum DialError {
     /// The leases of a root that several hosts share cannot be used.
     #[error(transparent)]
     Lease(crate::lease::LeaseError),
-    /// Nobody of those who lead, or could, is reached from here.
+    /// No leader was reached from here, and none could be started.
     #[error("no neromum of this node is reached from here within {seconds} s; last met: {met}")]
     Unreachable {
-        /// How long it was tried.
+        /// Seconds of the search.
         seconds: u64,
-        /// What happened last.
+        /// The last neromum that was met, or the last failure.
         met: String,
     },
     /// The neromum that was started ended.
     #[error("neromum ended before it answered ({status}){log}")]
     Ended {
-        /// How.
+        /// Exit status or signal.
         status: String,
-        /// What it said last.
+        /// End of its log and of its standard error.
         log: String,
     },
     /// The neromum that was started lives and does not answer.
     #[error("neromum does not answer within {seconds} s{log}")]
     Silent {
-        /// How long it was waited for.
+        /// Seconds that we waited.
         seconds: u64,
-        /// What it said last.
+        /// End of its log and of its standard error.
         log: String,
     },
 }
@@ -79,7 +79,7 @@ fn failed(what: &'static str) -> impl FnOnce(io::Error) -> DialError {
 /// Joins until the socket's side ends.
 ///
 /// # Errors
-/// When nobody can be reached, or a side fails.
+/// When no neromum can be reached, or one of the two sides fails.
 pub fn dial(options: &Options) -> Result<(), DialError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -112,9 +112,9 @@ pub fn dial(options: &Options) -> Result<(), DialError> {
     joined
 }
 
-/// Copies both ways until `stream` has said everything. The end of the input is
-/// the end of requests; answers may still come, but one that is frozen gives
-/// none and is not waited for: sshd counts this process as a session.
+/// Copies both ways until the side of `stream` ends. The end of the input is
+/// the end of requests. Answers may still come, but a frozen neromum sends none
+/// and is not waited for: sshd counts this process as a session.
 async fn join<S>(stream: S, mut input: Input, mut output: Output) -> io::Result<()>
 where
     S: AsyncRead + AsyncWrite,
@@ -127,7 +127,7 @@ where
             _ => {}
         }
         let mut heard = answers.get();
-        // A peer that has left is told by the other direction.
+        // If the peer has left, the other direction ends.
         let _ = tokio::time::timeout(LAST_ANSWER, to_mum.shutdown()).await;
         loop {
             tokio::time::sleep(LAST_ANSWER).await;
@@ -145,7 +145,7 @@ where
         ended = down => ended,
     };
     match ended {
-        // Our caller has left: there is nobody to tell.
+        // Our caller has left: no peer needs the error.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         // neromum was killed.
         Err(error) if error.kind() == io::ErrorKind::ConnectionReset => Ok(()),
@@ -168,7 +168,7 @@ async fn copy(
     }
 }
 
-/// Writes and flushes: nobody waits for a full buffer.
+/// Writes and flushes, so that no answer waits for a full buffer.
 async fn send(to: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) -> io::Result<()> {
     to.write_all(bytes).await?;
     to.flush().await

@@ -11,7 +11,7 @@ use rustix::fs::{FileType, OFlags};
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 
-/// What requests come from.
+/// The stream of requests.
 #[derive(Debug)]
 pub enum Input {
     /// A pipe or socket.
@@ -20,7 +20,7 @@ pub enum Input {
     Thread(tokio::io::Stdin),
 }
 
-/// What answers go to.
+/// The stream of answers.
 #[derive(Debug)]
 pub enum Output {
     /// A pipe or socket.
@@ -59,8 +59,8 @@ impl Output {
     }
 }
 
-/// A second descriptor of it that never blocks; none when it cannot be waited
-/// for.
+/// A second descriptor that never blocks; `None` when the kernel cannot wait
+/// for it.
 fn waited_for(fd: impl AsFd, interest: Interest) -> io::Result<Option<AsyncFd<OwnedFd>>> {
     let own = fd.as_fd().try_clone_to_owned()?;
     let kind = FileType::from_raw_mode(rustix::fs::fstat(&own)?.st_mode);

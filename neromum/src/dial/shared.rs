@@ -26,25 +26,25 @@ use crate::lease::{Eye, Leases};
 use crate::relay::authority::Authority;
 use crate::relay::call::call;
 
-/// Beyond the beats after which a silent leader is replaced.
+/// Time added to the beats after which a silent leader is replaced.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Beats for which it is tried in all.
+/// Number of beats for which the search goes on.
 const BEATS: u32 = 5;
 /// First and longest pause between two looks.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(250));
-/// How soon a relay that did not answer is tried again.
+/// Time after which a relay that did not answer is tried again.
 const RELAY_AGAIN: Duration = Duration::from_secs(3);
 
 /// A way to the leader.
 #[derive(Debug)]
 pub enum Way {
-    /// It is here.
+    /// To a leader on this host.
     Socket(UnixStream),
-    /// It is on another host.
+    /// To a leader on another host.
     Relay(Box<TlsStream<TcpStream>>),
 }
 
-/// Where the search stands.
+/// State of the search.
 struct Search<'a> {
     options: &'a Options,
     paths: &'a NodePaths,
@@ -58,10 +58,10 @@ struct Search<'a> {
     child: Option<Child>,
 }
 
-/// Finds the way to whoever leads.
+/// Finds the way to the leading neromum.
 ///
 /// # Errors
-/// When nobody can be reached for several beats.
+/// When no leader can be reached for several beats.
 pub async fn reach(options: &Options, paths: &NodePaths) -> Result<Way, DialError> {
     let leases = Leases::open(&paths.lease()).map_err(DialError::Lease)?;
     let mut search = Search {
@@ -95,7 +95,7 @@ pub async fn reach(options: &Options, paths: &NodePaths) -> Result<Way, DialErro
 }
 
 impl Search<'_> {
-    /// Looks once and does what follows; the way when there is one.
+    /// Looks once and takes the next step; returns the way when there is one.
     async fn turn(&mut self) -> Result<Option<Way>, DialError> {
         let ended = self.child_ended();
         let found = self.leases.look(&self.eye).map_err(DialError::Lease)?;
@@ -116,7 +116,8 @@ impl Search<'_> {
         Ok(None)
     }
 
-    /// What was tried with another lease says nothing of this one.
+    /// Forgets the tries when the lease is another than before: they prove
+    /// nothing about it.
     fn meet(&mut self, seen: Option<&Seen>) {
         let epoch = seen.map_or(0, |seen| seen.epoch);
         if self.epoch != epoch {
@@ -167,7 +168,7 @@ impl Search<'_> {
         }
     }
 
-    /// Has the next epoch begun, unless that is under way.
+    /// Starts a `serve` that begins the next epoch, unless one runs.
     fn start(&mut self, ended: Ended, found: Option<&Found>) -> Result<(), DialError> {
         match ended {
             Ended::Not => return Ok(()),
@@ -175,7 +176,7 @@ impl Search<'_> {
                 let log = log(self.paths);
                 return Err(DialError::Ended { status, log });
             }
-            // Another was faster, or it left at once: looked at anew.
+            // Another neromum was faster, or it left at once: look anew.
             Ended::Well => {}
         }
         let mut options = self.options.clone();
@@ -188,7 +189,7 @@ impl Search<'_> {
     }
 
     fn child_ended(&mut self) -> Ended {
-        // A relay that did not answer may do so by now.
+        // A relay that did not answer may answer by now.
         if self.relay_at.is_some_and(|at| at.elapsed() >= RELAY_AGAIN) {
             self.relay_at = None;
         }
@@ -203,14 +204,15 @@ impl Search<'_> {
     }
 }
 
-/// Whether the `serve` that was started last has ended.
+/// State of the last started `serve`.
 enum Ended {
     Not,
     Well,
     Badly(String),
 }
 
-/// Asks the leader to bind its socket again: that very process, or nobody.
+/// Asks the leader to bind its socket again. The signal reaches exactly this
+/// process, or none.
 fn hang_up(lease: &Lease) {
     use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
     let process: Option<ProcessId> = lease.process.as_ref().and_then(|one| one.identity());
@@ -218,11 +220,12 @@ fn hang_up(lease: &Lease) {
         return;
     };
     let handle = pidfd_open(pid, PidfdFlags::empty());
-    // The handle names whoever had the number when it was made.
+    // The handle was opened before this check, so it belongs to the process
+    // checked.
     if !matches!(process.life(), Ok(Life::Alive)) {
         return;
     }
-    // Looked at again when it does not help.
+    // If this does not help, the search looks again.
     let _ = match handle {
         Ok(handle) => pidfd_send_signal(&handle, Signal::HUP),
         Err(rustix::io::Errno::NOSYS) => kill_process(pid, Signal::HUP),

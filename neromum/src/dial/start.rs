@@ -1,5 +1,5 @@
 //! Reaching neromum: at its socket, or by starting it, detached, so that it
-//! outlives the connection that wanted it.
+//! outlives the connection of the caller.
 
 use std::fs::OpenOptions;
 use std::io::{Read as _, Seek as _, SeekFrom};
@@ -17,15 +17,16 @@ use super::{DialError, failed};
 use crate::args::Options;
 use crate::run::SOCKET;
 
-/// How long a neromum that was started may take to answer.
+/// Time for a started neromum to answer.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// First and longest pause between two tries to connect.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(100));
-/// Lines of a log that are told, and bytes looked at for them.
+/// Limit of lines from a log.
 const LINES: usize = 8;
-/// See [`LINES`].
+/// Limit of bytes searched for them.
 const LOG_BYTES: u64 = 8 * 1024;
-/// What belongs to the connection and would be dead, or another's, later on.
+/// Variables that belong to the connection and would later be stale, or another
+/// connection's.
 const OF_THE_CONNECTION: &[&str] = &[
     "SSH_AUTH_SOCK",
     "SSH_AGENT_PID",
@@ -38,7 +39,7 @@ const OF_THE_CONNECTION: &[&str] = &[
     "XDG_SESSION_ID",
 ];
 
-/// Connects to whoever serves at `socket`; starts one where nobody does.
+/// Connects to the neromum that serves at `socket`; starts one where none does.
 ///
 /// # Errors
 /// See [`DialError`].
@@ -57,7 +58,8 @@ pub async fn reach(
     checked(stream, socket)
 }
 
-/// A neromum of an earlier version, which listens where this session's folder is.
+/// Connects to a neromum of an earlier version, which may listen in this
+/// session's folder.
 async fn earlier(paths: &NodePaths) -> Option<(UnixStream, PathBuf)> {
     let socket = paths.earlier_sockets()?.join(SOCKET);
     Some((UnixStream::connect(&socket).await.ok()?, socket))
@@ -88,7 +90,8 @@ async fn begin(
     let (mut pause, longest) = PAUSES;
     let mut child = spawn(options, paths)?;
     loop {
-        // Asked before connecting: an end after the last try is seen by the next.
+        // Read before connecting: if the child ends after this try, the next
+        // round sees it.
         let ended = child.try_wait().ok().flatten();
         if let Ok(stream) = UnixStream::connect(socket).await {
             return Ok(stream);
@@ -99,7 +102,7 @@ async fn begin(
             return Err(DialError::Silent { seconds, log });
         }
         match ended {
-            // It found another one that serves, and that one may be leaving.
+            // Our neromum found another that serves, and that one may be leaving.
             Some(status) if status.success() => child = spawn(options, paths)?,
             Some(status) => {
                 return Err(DialError::Ended {
@@ -114,9 +117,9 @@ async fn begin(
     }
 }
 
-/// Starts `serve`, which makes itself a session of its own and gets nothing of
-/// the connection. A child that is let go is reaped by the runtime, or by
-/// whoever inherits it.
+/// Starts `serve`, which makes itself a session of its own and gets no part of
+/// the connection. The runtime reaps a dropped child, or the process that adopts
+/// it does.
 pub fn spawn(options: &Options, paths: &NodePaths) -> Result<Child, DialError> {
     let program = std::env::current_exe().map_err(failed("find the path of this program"))?;
     make_private(&paths.mum()).map_err(failed("make its folder"))?;
@@ -141,12 +144,12 @@ pub fn spawn(options: &Options, paths: &NodePaths) -> Result<Child, DialError> {
         .map_err(failed("start neromum"))
 }
 
-/// What neromum says before it has a log, and when it panics.
+/// File for neromum's output before it has a log, and for its panics.
 fn last_words(paths: &NodePaths) -> PathBuf {
     paths.mum().join("stderr")
 }
 
-/// The last lines that neromum wrote, with the words before them.
+/// The last lines of neromum's log, behind its last words.
 pub fn log(paths: &NodePaths) -> String {
     let tail = |path: PathBuf| -> std::io::Result<String> {
         let mut file = std::fs::File::open(path)?;

@@ -1,14 +1,15 @@
-//! Whether the clock says something sensible and runs evenly. Order, leases and
-//! time limits do not depend on it; what people read does.
+//! Whether the clock shows a sensible time and runs evenly. Order, leases and
+//! time limits do not depend on it; times that people read do.
 
 use nero_journal::Clocks;
 
 use super::Findings;
 
 const WHAT: &str = "clock's pace";
-/// No machine of ours ran before 2024.
+/// Lowest believable time: the first version is of 2024.
 const EARLIEST_MS: i64 = 1_704_067_200_000;
-/// A step of the wall clock beside the steady one, during an examination.
+/// Limit by which the wall clock may differ from the steady clock during an
+/// examination.
 const STEP_NS: i64 = 20_000_000;
 
 /// The clocks when an examination began.

@@ -1,5 +1,5 @@
-//! The file system that the node's root lies on: what it is, what it allows,
-//! tried for real in a folder of our own, and how much room there is.
+//! The file system of the node's root: its kind, its abilities, tried in a folder
+//! of our own, and its free room.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -11,11 +11,11 @@ use super::programs::ask;
 use super::{Findings, Subject};
 use crate::service::shown;
 
-/// A sync that takes longer is felt.
+/// Time above which a sync is reported as slow.
 const SLOW: Duration = Duration::from_millis(200);
-/// Less space than this is soon used up.
+/// Free bytes below which a warning is given.
 const SPACE_LITTLE: u64 = 1_000_000_000;
-/// Fewer free files than this are soon used up.
+/// Free inodes below which a warning is given.
 const INODES_FEW: u64 = 10_000;
 
 pub fn judge(findings: &mut Findings, subject: &Subject, quota: Option<String>) {
@@ -27,7 +27,7 @@ pub fn judge(findings: &mut Findings, subject: &Subject, quota: Option<String>) 
     }
 }
 
-/// What the quota programs say, where there are any.
+/// Output of the quota programs, where there are any.
 pub async fn quota(folder: &Path) -> Option<String> {
     let user = std::env::var("USER").ok()?;
     let folder = folder.to_string_lossy().into_owned();
@@ -38,7 +38,7 @@ pub async fn quota(folder: &Path) -> Option<String> {
     ask("quota", &["-w", "-s", "-q"]).await
 }
 
-/// Where a file system is mounted.
+/// A mount.
 #[derive(Debug, PartialEq, Eq)]
 struct Mount {
     point: String,
@@ -93,7 +93,8 @@ fn mount(findings: &mut Findings, root: &Path) {
     }
 }
 
-/// The mount that a path lies in: the longest point, the last one mounted there.
+/// The mount that contains a path: the longest mount point, and the last one
+/// mounted there.
 fn find(table: &str, path: &Path) -> Option<Mount> {
     let mut best: Option<Mount> = None;
     for line in table.lines() {
@@ -133,7 +134,7 @@ fn tries(findings: &mut Findings, folder: &Path) {
     let place = folder.join(format!(".examine-{name}"));
     let made = fs::create_dir(&place);
     let tried = made.and_then(|()| attempts(&place));
-    // Ours alone, made a moment ago.
+    // The folder is ours, made a moment ago.
     let _ = fs::remove_dir_all(&place);
     match tried {
         Ok(tried) => {
@@ -262,7 +263,7 @@ fn room(findings: &mut Findings, subject: &Subject) {
     } else {
         findings.good("space", words);
     }
-    // File systems without a fixed number of files say 0.
+    // A file system without a fixed number of files reports 0.
     if found.f_files > 0 && found.f_favail < INODES_FEW {
         findings.warning(
             "files",

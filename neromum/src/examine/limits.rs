@@ -1,5 +1,5 @@
-//! What the kernel lets this user's processes have: limits of processes, and of
-//! the control group that the login put us in.
+//! Limits that the kernel sets to this user's processes, and to the control
+//! group of the login.
 
 use std::path::{Path, PathBuf};
 
@@ -8,9 +8,9 @@ use rustix::process::{Resource, Rlimit, getrlimit};
 use super::Findings;
 use crate::service::shown;
 
-/// Fewer processes than this are soon used up.
+/// Free processes below which a warning is given.
 const PROCESSES_FEW: u64 = 256;
-/// Fewer open files than this are soon used up.
+/// Free open files below which a warning is given.
 const FILES_FEW: u64 = 256;
 
 pub fn judge(findings: &mut Findings) {
@@ -34,7 +34,7 @@ fn processes(findings: &mut Findings) {
     }
 }
 
-/// Threads of this user.
+/// Number of this user's threads.
 fn tasks_of_own() -> u64 {
     use std::os::unix::fs::MetadataExt as _;
     let own = rustix::process::geteuid().as_raw();
@@ -141,7 +141,8 @@ impl Group {
             let number = |name: &str| read(name)?.trim().parse::<u64>().ok();
             lower(&mut self.processes, number("pids.max"));
             lower(&mut self.memory_bytes, number("memory.max"));
-            // The older kind says "none" by a number near the largest.
+            // Control groups of version 1 express "no limit" by a number near
+            // the largest.
             let old = number("memory.limit_in_bytes").filter(|bytes| *bytes < 1 << 60);
             lower(&mut self.memory_bytes, old);
             let cpus = read("cpu.max").as_deref().and_then(share);

@@ -1,7 +1,6 @@
-//! Looks closely at what a node lets us do, for `node doctor`: everything is
-//! tried or read here and now, nothing is guessed from names. Every finding says
-//! what it means for runs, and what to do. No program that is asked can hold
-//! this up for longer than its time.
+//! Examines what a node allows, for `node doctor`: everything is tried or read
+//! here and now, nothing is guessed from names. Every finding contains its
+//! meaning for runs and the remedy. Each program that it runs has a time limit.
 
 mod clock;
 mod disk;
@@ -23,14 +22,14 @@ const TEXT_CHARS: usize = 2000;
 /// Programs looked for in one examination.
 const PROGRAMS_MAX: usize = 32;
 
-/// What an examination needs to know.
+/// Input of an examination.
 #[derive(Debug)]
 pub struct Subject {
     /// The node's root.
     pub root: PathBuf,
     /// A folder of ours on the same file system.
     pub folder: PathBuf,
-    /// Free disk that is kept.
+    /// Free disk to keep.
     pub min_free: u64,
     /// GPUs that were found.
     pub gpus: Vec<Gpu>,
@@ -65,7 +64,7 @@ impl Findings {
     }
 }
 
-/// Everything, in the order in which people read it.
+/// Examines everything, in the order in which people read it.
 pub async fn examine(mut subject: Subject) -> Vec<Finding> {
     subject.programs.truncate(PROGRAMS_MAX);
     let clock = clock::Began::now();

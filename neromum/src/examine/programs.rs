@@ -1,5 +1,5 @@
-//! Programs of the node: asking one for a line within its time, interpreters
-//! that experiments name, GPUs.
+//! Programs of the node: running one for a line of output with a time limit,
+//! interpreters that experiments name, GPUs.
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
@@ -16,17 +16,17 @@ use super::Findings;
 use crate::service::shown;
 use crate::staging::environment::Base;
 
-/// How long one program may take.
+/// Time limit of one program.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Names that may be asked for their version: anything else could take the word
-/// for its work.
+/// Programs that may be run with `--version`: any other program could take that
+/// word for its work.
 const INTERPRETERS: [&str; 12] = [
     "python", "pypy", "Rscript", "R", "julia", "perl", "ruby", "node", "bash", "octave", "lua",
     "java",
 ];
 
-/// The first line that a program says, on either stream; none when it is not
-/// there, fails or takes too long.
+/// The first line that a program prints, on either stream; `None` when it is
+/// missing, fails or takes too long.
 pub async fn ask(program: &str, words: &[&str]) -> Option<String> {
     let asked = Command::new(program)
         .args(words)
@@ -53,17 +53,17 @@ pub async fn ask(program: &str, words: &[&str]) -> Option<String> {
     said.status.success().then(|| Safe::line(&line).to_string())
 }
 
-/// Ends a program that takes too long, with whatever it started.
+/// Ends a program that takes too long, with the processes that it started.
 fn end(group: Option<u32>) {
     let leader = group.and_then(|group| i32::try_from(group).ok());
     if let Some(leader) = leader.and_then(rustix::process::Pid::from_raw) {
-        // The leader was killed just now; its number is not given anew while
-        // others of its group live. An empty group is no error to us.
+        // The leader was killed just now; its pid is not given anew while
+        // others of its group live. An empty group is no error here.
         let _ = rustix::process::kill_process_group(leader, rustix::process::Signal::KILL);
     }
 }
 
-/// Where runs would find a program.
+/// Path of a program, found as runs find it.
 pub fn find(base: &Base, name: &str) -> Option<PathBuf> {
     let is_program = |path: &PathBuf| access(path, Access::EXEC_OK).is_ok() && path.is_file();
     if name.contains('/') {

@@ -1,4 +1,4 @@
-//! Whether what we start goes on after the user has logged out.
+//! Whether processes that we start go on after the user has logged out.
 
 use std::path::Path;
 
@@ -7,7 +7,8 @@ use super::programs::ask;
 
 const WHAT: &str = "survives logout";
 
-/// What systemd does at logout, as far as it says; none when nobody knows.
+/// Whether systemd kills processes at logout; `None` when that cannot be found
+/// out.
 pub async fn kills_at_logout() -> Option<bool> {
     if !is_systemd() {
         return Some(false);
@@ -62,15 +63,16 @@ fn setting(text: &str) -> Option<bool> {
     Some(matches!(last.as_str(), "yes" | "true" | "on" | "1"))
 }
 
-/// Where a process belongs, by its control group.
+/// Owner of a process, by its control group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Home {
-    /// To a login: ended with it where `KillUserProcesses` says so.
+    /// A login: systemd ends the process with it where `KillUserProcesses` is
+    /// set.
     Session,
-    /// To the user's service manager, which ends with the last login unless the
+    /// The user's service manager, which ends with the last login unless the
     /// user lingers.
     UserManager,
-    /// To neither.
+    /// Neither.
     Elsewhere,
 }
 

@@ -12,19 +12,19 @@ use super::{Eye, Held, LeaseError, Leases, Terms};
 use crate::relay::addresses::inside;
 use crate::relay::door::Door;
 
-/// Longest text of a dialler that goes into a lease.
+/// Limit of the dialler's reason in a lease.
 const BECAUSE_CHARS: usize = 200;
 
-/// Why nobody can lead from here.
+/// Reason why this process cannot lead.
 #[derive(Debug, thiserror::Error)]
 pub enum BeginError {
     /// The leases cannot be used.
     #[error(transparent)]
     Lease(#[from] LeaseError),
-    /// Something beside them.
+    /// Sockets or beats cannot be used.
     #[error("cannot {what}")]
     Io {
-        /// What was tried.
+        /// The action that failed.
         what: &'static str,
         /// The kernel's word.
         #[source]
@@ -39,17 +39,17 @@ fn failed(what: &'static str) -> impl FnOnce(io::Error) -> BeginError {
 /// An epoch that is ours.
 #[derive(Debug)]
 pub struct Begun {
-    /// Renews it.
+    /// Renews the epoch.
     pub held: Held,
     /// The socket that the lease names; not bound yet.
     pub socket: PathBuf,
-    /// Listens where the lease says, and answers nobody yet.
+    /// Listens at the addresses in the lease, and answers no connection yet.
     pub door: Door,
-    /// Why it was begun.
+    /// Reason for the new epoch.
     pub why: String,
 }
 
-/// Begins the next epoch. None when another leads, or was faster.
+/// Begins the next epoch. `None` when another neromum leads, or was faster.
 ///
 /// # Errors
 /// When leases, sockets or beats cannot be made.

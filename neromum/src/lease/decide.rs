@@ -1,17 +1,18 @@
-//! Who leads: what a process that looks at the newest lease is to do. A total,
-//! pure function of what was seen and tried; see `docs/design/shared-homes.md`, for the table.
+//! Decides who leads: the next step of a process that looks at the newest lease. A total, pure
+//! function of the lease and the tries so far; see `docs/design/shared-homes.md` for the
+//! table.
 
 use std::time::Duration;
 
-/// Beats after which a silent leader is taken for gone.
+/// Number of beats after which a silent leader counts as gone.
 pub const OLD_BEATS: u32 = 3;
-/// Beats for which a lease is left alone though its leader cannot be reached,
-/// so that two that cannot reach each other do not take turns all the time.
+/// Number of beats for which a lease is left alone though its leader cannot be reached, so
+/// that two hosts that cannot reach each other do not replace each other again and again.
 pub const PING_PONG_BEATS: u32 = 4;
-/// How long a leader that has just begun may take until its socket is there.
+/// Time for a leader that has just begun to make its socket.
 pub const SOCKET_PATIENCE: Duration = Duration::from_secs(2);
 
-/// Where the leader's process is, as far as can be proven from here.
+/// Place of the leader's process, as far as it can be proven from here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// In our name space, and it lives.
@@ -25,25 +26,25 @@ pub enum Place {
 /// The newest lease. Ages are differences of times that the file server gave.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
-    /// Its number, from 1.
+    /// Number of the epoch, from 1.
     pub epoch: u64,
-    /// Its process left in order.
+    /// Whether the leader left in order.
     pub left: bool,
-    /// Where its process is.
+    /// Place of the leader's process.
     pub place: Place,
-    /// Since its last beat.
+    /// Time since its last beat.
     pub beat_age: Duration,
-    /// Since it began.
+    /// Time since the epoch began.
     pub age: Duration,
-    /// Between two beats, as it says.
+    /// Interval of its beats, from the lease.
     pub beat: Duration,
-    /// It says where it can be reached from other hosts.
+    /// Whether the lease has addresses for other hosts.
     pub listens: bool,
 }
 
 impl Seen {
-    /// Whether its process may still do something: it did not leave, is not
-    /// proven dead, and was heard of lately.
+    /// Whether the leader may still act: it did not leave, is not proven dead, and its last
+    /// beat is recent.
     pub fn may_act(&self) -> bool {
         !self.left && self.place != Place::Dead && !self.is_old()
     }
@@ -53,33 +54,33 @@ impl Seen {
     }
 }
 
-/// What was tried in vain with this very lease.
+/// Tries with this lease that failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tried {
-    /// For how long its socket has not answered.
+    /// Time for which its socket has not answered.
     pub socket: Option<Duration>,
-    /// Its process was asked to bind its socket again.
+    /// Whether its process was asked to bind its socket again.
     pub rebind: bool,
-    /// Its relay did not answer.
+    /// Whether its relay did not answer.
     pub relay: bool,
 }
 
-/// Why a new epoch is begun.
+/// Reason for a new epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Because {
-    /// Nobody ever led.
+    /// There was no leader before.
     First,
-    /// The last one left in order.
+    /// The last leader left in order.
     Left,
-    /// The last one is proven dead.
+    /// The last leader is proven dead.
     Dead,
-    /// The last one has been silent for too long.
+    /// The last leader has been silent for too long.
     Silent,
-    /// The last one cannot be reached from here.
+    /// The last leader cannot be reached from here.
     Unreachable,
 }
 
-/// What to do.
+/// The next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Begin the next epoch.
@@ -94,7 +95,7 @@ pub enum Step {
     Wait,
 }
 
-/// Decides; none stands for a folder without leases.
+/// Decides; `seen` is `None` for a folder without leases.
 pub fn decide(seen: Option<&Seen>, tried: Tried) -> Step {
     let Some(seen) = seen else {
         return Step::Lead(Because::First);
@@ -116,7 +117,7 @@ pub fn decide(seen: Option<&Seen>, tried: Tried) -> Step {
 
 fn here(tried: Tried) -> Step {
     match tried.socket {
-        // It may be reading its ledger: its socket comes after that.
+        // The leader may be reading its ledger; it makes its socket after that.
         Some(since) if since >= SOCKET_PATIENCE && !tried.rebind => Step::Rebind,
         Some(_) | None => Step::Connect,
     }

@@ -15,35 +15,35 @@ use nero_model::paths::make_private;
 use super::decide::{Place, Seen};
 use super::host::{Eye, Hosts};
 
-/// Leases that are kept, the newest among them.
+/// Number of leases that are kept, the newest among them.
 const KEPT: u64 = 8;
-/// Bounds of what a lease may say of its beat, in ms.
+/// Bounds for a lease's interval of beats, in ms.
 const BEAT_MS: std::ops::RangeInclusive<u32> = 50..=600_000;
-/// Between beats, where a lease does not say.
+/// Interval of beats of a lease that contains none.
 pub const BEAT: Duration = Duration::from_secs(15);
-/// A private file of somebody who died before it was removed.
+/// Age above which a private file counts as left by a dead process.
 const PRIVATE_OLD: Duration = Duration::from_secs(3600);
 
-/// Why leases cannot be used.
+/// Reason why leases cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum LeaseError {
-    /// The folder or a file of it.
+    /// The folder or a file in it cannot be used.
     #[error("cannot use the lease {path}")]
     Io {
-        /// Which.
+        /// The folder or file.
         path: PathBuf,
         /// The kernel's word.
         #[source]
         source: io::Error,
     },
-    /// It is left untouched.
+    /// The lease is damaged; it is left untouched.
     #[error(
         "cannot read the lease {path}; it is left untouched. Move it away when no neromum of this node runs anywhere"
     )]
     Damaged {
-        /// Which.
+        /// The lease.
         path: PathBuf,
-        /// What is wrong.
+        /// Fault of the lease.
         #[source]
         source: FrameError,
     },
@@ -54,26 +54,26 @@ fn at(path: &Path) -> impl FnOnce(io::Error) -> LeaseError {
     move |source| LeaseError::Io { path, source }
 }
 
-/// The folder.
+/// The folder of leases.
 #[derive(Clone, Debug)]
 pub struct Leases {
     folder: PathBuf,
 }
 
-/// The newest lease and what can be said of its process.
+/// The newest lease, and its meaning from here.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// What its maker wrote.
+    /// Contents of the lease.
     pub lease: Lease,
-    /// What it means from here, now.
+    /// State of the leader, seen from here and now.
     pub seen: Seen,
 }
 
 impl Leases {
-    /// In this folder, which is made.
+    /// Opens the leases in this folder, which is made.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// When the folder cannot be made.
     pub fn open(folder: &Path) -> Result<Self, LeaseError> {
         make_private(folder).map_err(at(folder))?;
         Ok(Self {
@@ -91,8 +91,9 @@ impl Leases {
     }
 
     fn numbers(&self, prefix: &str) -> Result<Vec<u64>, LeaseError> {
-        // Another host's new names are not told: making one of our own lets a
-        // network file system look at the folder anew. A full disk refuses it.
+        // A network file system may not show another host's new names. Making a
+        // name of our own makes it read the folder anew. A full disk refuses
+        // that.
         let _ = self.touch();
         let io_error = || at(&self.folder);
         let mut numbers = Vec::new();
@@ -106,7 +107,8 @@ impl Leases {
         Ok(numbers)
     }
 
-    /// Makes a file and removes it; the time that the file server gave it.
+    /// Makes a file and removes it; returns the time that the file server gave
+    /// it.
     fn touch(&self) -> io::Result<SystemTime> {
         let name = nero_model::ids::hex(&nero_model::ids::random::<8>());
         let path = self.folder.join(format!(".{name}"));
@@ -116,15 +118,15 @@ impl Leases {
             .mode(0o600)
             .open(&path)?;
         let time = made.metadata()?.modified();
-        // Left behind, it is swept.
+        // If the file stays, a sweep removes it.
         let _ = fs::remove_file(&path);
         time
     }
 
-    /// The newest lease; none when there is no epoch.
+    /// The newest lease; `None` when there is no epoch.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// When the lease cannot be read.
     pub fn look(&self, eye: &Eye) -> Result<Option<Found>, LeaseError> {
         match self.newest()? {
             0 => Ok(None),
@@ -132,10 +134,10 @@ impl Leases {
         }
     }
 
-    /// One lease.
+    /// The lease of one epoch.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// When the lease cannot be read.
     pub fn look_at(&self, epoch: u64, eye: &Eye) -> Result<Found, LeaseError> {
         let path = self.path("epoch", epoch);
         let lease: Lease = frame::read(FrameKind::Lease, &path).map_err(|source| match source {
@@ -156,11 +158,12 @@ impl Leases {
             Some(process) => eye.place(&process, &lease.host, &lease.machine, &self.hosts()?),
             None => Place::Elsewhere,
         };
-        // On a full disk nothing is old: what can be proven still counts.
+        // On a full disk no age is known, so nothing is old. Proofs of death
+        // still count.
         let now = self.touch().unwrap_or(SystemTime::UNIX_EPOCH);
         let age = |path: &Path| Ok(since(modified(path)?, now));
         let began: Duration = age(&path).map_err(at(&path))?;
-        // A beat that is not there yet, or was swept, says nothing more.
+        // If there is no beat, or it was swept, the age of the lease counts.
         let beat_age = age(&self.path("beat", epoch)).map_or(began, |beat| beat.min(began));
         let seen = Seen {
             epoch,
@@ -174,7 +177,8 @@ impl Leases {
         Ok(Found { lease, seen })
     }
 
-    /// Begins an epoch with its first beat. False when another was faster.
+    /// Begins an epoch with its first beat. False when another process was
+    /// faster.
     ///
     /// # Errors
     /// When the disk refuses.
@@ -193,7 +197,7 @@ impl Leases {
     /// The file that the leader of an epoch writes its beats to.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// When the file cannot be made.
     pub fn open_beat(&self, epoch: u64) -> io::Result<File> {
         let file = OpenOptions::new()
             .write(true)
@@ -205,7 +209,7 @@ impl Leases {
         Ok(file)
     }
 
-    /// Says that an epoch's leader left in order.
+    /// Records that an epoch's leader left in order.
     ///
     /// # Errors
     /// When the disk refuses.
@@ -219,10 +223,10 @@ impl Leases {
             .map(drop)
     }
 
-    /// The starts of hosts that were seen here.
+    /// The recorded boots of hosts.
     ///
     /// # Errors
-    /// When one of them cannot be read.
+    /// When a record cannot be read.
     pub fn hosts(&self) -> Result<Hosts, LeaseError> {
         let mut numbers = self.numbers("host.")?;
         numbers.sort_unstable();
@@ -235,10 +239,10 @@ impl Leases {
         seen.map(Hosts::new)
     }
 
-    /// Writes down that this start of this host was here.
+    /// Records the present boot of this host.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When the record cannot be written.
     pub fn note_host(&self, eye: &Eye) -> Result<(), LeaseError> {
         let boot_id = eye.process.boot_id;
         while !self.hosts()?.knows(&eye.host, &boot_id) {
@@ -253,14 +257,15 @@ impl Leases {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                     return Err(at(&path)(error));
                 }
-                // Made by us or by another: looked at again.
+                // This process or another made the file: look again.
                 Ok(()) | Err(_) => {}
             }
         }
         Ok(())
     }
 
-    /// Removes leases that are of no more use, and what died half made.
+    /// Removes leases that are no longer needed, and half-made files of dead
+    /// processes.
     pub fn sweep(&self, newest: u64) {
         let Ok(now) = self.touch() else { return };
         for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
@@ -273,7 +278,7 @@ impl Leases {
             let private = name.starts_with('.')
                 && modified(&entry.path()).is_ok_and(|made| since(made, now) > PRIVATE_OLD);
             if stale || private {
-                // What stays is swept by the next.
+                // A file that stays is removed by the next sweep.
                 let _ = fs::remove_file(entry.path());
             }
         }
@@ -293,7 +298,7 @@ pub fn beat(file: &File, count: u64) -> io::Result<()> {
     file.sync_data()
 }
 
-/// Between two beats of a lease, as it says.
+/// Interval of the beats of a lease.
 pub fn beat_of(lease: &Lease) -> Duration {
     match lease.beat_ms {
         0 => BEAT,
@@ -301,7 +306,7 @@ pub fn beat_of(lease: &Lease) -> Duration {
     }
 }
 
-/// Opened first: that lets a network file system ask its server.
+/// Opens the file first, which makes a network file system ask its server.
 fn modified(path: &Path) -> io::Result<SystemTime> {
     File::open(path)?.metadata()?.modified()
 }

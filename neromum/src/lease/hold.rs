@@ -1,4 +1,4 @@
-//! Leading: beats, and the question before each turn whether we still do.
+//! Leading: beats, and the check before each turn whether we still lead.
 
 use std::fs::File;
 use std::io;
@@ -18,7 +18,7 @@ use super::host::{Eye, Hosts};
 #[derive(Debug)]
 pub struct Held {
     inner: Arc<Inner>,
-    /// Whoever led before and may still do something; none when nobody may.
+    /// The former leader that may still act; `None` when there is none.
     before: Mutex<Option<Before>>,
     hosts: Mutex<(u64, Hosts)>,
     beating: Mutex<Option<Beating>>,
@@ -38,28 +38,29 @@ struct Inner {
     epoch: u64,
     beat: Duration,
     file: File,
-    /// When it was last sure that no higher epoch is there: ns of the machine's
-    /// clock, which goes on while the machine (or we alone) are suspended.
+    /// Time at which we last made sure that there is no higher epoch, in ns of
+    /// the machine's clock, which goes on while the machine (or this process
+    /// alone) is suspended.
     sure_ns: AtomicU64,
     lost: AtomicBool,
     told: Notify,
 }
 
-/// Who led before.
+/// The former leader.
 #[derive(Debug)]
 struct Before {
     epoch: u64,
     host: String,
 }
 
-/// Where a claim was made, as far as can be proven.
+/// Host on which a claim was made, as far as it can be proven.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// On this start of this host.
+    /// This host, since its last boot.
     Here,
-    /// On a start of a host that is over.
+    /// A host that has been booted since.
     Over,
-    /// On another host, which is named where it is known.
+    /// Another host, with its name where it is known.
     Elsewhere(String),
 }
 
@@ -121,8 +122,8 @@ impl Held {
         self.inner.epoch
     }
 
-    /// Whether we lead: sure of it lately, or looked just now. A process that
-    /// was frozen finds itself unsure.
+    /// Whether we lead: a recent look or a look now found no higher epoch. A
+    /// process that was frozen has no recent look.
     pub fn is_sure(&self) -> bool {
         self.inner.is_sure_at(now_ns())
     }
@@ -134,15 +135,15 @@ impl Held {
         }
     }
 
-    /// Why nothing may be started yet: whoever led before may still act.
+    /// Reason why nothing may be started yet: the former leader may still act.
     pub fn must_wait(&self) -> Option<String> {
         let mut before = lock(&self.before);
         let Before { epoch, host } = before.as_ref()?;
         let may_act = match self.inner.leases.look_at(*epoch, &self.inner.eye) {
             Ok(found) => found.seen.may_act(),
-            // Not to be read in this moment, which says nothing of it.
+            // The lease cannot be read just now, which proves nothing.
             Err(LeaseError::Io { source, .. }) => source.kind() != io::ErrorKind::NotFound,
-            // Damaged for good: the claims decide.
+            // The lease is damaged for good, so the claims decide.
             Err(LeaseError::Damaged { .. }) => false,
         };
         if may_act {
@@ -155,7 +156,7 @@ impl Held {
         None
     }
 
-    /// Where a process is that a claim names.
+    /// Host of a process that a claim names.
     pub fn origin(&self, boot_id: &[u8; 16], process: Option<&ProcessId>) -> Origin {
         let own = &self.inner.eye.process;
         let hosts = self.hosts();
@@ -184,8 +185,8 @@ impl Held {
         }
     }
 
-    /// The hosts seen, read anew once per beat: one that was started anew says
-    /// so by a file.
+    /// The recorded boots of hosts, read anew once per beat, since a booted host
+    /// records it in a file.
     fn hosts(&self) -> Hosts {
         let mut hosts = lock(&self.hosts);
         let age = Duration::from_nanos(now_ns().saturating_sub(hosts.0));
@@ -198,12 +199,13 @@ impl Held {
         hosts.1.clone()
     }
 
-    /// Ends the beats. True when we led to the end; then others are told that
-    /// we left.
+    /// Ends the beats and records that we left. Returns true when we led to the
+    /// end.
     pub fn leave(&self) -> bool {
         self.end();
         let led = self.inner.look();
-        // Said by a leader that was replaced as well: its successor waits for it.
+        // A leader that was replaced records it as well: its successor waits for
+        // that.
         if let Err(error) = self.inner.leases.leave(self.inner.epoch) {
             tracing::warn!(%error, "cannot say that we left");
         }
@@ -214,7 +216,7 @@ impl Held {
         let beating = lock(&self.beating).take();
         if let Some(Beating { stop, thread }) = beating {
             drop(stop);
-            // It panics only for a bug of ours, and says so itself.
+            // The thread panics only for a bug of ours, and reports it itself.
             let _ = thread.join();
         }
     }
@@ -234,12 +236,12 @@ fn named(hosts: &Hosts, boot_id: &[u8; 16]) -> String {
 }
 
 impl Inner {
-    /// Beats until told to stop, or another leads.
+    /// Beats until it is stopped, or another process leads.
     fn beat(&self, stopped: &mpsc::Receiver<()>) {
         let mut count = 0;
         while let Err(mpsc::RecvTimeoutError::Timeout) = stopped.recv_timeout(self.beat) {
             count += 1;
-            // Looked at first: a leader that was replaced does not look alive.
+            // Look first: a leader that was replaced must not look alive.
             if !self.look() {
                 return;
             }
@@ -265,7 +267,8 @@ impl Inner {
         self.look()
     }
 
-    /// Looks for a higher epoch; false when there is one, or no way to know.
+    /// Looks for a higher epoch; false when there is one, or when the look fails
+    /// for too long.
     fn look(&self) -> bool {
         let before_ns = now_ns();
         match self.leases.newest() {
@@ -318,7 +321,7 @@ mod tests {
     fn whoever_was_away_for_long_looks_before_it_acts() {
         let folder = tempfile::tempdir().unwrap();
         let leases = Leases::open(folder.path()).unwrap();
-        // Beats so rare that the thread does not look while this test runs.
+        // Beats so rare that the thread does not look during this test.
         let held = held(&leases, Duration::from_secs(600));
         assert!(leases.begin(&lease(2)).unwrap());
         assert!(held.is_sure(), "sure lately");
@@ -340,7 +343,7 @@ mod tests {
         let beat = Duration::from_secs(600);
         let held = Held::new(leases.clone(), eye, 2, beat, before).unwrap();
         assert!(held.must_wait().unwrap().contains("h1"));
-        // A lease that cannot be read in this moment proves nothing.
+        // A lease that cannot be read just now proves nothing.
         let (path, away) = (folder.path().join("epoch.1"), folder.path().join("away"));
         std::fs::rename(&path, &away).unwrap();
         std::fs::create_dir(&path).unwrap();

@@ -1,4 +1,4 @@
-//! Which host this is, and which starts of which hosts are over.
+//! The identity of this host, and the recorded boots of hosts.
 
 use std::path::Path;
 
@@ -11,18 +11,18 @@ use super::decide::Place;
 /// Longest text that is taken from a file of the system or of a lease.
 const TEXT_BYTES_MAX: usize = 256;
 
-/// A host, as far as it can be told from others: its name and machine id
-/// together, since either may be shared by several.
+/// Identity of a host: its name and machine id together, since either may be
+/// the same on several hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {
-    /// What it calls itself.
+    /// The host's own name.
     pub name: String,
     /// `/etc/machine-id`; empty where there is none.
     pub machine: String,
 }
 
 impl Host {
-    /// This one.
+    /// This host.
     pub fn own() -> Self {
         let name = rustix::system::uname();
         Self {
@@ -31,7 +31,7 @@ impl Host {
         }
     }
 
-    /// Whether a name and a machine id are surely this host's.
+    /// Whether a name and a machine id are certainly this host's.
     fn is(&self, name: &str, machine: &str) -> bool {
         let telling = !self.machine.is_empty() || !matches!(&*self.name, "" | "localhost");
         telling && self.name == name && self.machine == machine
@@ -46,22 +46,22 @@ fn bounded(text: &str) -> String {
     text.chars().take(TEXT_BYTES_MAX / 4).collect()
 }
 
-/// Starts of hosts, in the order in which they were seen.
+/// Recorded boots of hosts, in the order of their records.
 #[derive(Clone, Debug, Default)]
 pub struct Hosts(Vec<HostSeen>);
 
 impl Hosts {
-    /// In their order.
+    /// In the given order.
     pub fn new(seen: Vec<HostSeen>) -> Self {
         Self(seen)
     }
 
-    /// The host of a start; none when it was never seen here.
+    /// The host of a boot id; `None` when it has no record.
     pub fn of(&self, boot_id: &[u8; 16]) -> Option<&HostSeen> {
         self.0.iter().rev().find(|seen| seen.boot_id == boot_id)
     }
 
-    /// Whether a start is over: the same host was seen with a later one.
+    /// Whether a boot is over: a later one of the same host was recorded.
     pub fn is_over(&self, boot_id: &[u8; 16]) -> bool {
         let Some(at) = self.0.iter().rposition(|seen| seen.boot_id == boot_id) else {
             return false;
@@ -75,7 +75,7 @@ impl Hosts {
             .any(|later| of.is(&later.host, &later.machine))
     }
 
-    /// Whether this start of this host is the newest that was seen of it.
+    /// Whether this boot of this host is its newest recorded one.
     pub fn knows(&self, host: &Host, boot_id: &[u8; 16]) -> bool {
         let newest = self.0.iter().rev().find(|seen| {
             let same = seen.host == host.name && seen.machine == host.machine;
@@ -85,12 +85,12 @@ impl Hosts {
     }
 }
 
-/// Who looks, and what it needs to know of itself.
+/// The observer: this process with its host.
 #[derive(Clone, Debug)]
 pub struct Eye {
-    /// Its host.
+    /// Host of the process.
     pub host: Host,
-    /// Itself.
+    /// The process itself.
     pub process: ProcessId,
 }
 
@@ -106,8 +106,8 @@ impl Eye {
         })
     }
 
-    /// Where a process is whose host called itself `name`. A `/proc` that
-    /// cannot be read proves nothing.
+    /// Place of a process on a host with this name and machine id. A `/proc`
+    /// that cannot be read proves nothing.
     pub fn place(&self, process: &ProcessId, name: &str, machine: &str, hosts: &Hosts) -> Place {
         if process.boot_id != self.process.boot_id {
             let over = self.host.is(name, machine) || hosts.is_over(&process.boot_id);

@@ -1,7 +1,7 @@
 //! Leadership where several hosts share a node's root: one lease per epoch,
-//! renewed by beats. Saves work and keeps two from answering differently;
-//! safety rests on the exclusive creates of claims and wishes, not on it.
-//! See `docs/design/shared-homes.md`.
+//! renewed by beats. It saves work and keeps two neromums from answering
+//! differently. Safety does not rest on it, but on the exclusive creates of
+//! claims and wishes. See `docs/design/shared-homes.md`.
 
 pub mod begin;
 pub mod decide;
@@ -23,10 +23,10 @@ pub use files::{LeaseError, Leases};
 pub use hold::{Held, Origin};
 pub use host::Eye;
 
-/// Whether several hosts share the root, as the user says.
+/// The user's setting: whether several hosts share the root.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Shared {
-    /// By the file system's type, or since it was so before.
+    /// Decided by the type of the file system, or by an earlier lease.
     #[default]
     Auto,
     /// They do.
@@ -58,18 +58,18 @@ impl std::fmt::Display for Shared {
     }
 }
 
-/// How to lead.
+/// Terms of leading.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Terms {
-    /// Whether by lease at all.
+    /// Whether a lease is used at all.
     pub shared: Shared,
-    /// Where diallers of other hosts are let in.
+    /// Addresses for diallers of other hosts.
     pub listen: Listen,
-    /// Between two beats.
+    /// Interval of the beats.
     pub beat: Duration,
-    /// Lead though the leader of this epoch may live: it cannot be reached.
+    /// Lead even if the leader of this epoch may live: it cannot be reached.
     pub over: Option<u64>,
-    /// What its dialler met.
+    /// Reason of the dialler that started us.
     pub because: String,
 }
 
@@ -86,10 +86,10 @@ impl Default for Terms {
 }
 
 impl Terms {
-    /// Whether a lease leads this node.
+    /// Whether a lease decides who leads this node.
     ///
     /// # Errors
-    /// When nobody can say what file system the root lies on.
+    /// When the type of the root's file system cannot be read.
     pub fn by_lease(&self, paths: &NodePaths) -> std::io::Result<bool> {
         match self.shared {
             Shared::Yes => Ok(true),
@@ -99,7 +99,7 @@ impl Terms {
     }
 }
 
-/// Whether a neromum of this very host leads by lease and may still act.
+/// Whether a neromum on this host leads by lease and may still act.
 pub fn leads_here(paths: &NodePaths) -> bool {
     if !paths.lease().is_dir() {
         return false;

@@ -1,6 +1,6 @@
-//! The table of decisions, and a small world in which hosts start, freeze, die
-//! and lose each other: at any moment, whoever acts holds the newest epoch that
-//! it could know of, and nobody is replaced without a reason.
+//! The table of decisions, and a small world in which hosts start, freeze, die and
+//! lose each other: at any moment, an acting neromum has the newest epoch that it
+//! could know of, and no leader is replaced without a reason.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -57,7 +57,8 @@ proptest! {
             Step::Relay => prop_assert!(seen.place == Place::Elsewhere && seen.listens && !tried.relay),
             Step::Wait => prop_assert_eq!(seen.place, Place::Elsewhere),
             Step::Lead(because) => {
-                // Whoever is replaced while it may act is one that cannot be reached.
+                // A leader is replaced while it may act only when it cannot be
+                // reached.
                 prop_assert_eq!(seen.may_act(), because == Because::Unreachable);
             }
         }
@@ -161,7 +162,7 @@ impl World {
         })
     }
 
-    /// True when the dialler speaks to somebody who leads.
+    /// Dials from a host; returns true when the dialler reaches a leader.
     fn dial(&mut self, host: usize) -> bool {
         let mut tried = Tried::default();
         loop {
@@ -199,7 +200,7 @@ impl World {
             let newest = self.newest().map_or(0, |(epoch, _)| epoch);
             for (epoch, leader) in &mut self.epochs {
                 let acts = leader.alive && !leader.frozen && !leader.left;
-                // The agent's question before each turn: sure lately, or look.
+                // The agent's check before each turn: a recent look, or a look now.
                 if acts && self.now - leader.sure >= 15 {
                     leader.sure = self.now;
                     if *epoch < newest {
@@ -251,7 +252,7 @@ proptest! {
         for one in world.epochs.values_mut() {
             one.frozen = false;
         }
-        // Beats old enough, and all who are superseded have looked.
+        // Time enough for old beats, and for each replaced leader to look.
         world.pass(60);
         world.dial(0);
         let epochs = world.epochs.len();

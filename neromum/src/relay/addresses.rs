@@ -1,15 +1,15 @@
-//! Where a relay listens: inside the cluster.
+//! The addresses of a relay: inside the cluster.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
-/// Addresses at most; a host with more has them for jobs or containers.
+/// Limit of addresses; a host with more has them for jobs or containers.
 const ADDRESSES_MAX: usize = 8;
 
-/// What the user said about listening.
+/// The user's setting for the relay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Listen {
-    /// On private addresses, or what the host's name means.
+    /// On private addresses, or on the addresses that the host's name has.
     #[default]
     Auto,
     /// Never: the disk alone.
@@ -40,7 +40,7 @@ impl std::fmt::Display for Listen {
     }
 }
 
-/// The addresses to listen on; none when there is none inside the cluster.
+/// The addresses to listen on; empty when the host has none inside the cluster.
 pub async fn inside(listen: Listen, host: &str) -> Vec<IpAddr> {
     match listen {
         Listen::Never => Vec::new(),
@@ -62,14 +62,14 @@ pub async fn inside(listen: Listen, host: &str) -> Vec<IpAddr> {
 
 fn chosen(own: &[IpAddr]) -> Vec<IpAddr> {
     let mut private: Vec<IpAddr> = own.iter().copied().filter(is_private).collect();
-    // Older ways first: they are routed nearly everywhere.
+    // IPv4 first: it is routed nearly everywhere.
     private.sort_by_key(|address| (address.is_ipv6(), *address));
     private.dedup();
     private.truncate(ADDRESSES_MAX);
     private
 }
 
-/// What the host's name means to others, as far as it is an address of ours.
+/// Addresses of this host under which others find its name.
 async fn named(host: &str, own: &[IpAddr]) -> Vec<IpAddr> {
     let found = tokio::net::lookup_host((host, 0)).await;
     let mut addresses: Vec<IpAddr> = found

@@ -1,6 +1,6 @@
-//! What tells the neromums of one deployment from everybody else on the
-//! cluster's network: an authority in the deployment's folder, and certificates
-//! for a day that every process makes for itself, in memory.
+//! Proof that a peer on the cluster's network is a neromum of this deployment:
+//! an authority in the deployment's folder, and certificates for a day that
+//! every process makes for itself, in memory.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -24,35 +24,35 @@ use rustls::{ClientConfig, RootCertStore, ServerConfig};
 /// Before and after now: clocks of one cluster differ by less.
 const VALID: Duration = Duration::from_secs(24 * 3600);
 
-/// Why there is no secure way.
+/// Reason why there is no secure connection.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthorityError {
-    /// The file cannot be made or read.
+    /// The authority's file cannot be made or read.
     #[error("cannot use {path}")]
     Io {
-        /// Which.
+        /// The file.
         path: PathBuf,
         /// The kernel's word.
         #[source]
         source: io::Error,
     },
-    /// It is left untouched.
+    /// The file is damaged; it is left untouched.
     #[error(
         "cannot read {path}; move it away to have a new one made when the last neromum has left"
     )]
     Damaged {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// Fault of the file.
         #[source]
         source: FrameError,
     },
-    /// Others may read what signs.
+    /// Others may read the signing key.
     #[error(
         "{path} can be read by others; remove it to have a new one made, and look who did that"
     )]
     Open {
-        /// Which.
+        /// The file.
         path: PathBuf,
     },
     /// A certificate cannot be made.
@@ -61,7 +61,7 @@ pub enum AuthorityError {
     /// TLS cannot be set up with it.
     #[error("cannot set TLS up")]
     Tls(#[source] rustls::Error),
-    /// The authority's certificate cannot verify anybody.
+    /// The authority's certificate cannot be used to verify peers.
     #[error("cannot verify certificates")]
     Verifier(#[source] rustls::server::VerifierBuilderError),
 }
@@ -80,7 +80,7 @@ impl std::fmt::Debug for Authority {
     }
 }
 
-/// Who a certificate is for.
+/// Role of a certificate's holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     Leader,
@@ -88,10 +88,10 @@ enum Role {
 }
 
 impl Authority {
-    /// That of this deployment; made when there is none.
+    /// Reads the authority of this deployment; makes it when there is none.
     ///
     /// # Errors
-    /// When it cannot be read or made.
+    /// When the authority cannot be read or made.
     pub fn open(folder: &Path, deployment: DeploymentId) -> Result<Self, AuthorityError> {
         let path = folder.join("authority");
         let io_error = |source| AuthorityError::Io {
@@ -104,7 +104,7 @@ impl Authority {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                     return Err(io_error(error));
                 }
-                // Ours, or that of one who was faster: read either way.
+                // Whether we made it or a faster process did, it is read below.
                 Ok(()) | Err(_) => {}
             }
         }
@@ -129,8 +129,8 @@ impl Authority {
         })
     }
 
-    /// How the leader of an epoch answers: to holders of a dialler's
-    /// certificate of this deployment, and to nobody else.
+    /// Configuration of the leader of an epoch: it accepts holders of a
+    /// dialler's certificate of this deployment, and no other peer.
     ///
     /// # Errors
     /// When a key or certificate cannot be made.
@@ -152,12 +152,13 @@ impl Authority {
             .map_err(AuthorityError::Tls)?
             .with_client_cert_verifier(verifier)
             .with_cert_resolver(own);
-        // Nobody comes back by a ticket: each connection shows its certificate.
+        // No session tickets: each connection shows its certificate.
         config.send_tls13_tickets = 0;
         Ok(config)
     }
 
-    /// How a dialler calls, and the name that the leader of that epoch has.
+    /// Configuration of a dialler, and the name in the certificate of that
+    /// epoch's leader.
     ///
     /// # Errors
     /// When a key or certificate cannot be made.
@@ -194,8 +195,8 @@ impl Authority {
         Ok(Arc::new(roots))
     }
 
-    /// A key that nobody else ever has, and a certificate for it, good for a
-    /// day before and after `at`.
+    /// Makes a new key and a certificate for it, valid for a day before and
+    /// after `at`.
     fn certify(
         &self,
         role: Role,
@@ -223,7 +224,7 @@ impl Authority {
     }
 }
 
-/// Shows one certificate, whoever asks.
+/// Shows one certificate to every peer.
 #[derive(Debug)]
 struct Single(Arc<CertifiedKey>);
 
@@ -247,7 +248,7 @@ fn now() -> SystemTime {
     SystemTime::now()
 }
 
-/// What the authority's own certificate says; the same whenever it is asked.
+/// Contents of the authority's own certificate; always the same.
 fn params(deployment: DeploymentId) -> CertificateParams {
     let mut params = CertificateParams::default();
     params.distinguished_name = rcgen::DistinguishedName::new();
@@ -270,8 +271,8 @@ fn new(deployment: DeploymentId) -> Result<v1::Authority, AuthorityError> {
     })
 }
 
-/// The name of the leader of an epoch: another deployment's, node's or epoch's
-/// leader has another one.
+/// The name of an epoch's leader. Leaders of other deployments, nodes or epochs
+/// have other names.
 fn name(deployment: DeploymentId, node: &str, epoch: u64) -> String {
     let node = blake3::hash(node.as_bytes());
     let node = nero_model::ids::hex(&node.as_bytes()[..10]);

@@ -1,5 +1,5 @@
 //! The dialler's side: calls every address of the leader at once and takes the
-//! first that proves to be it.
+//! first that proves to be the leader.
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,13 +16,13 @@ use tokio_rustls::client::TlsStream;
 use super::authority::Authority;
 use super::{CONNECT, HANDSHAKE};
 
-/// Addresses of one lease that are called at most.
+/// Limit of addresses of one lease that are called.
 const ADDRESSES_MAX: usize = 8;
 
 /// Connects to the leader of `epoch`.
 ///
 /// # Errors
-/// When none of the addresses leads to it; the error is the first one's.
+/// When no address leads to the leader; the error is that of the first address.
 pub async fn call(
     authority: &Authority,
     addresses: &[String],

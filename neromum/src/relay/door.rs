@@ -1,4 +1,4 @@
-//! The leader's side: listens, and lets in who shows a certificate.
+//! The leader's side: listens, and accepts peers that show a certificate.
 
 use std::collections::VecDeque;
 use std::io;
@@ -19,22 +19,22 @@ use tokio_rustls::server::TlsStream;
 use super::HANDSHAKE;
 use super::authority::{Authority, AuthorityError};
 
-/// Connections that were let in, at once; each neroman has one or two.
+/// Limit of accepted connections; each neroman has one or two.
 const CONNECTIONS_MAX: usize = 64;
-/// Connections that showed no certificate yet. Anybody on the network can make
-/// them: with one more the oldest is dropped, so that nobody is kept out.
+/// Limit of connections without a certificate yet. Any process on the network
+/// can make them: one more drops the oldest, so that no dialler is kept out.
 const GREETINGS_MAX: usize = 64;
-/// How long one direction of a connection may go on when the other has ended.
+/// Time for one direction of a connection to go on when the other has ended.
 const LEFT_TO_SAY: Duration = Duration::from_secs(5);
-/// How long a dialler's machine may give no sign of life.
+/// Time without a sign of life from a dialler's machine.
 const SILENT_MAX: Duration = Duration::from_secs(45);
 /// Pause when the system has no descriptor for a new connection.
 const PAUSE_WHEN_EXHAUSTED: Duration = Duration::from_millis(100);
-/// A certificate is made anew after half of the time that it is good for.
+/// A certificate is made anew after half of its validity.
 const RENEW: Duration = Duration::from_secs(12 * 3600);
 
-/// Sockets that listen and answer nobody yet: their addresses are known before
-/// the lease that names them is made.
+/// Sockets that listen and do not answer yet, so that their addresses are known
+/// before the lease with them is made.
 #[derive(Debug, Default)]
 pub struct Door {
     listeners: Vec<TcpListener>,
@@ -53,17 +53,17 @@ impl Door {
         Self { listeners }
     }
 
-    /// `address:port` of each.
+    /// `address:port` of each socket.
     pub fn addresses(&self) -> Vec<String> {
         let of = |listener: &TcpListener| Some(listener.local_addr().ok()?.to_string());
         self.listeners.iter().filter_map(of).collect()
     }
 
-    /// Serves for as long as the runtime lives, or until the certificates
-    /// cannot be made any more.
+    /// Serves as long as the runtime lives, or until no certificate can be made
+    /// any more.
     ///
     /// # Errors
-    /// When the first one cannot be made.
+    /// When the first certificate cannot be made.
     pub fn serve(self, keeper: Keeper) -> Result<(), AuthorityError> {
         if self.listeners.is_empty() {
             return Ok(());
@@ -77,7 +77,7 @@ impl Door {
     }
 }
 
-/// What the door knows of the leader behind it.
+/// The door's knowledge of the leader behind it.
 #[derive(Debug)]
 pub struct Keeper {
     ca: PathBuf,
@@ -126,7 +126,7 @@ impl Keeper {
         Ok(TlsAcceptor::from(config))
     }
 
-    /// Sees a certificate, and has a place for who showed it.
+    /// Checks a certificate, and finds a place for its holder.
     async fn greet(
         &self,
         stream: TcpStream,
@@ -145,8 +145,8 @@ impl Keeper {
     /// Joins a connection to the leader's socket.
     async fn join(&self, mut outside: TlsStream<TcpStream>) -> io::Result<()> {
         let inside = UnixStream::connect(&self.socket).await?;
-        // Tells the dialler that it was accepted: a client hears of a refusal
-        // only when it reads.
+        // Tells the dialler that it was accepted: a TLS client learns of a
+        // refusal only when it reads.
         outside.write_all(&self.epoch.to_be_bytes()).await?;
         outside.flush().await?;
         let (mut hears, mut says) = tokio::io::split(outside);
@@ -160,9 +160,9 @@ impl Keeper {
             let _ = says.shutdown().await;
         };
         let (mut upward, mut downward) = (std::pin::pin!(upward), std::pin::pin!(downward));
-        // How a joined connection ends says nothing to us. When one side ended,
-        // the other one has little left to say: a dialler whose machine died
-        // would never end it, and hold its place.
+        // The result of a joined connection does not matter. When one side has
+        // ended, the other has little left to send: a dialler whose machine
+        // died would never end it, and keep its place.
         tokio::select! {
             () = &mut upward => drop(tokio::time::timeout(LEFT_TO_SAY, downward).await),
             () = &mut downward => drop(tokio::time::timeout(LEFT_TO_SAY, upward).await),
@@ -187,15 +187,15 @@ impl Keeper {
 
     fn refuse(&self, from: SocketAddr, error: &io::Error) {
         let before = self.refused.fetch_add(1, Ordering::Relaxed);
-        // A scanner that comes all the time fills no log.
+        // A scanner that connects all the time must not fill the log.
         if before < 100 || before.is_multiple_of(1000) {
             tracing::warn!(%from, %error, "a connection was not let in");
         }
     }
 }
 
-/// Has the kernel end a connection whose other machine is gone, which it would
-/// otherwise do after a quarter of an hour, or never.
+/// Makes the kernel end a connection whose other machine is gone. By default it
+/// would do so after a quarter of an hour, or never.
 fn notice_death(stream: &TcpStream) -> io::Result<()> {
     use rustix::net::sockopt;
     let silent_ms = SILENT_MAX.as_millis() as u32;
@@ -248,7 +248,7 @@ mod tests {
         let frozen = call(&authority, &addresses, "login", 3).await.unwrap();
         let (inside, _) = leader.accept().await.unwrap();
         assert_eq!(places.available_permits(), CONNECTIONS_MAX - 1);
-        // The leader has given it up.
+        // The leader has closed it.
         drop(inside);
         let patience = Duration::from_secs(90);
         let all = places.acquire_many(CONNECTIONS_MAX as u32);

@@ -1,7 +1,7 @@
 //! Files on their way into the store. Parts are written in batches off the
-//! reactor while the next ones come: many small files cost one hop per batch,
-//! and a slow disk stops nobody else. Small ones that come together lie in one
-//! pack, named before any longer one begins.
+//! reactor while the next ones arrive: many small files cost one hop per batch,
+//! and a slow disk delays no other call. Small files that arrive together lie in
+//! one pack, which gets its name before a longer file begins.
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -18,12 +18,12 @@ use crate::staging::gather::Gathering;
 use crate::staging::incoming::{Incoming, PutError};
 use crate::staging::store::Store;
 
-/// Parts written in one hop off the reactor.
+/// Limit of parts written in one hop off the reactor.
 const BATCH_PARTS: usize = 256;
-/// Bytes from which on no more parts are added to a batch.
+/// Size in bytes from which a batch gets no more parts.
 const BATCH_BYTES: usize = 2 * 1024 * 1024;
 
-/// Those among the hashes that the store lacks, and how much of each is here.
+/// The hashes that the store lacks, and the bytes of each that are already here.
 pub fn missing(store: &Store, hashes: Vec<Vec<u8>>) -> Result<BlobList, Status> {
     for hash in &hashes {
         store.wishes().add(checked(hash)?);
@@ -40,7 +40,7 @@ pub fn missing(store: &Store, hashes: Vec<Vec<u8>>) -> Result<BlobList, Status> 
     Ok(lacking)
 }
 
-/// Takes blobs one after the other; each is checked before it gets its name.
+/// Takes blobs one after the other; each is verified before it gets its name.
 pub async fn put(
     inner: &Inner,
     parts: impl Stream<Item = Result<BlobPart, Status>> + Unpin,
@@ -77,13 +77,13 @@ pub async fn put(
     }
 }
 
-/// Parts that came and are not written yet: at most one batch, and one part.
+/// Parts that arrived and are not written yet: at most one batch, and one part.
 struct Coming<S> {
     parts: S,
     batch: Vec<BlobPart>,
     bytes: usize,
     is_over: bool,
-    /// Why it is over: the stream's end, or what broke it.
+    /// Result of the stream: its end, or the error that broke it.
     ended: Result<(), Status>,
 }
 
@@ -98,7 +98,7 @@ impl<S: Stream<Item = Result<BlobPart, Status>> + Unpin> Coming<S> {
         }
     }
 
-    /// What came, or what comes next; none at the end.
+    /// The parts that have arrived, or else the next part; `None` at the end.
     async fn batch(&mut self) -> Option<Vec<BlobPart>> {
         if self.batch.is_empty() && !self.is_over {
             self.part().await;
@@ -109,7 +109,7 @@ impl<S: Stream<Item = Result<BlobPart, Status>> + Unpin> Coming<S> {
         Some(batch).filter(|batch| !batch.is_empty())
     }
 
-    /// Lets parts come until `work` is done.
+    /// Receives parts until `work` is done.
     async fn meanwhile<T>(&mut self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
         loop {
@@ -124,7 +124,7 @@ impl<S: Stream<Item = Result<BlobPart, Status>> + Unpin> Coming<S> {
         !self.is_over && self.bytes < BATCH_BYTES && self.batch.len() < BATCH_PARTS
     }
 
-    /// Waits for one part, and loses none when it is not waited for to the end.
+    /// Waits for one part. Loses none when it is dropped.
     async fn part(&mut self) {
         match self.parts.next().await {
             Some(Ok(part)) => {
@@ -137,7 +137,7 @@ impl<S: Stream<Item = Result<BlobPart, Status>> + Unpin> Coming<S> {
     }
 }
 
-/// What one stream of parts has come to. Cut off, it keeps what came whole.
+/// State of one stream of parts. After a cut it keeps the complete files.
 struct Taker {
     store: Store,
     folder: PathBuf,
@@ -169,8 +169,8 @@ impl Taker {
                 self.reply.stored += 1;
                 return Ok(());
             }
-            // A tree never has its name before the files that it lists, and no
-            // small file waits while hours of a long one come.
+            // The files that a tree lists get their names before the tree does,
+            // and no small file waits while a long one arrives for hours.
             self.name_small()?;
             let begun = self.store.begin(hash, part.offset, whole);
             self.current = Some(begun.map_err(|error| self.status(&error, 0))?);
@@ -198,7 +198,7 @@ impl Taker {
         named.map_err(|error| self.status(&error, bytes))
     }
 
-    /// `needed`: bytes of the file so far, those that did not fit included.
+    /// `needed`: bytes of the file so far, including those that did not fit.
     fn status(&self, error: &PutError, needed: u64) -> Status {
         match error {
             PutError::Io { path, source } if room::is_full(source) => {
@@ -222,8 +222,9 @@ impl Taker {
 
 impl Drop for Taker {
     fn drop(&mut self) {
-        // What came before a cut is not sent again; what fails now is. A disk is
-        // not waited for where the caller's end was noticed.
+        // Complete files are kept when the stream is cut, so they are not sent
+        // again. A disk error here fails the call. A caller that has left does
+        // not wait for the disk.
         let mut small = std::mem::replace(&mut self.small, Gathering::new(&self.store));
         let (folder, kept_back) = (self.folder.clone(), self.kept_back);
         let is_room = move |bytes| room::check(&folder, bytes, kept_back).is_ok();
@@ -259,13 +260,13 @@ mod tests {
         let mut coming = Coming::new(ReceiverStream::new(rx));
         tx.send(part(1)).await.unwrap();
         assert_eq!(coming.batch().await.unwrap().len(), 1);
-        // The disk is done only when these were taken.
+        // The disk's work ends only when both parts were taken.
         let (done, written) = oneshot::channel::<()>();
         let sender = tokio::spawn(async move {
             for _ in 0..3 {
                 tx.send(part(BATCH_BYTES / 2)).await.unwrap();
             }
-            // The third waits in the channel: there is room for two.
+            // The channel holds two parts, so the third waits.
             assert!(tx.try_send(part(1)).is_err());
             done.send(()).unwrap();
             tx.send(Err(Status::unavailable("cut"))).await.unwrap();
@@ -273,7 +274,7 @@ mod tests {
         coming.meanwhile(written).await.unwrap();
         let sizes = |batch: Vec<BlobPart>| batch.iter().map(|part| part.data.len()).sum::<usize>();
         assert_eq!(coming.batch().await.map(sizes), Some(BATCH_BYTES));
-        // What came before the cut is written before the cut is told.
+        // Parts from before the cut are written before the cut is reported.
         let mut rest = 0;
         while let Some(batch) = coming.batch().await {
             rest += sizes(batch);

@@ -1,5 +1,5 @@
-//! What lies on the node, and getting rid of it. One such piece of work at a
-//! time, off the reactor.
+//! Reports disk use and cleans. One such piece of work at a time, off the
+//! reactor.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -21,13 +21,13 @@ use crate::clean::sweep::Freed;
 use crate::clean::{gone, runs};
 use crate::config;
 
-/// Run folders in flight to whoever takes over.
+/// Number of run folders on their way to a neroman that takes over.
 const FOLDERS_WAITING: usize = 16;
-/// Bytes of runs told one by one, well below a message's limit.
+/// Limit in bytes of runs listed in one reply, well below a message's limit.
 const REPLY_BYTES_MAX: usize = 3 * 1024 * 1024;
 
 impl Inner {
-    /// Runs one piece of the janitor's work, in its turn.
+    /// Runs one piece of the janitor's work when it is its turn.
     async fn in_turn<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -41,7 +41,7 @@ impl Inner {
     }
 }
 
-/// What lies in the deployment's folder.
+/// Disk use of the deployment's folder.
 pub async fn usage(inner: &Arc<Inner>, each_run: bool) -> Result<DiskUsageReply, Status> {
     let open = inner.ask(Message::Open).await?;
     let held = inner.clone();
@@ -94,8 +94,8 @@ fn measure_all(
     Ok(reply)
 }
 
-/// Takes away what is asked for, or says what would go. Begun, it goes on to
-/// its end, also when the asker leaves.
+/// Removes the requested things, or lists them in a dry run. Once begun, it
+/// goes on to its end even if the caller leaves.
 pub async fn clean(inner: &Arc<Inner>, request: CleanRequest) -> Result<CleanReply, Status> {
     if request.runs.len() > config::HAND_OVER_MAX {
         return Err(Status::invalid_argument("too many runs in one call"));
@@ -193,7 +193,7 @@ enum Look {
     Refused(String),
 }
 
-/// What a run's folder says.
+/// The state of a run from its folder.
 fn look(inner: &Inner, run: &RunRef) -> Look {
     let paths = &inner.placer.paths;
     let id = RunId {
@@ -232,7 +232,7 @@ fn look(inner: &Inner, run: &RunRef) -> Look {
     }))
 }
 
-/// Whether another node's neromum, of the same folder, has a run.
+/// Whether a neromum of another node in the same folder has the run.
 fn elsewhere(inner: &Inner, node: &str) -> bool {
     let own = inner.placer.paths.mum();
     let theirs = own.with_file_name(nero_model::paths::file_name(node));
@@ -241,7 +241,8 @@ fn elsewhere(inner: &Inner, node: &str) -> bool {
 
 type Kept = (RunToken, String);
 
-/// Writes what is kept of the runs, durably, then moves their folders away.
+/// Writes the records to keep of the runs, durably, then moves their folders
+/// away.
 fn take_away(
     inner: &Inner,
     going: &[Candidate],
@@ -290,7 +291,7 @@ fn take_away(
     (cleaned, kept, freed)
 }
 
-/// Every run folder that lies here, but those of withdrawn runs.
+/// Every run folder, except those of withdrawn runs.
 pub async fn folders(inner: &Arc<Inner>) -> Result<Answers<RunFolder>, Status> {
     let paths = inner.placer.paths.clone();
     let listed = inner.in_turn(move || runs::all(&paths)).await?;
@@ -300,7 +301,7 @@ pub async fn folders(inner: &Arc<Inner>) -> Result<Answers<RunFolder>, Status> {
     let inner = inner.clone();
     tokio::spawn(async move {
         for (_, folder) in listed {
-            // Whoever asked may have left.
+            // The caller may have left.
             let Ok(room) = folders.reserve().await else {
                 return;
             };

@@ -1,4 +1,4 @@
-//! What a node is and has now.
+//! Description of the node: its properties and its present load.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -8,7 +8,7 @@ use nero_wire::v1::{Gpu, NodeDescription};
 use super::Inner;
 use crate::agent::Busy;
 
-/// Everything at once; what cannot be found out stays 0.
+/// Describes everything at once; a fact that cannot be found out stays 0.
 pub fn describe(inner: &Inner, busy: Busy, gpus: Vec<Gpu>) -> NodeDescription {
     let paths = &inner.placer.paths;
     let memory = Memory::now();
@@ -71,7 +71,7 @@ impl Memory {
     }
 }
 
-/// The memory of this machine; none where the kernel does not tell.
+/// The memory of this machine; `None` where the kernel does not report it.
 pub fn memory_bytes() -> Option<u64> {
     Some(Memory::now().total).filter(|bytes| *bytes > 0)
 }
@@ -82,8 +82,8 @@ pub fn kernel() -> String {
     name.release().to_string_lossy().into_owned()
 }
 
-/// The C library that the node's programs use: ours may be another. Found out
-/// once, from the library itself.
+/// The C library that the node's programs use; ours may be another. Read once,
+/// from the library's file.
 pub fn libc() -> &'static str {
     static FOUND: OnceLock<String> = OnceLock::new();
     FOUND.get_or_init(|| {
@@ -109,8 +109,8 @@ pub fn libc() -> &'static str {
     })
 }
 
-/// The library holds its version as text: `GNU C Library (…) stable release
-/// version 2.36.`
+/// Reads the version from a text in the library: `GNU C Library (…) stable
+/// release version 2.36.`
 fn glibc_version(library: &[u8]) -> Option<String> {
     let after = |text: &[u8], word: &[u8]| {
         let at = text.windows(word.len()).position(|window| window == word)?;

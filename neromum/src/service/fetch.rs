@@ -1,5 +1,5 @@
-//! Sends files of a job: read in short steps off the reactor, each begun only
-//! when the one before was taken, so that a reader that does not read costs
+//! Sends files of a job. They are read in short steps off the reactor; each
+//! step begins only when the one before was taken, so that a slow reader costs
 //! neither memory nor a thread.
 
 use std::path::PathBuf;
@@ -16,10 +16,10 @@ use super::mum::Answers;
 use super::{Inner, io_status};
 use crate::files::read::Reader;
 
-/// Steps that may wait for the peer; one waits while the next is read.
+/// Limit of steps that wait for the peer; one waits while the next is read.
 const STEPS_WAITING: usize = 1;
 
-/// One file; that it cannot be read is the stream's error.
+/// One file; a failure to read it is the stream's error.
 pub async fn one(
     inner: Arc<Inner>,
     work: PathBuf,
@@ -38,7 +38,8 @@ pub async fn one(
     }
 }
 
-/// Many files, in the order asked; one that cannot be read says so.
+/// Many files, in the requested order; a file that cannot be read has its error
+/// in the stream.
 pub async fn many(
     inner: Arc<Inner>,
     work: PathBuf,
@@ -64,7 +65,7 @@ type Step = Vec<Result<FilePart, Status>>;
 
 async fn read(inner: Arc<Inner>, mut reader: Reader, alone: bool, steps: mpsc::Sender<Step>) {
     loop {
-        // A reader that left ends this here, before anything more is read.
+        // If the reader has left, this ends here, before anything more is read.
         let Ok(room) = steps.reserve().await else {
             return;
         };

@@ -1,6 +1,6 @@
-//! The node's NVIDIA GPUs, asked of `nvidia-smi`: a static program cannot load
-//! the driver's library, and one that hangs in the driver must not be us. A
-//! node without the program has no GPUs to tell of.
+//! The node's NVIDIA GPUs, read from `nvidia-smi`: a static program cannot load
+//! the driver's library, and a call that hangs in the driver must not block
+//! neromum. A node without the program reports no GPUs.
 
 use std::process::Stdio;
 
@@ -13,10 +13,10 @@ use crate::config;
 
 const PROGRAM: &str = "nvidia-smi";
 const FIELDS: &str = "index,name,memory.total,memory.used,utilization.gpu,uuid";
-/// More is not told.
+/// Limit of reported GPUs.
 const GPUS_MAX: usize = 64;
 
-/// What was found last.
+/// The last result.
 #[derive(Debug, Default)]
 pub struct Gpus(Mutex<Option<Found>>);
 
@@ -27,7 +27,7 @@ struct Found {
 }
 
 impl Gpus {
-    /// What the driver says now, or said within the last minute.
+    /// The driver's values, at most a minute old.
     pub async fn look(&self) -> Vec<Gpu> {
         let mut known = self.0.lock().await;
         let now = Instant::now();
@@ -57,25 +57,25 @@ async fn ask() -> Vec<Gpu> {
         .arg("--format=csv,noheader,nounits")
         .stdin(Stdio::null())
         .stderr(Stdio::null())
-        // Given up on, it is killed and reaped behind our back.
+        // After the time limit, the runtime kills and reaps it.
         .kill_on_drop(true)
         .output()
         .await;
     match asked {
         Ok(said) if said.status.success() => read(&String::from_utf8_lossy(&said.stdout)),
-        // No such program, or no driver behind it.
+        // There is no such program, or no driver.
         Ok(_) | Err(_) => Vec::new(),
     }
 }
 
-/// One line per GPU; values that the driver does not know (`[N/A]`) stay 0.
+/// One line per GPU; a value that the driver does not know (`[N/A]`) stays 0.
 fn read(text: &str) -> Vec<Gpu> {
     text.lines().filter_map(line).take(GPUS_MAX).collect()
 }
 
 fn line(line: &str) -> Option<Gpu> {
     const MIB: f64 = 1024.0 * 1024.0;
-    // Names hold no commas; whatever is in the middle is the name.
+    // Values hold no commas; the fields in the middle are the name.
     let fields: Vec<&str> = line.split(',').map(str::trim).collect();
     let [index, name @ .., total, used, busy, uuid] = &fields[..] else {
         return None;

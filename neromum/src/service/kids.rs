@@ -1,4 +1,4 @@
-//! What watchers say.
+//! The messages of watchers.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -16,7 +16,7 @@ use super::Service;
 use super::mum::Answers;
 use crate::agent::{AgentHandle, KidNews, Message};
 
-/// Commands that may wait for one watcher; one is enough to make it look.
+/// Limit of commands that wait for one watcher; one is enough to make it look.
 const COMMANDS: usize = 8;
 
 static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -81,10 +81,10 @@ impl Service {
     }
 }
 
-/// Passes on what a watcher says until it leaves.
+/// Passes a watcher's messages on until it leaves.
 async fn listen(agent: AgentHandle, kid: Attached, mut messages: Streaming<KidMessage>) {
     while let Ok(Some(message)) = messages.message().await {
-        // Output is read from the log itself; its growth is told by inotify.
+        // Output is read from the log itself; inotify reports its growth.
         let Some(KidSays::Appended(appended)) = message.message else {
             continue;
         };
@@ -104,6 +104,6 @@ async fn listen(agent: AgentHandle, kid: Attached, mut messages: Streaming<KidMe
         id: kid.id,
         token: kid.token,
     };
-    // The agent that left knows no watchers any more.
+    // If the agent has left, it has no watchers to update.
     let _ = agent.tell(Message::Kid(gone)).await;
 }

@@ -1,5 +1,5 @@
-//! One connection: counted while it is open, whether and for whom it said hello,
-//! and ended when its neroman is not the owner any more.
+//! One connection: counted while it is open, marked with its hello, and ended
+//! when its neroman is no longer the owner.
 
 use std::io;
 use std::pin::Pin;
@@ -22,11 +22,11 @@ pub struct Link {
     agent: AgentHandle,
 }
 
-/// What calls know of their connection.
+/// A connection as its calls see it.
 #[derive(Clone, Debug)]
 pub struct LinkInfo(Arc<LinkState>);
 
-/// What is known of a connection.
+/// State of a connection.
 #[derive(Debug, Default)]
 pub struct LinkState {
     greeted: AtomicBool,
@@ -36,8 +36,8 @@ pub struct LinkState {
 }
 
 impl LinkState {
-    /// The tenure of its neroman; one that said no hello, and a watcher's, are
-    /// nobody's.
+    /// The tenure of the connection's neroman; 0 for a connection without hello,
+    /// and for a watcher's.
     pub fn tenure(&self) -> u64 {
         self.tenure.load(Ordering::Acquire)
     }
@@ -65,13 +65,13 @@ impl LinkInfo {
         self.0.greeted.load(Ordering::Acquire)
     }
 
-    /// Its hello was accepted.
+    /// Records that the hello was accepted.
     pub fn greet(&self, tenure: u64) {
         self.0.tenure.store(tenure, Ordering::Release);
         self.0.greeted.store(true, Ordering::Release);
     }
 
-    /// For whoever may have to end it.
+    /// A reference for the task that may have to end the connection.
     pub fn state(&self) -> Weak<LinkState> {
         Arc::downgrade(&self.0)
     }
@@ -109,7 +109,8 @@ impl AsyncRead for Link {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        // Registered before it is looked at: an end in between is seen or wakes.
+        // Registered before the check: an end in between is seen, or wakes the
+        // reader.
         self.info.0.reader.register(cx.waker());
         self.info.0.check()?;
         Pin::new(&mut self.stream).poll_read(cx, buffer)

@@ -1,5 +1,6 @@
-//! Sends a log: what is there, and with `follow` what comes until the run has
-//! ended. Read in short steps off the reactor: a log may lie far away.
+//! Sends a log: its present content, and with `follow` its growth until the run
+//! has ended. Reads in short steps off the reactor: a log may lie on a distant
+//! file server.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -27,7 +28,7 @@ pub async fn read(
     parts: Parts,
 ) {
     if let Err(status) = go_on(&inner, token, run_dir, request, &parts).await {
-        // A reader that left needs no error.
+        // A reader that has left needs no error.
         let _ = parts.send(Err(status)).await;
     }
 }
@@ -55,12 +56,13 @@ async fn go_on(
             move || log_path(&run_dir, &request)
         })
         .await?;
-    // Watched before it is read: what is appended in between is not missed.
+    // Watched before it is read, so that bytes appended in between are not
+    // missed.
     let mut growth = ended.is_some().then(|| Growth::of(&path));
     let opened = inner.file_work(move || open(&path, &request)).await?;
     let mut log = match opened {
         Ok(log) => log,
-        // No log was made: nothing was printed.
+        // There is no log, so nothing was printed.
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return send(parts, nothing()).await;
         }
@@ -84,7 +86,7 @@ async fn go_on(
         }
         if let (Some(growth), Some(ended)) = (&mut growth, &mut ended) {
             tokio::select! {
-                // What was printed before the end is read once more.
+                // Output printed before the end is read once more.
                 last = growth.changed_or(ended) => over = last,
                 () = parts.closed() => return Ok(()),
             }
@@ -100,7 +102,7 @@ fn open(path: &Path, request: &ReadLogRequest) -> io::Result<Log> {
     Log::open(path, from, request.max_bytes)
 }
 
-/// The next few parts, and whether more may be there.
+/// The next few parts, and whether more may follow.
 fn step(mut log: Log) -> (Log, io::Result<(Vec<LogPart>, bool)>) {
     let mut read = Vec::new();
     while read.len() < PARTS_IN_FLIGHT {

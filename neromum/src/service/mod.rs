@@ -1,5 +1,5 @@
-//! The gRPC edge: wire types in, questions to the agent, answers out. Nothing
-//! is decided here but who may ask and how much.
+//! The gRPC edge: wire types in, questions to the agent, answers out. It decides
+//! only which peers may call, and their limits.
 
 mod blobs;
 mod clean;
@@ -36,7 +36,7 @@ pub use describe::{kernel, libc, memory_bytes};
 use link::{Link, LinkInfo};
 pub use nero_model::units::short_bytes as shown;
 
-/// What every call may need.
+/// State that every call may need.
 #[derive(Clone, Debug)]
 pub struct Service {
     inner: Arc<Inner>,
@@ -48,7 +48,7 @@ struct Inner {
     placer: Placer,
     store: Store,
     build: String,
-    /// What it says that it gives to runs.
+    /// The share of the node given to runs, as greetings report it.
     gives: String,
     deployment: DeploymentId,
     memory_bytes: Option<u64>,
@@ -58,20 +58,20 @@ struct Inner {
     threads: Arc<Semaphore>,
     owners: owner::Owners,
     janitor: Janitor,
-    /// Whose turn it is to clean or measure.
+    /// Held while one call cleans or measures.
     turn: Arc<tokio::sync::Mutex<()>>,
 }
 
-/// Steps of file work done at a time for all calls together: the threads of
-/// the runtime are few, and syncs of the ledger need one, too.
+/// Limit of steps of file work at a time, for all calls together: the runtime has
+/// few threads, and syncs of the ledger need one, too.
 const FILE_WORK_MAX: usize = 2;
 
-/// What a node says of itself to whoever connects.
+/// Texts about this neromum for greetings.
 #[derive(Debug)]
 pub struct Greeting {
-    /// Of what build it is.
+    /// Name of its build.
     pub build: String,
-    /// What it gives to runs.
+    /// The share of the node that it gives to runs.
     pub gives: String,
 }
 
@@ -105,10 +105,10 @@ impl Service {
         }
     }
 
-    /// Serves until `stop` comes; calls in flight are let go then.
+    /// Serves until `stop` returns; calls in flight are dropped then.
     ///
     /// # Errors
-    /// When the transport fails as a whole.
+    /// When the whole transport fails.
     pub async fn serve(
         self,
         listener: OwnerOnly,
@@ -120,11 +120,12 @@ impl Service {
         tonic::transport::Server::builder()
             .concurrency_limit_per_connection(32)
             .max_concurrent_streams(64)
-            // A round trip over ssh takes long; a transfer must not wait for each.
+            // A round trip over ssh takes long, and a transfer must not wait for
+            // each.
             .initial_stream_window_size(2 * 1024 * 1024)
             .initial_connection_window_size(4 * 1024 * 1024)
             .max_frame_size(nero_wire::FRAME_BYTES)
-            // A peer that is cut off is noticed; who has no connection never wakes.
+            // Detects a peer that is cut off. Without connections nothing wakes.
             .http2_keepalive_interval(Some(config::KEEP_ALIVE_EVERY))
             .http2_keepalive_timeout(Some(config::KEEP_ALIVE_ANSWER))
             .http2_max_header_list_size(16 * 1024)
@@ -144,7 +145,7 @@ impl Service {
             .await
     }
 
-    /// Refuses whoever did not say hello on this connection.
+    /// Refuses a call on a connection without hello.
     fn greeted<T>(&self, request: &Request<T>) -> Result<(), Status> {
         match request.extensions().get::<LinkInfo>() {
             Some(link) if link.is_greeted() => Ok(()),
@@ -152,7 +153,7 @@ impl Service {
         }
     }
 
-    /// The folder of a run, once its spec says that it is this run's.
+    /// The folder of a run, after a check that its spec has the run's token.
     async fn run_dir(&self, run: Option<RunRef>) -> Result<(RunToken, std::path::PathBuf), Status> {
         let run = run.ok_or_else(|| Status::invalid_argument("no run is named"))?;
         let token = RunToken::from_slice(&run.token)
@@ -167,7 +168,7 @@ impl Service {
         match self.inner.file_work(read).await? {
             Ok(spec) if spec.token == token.as_bytes() => Ok((token, run_dir)),
             Ok(_) => Err(Status::not_found("another run lies in that folder")),
-            // Perhaps it is there, and cannot be read in this moment.
+            // The folder may exist, but cannot be read just now.
             Err(FrameError::Io(error)) if error.kind() != std::io::ErrorKind::NotFound => {
                 let what = format!("cannot read what run {id} is");
                 Err(io_status(&what, &error))
@@ -187,7 +188,7 @@ impl Service {
 }
 
 impl Inner {
-    /// Asks the agent; it answers at once, or something is very wrong.
+    /// Asks the agent. It answers at once, or has a serious fault.
     async fn ask<T>(
         &self,
         question: impl FnOnce(oneshot::Sender<T>) -> Message,
@@ -198,14 +199,14 @@ impl Inner {
             .map_err(Status::from)
     }
 
-    /// Runs a short step of file work off the reactor, in its turn.
+    /// Runs a short step of file work off the reactor, when there is a place.
     async fn file_work<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Status> {
         let turn = self.threads.clone().acquire_owned().await;
         off_reactor(move || {
-            // Held until the step is over, even when its caller has left.
+            // Held until the step is over, even if its caller has left.
             let _turn = turn;
             work()
         })
@@ -230,7 +231,7 @@ impl From<Refused> for Status {
     }
 }
 
-/// Why somebody is not let in, and what to do about another protocol.
+/// The refusal of a peer's hello, with a hint when the protocols differ.
 fn not_spoken_to(error: HelloError) -> Status {
     let hint = match &error {
         HelloError::Protocol { .. } => format!(
@@ -242,7 +243,7 @@ fn not_spoken_to(error: HelloError) -> Status {
     Status::permission_denied(format!("{error}{hint}"))
 }
 
-/// The status that says what the kernel said.
+/// Converts an error of the kernel to a status.
 fn io_status(what: &str, error: &std::io::Error) -> Status {
     use std::io::ErrorKind;
     let text = format!("{what}: {error}");

@@ -1,4 +1,4 @@
-//! What neroman asks: one short function per call.
+//! The calls of neroman: one short function for each.
 
 use std::pin::Pin;
 
@@ -26,7 +26,8 @@ use crate::{config, files, staging};
 /// A stream of answers.
 pub type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
-/// Runs whose folders are made at once; more are made off the reactor.
+/// Number of run folders made in place; for more, the work moves off the
+/// reactor.
 const PLACED_AT_ONCE: usize = 8;
 
 #[tonic::async_trait]
@@ -144,7 +145,8 @@ impl Mum for Service {
         let stream = agent.ask(ask).await?;
         let id = stream.id;
         tokio::spawn(async move {
-            // Ends with the connection; the stream's own end tells the agent.
+            // Ends with the connection; the end of the reply stream informs the
+            // agent.
             while let Ok(Some(more)) = requests.message().await {
                 if agent.tell(Message::FollowMore(id, more)).await.is_err() {
                     return;

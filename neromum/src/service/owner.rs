@@ -1,6 +1,6 @@
-//! Whose neroman this deployment answers: the one of the highest tenure. After
-//! `node take-over` from another machine the former owner is refused, and what
-//! it still has open here is ended.
+//! The owner of this deployment: the neroman with the highest tenure. After
+//! `node take-over` from another machine the former owner is refused, and its
+//! open connections here are ended.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -19,10 +19,10 @@ use tonic::Status;
 use super::Inner;
 use super::link::{LinkInfo, LinkState};
 
-/// Longest name of a host that is kept.
+/// Limit of the kept name of a host.
 const HOST_CHARS: usize = 128;
 
-/// Knows the owner, and which connections are whose.
+/// The owner, and the connections with their tenures.
 #[derive(Debug)]
 pub struct Owners {
     path: PathBuf,
@@ -41,7 +41,7 @@ impl Owners {
         }
     }
 
-    /// Remembers a connection for when the owner changes.
+    /// Remembers a connection, to end it if the owner changes.
     fn keep(&self, link: &LinkInfo) {
         let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
         links.retain(|link| link.strong_count() > 0);
@@ -59,7 +59,7 @@ impl Owners {
     }
 }
 
-/// Lets a neroman in, or refuses it; a higher tenure is durable first.
+/// Accepts a neroman, or refuses it. A higher tenure is made durable first.
 pub async fn greet(inner: &Inner, hello: &Hello, link: &LinkInfo) -> Result<(), Status> {
     let owners = &inner.owners;
     let _turn = owners.turn.lock().await;
@@ -94,7 +94,7 @@ fn settle(path: &Path, tenure: u64, host: String) -> Result<(), Status> {
 }
 
 fn taken_over(owner: &Owner) -> Status {
-    // Whoever reads it keeps it: an age would soon be wrong.
+    // neroman stores this text, so it has a date: an age would soon be wrong.
     Status::failed_precondition(format!(
         "this node's runs were taken over by {} at {} UTC",
         Safe::line(&owner.host),
@@ -102,8 +102,8 @@ fn taken_over(owner: &Owner) -> Status {
     ))
 }
 
-/// `2026-11-22 07:57` of milliseconds since 1970. Years begin in March here, so
-/// that a leap day is the last of its year.
+/// Formats milliseconds since 1970 as `2026-11-22 07:57`. Years begin in March
+/// here, so that a leap day is the last day of its year.
 fn utc(at_ms: i64) -> String {
     let minutes = at_ms.div_euclid(60_000);
     let (days, minute) = (minutes.div_euclid(1440) + 719_468, minutes.rem_euclid(1440));
@@ -151,7 +151,7 @@ fn write(path: &Path, owner: &Owner) -> io::Result<()> {
         })
         .and_then(|()| fs::rename(&private, path));
     if written.is_err() {
-        // The private name is ours; a leftover takes space only.
+        // The private name is ours; a leftover only takes space.
         let _ = fs::remove_file(&private);
     }
     written?;
@@ -201,7 +201,7 @@ mod tests {
             refused.ends_with(&format!("ot\\u{{1b}}her at {since} UTC")),
             "{refused}"
         );
-        // It is kept and shown later: it says the same whenever it is asked.
+        // neroman stores the text and shows it later, so it must not change.
         assert_eq!(text(greet(2, "laptop")), refused);
         fs::write(&path, "rubbish").unwrap();
         assert!(text(greet(9, "x")).contains("cannot tell whose"));

@@ -1,4 +1,4 @@
-//! Whether there is room on the node's disk, and what to say when there is none.
+//! Whether the node's disk has room, and the error when it has none.
 
 use std::io;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use nero_model::units::short_bytes;
 use tonic::Status;
 
-/// Refuses what would touch the reserve that running jobs' records need.
+/// Refuses bytes that would use the reserve for running jobs' records.
 pub fn check(folder: &Path, bytes: u64, kept_back: u64) -> Result<(), Status> {
     let Some(free) = free(folder) else {
         return Ok(());
@@ -24,13 +24,13 @@ pub fn check(folder: &Path, bytes: u64, kept_back: u64) -> Result<(), Status> {
     )))
 }
 
-/// Whether an error says that there is no room.
+/// Whether an error means that there is no room.
 pub fn is_full(error: &io::Error) -> bool {
     use io::ErrorKind::{QuotaExceeded, StorageFull};
     matches!(error.kind(), StorageFull | QuotaExceeded)
 }
 
-/// The disk, or the user's part of it, is full.
+/// The error for a full disk, or a used up quota.
 pub fn full(folder: &Path, path: &Path, error: &io::Error, needed: u64) -> Status {
     let free = free(folder).map_or_else(|| "?".to_owned(), short_bytes);
     let what = match error.kind() {
@@ -45,7 +45,7 @@ pub fn full(folder: &Path, path: &Path, error: &io::Error, needed: u64) -> Statu
     ))
 }
 
-/// Free space for this user; none when nobody can say.
+/// Free space for this user; `None` when it cannot be read.
 pub fn free(folder: &Path) -> Option<u64> {
     let found = rustix::fs::statvfs(folder).ok()?;
     Some(found.f_bavail.saturating_mul(found.f_frsize))

@@ -1,6 +1,6 @@
 //! The link to a launcher: frames over a Unix socket. One reading and one
-//! writing task per launcher, so that neither side's full buffer can hold up
-//! the other. The launcher of this build is started when nobody answers;
+//! writing task per launcher, so that a full buffer on one side cannot block
+//! the other. The launcher of this build is started when none answers;
 //! launchers of older builds are only listened to and asked to leave.
 
 use std::io;
@@ -19,60 +19,60 @@ use tokio::sync::mpsc;
 
 use crate::config;
 
-/// Names one connection to a launcher; a later one to the same launcher has
-/// another number.
+/// Identifies one connection to a launcher; a later one to the same launcher
+/// has another number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LinkId(pub u64);
 
-/// What a launcher's link tells the agent.
+/// An event of a launcher's link, for the agent.
 #[derive(Debug)]
 pub enum News {
-    /// It answers, and speaks our protocol.
+    /// The launcher answers, and its protocol is ours.
     Up {
         /// The connection.
         link: LinkId,
-        /// The launcher of this very build.
+        /// Whether it is the launcher of this build.
         own: bool,
-        /// Takes frames for it. Not bounded: the agent sends at most a few
+        /// Sends frames to it. Not bounded: the agent sends at most a few
         /// messages for each run that holds a slot.
         orders: mpsc::UnboundedSender<Vec<u8>>,
     },
-    /// Messages that came together.
+    /// Messages that arrived together.
     Messages {
         /// The connection.
         link: LinkId,
-        /// In their order.
+        /// The messages in order.
         messages: Vec<FromLauncher>,
     },
     /// The connection ended, or could not be made.
     Down {
         /// The connection.
         link: LinkId,
-        /// The launcher of this very build.
+        /// Whether it was the launcher of this build.
         own: bool,
-        /// What happened.
+        /// Reason.
         why: String,
     },
 }
 
-/// Where a launcher answers and how it is started.
+/// A launcher: its socket, and how to start it.
 #[derive(Clone, Debug)]
 pub struct Launcher {
-    /// Its socket.
+    /// Socket of the launcher.
     pub socket: PathBuf,
-    /// The program; none for a launcher that is only listened to.
+    /// The program; `None` for a launcher that is only listened to.
     pub program: Option<PathBuf>,
-    /// Its log.
+    /// Log of the launcher.
     pub log: PathBuf,
-    /// What this build is called.
+    /// Name of this build.
     pub build: String,
 }
 
-/// Largest frame that is read.
+/// Limit of a frame in bytes.
 const FRAME_BYTES_MAX: usize = nero_model::MESSAGE_BYTES_MAX;
 
-/// Connects to the launcher, starts it when nobody answers, and passes on what
-/// it says until the connection ends. `tell` delivers news to the agent.
+/// Connects to the launcher, starts it when none answers, and passes its
+/// messages on until the connection ends. `tell` delivers news to the agent.
 pub async fn serve<F, T>(launcher: Launcher, link: LinkId, tell: F)
 where
     F: Fn(News) -> T,
@@ -97,8 +97,8 @@ async fn open(launcher: &Launcher) -> Result<UnixStream, io::Error> {
     };
     start(launcher, program)?;
     let deadline = tokio::time::Instant::now() + config::LAUNCHER_PATIENCE;
-    // Nothing tells when a socket appears that would be cheaper than asking a
-    // few times; this happens once per launcher.
+    // A few tries are cheaper than a watch for the socket; this happens once
+    // per launcher.
     let mut pause = std::time::Duration::from_millis(1);
     loop {
         tokio::time::sleep(pause).await;
@@ -122,8 +122,8 @@ async fn connect(socket: &Path) -> io::Result<UnixStream> {
     Ok(stream)
 }
 
-/// Starts the program so that it outlives us: its own session (which
-/// it makes itself, and could not as the leader of a group), nothing inherited.
+/// Starts the program so that it outlives us: its own session (which it makes
+/// itself, and could not as the leader of a group), nothing inherited.
 fn start(launcher: &Launcher, program: &Path) -> io::Result<()> {
     let mut command = tokio::process::Command::new(program);
     command
@@ -155,7 +155,7 @@ fn start(launcher: &Launcher, program: &Path) -> io::Result<()> {
         .spawn()
         .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", program.display())))?;
     tracing::info!(pid = child.id(), "launcher started");
-    // Asks for its status when it ends, so that no zombie stays.
+    // Waits for the child's end, so that no zombie stays.
     tokio::spawn(async move {
         let ended = child.wait().await;
         tracing::info!(?ended, "launcher ended");
@@ -188,7 +188,7 @@ where
         }
         Err(error) => error,
     };
-    // The agent drops its end of the orders when it hears `Down`.
+    // The agent drops its sender of orders when it gets `Down`.
     writing.abort();
     why
 }
@@ -240,19 +240,20 @@ async fn read_hello(reader: &mut OwnedReadHalf, frames: &mut Frames) -> io::Resu
     }
 }
 
-/// A launcher that cannot be spoken to understands this signal: leave when no
-/// run needs you.
+/// Sends the signal by which a launcher leaves once no run needs it, when we
+/// cannot speak its protocol.
 fn send_home(hello: &LauncherHello) {
     use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
     let process = hello.process.as_ref().and_then(|said| said.identity());
     let Some((process, pid)) = process.and_then(|is| Some((is, Pid::from_raw(is.pid)?))) else {
         return;
     };
-    // Without pidfds it stays until its machine is started anew: a few pages.
+    // Without pidfds the launcher stays until the machine is booted: a few
+    // pages.
     if let Ok(handle) = pidfd_open(pid, PidfdFlags::empty())
         && process.life().is_ok_and(|life| life == Life::Alive)
     {
-        // It may end by itself in between.
+        // The launcher may end by itself in between.
         let _ = pidfd_send_signal(&handle, Signal::TERM);
     }
 }
@@ -287,7 +288,7 @@ where
 
 async fn write(mut writer: OwnedWriteHalf, mut queue: mpsc::UnboundedReceiver<Vec<u8>>) {
     while let Some(bytes) = queue.recv().await {
-        // A broken connection is noticed by the reading task.
+        // The reading task notices a broken connection.
         if writer.write_all(&bytes).await.is_err() {
             return;
         }
@@ -303,7 +304,7 @@ pub fn encode(out: &mut Vec<u8>, message: to_launcher::Message) {
     message.encode(out).expect("a vector grows");
 }
 
-/// Bytes read and not yet taken as messages.
+/// Bytes that were read and not yet decoded.
 #[derive(Debug, Default)]
 struct Frames {
     bytes: bytes::BytesMut,

@@ -1,4 +1,5 @@
-//! What starts jobs on a node. Beside the bare node's launcher, batch systems
-//! find their place here: each tells the agent news and takes its orders.
+//! The starters of jobs on a node. Beside the bare node's launcher, batch
+//! systems find their place here: each sends the agent news and takes its
+//! orders.
 
 pub mod bare;

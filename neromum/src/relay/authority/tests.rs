@@ -1,5 +1,5 @@
-//! Who is let in and who is not, over a real TLS handshake in memory. Each
-//! refusal has beside it the same handshake with what is right.
+//! Accepted and refused peers, over a real TLS handshake in memory. Each
+//! refusal stands beside the same handshake with correct values.
 
 use super::*;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -108,7 +108,7 @@ async fn a_dialler_of_another_deployment_is_refused() {
 #[tokio::test]
 async fn a_leader_of_another_deployment_is_refused() {
     let (place, other) = (place(), place());
-    // It even calls itself by the right name.
+    // It even uses the right name.
     let name = name(place.deployment, NODE, 3);
     let own = other.authority.certify(Role::Leader, &name, now()).unwrap();
     let server = other
@@ -146,7 +146,7 @@ async fn certificates_of_yesterday_and_of_tomorrow_are_refused() {
             "{error}"
         );
     }
-    // Clocks that differ by hours are no reason.
+    // Clocks that differ by hours are no reason to refuse.
     let own = place
         .authority
         .certify(Role::Dialler, "dialler.neronet", now() - VALID / 2)

@@ -46,6 +46,10 @@ enum Task {
         /// Only what has this in its name, as `ssh`
         #[arg(long, default_value = "")]
         only: String,
+        /// Measure the programs in this folder (`target/bench/bin` of an earlier
+        /// revision) instead of building
+        #[arg(long)]
+        programs: Option<PathBuf>,
     },
     /// Build the agents for older systems (glibc 2.17) into target/agents
     Portable {
@@ -98,7 +102,13 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().task {
         Task::Demo => demo::run(&mut steps),
         Task::Test { ci } => tested(&mut steps, ci),
-        Task::Bench { rounds, runs, only } => bench::run(&mut steps, rounds, runs, &only),
+        Task::Bench {
+            rounds,
+            runs,
+            only,
+            programs,
+        } => bench::programs::find(&mut steps, programs)
+            .and_then(|programs| bench::run(&programs, rounds, runs, &only)),
         Task::Portable { arch } => portable::run(&mut steps, &arch),
         Task::Chaos {
             seed,

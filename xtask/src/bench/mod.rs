@@ -5,15 +5,16 @@
 
 mod files;
 mod host;
+mod listing;
 mod printing;
-mod programs;
+pub mod programs;
 mod rows;
 mod ssh;
 mod stage;
 
 use std::path::Path;
 
-use crate::steps::Steps;
+use programs::Programs;
 
 /// One line of the table.
 pub struct Row {
@@ -23,9 +24,8 @@ pub struct Row {
     goal: &'static str,
 }
 
-/// Builds, measures, prints the table of what could be measured.
-pub fn run(steps: &mut Steps, rounds: usize, runs: usize, only: &str) -> Result<(), String> {
-    let programs = programs::build(steps)?;
+/// Measures, prints the table of what could be measured.
+pub fn run(programs: &Programs, rounds: usize, runs: usize, only: &str) -> Result<(), String> {
     let (mut table, mut failed) = (Vec::new(), Vec::new());
     for measure in rows::ALL {
         let (name, row) = *measure;
@@ -33,7 +33,7 @@ pub fn run(steps: &mut Steps, rounds: usize, runs: usize, only: &str) -> Result<
             continue;
         }
         eprintln!("measuring: {name}");
-        match row(&programs, rounds, runs) {
+        match row(programs, rounds, runs) {
             Ok(rows) => table.extend(rows),
             Err(why) => failed.push(format!("{name}: {why}")),
         }

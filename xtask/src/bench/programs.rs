@@ -43,9 +43,24 @@ impl Programs {
     }
 }
 
-/// Builds everything as it would be shipped.
-pub fn build(steps: &mut Steps) -> Result<Programs, String> {
+/// Those in `folder`; without one, everything is built as it would be shipped.
+pub fn find(steps: &mut Steps, folder: Option<PathBuf>) -> Result<Programs, String> {
     let target = steps.target();
+    let folder = match folder {
+        Some(folder) => folder,
+        None => build(steps, &target)?,
+    };
+    // Homes of this run lie beside those of earlier ones: a file system that is
+    // still busy with what was deleted would be measured otherwise.
+    let scratch = target.join(format!("bench/homes-{}", std::process::id()));
+    Ok(Programs {
+        folder,
+        scratch,
+        root: steps.root().to_path_buf(),
+    })
+}
+
+fn build(steps: &mut Steps, target: &Path) -> Result<PathBuf, String> {
     let folder = target.join("bench/bin");
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
 
@@ -59,7 +74,7 @@ pub fn build(steps: &mut Steps) -> Result<Programs, String> {
         "neromum",
     ]))?;
     execute(steps.cargo(&["build", "--profile", "kid", "--locked", "-p", "nerokid"]))?;
-    let shim = shim(steps, &target)?;
+    let shim = shim(steps, target)?;
     for (from, name) in [
         (target.join("release/neroman"), "neroman"),
         (target.join("release/neromum"), "neromum"),
@@ -76,14 +91,7 @@ pub fn build(steps: &mut Steps) -> Result<Programs, String> {
         .arg(folder.join("floor"))
         .arg(steps.root().join("xtask/bench/floor.c"));
     execute(cc)?;
-    // Homes of this run lie beside those of earlier ones: a file system that is
-    // still busy with what was deleted would be measured otherwise.
-    let scratch = target.join(format!("bench/homes-{}", std::process::id()));
-    Ok(Programs {
-        folder,
-        scratch,
-        root: steps.root().to_path_buf(),
-    })
+    Ok(folder)
 }
 
 /// The shim: musl where that target is installed, else static for the host.

@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::programs::Programs;
 use super::stage::{Stage, private_kib, switches};
-use super::{Row, files, median, monotonic, printing, ssh};
+use super::{Row, files, listing, median, monotonic, printing, ssh};
 
 type Measure = fn(&Programs, usize, usize) -> Result<Vec<Row>, String>;
 
@@ -21,6 +21,7 @@ pub const ALL: &[(&str, Measure)] = &[
     ("print to client", printing::here),
     ("memory and wake-ups", at_rest),
     ("restart after kill -9", restart),
+    ("list of very many", listing::listing),
     ("starting over ssh", ssh::starting),
     ("print to client over ssh", printing::over_ssh),
     ("files over ssh", files::files),

@@ -18,19 +18,19 @@ use stage::Stage;
 
 use crate::chaos::random::Random;
 
-/// What to do.
+/// Settings.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Everything random comes from it.
+    /// Seed of everything random.
     pub seed: u64,
     /// No new case begins after this time.
     pub duration: Duration,
 }
 
-/// What came of it.
+/// Result.
 #[derive(Debug)]
 pub struct Outcome {
-    /// The table of cases: kind of file against what was seen.
+    /// The table of cases: kind of file against verdict.
     pub table: String,
     /// Broken promises; empty when all were kept.
     pub broken: Vec<String>,
@@ -38,7 +38,7 @@ pub struct Outcome {
     pub kept: Option<PathBuf>,
 }
 
-/// What one case showed.
+/// Verdict of one case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Verdict {
     /// The same as without the damage.
@@ -75,7 +75,7 @@ impl Verdict {
 /// Damages files until the time is over.
 ///
 /// # Errors
-/// When the home cannot be made or shows nothing even without damage.
+/// When the home cannot be made, or differs from the expected state even without damage.
 pub fn run(options: Options) -> std::io::Result<Outcome> {
     let mut stage = Stage::make()?;
     let began = Instant::now();

@@ -8,13 +8,13 @@ use std::process::Command;
 use rustix::fs::{FallocateFlags, fallocate, statvfs};
 use rustix::io::Errno;
 
-/// So often others may take what was free a moment ago.
+/// Tries to fill the disk while other processes free and take space.
 const TRIES: usize = 20;
 
-/// Makes `filler`, which takes all that is free on its file system.
+/// Makes `filler`, which takes all free space of its file system.
 ///
 /// # Errors
-/// When it cannot be made, or others are always faster.
+/// When `filler` cannot be made, or other processes free space all the time.
 pub fn fill(filler: &Path) -> io::Result<()> {
     let file = File::create(filler)?;
     let mut tries = 0;
@@ -41,25 +41,26 @@ pub struct Small {
 }
 
 impl Small {
-    /// One of this size; none, which is said, where this user may not mount.
+    /// A tmpfs of this size; `None`, with a message, where this user may not
+    /// mount.
     ///
     /// # Panics
-    /// When it cannot be mounted though this user is root.
+    /// When root cannot mount it.
     pub fn mounted(mebibytes: u32) -> Option<Self> {
         Self::tmpfs(&format!("size={mebibytes}m"))
     }
 
-    /// As [`Small::mounted`], with room for so many files: on this kind of file
-    /// system each name of a file counts as one.
+    /// As [`Small::mounted`], with this number of inodes: on tmpfs each name of
+    /// a file takes one.
     ///
     /// # Panics
-    /// When it cannot be mounted though this user is root.
+    /// When root cannot mount it.
     pub fn with_inodes(mebibytes: u32, inodes: u32) -> Option<Self> {
         Self::tmpfs(&format!("size={mebibytes}m,nr_inodes={inodes}"))
     }
 
-    /// An ext4 of this size, of which a part is reserved for root; none, which is
-    /// said, where this user may not mount, or has no loop device.
+    /// An ext4 of this size with a reserve for root; `None`, with a message,
+    /// where this user may not mount, or has no loop device.
     ///
     /// # Panics
     /// When it cannot be made.
@@ -95,7 +96,7 @@ impl Small {
         })
     }
 
-    /// Where it begins.
+    /// Its mount point.
     pub fn path(&self) -> &Path {
         self.folder.path()
     }
@@ -104,10 +105,10 @@ impl Small {
         self.path().join("filler")
     }
 
-    /// Leaves no block free, not even to root.
+    /// Leaves no free block, not even for root.
     ///
     /// # Panics
-    /// When others always find one.
+    /// When other processes free blocks all the time.
     pub fn fill(&self) {
         fill(&self.filler()).expect("a full disk");
         let filler = File::options().append(true).open(self.filler());
@@ -116,10 +117,10 @@ impl Small {
         while filler.write_all(&block).is_ok() {}
     }
 
-    /// Leaves no inode free.
+    /// Leaves no free inode.
     ///
     /// # Panics
-    /// When they cannot be used up.
+    /// When the inodes cannot be used up.
     pub fn fill_inodes(&self) {
         let folder = self.filler();
         fs::create_dir(&folder).expect("an inode");
@@ -129,10 +130,10 @@ impl Small {
         assert_eq!(refused.kind(), io::ErrorKind::StorageFull, "{refused}");
     }
 
-    /// Gives the room back.
+    /// Frees the room again.
     ///
     /// # Panics
-    /// When it was not filled.
+    /// When the disk was not filled.
     pub fn empty(&self) {
         let filler = self.filler();
         let emptied = match filler.is_dir() {
@@ -149,15 +150,15 @@ impl Drop for Small {
     }
 }
 
-/// A folder that lies elsewhere; as it was when dropped.
+/// A folder that is mounted from elsewhere; unmounted when dropped.
 #[derive(Debug)]
 pub struct Bound(PathBuf);
 
 impl Bound {
-    /// Has `folder` lie at `place`; made when it is not there.
+    /// Mounts `folder` at `place`, which is made when it does not exist.
     ///
     /// # Panics
-    /// When this user may not.
+    /// When this user may not mount.
     pub fn at(folder: &Path, place: &Path) -> Self {
         fs::create_dir_all(folder).expect("a folder");
         mount(&["--bind", &place.display().to_string()], folder);
@@ -187,6 +188,6 @@ fn mount(words: &[&str], folder: &Path) {
 }
 
 fn unmount(folder: &Path) {
-    // Whoever still works there ends by itself.
+    // A process that still works there ends by itself.
     let _ = Command::new("umount").arg("-l").arg(folder).status();
 }

@@ -1,4 +1,5 @@
-//! One neroman with everything it owns, in a folder that goes with the test.
+//! One neroman with all its files and processes, in a folder that is removed
+//! after the test.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -25,20 +26,20 @@ pub struct Home {
     folder: tempfile::TempDir,
     env: BTreeMap<String, String>,
     neroman: PathBuf,
-    /// Modes of files bind its processes, also those of root.
+    /// Whether file modes bind its processes, even those of root.
     is_bound: bool,
 }
 
-/// What a command did.
+/// Result of a command.
 #[derive(Debug)]
 pub struct Ran {
     /// The command's words.
     pub args: Vec<String>,
-    /// Its exit code; none when a signal ended it.
+    /// Exit code; `None` when a signal ended the command.
     pub code: Option<i32>,
-    /// What it printed.
+    /// Standard output.
     pub out: String,
-    /// What it said beside that.
+    /// Standard error.
     pub err: String,
 }
 
@@ -59,7 +60,8 @@ impl Home {
         )
     }
 
-    /// A home in a folder that the test made (a small file system, say).
+    /// A home in a folder that the test made, for example on a small file
+    /// system.
     pub fn in_folder(folder: tempfile::TempDir) -> Self {
         let base = folder.path().join("home");
         fs::create_dir_all(&base).expect("a folder");
@@ -78,27 +80,27 @@ impl Home {
         }
     }
 
-    /// Later commands, and what they start, are bound by modes of files as an
-    /// ordinary user is.
+    /// Binds later commands, and the processes that they start, by file modes,
+    /// as an ordinary user is.
     pub fn bind_by_modes(&mut self) {
         self.is_bound = geteuid().is_root();
     }
 
-    /// A home whose nodes are reached as these hosts want it.
+    /// A home that reaches its nodes through these hosts' ssh configuration.
     pub fn with_hosts(hosts: &Hosts) -> Self {
         let mut home = Self::new();
         home.set_env("NERONET_SSH", &hosts.ssh_command());
         home
     }
 
-    /// Later commands are those of the `neroman` in this folder, which holds
-    /// all programs: another build.
+    /// Runs later commands from the `neroman` in this folder, which contains
+    /// all programs of another build.
     pub fn use_programs(&mut self, folder: &Path) {
         self.neroman = folder.join("neroman");
     }
 
-    /// Copies of all programs whose content is that of build `number`; 0 is
-    /// the present one. Returns their folder.
+    /// Copies all programs with the content of build `number`; 0 is the present
+    /// build. Returns their folder.
     pub fn other_build(&self, number: usize) -> PathBuf {
         let folder = self.path().join("programs").join(number.to_string());
         fs::create_dir_all(&folder).expect("a folder");
@@ -113,7 +115,7 @@ impl Home {
         folder
     }
 
-    /// The folder stays when the home goes; returns it.
+    /// Keeps the folder when the home is dropped; returns it.
     pub fn keep(&mut self) -> PathBuf {
         self.folder.disable_cleanup(true);
         self.path().to_path_buf()
@@ -173,7 +175,7 @@ impl Home {
         command
     }
 
-    /// Runs `neroman` with these words, whatever comes of it.
+    /// Runs `neroman` with these words and returns the result.
     pub fn run<S: AsRef<OsStr>>(&self, args: &[S]) -> Ran {
         let child = self.spawn(args);
         Ran::of(
@@ -190,7 +192,7 @@ impl Home {
             .expect("neroman is built: cargo xtask test")
     }
 
-    /// Runs `neroman`, which must exit 0; returns what it printed.
+    /// Runs `neroman`, which must exit 0; returns its output.
     #[track_caller]
     pub fn ok<S: AsRef<OsStr>>(&self, args: &[S]) -> String {
         let ran = self.run(args);
@@ -232,8 +234,8 @@ impl Home {
         })
     }
 
-    /// Waits until the experiment's run has ended and everything of it is known, its
-    /// last metric included; returns its JSON. `wait` gives up on that after a while.
+    /// Waits until the experiment's run is settled, with its last metric;
+    /// returns its JSON. Unlike `wait`, it does not give up after a while.
     #[track_caller]
     pub fn until_settled(&self, id: u64) -> Value {
         let ended = ["finished", "crashed", "aborted", "timeout"];
@@ -287,7 +289,7 @@ impl Home {
         end(&hit);
     }
 
-    /// What the daemons logged, for messages of failed tests.
+    /// The logs of the daemons, for messages of failed tests.
     pub fn logs(&self) -> String {
         let mut text = String::new();
         let mut folders = vec![self.base()];
@@ -316,7 +318,7 @@ impl Home {
         text
     }
 
-    /// Ends everything of this home and says what had been alive.
+    /// Ends all processes of this home and returns those that were alive.
     pub fn end_everything(&self) -> Vec<(Part, ProcessId)> {
         let first = parts(&self.base());
         loop {
@@ -349,7 +351,7 @@ impl Ran {
     }
 }
 
-/// `kill -9` by identity; returns when none of them runs any more.
+/// `kill -9` by identity; returns when none of the processes runs any more.
 #[track_caller]
 pub fn end(which: &[ProcessId]) {
     for id in which {
@@ -376,7 +378,7 @@ pub fn end(which: &[ProcessId]) {
 /// Path of a program of this build, beside the running test.
 ///
 /// # Panics
-/// When it was not built.
+/// When the program was not built.
 pub fn program(name: &str) -> PathBuf {
     let own = std::env::current_exe().expect("a running program has a path");
     let folder = own

@@ -1,8 +1,8 @@
 //! Hosts that are reached by `ssh`: real servers on this machine, each with a
-//! network, processes, users and a home of its own, and every fault that a
-//! host can have. They end with the test, also when it is killed.
+//! network, processes, users and a home of its own, and every fault that a host
+//! can have. They end with the test, even if it is killed.
 //!
-//! The work is done by `tests/rig/sshd.sh`, which says what each fault is.
+//! The script `tests/rig/sshd.sh` does the work and describes each fault.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -15,7 +15,7 @@ use std::sync::OnceLock;
 
 use crate::home::program;
 
-/// The user whose homes the tests use.
+/// The user id of the tests' homes.
 const TESTER: u32 = 61001;
 
 /// Running hosts `h1`, `h2`, …
@@ -28,7 +28,7 @@ pub struct Hosts {
     holder: Child,
 }
 
-/// What hosts to bring up.
+/// The hosts to bring up.
 #[derive(Clone, Debug)]
 pub struct Plan {
     count: usize,
@@ -48,15 +48,15 @@ impl Plan {
         }
     }
 
-    /// Each home is a file system of this size, say `64M`, so that it can be
-    /// filled. Needs hosts with name spaces.
+    /// Gives each home a file system of this size, for example `64M`, so that
+    /// it can be filled. Needs hosts with name spaces.
     #[must_use]
     pub fn home_size(mut self, size: &str) -> Self {
         self.home_size = Some(size.to_owned());
         self
     }
 
-    /// These hosts have one home, as the login nodes of a cluster have.
+    /// Gives these hosts one home, as the login nodes of a cluster have.
     #[must_use]
     pub fn shared_home(mut self, hosts: &[&str]) -> Self {
         self.shared = hosts.iter().map(|host| (*host).to_owned()).collect();
@@ -71,10 +71,10 @@ impl Plan {
         self
     }
 
-    /// Brings them up; returns when each answers.
+    /// Brings the hosts up; returns when each answers.
     ///
     /// # Panics
-    /// When this machine cannot have such hosts; the message says why.
+    /// When this machine cannot have such hosts; the message has the reason.
     #[track_caller]
     pub fn up(self) -> Hosts {
         let folder = tempfile::Builder::new()
@@ -93,7 +93,8 @@ impl Plan {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(fs::File::create(folder.path().join("said")).expect("a file"))
-            // A signal to the group of the test must not hit what cleans up.
+            // A signal to the test's process group must not hit the process
+            // that cleans up.
             .process_group(0)
             .spawn()
             .expect("bash is installed");
@@ -121,7 +122,7 @@ impl Plan {
 }
 
 impl Hosts {
-    /// Hosts `h1` to `h<count>` with nothing special.
+    /// Brings up hosts `h1` to `h<count>` with default options.
     #[track_caller]
     pub fn up(count: usize) -> Self {
         Plan::new(count).up()
@@ -132,8 +133,8 @@ impl Hosts {
         self.folder.path()
     }
 
-    /// Whether each host has name spaces of its own. Without (not root) they
-    /// can be cut, frozen, killed and started, and nothing else.
+    /// Whether each host has name spaces of its own. Without them (not root),
+    /// hosts can only be cut, frozen, killed and started.
     pub fn isolated(&self) -> bool {
         self.isolated
     }
@@ -155,8 +156,8 @@ impl Hosts {
         format!("ssh -F {}", self.ssh_config().display())
     }
 
-    /// A folder that all hosts and this machine have at the same path, where
-    /// everybody may write.
+    /// A folder that all hosts and this machine see at the same path and every
+    /// user may write to.
     pub fn common(&self) -> PathBuf {
         self.path().join("common")
     }
@@ -220,7 +221,8 @@ impl Hosts {
         text.lines().filter_map(|line| line.parse().ok()).collect()
     }
 
-    /// Connections hang and processes go on, until [`mend`](Self::mend).
+    /// Makes connections hang, while processes go on, until
+    /// [`mend`](Self::mend).
     #[track_caller]
     pub fn cut(&self, host: &str) {
         self.must("cut", &[host]);
@@ -232,19 +234,19 @@ impl Hosts {
         self.must("mend", &[host]);
     }
 
-    /// Loses so many per cent of the packets, each way.
+    /// Drops `percent` per cent of the packets, each way.
     #[track_caller]
     pub fn lossy(&self, host: &str, percent: u32) {
         self.must("lossy", &[host, &percent.to_string()]);
     }
 
-    /// Limits the way to the host, say `1mbit`.
+    /// Limits the bandwidth to the host, for example to `1mbit`.
     #[track_caller]
     pub fn slow(&self, host: &str, rate: &str) {
         self.must("slow", &[host, rate]);
     }
 
-    /// Stops every process of the host where it is.
+    /// Stops every process of the host.
     #[track_caller]
     pub fn freeze(&self, host: &str) {
         self.must("freeze", &[host]);
@@ -256,13 +258,13 @@ impl Hosts {
         self.must("thaw", &[host]);
     }
 
-    /// A crash: every process of the host dies at once.
+    /// A crash: kills every process of the host at once.
     #[track_caller]
     pub fn kill(&self, host: &str) {
         self.must("kill", &[host]);
     }
 
-    /// Starts a killed host: same home, another boot id.
+    /// Starts a killed host with the same home and another boot id.
     #[track_caller]
     pub fn start(&self, host: &str) {
         self.must("start", &[host]);
@@ -280,20 +282,20 @@ impl Hosts {
         self.must("hangup", &[host]);
     }
 
-    /// `kill -9` of everything but the listening sshd, as machines do that
-    /// tidy up after a logout.
+    /// `kill -9` of everything but the listening sshd, as on machines that kill
+    /// a user's processes at logout.
     #[track_caller]
     pub fn log_out(&self, host: &str) {
         self.must("logout", &[host]);
     }
 
-    /// The host has another key from now on.
+    /// Gives the host another key.
     #[track_caller]
     pub fn new_host_key(&self, host: &str) {
         self.must("new-key", &[host]);
     }
 
-    /// Fills the home but for so many bytes. Needs [`Plan::home_size`].
+    /// Fills the home except `keep_bytes`. Needs [`Plan::home_size`].
     #[track_caller]
     pub fn fill(&self, host: &str, keep_bytes: u64) {
         self.must("fill", &[host, &keep_bytes.to_string()]);
@@ -305,14 +307,14 @@ impl Hosts {
         self.must("free", &[host]);
     }
 
-    /// From its next start on the host's uptime is so much more.
+    /// Adds `offset_s` to the host's uptime, from its next start on.
     #[track_caller]
     pub fn set_clock(&self, host: &str, offset_s: u64) {
         self.must("clock", &[host, &offset_s.to_string()]);
     }
 
-    /// This machine changes its address on the hosts' network: connections
-    /// that are open hang.
+    /// Changes the address of this machine on the hosts' network: open
+    /// connections hang.
     #[track_caller]
     pub fn change_own_address(&self) {
         self.must("move", &["h1"]);
@@ -339,14 +341,14 @@ impl Hosts {
 
 impl Drop for Hosts {
     fn drop(&mut self) {
-        // The end of its standard input tells the holder to clean up.
+        // The holder cleans up when its standard input ends.
         drop(self.holder.stdin.take());
         let _ = self.holder.wait();
     }
 }
 
-/// Whether hosts can have name spaces of their own here. A root who may make
-/// none, as in many containers, is as good as any other user.
+/// Whether hosts can have name spaces of their own here. Root in a container
+/// that forbids that counts as an ordinary user.
 pub fn isolates() -> bool {
     static FOUND: OnceLock<bool> = OnceLock::new();
     *FOUND.get_or_init(|| {

@@ -1,10 +1,10 @@
-//! Power cuts: what a disk holds after one, from the system calls of the
-//! programs.
+//! Power cuts: the contents of a disk after one, computed from the system calls of
+//! the programs.
 //!
 //! [`trace`] records every change of files with `strace`. A [`Disk`] makes these
 //! changes again in memory, as a journaling file system with delayed allocation
-//! keeps them (ext4 and XFS do): any sync makes all names durable, a sync of a
-//! file its content. What is not durable is gone after a cut.
+//! does (ext4 and XFS): any sync makes all names durable, a sync of a file makes
+//! its content durable. Everything else is gone after a cut.
 
 mod calls;
 
@@ -25,7 +25,7 @@ const CALLS: &str = "?open,?openat,?creat,?mkdir,?mkdirat,?link,?linkat,?rename,
 ?pwritev2,?ftruncate,?fallocate,?fsync,?fdatasync,?sync,?syncfs,?copy_file_range,?sendfile,\
 ?chmod,?fchmod,?fchmodat,?ioctl";
 
-/// Runs a command under `strace`, with everything that it starts.
+/// Runs a command with all its children under `strace`.
 ///
 /// # Panics
 /// When `strace` cannot be started.
@@ -52,13 +52,14 @@ pub fn trace(command: &Command, into: &Path) -> Child {
         .expect("strace is installed: cargo xtask test")
 }
 
-/// The files below one folder, as they are and as a power cut leaves them.
+/// The files below one folder, with their present state and the state after a
+/// power cut.
 #[derive(Clone, Debug)]
 pub struct Disk {
     root: PathBuf,
     nodes: Vec<Node>,
     names: BTreeMap<PathBuf, usize>,
-    /// Files that may be open, by the name that they lost.
+    /// Files that may be open, by their removed name.
     lost_names: BTreeMap<PathBuf, usize>,
     durable_names: BTreeMap<PathBuf, usize>,
 }
@@ -93,10 +94,10 @@ impl Disk {
         disk
     }
 
-    /// Makes one change again.
+    /// Applies one change.
     ///
     /// # Panics
-    /// When it does not fit what was done before.
+    /// When the change does not fit the changes before it.
     pub fn apply(&mut self, change: &Change) {
         match change {
             Change::Opened {
@@ -226,12 +227,12 @@ impl Disk {
         }
     }
 
-    /// Whether a path was there before the cut.
+    /// Whether a path existed before the cut.
     pub fn is_there(&self, path: &Path) -> bool {
         self.names.contains_key(path)
     }
 
-    /// The content of a file as it was before the cut.
+    /// Content of a file before the cut.
     pub fn read(&self, path: &Path) -> Option<&[u8]> {
         match &self.node(path)?.kind {
             Kind::File { content, .. } => Some(content),
@@ -239,8 +240,8 @@ impl Disk {
         }
     }
 
-    /// Files that are another than on the real disk, below `folder`. Files that
-    /// processes write without a system call (`-shm`) are not compared.
+    /// Files below `folder` that differ from the real disk. Files that processes
+    /// write without a system call (`-shm`) are not compared.
     pub fn differences(&self, folder: &Path) -> Vec<String> {
         let below = |path: &Path| path.starts_with(folder);
         let mut found = Vec::new();
@@ -276,7 +277,7 @@ impl Disk {
         found
     }
 
-    /// Puts below `folder` what a power cut leaves now, in place of what is there.
+    /// Replaces `folder` with the state after a power cut at this point.
     ///
     /// # Errors
     /// When the real disk refuses.
@@ -285,7 +286,7 @@ impl Disk {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        // Folders come before what lies in them.
+        // Folders come before the files in them.
         for (path, number) in &self.durable_names {
             if !path.starts_with(folder) {
                 continue;

@@ -1,12 +1,12 @@
-//! Programs of an earlier build, to be mixed with those of this one.
+//! Programs of an earlier build, to be mixed with those of this build.
 
 use std::path::{Path, PathBuf};
 
 use crate::Home;
 use crate::home::program;
 
-/// Names a folder with all programs of an earlier revision; see `cargo xtask
-/// skew`.
+/// Variable with the folder of all programs of an earlier revision; see `cargo
+/// xtask skew`.
 pub const PREVIOUS: &str = "NERONET_PREVIOUS";
 
 /// Two builds.
@@ -14,13 +14,13 @@ pub const PREVIOUS: &str = "NERONET_PREVIOUS";
 pub struct Builds {
     /// Programs of an earlier revision, or this one's with other content.
     pub older: PathBuf,
-    /// This one's.
+    /// Programs of this build.
     pub newer: PathBuf,
 }
 
 impl Builds {
-    /// The earlier revision that the environment names; without one, another
-    /// build of the present one.
+    /// The earlier revision in the environment; without one, this build with
+    /// other content.
     pub fn of(home: &Home) -> Self {
         let older = match std::env::var_os(PREVIOUS) {
             Some(folder) => PathBuf::from(folder),

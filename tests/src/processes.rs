@@ -1,4 +1,4 @@
-//! Which processes belong to a home, and what part each plays.
+//! The processes that belong to a home, with their parts.
 
 use std::fs;
 use std::path::Path;
@@ -18,7 +18,7 @@ pub enum Part {
     Launcher,
     /// The supervisor of one run.
     Shim,
-    /// Reads what a run prints.
+    /// Reads the output of a run.
     Watcher,
     /// A connection to another machine, or the master of one.
     Ssh,
@@ -36,7 +36,8 @@ pub fn parts(base: &Path) -> Vec<(Part, ProcessId)> {
     among(pids.filter(|pid| belongs(*pid, base)))
 }
 
-/// The parts that these live processes play; what is none of ours is a job.
+/// The parts of these live processes; a process that is no program of ours is a
+/// job.
 pub fn among(pids: impl Iterator<Item = i32>) -> Vec<(Part, ProcessId)> {
     let mut found: Vec<(Part, ProcessId)> = pids
         .filter_map(|pid| Some((part_of(pid)?, ProcessId::of(pid).ok()?)))

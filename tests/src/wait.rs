@@ -4,14 +4,14 @@ use std::fmt::Debug;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long anything may take before a test gives up. Generous: it is not a
-/// measure of speed, and busy machines are slow.
+/// Time after which a test gives up. Generous: it is no measure of speed, and
+/// busy machines are slow.
 pub const DEADLINE: Duration = Duration::from_secs(120);
 
-/// Between two looks at a condition.
+/// Pause between two looks at a condition.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Looks until `look` yields something. `Err` carries what was seen instead.
+/// Waits until `look` returns a value. `Err` contains the state seen instead.
 ///
 /// # Panics
 /// When the deadline passes; the message has the last state seen.

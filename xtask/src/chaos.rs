@@ -9,7 +9,7 @@ use crate::steps::{Steps, execute};
 /// Seeds that once failed, one `SEED SECONDS HOSTS` a line, `harsh` behind it where it was.
 const LIST: &str = "tests/chaos_seeds.txt";
 
-/// What always runs, and how long it and a new seed go wrong.
+/// The chaos that always runs; its seconds and hosts also apply to a new seed.
 const FIXED: Chaos = Chaos {
     seed: 1,
     seconds: 60,
@@ -20,17 +20,17 @@ const FIXED: Chaos = Chaos {
 /// A chaos.
 #[derive(Clone, Copy, Debug)]
 pub struct Chaos {
-    /// What everything random comes from.
+    /// Seed of everything random.
     pub seed: u64,
-    /// How long things go wrong.
+    /// Time for which faults happen.
     pub seconds: u64,
-    /// How many hosts are nodes beside `local`.
+    /// Number of hosts that are nodes beside `local`.
     pub hosts: u64,
-    /// What goes wrong.
+    /// Kind of the faults.
     pub kind: Kind,
 }
 
-/// What goes wrong in a chaos.
+/// Kind of the faults in a chaos.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Processes die and stand still, disks are full, hosts crash, networks are cut.
@@ -41,7 +41,7 @@ pub enum Kind {
     Damage,
 }
 
-/// A seed that nobody has tried.
+/// A seed that was most likely never tried.
 pub fn new_seed() -> u64 {
     let since = SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -50,7 +50,7 @@ pub fn new_seed() -> u64 {
     (since.as_nanos() / 1000 % 1_000_000_000) as u64
 }
 
-/// Builds everything and runs one.
+/// Builds everything and runs one chaos.
 pub fn run(steps: &Steps, release: bool, chaos: Chaos) -> Result<(), String> {
     let mut more = vec!["-p", "nero-tests", "--bins"];
     if release {
@@ -60,8 +60,8 @@ pub fn run(steps: &Steps, release: bool, chaos: Chaos) -> Result<(), String> {
     execute(command(steps, release, chaos))
 }
 
-/// What a change must pass: a fixed seed, a new one of each other kind, and those
-/// that failed.
+/// Runs the chaos that a change must pass: the fixed seed, a new one of each other kind, and those
+/// that once failed.
 pub fn all(steps: &mut Steps) -> Result<(), String> {
     let path = steps.root().join(LIST);
     let list = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;

@@ -1,5 +1,5 @@
-//! Generates the Rust of `proto/nero/v1/*.proto` and compares it with what is
-//! checked in. Pure Rust (protox): no `protoc` is needed anywhere.
+//! Generates the Rust of `proto/nero/v1/*.proto` and compares it with the
+//! checked-in files. Pure Rust (protox): no `protoc` is needed.
 //!
 //! Two sets come out. The journal set holds messages only, for programs that
 //! must stay tiny; the wire set holds gRPC clients and servers.
@@ -14,7 +14,8 @@ const WIRE: &[&str] = &[
     "nero/v1/man.proto",
 ];
 
-/// Writes the generated files, or with `check` says which ones differ.
+/// Writes the generated files; with `check`, returns an error that names the
+/// differing ones.
 pub fn run(root: &Path, check: bool) -> Result<(), String> {
     let scratch = tempfile::tempdir().map_err(|error| error.to_string())?;
     let include = root.join("proto");

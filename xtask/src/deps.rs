@@ -1,4 +1,4 @@
-//! The rules over dependencies that must hold without `cargo deny`: one TLS
+//! Checks of dependencies that must hold without `cargo deny`: one TLS
 //! provider, licences, banned crates, and no source but the registry.
 
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// Crates that must not be in the tree, and why.
+/// Crates that must not be in the tree, with the reason.
 const BANNED: &[(&str, &str)] = &[
     ("aws-lc-rs", "ring is the one TLS provider"),
     ("aws-lc-sys", "ring is the one TLS provider"),
@@ -35,13 +35,14 @@ const LICENCES: &[&str] = &[
     "MIT-0",
 ];
 
-/// What a crate that runs once per job on a bare node must not link.
+/// Crates that the shim must not link, since it runs once per job on a bare
+/// node.
 const NOT_IN_SHIM: &[&str] = &["tokio", "tonic", "regex", "rusqlite", "rustls"];
 
 /// Checks the whole tree.
 ///
 /// # Errors
-/// Names every crate that breaks a rule.
+/// Every crate that breaks a rule, by name.
 pub fn check(root: &Path) -> Result<(), String> {
     let metadata = metadata(root)?;
     let packages = metadata["packages"]

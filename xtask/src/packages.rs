@@ -1,5 +1,5 @@
-//! What the tests need from the system: installed when we are root on Debian,
-//! else named.
+//! Packages that the tests need from the system: installed when we are root on
+//! Debian, else named.
 
 use std::path::Path;
 use std::process::Command;
@@ -22,10 +22,10 @@ const NEEDED: &[(&str, &str)] = &[
 /// Makes sure that everything is there.
 ///
 /// # Errors
-/// Names what is missing when it cannot be installed from here.
+/// The missing packages, by name, when they cannot be installed from here.
 pub fn ensure(root: &Path) -> Result<(), String> {
     ensure_listed()?;
-    // What its hosts need the rig knows itself, and how to install a server that
+    // The rig itself knows the needs of its hosts, and how to install a server that
     // does not start.
     let mut rig = Command::new("bash");
     rig.arg(root.join("tests/rig/sshd.sh")).arg("install");

@@ -1,7 +1,7 @@
-//! `cargo xtask portable`: the agents for machines that are older than this
-//! one. neromum and nerokid are linked against glibc 2.17 with the linker and
-//! the headers of zig; the shim is static. What comes out is looked at, and
-//! refused when it asks for more.
+//! `cargo xtask portable`: the agents for machines that are older than this one.
+//! neromum and nerokid are linked against glibc 2.17 with the linker and the
+//! headers of zig; the shim is static. The result is checked, and refused when it
+//! needs more.
 //!
 //! Besides the Rust toolchain this needs python3 with pip, which brings zig and
 //! cargo-zigbuild into a folder below `target/`.
@@ -24,7 +24,7 @@ use tools::Tools;
 
 /// The oldest C library that agents run with: that of Enterprise Linux 7.
 const GLIBC: Glibc = Glibc(2, 17);
-/// What one push may send, compressed.
+/// Limit of one push, compressed.
 const BYTES_MAX: u64 = 12 * 1000 * 1000;
 /// Libraries that every system with glibc has.
 const LIBRARIES: &[&str] = &[
@@ -121,7 +121,8 @@ fn build(steps: &Steps, tools: &Tools, arch: Arch, target: &Path) -> Result<(), 
     Ok(())
 }
 
-/// Says what each program needs and weighs; refuses what old systems lack.
+/// Prints the needs and the size of each program; refuses those that old systems
+/// cannot run.
 fn check(arch: Arch, programs: &[(PathBuf, &str)]) -> Result<(), String> {
     let mut bytes = 0;
     let mut refused = Vec::new();
@@ -154,7 +155,7 @@ fn check(arch: Arch, programs: &[(PathBuf, &str)]) -> Result<(), String> {
     }
 }
 
-/// Why a program cannot be sent to old systems.
+/// Reasons why a program cannot be sent to old systems.
 fn faults(arch: Arch, name: &str, needs: &Needs) -> Vec<String> {
     let mut faults = Vec::new();
     if needs.arch != Some(arch.name()) {

@@ -8,7 +8,8 @@ use std::process::Command;
 use crate::steps::{PROGRAMS, Steps, execute, has_cargo_command};
 use crate::test::bare;
 
-/// Names the folder with the earlier programs; `nero_tests::previous` reads it.
+/// Variable with the folder of the earlier programs; `nero_tests::previous`
+/// reads it.
 const PREVIOUS: &str = "NERONET_PREVIOUS";
 
 /// Builds the programs of `revision` and runs the scenarios that mix builds.
@@ -24,7 +25,7 @@ pub fn run(steps: &mut Steps, revision: &str) -> Result<(), String> {
         true => vec!["nextest", "run"],
         false => vec!["test", "--no-fail-fast"],
     };
-    // The last word picks tests, for both.
+    // The last word selects the tests, for both runners.
     words.extend(["--locked", "-p", "nero-tests"]);
     words.extend(["--test", "it", "skew::"]);
     let mut command = steps.cargo(&words);
@@ -84,7 +85,7 @@ fn older(root: &Path, commit: &str, folder: &Path) -> Result<(), String> {
     fs::remove_dir_all(&target).map_err(failed(&target))
 }
 
-/// Takes a checkout away, also one that an interrupted run left.
+/// Removes a checkout, even one that an interrupted run left.
 fn forget(root: &Path, tree: &Path) -> Result<(), String> {
     if tree.exists() {
         let mut command = Command::new("git");

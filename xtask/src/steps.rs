@@ -28,7 +28,7 @@ impl Steps {
         &self.root
     }
 
-    /// Where cargo builds.
+    /// Cargo's build folder.
     pub fn target(&self) -> PathBuf {
         std::env::var_os("CARGO_TARGET_DIR")
             .map_or_else(|| self.root.join("target"), |set| self.root.join(set))

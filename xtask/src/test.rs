@@ -6,8 +6,8 @@ use std::process::Command;
 use crate::steps::{PROGRAMS, Steps, execute, has_cargo_command};
 use crate::{chaos, codegen, deps, packages};
 
-/// Scenarios on hosts of their own: the umask there is that of their logins. What
-/// a neighbour finds at home needs the open one, too.
+/// Scenarios on hosts of their own, which have the umask of their logins. The
+/// scenario of a neighbour at home needs the open umask, too.
 const ON_HOSTS: &[&str] = &[
     "hosts::",
     "neighbours::a_forwarded_agent",
@@ -75,7 +75,7 @@ pub fn run(steps: &mut Steps, ci: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// Runs tests in an environment that holds nothing by accident.
+/// Runs tests in an environment without accidental variables.
 fn tests(
     steps: &mut Steps,
     name: &str,
@@ -106,8 +106,8 @@ fn tests(
     steps.run(name, |_| execute(command))
 }
 
-/// Clears the environment but for what finds the toolchain, sets another time
-/// zone and the umask.
+/// Clears the environment except the variables that find the toolchain, and sets
+/// another time zone and the umask.
 pub fn bare(command: &mut Command, umask: u32) {
     command.env_clear().env("TZ", "Pacific/Chatham");
     for name in [

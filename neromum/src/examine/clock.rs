@@ -6,7 +6,7 @@ use nero_journal::Clocks;
 use super::Findings;
 
 const WHAT: &str = "clock's pace";
-/// Lowest believable time: the first version is of 2024.
+/// Lowest believable time, the beginning of 2024: no node was used before.
 const EARLIEST_MS: i64 = 1_704_067_200_000;
 /// Limit by which the wall clock may differ from the steady clock during an
 /// examination.

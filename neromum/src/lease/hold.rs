@@ -267,8 +267,8 @@ impl Inner {
         self.look()
     }
 
-    /// Looks for a higher epoch; false when there is one, or when the look fails
-    /// for too long.
+    /// Looks for a higher epoch; false when there is one, or when the folder cannot
+    /// be listed.
     fn look(&self) -> bool {
         let before_ns = now_ns();
         match self.leases.newest() {

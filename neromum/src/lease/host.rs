@@ -8,7 +8,7 @@ use nero_model::process::Life;
 
 use super::decide::Place;
 
-/// Longest text that is taken from a file of the system or of a lease.
+/// Limit of a text from a file of the system or of a lease.
 const TEXT_BYTES_MAX: usize = 256;
 
 /// Identity of a host: its name and machine id together, since either may be

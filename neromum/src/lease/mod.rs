@@ -29,9 +29,9 @@ pub enum Shared {
     /// Decided by the type of the file system, or by an earlier lease.
     #[default]
     Auto,
-    /// They do.
+    /// They share it.
     Yes,
-    /// They do not: a file lock leads.
+    /// They do not share it: a file lock decides who leads.
     No,
 }
 

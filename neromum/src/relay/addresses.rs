@@ -12,9 +12,9 @@ pub enum Listen {
     /// On private addresses, or on the addresses that the host's name has.
     #[default]
     Auto,
-    /// Never: the disk alone.
+    /// Nowhere: dialler and leader share only the disk.
     Never,
-    /// On this one.
+    /// On this address.
     On(IpAddr),
 }
 

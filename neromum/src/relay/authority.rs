@@ -21,7 +21,8 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
-/// Before and after now: clocks of one cluster differ by less.
+/// Time before and after now for which a certificate is valid; clocks of one cluster
+/// differ by less.
 const VALID: Duration = Duration::from_secs(24 * 3600);
 
 /// Reason why there is no secure connection.

@@ -1,6 +1,6 @@
-//! Runs and faults at random from a seed, and a check of every promise.
-//! `cargo xtask chaos` builds everything and runs this, where it can as the
-//! first process of a name space: then all of it ends with that.
+//! Random runs and faults from a seed, and a check of every promise. `cargo
+//! xtask chaos` builds everything and runs this program, where possible as the
+//! first process of a name space, so that all processes end with it.
 
 use std::process::{Command, ExitCode, ExitStatus};
 use std::time::Duration;
@@ -71,8 +71,8 @@ fn damaged(options: Options) -> std::io::Result<Outcome> {
     })
 }
 
-/// As process 1 of a name space: runs itself once more and collects what
-/// nobody else does. Everything in the name space goes with it.
+/// Runs as process 1 of a name space: starts itself once more and reaps
+/// orphans. All processes of the name space end with it.
 fn first_process() -> ExitCode {
     let own = env::current_exe().expect("a running program has a path");
     let child = match Command::new(own).args(env::args_os().skip(1)).spawn() {

@@ -1,4 +1,4 @@
-//! A job that behaves or misbehaves as told: the program that scenarios run.
+//! A job that behaves or misbehaves by command: the program that scenarios run.
 //!
 //! `nero-job ACTION [ARGUMENT…] [-- ACTION …]`: actions one after another.
 
@@ -24,7 +24,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Does one action; a code ends the job.
+/// Does one action; a returned code ends the job.
 fn act(name: &str, arguments: &[String]) -> Option<u8> {
     let text = |index: usize| arguments.get(index).map_or("", String::as_str);
     let number = |index: usize| text(index).parse::<u64>().expect("a number");
@@ -34,9 +34,9 @@ fn act(name: &str, arguments: &[String]) -> Option<u8> {
         "complain" => eprintln!("{}", arguments.join(" ")),
         // Appends a line to a file in one write: "NAME run pid".
         "note" => note(text(0), text(1)),
-        // Blocks until somebody opens the named pipe for writing.
+        // Blocks until a process opens the named pipe for writing.
         "hold" => drop(fs::read(text(0)).expect("the pipe is there")),
-        // Looks until a file is there.
+        // Waits until a file exists.
         "await" => {
             while !Path::new(text(0)).exists() {
                 thread::sleep(Duration::from_millis(20));
@@ -100,7 +100,7 @@ fn long_line(bytes: u64) {
     out.write_all(b"\n").expect("stdout");
 }
 
-/// Cuts its own standard output and writes anew from the start.
+/// Truncates its own standard output and writes from the start again.
 fn truncate() {
     let own = OpenOptions::new()
         .write(true)
@@ -134,7 +134,7 @@ fn again(arguments: &[String]) -> Command {
     command
 }
 
-/// Starts itself with the given actions (`+` between them), twice removed.
+/// Starts itself with the given actions (`+` between them), as a grandchild.
 fn daemon(arguments: &[String]) {
     use std::os::unix::process::CommandExt as _;
     let mut command = again(arguments);
@@ -155,13 +155,14 @@ fn daemon(arguments: &[String]) {
     }
 }
 
-/// Writes until the disk is full; says with its exit code whether it was.
+/// Writes until the disk is full; the exit code tells a full disk from another
+/// failure.
 fn fill(path: &str) -> u8 {
     let mut file = fs::File::create(path).expect("a file");
     let block = vec![0x55u8; 1 << 16];
     loop {
         if let Err(error) = file.write_all(&block) {
-            // The log may lie on the same disk, so what is said here may be lost.
+            // The log may be on the same full disk, so this message may be lost.
             let _ = writeln!(io::stderr(), "cannot write: {error}");
             return if error.kind() == io::ErrorKind::StorageFull {
                 28
@@ -172,7 +173,7 @@ fn fill(path: &str) -> u8 {
     }
 }
 
-/// Does what the script says and notes when it began and when it was done.
+/// Follows the script, and notes its begin and its end.
 fn chaos(notes: &str, script: &str) -> u8 {
     let script: Script = script.parse().expect("a script");
     note(notes, "start");
@@ -204,7 +205,7 @@ fn chaos(notes: &str, script: &str) -> u8 {
 fn play(script: &Script) -> io::Result<()> {
     let run = env::var("NERO_RUN").expect("a job of ours");
     let mut random = Random::of_text(script.seed, &run);
-    // No buffer between: what it has said is in the file.
+    // Without a buffer, so that printed lines are in the file at once.
     let mut out = fs::File::from(io::stdout().as_fd().try_clone_to_owned()?);
     let mut block = Vec::new();
     for number in 0..script.lines {

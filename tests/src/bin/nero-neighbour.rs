@@ -1,10 +1,10 @@
-//! Another user of the machine who looks for what is not meant for him.
+//! Another user of the machine, who looks for data that is not meant for him.
 //!
 //! `nero-neighbour look SECRET ROOT…` prints one line per finding:
 //! `read PATH` (a file with the secret), `write PATH` (he may change it),
 //! `talk PATH` (a socket that answers HTTP/2), `process PID NAME` (a command
-//! line or environment with the secret). `nero-neighbour listen PATH` takes a
-//! socket's name before its owner does, and says so to whoever connects.
+//! line or environment with the secret). `nero-neighbour listen PATH` binds a
+//! socket's path before its owner does, and answers every connection.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use rustix::fs::{Access, access};
 
-/// No file of ours that could hold a secret is larger.
+/// Limit in bytes; no file of ours that could hold a secret is larger.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
 fn main() {
@@ -43,7 +43,8 @@ fn walk(path: &Path, secret: &[u8]) {
     if kind.is_symlink() {
         return;
     }
-    // A sticky folder is everybody's by intent; what is in it is not.
+    // Every user may write to a sticky folder by intent, but not to the files
+    // in it.
     let sticky = kind.is_dir() && found.permissions().mode() & 0o1000 != 0;
     if !sticky && access(path, Access::WRITE_OK).is_ok() {
         println!("write {}", path.display());
@@ -71,7 +72,7 @@ fn walk(path: &Path, secret: &[u8]) {
     }
 }
 
-/// Whether somebody there speaks to us: a first frame of HTTP/2 comes back.
+/// Whether a process answers at the socket with a first frame of HTTP/2.
 fn answers(path: &Path) -> bool {
     let talk = || -> std::io::Result<usize> {
         let mut stream = UnixStream::connect(path)?;
@@ -116,7 +117,8 @@ fn listen(path: &Path) {
     for stream in listener.incoming() {
         let Ok(mut stream) = stream else { continue };
         println!("somebody came");
-        // What a gRPC server would send first, so that the other side goes on.
+        // The first frame that a gRPC server sends, so that the other side goes
+        // on.
         let _ = stream.write_all(b"\0\0\0\x04\0\0\0\0\0");
         let mut bytes = [0; 4096];
         while stream.read(&mut bytes).is_ok_and(|count| count > 0) {}

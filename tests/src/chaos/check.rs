@@ -1,5 +1,5 @@
-//! Every promise, checked against what the jobs themselves noted and what
-//! they are known to print.
+//! Every promise, checked against the notes of the jobs themselves and the
+//! output that their scripts determine.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -19,7 +19,7 @@ use super::settle::{AGREE, LOOK, Seen};
 use super::world::{Place, signal};
 use crate::processes::Part;
 
-/// Checks everything; what is broken is added to the chaos.
+/// Checks everything; adds broken promises to the chaos.
 pub(super) fn all(chaos: &mut Chaos) {
     if !chaos.broken.is_empty() {
         return;
@@ -53,7 +53,7 @@ pub(super) fn all(chaos: &mut Chaos) {
     stores(chaos);
 }
 
-/// What a client was told of is there.
+/// Every run that a reply named exists.
 fn told_is_there(chaos: &mut Chaos, seen: &[Seen]) {
     for (which, planned) in chaos.planned.iter().enumerate() {
         let there = seen.iter().find(|one| one.which == which);
@@ -68,7 +68,7 @@ fn told_is_there(chaos: &mut Chaos, seen: &[Seen]) {
     }
 }
 
-/// What is known of a run at the end.
+/// Known facts of a run at the end.
 #[derive(Debug)]
 struct Known {
     which: usize,
@@ -76,7 +76,7 @@ struct Known {
     logs: Vec<u8>,
 }
 
-/// Checks the runs of an experiment and adds them to those that are known.
+/// Checks the runs of an experiment and adds them to `known`.
 fn experiment(
     chaos: &mut Chaos,
     seen: &Seen,
@@ -116,7 +116,7 @@ fn experiment(
     }
 }
 
-/// The runs are those that somebody asked for.
+/// An experiment has the runs that were asked for, and no others.
 fn asked_for(chaos: &mut Chaos, planned: &Planned, names: &[String]) {
     let name = &planned.name;
     for told in planned.told.iter().filter(|told| !names.contains(told)) {
@@ -132,7 +132,7 @@ fn asked_for(chaos: &mut Chaos, planned: &Planned, names: &[String]) {
     }
 }
 
-/// What was shown in the midst of it was true.
+/// Every end that was shown during the chaos is still true.
 fn shown(chaos: &mut Chaos, known: &BTreeMap<String, Known>) {
     for (run, end) in std::mem::take(&mut chaos.ends) {
         let state = known.get(&run).map(|known| known.state.as_str());
@@ -195,7 +195,8 @@ fn traces(
     } else {
         Vec::new()
     };
-    // What could not be written here is tried again after half a minute.
+    // A result that could not be written at home is tried again after half a
+    // minute.
     let began = Instant::now();
     while let Some(why) = results(run, &logs.out, &file) {
         if began.elapsed() > AGREE {
@@ -207,10 +208,10 @@ fn traces(
     logs.out
 }
 
-/// What is wrong with the results at home.
+/// The fault of the results at home.
 fn results(run: &Value, output: &[u8], file: &[u8]) -> Option<String> {
     let Some(results) = run["results"].as_str().map(PathBuf::from) else {
-        // A run that made nothing has no folder for it.
+        // A run without output and files has no folder for results.
         let made = !output.is_empty() || !file.is_empty();
         return made.then(|| "it has no results".to_owned());
     };
@@ -239,8 +240,8 @@ fn metrics(chaos: &mut Chaos, name: &str, output: &[u8]) -> Option<String> {
         steps.iter().eq(expected.iter().map(|point| &point.step))
             && values.iter().eq(expected.iter().map(|point| &point.loss))
     };
-    // A last line without its end counts when a run is over, also one that a
-    // full disk has cut.
+    // When a run is over, a last line without its end counts, even if a full
+    // disk has cut it.
     let right = same(&expected) || same(&points(&[output, b"\n"].concat()));
     (!right).then(|| {
         format!(
@@ -253,10 +254,10 @@ fn metrics(chaos: &mut Chaos, name: &str, output: &[u8]) -> Option<String> {
     })
 }
 
-/// How long anybody may take to leave.
+/// Time for a part to end.
 const LEAVE: Duration = Duration::from_secs(120);
 
-/// Waits until nobody of these parts lives anywhere.
+/// Waits until no process of these parts lives at any place.
 fn all_leave(chaos: &mut Chaos, leaving: &[Part], what: &str) {
     let began = Instant::now();
     for place in chaos.world.places() {
@@ -276,7 +277,7 @@ fn all_leave(chaos: &mut Chaos, leaving: &[Part], what: &str) {
     }
 }
 
-/// Asks agents and launchers to leave, as nothing needs them any more.
+/// Asks agents and launchers to leave, since no run needs them any more.
 fn dismiss(chaos: &mut Chaos) {
     for place in chaos.world.places() {
         for (part, id) in chaos.world.parts(&place) {
@@ -333,7 +334,7 @@ fn damage(path: &Path) -> Option<String> {
         Ok(bytes) => bytes,
         Err(error) => return Some(error.to_string()),
     };
-    // A writer that died before it had written its header left nothing.
+    // A writer that died before it had written its header left no records.
     let Ok((_, mut reader)) = nero_journal::scan(&bytes) else {
         return bytes
             .iter()

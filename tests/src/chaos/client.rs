@@ -1,4 +1,4 @@
-//! Commands of users, run beside one another while everything goes wrong.
+//! Commands of users, which run at the same time while faults happen.
 
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt as _;
@@ -8,43 +8,43 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-/// No command may take longer, whatever is broken: a loaded machine included.
+/// Time limit of a command, whatever is broken, on a loaded machine.
 pub const PATIENCE: Duration = Duration::from_secs(150);
 
 /// A running command.
 #[derive(Debug)]
 pub struct Client<Why> {
-    /// Its words.
+    /// Words of the command.
     pub words: Vec<String>,
-    /// What it was run for.
+    /// Purpose of the command.
     pub why: Why,
     child: Child,
     out: std::path::PathBuf,
     began: Instant,
 }
 
-/// What became of a command.
+/// Result of a command.
 #[derive(Debug)]
 pub struct Answer<Why> {
-    /// Its words.
+    /// Words of the command.
     pub words: Vec<String>,
-    /// What it was run for.
+    /// Purpose of the command.
     pub why: Why,
-    /// Its exit code; none when a signal ended it.
+    /// Exit code; `None` when a signal ended the command.
     pub code: Option<i32>,
-    /// What it printed.
+    /// Standard output.
     pub out: Vec<u8>,
-    /// What it said beside that.
+    /// Standard error.
     pub err: String,
     /// How long it took.
     pub took: Duration,
 }
 
 impl<Why> Client<Why> {
-    /// Starts it; what it prints goes to files below `folder`.
+    /// Starts the command; its output goes to files below `folder`.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// When the command cannot be started.
     pub fn start(
         mut command: Command,
         folder: &Path,
@@ -68,10 +68,10 @@ impl<Why> Client<Why> {
         })
     }
 
-    /// Its answer when it has ended; itself when not.
+    /// Returns the answer of a command that has ended, else the command itself.
     ///
     /// # Errors
-    /// When it takes longer than [`PATIENCE`]; it is ended then.
+    /// When it takes longer than [`PATIENCE`]; it is killed then.
     pub fn look(mut self) -> Result<Result<Answer<Why>, Self>, String> {
         let status = self.child.try_wait().map_err(|error| error.to_string())?;
         let Some(status) = status else {
@@ -95,7 +95,7 @@ impl<Why> Client<Why> {
         }))
     }
 
-    /// `kill -9`, as a user does who closes the lid.
+    /// `kill -9`, as when the user closes the lid.
     pub fn kill(&mut self) {
         // It may have ended by itself.
         let _ = self.child.kill();
@@ -103,7 +103,7 @@ impl<Why> Client<Why> {
 }
 
 impl<Why> Answer<Why> {
-    /// What it printed, as JSON; null when it is none.
+    /// The output as JSON; null when it is none.
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.out).unwrap_or(Value::Null)
     }

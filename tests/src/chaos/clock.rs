@@ -1,5 +1,5 @@
-//! A wall clock that can be set, for every program below this process that asks the C library, and for no other: `rig/clock.c` is
-//! preloaded by an `/etc/ld.so.preload` in a mount name space of their own.
+//! A wall clock that can be set, for all programs below this process that use the C library, and
+//! for no others. An `/etc/ld.so.preload` in a mount name space of their own loads `rig/clock.c`.
 
 use std::fs::{self, File};
 use std::io;
@@ -9,18 +9,19 @@ use std::process::Command;
 
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
-/// Seen at the same path by this machine and its hosts.
+/// Path of the clock's files, the same on this machine and its hosts.
 const FOLDER: &str = "/etc/neronet-chaos";
 
-/// The clock of all programs that were started after it was made.
+/// The clock of all programs that start after it was made.
 #[derive(Debug)]
 pub struct WallClock(File);
 
 impl WallClock {
-    /// Makes it; none where this user may not. Call it before any thread and any program is started.
+    /// Makes the clock; `None` where this user may not. To be called before any thread or program
+    /// is started.
     ///
     /// # Errors
-    /// When it should be possible and is not.
+    /// When this user may, and making the clock fails.
     pub fn make() -> io::Result<Option<Self>> {
         if !rustix::process::geteuid().is_root() {
             return Ok(None);
@@ -54,7 +55,7 @@ impl WallClock {
         Ok(Some(clock))
     }
 
-    /// From now on the time is so many seconds later than the true one.
+    /// Sets the clock `offset_s` seconds ahead of the true time.
     ///
     /// # Errors
     /// When the file cannot be written.

@@ -1,4 +1,4 @@
-//! Breaking and mending.
+//! Faults, and their ends.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -40,8 +40,7 @@ pub enum Mend {
 }
 
 impl Chaos {
-    /// `kill -9` of one process of this part, if there is one whose death
-    /// leaves every promise standing.
+    /// `kill -9` of one process of this part, if there is one whose death breaks no promise.
     pub(super) fn kill(&mut self, place: u64, part: Part, pick: u64) {
         let Some((place, victim)) = self.victim(place, part, pick) else {
             return;
@@ -53,7 +52,7 @@ impl Chaos {
         signal(&victim, Signal::KILL);
     }
 
-    /// One process of this part stands still for a while.
+    /// Stops one process of this part for a while.
     pub(super) fn freeze(&mut self, place: u64, part: Part, pick: u64, ms: u64) {
         let Some((place, victim)) = self.victim(place, part, pick) else {
             return;
@@ -66,7 +65,8 @@ impl Chaos {
         self.later(ms, Mend::Thaw(victim));
     }
 
-    /// `kill -9` of every launcher and shim there: codes of ends may be lost, and no job may run twice.
+    /// `kill -9` of every launcher and shim there: exit codes may be lost, but no job may run
+    /// twice.
     pub(super) fn kill_supervisors(&mut self, place: &Place) {
         let mut parts = self.world.parts(place);
         parts.retain(|(part, _)| matches!(part, Part::Launcher | Part::Shim));
@@ -82,7 +82,7 @@ impl Chaos {
         }
     }
 
-    /// Calls of a process and of those that it makes take long, as on a file server that hangs.
+    /// Delays a kind of call of a process and of its children, as a hanging file server does.
     pub(super) fn hold_call(
         &mut self,
         place: u64,
@@ -128,7 +128,7 @@ impl Chaos {
         Some(place)
     }
 
-    /// A job may stop its own supervisor: nothing of this chaos lets it go on.
+    /// Stops a shim, as its job could. The chaos never continues it.
     pub(super) fn stop_shim(&mut self, place: u64, pick: u64) {
         let Some((place, victim)) = self.victim(place, Part::Shim, pick) else {
             return;
@@ -150,7 +150,7 @@ impl Chaos {
         self.later(ms, Mend::FreeInodes);
     }
 
-    /// Sets all wall clocks; then nothing has run for six hours that has not.
+    /// Sets all wall clocks; this must not make any run seem six hours old.
     pub(super) fn set_clock(&mut self, offset_s: i64) {
         let Some(clock) = &self.clock else { return };
         match clock.set(offset_s) {
@@ -162,8 +162,7 @@ impl Chaos {
     }
 
     fn victim(&self, place: u64, part: Part, pick: u64) -> Option<(Place, ProcessId)> {
-        // The daemon and its connections are here and nowhere else; the other
-        // end of a connection never is.
+        // The daemon and its connections run only here; the other end of a connection never does.
         let all: Vec<Place> = match part {
             Part::Daemon | Part::Ssh => vec![Place::Here],
             Part::Dial => self.world.places().split_off(1),

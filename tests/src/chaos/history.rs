@@ -1,4 +1,5 @@
-//! Every step of a chaos, with its time, for whoever has to understand it.
+//! A log of a chaos, with times, for the person who has to understand a
+//! failure.
 
 use std::fmt::Display;
 use std::fs::File;
@@ -6,7 +7,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// A log that is written as things happen.
+/// A log that is written during the chaos.
 #[derive(Debug)]
 pub struct History {
     file: File,
@@ -28,7 +29,7 @@ impl History {
     /// Adds a line.
     ///
     /// # Panics
-    /// When it cannot be written: a chaos without its log is worth nothing.
+    /// When the line cannot be written: a chaos without its log is useless.
     pub fn add(&mut self, what: impl Display) {
         let at = self.elapsed().as_secs_f64();
         writeln!(self.file, "{at:9.3} {what}").expect("the log of the chaos is writable");

@@ -1,5 +1,4 @@
-//! What a run's end has to be, from what its job is known to do and what it
-//! noted itself.
+//! The end that a run must have, given its job's script and notes.
 
 use std::collections::BTreeMap;
 
@@ -8,18 +7,18 @@ use serde_json::Value;
 use super::plan::{Fate, Planned};
 use super::script::{End, WRITE_FAILED};
 
-/// What the jobs of one run noted.
+/// Notes of the jobs of one run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Noted {
-    /// How often one began.
+    /// Number of begins.
     pub starts: usize,
-    /// How often one was done.
+    /// Number of ends.
     pub ends: usize,
-    /// How often one could not write.
+    /// Number of failed writes.
     pub failures: usize,
 }
 
-/// What the jobs noted, by run. A note is `WHAT RUN PID`.
+/// The notes of all jobs, by run. A note is `WHAT RUN PID`.
 pub(super) fn notes(text: &str) -> BTreeMap<String, Noted> {
     let mut all: BTreeMap<String, Noted> = BTreeMap::new();
     for line in text.lines() {
@@ -35,16 +34,16 @@ pub(super) fn notes(text: &str) -> BTreeMap<String, Noted> {
     all
 }
 
-/// What happened to a run's node, at some time.
+/// Faults of a run's node during the chaos.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct NodeFate {
-    /// Its host crashed.
+    /// The host of the node crashed.
     pub crashed: bool,
     /// Shims and their launcher were killed together.
     pub unsupervised: bool,
 }
 
-/// What is wrong with a run's end.
+/// Faults of a run's end.
 pub(super) fn state(planned: &Planned, run: &Value, noted: Noted, node: NodeFate) -> Vec<String> {
     let mut wrong = Vec::new();
     if noted.starts > 1 {
@@ -91,7 +90,7 @@ enum Natural {
     None,
 }
 
-/// How the job itself says that it ended.
+/// The end of the job by its own notes.
 fn natural(planned: &Planned, noted: Noted) -> Natural {
     if noted.ends != 1 {
         return Natural::None;

@@ -1,4 +1,4 @@
-//! Experiments of the chaos: their files, and what must come of each.
+//! Experiments of the chaos: their files, and the result that each must have.
 
 use std::fs;
 use std::path::Path;
@@ -9,28 +9,28 @@ use super::script::{End, Script, TOO_HIGH};
 /// An experiment as the chaos made it.
 #[derive(Clone, Debug)]
 pub struct Planned {
-    /// Its name, unique: a selector.
+    /// Name of the experiment, unique, so that it is a selector.
     pub name: String,
-    /// What its job does.
+    /// Script of its job.
     pub script: Script,
-    /// How it ends when nobody interferes.
+    /// Its end when no client interferes.
     pub fate: Fate,
-    /// Somebody asked for its end, or for another run of it.
+    /// Whether a client asked for its end, or for another run of it.
     pub touched: bool,
-    /// Runs that a client was told of.
+    /// Runs that a reply named.
     pub told: Vec<String>,
-    /// Commands whose answer never came and that may have made runs.
+    /// Number of commands without a reply that may have made runs.
     pub unsure: usize,
 }
 
-/// How an experiment ends when nobody interferes.
+/// End of an experiment when no client interferes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// By itself, as its script says.
+    /// By itself, as in its script.
     Alone,
-    /// Its rule ends it.
+    /// By its rule.
     Rule,
-    /// Its time limit ends it.
+    /// By its time limit.
     Limit,
     /// Only a person ends it.
     Person,
@@ -122,7 +122,8 @@ fn draw(random: &mut Random) -> (Script, Fate) {
     if script.end == End::Exit(0) && random.percent(40) {
         script.end = End::Exit(random.between(1, 255) as u8);
     }
-    // Only what ends by itself leaves somebody behind: it takes ten seconds.
+    // Only a job that ends by itself leaves a stray: ending that takes ten
+    // seconds.
     if script.end != End::Exit(0) {
         script.stray = false;
     }

@@ -1,6 +1,6 @@
 //! Numbers from a seed, the same on every machine and in every version.
 
-/// SplitMix64: small, well mixed, and all that a schedule of faults needs.
+/// SplitMix64: small, well mixed, and sufficient for a schedule of faults.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 

@@ -1,4 +1,4 @@
-//! The course of a chaos: steps and their undoing, then peace, then the check.
+//! The course of a chaos: faults and their ends, then peace, then the check.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -19,18 +19,18 @@ use super::random::Random;
 use super::step::{self, Reading, Scope, Step};
 use super::world::World;
 
-/// Between two looks at what has to be done.
+/// Pause between two looks at due work.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// So many commands at a time; more would only wait for each other.
+/// Limit of commands at a time; more would only wait for each other.
 const CLIENTS_MAX: usize = 8;
 
-/// What to do.
+/// Settings of a chaos.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Everything random comes from it.
+    /// Seed of everything random.
     pub seed: u64,
-    /// How long things go wrong.
+    /// Time for which faults happen.
     pub duration: Duration,
     /// How many hosts are nodes, beside `local`.
     pub hosts: usize,
@@ -39,18 +39,18 @@ pub struct Options {
     pub harsh: bool,
 }
 
-/// What came of it.
+/// Result of a chaos.
 #[derive(Debug)]
 pub struct Outcome {
     /// One line of counts.
     pub summary: String,
-    /// Broken promises; none is good.
+    /// Broken promises; empty when there are none.
     pub broken: Vec<String>,
-    /// Where everything lies when something was broken.
+    /// Folder with all files, kept when a promise was broken.
     pub kept: Option<PathBuf>,
 }
 
-/// Why a command was run.
+/// Purpose of a command.
 #[derive(Debug)]
 pub(super) enum Why {
     /// To start the experiments from here up to there.
@@ -77,12 +77,12 @@ pub struct Chaos {
     pub(super) crashed: BTreeSet<String>,
     /// Nodes where shims and launchers were killed together.
     pub(super) unsupervised: BTreeSet<String>,
-    /// What holds system calls.
+    /// Processes that delay system calls.
     pub(super) holders: Vec<Child>,
     pub(super) clock: Option<WallClock>,
-    /// What `logs --follow` printed of which experiment, to its end.
+    /// Complete output of `logs --follow`, with its experiment.
     pub(super) followed: Vec<(usize, Vec<u8>)>,
-    /// Ends of runs that were shown.
+    /// Ends of runs that a reply has shown.
     pub(super) ends: BTreeMap<String, String>,
     clients: Vec<Client<Why>>,
     pub(super) undo: Vec<Undo>,
@@ -95,7 +95,7 @@ impl Chaos {
     /// Brings everything up.
     ///
     /// # Errors
-    /// When something cannot be made.
+    /// When a part of the world cannot be made.
     pub fn begin(options: Options) -> std::io::Result<Self> {
         let clock = if options.harsh {
             WallClock::make()?
@@ -125,7 +125,7 @@ impl Chaos {
         })
     }
 
-    /// Lets it happen and checks what came of it.
+    /// Lets faults happen, then checks the result.
     pub fn run(mut self) -> Outcome {
         let mut random = Random::new(self.options.seed);
         let scope = Scope {
@@ -172,7 +172,7 @@ impl Chaos {
         }
     }
 
-    /// Collects answers and ends faults whose time has come.
+    /// Collects replies and ends faults whose time is over.
     fn look_after(&mut self) {
         for client in std::mem::take(&mut self.clients) {
             match client.look() {
@@ -221,7 +221,7 @@ impl Chaos {
         }
     }
 
-    /// Remembers the ends that somebody was shown: they never change.
+    /// Remembers the ends of runs in replies: an end never changes.
     fn seen_to_end(&mut self, reply: &Value) {
         for one in reply["experiments"].as_array().into_iter().flatten() {
             let phase = one["phase"].as_str().unwrap_or_default();
@@ -240,7 +240,7 @@ impl Chaos {
         }
     }
 
-    /// Remembers the runs that a client was told of.
+    /// Remembers the runs that a reply named.
     fn told(&mut self, reply: &Value) {
         for one in reply["experiments"].as_array().into_iter().flatten() {
             let Some(run) = one["run"].as_str().filter(|_| one["skipped"].is_null()) else {
@@ -319,7 +319,7 @@ impl Chaos {
             Step::FillInodes { ms } => self.fill_inodes(*ms),
             Step::SetClock { offset_s } => {
                 self.set_clock(*offset_s);
-                // Nothing has run for so long, whatever a clock shows.
+                // No run has taken so long, whatever a clock shows.
                 self.command(&["abort", "runtime > 6h", "--yes", "--json"], Why::Other);
             }
             Step::Host { host, fault } => self.break_host(*host, *fault),
@@ -346,7 +346,7 @@ impl Chaos {
         self.command(&["start", &path, "--json"], Why::Start(from, to));
     }
 
-    /// Somebody whose wish may end an experiment's run early.
+    /// Sends a command that may end an experiment's run early.
     fn touch(&mut self, pick: u64, before: &[&str], after: &[&str]) {
         let Some(which) = self.one(pick) else { return };
         self.planned[which].touched = true;
@@ -387,7 +387,7 @@ impl Chaos {
         (count > 0).then(|| count - 1 - (pick % recent) as usize)
     }
 
-    /// Runs what is left, without faults, and waits for its end.
+    /// Ends all faults, lets the remaining runs go on, and waits for their ends.
     fn peace(&mut self) {
         self.history.add("peace");
         for undo in std::mem::take(&mut self.undo) {
@@ -397,7 +397,7 @@ impl Chaos {
             // Its own time limit ends it.
             let _ = holder.wait();
         }
-        // Somebody may wait for a run that queues behind those.
+        // A client may wait for a run that is queued behind these.
         self.abort_held();
         while !self.clients.is_empty() {
             self.look_after();

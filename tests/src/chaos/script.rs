@@ -1,32 +1,32 @@
-//! What a job of the chaos does, known beforehand to the byte: the same text
-//! tells the job what to do and the check what must have come of it.
+//! The script of a chaos job, which determines its output to the byte: the same
+//! text tells the job what to do, and the check what to expect.
 
 use std::fmt::{self, Display};
 use std::str::FromStr;
 
 use super::random::Random;
 
-/// The exit code of a job whose own write failed.
+/// Exit code of a job whose own write failed.
 pub const WRITE_FAILED: i32 = 74;
 
 /// One job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Script {
-    /// What all its contents are derived from, together with the run's name.
+    /// Seed of all its contents, together with the run's name.
     pub seed: u64,
-    /// How many lines it prints.
+    /// Number of lines that it prints.
     pub lines: u64,
-    /// Every so many lines one has a metric.
+    /// Every `metric_every`th line has a metric.
     pub metric_every: u64,
     /// Pause after each line, in milliseconds.
     pub pause_ms: u64,
     /// Bytes of the file `out.bin` that it writes at the end.
     pub file_bytes: u64,
-    /// A process that it leaves behind.
+    /// Whether it leaves a process behind.
     pub stray: bool,
-    /// It does not end on the polite signal.
+    /// Whether it ignores the polite signal.
     pub stubborn: bool,
-    /// How it ends.
+    /// End of the job.
     pub end: End,
 }
 
@@ -42,7 +42,7 @@ pub enum End {
     Hold,
 }
 
-/// No loss but the last one of a job that holds is above this.
+/// Only the last loss of a job that holds is above this.
 pub const TOO_HIGH: u64 = 1000;
 
 /// A metric point.
@@ -55,7 +55,7 @@ pub struct Point {
 }
 
 impl Script {
-    /// Everything that the job of this run prints, when nothing ends it early.
+    /// The complete output of this run's job, when nothing ends it early.
     pub fn output(&self, run: &str) -> Vec<u8> {
         let mut random = Random::of_text(self.seed, run);
         let mut all = Vec::new();
@@ -95,13 +95,13 @@ impl Script {
         bytes
     }
 
-    /// How long it takes at least, in milliseconds.
+    /// Shortest time that it takes, in milliseconds.
     pub fn least_ms(&self) -> u64 {
         self.lines * self.pause_ms
     }
 }
 
-/// The points that stand in this output; a last line without its end has none.
+/// The points in this output; a last line without its end has none.
 pub fn points(output: &[u8]) -> Vec<Point> {
     let text = String::from_utf8_lossy(output);
     let mut found = Vec::new();

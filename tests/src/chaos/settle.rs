@@ -1,5 +1,5 @@
-//! When the faults have stopped: everything comes to its end, and every tier
-//! agrees on it.
+//! The time after the faults: every run comes to its end, and every tier agrees
+//! on it.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,22 +14,22 @@ use super::run::Chaos;
 /// Counted anew whenever something has moved, as there may be much to run.
 pub(super) const AGREE: Duration = Duration::from_secs(120);
 
-/// Between two questions.
+/// Pause between two questions.
 pub(super) const LOOK: Duration = Duration::from_millis(200);
 
 /// An experiment as neroman shows it, once everything has ended.
 #[derive(Debug)]
 pub(super) struct Seen {
-    /// Which of the planned ones it is.
+    /// Index of the planned experiment.
     pub which: usize,
-    /// Its number.
+    /// Number of the experiment.
     pub id: u64,
     /// Whether it ever had a run.
     pub ran: bool,
 }
 
 impl Chaos {
-    /// Waits until everything has ended and is at home.
+    /// Waits until every run has ended and its results are at home.
     pub(super) fn settle(&mut self) -> Option<Vec<Seen>> {
         let peace = Instant::now();
         self.abort_held();
@@ -58,7 +58,7 @@ impl Chaos {
         }
     }
 
-    /// Ends what only a person ends.
+    /// Aborts the experiments that only a person ends.
     pub(super) fn abort_held(&mut self) {
         let Some(all) = self.experiments() else {
             return;
@@ -70,7 +70,7 @@ impl Chaos {
             .map(|seen| seen.id.to_string())
             .collect();
         if !held.is_empty() {
-            // It may end none, when somebody has aborted all of them.
+            // It may end none, when a client has aborted all of them before.
             self.ask(&["abort", &held.join(","), "--yes"]);
         }
     }
@@ -138,7 +138,7 @@ fn is_open(one: &Value) -> bool {
     }
     let phase = one["phase"].as_str().unwrap_or_default();
     let ended = ["finished", "crashed", "aborted", "timeout", "lost"].contains(&phase);
-    // Of what is lost there may never be more to see.
+    // A lost run may never be settled.
     !ended || (phase != "lost" && one["settled"] != true)
 }
 

@@ -1,6 +1,7 @@
-//! What can happen in a chaos, and how a seed picks it. Everything random is
-//! drawn here, before anything is known of what runs, so that a seed means
-//! the same steps each time; picks are resolved by what is there then.
+//! The steps of a chaos, and how a seed picks them. Everything random is drawn
+//! here, without knowledge of the running processes, so that a seed gives the
+//! same steps each time; a pick is resolved later, among the processes that
+//! exist then.
 
 use super::random::Random;
 use crate::processes::Part;
@@ -10,19 +11,19 @@ use crate::processes::Part;
 pub enum Step {
     /// Experiments of several kinds are added and started together.
     Start { seed: u64, count: u64 },
-    /// Somebody aborts an experiment.
+    /// A client aborts an experiment.
     Abort { pick: u64 },
-    /// Somebody restarts an experiment, live or not.
+    /// A client restarts an experiment, live or not.
     Restart { pick: u64 },
-    /// Somebody adds a rule that fires on every loss.
+    /// A client adds a rule that fires on every loss.
     Rule { pick: u64 },
-    /// Somebody looks.
+    /// A client reads something.
     Read { pick: u64, which: Reading },
     /// The oldest running command is killed.
     KillClient,
     /// `kill -9` of one process.
     Kill { place: u64, part: Part, pick: u64 },
-    /// One process stands still for a while.
+    /// One process is stopped for a while.
     Freeze {
         place: u64,
         part: Part,
@@ -31,13 +32,14 @@ pub enum Step {
     },
     /// `daemon stop`; the next command starts it again.
     StopDaemon,
-    /// From now on the programs have other content.
+    /// From now on the programs are those of another build.
     Upgrade,
     /// The disk of the home is full for a while.
     FillHome { ms: u64 },
     /// `kill -9` of a launcher and all its shims at once.
     KillSupervisors { place: u64 },
-    /// One process's calls of this kind take so long for a while; then supervisors are killed, or not.
+    /// One process's calls of this kind are delayed for a while; then
+    /// supervisors are killed, or not.
     HoldCall {
         place: u64,
         part: Part,
@@ -46,17 +48,17 @@ pub enum Step {
         ms: u64,
         kill: bool,
     },
-    /// A shim is stopped, and nobody but Neronet lets it go on.
+    /// A shim is stopped, and only Neronet itself continues it.
     StopShim { place: u64, pick: u64 },
     /// The file system of the home has no inode left for a while.
     FillInodes { ms: u64 },
     /// The clocks of all machines are set.
     SetClock { offset_s: i64 },
-    /// Something happens to a host.
+    /// A fault of a host.
     Host { host: u64, fault: HostFault },
 }
 
-/// What somebody looks at.
+/// A reading command.
 #[derive(Clone, Copy, Debug)]
 pub enum Reading {
     /// `status all`
@@ -73,7 +75,7 @@ pub enum Reading {
     Nodes,
 }
 
-/// What happens to a host.
+/// A fault of a host.
 #[derive(Clone, Copy, Debug)]
 pub enum HostFault {
     /// No packet passes for a while.
@@ -92,7 +94,7 @@ pub enum HostFault {
     Move,
 }
 
-/// What there is to break.
+/// The parts that a chaos can break.
 #[derive(Clone, Copy, Debug)]
 pub struct Scope {
     /// How many hosts there are beside this machine.
@@ -129,7 +131,7 @@ enum Class {
 /// The pause before the next step, in milliseconds, and the step.
 pub fn next(random: &mut Random, scope: Scope) -> (u64, Step) {
     let pause_ms = random.between(20, 700);
-    // A fault without weight changes nothing of what an older seed means.
+    // A fault of weight 0 does not change the steps of an older seed.
     let harsh = |weight| if scope.harsh { weight } else { 0 };
     let classes = [
         (30, Class::Start),
@@ -233,7 +235,8 @@ fn step(class: Class, random: &mut Random, scope: Scope) -> Step {
     }
 }
 
-/// Calls on the way of a start, an end and a record; `?` where not every processor has them.
+/// Calls during a start, an end and a record; `?` marks calls that some
+/// processors lack.
 const CALLS: [(u64, &str); 10] = [
     (4, "setsid"),
     (4, "execve"),
@@ -261,7 +264,8 @@ fn part(random: &mut Random) -> Part {
 
 fn host_fault(random: &mut Random, scope: Scope) -> HostFault {
     let ms = random.between(500, 9000);
-    // Long enough that both ends notice: keep-alives give up after 35 to 45 s.
+    // Long enough for both ends to notice: keep-alives give up after 35 to 45
+    // s.
     let cut_ms = if random.percent(15) { 50_000 } else { ms };
     let percent = random.between(5, 25) as u32;
     let always = [
@@ -279,7 +283,7 @@ fn host_fault(random: &mut Random, scope: Scope) -> HostFault {
     if scope.isolated {
         all.extend(isolated);
     } else {
-        // Without a boot id of its own a host that crashed looks like one whose
+        // Without a boot id of its own, a crashed host looks like one whose
         // processes were killed.
         all.retain(|(_, fault)| !matches!(fault, HostFault::Crash { .. }));
     }

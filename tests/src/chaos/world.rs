@@ -1,5 +1,5 @@
-//! What the chaos happens to: a home with real programs in several builds,
-//! hosts, and the processes of both.
+//! The world of a chaos: a home with real programs in several builds, hosts,
+//! and the processes of both.
 
 use std::fs::{self, File};
 use std::io;
@@ -15,23 +15,23 @@ use crate::hosts::{Plan, isolates};
 use crate::processes::{self, Part};
 use crate::{Home, Hosts, disk};
 
-/// How many builds there are to upgrade to and fro.
+/// Number of builds to switch between.
 const BUILDS: usize = 3;
 
 /// The size of the home's own file system: three builds in a node's folder,
 /// databases and logs.
 const HOME_MIB: u32 = 1500;
-/// More than a chaos makes.
+/// More inodes than a chaos uses.
 const HOME_INODES: u64 = 1_000_000;
 
-/// Everything that is broken and mended.
+/// Everything that faults can break.
 #[derive(Debug)]
 pub struct World {
     /// The home.
     pub home: Home,
     /// Hosts beside this machine.
     pub hosts: Option<Hosts>,
-    /// Where jobs note that they began and were done.
+    /// File of the jobs' notes.
     pub notes: PathBuf,
     /// The program of all jobs, at the same path everywhere.
     pub job: PathBuf,
@@ -40,7 +40,7 @@ pub struct World {
     build: usize,
 }
 
-/// Where a process is.
+/// Place of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// This machine.
@@ -50,10 +50,10 @@ pub enum Place {
 }
 
 impl World {
-    /// A home and so many hosts.
+    /// A home and `host_count` hosts.
     ///
     /// # Errors
-    /// When something cannot be made.
+    /// When a part cannot be made.
     pub fn make(host_count: usize) -> io::Result<Self> {
         let hosts = (host_count > 0).then(|| hosts(host_count));
         let folder = tempfile::Builder::new().prefix("nc").tempdir_in("/tmp")?;
@@ -103,7 +103,8 @@ impl World {
         self.hosts.as_ref().map(Hosts::names).unwrap_or_default()
     }
 
-    /// What an experiment may name as its node; empty when there is no choice.
+    /// Names that an experiment may use as its node; empty when there is no
+    /// choice.
     pub fn nodes(&self) -> Vec<String> {
         let mut all = self.host_names();
         if !all.is_empty() {
@@ -137,7 +138,7 @@ impl World {
         }
     }
 
-    /// The next build is what commands are run from.
+    /// Runs later commands from the next build.
     pub fn upgrade(&mut self) -> usize {
         self.build = (self.build + 1) % BUILDS;
         self.home.use_programs(&self.builds[self.build]);
@@ -147,7 +148,7 @@ impl World {
     /// Fills the home's file system to the last byte.
     ///
     /// # Errors
-    /// When it cannot be filled.
+    /// When the disk cannot be filled.
     pub fn fill_home(&self) -> io::Result<()> {
         disk::fill(&self.filler())
     }
@@ -161,7 +162,7 @@ impl World {
     /// Leaves the home's file system no inode.
     ///
     /// # Errors
-    /// When others are always faster.
+    /// When other processes free or take inodes all the time.
     pub fn fill_inodes(&self) -> io::Result<()> {
         let about = rustix::fs::statvfs(self.home.base())?;
         self.limit_inodes(about.f_files - about.f_ffree)
@@ -188,12 +189,12 @@ impl World {
         self.home.base().join(".fill")
     }
 
-    /// Keeps everything of a chaos that failed; returns where.
+    /// Keeps all files of a failed chaos; returns their folder.
     pub fn keep(&mut self) -> PathBuf {
         self.home.end_everything();
         let kept = self.home.keep();
         if self.small_home {
-            // It goes with the mount.
+            // The mount's files vanish with it, so they are copied.
             let from = self.home.base();
             let to = kept.join("home-kept");
             let _ = Command::new("cp").arg("-a").arg(&from).arg(&to).status();
@@ -234,7 +235,7 @@ fn hosts(count: usize) -> Hosts {
     }
 }
 
-/// A small file system for the home; false when only root could.
+/// Mounts a small file system for the home; false when the user is not root.
 fn mount(path: &Path) -> io::Result<bool> {
     if !rustix::process::geteuid().is_root() {
         return Ok(false);
@@ -267,7 +268,7 @@ pub fn children(parent: i32) -> Vec<i32> {
         .collect()
 }
 
-/// Sends a signal to that very process, if it still is.
+/// Sends a signal to exactly this process, if it still lives.
 pub fn signal(id: &ProcessId, signal: Signal) {
     if ProcessId::of(id.pid).is_ok_and(|now| now == *id)
         && let Some(pid) = Pid::from_raw(id.pid)

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::stage::Stage;
 use crate::chaos::random::Random;
 
-/// What a file is for.
+/// Purpose of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     /// The facts: `state.db`.
@@ -19,7 +19,7 @@ pub(super) enum Kind {
     Series,
     /// The write-ahead log of the points.
     SeriesLog,
-    /// What else lies beside the databases.
+    /// Another file beside the databases.
     Beside,
     /// A shim's segment.
     Claim,
@@ -27,7 +27,7 @@ pub(super) enum Kind {
     Segment,
     /// A segment of neromum's ledger.
     Ledger,
-    /// What a run is made of.
+    /// The spec of a run.
     Spec,
     /// A cancel request or a set of rules.
     Control,
@@ -55,8 +55,8 @@ impl Kind {
         }
     }
 
-    /// The kind of a file, from its path below the home; none for what no promise speaks of (logs of ours,
-    /// locks, a job's own files and output).
+    /// The kind of a file, from its path below the home; `None` for files without a promise (our
+    /// logs, locks, a job's own files and output).
     fn of(path: &Path) -> Option<Self> {
         let text = path.to_str()?;
         let name = path.file_name()?.to_str()?;
@@ -82,43 +82,43 @@ impl Kind {
     }
 }
 
-/// What is done to the file.
+/// Change of the file.
 #[derive(Clone, Debug)]
 enum How {
     /// One bit of one byte.
     Flip { at: u64, bit: u8 },
-    /// The rest from there on is gone.
+    /// The rest of the file from there on is cut off.
     Cut { at: u64 },
     /// So many bytes from there on are zero.
     Zero { at: u64, count: u64 },
-    /// It is gone.
+    /// The file is deleted.
     Delete,
-    /// A folder lies in its place.
+    /// A folder is in its place.
     Folder,
-    /// It and another file of its kind change places.
+    /// The file and another of its kind change places.
     Swap { other: PathBuf },
-    /// An older copy lies in its place, and no write-ahead log.
+    /// An older copy is in its place, without a write-ahead log.
     Older,
 }
 
 /// A change to a file.
 #[derive(Clone, Debug)]
 pub(super) struct Change {
-    /// Below the home.
+    /// Path below the home.
     path: PathBuf,
     kind: Kind,
     how: How,
 }
 
 impl Change {
-    /// One of those that are possible; none when the file that was drawn has no place for the change.
+    /// Draws a possible change; `None` when the drawn file has no place for it.
     pub(super) fn draw(stage: &Stage, random: &mut Random) -> Option<Self> {
         let base = stage.home.base();
         let all = files(&base);
         let mut kinds: Vec<Kind> = all.iter().map(|(kind, _)| *kind).collect();
         kinds.sort();
         kinds.dedup();
-        // Kinds first: a home has a hundred segments and one database.
+        // Draws the kind first: a home has a hundred segments and one database.
         let kind = random.pick(&kinds)?;
         let of_kind: Vec<PathBuf> = all
             .into_iter()
@@ -149,12 +149,12 @@ impl Change {
         Some(Self { path, kind, how })
     }
 
-    /// What kind of file it changes.
+    /// Kind of the changed file.
     pub(super) fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// Any of these in what the user is shown names the file.
+    /// Texts that count as naming the file when the user sees one of them.
     pub(super) fn names(&self) -> Vec<String> {
         let mut paths = vec![&self.path];
         if let How::Swap { other } = &self.how {
@@ -165,7 +165,7 @@ impl Change {
             .map(|path| path.display().to_string())
             .collect();
         for path in paths {
-            // A short form as `1/claim`, of which the run is told beside it.
+            // The short form, as `1/claim`, beside the run's own name.
             let parts: Vec<_> = path.iter().rev().take(2).collect();
             if let [name, folder] = parts[..] {
                 names.push(Path::new(folder).join(name).display().to_string());
@@ -227,7 +227,7 @@ impl fmt::Display for Change {
     }
 }
 
-/// Every file of a kind that is known, by path below the home, in a fixed order.
+/// Every file of a known kind, by path below the home, in a fixed order.
 fn files(base: &Path) -> Vec<(Kind, PathBuf)> {
     let mut found = Vec::new();
     let mut folders = vec![base.to_owned()];

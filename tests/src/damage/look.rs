@@ -1,4 +1,4 @@
-//! What a user sees of all runs, once nothing moves any more.
+//! The user's view of all runs, once nothing changes any more.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,23 +9,23 @@ use serde_json::{Value, json};
 
 use super::stage::Stage;
 
-/// Everything is started within this time, or it is not started at all.
+/// Time within which every run is started, if at all.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Nothing that differs from the truth moves for so long: nothing will.
+/// Time without a change after which a difference counts as lasting.
 const STILL: Duration = Duration::from_secs(4);
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(150);
 
-/// What was seen.
+/// The user's view.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Seen {
-    /// Of each experiment: state, code, metrics.
+    /// State, code and metrics of each experiment.
     experiments: BTreeMap<u64, Value>,
     /// Metric points and output of each experiment.
     traces: BTreeMap<u64, String>,
-    /// How often a job of each run began.
+    /// Number of job starts of each run.
     starts: BTreeMap<String, usize>,
-    /// All texts that a user was shown.
+    /// All texts that the user saw.
     pub(super) said: String,
 }
 
@@ -37,7 +37,7 @@ impl Seen {
         all.any(|facts| facts["state"] == "staging")
     }
 
-    /// What is wrong with it as a truth to compare with.
+    /// Fault that makes this view unfit as the truth to compare with.
     pub(super) fn unfit(&self) -> Option<String> {
         let state = |id: u64| self.experiments[&id]["state"].as_str().unwrap_or_default();
         if self.experiments.len() != 8 {
@@ -57,13 +57,13 @@ impl Seen {
         Some(format!("{} is {}", wrong.0, state(wrong.0)))
     }
 
-    /// Whether a job began there more often than here.
+    /// Whether a job began more often in `there` than in this view.
     pub(super) fn ran_again(&self, there: &Self) -> bool {
         let before = |run: &str| self.starts.get(run).copied().unwrap_or(0);
         there.starts.iter().any(|(run, count)| *count > before(run))
     }
 
-    /// What is other there than here, texts for people left out.
+    /// Differences of `there` from this view, without texts for people.
     pub(super) fn differences(&self, there: &Self) -> Vec<String> {
         let mut all = Vec::new();
         for (id, here) in &self.experiments {
@@ -91,7 +91,7 @@ impl Seen {
     }
 }
 
-/// Looks until the same as in `truth` is seen, or nothing moves any more.
+/// Looks until the view is the same as `truth`, or nothing changes any more.
 pub(super) fn settled(stage: &Stage, truth: Option<&Seen>) -> Seen {
     let began = Instant::now();
     let mut moved = Instant::now();
@@ -141,7 +141,7 @@ fn overview(stage: &Stage) -> Seen {
     seen
 }
 
-/// What one sees on a second look: each run, its metrics and output, the node.
+/// The details: each run, its metrics and output, the node.
 fn details(stage: &Stage, seen: &mut Seen) {
     let mut say = |words: &[&str]| {
         let ran = stage.home.run(words);
@@ -149,7 +149,7 @@ fn details(stage: &Stage, seen: &mut Seen) {
         seen.said.push_str(&ran.err);
         ran.out
     };
-    // A daemon that refuses to start says the same each time.
+    // A daemon that refuses to start prints the same each time.
     if seen.experiments.is_empty() {
         return;
     }

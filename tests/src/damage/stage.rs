@@ -9,7 +9,7 @@ use crate::Home;
 use crate::home::program;
 use crate::wait::until;
 
-/// What is not put back: the programs of a node are large and checked elsewhere.
+/// Folder that is not restored: the programs of a node are large and checked elsewhere.
 const PROGRAMS: &str = "bin";
 
 /// A home and its pristine copy.
@@ -21,7 +21,7 @@ pub(super) struct Stage {
 }
 
 impl Stage {
-    /// Runs that ended in different ways, live ones, waiting ones; then everything is killed.
+    /// Makes runs that ended in different ways, live runs and waiting runs; then kills everything.
     pub(super) fn make() -> io::Result<Self> {
         let home = Home::new();
         home.configure("nodes: {local: {cpus: 3}}\n");
@@ -91,7 +91,7 @@ impl Stage {
         });
     }
 
-    /// A copy of the facts, as the daemon makes one in every hour.
+    /// Copies the database of facts, as the daemon does every hour.
     fn copy_facts(&self) -> io::Result<()> {
         let path = self.home.base().join("data/state.db");
         let database = rusqlite::Connection::open(path).map_err(io::Error::other)?;
@@ -102,7 +102,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Everything as it was when all processes had just been killed.
+    /// Restores the state right after all processes were killed.
     pub(super) fn restore(&self) -> io::Result<()> {
         self.home.end_everything();
         let base = self.home.base();
@@ -117,7 +117,7 @@ impl Stage {
         }
         fs::copy(self.path("notes.pristine"), self.notes())?;
         let pristine = self.path("pristine");
-        // Once: later cases find the programs where they are.
+        // Only once: later cases find the programs in place.
         if !node.join(PROGRAMS).exists() {
             copy(&pristine.join("node").join(PROGRAMS), &node.join(PROGRAMS))?;
         }
@@ -131,12 +131,12 @@ impl Stage {
         Ok(())
     }
 
-    /// Where jobs note that they began.
+    /// File of the jobs' notes.
     pub(super) fn notes(&self) -> PathBuf {
         self.path("notes")
     }
 
-    /// The copy of the facts of when runs 4 to 6 were live.
+    /// Copy of the facts from the time when runs 4 to 6 were live.
     pub(super) fn older_facts(&self) -> PathBuf {
         self.path("older.db")
     }
@@ -145,12 +145,12 @@ impl Stage {
         self.home.path().join(name)
     }
 
-    /// Whether a log of ours tells of a panic.
+    /// Whether one of our logs contains a panic.
     pub(super) fn panicked(&self) -> bool {
         self.home.logs().contains("panicked")
     }
 
-    /// Keeps what a case left behind.
+    /// Keeps the files of a case.
     pub(super) fn keep_case(&self, number: usize) -> io::Result<()> {
         self.home.end_everything();
         let to = self.path(&format!("case-{number}"));
@@ -173,7 +173,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Keeps everything; returns where.
+    /// Keeps all files; returns their folder.
     pub(super) fn keep(&mut self) -> PathBuf {
         self.home.end_everything();
         self.home.keep()

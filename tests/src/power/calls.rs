@@ -1,4 +1,4 @@
-//! Reads what `strace -f -y` wrote.
+//! Reads the output of `strace -f -y`.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -6,95 +6,96 @@ use std::path::{Path, PathBuf};
 /// A change of files that a system call made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// Opened for writing, and made where it was not there.
+    /// A file was opened for writing, and made where it did not exist.
     Opened {
-        /// Of the file.
+        /// Path of the file.
         path: PathBuf,
-        /// Of a new one.
+        /// Permission bits of a new file.
         mode: u32,
-        /// Whether it was emptied.
+        /// Whether the file was emptied.
         truncated: bool,
     },
-    /// Bytes, at the end when `at` is none.
+    /// Bytes were written, at the end when `at` is `None`.
     Wrote {
-        /// Of the file.
+        /// Path of the file.
         path: PathBuf,
         /// Offset.
         at: Option<u64>,
-        /// What was written.
+        /// The bytes.
         data: Vec<u8>,
     },
-    /// The kernel copied from where the target ended.
+    /// The kernel copied bytes to the end of the target.
     Copied {
         /// Source.
         from: PathBuf,
         /// Target.
         to: PathBuf,
-        /// How many.
+        /// Number of bytes.
         bytes: u64,
     },
-    /// Another length.
+    /// The length was changed.
     Length {
-        /// Of the file.
+        /// Path of the file.
         path: PathBuf,
-        /// Its new length.
+        /// New length.
         bytes: u64,
-        /// It stays as it is when it is longer.
+        /// Whether a longer file keeps its length.
         grows: bool,
     },
-    /// Other rights.
+    /// The mode was changed.
     Mode {
-        /// Of the file.
+        /// Path of the file.
         path: PathBuf,
         /// Permission bits.
         mode: u32,
     },
     /// A new folder.
     Folder {
-        /// Its path.
+        /// Path of the folder.
         path: PathBuf,
         /// Permission bits.
         mode: u32,
     },
     /// A new symbolic link.
     Link {
-        /// Its path.
+        /// Path of the link.
         path: PathBuf,
-        /// Where it leads.
+        /// Target of the link.
         target: PathBuf,
     },
-    /// A further name.
+    /// A file got a further name.
     Linked {
-        /// The first name.
+        /// The present name.
         from: PathBuf,
         /// The new one.
         to: PathBuf,
     },
-    /// Another name.
+    /// A file was renamed.
     Renamed {
-        /// Before.
+        /// Old name.
         from: PathBuf,
-        /// After.
+        /// New name.
         to: PathBuf,
     },
-    /// A name less.
+    /// A name was removed.
     Removed {
         /// The name.
         path: PathBuf,
     },
-    /// The disk has it.
+    /// A file or folder was synced.
     Synced {
         /// The file or folder.
         path: PathBuf,
     },
 }
 
-/// What an open file is called whose name was removed. It may have others.
+/// Name of an open file whose name was removed, as `strace` prints it. The file
+/// may have other names.
 pub fn lost_name(path: &Path) -> PathBuf {
     PathBuf::from(format!("{} (deleted)", path.display()))
 }
 
-/// The changes of a trace, in the order in which they were done.
+/// The changes of a trace, in their order.
 pub fn changes(trace: &[u8]) -> Vec<Change> {
     let mut begun: HashMap<&[u8], &[u8]> = HashMap::new();
     let mut found = Vec::new();
@@ -118,7 +119,7 @@ pub fn changes(trace: &[u8]) -> Vec<Change> {
     found
 }
 
-/// The change that one line tells of; none where the call failed or changed
+/// The change that one line records; `None` where the call failed or changed
 /// nothing.
 fn change(line: &[u8]) -> Option<Change> {
     let call = Call::read(line)?;
@@ -153,7 +154,7 @@ fn change(line: &[u8]) -> Option<Change> {
             to: args.get(2)?.file()?,
             bytes: call.result,
         },
-        // All of it: blocks are shared.
+        // FICLONE copies the whole file: blocks are shared.
         "ioctl" if args.get(1)?.0.ends_with(b"FICLONE") => Change::Copied {
             from: args.get(2)?.file()?,
             to: args.first()?.file()?,
@@ -245,7 +246,7 @@ struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// None when it failed.
+    /// `None` when the call failed.
     fn read(line: &'a [u8]) -> Option<Self> {
         let open = line.iter().position(|byte| *byte == b'(')?;
         let name = std::str::from_utf8(&line[..open]).ok()?;
@@ -262,7 +263,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// The arguments, and where the text behind their bracket begins.
+/// The arguments, and the position behind their bracket.
 fn arguments(text: &[u8]) -> Option<(Vec<Arg<'_>>, usize)> {
     let (mut args, mut begin, mut depth) = (Vec::new(), 0, 0_u32);
     let mut at = 0;
@@ -288,7 +289,7 @@ fn arguments(text: &[u8]) -> Option<(Vec<Arg<'_>>, usize)> {
     None
 }
 
-/// Where the quoted text that begins at `at` has its last quote.
+/// Position of the closing quote of the text that begins at `at`.
 fn quote_end(text: &[u8], at: usize) -> Option<usize> {
     let mut end = at + 1;
     while *text.get(end)? != b'"' {
@@ -297,11 +298,11 @@ fn quote_end(text: &[u8], at: usize) -> Option<usize> {
     Some(end)
 }
 
-/// One argument as it was written.
+/// One argument as `strace` printed it.
 struct Arg<'a>(&'a [u8]);
 
 impl Arg<'_> {
-    /// The path of an open file; of one without a name, the name that it lost, see
+    /// The path of an open file; for one without a name, its removed name, see
     /// [`lost_name`].
     fn file(&self) -> Option<PathBuf> {
         let open = self.0.iter().position(|byte| *byte == b'<')?;

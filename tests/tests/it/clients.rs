@@ -68,7 +68,7 @@ fn what_is_ours_is_closed_to_others() {
     let mut folders = vec![home.base()];
     let mut sockets = 0;
     while let Some(folder) = folders.pop() {
-        // What goes meanwhile was somebody's scratch.
+        // A file that vanishes meanwhile was temporary.
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
             let Ok(found) = fs::symlink_metadata(entry.path()) else {
                 continue;

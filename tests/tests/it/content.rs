@@ -1,4 +1,5 @@
-//! Jobs read what was frozen, whatever became of the files that it came from.
+//! Jobs read the frozen content, even if the original files have changed or
+//! vanished.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -25,7 +26,7 @@ fn stored(home: &Home, content: &[u8]) -> Vec<PathBuf> {
     found
 }
 
-/// Whether a file lies in the node's store. neroman's own lies beside it.
+/// Whether a file is in the node's store and not in neroman's own.
 fn is_of_node(path: &Path) -> bool {
     let path = path.display().to_string();
     path.contains("/store/") && path.contains("/node")
@@ -39,7 +40,7 @@ fn no_job_reads_a_stored_file_that_was_changed_and_the_run_gets_the_right_one() 
     home.ok(&["add", &folder.display().to_string()]);
     home.ok(&["start", "1"]);
     home.ok(&["wait", "1"]);
-    // None: a folder lies in its place.
+    // `None`: a folder is put in its place.
     for changed in [Some("loqs 0.5\n"), Some(""), None] {
         let stored = stored(&home, b"loss 0.5\n");
         assert_eq!(stored.len(), 1, "{stored:?}");

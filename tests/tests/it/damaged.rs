@@ -1,5 +1,5 @@
-//! Files of a node are damaged. Each is named with what to do, nothing is told twice,
-//! and what neroman has is sent again.
+//! Files of a node are damaged. Each is named with what to do, nothing is reported
+//! twice, and neroman sends again whatever it has.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -34,13 +34,13 @@ fn flip(path: &Path, at: usize) {
     fs::write(path, bytes).unwrap();
 }
 
-/// What a person is shown of an experiment in two places.
+/// Output about an experiment at two places.
 fn shown(home: &Home, id: u64) -> String {
     let id = id.to_string();
     home.ok(&["status", &id]) + &home.ok(&["show", &id])
 }
 
-/// Waits until these places name the path; returns what they say.
+/// Waits until these places name the path; returns their text.
 fn until_named(home: &Home, id: u64, path: &Path) -> String {
     let path = path.display().to_string();
     until(&format!("{path} to be named"), || {

@@ -11,7 +11,7 @@ use nero_tests::{Home, Part, until};
 
 use crate::story::{added, job, make_pipe};
 
-/// A home on a small disk that uses all of it but a little.
+/// A home on a small disk that uses nearly all of it.
 fn home_on(small: &Small) -> Home {
     let mut folder = tempfile::Builder::new();
     let home = Home::in_folder(folder.prefix("n").tempdir_in(small.path()).unwrap());
@@ -19,8 +19,8 @@ fn home_on(small: &Small) -> Home {
     home
 }
 
-/// Experiment 1, whose job prints points when it is let go on; nothing of it but its
-/// log lies on the small disk.
+/// Experiment 1, whose job prints points when it is released. Only its log is on the
+/// small disk.
 struct Held {
     outside: tempfile::TempDir,
     pipe: PathBuf,
@@ -70,7 +70,7 @@ impl Held {
         });
     }
 
-    /// It ran once, and so many points are known, each once.
+    /// It ran once, and exactly `count` points are known.
     fn is_known(&self, home: &Home, count: usize) {
         let seen = home.until_settled(1);
         assert_eq!(seen["state"], "finished", "{seen:#}");
@@ -115,8 +115,8 @@ fn metrics_printed_while_the_disk_was_full_are_known_afterwards() {
     };
     let held = Held::new();
     let home = home_on(&small);
-    // What it prints fits into the block that its log has from the first line
-    // on. What is recorded of sixty lines, one by one, needs another block.
+    // The output fits into the block that the log has from the first line on. The
+    // records of sixty lines, one by one, need another block.
     held.start(&home, "1,60,1,15,0,0,0,exit:0");
     small.fill();
     held.release();
@@ -134,7 +134,7 @@ struct Pressed {
 }
 
 impl Pressed {
-    /// None when this user may not mount.
+    /// `None` when this user may not mount.
     fn running() -> Option<Self> {
         let small = Small::mounted(64)?;
         let held = Held::new();
@@ -154,7 +154,7 @@ impl Pressed {
         })
     }
 
-    /// The job prints what there is no room for.
+    /// Fills the disk and lets the job print.
     fn press(&self) {
         self.small.fill();
         self.held.release();
@@ -169,7 +169,7 @@ impl Pressed {
         });
     }
 
-    /// There is room again: everything is known, nothing of it twice.
+    /// Frees the disk: every point is known, none twice.
     fn relieve(self) {
         self.small.empty();
         self.held.is_known(&self.home, 2000);
@@ -189,7 +189,7 @@ fn a_daemon_whose_databases_have_no_room_waits_for_it() {
     let home = &pressed.home;
     let daemon = home.until_alive(Part::Daemon);
     pressed.press();
-    // There may be room for some more in blocks that it has.
+    // Blocks in use may have room for some more.
     let mut tries = 0;
     let refused = until("an order to be refused", || {
         tries += 1;
@@ -215,7 +215,7 @@ fn a_daemon_whose_databases_have_no_room_waits_for_it() {
     watching.wait().unwrap();
     assert!(note.starts_with("note: no space left for"), "{note}");
     pressed.held.until_done(home);
-    // Its node is not blamed.
+    // The node is not reported as the fault.
     let nodes = home.ok(&["status", "nodes"]);
     assert!(!nodes.contains("out of reach"), "{nodes}");
     assert_eq!(home.alive(Part::Daemon), [daemon], "{}", home.logs());
@@ -263,7 +263,7 @@ fn a_run_that_fills_the_disk_of_daemon_and_node_can_be_aborted() {
 }
 
 /// Three runs on this disk: one for a person to end, one for a rule, one for its
-/// time limit. `fill` leaves nothing to make a file of; all three end.
+/// time limit. `fill` leaves no room for a new file; all three end.
 fn every_end_comes_without_room(small: Option<Small>, fill: fn(&Small)) {
     let Some(small) = small else {
         return;

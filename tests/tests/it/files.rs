@@ -1,5 +1,5 @@
-//! Files both ways with the real programs: outputs while a run goes on and
-//! after it, whatever dies meanwhile; and what is cleaned, and what is not.
+//! Files both ways with the real programs: outputs during a run and after it,
+//! with every part killed meanwhile; and cleaning.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +12,8 @@ use serde_json::Value;
 use crate::ssh::Lab;
 use crate::story::{added, make_pipe};
 
-/// Everything below a folder: content by path; what is no plain file is named.
+/// Everything below a folder: content by path; entries that are no plain files
+/// are named.
 fn tree(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut folders = vec![folder.to_path_buf()];
@@ -115,7 +116,7 @@ outputs: ['many/**', big]
     home.run(&["wait", "1"]);
     let work = PathBuf::from(home.ok(&["path", "1", "--remote"]).trim_end());
     let mut kills = 0;
-    // Each time a little later: among the many, and within the big one.
+    // Each time a little later: among the many files, and within the big one.
     for wanted in [1, 700, 2500, 3001, 3002] {
         let found = until("files to come, or all to be there", || {
             let path = home.run(&["path", "1"]);
@@ -249,7 +250,8 @@ outputs: [{{path: 'o*', max: 1K}}]
     let fetched = home.run(&["fetch", "1"]);
     assert_eq!(fetched.code, Some(1), "{fetched:#?}");
     assert!(fetched.out.contains("was cleaned on"), "{fetched:#?}");
-    // Once it is home, it goes; what is still needed here is not swept.
+    // Once its results are at home, it goes; files that another run still needs
+    // are not swept.
     home.ok(&["fetch", "2"]);
     let cleaned = home.json(&["clean", "2"]);
     assert!(!large.exists(), "{cleaned:#}");
@@ -304,7 +306,7 @@ fn without_outputs_everything_comes_home_under_its_own_name_and_clean_deletes_no
     let mode = fs::metadata(folder.join("tool")).unwrap().mode();
     assert_eq!(mode & 0o777, 0o700);
     assert!(here["stdout.log"].len() > 1024 * 1024, "the log is whole");
-    // What stayed is said by every command that shows the run.
+    // Every command that shows the run warns of files that stayed on the node.
     until_home(&home, "2");
     until_home(&home, "3");
     let warned = |id: &str, text: &str| {
@@ -357,7 +359,8 @@ checkpoint: 'ckpt/**'
     home.ok(&["restart", "1", "--resume"]);
     home.run(&["wait", "1"]);
     assert_eq!(home.ok(&["logs", "1"]), "at 2 resumed\n");
-    // From here on nothing lies on the node: what came home is laid over.
+    // From here on the node has no files of the run: results are laid over from
+    // home.
     let folder = until_home(&home, "1");
     assert_eq!(fs::read(folder.join("ckpt/n")).unwrap(), b"2\n");
     home.until_settled(1);
@@ -392,7 +395,7 @@ outputs: [stdout, out]
     );
     let (mut content, mut seed) = (vec![0u8; 150_000_000], 88_172_645_463_325_252_u64);
     for part in content.chunks_mut(8) {
-        // Nothing that a compressing connection makes small.
+        // Bytes that a compressing connection cannot shrink.
         seed ^= seed << 13;
         seed ^= seed >> 7;
         seed ^= seed << 17;

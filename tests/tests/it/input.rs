@@ -1,10 +1,10 @@
-//! Bad input gets a clear error with the place, and nothing is half done.
+//! Bad input gets a clear error with the place, and leaves nothing half done.
 
 use std::fs;
 
 use nero_tests::Home;
 
-/// Tries to add a file; returns what was said. Nothing may be registered.
+/// Tries to add a file and returns the error. Nothing may be registered.
 #[track_caller]
 fn refused(yaml: &[u8]) -> String {
     let home = Home::new();

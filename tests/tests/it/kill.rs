@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use crate::story::{added, job, make_pipe};
 
-/// A home whose experiment 1 notes its start, prints, waits for the pipe,
-/// prints again, notes its end and exits 7.
+/// A home whose experiment 1 notes its start, prints, waits for the pipe, prints again,
+/// notes its end and exits 7.
 struct Held {
     home: Home,
     pipe: PathBuf,
@@ -80,7 +80,7 @@ impl Held {
         assert_eq!(series["values"], serde_json::json!([1.0, 2.0]), "{series}");
     }
 
-    /// It ran once, and nobody can know its exit code.
+    /// It ran once, and its exit code cannot be known.
     fn ran_once_and_is_lost(&self) {
         let seen = self.ended("lost");
         let reason = seen["reason"].as_str().unwrap_or_default();
@@ -228,7 +228,7 @@ fn an_unsupervised_job_can_be_aborted() {
 
 #[test]
 fn accepted_runs_survive_the_death_of_the_daemon_at_any_moment() {
-    // Some part dies behind each of many starts: every run runs exactly once.
+    // A part is killed after each of many starts: every run runs exactly once.
     let victims = [
         Part::Daemon,
         Part::Mum,
@@ -284,7 +284,7 @@ fn accepted_runs_survive_the_death_of_the_daemon_at_any_moment() {
 
 #[test]
 fn the_daemon_dies_while_a_start_is_answered() {
-    // Whatever the client was told holds, and its retry starts nothing twice.
+    // Runs in a reply exist, and a retry starts nothing twice.
     for _ in 0..5 {
         let held = Held::new();
         let client = held.home.spawn(&["start", "1"]);

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use nero_tests::{Home, Hosts, Part, until};
 
-/// What nobody else may see.
+/// Data that no other user may see.
 const SECRET: &str = "hush-5d1f0a7c";
 
 /// A job that has the secret, prints it, and stays until it is aborted.
@@ -29,7 +29,7 @@ fn needs_root() -> bool {
     false
 }
 
-/// What the stranger finds on the host, looking at these places.
+/// The findings of a stranger on the host, who looks at these places.
 #[track_caller]
 fn found(hosts: &Hosts, as_whom: &str, roots: &str) -> Vec<String> {
     let program = hosts.program("nero-neighbour");
@@ -42,7 +42,7 @@ fn found(hosts: &Hosts, as_whom: &str, roots: &str) -> Vec<String> {
         .collect()
 }
 
-/// A home whose one run is live on `h1`, with the secret.
+/// A home with one live run on `h1` that has the secret.
 fn running_on_h1(hosts: &Hosts) -> Home {
     let home = Home::with_hosts(hosts);
     home.configure("nodes: {h1: {address: h1}}\n");
@@ -81,13 +81,14 @@ fn a_neighbour_on_a_node_finds_nothing() {
     let common = hosts.common().display().to_string();
     let strange = |hosts: &Hosts| -> Vec<String> {
         let mut lines = found(hosts, "stranger@h1", &roots);
-        // The rig's own folder is everybody's.
+        // Every user may use the rig's own folder.
         lines.retain(|line| !line.contains(&common));
         lines
     };
     assert_eq!(strange(&hosts), [] as [&str; 0]);
 
-    // The same look by the owner finds files, the socket, and the job: it can.
+    // The same look by the owner finds files, the socket, and the job, so it can
+    // find them.
     let own = found(&hosts, "h1", &roots);
     for kind in ["read ", "write ", "talk ", "process "] {
         assert!(
@@ -95,7 +96,7 @@ fn a_neighbour_on_a_node_finds_nothing() {
             "{kind}: {own:#?}"
         );
     }
-    // Of processes it is the job alone; nothing of ours carries the secret.
+    // Of processes it finds the job alone; none of ours carries the secret.
     let names: BTreeSet<&str> = own
         .iter()
         .filter_map(|line| line.strip_prefix("process "))
@@ -107,8 +108,8 @@ fn a_neighbour_on_a_node_finds_nothing() {
         .collect();
     assert!(ours.is_empty(), "{own:#?}");
 
-    // The guards off: every folder and file open to all, and a socket that
-    // answers everybody.
+    // Without the guards: every folder and file open to all, and a socket that
+    // answers every user.
     let open = format!(
         "setsid {} listen {place}/.neronet/open.sock >/dev/null 2>&1 </dev/null &",
         hosts.program("nero-neighbour").display()
@@ -134,8 +135,8 @@ fn a_neighbour_on_a_node_finds_nothing() {
             "{kind}: {strange:#?}"
         );
     }
-    // Our socket asks who is there, whatever its mode says; one beside it, which
-    // does not ask, is found.
+    // Our socket checks the peer's user, whatever its mode is. The open one
+    // beside it does not, and is found.
     let talking: Vec<&String> = strange
         .iter()
         .filter(|line| line.starts_with("talk "))
@@ -168,7 +169,7 @@ fn a_neighbour_at_home_finds_nothing() {
     home.ok(&["add", &folder.display().to_string()]);
     home.ok(&["start", "1"]);
     until_printed(&home);
-    // The experiment is the user's own, as open as he made it.
+    // The experiment's folder is the user's own, with the mode that he gave it.
     let ours = home.base();
     fs::set_permissions(home.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let roots = ours.display().to_string();
@@ -184,7 +185,7 @@ fn a_neighbour_at_home_finds_nothing() {
             }
         }
     }
-    // The counting counts.
+    // The count detects a socket.
     let _listener = TcpListener::bind("127.0.0.1:0").unwrap();
     assert!(tcp_sockets(std::process::id() as i32) > 0);
 
@@ -212,7 +213,7 @@ fn open_up(path: &Path) {
         return;
     }
     let mode = if found.is_dir() { 0o777 } else { 0o666 };
-    // What is gone meanwhile needs no opening.
+    // A file that vanishes meanwhile needs no opening.
     let _ = fs::set_permissions(path, fs::Permissions::from_mode(mode));
     for entry in fs::read_dir(path).into_iter().flatten().flatten() {
         open_up(&entry.path());
@@ -250,7 +251,7 @@ fn a_socket_folder_that_somebody_took_first_is_refused() {
     let hosts = Hosts::up(1);
     let id = hosts.ssh("h1", "id -u");
     let id = String::from_utf8_lossy(&id.stdout).trim().to_owned();
-    // In a shared home sockets lie below /tmp, where names are anybody's.
+    // In a shared home sockets are below /tmp, where any user can take a name.
     let folder = format!("/tmp/neronet-{id}");
     let program = hosts.program("nero-neighbour");
     let command = format!(

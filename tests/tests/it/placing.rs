@@ -1,5 +1,5 @@
-//! What an experiment asks of its node, on this machine alone: the one node is taken,
-//! or it is said why not.
+//! Requirements of an experiment on its node, on this machine alone: the one node is
+//! taken, or the reason against it is shown.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use nero_tests::{Home, until};
 
 use crate::story::added;
 
-/// What `status` says that an experiment waits for.
+/// The reason in `status` why an experiment waits.
 fn waits_for(home: &Home, id: u64, part: &str) -> String {
     let mut why = String::new();
     until("the reason to be said", || {
@@ -75,7 +75,7 @@ fn what_no_node_can_satisfy_is_said_at_start_with_its_values() {
                 +data: {command: 'cat {data.c}', data: {c: {elsewhere: /c}}}\n\
                 +disk: {command: 'true', resources: {disk: 1000T}}\n";
     added(&home, "d", yaml);
-    // What the node has is known once something went there.
+    // neroman knows the node once a run went there.
     added(&home, "w", "collection: w\n+w: {command: 'true'}\n");
     home.ok(&["start", "4"]);
     home.ok(&["wait", "4"]);
@@ -101,7 +101,7 @@ fn what_no_node_can_satisfy_is_said_at_start_with_its_values() {
 #[test]
 fn memory_is_kept_for_a_run_though_no_configuration_names_any() {
     let home = Home::new();
-    // A node tells what it has once a run goes there.
+    // A node reports its resources once a run goes there.
     added(&home, "first", "command: 'true'\n+first: {}\n");
     home.ok(&["start", "1", "--wait"]);
     let mut memory = 0;
@@ -147,7 +147,7 @@ fn an_unknown_node_is_refused_with_its_place() {
     ] {
         assert!(ran.err.contains(part), "{part}: {}", ran.err);
     }
-    // What is typed goes before what the experiment says.
+    // An option of the command goes before a field of the experiment.
     home.ok(&["start", "1", "--node", "local"]);
     home.ok(&["wait", "1"]);
 }

@@ -1,4 +1,4 @@
-//! Power cuts: what a command said is there after them.
+//! Power cuts: every effect that a command has reported is there after them.
 //!
 //! One story is traced; its changes of files are made again up to twelve
 //! moments, and each time the machine "starts anew" with what a disk would hold.
@@ -12,8 +12,8 @@ use nero_tests::power::{Change, Disk, changes, trace};
 use nero_tests::{Home, until};
 use serde_json::Value;
 
-/// What the user typed, in this order; each line is a moment after which its
-/// answer must hold.
+/// The replies to the user's commands, in order; each line is a moment after
+/// which its effect must last.
 const SAID: [&str; 6] = [
     "added", "started", "finished", "shown", "running", "aborted",
 ];
@@ -22,7 +22,7 @@ const CUTS: usize = 12;
 /// The files of one story.
 struct Story {
     home: Home,
-    /// Outside of what is cut.
+    /// Folder outside of the power cuts.
     beside: PathBuf,
 }
 
@@ -44,7 +44,7 @@ impl Story {
         Self { home, beside }
     }
 
-    /// Everything that the user types.
+    /// All commands of the user.
     fn script(&self) -> String {
         let neroman = program("neroman").display().to_string();
         let beside = self.beside.display();
@@ -72,7 +72,8 @@ mkdir {beside}/aborted
         )
     }
 
-    /// Runs the script under `strace`; what it changed, and what `status` showed.
+    /// Runs the script under `strace`; returns its changes of files and the
+    /// output of `status`.
     fn trace(&self) -> (Vec<Change>, Value) {
         let (script, into) = (
             self.home.path().join("script"),
@@ -109,7 +110,7 @@ mkdir {beside}/aborted
         )
     }
 
-    /// How often each start of a run began, by what the jobs wrote themselves.
+    /// Number of starts of each run, from the notes of the jobs.
     fn starts(&self) -> BTreeMap<String, usize> {
         let mut starts = BTreeMap::new();
         let text = fs::read_to_string(self.beside.join("starts")).unwrap_or_default();
@@ -119,7 +120,7 @@ mkdir {beside}/aborted
         starts
     }
 
-    /// The disk after a cut, and a machine that was started anew.
+    /// Puts the disk after a cut in place, on a machine that was started anew.
     fn boot(&mut self, disk: &Disk, number: usize) {
         disk.cut(&self.home.base()).unwrap();
         // The jobs' own notes are on another disk.
@@ -141,7 +142,7 @@ exec unshare --mount --propagation private sh -c \
         self.home.use_programs(&folder);
     }
 
-    /// Holds what is there now against what was said before the cut.
+    /// Compares the state after the cut with the replies before it.
     fn check(&self, said: &[&str], before: &BTreeMap<String, usize>, shown: &Value) {
         let home = &self.home;
         let was = |word: &str| said.contains(&word);
@@ -202,7 +203,7 @@ exec unshare --mount --propagation private sh -c \
     }
 }
 
-/// The moments of the cuts: after each answer, and half way to the next one.
+/// The moments of the cuts: after each reply, and half way to the next one.
 fn moments(changes: &[Change], beside: &Path) -> Vec<usize> {
     let answers: Vec<usize> = SAID
         .iter()

@@ -1,5 +1,5 @@
-//! What the first users stumbled over: words that were wrong, missing, or said
-//! twice.
+//! Faults that the first users met: words that were wrong, missing, or
+//! repeated.
 
 use nero_tests::Home;
 

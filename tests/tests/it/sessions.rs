@@ -1,4 +1,4 @@
-//! Sessions of one user whose environments differ, and one daemon.
+//! Sessions of one user with different environments, and one daemon.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -16,7 +16,7 @@ struct User {
     data: PathBuf,
 }
 
-/// Where a session has its sockets.
+/// Kind of a session, which decides where its sockets are.
 #[derive(Clone, Copy)]
 enum Session {
     /// A login: `XDG_RUNTIME_DIR` is set.
@@ -129,7 +129,7 @@ fn a_daemon_whose_socket_was_removed_makes_it_again() {
         let before = user.daemon(Session::Plain);
         let socket = user.socket();
         match user.neronet.as_os_str().is_empty() {
-            // Other things lie beside it.
+            // Other files are beside the socket.
             true => fs::remove_file(&socket).unwrap(),
             false => fs::remove_dir_all(socket.parent().unwrap()).unwrap(),
         }
@@ -141,7 +141,7 @@ fn a_daemon_whose_socket_was_removed_makes_it_again() {
 #[test]
 fn a_daemon_that_cannot_have_its_usual_place_answers_at_another() {
     let home = Home::new();
-    // In the way of the folder for sockets.
+    // A file in place of the folder for sockets.
     fs::write(home.base().join("run"), "a file").unwrap();
     home.ok(&["status"]);
     assert_eq!(home.alive(Part::Daemon).len(), 1);

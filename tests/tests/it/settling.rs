@@ -1,5 +1,5 @@
-//! A run that ends on a node whose disk is full: its output is read when there
-//! is room, however long that takes, and nothing of it is missing then.
+//! A run that ends on a node with a full disk: its output is read when there is
+//! room, however long that takes, and none of it is missing then.
 
 use std::collections::HashSet;
 use std::fs;
@@ -15,14 +15,14 @@ use serde_json::json;
 
 use crate::ssh::{Lab, release};
 
-/// Tries of neromum that change nothing: more than it makes before it gives up
-/// what cannot be read for another reason.
+/// Number of tries of neromum that change nothing: more than it makes before it
+/// gives up a run that cannot be read for another reason.
 const TRIES: usize = 5;
 
-/// The node whose disk is full.
+/// The node with the full disk.
 trait Node {
     fn name(&self) -> &str;
-    /// Its root, as this machine sees it.
+    /// Root of the node, as this machine sees it.
     fn root(&self) -> PathBuf;
     fn fill(&self, full: bool);
     fn kill_watchers(&self);
@@ -118,8 +118,8 @@ fn started(root: &Path) -> PathBuf {
     folders.find(|folder| folder.is_dir()).expect("it started")
 }
 
-/// Waits until neromum tried so often to have the output read. Each try makes a
-/// segment in this folder and takes it away again.
+/// Waits until neromum has tried `times` times to have the output read. Each
+/// try makes a segment in this folder and removes it again.
 fn tried(folder: &Path, times: usize) {
     let mut seen = HashSet::new();
     until("tries to settle the run", || {
@@ -136,7 +136,7 @@ fn ends_without_room(lab: &Lab, node: &dyn Node) {
     let pipe = lab.add_held("a");
     lab.start_held(node.name());
     node.fill(true);
-    // Nobody reads what it prints from here on.
+    // From here on no watcher reads the job's output.
     node.kill_watchers();
     release(&pipe);
     until("the job to end", || {

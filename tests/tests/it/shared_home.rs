@@ -1,5 +1,5 @@
-//! Several login nodes with one home: one neromum leads, whoever starts, dies,
-//! freezes or cannot be reached, and every run is started exactly once.
+//! Several login nodes with one home: one neromum leads, whichever starts, dies, freezes
+//! or cannot be reached, and every run is started exactly once.
 
 mod login;
 
@@ -16,7 +16,7 @@ use rustix::process::{Signal, kill_process};
 
 use login::{BEAT_S, Logins, Mum, counted, until};
 
-/// Login nodes of which `h1` leads, its connection, and run 1: its job lives there until
+/// Login nodes with `h1` as leader, its connection, and run 1: its job lives there until
 /// the gate `long` opens, and ends with `code` then.
 async fn busy(cpus: &str, code: u8) -> Option<(Logins, Mum, RunSpec)> {
     let logins = Logins::up(&["--cpus", cpus])?;
@@ -64,7 +64,7 @@ async fn of_three_that_start_at_once_one_leads_and_all_answer() {
     let serving: Vec<_> = ["h1", "h2", "h3"].map(|host| logins.mums(host)).concat();
     assert_eq!(serving.len(), 1, "the others ended");
 
-    // Each is handed over by another dialler, and one by all of them.
+    // Each run is handed over by another dialler, and one by all of them.
     let runs: Vec<RunSpec> = (1..=9).map(|number| logins.run(number, "exit 3")).collect();
     let last = logins.run(10, "true");
     for (index, run) in runs.iter().enumerate() {
@@ -75,7 +75,7 @@ async fn of_three_that_start_at_once_one_leads_and_all_answer() {
         assert_eq!(logins.started(run.experiment), [leader.as_str()]);
     }
 
-    // Who leads listens inside, once; nobody else does anything new.
+    // The leader listens inside the cluster, once; the other hosts open no new socket.
     for (host, before) in ["h1", "h2", "h3"].iter().zip(before) {
         let now = logins.listening(host);
         let new: Vec<_> = now.iter().filter(|one| !before.contains(one)).collect();
@@ -90,7 +90,7 @@ async fn of_three_that_start_at_once_one_leads_and_all_answer() {
     mums[2].host().await;
 }
 
-/// Whoever has no certificate gets nothing but the end of a handshake.
+/// A peer without a certificate gets nothing but the end of a handshake.
 fn refuses_strangers(address: &str) {
     let address = address.parse().unwrap();
     let patience = Duration::from_secs(20);
@@ -131,8 +131,8 @@ async fn a_frozen_leader_that_wakes_leaves_and_starts_nothing() {
             state.stage() == Stage::Running && state.host == "h1" && state.via_disk
         })
         .await;
-    // The launcher of the frozen one tells it that the first has ended: when it
-    // wakes, that is what it reads first, and the second is due.
+    // The launcher of the frozen leader sends it the end of the first run: when it
+    // wakes, it reads that first, and the second run is due.
     logins.open("long");
     second.settled(&long).await;
     assert_eq!(second.state(&next).stage(), Stage::Waiting);
@@ -154,7 +154,7 @@ async fn a_frozen_leader_that_wakes_leaves_and_starts_nothing() {
     })
     .await;
     assert_eq!(logins.leader().0, 2);
-    // Who leads next starts it, once.
+    // The next leader starts the run, once.
     logins.kill_mums("h2");
     let third = logins.reach("h3").await;
     third.settled(&next).await;
@@ -169,7 +169,7 @@ async fn a_killed_leader_is_followed_at_once_on_its_host() {
     logins.kill_mums("h1");
     let again = logins.reach("h1").await;
     assert_eq!(logins.leader(), (2, "h1".to_owned()));
-    // Proven, so that nobody waited for beats.
+    // The death was proven, so there was no wait for beats.
     let why = logins.lease().unwrap().why;
     assert_eq!(why, "the neromum of h1 is dead");
     until("the run to be looked after as before", || {
@@ -226,7 +226,7 @@ async fn a_launch_on_its_way_is_no_second_start() {
     }
     logins.kill_mums("h1");
 
-    // One is cancelled before the new leader may start it, one is started.
+    // One run is cancelled before the new leader may start it, one is started.
     let holding = ["--min-free", "99999999999999999"];
     let mut second = logins.dial_with("h2", &holding).await.unwrap();
     assert_eq!(logins.leader(), (2, "h2".to_owned()));
@@ -270,7 +270,7 @@ async fn a_dead_host_is_replaced_and_its_runs_are_lost_only_when_it_is_back() {
             state.host == "h1" && state.stage() == Stage::Running
         })
         .await;
-    // Others go on meanwhile.
+    // Other runs go on meanwhile.
     let other = logins.run(2, "true");
     second.accept(&[&other]).await;
     second.settled(&other).await;
@@ -300,7 +300,7 @@ async fn without_a_way_to_the_leader_the_next_epoch_begins_and_they_do_not_take_
         let mut second = logins.reach("h2").await;
         assert_eq!(logins.leader(), (2, "h2".to_owned()), "{how}");
         assert!(logins.lease().unwrap().why.contains("cannot be reached"));
-        // Handed over again, as neroman does, and one more.
+        // The run is handed over again, as neroman does, with one more.
         let short = logins.run(2, "true");
         second.accept(&[&long, &short]).await;
         second.settled(&short).await;
@@ -352,10 +352,10 @@ async fn every_run_is_started_once_whatever_becomes_of_the_leaders() {
     let all: Vec<&RunSpec> = runs.iter().collect();
     for (round, host) in ["h1", "h2", "h3", "h1"].iter().enumerate() {
         let mut mum = logins.reach(host).await;
-        // neroman hands over again what it does not know to be accepted.
+        // neroman hands a run over again while it has no reply.
         mum.accept(&all).await;
         if round == 2 {
-            // The one that was frozen wakes while another leads.
+            // The frozen leader wakes while another leads.
             for host in ["h1", "h2", "h3"] {
                 logins.hosts.thaw(host);
             }

@@ -2,7 +2,7 @@
 //! are steered and followed by newer ones, and the way back works or is refused
 //! with everything left as it was.
 //!
-//! The older build is this one's under another name, or that of an earlier
+//! The older build is this one under another name, or that of an earlier
 //! revision: `cargo xtask skew REVISION`.
 
 mod links;
@@ -29,7 +29,7 @@ pub(crate) struct Mix {
 }
 
 impl Mix {
-    /// So many experiments, and the older build at work.
+    /// A home with `count` experiments, on the older build.
     pub(crate) fn new(count: u64) -> Self {
         let mut home = Home::new();
         let builds = Builds::of(&home);
@@ -56,13 +56,13 @@ impl Mix {
         }
     }
 
-    /// The daemon ends, and later commands are those of the newer build.
+    /// Stops the daemon, and runs later commands from the newer build.
     pub(crate) fn upgrade(&mut self) {
         self.home.ok(&["daemon", "stop"]);
         self.home.use_programs(&self.builds.newer);
     }
 
-    /// The daemon ends, and later commands are those of the older build.
+    /// Stops the daemon, and runs later commands from the older build.
     fn go_back(&mut self) {
         self.home.ok(&["daemon", "stop"]);
         self.home.use_programs(&self.builds.older);
@@ -82,12 +82,13 @@ impl Mix {
         });
     }
 
-    /// Lets the job go on; it must be waiting for it.
+    /// Lets the job go on; it must be waiting for that.
     fn release(&self, id: u64) {
         fs::write(self.home.path().join(format!("pipe-{id}")), "").unwrap();
     }
 
-    /// Lets the job go on: it ran once, and everything of it is known.
+    /// Lets the job go on and checks that it ran once and everything about it
+    /// is known.
     pub(crate) fn ends_well(&self, id: u64) {
         self.release(id);
         self.is_complete(id);
@@ -118,7 +119,7 @@ impl Mix {
         assert_eq!(noted, [format!("start-{id}"), format!("end-{id}")]);
     }
 
-    /// What the job of an experiment noted.
+    /// Notes of an experiment's job.
     fn noted(&self, id: u64) -> Vec<String> {
         let text = fs::read_to_string(&self.notes).unwrap_or_default();
         let mut all: Vec<String> = text
@@ -131,7 +132,7 @@ impl Mix {
         all
     }
 
-    /// The job of a run that goes on.
+    /// The living job of a run.
     fn job(&self, id: u64) -> ProcessId {
         let text = fs::read_to_string(&self.notes).unwrap();
         let begun = format!("start-{id} ");
@@ -140,7 +141,7 @@ impl Mix {
         ProcessId::of(pid).unwrap()
     }
 
-    /// The process above a job: its shim, or its launcher once that is dead.
+    /// The parent of a job: its shim, or its launcher once the shim is dead.
     fn above(&self, id: u64) -> ProcessId {
         let stat = Stat::read(self.job(id).pid).unwrap();
         ProcessId::of(stat.ppid).unwrap()
@@ -159,15 +160,15 @@ impl Mix {
         })
     }
 
-    /// Waits until the neromum that serves is of another build than this one,
-    /// and returns it.
+    /// Waits until a neromum of another build than this one serves, and returns
+    /// it.
     fn another_mum(&self, build: &str) -> ProcessId {
         until("a neromum of another build", || {
             // A command wakes the daemon up, which connects.
             self.home.ok(&["status"]);
             let all = self.home.alive(Part::Mum);
             match all[..] {
-                // One that is just ending has no name any more.
+                // A process that is just ending has no path any more.
                 [one] if !["", build].contains(&&*build_of(one)) => Ok(one),
                 _ => Err((all, self.home.logs())),
             }
@@ -205,7 +206,7 @@ fn an_upgrade_replaces_neromum_and_touches_no_job() {
             "{before:?} {now:?}"
         );
     }
-    // What is started now is of the newer build; the builds lie side by side.
+    // Processes started now are of the newer build; both builds are in `bin/`.
     mix.begin(3);
     assert_eq!(build_of(mix.above(3)), newer);
     assert_eq!(build_of(mix.watcher(3)), newer);
@@ -261,7 +262,8 @@ fn older_parts_that_die_are_replaced() {
     mix.upgrade();
     let newer = build_of(mix.another_mum(&older));
 
-    // Its launcher starts a watcher of its own build, and takes jobs over.
+    // The older launcher starts a watcher of its own build, and takes jobs
+    // over.
     let watcher = mix.watcher(1);
     end(&[watcher]);
     assert_eq!(build_of(mix.watcher(1)), older);
@@ -277,7 +279,7 @@ fn older_parts_that_die_are_replaced() {
     mix.ends_well(1);
     mix.ends_well(2);
 
-    // Without it the newer launcher guards what goes on.
+    // Without the older launcher, the newer one guards the run.
     end(&[launcher]);
     end(&[mix.watcher(3)]);
     assert_eq!(build_of(mix.watcher(3)), newer);
@@ -294,12 +296,12 @@ fn the_way_back_goes_on_with_everything() {
     mix.begin(2);
     mix.begin(3);
     mix.go_back();
-    // The newer neromum may stay: older builds speak to whoever serves.
+    // The newer neromum may stay: an older neroman can use it.
     mix.home.ok(&["status"]);
     mix.begin(4);
     mix.ends_well(1);
     mix.ends_well(2);
-    // An older one that is started anew finds what the newer one left.
+    // A new neromum of the older build reads the files that the newer one left.
     mix.home.kill(Part::Mum);
     until("the older neromum", || {
         mix.home.ok(&["status"]);
@@ -372,7 +374,8 @@ fn commands_of_two_builds_in_turn_replace_nobody() {
         mix.home.use_programs(builds[round % 2]);
         assert_eq!(mix.home.experiment_json(1)["state"], "running");
         assert_eq!(mix.home.alive(Part::Daemon), [daemon]);
-        // One that two callers started at once leaves when it finds the lock.
+        // Two callers may start one each; the second leaves when it finds the
+        // lock held.
         until("one agent, the same", || match mix.home.alive(Part::Mum) {
             alive if alive == [mum] => Ok(()),
             alive => Err(format!("{alive:?}")),
@@ -402,7 +405,7 @@ fn two_builds_on_one_host_do_not_fight() {
     let agents: BTreeSet<i32> = pids(&lab, Part::Mum);
     assert_eq!(agents.len(), 2);
     for _ in 0..3 {
-        // Each connects anew, and leaves the other's neromum alone.
+        // Each neroman connects anew, and leaves the other's neromum alone.
         other.ok(&["daemon", "stop"]);
         other.until_state(1, "running");
         connected(&other);

@@ -1,5 +1,5 @@
-//! Runs on machines reached by ssh: what a user sees from start to results,
-//! and whose runs are whose.
+//! Runs on machines reached by ssh: the user's view from start to results, and
+//! runs of several users.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::story::make_pipe;
 
 /// A home whose nodes are hosts.
 pub struct Lab {
-    // Dropped first: what is connected ends before the hosts do.
+    // Dropped first, so that connections end before the hosts do.
     pub home: Home,
     pub hosts: Hosts,
     pub notes: PathBuf,
@@ -20,12 +20,12 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// So many hosts, all in the group `lab`.
+    /// `count` hosts, all in the group `lab`.
     pub fn new(count: usize) -> Self {
         Self::of(Hosts::up(count))
     }
 
-    /// These hosts.
+    /// With these hosts.
     pub fn of(hosts: Hosts) -> Self {
         let home = Home::with_hosts(&hosts);
         let mut text = "nodes:\n".to_owned();
@@ -49,7 +49,7 @@ impl Lab {
         }
     }
 
-    /// Hosts that can be broken in every way; none where only root has them.
+    /// Hosts with all faults; `None` where only root can have them.
     pub fn isolated(count: usize) -> Option<Self> {
         if nero_tests::hosts::isolates() {
             return Some(Self::new(count));
@@ -112,7 +112,7 @@ impl Lab {
         });
     }
 
-    /// A held experiment 1 ran once and everything of it is at home.
+    /// The held experiment 1 ran once, and everything about it is at home.
     pub fn ran_once_and_crashed_with_7(&self, name: &str) {
         let seen = self.home.until_state(1, "crashed");
         assert_eq!(seen["exit_code"], 7, "{seen:#}");
@@ -135,7 +135,7 @@ impl Lab {
         );
     }
 
-    /// Runs something short on every host, so that each is connected and known.
+    /// Runs a short job on every host, so that each is connected and known.
     pub fn warm_up(&self) {
         let folder = self
             .home
@@ -147,7 +147,7 @@ impl Lab {
         }
     }
 
-    /// What `node list` says of a node.
+    /// The entry of a node in `node list`.
     pub fn node(&self, name: &str) -> Value {
         let all = self.home.json(&["node", "list"]);
         let nodes = all["nodes"].as_array().unwrap();
@@ -158,7 +158,7 @@ impl Lab {
             .unwrap_or(Value::Null)
     }
 
-    /// Waits until `node list` says so of a node.
+    /// Waits until the entry of a node in `node list` fits.
     pub fn until_node(&self, name: &str, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
         until(&format!("{name} {what}"), || {
             let seen = self.node(name);

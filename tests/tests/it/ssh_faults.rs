@@ -1,5 +1,5 @@
-//! Whatever dies between a user and her job on another machine: the job goes
-//! on, and everything that it said and did is known afterwards.
+//! Each part between a user and her job on another machine dies: the job goes
+//! on, and its output and end are known afterwards.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,8 +11,8 @@ use serde_json::Value;
 
 use crate::ssh::{Lab, release};
 
-/// Kills this part while the job of `lab` runs, and after it has ended once
-/// more; returns once everything was checked.
+/// Calls `strike` while the job of `lab` runs, and once more after a job has
+/// ended; returns once everything was checked.
 fn survives(what: &str, strike: impl Fn(&Lab)) {
     let lab = Lab::new(1);
     let pipe = lab.add_held("a");
@@ -46,7 +46,7 @@ fn a_node_that_is_removed_while_no_daemon_lives_keeps_no_connection() {
     let masters = lab.home.alive(Part::Ssh).len();
     assert!(masters >= 2, "{masters}");
     lab.home.kill(Part::Daemon);
-    // By hand, as in an editor.
+    // The user edits the configuration by hand.
     lab.home.configure("nodes:\n  h1: {address: h1, cpus: 2}\n");
     lab.home.ok(&["status"]);
     until("one connection to be left", || {
@@ -103,7 +103,8 @@ fn a_host_out_of_reach_is_said_with_its_time_and_comes_back_by_itself() {
     let pipe = lab.add_held("a");
     lab.start_held("h1");
     lab.hosts.cut("h1");
-    // Both ends give up after the keep-alives; nothing is guessed before.
+    // Both ends give up after the keep-alives; before that, neroman concludes
+    // nothing.
     let node = lab.until_node("h1", "to be out of reach", |node| {
         node["connected"] == false && !node["unreachable_since"].is_null()
     });
@@ -121,7 +122,7 @@ fn a_host_out_of_reach_is_said_with_its_time_and_comes_back_by_itself() {
     assert_eq!(seen["phase"], "running", "silence is no result: {seen:#}");
     let shown = lab.home.ok(&["status"]);
     assert!(shown.contains("no contact since"), "{shown}");
-    // It ends while nobody can see it.
+    // The job ends while the connection is cut.
     release(&pipe);
     until("the job to end", || {
         let noted = lab.noted();
@@ -151,7 +152,7 @@ fn a_frozen_host_goes_on_where_it_was() {
 
 #[test]
 fn a_changed_host_key_waits_for_the_user() {
-    // Its server notes a connection when it comes, not when it is over.
+    // sshd logs a connection when it comes, not when it is over.
     let plan = Plan::new(1).sshd_options("LogLevel VERBOSE");
     let lab = Lab::of(plan.up());
     let pipe = lab.add_held("a");
@@ -168,14 +169,14 @@ fn a_changed_host_key_waits_for_the_user() {
         Value::Null,
         "it is not tried again: {node:#}"
     );
-    // What it asked from the server is counted; nothing is added by looking.
+    // The connections so far are counted; looking adds none.
     let tries = attempts(&lab);
     assert!(tries > 0, "connections are counted");
     lab.home.ok(&["status", "all"]);
     lab.home.ok(&["node", "list"]);
     assert_eq!(attempts(&lab), tries);
 
-    // The user sees to the key and says so.
+    // The user adds the new key and reconnects.
     let keys = lab.hosts.path().join("known_hosts");
     let public = fs::read_to_string(lab.hosts.path().join("hosts/h1/ssh/key.pub")).unwrap();
     fs::write(keys, format!("h1 {public}")).unwrap();
@@ -206,7 +207,7 @@ fn what_ran_on_a_host_that_restarted_is_lost_and_says_why() {
     );
     assert_eq!(seen["exit_code"], Value::Null, "{seen:#}");
     assert_eq!(lab.noted(), ["start-a"], "it is not started again");
-    // What it printed before is not lost with it.
+    // Output printed before is not lost with it.
     assert_eq!(lab.home.ok(&["logs", "1"]), "loss 1\n");
     assert_eq!(lab.home.run(&["wait", "1"]).code, Some(1));
     let again = lab.home.ok(&["restart", "1", "--yes"]);

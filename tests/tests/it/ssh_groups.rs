@@ -1,4 +1,4 @@
-//! Where runs go: groups, `any`, and what happens before a node has accepted.
+//! The choice of nodes: groups, `any`, and runs that no node has accepted yet.
 
 use nero_tests::{Part, until};
 use serde_json::Value;
@@ -82,7 +82,7 @@ fn a_node_whose_login_hangs_keeps_no_run_from_another_one() {
     let slow = nodes.as_array().unwrap();
     let slow = slow.iter().find(|node| node["name"] == "h2").unwrap();
     assert_eq!(lab.home.experiment_json(1)["node"], "h1");
-    // It was not waited for until it failed.
+    // The start did not wait until this connection failed.
     assert!(slow["why_not"].is_null(), "{slow:#}");
     assert_eq!(slow["connected"], false, "{slow:#}");
     release(&pipe);
@@ -123,7 +123,7 @@ fn a_run_that_was_accepted_stays_where_it_is() {
 #[test]
 fn a_run_on_its_way_to_a_node_that_went_away_moves_to_another() {
     let lab = Lab::new(2);
-    // The one that is held keeps h2 busier, so the next goes to h1.
+    // The held run keeps h2 busier, so the next run goes to h1.
     let held = lab.add_held("held");
     let pipe = lab.add_held("moved");
     lab.warm_up();
@@ -147,7 +147,7 @@ fn a_run_on_its_way_to_a_node_that_went_away_moves_to_another() {
     assert_eq!(noted.len(), 4, "each ran once: {noted:?}");
 }
 
-/// Waits until `status` says this of what experiment 1 waits for.
+/// Waits until the reason why experiment 1 waits contains these parts.
 pub fn until_waits_for(lab: &Lab, parts: &[&str]) {
     until(&format!("{parts:?} to be said"), || {
         let seen = lab.home.experiment_json(1);
@@ -186,7 +186,7 @@ fn a_run_that_one_node_refuses_goes_to_the_next_whoever_dies_in_between() {
     let said = ["h1: refused: the data `corpus` is not at ", "h2: "];
     until_waits_for(&lab, &said);
     lab.home.kill(Part::Daemon);
-    // What h1 lacked is not asked for again, though it is there by now.
+    // The folder that h1 lacked exists by now, but h1 is not asked again.
     on_host(&lab, "h1", "mkdir corpus");
     until_waits_for(&lab, &said);
     lab.hosts.start("h2");

@@ -1,4 +1,5 @@
-//! Runs of a group that leave a node which took them: to the next one, once.
+//! Runs of a group that leave a node after it accepted them: to the next one,
+//! once.
 
 use std::path::PathBuf;
 
@@ -9,13 +10,13 @@ use nero_tests::{Part, until};
 use crate::ssh::{Lab, release};
 use crate::ssh_groups::{on_host, until_waits_for};
 
-/// Makes that no run's folder can be built on a host that ran something.
+/// Spoils a host on which something ran, so that it can build no run's folder.
 fn spoil(lab: &Lab, host: &str) {
     let line = format!("cd ~/.neronet/*/mum/{host} && rm no-params.json && mkdir no-params.json");
     on_host(lab, host, &line);
 }
 
-/// Has experiment 1 taken by h1, where it waits for the CPUs that the first of
+/// Has h1 accept experiment 1, which waits there for the CPUs that the first of
 /// these pipes holds; the others hold those of h2.
 fn waits_on_h1(lab: &Lab) -> Vec<PathBuf> {
     let pipes = [("mine", "1.5"), ("b", "1"), ("c", "1")];
@@ -44,7 +45,7 @@ fn until_on_h2(lab: &Lab) {
     });
 }
 
-/// Adds an experiment that takes so many CPUs until its pipe lets it go.
+/// Adds an experiment that takes `cpus` CPUs until its pipe releases it.
 fn add_filler(lab: &Lab, name: &str, cpus: &str) -> PathBuf {
     let pipe = lab.pipe(&format!("pipe-{name}"));
     let yaml = format!(
@@ -63,7 +64,7 @@ fn a_run_that_is_refused_after_it_was_taken_goes_to_the_next_node_whoever_dies()
     let pipe = lab.add_held("a");
     let others = waits_on_h1(&lab);
     spoil(&lab, "h1");
-    // Nor does its disk take the word that it never starts it.
+    // Its disk cannot take the record that it never starts the run, either.
     let line = "cd ~/.neronet/*/runs/1/1 && mv control aside && touch control";
     on_host(&lab, "h1", line);
     release(&others[0]);
@@ -104,7 +105,7 @@ fn a_run_that_every_node_took_and_refused_ends_with_what_each_said() {
     }
 }
 
-/// Two hosts whose disks can be filled; none where only root has them.
+/// Two hosts whose disks can be filled; `None` where only root can have them.
 fn small() -> Option<Lab> {
     if nero_tests::hosts::isolates() {
         return Some(Lab::of(Plan::new(2).home_size("400M").up()));

@@ -6,7 +6,7 @@ use std::path::Path;
 use nero_tests::home::program;
 use nero_tests::{Home, Part, until};
 
-/// Path of the program that misbehaves as told.
+/// Path of the program that misbehaves by command.
 pub fn job() -> String {
     program("nero-job").display().to_string()
 }

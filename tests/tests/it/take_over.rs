@@ -1,5 +1,5 @@
-//! A machine is gone: another one carries its runs on, node by node, and the
-//! first one can have them back.
+//! A machine is gone: another one takes its runs over, node by node, and the
+//! first one can take them back.
 
 use nero_tests::{Home, until};
 
@@ -35,7 +35,7 @@ fn a_deployment_on_two_nodes_is_taken_over_one_by_one_and_back() {
     lab.home.ok(&["start", "1", "--node", "h1"]);
     lab.home.ok(&["start", "2", "--node", "h2"]);
     until_running(&lab.home, &[1, 2]);
-    // One whose first run lies on the other node than its second.
+    // An experiment whose first run is on another node than its second.
     lab.add("c", "exit 7");
     lab.home.ok(&["start", "3", "--node", "h2"]);
     lab.home.until_state(3, "crashed");
@@ -51,7 +51,8 @@ fn a_deployment_on_two_nodes_is_taken_over_one_by_one_and_back() {
         "{said}"
     );
     assert!(said.contains("3.1: it is not on h1"), "{said}");
-    // It was told how far they are, and of nothing that nobody knows.
+    // The node reported how far they are; there are no warnings about unknown
+    // facts.
     for (id, state) in [(1, "running"), (3, "crashed")] {
         let one = other.experiment_json(id);
         assert!(one["state"] == state, "{one:#}");
@@ -65,18 +66,19 @@ fn a_deployment_on_two_nodes_is_taken_over_one_by_one_and_back() {
         "{said}"
     );
     other.until_state(2, "running");
-    // Also after the daemon was started anew, with the first run of 3.
+    // The same after the daemon was started anew, with the first run of 3.
     let again = other.run(&["node", "take-over", "h2"]);
     assert!(again.err.contains("h2 is yours already"), "{again:?}");
 
-    // The code of it did not come along.
+    // The frozen files of the experiment were not taken over.
     for more in [&["--node", "h1"], &["--as-added"] as &[&str]] {
         let refused = other.run(&[&["restart", "3"], more].concat());
         let said = format!("{}{}", refused.out, refused.err);
         assert!(said.contains("neroman add FOLDER"), "{refused:?}");
     }
 
-    // The first machine is back: it is told what to type, and that works.
+    // The first machine is back: the error contains the command to type, which
+    // works.
     let refused = lab.home.run(&["node", "connect", "h1"]);
     assert!(
         refused.err.contains("neroman node take-over h1"),

@@ -1,4 +1,4 @@
-//! Every word of the interface is built or refused, never accepted without
+//! Every word of the interface works or is refused; none is accepted without
 //! effect.
 
 use std::fs;
@@ -56,8 +56,8 @@ const FIELDS_LATER: &[(&str, &str)] = &[
     ("parameters", "{x: {zip: [[1, 2], [3, 4]]}}"),
 ];
 
-/// The runs that the words of expressions are asked of, with ids from 1. The
-/// first is run twice, the second waits for a pipe while it is asked.
+/// The runs for testing the words of expressions, with ids from 1. The first is
+/// run twice, the second waits for a pipe during the test.
 const RUNS: &str = r#"collection: w
 parameters: {x: 7}
 +crashes: {command: "sh -c 'echo loss 0.5; exit 3' --x {x}", resources: {time: 1h}}
@@ -72,7 +72,7 @@ parameters: {x: 7}
 +defined: {command: 'true'}
 "#;
 
-/// Expressions with the ids that they pick of [`RUNS`]. Each name of a fact
+/// Expressions with the ids of [`RUNS`] that they pick. Each name of a fact
 /// begins one of them.
 const PICKED: &[(&str, &[u64])] = &[
     ("id>6", &[7]),
@@ -194,7 +194,7 @@ const FIELDS: &str = r#"collection: f
 +checkpoint: {command: "sh -c 'test -e ckpt && echo found $(cat ckpt); echo saved > ckpt; exit 3'", checkpoint: ckpt}
 "#;
 
-/// What experiments of [`FIELDS`] print.
+/// Output of the experiments of [`FIELDS`].
 const PRINTED: &[(&str, &str)] = &[
     ("command", "one two three"),
     ("parameters", "0.10 no"),
@@ -225,7 +225,7 @@ const CONFIG: &[(&str, &str)] = &[
     ("nodes.a.listen", "nodes: {a: {address: h, listen: never}}"),
     ("nodes.a.notes", "nodes: {a: {address: h, notes: mine}}"),
 ];
-/// Words of it of later versions.
+/// Words of `config.yaml` of later versions.
 const CONFIG_LATER: &[&str] = &["user", "mail", "notify", "defaults"];
 const CONFIG_NODE_LATER: &[&str] = &[
     "warden",

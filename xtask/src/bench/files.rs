@@ -1,4 +1,5 @@
-//! Files over ssh, there and home, beside `rsync` over the same ssh.
+//! Files over ssh, to the node and back, compared with `rsync` over the same
+//! ssh.
 
 use std::fs;
 use std::io::Write as _;
@@ -14,17 +15,17 @@ use super::ssh::on_host;
 use super::stage::Stage;
 use super::{Row, median, monotonic};
 
-/// Files of the tree of small ones, and the bytes of each.
+/// Number of files of the tree of small ones, and the bytes of each.
 const SMALL: (usize, usize) = (10_000, 2_000);
 /// Bytes of the large file.
 const LARGE: u64 = 1 << 30;
-/// Most bytes of memory that are in hand before the large file travels: what is
-/// free beyond them is not taken for its copies.
+/// Limit of the memory that is allocated before the large file travels, so that
+/// it is ready for the copies of the file.
 const IN_HAND_MAX: usize = 9 << 30;
 /// Most rounds: each writes some gigabytes.
 const ROUNDS_MAX: usize = 5;
 
-/// One kind of files, and what its rows say.
+/// A kind of files, with the names of its rows.
 struct Kind {
     name: &'static str,
     /// One large file, or many small ones.
@@ -32,7 +33,7 @@ struct Kind {
     first: &'static str,
     frozen: &'static str,
     again: &'static str,
-    /// None where it is not told apart; see [`measure`].
+    /// `None` where it is not measured on its own; see [`measure`].
     run: Option<&'static str>,
     home: &'static str,
 }
@@ -58,7 +59,7 @@ const KINDS: [Kind; 2] = [
     },
 ];
 
-/// What one round took, in seconds: ours beside rsync's.
+/// Seconds of all rounds: ours beside rsync's.
 #[derive(Default)]
 struct Times {
     first: Vec<(f64, f64)>,
@@ -106,10 +107,11 @@ fn alone(what: &'static str, times: Vec<f64>) -> Row {
 }
 
 /// One round, on a host and a home of its own. The node has room for one run.
-/// While small files travel `hold` takes it: a run whose files are there waits,
-/// so that its work folder, where each of them is made anew, is told apart. To
-/// ask for that moment again and again takes time from what is measured; a
-/// large file, whose work folder costs nothing, is there when its run is over.
+/// With small files, `hold` takes that room while they travel: a run whose
+/// files have arrived waits, so that its work folder, in which each file is
+/// made anew, is measured on its own. Asking again and again for that moment
+/// takes time from the measurement, so with the large file, whose work folder
+/// costs nothing, we only wait for the end of its run.
 fn measure(
     programs: &Programs,
     kind: &Kind,
@@ -193,8 +195,8 @@ fn measure(
     Ok(())
 }
 
-/// Both, in another order every round: whoever is first has another machine
-/// before it than whoever is second.
+/// Runs both, in another order every round: the first one finds the machine in
+/// another state than the second.
 fn in_turn<A, B>(
     round: usize,
     ours: impl FnOnce() -> Result<A, String>,
@@ -208,18 +210,19 @@ fn in_turn<A, B>(
     Ok((ours()?, theirs))
 }
 
-/// The same memory for either side: a virtual machine gives back what nobody
-/// used for some seconds, and whoever writes next waits for it.
+/// Gives either side the same memory: a virtual machine gives back memory that
+/// is unused for some seconds, and the next writer waits for it.
 fn level(kind: &Kind) {
     if kind.is_large {
-        // Nor does one write for the other. Without it the times are worse.
+        // Flushed, so that neither side writes for the other. Without this the
+        // times are worse.
         let _ = Command::new("sync").status();
         let bytes = (available() / 2).min(IN_HAND_MAX);
         drop(std::hint::black_box(vec![1u8; bytes]));
     }
 }
 
-/// Bytes of memory that can be had, as far as the kernel says.
+/// Bytes of memory that the kernel reports as available.
 fn available() -> usize {
     let info = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = info
@@ -247,8 +250,8 @@ fn home(stage: &Stage, what: &str) -> Result<(), String> {
     .map_err(|why| format!("the results of {what} did not come home: {why}"))
 }
 
-/// Asks until it is so. Whoever asks takes time from what is measured: what
-/// goes on for long is asked after seldom.
+/// Asks until the reply fits. Each question takes time from the measurement, so
+/// a long wait asks rarely.
 fn looked_at(stage: &Stage, words: &[&str], is_so: impl Fn(&Value) -> bool) -> Result<(), String> {
     let began = Instant::now();
     loop {

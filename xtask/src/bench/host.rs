@@ -1,4 +1,4 @@
-//! A host reached by ssh, for as long as it is held.
+//! A host reached by ssh, which ends when it is dropped.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -7,14 +7,14 @@ use std::process::{Child, Command, Stdio};
 
 use super::programs::Programs;
 
-/// One host, `h1`; it ends when this is dropped.
+/// One host, `h1`; it ends when this value is dropped.
 pub struct Host {
     holder: Child,
     folder: tempfile::TempDir,
 }
 
 impl Host {
-    /// Brings it up.
+    /// Brings the host up.
     pub fn up(root: &Path) -> Result<Self, String> {
         // Socket paths are short; the build folder's may be long.
         let folder = tempfile::Builder::new()
@@ -41,7 +41,7 @@ impl Host {
         Ok(Self { holder, folder })
     }
 
-    /// What `NERONET_SSH` is to be.
+    /// The value for `NERONET_SSH`.
     pub fn ssh(&self) -> String {
         format!("ssh -F {}", self.folder.path().join("ssh_config").display())
     }

@@ -1,7 +1,7 @@
 //! `cargo xtask bench`: release builds, measured; medians and ratios.
 //!
-//! Not a test: nothing fails because a machine is slow. CPU time of everything
-//! together is the fair figure on a busy machine.
+//! Not a test: nothing fails because a machine is slow. The CPU time of all
+//! processes together is the fair figure on a busy machine.
 
 mod files;
 mod host;
@@ -40,7 +40,7 @@ pub fn run(programs: &Programs, rounds: usize, runs: usize, only: &str) -> Resul
     }
     print(&table, programs.folder());
     if !failed.is_empty() {
-        // The homes stay: they say what happened.
+        // The homes stay: their logs show what happened.
         return Err(failed.join("\n"));
     }
     programs.clear();

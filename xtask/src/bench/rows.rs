@@ -1,4 +1,4 @@
-//! What is measured, row by row.
+//! The measurements, row by row.
 
 use std::fs;
 use std::path::Path;
@@ -84,7 +84,7 @@ fn floor(programs: &Programs, runs: usize) -> Result<(f64, f64), String> {
     Ok((began.elapsed().as_secs_f64(), children_cpu() - before))
 }
 
-/// One run, so that daemon, neromum and launcher are there.
+/// Starts one run, so that daemon, neromum and launcher run.
 pub fn warm(stage: &Stage) -> Result<(), String> {
     let folder = stage.experiment("warm", "collection: warm\n+w:\n  command: /bin/true\n")?;
     stage.ok(&["add", &folder.display().to_string()])?;
@@ -184,7 +184,7 @@ fn at_rest(programs: &Programs, _: usize, _: usize) -> Result<Vec<Row>, String> 
         }
         thread::sleep(Duration::from_millis(50));
     }
-    // What is measured is rest, so the start must be over.
+    // This measures rest, so the start must be over.
     thread::sleep(Duration::from_secs(3));
     let processes = stage.processes();
     let before: Vec<_> = processes.keys().map(|pid| (*pid, switches(*pid))).collect();

@@ -1,4 +1,4 @@
-//! The same over ssh: pushing and starting.
+//! The same over ssh: sending the agents, and starting.
 
 use std::fs;
 use std::time::Instant;
@@ -8,7 +8,7 @@ use super::programs::Programs;
 use super::stage::Stage;
 use super::{Row, median, monotonic};
 
-/// A home whose node `h1` is this host.
+/// A home with this host as its node `h1`.
 pub fn on_host(programs: &Programs, host: &Host, name: &str) -> Result<Stage, String> {
     let stage = Stage::new(programs, name)?.with("NERONET_SSH", &host.ssh());
     stage.ok(&["node", "add", "h1", "h1"])?;

@@ -6,18 +6,18 @@ use std::process::Command;
 
 use crate::steps::execute;
 
-/// What pip brings. Both come as programs inside Python packages.
+/// Packages that pip installs. Both contain programs.
 const PACKAGES: [&str; 2] = ["ziglang==0.17.0", "cargo-zigbuild==0.24.0"];
-/// Remembers, in the folder, that everything in it is whole.
+/// File in the folder that marks it as complete.
 const WHOLE: &str = "whole";
 
-/// The folder that they lie in.
+/// The folder of both tools.
 pub struct Tools {
     folder: PathBuf,
 }
 
 impl Tools {
-    /// Finds them in `folder`, or has them brought there.
+    /// Finds the tools in `folder`, or has pip install them there.
     pub fn ensure(folder: &Path) -> Result<Self, String> {
         let tools = Self {
             folder: folder.to_path_buf(),
@@ -47,7 +47,7 @@ impl Tools {
         Ok(tools)
     }
 
-    /// Lets a command find them.
+    /// Adds the tools to a command's `PATH`.
     pub fn lend(&self, command: &mut Command) {
         let mut folders = vec![self.folder.join("bin")];
         if let Some(path) = std::env::var_os("PATH") {

@@ -27,9 +27,9 @@ use tokio::process::{Child, Command};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 
-/// How long anything may take on a busy machine.
+/// Time for anything on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Between beats: short, and long enough for a busy machine.
+/// Interval of beats: short, and long enough for a busy machine.
 pub const BEAT_S: f64 = 2.0;
 const NODE: &str = "login";
 
@@ -43,7 +43,7 @@ pub struct Logins {
 }
 
 impl Logins {
-    /// Brings them up; none where hosts cannot have name spaces.
+    /// Brings them up; `None` where hosts cannot have name spaces.
     pub fn up(options: &[&str]) -> Option<Self> {
         if !nero_tests::hosts::isolates() {
             eprintln!("skipped: needs root for hosts with boot ids and networks of their own");
@@ -88,7 +88,7 @@ impl Logins {
         (lease.epoch, lease.host)
     }
 
-    /// Whether the leader of an epoch said that it left.
+    /// Whether the leader of an epoch recorded that it left.
     pub fn left(&self, epoch: u64) -> bool {
         self.paths().lease().join(format!("left.{epoch}")).exists()
     }
@@ -98,7 +98,7 @@ impl Logins {
         self.programs(host, "neromum", "serve")
     }
 
-    /// The one that serves on a host.
+    /// The only neromum that serves on a host.
     pub fn mum(&self, host: &str) -> Pid {
         let mums = self.mums(host);
         assert_eq!(mums.len(), 1, "one serves on {host}");
@@ -144,7 +144,7 @@ impl Logins {
         all.filter(is).collect()
     }
 
-    /// Dials on a host, once, and says hello.
+    /// Dials on a host, once, and sends a hello.
     pub async fn dial(&self, host: &str) -> Result<Mum, String> {
         self.dial_with(host, &[]).await
     }
@@ -194,7 +194,7 @@ impl Logins {
         }
     }
 
-    /// Dials as neroman does: again, while its connection breaks.
+    /// Dials as neroman does: again when the connection breaks.
     pub async fn reach(&self, host: &str) -> Mum {
         let mut last = String::new();
         for _ in 0..5 {
@@ -227,13 +227,13 @@ impl Logins {
         }
     }
 
-    /// Shell: waits until the gate of this name is there.
+    /// Line of `sh` that waits until the gate of this name exists.
     pub fn gate(&self, name: &str) -> String {
         let gate = self.hosts.common().join(name);
         format!("while ! [ -e {} ]; do sleep 0.05; done", gate.display())
     }
 
-    /// Makes a gate.
+    /// Makes a gate, which opens it.
     pub fn open(&self, name: &str) {
         std::fs::write(self.hosts.common().join(name), "").unwrap();
     }
@@ -242,7 +242,7 @@ impl Logins {
         self.hosts.common().join(format!("notes.{experiment}"))
     }
 
-    /// The hosts on which a run's job was started, one for each time.
+    /// The hosts on which a run's job was started, one entry for each start.
     pub fn started(&self, experiment: u64) -> Vec<String> {
         let text = std::fs::read_to_string(self.notes(experiment)).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
@@ -259,15 +259,15 @@ impl Logins {
             .count()
     }
 
-    /// What the neromums logged.
+    /// The logs of the neromums.
     pub fn log(&self) -> String {
         let mum = self.paths().mum();
         let read = |name: &str| std::fs::read_to_string(mum.join(name)).unwrap_or_default();
         format!("{}{}", read("log"), read("stderr"))
     }
 
-    /// Cuts the way between two hosts: `how` is `unreachable` (told at once) or
-    /// `blackhole` (silence).
+    /// Cuts the network between two hosts: `how` is `unreachable` (an error at
+    /// once) or `blackhole` (silence).
     pub fn cut_between(&self, one: &str, other: &str, how: &str) {
         for (from, to) in [(one, other), (other, one)] {
             let address = self.address(to);
@@ -297,7 +297,7 @@ impl Logins {
     }
 }
 
-/// A connection to whoever leads, which follows all runs.
+/// A connection to the leading neromum, which follows all runs.
 pub struct Mum {
     client: MumClient<Channel>,
     states: Arc<Mutex<HashMap<Vec<u8>, RunState>>>,
@@ -339,7 +339,7 @@ impl Mum {
         described.expect("a description").into_inner().host
     }
 
-    /// Hands runs over, all of which must be accepted.
+    /// Hands runs over; all of them must be accepted.
     pub async fn accept(&mut self, runs: &[&RunSpec]) {
         let request = HandOverRequest {
             request: RunToken::random().to_vec(),
@@ -373,7 +373,7 @@ impl Mum {
         states.get(&run.token).cloned().unwrap_or_default()
     }
 
-    /// Waits until a run's state is as wished.
+    /// Waits until a run's state fits.
     pub async fn until(&self, run: &RunSpec, what: &str, is: impl Fn(&RunState) -> bool) {
         until(what, || {
             let state = self.state(run);
@@ -403,7 +403,7 @@ impl Mum {
     }
 }
 
-/// Looks again and again until there is something, with what was seen last.
+/// Waits until `look` returns a value; the panic message contains its last error.
 pub async fn until<T>(what: &str, mut look: impl FnMut() -> Result<T, String>) -> T {
     let deadline = tokio::time::Instant::now() + PATIENCE;
     loop {
@@ -417,7 +417,7 @@ pub async fn until<T>(what: &str, mut look: impl FnMut() -> Result<T, String>) -
     }
 }
 
-/// How often each answer was given.
+/// The number of times of each item.
 pub fn counted<T: Ord>(items: impl IntoIterator<Item = T>) -> BTreeMap<T, usize> {
     let mut counted = BTreeMap::new();
     for item in items {

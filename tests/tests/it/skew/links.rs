@@ -1,6 +1,6 @@
 //! Another protocol on every link: refused with both versions and what to do,
-//! and nothing that runs is touched. What a later build can do beside is no
-//! reason to refuse it.
+//! and nothing that runs is touched. Further capabilities of a later build are
+//! no reason to refuse it.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -24,7 +24,7 @@ use prost::Message as _;
 
 use super::Mix;
 
-/// Says hello as a later build whose protocols we do not know.
+/// The hello of a later build whose protocols we do not know.
 fn later(role: Role, deployment: Option<DeploymentId>) -> Hello {
     Hello {
         protocol_lowest: 98,
@@ -33,7 +33,7 @@ fn later(role: Role, deployment: Option<DeploymentId>) -> Hello {
     }
 }
 
-/// As [`later`], and it knows ours, too.
+/// As [`later`], for a build that also knows our protocol.
 fn able(role: Role, deployment: Option<DeploymentId>) -> Hello {
     Hello {
         protocol_highest: 99,
@@ -42,7 +42,7 @@ fn able(role: Role, deployment: Option<DeploymentId>) -> Hello {
     }
 }
 
-/// Names both sides.
+/// Checks that the text names both sides.
 #[track_caller]
 fn names_both(said: &str) {
     let ours = format!("this build ({VERSION}) {PROTOCOL_LOWEST} to {PROTOCOL_HIGHEST}");
@@ -107,7 +107,7 @@ fn launcher_socket(paths: &NodePaths) -> PathBuf {
     sockets.next().unwrap()
 }
 
-/// A launcher says which protocols it speaks, and then nothing.
+/// Checks that a launcher sends the protocols that it knows, and then nothing.
 fn launcher_names_itself(socket: &std::path::Path) {
     let mut stream = UnixStream::connect(socket).unwrap();
     stream.set_read_timeout(Some(DEADLINE)).unwrap();
@@ -138,8 +138,8 @@ fn framed(message: &impl prost::Message) -> Vec<u8> {
     bytes
 }
 
-/// A launcher of a build whose protocols neromum does not know is sent home,
-/// and what goes on is followed as before.
+/// A launcher of a build whose protocols neromum does not know is told to
+/// leave, and its run is followed as before.
 #[test]
 fn a_launcher_that_cannot_be_spoken_to_is_sent_home() {
     let mut mix = Mix::new(1);
@@ -184,7 +184,8 @@ fn a_launcher_that_cannot_be_spoken_to_is_sent_home() {
     assert_eq!(ended.signal(), Some(15), "{ended}");
     answering.join().unwrap();
     let ours = format!("this neromum ({VERSION}) {PROTOCOL_LOWEST} to {PROTOCOL_HIGHEST}");
-    // It is said when the launcher was told to leave, perhaps after it left.
+    // The log line is written when the launcher is told to leave, perhaps after
+    // it left.
     until("the protocols to be told", || {
         let log = mix.home.logs();
         let theirs = log.contains("9.9.9+later speaks protocols 98 to 99");
@@ -194,7 +195,7 @@ fn a_launcher_that_cannot_be_spoken_to_is_sent_home() {
     mix.ends_well(1);
 }
 
-/// Where a launcher listens, from its command line.
+/// Folder of a launcher's socket, from its command line.
 fn socket_folder(launcher: ProcessId) -> PathBuf {
     let line = fs::read(format!("/proc/{}/cmdline", launcher.pid)).unwrap();
     let words: Vec<&[u8]> = line.split(|byte| *byte == 0).collect();

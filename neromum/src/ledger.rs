@@ -1,8 +1,8 @@
-//! The one writer of neromum's state: what it took over, what was asked, how
-//! runs ended, what neroman has. Segments of `nero_journal`, a new one for
-//! every start; replaying any of them twice changes nothing, so that compaction
-//! may die at any step. A torn end is fine. A damaged segment is named and left,
-//! and counts up to its damage: run folders hold what else it held.
+//! The one writer of neromum's state: accepted runs, requests, ends of runs,
+//! runs that neroman has closed. Segments of `nero_journal`, a new one for every
+//! start; replaying any of them twice changes nothing, so that compaction may
+//! die at any step. A torn end is fine. A damaged segment is named and left, and
+//! counts up to its damage: run folders hold the facts behind it.
 
 mod state;
 
@@ -20,55 +20,55 @@ use nero_model::{DeploymentId, RunId, RunToken};
 use crate::config;
 pub use state::{Kept, State};
 
-/// Why the ledger cannot be used.
+/// Reason why the ledger cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum LedgerError {
     /// The folder or a file cannot be read or made.
     #[error("cannot use the ledger {path}")]
     Io {
-        /// Which.
+        /// The folder or file.
         path: PathBuf,
         /// The kernel's word.
         #[source]
         source: io::Error,
     },
-    /// A file has no good beginning.
+    /// A file has no good header.
     #[error("cannot read the ledger {path}; it is left untouched")]
     Header {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// Fault of the header.
         #[source]
         source: HeaderError,
     },
     /// A bad record lies before a good one, or a record cannot be decoded.
     #[error("the ledger {path} is damaged at byte {offset}; it is left untouched")]
     Damaged {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// Where.
+        /// Offset of the damage.
         offset: u64,
     },
-    /// Another deployment's.
+    /// The file belongs to another deployment.
     #[error("the ledger {path} belongs to another deployment")]
     Foreign {
-        /// Which.
+        /// The file.
         path: PathBuf,
     },
     /// A new segment cannot be written.
     #[error("cannot write the ledger {path}")]
     Write {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// Error of the write.
         #[source]
         source: WriteError,
     },
 }
 
 impl LedgerError {
-    /// Whether it is this file alone that cannot be used, which stays so until a
-    /// person repairs it: what else there is of the ledger can be used.
+    /// Whether only this file cannot be used, which lasts until a person repairs
+    /// it. The rest of the ledger can be used.
     fn is_of_this_file(&self, path: &Path) -> bool {
         match self {
             Self::Io { source, .. } => nero_journal::is_shut(path, source),
@@ -78,7 +78,7 @@ impl LedgerError {
         }
     }
 
-    /// The file, and what is wrong with it.
+    /// The file, and its fault.
     pub fn file(&self) -> (&Path, String) {
         match self {
             Self::Io { path, source } => (path, format!("cannot be read: {source}")),
@@ -98,22 +98,22 @@ pub struct Ledger {
     path: PathBuf,
     number: u64,
     segment: Segment,
-    /// For syncing off the reactor.
+    /// Handle for syncing off the reactor.
     file: std::sync::Arc<File>,
     /// End of the space taken beforehand.
     reserved: u64,
-    /// Bytes of all segments together.
+    /// Bytes of all earlier segments together.
     bytes: u64,
-    /// Every segment can be used: earlier ones may go.
+    /// Whether every segment can be used, so that earlier ones may be removed.
     is_sound: bool,
 }
 
 impl Ledger {
-    /// Reads what is there and begins a new segment. `alone`: no other process
-    /// can be writing an earlier one, by proof.
+    /// Reads the ledger and begins a new segment. `alone`: it is proven that no
+    /// other process can write an earlier segment.
     ///
     /// # Errors
-    /// When something cannot be read; nothing is changed then.
+    /// When a file cannot be read just now; nothing is changed then.
     pub fn open(
         folder: &Path,
         deployment: DeploymentId,
@@ -142,7 +142,7 @@ impl Ledger {
         let number = segments.last().map_or(1, |(number, _)| number + 1);
         let mut ledger = Self::begin(folder, deployment, number)?;
         ledger.bytes = state.bytes;
-        // What is damaged is left for a person to repair.
+        // Damaged segments are left for a person to repair.
         ledger.is_sound = state.damaged.is_empty();
         if ledger.is_sound
             && (state.worth_compacting() || segments.len() >= config::LEDGER_SEGMENTS_MAX)
@@ -162,13 +162,14 @@ impl Ledger {
         let segment = Segment::create(&path, Writer::Ledger, deployment.as_bytes(), 0)
             .inspect_err(|error| {
                 if error.kind() != io::ErrorKind::AlreadyExists {
-                    // Without a header it says nothing, and nobody else's it is.
+                    // A file without a header contains nothing, and we made it.
                     let _ = fs::remove_file(&path);
                 }
             })
             .map_err(io_error)?;
-        // A full disk must not keep neromum from starting: what runs must be seen.
-        // What an earlier segment gave back is not quite enough for all of it.
+        // A full disk must not keep neromum from starting, since running jobs
+        // must be seen. The space that earlier segments gave back may not
+        // suffice for the whole reserve.
         let reserved = [1, 2, 4]
             .map(|part| config::LEDGER_RESERVE_BYTES / part)
             .into_iter()
@@ -188,7 +189,7 @@ impl Ledger {
         })
     }
 
-    /// Whose runs these are.
+    /// The deployment that the ledger belongs to.
     pub fn deployment(&self) -> DeploymentId {
         self.deployment
     }
@@ -203,15 +204,16 @@ impl Ledger {
         self.file.clone()
     }
 
-    /// neromum took a run over.
+    /// Records that neromum accepted a run.
     ///
     /// # Errors
-    /// When the disk refuses; nothing is changed then. So for all below.
+    /// When the disk refuses; nothing is changed then. The same holds for the
+    /// records below.
     pub fn accepted(&mut self, token: RunToken, id: RunId, order: u64) -> Result<(), WriteError> {
         self.append(RecordKind::LedgerAccepted, &accepted(token, id, order))
     }
 
-    /// A waiting run was cancelled.
+    /// Records that a waiting run was cancelled.
     ///
     /// # Errors
     /// When the disk refuses.
@@ -223,7 +225,7 @@ impl Ledger {
         self.append(RecordKind::LedgerTakenAway, &record)
     }
 
-    /// `control/cancel.<n>` is about to be made.
+    /// Records that `control/cancel.<n>` is about to be made.
     ///
     /// # Errors
     /// When the disk refuses.
@@ -241,7 +243,8 @@ impl Ledger {
         self.append(RecordKind::LedgerCancelAsked, &record)
     }
 
-    /// A run ended (or its main process did); to be synced before it is told.
+    /// Records the end of a run (or of its main process); synced before it is
+    /// reported.
     ///
     /// # Errors
     /// When the disk refuses.
@@ -249,7 +252,7 @@ impl Ledger {
         self.append(RecordKind::LedgerExited, record)
     }
 
-    /// neroman has everything of these runs.
+    /// Records that neroman has everything of these runs.
     ///
     /// # Errors
     /// When the disk refuses.
@@ -260,7 +263,7 @@ impl Ledger {
         self.append(RecordKind::LedgerClosed, &record)
     }
 
-    /// A mutating call was answered.
+    /// Records the reply to a mutating call.
     ///
     /// # Errors
     /// When the disk refuses.
@@ -283,7 +286,7 @@ impl Ledger {
         {
             self.reserved = match self.segment.reserve(config::LEDGER_RESERVE_BYTES) {
                 Ok(()) => self.segment.offset() + config::LEDGER_RESERVE_BYTES,
-                // What is left of the old space still serves.
+                // The rest of the old space still serves.
                 Err(_) => self.reserved,
             };
         }
@@ -294,8 +297,8 @@ impl Ledger {
     /// for a neromum that runs for long.
     ///
     /// # Errors
-    /// When the disk refuses; the old segments are still there then and the
-    /// ledger goes on with whichever it has.
+    /// When the disk refuses. The old segments still exist then, and the ledger
+    /// goes on with its current segment.
     pub fn compact(&mut self, state: &State) -> Result<(), LedgerError> {
         if !self.is_sound {
             return Ok(());
@@ -307,7 +310,8 @@ impl Ledger {
             let _ = fs::remove_file(&fresh.path);
             return Err(error);
         }
-        // Before anything is removed: from now on only this one is written.
+        // Before anything is removed: from now on only the new segment is
+        // written.
         *self = fresh;
         self.remove_before(number)
     }
@@ -369,8 +373,8 @@ fn accepted(token: RunToken, id: RunId, order: u64) -> LedgerAccepted {
     }
 }
 
-/// Gives back the space that earlier segments took beforehand and did not use:
-/// the new one takes it, on a full disk as well.
+/// Gives back the reserved and unused space of earlier segments, so that the new
+/// one can take it, on a full disk, too.
 fn give_back(segments: &[(u64, PathBuf)]) {
     for (_, path) in segments {
         let cut = File::options()

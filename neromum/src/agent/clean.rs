@@ -1,6 +1,6 @@
-//! Whether a run's folder may go, which only the agent can say: the disk alone
-//! does not tell whether a run waits here, or whether its records were taken
-//! over.
+//! Decides whether a run's folder may go. Only the agent can decide that: the
+//! disk alone does not show whether a run waits here, or whether neroman has
+//! its records.
 
 use std::collections::HashSet;
 
@@ -10,27 +10,28 @@ use tokio::sync::oneshot;
 use super::Agent;
 use crate::core::Stage;
 
-/// A run that somebody wants to have cleaned, as its folder tells it.
+/// A run to be cleaned, with the facts from its folder.
 #[derive(Clone, Debug)]
 pub struct Candidate {
-    /// Its token.
+    /// Token of the run.
     pub token: RunToken,
     /// The run.
     pub id: RunId,
-    /// Its segments say that it ended.
+    /// Whether its segments contain its end.
     pub ended: bool,
-    /// Nothing of it was ever started.
+    /// Whether nothing of it was ever started.
     pub never_began: bool,
-    /// Another node of this deployment has it.
+    /// Name of another node of this deployment that has it.
     pub elsewhere: Option<String>,
 }
 
-/// A run's verdict; none: it may go.
+/// The reason why a run must stay; `None`: it may go.
 pub type Verdict = Option<String>;
 
 impl Agent {
-    /// Decides about each; unless it is a rehearsal, those that may go are not
-    /// known here any more, nor taken up, until [`Agent::cleaned`].
+    /// Decides about each run. Unless it is a rehearsal, the agent forgets
+    /// those that may go, and does not take them up again before
+    /// [`Agent::cleaned`].
     pub(super) fn clean(
         &mut self,
         candidates: Vec<Candidate>,
@@ -39,7 +40,7 @@ impl Agent {
     ) {
         let verdicts: Vec<Verdict> = candidates.iter().map(|one| self.verdict(one)).collect();
         if rehearsal {
-            // An asker that left needs no answer.
+            // A caller that has left needs no answer.
             let _ = answer.send(verdicts);
             return;
         }
@@ -56,7 +57,7 @@ impl Agent {
         self.cleaning.extend(going);
     }
 
-    /// The folders of these runs are gone, or stay after all.
+    /// Notes that the folders of these runs are gone, or stay after all.
     pub(super) fn cleaned(&mut self, tokens: &[RunToken]) {
         for token in tokens {
             self.cleaning.remove(token);
@@ -73,14 +74,15 @@ impl Agent {
             .collect()
     }
 
-    /// Whether a run may be copied from: nothing of it is alive.
+    /// Whether the run may still change, so that its folder cannot be copied
+    /// from.
     pub(super) fn is_open(&self, token: &RunToken) -> bool {
         self.core
             .run(token)
             .is_some_and(|run| !run.stage.is_final() && !matches!(run.stage, Stage::Ended { .. }))
     }
 
-    /// A run that was not started yet and needs the files of this one.
+    /// A waiting run that needs the files of this one.
     fn begins_with(&self, token: &RunToken) -> Option<RunId> {
         let not_started = |stage: &Stage| matches!(stage, Stage::Waiting | Stage::Starting { .. });
         let needs = self.entries.iter().find(|(next, entry)| {

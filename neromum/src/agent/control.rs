@@ -1,5 +1,5 @@
-//! Wishes for a run that was started: cancels and rule sets, as files in its
-//! control folder, complete or absent, before anybody is rung.
+//! Wishes for a started run: cancels and rule sets, as files in its control
+//! folder, complete or absent. The file is made before the doorbell rings.
 
 use std::io;
 use std::path::Path;
@@ -23,7 +23,7 @@ use super::{Agent, Refused};
 use crate::clean::gone;
 use crate::core::{Cancelled, Stage};
 
-/// How a run is to end.
+/// A request for the end of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Wish {
     pub grace_ms: u32,
@@ -73,7 +73,8 @@ impl Agent {
                 outcome: outcome.into(),
             });
         }
-        // What is not decided is asked again.
+        // Requests without a decision are sent again, so they are not
+        // remembered.
         let decided = |one: &One| one.outcome() != Outcome::Unspecified;
         if let Some(id) = id.filter(|_| reply.runs.iter().all(decided)) {
             self.remember(id, reply.encode_to_vec());
@@ -88,7 +89,8 @@ impl Agent {
 
     fn remember(&mut self, id: RequestId, answer: Vec<u8>) {
         if let Err(error) = self.ledger.answered(id.as_bytes(), &answer) {
-            // Asked again, it is done again, which changes nothing.
+            // If the request comes again, it is carried out again, which changes
+            // nothing.
             tracing::warn!(?error, "the ledger does not take an answer");
         }
         if self.answers.len() >= crate::config::ANSWERS_MAX {
@@ -106,7 +108,7 @@ impl Agent {
                 experiment: ExperimentId(run.experiment),
                 number: run.number,
             };
-            // A run that neroman has closed may still lie here.
+            // A run that neroman has closed may still have its folder here.
             return match read_spec(&self.setup, id, token) {
                 Ok(_) => Ok(Outcome::Ended),
                 Err(error) if error.may_pass => Err(io::Error::other(error.file.to_string())),
@@ -136,27 +138,29 @@ impl Agent {
         })
     }
 
-    /// A run that was not started yet is not started any more: the disk says so
-    /// before anybody is told, to every later start of ours and to whoever takes
-    /// the deployment over. An earlier neromum may have started it, here or on
-    /// another host, or a launcher that died: either the claim is there by now,
-    /// or every later one finds the wish. True when the wish was made.
+    /// Makes the wish of a run that was not started yet, before anything else:
+    /// it then holds for every later start of ours, and for a neroman that takes
+    /// the deployment over. An earlier neromum may have started the run, here or
+    /// on another host, or a launcher that died: either its claim exists by now,
+    /// or every later claim finds the wish. Returns true when the wish was made.
     fn wish_before_looking(&mut self, token: RunToken, wish: &Wish) -> io::Result<bool> {
         let Some(run) = self.core.run(&token) else {
             return Ok(false);
         };
-        // The ledger had room for its first wish, and its folder perhaps not.
+        // The ledger had room for its first wish, and the run's folder perhaps
+        // had not.
         let unmade = run.stage == Stage::TakenAway && newest_wish(&self.run_dir(run.id)) == 0;
         if !run.stage.is_unstarted() && !unmade {
             return Ok(false);
         }
         match self.wish(token, wish) {
-            // Somebody took its folder away: nothing is started from nowhere.
+            // The run's folder was removed, so no start can be made from it.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
             wished => wished?,
         }
         if !unmade {
-            // What cannot be read says nothing; it was said why.
+            // If the records cannot be read, they prove no start; `began` has
+            // logged the error.
             let _ = self.began(token);
         }
         Ok(true)
@@ -166,16 +170,16 @@ impl Agent {
         self.write_cancel(token, wish).map(drop)
     }
 
-    /// File first, then the doorbell: a shim that links its claim after the
-    /// file was made looks before it starts the job.
+    /// Makes the file first, then rings: a shim that links its claim after the
+    /// file was made looks for wishes before it starts the job.
     fn ask_for_the_end(&mut self, token: RunToken, wish: &Wish) -> io::Result<()> {
         self.wish(token, wish)?;
         self.ring(token);
         Ok(())
     }
 
-    /// Rings whoever supervises a run on this host, so that it looks for wishes.
-    /// On another host its watcher does.
+    /// Rings the run's supervisor on this host, so that it looks for wishes. On
+    /// another host the run's watcher does.
     pub(super) fn ring(&mut self, token: RunToken) {
         let Some(entry) = self.entries.get(&token) else {
             return;
@@ -195,20 +199,20 @@ impl Agent {
         self.launchers
             .send_all(&to_launcher::Message::Doorbell(doorbell));
         // A launcher of an earlier build that took over may have no socket any
-        // more; the signal means the same to it.
+        // more; the signal works for it, too.
         if let Some(entry) = self.entries.get(&token) {
             let incarnation = entry.incarnation.max(1);
             self.look(token, incarnation);
         }
         let taker = self.entries.get(&token).and_then(|entry| entry.facts.taker);
         if let Some(taker) = taker {
-            // One that is dead rings no more; the next launcher guards the run.
+            // A dead launcher does not react; the next launcher guards the run.
             let _ = ring(taker);
         }
     }
 
-    /// Makes `control/cancel.<n>`, noted in the ledger first. On a full disk the
-    /// name alone is made, which counts as a wish.
+    /// Makes `control/cancel.<n>`, recorded in the ledger first. On a full disk
+    /// it makes the name alone, which counts as a wish.
     ///
     /// # Errors
     /// When the disk refuses either; `NotFound` when the run's folder is gone.
@@ -227,13 +231,13 @@ impl Agent {
             author: wish.author.clone(),
             asked_ms: now_ms(),
         };
-        // Whoever looks for wishes reads up to the first gap.
+        // Readers of wishes stop at the first gap.
         let mut number = first_free(&control, 1);
         loop {
             let noted = self.ledger.cancel_asked(token, number, &wish.request);
             if let Err(error) = noted {
                 tracing::error!(run = %entry.id, ?error, "the ledger does not take a cancel");
-                // The file says as much; a run that fills the disk can be ended.
+                // The file is enough, so a run that fills the disk can be ended.
                 if !matches!(&error, WriteError::Io(error) if frame::has_no_room(error)) {
                     return Err(io::Error::other(error));
                 }
@@ -261,7 +265,7 @@ impl Agent {
         request: SetRulesRequest,
         answer: oneshot::Sender<Result<SetRulesReply, Refused>>,
     ) {
-        // An asker that left asks again: the same version is the same file.
+        // A caller that has left asks again: the same version is the same file.
         let _ = answer.send(self.write_rules(request));
     }
 
@@ -297,10 +301,11 @@ impl Agent {
     }
 }
 
-/// Makes `control/rules.<version>`, and says by which version the set lies
-/// there: one above all others when its own is not. That is so when neroman's
-/// database is older than the node, or after a power cut. The newest set holds:
-/// it must be the one that neroman speaks of.
+/// Makes `control/rules.<version>` and returns the version of the file. When
+/// `version` is not above all others, the file gets the version above them:
+/// neroman's database may be older than the node, or a power cut may have lost a
+/// version. The newest set is in force, so it must be the one that neroman sent
+/// last.
 fn keep_rules(control: &Path, rules: &RuleSet) -> io::Result<u64> {
     let path = |version: u64| control.join(format!("rules.{version}"));
     let mut rules = rules.clone();
@@ -317,7 +322,7 @@ fn keep_rules(control: &Path, rules: &RuleSet) -> io::Result<u64> {
         }
         match frame::create(FrameKind::Rules, &path(rules.version), &rules) {
             Ok(()) => return Ok(rules.version),
-            // Somebody else makes files there.
+            // Another process makes files there.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
         }
@@ -336,8 +341,8 @@ fn newest_rules(control: &Path) -> io::Result<u64> {
     Ok(newest)
 }
 
-/// Makes a wish in the folder of a run that the ledger never had, so that
-/// nobody starts it.
+/// Makes a wish in the folder of a run that is not in the ledger, so that it is
+/// never started.
 ///
 /// # Errors
 /// When the disk refuses.
@@ -376,8 +381,8 @@ fn send(process: ProcessId, signals: &[rustix::process::Signal]) -> io::Result<b
         // Gone, or a kernel without pidfds: the launcher rings.
         return Ok(false);
     };
-    // The descriptor names whoever had the number when it was opened; that it
-    // was this process is certain only if it still is.
+    // The descriptor belongs to the process that had the pid when it was opened.
+    // If the expected process lives now, it is that process.
     if process.life()? != Life::Alive {
         return Ok(false);
     }
@@ -387,7 +392,7 @@ fn send(process: ProcessId, signals: &[rustix::process::Signal]) -> io::Result<b
     Ok(true)
 }
 
-/// The first number from `number` on by which no wish lies there.
+/// The first number from `number` on without a wish.
 fn first_free(control: &Path, number: u32) -> u32 {
     let taken = |number: &u32| {
         let path = control.join(format!("cancel.{number}"));

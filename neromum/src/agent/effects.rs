@@ -1,4 +1,4 @@
-//! Carries out what the core decided, in its order.
+//! Carries out the core's effects, in order.
 
 use std::sync::Arc;
 
@@ -30,8 +30,8 @@ pub struct Start {
 }
 
 impl Agent {
-    /// Starts what fits, unless the reserve of free disk is touched. What does
-    /// not fit is told what it waits for.
+    /// Starts runs that fit, unless the reserve of free disk is touched. Runs
+    /// that do not fit get the reason why they wait.
     pub(super) fn start_what_fits(&mut self) {
         if !self.launchers.ready() || self.core.held().is_some() {
             return;
@@ -46,7 +46,7 @@ impl Agent {
         self.core.schedule();
     }
 
-    /// Why nothing may start now, and when to look again.
+    /// Reason why nothing may start now, and the pause until the next look.
     fn must_wait(&self) -> Option<(String, std::time::Duration)> {
         if let Some(why) = self.disk_full() {
             return Some((why, config::HOLD_RETRY));
@@ -68,7 +68,7 @@ impl Agent {
         })
     }
 
-    /// Why nothing starts, the launcher's silence included.
+    /// Reason why nothing starts, including a silent launcher.
     pub(super) fn hold_shown(&self) -> String {
         match self.core.held() {
             Some(why) => why.to_owned(),
@@ -76,7 +76,7 @@ impl Agent {
         }
     }
 
-    /// Carries out effects until none is left; one may bring further ones.
+    /// Carries out effects until none is left; an effect may cause further ones.
     pub(super) fn carry_out(&mut self) {
         loop {
             let effects = self.core.take_effects();
@@ -112,7 +112,8 @@ impl Agent {
                 };
                 self.say(token, incarnation, RecordKind::JobNotStarted, &record);
             }
-            // The launch itself was built with the folder, see `prepared`.
+            // The launch was built with the folder and sent there, see
+            // `prepared`.
             Effect::Launch { .. } => {}
             Effect::Guard { token, incarnation } => self.guard(token, incarnation),
             Effect::SayGateClosed { token, incarnation } => {
@@ -144,7 +145,8 @@ impl Agent {
         self.core.hold(why);
     }
 
-    /// Builds a run's folder: at once when that is little, else off the reactor.
+    /// Builds a run's folder: at once when that is little work, else off the
+    /// reactor.
     pub(super) fn prepare(&mut self, token: RunToken, incarnation: u32) {
         let Some(entry) = self.entries.get(&token) else {
             return;
@@ -254,9 +256,9 @@ impl Agent {
         self.launchers.send_own(to_launcher::Message::Guard(guard));
     }
 
-    /// Closes the gate and says so. A job that passed it was written down
-    /// before, so the run is looked at anew; a claim that still lacks the job
-    /// is damaged.
+    /// Closes the gate and records that. A job that passed the gate has written
+    /// its record before, so the run is looked at anew; a claim that still lacks
+    /// the record is damaged.
     fn say_gate_closed(&mut self, token: RunToken, incarnation: u32) {
         let Some(entry) = self.entries.get_mut(&token) else {
             return;
@@ -336,8 +338,8 @@ impl Agent {
         }
     }
 
-    /// The run will not start: the ledger says so; a shim that could still be
-    /// on its way from a former life of ours finds a wish.
+    /// Records in the ledger that the run will not start. A shim that an earlier
+    /// neromum launched finds a wish.
     fn take_away(&mut self, token: RunToken) {
         if let Err(error) = self.ledger.taken_away(token, "") {
             tracing::error!(?error, "the ledger does not take a cancel");
@@ -347,19 +349,19 @@ impl Agent {
         };
         let run_dir = self.run_dir(entry.id);
         if entry.cancels == 0 && segments::folder(&run_dir, 1).exists() {
-            // Why not, it said itself; the ledger has it.
+            // A failure was logged, and the ledger has the cancel.
             let _ = self.write_cancel(token, &super::control::Wish::default());
         }
     }
 
-    /// Answers whoever waited for what the run has come to.
+    /// Answers the callers that wait for this stage of the run.
     pub(super) fn wake_waiters(&mut self, token: RunToken) {
         let (Some(entry), Some(run)) = (self.entries.get_mut(&token), self.core.run(&token)) else {
             return;
         };
         for (until, waiter) in std::mem::take(&mut entry.waiters) {
             if until.is_reached(&run.stage) {
-                // Whoever waited may have left.
+                // The caller may have left.
                 let _ = waiter.send(());
             } else {
                 entry.waiters.push((until, waiter));
@@ -367,7 +369,7 @@ impl Agent {
         }
     }
 
-    /// The run ended: its slot is free; the ledger gets its end.
+    /// The run ended: frees its slot and copies its end into the ledger.
     fn ended(&mut self, token: RunToken) {
         self.timers.vain_pause = None;
         if let Some(entry) = self.entries.get_mut(&token) {
@@ -402,7 +404,8 @@ pub(super) fn write_own(
     let written = Segment::create(&path, Writer::Mum, token.as_bytes(), incarnation)
         .and_then(|mut segment| append(&mut segment));
     written.inspect_err(|error| {
-        // Nobody has read it; each try on a full disk would leave another.
+        // No reader has seen the file; each try on a full disk would leave
+        // another.
         if error.kind() != std::io::ErrorKind::AlreadyExists {
             let _ = std::fs::remove_file(&path);
         }
@@ -417,13 +420,13 @@ fn watcher(setup: &Setup) -> Vec<String> {
     ]
 }
 
-/// Why a run's spec cannot be used.
+/// Reason why a run's spec cannot be used.
 #[derive(Debug)]
 pub(super) struct SpecError {
-    /// Which file, and what is wrong with it.
+    /// The file, and its fault.
     pub file: Unreadable,
-    /// It says nothing of whether the run is here: the disk does not give it
-    /// in this moment.
+    /// Whether the disk only fails to deliver the spec now, which proves nothing
+    /// about the run.
     pub may_pass: bool,
 }
 
@@ -453,13 +456,13 @@ pub(super) fn read_spec(setup: &Setup, id: RunId, token: RunToken) -> Result<Run
     Ok(spec)
 }
 
-/// Whether a file may be there though it cannot be read.
+/// Whether the file may exist although it cannot be read.
 pub(super) fn may_pass(error: &FrameError) -> bool {
     use std::io::ErrorKind::{NotADirectory, NotFound};
     matches!(error, FrameError::Io(error) if !matches!(error.kind(), NotFound | NotADirectory))
 }
 
-/// From the polite signal to the final one; 0 in a spec means the default.
+/// Time from the polite signal to the final one; 0 in a spec means the default.
 fn grace_ms(spec: &RunSpec) -> u32 {
     match spec.monitor.as_ref().map_or(0, |monitor| monitor.grace_ms) {
         0 => config::GRACE_MS,

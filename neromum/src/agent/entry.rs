@@ -1,4 +1,4 @@
-//! What the agent knows of one run, beside what the core decides by.
+//! The agent's knowledge of one run, beside the state in the core.
 
 use std::collections::BTreeMap;
 
@@ -12,60 +12,60 @@ use super::unreadable::Unreadable;
 use crate::core::facts::Facts;
 use crate::warden::bare;
 
-/// Beside what the core decides by: what is known of a run.
+/// The agent's knowledge of a run, beside the state in the core.
 #[derive(Debug)]
 pub struct Entry {
     pub(super) id: RunId,
     /// Newest incarnation looked at; 0 when there is none.
     pub(super) incarnation: u32,
-    /// What its segments say.
+    /// Facts from its segments.
     pub(super) facts: Facts,
     /// All segments of all incarnations.
     pub(super) segments: Vec<Seg>,
-    /// Its files that could not be used when they were looked at last, by start;
-    /// 0: those of the run as a whole.
+    /// Its files that could not be used at the last look, by start; 0: files of
+    /// the run as a whole.
     pub(super) unreadable: BTreeMap<u32, Vec<Unreadable>>,
-    /// The records with which it ended, until the ledger has them.
+    /// The records of its end, until the ledger has them.
     pub(super) ends: Vec<nero_journal::v1::ledger_exited::Copy>,
-    /// The ledger had its end already when neromum started.
+    /// Whether the ledger had its end already when neromum started.
     pub(super) kept: bool,
-    /// Its end (or that of its main process) is not synced yet: followers do
-    /// not see it.
+    /// Whether its end (or that of its main process) is not synced yet:
+    /// followers do not see it until then.
     pub(super) unsynced: bool,
-    /// Some launcher said that it looks after the run.
+    /// The launcher that looks after the run.
     pub(super) tracked: Option<bare::LinkId>,
     /// The host on which it was claimed, when that is another one.
     pub(super) elsewhere: Option<String>,
-    /// It was withdrawn: another node may have it.
+    /// Whether it was withdrawn: another node may have it.
     pub(super) withdrawn: bool,
-    /// How often its watcher's last words were waited for in vain.
+    /// Number of waits in vain for its watcher's last records.
     pub(super) waits: u8,
     /// The run whose checkpoints it begins with.
     pub(super) earlier: Option<RunToken>,
-    /// It has rules, so that a watcher must see its output.
+    /// Whether it has rules, so that a watcher must see its output.
     pub(super) rules: bool,
     /// `control/` may hold wishes up to this number.
     pub(super) cancels: u32,
     /// The attached watcher.
     pub(super) kid: Option<super::kids::Kid>,
-    /// A stop of its shim or launcher was noted.
+    /// Whether a stop of its shim or launcher was noted.
     pub(super) stop_noted: bool,
-    /// Tries of settling so far.
+    /// Number of tries to settle it so far.
     pub(super) settle_tries: u8,
-    /// Those of them that failed for a reason that does not pass by itself.
+    /// Number of tries that failed for a lasting reason.
     pub(super) settle_failures: u8,
-    /// What of its records is gone, in words; empty: nothing.
+    /// Description of lost records; empty: none is lost.
     pub(super) missing: String,
-    /// When it was launched.
+    /// Time of its launch.
     pub(super) launched: Option<tokio::time::Instant>,
-    /// Whoever waits for its start or end.
+    /// Callers that wait for its start or end.
     pub(super) waiters: Vec<(Until, oneshot::Sender<()>)>,
-    /// What its work folder was built of, until it ends; none when that is much,
-    /// or was built by another process.
+    /// Tree from which its work folder was built, until it ends; `None` when the
+    /// tree is large, or another process built the folder.
     pub(super) code: Option<Tree>,
-    /// It ended, and left its work folder as it was built.
+    /// Whether it ended and left its work folder as it was built.
     pub(super) made_nothing: bool,
-    /// Its state changed this often.
+    /// Number of changes of its state.
     pub(super) version: u32,
 }
 
@@ -100,8 +100,8 @@ impl Entry {
         }
     }
 
-    /// From now on it is this incarnation that counts, if it is a newer one:
-    /// what became of the one before says nothing of it.
+    /// Makes `incarnation` the current start, if it is newer. Facts of the start
+    /// before do not apply to it.
     pub(super) fn begin(&mut self, incarnation: u32) {
         if incarnation > self.incarnation {
             self.incarnation = incarnation;

@@ -1,6 +1,6 @@
-//! Replication upward: every follower is sent what it lacks of every segment,
-//! in order per segment, and then the run's state. What waits for a slow
-//! follower is a set of runs, never their bytes: these are read from disk when
+//! Replication upward: every follower is sent the bytes that it lacks of every
+//! segment, in order per segment, and then the run's state. For a slow follower
+//! only a set of runs waits, never their bytes: these are read from disk when
 //! there is room again.
 
 mod follower;
@@ -24,28 +24,28 @@ use follower::{Follower, Sent};
 use stream::Flow;
 pub use stream::FollowStream;
 
-/// Everybody who follows.
+/// All followers.
 #[derive(Debug, Default)]
 pub struct Followers {
     pub(super) handle: Option<AgentHandle>,
     list: Vec<Follower>,
     next: u64,
-    /// Runs whose bytes in memory can go after this turn.
+    /// Runs whose bytes in memory can be dropped after this turn.
     fresh: Vec<RunToken>,
-    /// Runs of which something cannot be read now.
+    /// Runs with a file that cannot be read now.
     unread: HashSet<RunToken>,
-    /// It is being looked whether runs can be taken up.
+    /// Whether a look at runs that cannot be taken up is under way.
     looks: bool,
 }
 
-/// What came of taking up a run that the ledger does not know.
+/// Result of taking up a run that is not in the ledger.
 #[derive(Debug)]
 pub enum Adopted {
-    /// It is known now.
+    /// The run is known now.
     Known,
-    /// It never was here.
+    /// The run never was here.
     Unknown,
-    /// The disk does not say, or does not take it, in this moment; why.
+    /// The disk does not answer, or refuses, just now; the reason.
     NotNow(String),
 }
 
@@ -57,7 +57,7 @@ impl Followers {
         }
     }
 
-    /// Whether nobody follows.
+    /// Whether there is no follower.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
@@ -74,7 +74,7 @@ impl Followers {
         self.list.retain(|follower| follower.id != id);
     }
 
-    /// Marks once more what could not be read.
+    /// Marks the runs whose files could not be read once more.
     fn mark_unread(&mut self) {
         for token in std::mem::take(&mut self.unread) {
             self.mark(token);
@@ -101,7 +101,7 @@ pub(super) fn run_id(run: &RunRef) -> RunId {
     }
 }
 
-/// Whether the disk says in this moment what there is of a run.
+/// Whether the disk shows now what there is of a run.
 fn answers(setup: &Setup, id: RunId, token: RunToken) -> bool {
     match effects::read_spec(setup, id, token) {
         Ok(_) => true,
@@ -131,7 +131,7 @@ impl Agent {
         self.mark(token);
     }
 
-    /// Something of a run may have to be sent.
+    /// Marks a run that may have something to send.
     pub(super) fn mark(&mut self, token: RunToken) {
         self.followers.mark(token);
         self.followers.fresh.push(token);
@@ -196,7 +196,7 @@ impl Agent {
             return;
         };
         if let Some((run, why)) = not_now {
-            // Said to be unknown, it could be taken elsewhere.
+            // If it were reported as unknown, another node could get it.
             if follower.waits(token, position, &why) {
                 tracing::error!(%run, why, "a run that lies here cannot be taken up now; it is tried again");
             }
@@ -213,8 +213,9 @@ impl Agent {
         follower.mark(token);
     }
 
-    /// Sends once more what could not be read, and looks whether runs can be
-    /// taken up by now: off the reactor, since a disk that is away may not answer.
+    /// Sends once more the files that could not be read, and looks whether runs
+    /// can be taken up by now: off the reactor, since a disk that is away may not
+    /// answer.
     pub(super) fn try_unread(&mut self) {
         self.followers.mark_unread();
         let waiting = self.followers.list.iter().flat_map(|one| &one.waiting);
@@ -234,7 +235,7 @@ impl Agent {
         });
     }
 
-    /// Takes up the runs of which the disk says something again.
+    /// Takes up the runs whose files can be read again.
     pub(super) fn looked_again(&mut self, found: &HashSet<RunToken>) {
         self.followers.looks = false;
         let mut waiting = Vec::new();
@@ -257,14 +258,14 @@ impl Agent {
         }
     }
 
-    /// Takes up a run whose folder is here and that the ledger does not know
-    /// (any more): it was closed, or a power cut took the ledger's record.
+    /// Takes up a run whose folder is here and that is not, or no longer, in the
+    /// ledger: it was closed, or a power cut took the record.
     pub(super) fn adopt(&mut self, token: RunToken, id: RunId) -> Adopted {
         if id.experiment.0 == 0 || self.cleaning.contains(&token) {
             return Adopted::Unknown;
         }
         match effects::read_spec(&self.setup, id, token) {
-            // Its making was undone, or is about to be.
+            // The folder of this turn was undone, or is about to be.
             Ok(spec) if self.was_turned_away(&token, spec.turn) => return Adopted::Unknown,
             Ok(_) => {}
             Err(error) if error.may_pass => return Adopted::NotNow(error.file.to_string()),
@@ -288,7 +289,7 @@ impl Agent {
             id,
             order,
             taken_away: None,
-            // Nobody else remembers that it was not to be started.
+            // Only this file remembers that the run must not be started.
             cancel: newest_wish(&self.setup.paths.run(id)),
             exited: None,
         };
@@ -331,7 +332,7 @@ impl Agent {
             }
         }
         for tokens in gone.chunks(config::HAND_OVER_MAX) {
-            // Not kept, it is said again: neroman closes what it is told anew.
+            // If this fails, neroman closes the run again when it is told of it.
             if let Err(error) = self.ledger.closed(tokens) {
                 tracing::error!(?error, "the ledger does not take that runs are closed");
             }
@@ -346,7 +347,7 @@ impl Agent {
             while budget > 0 && !follower.dirty.is_empty() {
                 if !follower.flow.open() {
                     follower.flow.set_starved(true);
-                    // Whoever took events before that did not see the mark.
+                    // A stream that took events before that did not see the mark.
                     if !follower.flow.half_empty() {
                         break;
                     }
@@ -362,7 +363,7 @@ impl Agent {
                     continue;
                 };
                 if let Some(position) = follower.waiting.remove(&token) {
-                    // It was taken up for somebody else.
+                    // The run was taken up for another follower.
                     follower.stands(token, position);
                 }
                 let run_dir = self.setup.paths.run(entry.id);

@@ -1,6 +1,6 @@
-//! Runs are taken over: their folders are made off the reactor when they are
-//! many, then the agent accepts them in order. The same token handed twice is
-//! one run.
+//! Accepting runs: their folders are made off the reactor when they are many,
+//! then the agent accepts them in order. The same token handed over twice is one
+//! run.
 
 mod check;
 mod place;
@@ -29,14 +29,15 @@ pub use place::{Placer, Placing};
 struct No {
     why: String,
     hint: &'static str,
-    /// The same run may be taken in a while.
+    /// Whether the same run may be accepted later.
     later: bool,
-    /// It is this node that lacks something; another one may take the run.
+    /// Whether only this node lacks something, so that another node may take the
+    /// run.
     here: bool,
 }
 
 impl No {
-    /// It is this node that lacks something.
+    /// Marks the refusal as one of this node only.
     fn here(self) -> Self {
         Self { here: true, ..self }
     }
@@ -61,8 +62,9 @@ fn no(why: impl Into<String>, hint: &'static str) -> No {
     }
 }
 
-/// A node that had a run and gave it back does not get it again: whatever was
-/// left of its start there finds the wish, and would find none.
+/// The refusal of a run that this node had and gave back. It never gets such a
+/// run again: a leftover of its start there must find the wish, and would not
+/// find one after a new hand-over.
 fn given_back(run_dir: &Path) -> No {
     let why = format!(
         "{} is of a run that was given back from here",
@@ -71,9 +73,9 @@ fn given_back(run_dir: &Path) -> No {
     no(why, "start it on another node, or once more").here()
 }
 
-/// Runs that neroman was told another node may take, up to which turn of
-/// theirs. A request that lost its asker and is still at work must not bring one
-/// of them in after that.
+/// Runs that neroman may have given to another node since, with the turn up to
+/// which that holds. A request that lost its caller and is still at work must
+/// not bring in one of them after that.
 #[derive(Debug, Default)]
 pub(super) struct TurnedAway {
     tokens: HashMap<RunToken, u32>,
@@ -81,7 +83,7 @@ pub(super) struct TurnedAway {
 }
 
 impl TurnedAway {
-    /// Up to this turn the run does not come in any more.
+    /// Refuses the run from now on, up to this turn.
     pub(super) fn add(&mut self, token: RunToken, turn: u32) {
         if let Some(known) = self.tokens.get_mut(&token) {
             *known = turn.max(*known);
@@ -96,7 +98,7 @@ impl TurnedAway {
         }
     }
 
-    /// It was given to this node once more.
+    /// Notes that the run was given to this node once more.
     fn remove(&mut self, token: &RunToken) {
         if self.tokens.remove(token).is_some() {
             self.oldest.retain(|oldest| oldest != token);
@@ -104,8 +106,8 @@ impl TurnedAway {
     }
 }
 
-/// The disk refused. What passes ends no run: there will be space again, or a
-/// descriptor, and a file server answers again.
+/// The refusal for an error of the disk. An error that may pass ends no run:
+/// there will be space again, or a descriptor, and a file server answers again.
 fn disk(why: String, error: Option<&io::Error>) -> No {
     No {
         later: error.is_some_and(passes),
@@ -140,37 +142,37 @@ fn passes(error: &io::Error) -> bool {
     )
 }
 
-/// The turn up to which a run does not come in that was refused for good.
+/// The turn with which a run is refused for good.
 pub(super) const NEVER_AGAIN: u32 = u32::MAX;
 
-/// Takes back a folder that was made just now for a run that is refused:
-/// whoever takes the deployment over would start what lies there.
+/// Removes a folder that was made just now for a refused run: a neroman that
+/// takes the deployment over would start the run in it.
 pub(super) fn unmake(run_dir: &Path) -> io::Result<()> {
-    // Without its spec a folder is nobody's, whoever took that away.
+    // Without its spec a folder belongs to no run, whichever process removed it.
     match fs::remove_file(run_dir.join(names::SPEC)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         removed => removed?,
     }
     let _ = fs::remove_file(run_dir.join(names::SPARE));
     for folder in [&run_dir.join(names::CONTROL), run_dir] {
-        // What else is in it is not ours to remove.
+        // Other files in it are not ours to remove.
         let _ = fs::remove_dir(folder);
     }
     Ok(())
 }
 
-/// What a person does about it.
+/// The hint for an error of the disk.
 const DISK: &str = "see to the node's disk, then try again";
 
 impl Agent {
-    /// Whether neroman was told that another node may take the run, and it was
-    /// not given to this one since.
+    /// Whether neroman may have given the run to another node, and not to this
+    /// one since.
     pub(super) fn was_turned_away(&self, token: &RunToken, turn: u32) -> bool {
         let up_to = self.turned_away.tokens.get(token);
         up_to.is_some_and(|up_to| turn <= *up_to)
     }
 
-    /// Makes the folder of a cleaned run anew, which says how it ended.
+    /// Makes the folder of a cleaned run anew, with the records of its end.
     pub(super) fn raise(&self, token: RunToken, id: RunId) -> Adopted {
         let paths = &self.setup.paths;
         let raised = match gone::read(paths, id, token) {
@@ -196,8 +198,8 @@ impl Agent {
         };
         for refusal in placing.refused {
             let token = RunToken::from_slice(&refusal.token);
-            // It runs, whatever its folder did not give in this moment; or
-            // another request brought it in before this one looked.
+            // The run is accepted even if its folder could not be read just now,
+            // or another request brought it in first.
             if token.is_some_and(|token| self.has(&token)) {
                 reply.accepted.push(refusal.token);
                 continue;
@@ -219,11 +221,11 @@ impl Agent {
                 }
             }
         }
-        // An asker that left asks again, and gets the same.
+        // A caller that has left asks again, and gets the same.
         let _ = answer.send(reply);
     }
 
-    /// Whether the run was taken, and not given back.
+    /// Whether the run was accepted, and not given back.
     fn has(&self, token: &RunToken) -> bool {
         let entry = self.entries.get(token);
         entry.is_some_and(|entry| !entry.withdrawn)
@@ -236,15 +238,15 @@ impl Agent {
         let run_dir = self.run_dir(id);
         if let Err(error) = unmake(&run_dir) {
             tracing::error!(run = %id, %error, "the spec of a refused run cannot be removed");
-            // One with a wish is started by nobody.
+            // A run with a wish is never started.
             if let Err(error) = control::wish_never(&run_dir, token) {
                 tracing::error!(run = %id, %error, "a refused run lies there as if it was taken");
             }
         }
     }
 
-    /// Gives an accepted run of which nothing was started back to neroman, which
-    /// hands it over again, its files first. False when that cannot be: then the
+    /// Gives an accepted run that was never started back to neroman, which hands
+    /// it over again, its files first. False when that is impossible; then the
     /// run stays as it is.
     pub(super) fn give_back(&mut self, token: RunToken, why: &str) -> bool {
         let Some(entry) = self.entries.get(&token) else {
@@ -289,7 +291,7 @@ impl Agent {
                 return Err(given_back(&self.run_dir(id)));
             }
             if known.unreadable.contains_key(&0) {
-                // It lay there without a spec that could be used.
+                // The folder was there without a usable spec.
                 self.read_spec_again(token);
             }
             return Ok(());
@@ -305,7 +307,8 @@ impl Agent {
             });
         }
         if !fresh {
-            // It could not be written, or not be read: both may pass.
+            // The run could not be written to the ledger, or not be read: both
+            // may pass.
             let why = match self.adopt(token, id) {
                 Adopted::Known => return Ok(()),
                 Adopted::Unknown => "its folder is gone again".to_owned(),

@@ -1,10 +1,10 @@
-//! What a node has and what a run needs, in whole numbers: a sum of fractions
-//! that were taken and given back is exactly zero again.
+//! The resources of a node and the needs of a run, in whole numbers: a sum of
+//! fractions that were taken and given back is exactly zero again.
 
 /// Millionths of a CPU.
 const MICRO: f64 = 1_000_000.0;
 
-/// What a node gives to runs.
+/// Resources that a node gives to runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capacity {
     /// CPUs, in millionths.
@@ -13,7 +13,7 @@ pub struct Capacity {
     pub memory_bytes: Option<u64>,
 }
 
-/// What a run asks for, or what is taken of a node.
+/// Resources that a run asks for, or that runs hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
     /// CPUs, in millionths.
@@ -22,15 +22,15 @@ pub struct Needs {
     pub memory_bytes: u64,
 }
 
-/// Why a run can never start on a node.
+/// Reason why a run can never start on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NeverFits {
     /// More CPUs than there are.
     #[error("it asks for {} CPUs, the node has {}", cpus(*.asked), cpus(*.has))]
     Cpus {
-        /// What the run asks for, in millionths.
+        /// Millionths of a CPU that the run asks for.
         asked: u64,
-        /// What the node has.
+        /// Millionths that the node gives.
         has: u64,
     },
     /// More memory than there is.
@@ -38,13 +38,13 @@ pub enum NeverFits {
     Memory {
         /// What the run asks for.
         asked: u64,
-        /// What the node has.
+        /// Bytes that the node gives.
         has: u64,
     },
 }
 
 impl NeverFits {
-    /// What the user can do about it.
+    /// The remedy for the user.
     pub fn hint(self) -> &'static str {
         match self {
             Self::Cpus { .. } => "lower resources.cpus, or choose a node with more CPUs",
@@ -54,7 +54,7 @@ impl NeverFits {
 }
 
 impl Needs {
-    /// From what a spec states; 0 CPUs mean one.
+    /// From the figures of a spec; 0 CPUs mean one.
     pub fn of(cpus: f64, memory_bytes: u64) -> Self {
         let cpus = if cpus > 0.0 { cpus } else { 1.0 };
         Self {
@@ -71,7 +71,7 @@ impl Needs {
         }
     }
 
-    /// What is left when `other` is given back.
+    /// The rest after `other` is given back.
     pub fn minus(self, other: Self) -> Self {
         Self {
             micro_cpus: self.micro_cpus - other.micro_cpus,
@@ -81,7 +81,7 @@ impl Needs {
 }
 
 impl Capacity {
-    /// From what the command line states.
+    /// From the figures of the command line.
     pub fn new(cpus: f64, memory_bytes: Option<u64>) -> Self {
         Self {
             micro_cpus: micro(cpus),
@@ -89,10 +89,10 @@ impl Capacity {
         }
     }
 
-    /// Whether all of `needs` is there at once.
+    /// Whether an idle node could meet `needs`.
     ///
     /// # Errors
-    /// When the node lacks it even while nothing runs.
+    /// When the node is too small even while nothing runs.
     pub fn could_ever(self, needs: Needs) -> Result<(), NeverFits> {
         if needs.micro_cpus > self.micro_cpus {
             return Err(NeverFits::Cpus {
@@ -109,7 +109,7 @@ impl Capacity {
         }
     }
 
-    /// What is missing for `needs` beside `used`; nothing when it fits.
+    /// The resource that `needs` lacks beside `used`; `None` when it fits.
     pub fn lacks(self, used: Needs, needs: Needs) -> Option<&'static str> {
         if used.micro_cpus + needs.micro_cpus > self.micro_cpus {
             return Some("waits for CPUs");

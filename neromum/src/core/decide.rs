@@ -1,69 +1,70 @@
-//! What is to be done with a run, given what lies on disk and who lives. A
-//! total, pure table: it is asked after a restart, when a launcher came or
-//! went, and whenever the launcher says that something changed.
+//! Decides the next step for a run, given the records on disk and its living
+//! processes. A total, pure table: the agent uses it after a restart, when a
+//! launcher came or went, and whenever a launcher reports a change.
 
 use nero_model::process::Life;
 
 use super::facts::Facts;
 
-/// Who of a run's processes lives, read *before* its segments: a process that
-/// was dead then cannot have written a record that the reading missed. That
-/// holds for the processes named here; a job that is not yet written down is none.
+/// State of a run's processes, read *before* its segments: a process that was dead
+/// then cannot have written a record that the reading missed. That holds only for
+/// the processes named here, and not for a job without a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lives {
-    /// The shim; none when its identity is not known.
+    /// The shim; `None` when its identity is not known.
     pub shim: Option<Life>,
     /// The job's main process.
     pub job: Option<Life>,
 }
 
-/// What the launchers say of a run.
+/// The launchers' knowledge of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tracking {
-    /// One that answers looks after it and will say when it ends.
+    /// A launcher that answers looks after the run and will report its end.
     Tracked,
-    /// One said that no further record can come.
+    /// A launcher reported that no further record can come.
     Over,
-    /// None of those that answer knows it.
+    /// No launcher that answers knows the run.
     Nobody,
 }
 
-/// Where a claim was made, as far as can be proven.
+/// Machine on which a claim was made, as far as it can be proven.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// On this start of this machine.
+    /// This machine, since its last boot.
     Here,
-    /// On a start of a machine that is over.
+    /// A machine that was booted since.
     Over,
-    /// On another machine, or one that is not known: nothing can be proven.
+    /// Another machine, or an unknown one: nothing can be proven.
     Elsewhere,
 }
 
-/// What to do.
+/// The next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// It was never claimed: launch this incarnation (again). A shim that is
+    /// The run was never claimed: launch this incarnation (again). A shim that is
     /// still on its way loses or wins the same claim; both are right.
     Launch,
     /// The gate closed before user code ran: launch the next incarnation.
     LaunchNext,
-    /// No record says that the job was made or that the gate closed: close the
-    /// gate and write so. If the job has passed it, decide anew with that.
+    /// No record shows that the job was made or that the gate closed: close the
+    /// gate and record that. If the job has passed the gate, decide anew.
     SayGateClosed,
-    /// It goes on and is looked after.
+    /// The run goes on and a launcher looks after it.
     Follow,
-    /// It goes on, or something of it may, and nobody looks after it: ask a
-    /// launcher to.
+    /// A process of the run lives or may live, and no launcher looks after it: ask
+    /// one to.
     Guard,
-    /// It ended and the records say how.
+    /// The run ended and the records contain its end.
     Ended,
-    /// It is over and no record says how: write so.
+    /// The run is over and no record contains its end: record that.
     SayCodeUnknown,
-    /// The machine was started anew since: write so.
+    /// The machine was booted since: record that.
     SayRebooted,
-    /// Its processes count in another pid name space: nothing can be said.
+    /// The run's processes count in another pid name space, so nothing can be
+    /// decided.
     CannotSee,
-    /// It was claimed on another host: followed by what lies on disk.
+    /// The run was claimed on another host: follow its records on disk.
     Elsewhere,
 }
 
@@ -104,7 +105,7 @@ pub fn decide(facts: &Facts, lives: Lives, tracking: Tracking, origin: Origin) -
     }
 }
 
-/// Everybody is dead and the records do not say how it ended.
+/// Decides about a run without living processes whose end is not recorded.
 fn without_end(facts: &Facts) -> Decision {
     if facts.started {
         Decision::SayCodeUnknown

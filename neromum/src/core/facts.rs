@@ -1,5 +1,6 @@
-//! What the segments of one incarnation say, folded record by record. Only
-//! what neromum decides by is kept; everything else passes through to neroman.
+//! Facts from the segments of one incarnation, folded record by record. Only
+//! facts that neromum decides by are kept; all other records pass through to
+//! neroman.
 
 use nero_model::ProcessId;
 
@@ -8,9 +9,9 @@ use nero_model::ProcessId;
 pub enum Fact {
     /// A shim holds the claim.
     Claimed {
-        /// Who it is; none when the record names no process.
+        /// Identity of the shim; `None` when the record names no process.
         shim: Option<ProcessId>,
-        /// Who forked it.
+        /// The launcher that forked it.
         launcher: Option<ProcessId>,
     },
     /// The job exists.
@@ -18,7 +19,7 @@ pub enum Fact {
         /// Who it is.
         job: Option<ProcessId>,
     },
-    /// The job passed its gate, before which it was written down.
+    /// The job passed its gate; its own record comes before that.
     GatePassed,
     /// The gate closed before any user code ran: it is to be started again.
     GateClosed,
@@ -26,9 +27,9 @@ pub enum Fact {
     NotStarted,
     /// The job's main process ended.
     LeaderEnded,
-    /// Nothing of it is alive.
+    /// No process of the run is alive.
     Gone {
-        /// What it printed, in bytes of both streams.
+        /// Bytes that the job printed, on both streams.
         output_bytes: u64,
     },
     /// The launcher took over.
@@ -37,12 +38,12 @@ pub enum Fact {
         is_parent: bool,
         /// The job as the launcher knows it.
         job: Option<ProcessId>,
-        /// Who took over.
+        /// The launcher that took over.
         launcher: Option<ProcessId>,
     },
     /// A watcher began.
     WatchStarted {
-        /// Who it is.
+        /// Identity of the watcher.
         watcher: Option<ProcessId>,
     },
     /// A watcher left; `complete` when it read everything.
@@ -50,7 +51,7 @@ pub enum Fact {
         /// Whether the run was over and every byte was read.
         complete: bool,
     },
-    /// neromum said what nobody else could.
+    /// neromum recorded a loss, which no other process could.
     Lost,
 }
 
@@ -136,13 +137,13 @@ impl Facts {
         }
     }
 
-    /// Whether the record of the job was there and is not any more: the claim
-    /// was cut, or the rest of it is zeros.
+    /// Whether the record of the job existed and does no longer: the claim was
+    /// cut, or its end is zeros.
     pub fn lacks_its_job(&self) -> bool {
         self.gate_passed && !self.started && !self.ended()
     }
 
-    /// Whether no record of the run's life can follow, and it stays so.
+    /// Whether no further record of the run's life can come.
     pub fn ended(&self) -> bool {
         self.not_started || self.lost || (self.gone && !self.gate_closed)
     }

@@ -1,6 +1,6 @@
-//! Decides: which run starts when, what a finding on disk means, what a cancel
-//! does. Takes state and input, returns effects; no clock, file, wire type or
-//! await. The agent carries the effects out, in order.
+//! Decides which run starts when, what follows from the records on disk, and the
+//! effect of a cancel. Takes state and input, returns effects; no clock, file,
+//! wire type or await. The agent carries the effects out, in order.
 
 pub mod capacity;
 pub mod decide;
@@ -61,7 +61,7 @@ impl Core {
         self.live
     }
 
-    /// Runs that go on on other hosts of this root.
+    /// Number of runs that go on on other hosts of this root.
     pub fn far(&self) -> usize {
         self.far
     }
@@ -71,22 +71,22 @@ impl Core {
         self.queue.len()
     }
 
-    /// Whether no run is known.
+    /// Whether there are no runs.
     pub fn is_empty(&self) -> bool {
         self.runs.is_empty()
     }
 
-    /// What the node gives.
+    /// Resources that the node gives.
     pub fn capacity(&self) -> Capacity {
         self.capacity
     }
 
-    /// What is taken.
+    /// Resources that runs hold.
     pub fn used(&self) -> Needs {
         self.used
     }
 
-    /// Why nothing new starts.
+    /// Reason why nothing new starts.
     pub fn held(&self) -> Option<&str> {
         self.hold.as_deref()
     }
@@ -99,7 +99,7 @@ impl Core {
     /// Takes a run into the queue.
     ///
     /// # Errors
-    /// When it is known, or can never start.
+    /// When the run is known, or can never start.
     pub fn accept(
         &mut self,
         token: RunToken,
@@ -117,8 +117,8 @@ impl Core {
         Ok(())
     }
 
-    /// Takes a run in as it was found after a restart: waiting when it was
-    /// never claimed, else at `incarnation` until [`Core::found`] says more.
+    /// Takes a run in as a restart found it: waiting when it was never claimed,
+    /// else at `incarnation` until [`Core::found`] is called.
     pub fn restore(
         &mut self,
         token: RunToken,
@@ -138,7 +138,7 @@ impl Core {
         }
     }
 
-    /// Takes a run in that was taken away before the restart.
+    /// Takes in a run that was cancelled, before the restart, while it waited.
     pub fn restore_taken_away(&mut self, token: RunToken, id: RunId, order: u64) {
         self.insert(token, id, order, Needs::default(), Stage::TakenAway);
     }
@@ -160,8 +160,8 @@ impl Core {
         self.runs.insert(token, run);
     }
 
-    /// What was found on disk, decided by [`decide::decide`]. `incarnation` is
-    /// the newest that has a folder, at least 1.
+    /// Takes the decision of [`decide::decide`] from the records on disk.
+    /// `incarnation` is the newest that has a folder, at least 1.
     pub fn found(&mut self, token: RunToken, incarnation: u32, decision: Decision) {
         let Some(run) = self.runs.get(&token) else {
             return;
@@ -210,7 +210,7 @@ impl Core {
                 self.effects
                     .push(Effect::SayGateClosed { token, incarnation });
             }
-            // What waits is started by `schedule`, what was refused by nobody.
+            // `schedule` starts a waiting run; a refused run is not started.
             Decision::Launch if waiting => {}
             Decision::Launch | Decision::LaunchNext if refused => {}
             Decision::Launch => self.start_again(token, incarnation),
@@ -222,8 +222,8 @@ impl Core {
         }
     }
 
-    /// A file of the run cannot be used: nothing is done about it until
-    /// [`Core::found`] or [`Core::wait_again`] says more.
+    /// Holds a run with a file that cannot be used: nothing is done about it
+    /// until [`Core::found`] or [`Core::wait_again`] is called.
     pub fn hold_run(&mut self, token: RunToken, incarnation: u32) {
         let Some(run) = self.runs.get(&token) else {
             return;
@@ -249,7 +249,7 @@ impl Core {
         self.enqueue(order, token);
     }
 
-    /// A run whose processes no launcher of ours is the parent of.
+    /// Notes whether a running job lacks a supervisor of ours.
     pub fn set_unsupervised(&mut self, token: RunToken, unsupervised: bool) {
         let Some(run) = self.runs.get_mut(&token) else {
             return;
@@ -272,7 +272,8 @@ impl Core {
             let same = matches!(run.stage, Stage::Running { .. })
                 && run.stage.incarnation() == stage.incarnation()
                 && !run.stage.is_elsewhere();
-            // Nobody's parent it stays, whoever looks after it now.
+            // A run without our supervision stays so, whichever launcher looks
+            // after it now.
             if plain && same {
                 return;
             }
@@ -281,14 +282,15 @@ impl Core {
         self.set_stage(token, stage);
     }
 
-    /// A run that was taken away is claimed by a shim that did not find the wish.
+    /// A shim that did not find the wish has claimed a run that counted as taken
+    /// away.
     pub fn began_after_all(&mut self, token: RunToken, incarnation: u32) {
         if self.runs.get(&token).map(|run| &run.stage) == Some(&Stage::TakenAway) {
             self.set_stage(token, Stage::running(incarnation));
         }
     }
 
-    /// Somebody asks for a run's end; none when it is not known.
+    /// Handles a request for a run's end; `None` when the run is not known.
     pub fn cancel(&mut self, token: RunToken) -> Option<Cancelled> {
         let run = self.runs.get_mut(&token)?;
         run.cancelled = true;
@@ -316,7 +318,7 @@ impl Core {
         }
     }
 
-    /// Every record of an ended run is there, or none can be had.
+    /// Every record of an ended run is there, or no more can be had.
     pub fn settled(&mut self, token: RunToken) {
         if let Some(Stage::Ended { incarnation }) =
             self.runs.get(&token).map(|run| run.stage.clone())
@@ -325,7 +327,8 @@ impl Core {
         }
     }
 
-    /// neroman has everything: forgets the run. False when it is not that far.
+    /// neroman has every record: forgets the run. False when the run is not
+    /// settled yet.
     pub fn closed(&mut self, token: RunToken) -> bool {
         if !self
             .runs
@@ -352,7 +355,8 @@ impl Core {
         self.set_stage(token, Stage::Refused);
     }
 
-    /// Puts a waiting run at its place; why nothing starts is why it waits.
+    /// Puts a waiting run into the queue; it waits for the reason that holds all
+    /// starts.
     fn enqueue(&mut self, order: u64, token: RunToken) {
         self.queue.insert(order, token);
         if let Some(why) = self.hold.clone() {

@@ -1,4 +1,4 @@
-//! A run as the core sees it, and what it asks the agent to do.
+//! A run as the core sees it, and the effects for the agent.
 
 use nero_model::{RunId, RunToken};
 
@@ -7,37 +7,39 @@ use super::capacity::{Needs, NeverFits};
 /// How far a run has come here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// For its turn, CPUs, memory or disk.
+    /// The run waits for its turn, CPUs, memory or disk.
     Waiting,
     /// Its folder is being built, or its shim is on the way.
     Starting {
-        /// Which start this is.
+        /// Number of the start.
         incarnation: u32,
-        /// Whether the launcher was told; from then on only the disk knows.
+        /// Whether the launcher has the launch; from then on only the disk
+        /// shows the state.
         launched: bool,
     },
     /// Its claim exists.
     Running {
-        /// Which start this is.
+        /// Number of the start.
         incarnation: u32,
-        /// It goes on without a parent of ours.
+        /// Whether it goes on without a supervisor of ours.
         unsupervised: bool,
-        /// On another host of this root, whose CPUs and memory it takes.
+        /// Whether it is on another host of this root, and holds no resources
+        /// here.
         elsewhere: bool,
     },
-    /// No record of its life can follow; a watcher's may.
+    /// No record of its life can come; a watcher's may.
     Ended {
-        /// Its last start.
+        /// Number of its last start.
         incarnation: u32,
     },
-    /// Nothing more comes.
+    /// No record can come.
     Settled {
-        /// Its last start.
+        /// Number of its last start.
         incarnation: u32,
     },
     /// A file of it cannot be used: it is neither started nor called over.
     Held {
-        /// Which start this is, 0 when there was none.
+        /// Number of the start, 0 when there was none.
         incarnation: u32,
     },
     /// Cancelled before it was started.
@@ -47,7 +49,7 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// Claimed, and looked after here.
+    /// A stage for a claimed run that is looked after here.
     pub fn running(incarnation: u32) -> Self {
         Self::Running {
             incarnation,
@@ -61,8 +63,8 @@ impl Stage {
         match self {
             Self::Running { elsewhere, .. } => !elsewhere,
             Self::Starting { .. } => true,
-            // One bad file stops its run, not its node: a held run takes a slot
-            // only where something of it is seen to live, and runs then.
+            // One bad file stops its run, not the node: a held run takes a slot
+            // only when a process of it is seen to live, and is running then.
             Self::Waiting
             | Self::Held { .. }
             | Self::Ended { .. }
@@ -72,7 +74,7 @@ impl Stage {
         }
     }
 
-    /// Whether nobody was told to start it, or it was refused.
+    /// Whether no launcher was told to start the run, or it was refused.
     pub fn is_unstarted(&self) -> bool {
         let first = Self::Starting {
             incarnation: 1,
@@ -104,7 +106,7 @@ impl Stage {
         )
     }
 
-    /// The start that this stage is about; 0 when there was none.
+    /// Number of the start that this stage belongs to; 0 when there was none.
     pub fn incarnation(&self) -> u32 {
         match self {
             Self::Starting { incarnation, .. }
@@ -117,32 +119,33 @@ impl Stage {
     }
 }
 
-/// One run, as far as deciding needs it.
+/// The state of a run that decisions need.
 #[derive(Clone, Debug)]
 pub struct Run {
     /// As people write it.
     pub id: RunId,
     /// Place in the queue: first come, first served.
     pub order: u64,
-    /// What it takes while it holds a slot.
+    /// Resources that it takes while it holds a slot.
     pub needs: Needs,
     /// How far it has come.
     pub stage: Stage,
-    /// Somebody asked for its end.
+    /// Whether a person or rule asked for its end.
     pub cancelled: bool,
-    /// Starts that came to nothing in a row.
+    /// Number of failed starts in a row.
     pub vain: u32,
-    /// What a reader should know: why it waits or was refused.
+    /// Text for people: the reason why it waits or was refused.
     pub why: String,
 }
 
-/// What the agent is to do.
+/// Work for the agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Build the work folder and environment, then say [`Core::prepared`](super::Core::prepared).
+    /// Build the work folder and environment, then call
+    /// [`Core::prepared`](super::Core::prepared).
     Prepare { token: RunToken, incarnation: u32 },
-    /// As `Prepare`, after a pause that grows with `vain`, the number of starts
-    /// that came to nothing.
+    /// As `Prepare`, after a pause that grows with `vain`, the number of failed
+    /// starts.
     PrepareLater {
         token: RunToken,
         incarnation: u32,
@@ -150,7 +153,7 @@ pub enum Effect {
     },
     /// Append `JobNotStarted{CANCELLED}`: no user code ran, and none shall.
     SayCancelled { token: RunToken, incarnation: u32 },
-    /// Tell the launcher.
+    /// Send the launch to the launcher.
     Launch { token: RunToken, incarnation: u32 },
     /// Ask the launcher to look after a run that goes on.
     Guard { token: RunToken, incarnation: u32 },
@@ -162,28 +165,28 @@ pub enum Effect {
         incarnation: u32,
         rebooted: bool,
     },
-    /// The run ended: copy its end into the ledger, see to its output.
+    /// The run ended: copy its end into the ledger, handle its output.
     KeepEnd { token: RunToken, incarnation: u32 },
-    /// The run will not start: write so into the ledger.
+    /// The run will not start: record that in the ledger.
     TakeAway { token: RunToken },
-    /// Its stage changed: tell whoever follows.
+    /// Its stage changed: send it to the followers.
     Report { token: RunToken },
-    /// Starts fail one after the other: hold the node for a while.
+    /// Starts fail one after the other: stop starting for a while.
     HoldStarts { why: String },
 }
 
-/// What a cancel comes to.
+/// Result of a cancel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cancelled {
     /// It was waiting, or refused; it is taken away.
     NeverStarts,
-    /// It was started: `control/cancel.<n>` is to be made and its shim rung.
+    /// It was started: make `control/cancel.<n>` and ring its shim.
     Ask,
     /// It had ended.
     Ended,
 }
 
-/// Why a run is not taken into the queue.
+/// Reason why a run is not taken into the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AcceptError {
     /// The token is known already.

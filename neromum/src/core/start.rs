@@ -1,14 +1,15 @@
-//! Starts: who is next, what comes of a try.
+//! Starts: the choice of the next run, and the result of a try.
 
 use nero_model::RunToken;
 
 use super::{Core, Effect, Stage};
 
-/// Vain starts in a row from which on the run is given pauses.
+/// Number of failed starts in a row from which on the run gets pauses.
 const VAIN_STARTS_MAX: u32 = 3;
 
 impl Core {
-    /// Starts what fits, in order: the first that does not fit stops the rest.
+    /// Starts runs that fit, in order: the first that does not fit stops the
+    /// rest.
     pub fn schedule(&mut self) {
         while self.hold.is_none() {
             let Some((&order, &token)) = self.queue.first_key_value() else {
@@ -34,7 +35,7 @@ impl Core {
         }
     }
 
-    /// Whether a start would be tried now, were there no hold.
+    /// Whether a run would be started now if there were no hold.
     pub fn wants_to_start(&self) -> bool {
         self.queue.first_key_value().is_some_and(|(_, token)| {
             self.capacity
@@ -43,7 +44,7 @@ impl Core {
         })
     }
 
-    /// Nothing new starts until [`Core::release`].
+    /// Starts nothing new until [`Core::release`].
     pub fn hold(&mut self, why: &str) {
         if self.hold.as_deref() == Some(why) {
             return;
@@ -52,7 +53,7 @@ impl Core {
         self.tell_waiting(why);
     }
 
-    /// Starts go on.
+    /// Starts runs again.
     pub fn release(&mut self) {
         if self.hold.take().is_some() {
             self.tell_waiting("");
@@ -89,8 +90,8 @@ impl Core {
         self.effects.push(Effect::Launch { token, incarnation });
     }
 
-    /// A run's folder cannot be built. `again`: for want of something that may
-    /// come back; the run waits at the head of the queue.
+    /// Notes that a run's folder cannot be built. With `again`, the missing
+    /// resource may come back, and the run waits at the head of the queue.
     pub fn not_prepared(&mut self, token: RunToken, why: &str, again: bool) {
         if !self.runs.get(&token).is_some_and(|run| {
             matches!(
@@ -113,8 +114,8 @@ impl Core {
         }
     }
 
-    /// The launcher is gone before it was told of these runs, or said that it
-    /// could not start one: it waits again, first in the queue.
+    /// Notes that the launcher was gone before it got this run, or reported
+    /// that it could not start it: the run waits again, first in the queue.
     pub fn not_launched(&mut self, token: RunToken, why: &str) {
         self.back_to_queue(token);
         self.effects.push(Effect::HoldStarts {
@@ -122,7 +123,7 @@ impl Core {
         });
     }
 
-    /// The launcher said that it can never start this run.
+    /// Notes that the launcher can never start this run.
     pub fn cannot_launch(&mut self, token: RunToken, why: &str) {
         if self
             .runs

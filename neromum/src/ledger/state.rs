@@ -1,4 +1,4 @@
-//! What the ledger says, record by record.
+//! The state in the ledger, record by record.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::Path;
@@ -13,22 +13,22 @@ use nero_model::{DeploymentId, ExperimentId, RunId, RunToken};
 use super::LedgerError;
 use crate::config;
 
-/// One run that neroman has not closed, as the ledger tells it.
+/// One run that neroman has not closed, as the ledger has it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Kept {
     /// The run.
     pub id: RunId,
-    /// Its place in the queue.
+    /// Place in the queue.
     pub order: u64,
-    /// It was cancelled before it was started, by whom.
+    /// The author of the cancel, when it was cancelled before its start.
     pub taken_away: Option<String>,
-    /// The highest cancel that was asked for.
+    /// The highest cancel in its records.
     pub cancel: u32,
-    /// How it ended.
+    /// Record of its end.
     pub exited: Option<LedgerExited>,
 }
 
-/// Everything that the ledger says.
+/// The whole state in the ledger.
 #[derive(Debug, Default)]
 pub struct State {
     /// Runs not closed.
@@ -40,14 +40,14 @@ pub struct State {
     /// Segments that cannot be used whole, and why. What they held of a run is
     /// in its folder, too, but for an end that a power cut took from there.
     pub damaged: Vec<LedgerError>,
-    /// Starts of the machine in which a neromum wrote here.
+    /// Boot ids under which a neromum wrote here.
     pub boot_ids: HashSet<[u8; 16]>,
     records: usize,
     pub(super) bytes: u64,
 }
 
 impl State {
-    /// What a compacted ledger is to hold.
+    /// The content of a compacted ledger.
     pub fn of(runs: impl Iterator<Item = (RunToken, Kept)>) -> Self {
         Self {
             runs: runs.collect(),
@@ -63,7 +63,8 @@ impl State {
     ) -> Result<(), LedgerError> {
         let (header, mut reader) = match scan(bytes) {
             Ok(found) => found,
-            // Killed between the making of the file and its header.
+            // neromum was killed between making the file and writing its
+            // header.
             Err(HeaderError::Short) if bytes.len() < nero_journal::HEADER_BYTES => return Ok(()),
             Err(source) => {
                 return Err(LedgerError::Header {

@@ -1,4 +1,4 @@
-//! One follower: what it has of every run, and what it is sent of one.
+//! One follower: its position in every run, and sending a run to it.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -16,14 +16,14 @@ use crate::agent::segments::{self, Fresh, Seg};
 use crate::config;
 use crate::core::{Run, Stage};
 
-/// What came of sending a follower what it lacks.
+/// Result of sending to a follower.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sent {
-    /// It has everything.
+    /// The follower has everything.
     All,
     /// There was no room for all of it.
     NoRoom,
-    /// The disk does not give it now: what it says of the run's end waits.
+    /// The disk does not deliver a segment now; the run's end waits for it.
     Unread,
 }
 
@@ -33,18 +33,18 @@ pub(super) struct Follower {
     pub(super) events: mpsc::UnboundedSender<FollowEvent>,
     pub(super) flow: Arc<Flow>,
     pub(super) told: HashMap<RunToken, Told>,
-    /// Where it stands in runs that cannot be taken up now.
+    /// The follower's positions in runs that cannot be taken up now.
     pub(super) waiting: HashMap<RunToken, RunPosition>,
     pub(super) dirty: VecDeque<RunToken>,
     pub(super) marked: HashSet<RunToken>,
     pub(super) caught_up: bool,
 }
 
-/// What a follower has of one run.
+/// A follower's position in one run.
 #[derive(Debug, Default)]
 pub(super) struct Told {
     pub(super) segments: Vec<Position>,
-    /// The entry's version whose state was sent; none yet.
+    /// The entry's version whose state was sent; `None` before the first.
     pub(super) version: Option<u32>,
     pub(super) ended: bool,
 }
@@ -54,9 +54,10 @@ pub(super) struct Position {
     pub(super) incarnation: u32,
     pub(super) id: [u8; 8],
     pub(super) offset: u64,
-    /// As the follower said; to be compared before anything is sent.
+    /// Chain value from the follower's request, to be compared before anything is
+    /// sent.
     pub(super) claimed_chain: Option<u32>,
-    /// It was told in the log that nobody gets the rest.
+    /// Whether the log has an error about the unreadable rest.
     pub(super) lost: bool,
 }
 
@@ -70,11 +71,11 @@ impl Follower {
     pub(super) fn send(&self, event: Event) {
         let event = FollowEvent { event: Some(event) };
         self.flow.begun(&event);
-        // A follower that left is told by `FollowGone`.
+        // If the follower has left, `FollowGone` reports that.
         let _ = self.events.send(event);
     }
 
-    /// The follower stands there in a run that is known.
+    /// Notes the follower's position in a known run.
     pub(super) fn stands(&mut self, token: RunToken, position: RunPosition) {
         let segments = position.segments.into_iter().filter_map(|segment| {
             Some(Position {
@@ -92,8 +93,8 @@ impl Follower {
         self.told.insert(token, told);
     }
 
-    /// A run cannot be taken up now: nothing is said of its stage, and it is
-    /// tried again. True when that is news.
+    /// Tells the follower that a run cannot be taken up now, without a stage; it is
+    /// tried again. Returns true for the first time.
     pub(super) fn waits(&mut self, token: RunToken, position: RunPosition, why: &str) -> bool {
         if self.waiting.insert(token, position).is_some() {
             return false;
@@ -107,7 +108,8 @@ impl Follower {
         true
     }
 
-    /// Nothing of the run lies here; `why` when it did.
+    /// Tells the follower that nothing of the run is here; `why` when there was
+    /// something before.
     pub(super) fn send_unknown(&self, token: RunToken, why: &str) {
         self.send(Event::State(RunState {
             token: token.to_vec(),
@@ -152,7 +154,8 @@ impl Follower {
         }));
     }
 
-    /// Sends what the follower lacks of one run, in the order of its segments.
+    /// Sends the bytes of one run that the follower lacks, in the order of its
+    /// segments.
     pub(super) fn send_run(
         &mut self,
         run_dir: &std::path::Path,
@@ -162,15 +165,15 @@ impl Follower {
     ) -> Sent {
         let mut told = self.told.remove(&token).unwrap_or_default();
         let mut sent = Sent::All;
-        // A shim that finds the wish of a withdrawn run says so to nobody who
-        // has it.
+        // A shim that finds the wish of a withdrawn run records that. The records
+        // must not reach neroman, for which the run is elsewhere.
         let of_it = |_: &&Seg| !entry.withdrawn;
         for seg in entry.segments.iter().filter(of_it) {
             if sent == Sent::All {
                 sent = self.send_segment(run_dir, token, seg, &mut told);
             }
         }
-        // A state that says more than the segments sent so far comes later.
+        // A state that depends on unsent segments comes later.
         if sent == Sent::All && !entry.unsynced && told.version != Some(entry.version) {
             let stage = wire_stage(&run.stage);
             if stage == WireStage::Settled && !told.ended {
@@ -254,11 +257,11 @@ impl Follower {
     }
 }
 
-/// What a segment that cannot be read means for what is to be sent.
+/// Decides what follows from a segment that cannot be read.
 fn unread(position: &mut Position, path: &std::path::Path, error: &std::io::Error) -> Sent {
     if error.kind() == std::io::ErrorKind::NotFound || is_shut(path, error) {
-        // Somebody took it away, or lets nobody read it: what else there is of
-        // the run does not wait for it.
+        // The file was removed, or its mode keeps everybody from reading it: the
+        // rest of the run does not wait for it.
         if !position.lost {
             tracing::error!(path = %path.display(), %error, "a segment cannot be had any more");
             position.lost = true;
@@ -288,7 +291,7 @@ fn in_memory(seg: &Seg, offset: u64) -> Option<(u32, bytes::Bytes)> {
     Some((chain, data.slice(from..)))
 }
 
-/// Whether a follower's position lies in this very segment: the chain value is
+/// Whether a follower's position belongs to this very segment: the chain value is
 /// the four bytes before the offset.
 fn position_holds(
     seg: &Seg,

@@ -1,6 +1,6 @@
-//! The way from the agent to one follower: what is on it is counted in bytes
-//! and events, and whoever takes events off it wakes the agent when something
-//! waits for room.
+//! The way from the agent to one follower. It counts bytes and events on their
+//! way; the stream that takes events off wakes the agent when something waits
+//! for room.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use tokio_stream::Stream;
 use crate::agent::{AgentHandle, Message};
 use crate::config;
 
-/// What is on its way to one follower.
+/// Bytes and events on their way to one follower.
 #[derive(Debug, Default)]
 pub struct Flow {
     bytes: AtomicUsize,
@@ -41,7 +41,7 @@ impl Flow {
         self.starved.store(starved, Ordering::Release);
     }
 
-    /// Whether it is worth to wake whoever fills it.
+    /// Whether there is enough room to wake the agent.
     pub fn half_empty(&self) -> bool {
         self.bytes.load(Ordering::Acquire) < config::FOLLOWER_BYTES_MAX / 2
             && self.events.load(Ordering::Acquire) < config::FOLLOWER_EVENTS_MAX / 2

@@ -63,7 +63,7 @@ impl Agent {
                 }
                 Err(error) => {
                     let refused = Refused::Disk(error.to_string());
-                    // An asker that left asks again.
+                    // A caller that has left asks again.
                     let _ = answer.send(Err(refused));
                     return;
                 }
@@ -250,7 +250,7 @@ impl Agent {
                     tracing::warn!(run = %entry.id, number, "no room for a wish: it goes without its signal and grace");
                     return Ok(number);
                 }
-                // The watcher made a wish of its own by that name.
+                // The watcher made a wish of its own with that number.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
                 Err(error) => {
                     tracing::error!(path = %path.display(), %error, "cannot make a wish");

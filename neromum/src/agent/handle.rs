@@ -1,4 +1,4 @@
-//! What the agent is told and asked, by whom ever, and what it answers.
+//! Messages to the agent, and its replies.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -13,41 +13,41 @@ use super::{Candidate, FollowStream, KidNews, Placing, Verdict};
 use crate::core::Stage;
 use crate::warden::bare;
 
-/// What the agent is told.
+/// A message to the agent.
 #[derive(Debug)]
 pub enum Message {
-    /// Runs whose folders are made.
+    /// Hand over runs whose folders are made.
     HandOver(Placing, oneshot::Sender<HandOverReply>),
-    /// A wish that runs end.
+    /// Request the end of runs.
     Cancel(CancelRequest, oneshot::Sender<Result<CancelReply, Refused>>),
-    /// Rules for one run.
+    /// Set the rules of one run.
     SetRules(
         SetRulesRequest,
         oneshot::Sender<Result<SetRulesReply, Refused>>,
     ),
-    /// Somebody wants the folders of runs to go; `true`: only to know.
+    /// Clean the folders of runs; with `true`, only decide.
     Clean(Vec<Candidate>, bool, oneshot::Sender<Vec<Verdict>>),
     /// The folders of these runs are gone, or stay after all.
     Cleaned(Vec<RunToken>),
-    /// Which runs are not over.
+    /// Which runs are not over?
     Open(oneshot::Sender<HashSet<RunId>>),
-    /// How busy the node is.
+    /// How busy is the node?
     Describe(oneshot::Sender<Busy>),
-    /// Somebody follows.
+    /// A follower begins.
     Follow(FollowRequest, oneshot::Sender<FollowStream>),
-    /// A follower says more.
+    /// A follower sends further positions.
     FollowMore(u64, FollowRequest),
-    /// A follower took what it was sent, and more waits.
+    /// A follower took events, and more wait.
     FollowRoom(u64),
     /// A follower left.
     FollowGone(u64),
-    /// A watcher says something.
+    /// An event of a watcher.
     Kid(KidNews),
-    /// A launcher says something.
+    /// An event of a launcher.
     Launcher(bare::News),
     /// Work off the reactor is done.
     Done(Done),
-    /// To be answered when a run has come that far (or is not known).
+    /// Reply when a run has reached this stage (or is not known).
     Until(RunToken, Until, oneshot::Sender<()>),
     /// A connection was made (+1) or closed (-1).
     Connection(i64),
@@ -55,10 +55,10 @@ pub enum Message {
     Stop,
 }
 
-/// How far somebody waits for a run to come.
+/// A stage that a caller waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Until {
-    /// Its claim was seen.
+    /// The run's claim was seen.
     Started,
     /// No record of its life can follow.
     Ended,
@@ -89,17 +89,17 @@ pub enum Done {
     Settled(PathBuf, super::settle::Answer),
     /// The settling process is gone.
     SettlerGone,
-    /// The runs of which the disk says something again.
+    /// The runs whose files can be read again.
     Looked(HashSet<RunToken>),
 }
 
-/// Why a call is refused.
+/// Reason why a call is refused.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Refused {
-    /// The disk does not take it; trying again may help.
+    /// The disk refuses; a retry may help.
     #[error("cannot keep it: {0}")]
     Disk(String),
-    /// No such run.
+    /// There is no such run.
     #[error("the run is not known here")]
     UnknownRun,
     /// The call makes no sense.
@@ -114,9 +114,9 @@ pub struct Busy {
     pub live: u32,
     /// Runs that wait.
     pub waiting: u32,
-    /// CPUs that nobody holds.
+    /// CPUs that no run holds.
     pub cpus_free: f64,
-    /// Why nothing new starts.
+    /// Reason why nothing new starts.
     pub hold: String,
     /// Memory that runs were given.
     pub memory_given: u64,
@@ -159,7 +159,7 @@ impl AgentHandle {
         answered.await.map_err(|_| Leaving)
     }
 
-    /// Tells without waiting, from where nobody may wait (a `Drop`).
+    /// Sends without waiting, for places that must not wait (a `Drop`).
     pub fn tell_now(&self, message: Message) {
         if let Err(mpsc::error::TrySendError::Full(message)) = self.mailbox.try_send(message)
             && let Ok(runtime) = tokio::runtime::Handle::try_current()

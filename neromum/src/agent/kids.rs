@@ -1,5 +1,5 @@
-//! Watchers that talk to us: what they append is passed on without reading the
-//! disk, where it continues what is known.
+//! Connected watchers: records that they send are passed on without reading the
+//! disk, where they continue the known segment.
 
 use bytes::Bytes;
 use nero_model::RunToken;
@@ -8,33 +8,33 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::{Agent, segments};
 
-/// What a watcher's connection tells the agent.
+/// An event of a watcher's connection, for the agent.
 #[derive(Debug)]
 pub enum KidNews {
-    /// It began; answered with whether its run is known.
+    /// The watcher began; the reply is whether its run is known.
     Attached {
         /// Names the connection.
         id: u64,
-        /// Its run.
+        /// Token of the run.
         token: RunToken,
-        /// Which start of it.
+        /// Number of the start.
         incarnation: u32,
-        /// Takes commands for it.
+        /// Sends commands to the watcher.
         commands: mpsc::Sender<KidCommand>,
-        /// Whether the run is known.
+        /// Gets whether the run is known.
         answer: oneshot::Sender<bool>,
     },
-    /// It appended to its segment.
+    /// The watcher appended to its segment.
     Appended {
         /// Names the connection.
         id: u64,
-        /// Its run.
+        /// Token of the run.
         token: RunToken,
-        /// Which start of it.
+        /// Number of the start.
         incarnation: u32,
-        /// Its segment's id.
+        /// Id of the watcher's segment.
         segment: [u8; 8],
-        /// Of the first byte in the segment.
+        /// Offset of the first byte in the segment.
         offset: u64,
         /// Whole records.
         data: Bytes,
@@ -43,7 +43,7 @@ pub enum KidNews {
     Gone {
         /// Names the connection.
         id: u64,
-        /// Its run.
+        /// Token of the run.
         token: RunToken,
     },
 }
@@ -72,7 +72,7 @@ impl Agent {
                     }
                     _ => false,
                 };
-                // A watcher that left meanwhile is told by `Gone`.
+                // If the watcher has left meanwhile, `Gone` reports that.
                 let _ = answer.send(known);
                 if known {
                     self.look(token, incarnation);

@@ -1,6 +1,6 @@
 //! The launchers of this deployment: the one of this build, which starts jobs,
-//! and older ones, which look after theirs until these end. What a launcher
-//! says is a doorbell: the disk is read, then the core decides.
+//! and older ones, which look after theirs until these end. A launcher's message
+//! is a doorbell: the agent reads the disk, then the core decides.
 
 use std::collections::HashMap;
 
@@ -24,9 +24,10 @@ pub struct Launchers {
     links: HashMap<LinkId, Link>,
     own: Option<LinkId>,
     next: u64,
-    /// Connections being made: until they are, nobody knows who tracks what.
+    /// Number of connections being made: until they are, it is unknown which
+    /// launcher tracks which run.
     opening: usize,
-    /// What is wrong with the own launcher.
+    /// Fault of the own launcher.
     trouble: String,
 }
 
@@ -38,12 +39,12 @@ struct Link {
 }
 
 impl Launchers {
-    /// Whether the own launcher answers and every launcher has said what it has.
+    /// Whether the own launcher answers and every launcher has sent its list.
     pub fn ready(&self) -> bool {
         self.opening == 0 && self.own.is_some() && self.links.values().all(|link| link.listed)
     }
 
-    /// What is wrong with the own launcher; empty when nothing is.
+    /// Fault of the own launcher; empty when it has none.
     pub fn trouble(&self) -> &str {
         &self.trouble
     }
@@ -72,11 +73,11 @@ impl Launchers {
         self.send_own(to_launcher::Message::Retire(Retire {}));
     }
 
-    /// Hands over what gathered.
+    /// Sends the gathered messages.
     pub fn flush(&mut self) {
         for link in self.links.values_mut() {
             if !link.out.is_empty() {
-                // A broken connection is told by `Down`.
+                // If the connection is broken, `Down` reports that.
                 let _ = link.orders.send(std::mem::take(&mut link.out));
             }
         }
@@ -92,7 +93,7 @@ impl Launchers {
         tokio::spawn(bare::serve(launcher, link, move |news| {
             let handle = handle.clone();
             async move {
-                // Nobody listens once neromum leaves.
+                // Sending fails once neromum leaves.
                 let _ = handle.tell(Message::Launcher(news)).await;
             }
         }));
@@ -147,7 +148,7 @@ impl Agent {
         if own {
             self.launchers.own = Some(link);
             self.launchers.trouble.clear();
-            // Whatever else holds starts is found again at the next one.
+            // Any other reason for a hold is found again at the next start.
             self.core.release();
         } else if let Some(old) = self.launchers.links.get_mut(&link) {
             bare::encode(&mut old.out, to_launcher::Message::Retire(Retire {}));
@@ -163,7 +164,7 @@ impl Agent {
                 }
                 self.examine_when_ready();
             }
-            // A second hello, or something of a newer build: nothing to do.
+            // A second hello, or a message of a later build: nothing to do.
             Some(from_launcher::Message::Hello(_)) | None => {}
         }
     }
@@ -241,7 +242,7 @@ impl Agent {
         };
         let incarnation = changed.incarnation.max(1);
         if incarnation < entry.incarnation {
-            // Of a start that is over; the newer one is what counts.
+            // The message is about a start that is over; the newer one counts.
             return;
         }
         use changed::What;
@@ -249,7 +250,7 @@ impl Agent {
             What::Started | What::TakenOver => {
                 entry.tracked = Some(link);
                 let wished = entry.cancels > 0;
-                // Rung perhaps before it was known who looks after the run.
+                // The first ring may have come before its launcher was known.
                 if wished && let Some(link) = self.launchers.links.get_mut(&link) {
                     let token = token.to_vec();
                     let doorbell = to_launcher::Message::Doorbell(Doorbell { token });
@@ -279,7 +280,7 @@ impl Agent {
         }
     }
 
-    /// A shim ended without a claim: of its own doing, or for want of something.
+    /// A shim ended without a claim: by itself, or for lack of something.
     fn no_claim(&mut self, token: RunToken, incarnation: u32, errno: i32) {
         self.look(token, incarnation);
         let claimed = self

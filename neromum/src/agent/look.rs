@@ -1,4 +1,4 @@
-//! Looking at a run: its segments are read, then the core decides.
+//! Looking at a run: the agent reads its segments, then the core decides.
 
 use nero_journal::v1::{Notice, RecordKind};
 use nero_model::paths::run as names;
@@ -27,7 +27,8 @@ impl Agent {
         self.look_and_decide_as(token, incarnation, tracking);
     }
 
-    /// Reads a run's segments and decides; when they cannot be read, later.
+    /// Reads a run's segments and decides; looks again later when they cannot be
+    /// read.
     pub(super) fn look_and_decide_as(
         &mut self,
         token: RunToken,
@@ -37,9 +38,9 @@ impl Agent {
         if self.waits_for_its_spec(token) {
             return;
         }
-        // Who lives is asked before the segments are read: what was dead then
-        // cannot have written what the reading missed. The identities are known
-        // only from the segments, so these are read twice where it matters.
+        // Look at the processes before the segments: a process that was dead then
+        // cannot have written a record that the reading missed. The identities are
+        // known only from the segments, so these are read twice where it matters.
         let mut read = tracking == Tracking::Over || self.look(token, incarnation);
         let lives = match tracking {
             Tracking::Nobody => self.lives(token),
@@ -67,8 +68,8 @@ impl Agent {
         let decision = decide(&entry.facts, lives, tracking, origin);
         let taken_over = entry.facts.taken_over == Some(false);
         let incarnation = entry.incarnation.max(1);
-        // Without launchers, only what the disk proves counts; the rest is
-        // decided when they have answered.
+        // Without launchers, only proofs on disk count; the rest is decided when
+        // the launchers have answered.
         let proven = matches!(
             decision,
             Decision::Ended | Decision::SayRebooted | Decision::Elsewhere
@@ -90,7 +91,7 @@ impl Agent {
         }
     }
 
-    /// Where the claim was made, and on which host when that is another.
+    /// Machine on which the claim was made, with its host when that is another.
     pub(super) fn origin(&self, facts: &Facts) -> (decide::Origin, Option<String>) {
         let Some(held) = &self.setup.lease else {
             let over = facts.boot_id.is_some_and(|boot| boot != self.setup.boot_id);
@@ -103,7 +104,7 @@ impl Agent {
         };
         let origin = match facts.boot_id {
             Some(boot_id) => held.origin(&boot_id, facts.shim.as_ref()),
-            // A claim that cannot be read may be one that is not here yet.
+            // A claim that cannot be read may be on its way from another host.
             None => lease::Origin::Elsewhere("an unknown host".to_owned()),
         };
         match origin {
@@ -124,8 +125,8 @@ impl Agent {
 
     fn lives(&self, token: RunToken) -> Lives {
         let facts = self.entries.get(&token).map(|entry| entry.facts);
-        // A /proc that cannot be read says nothing about a process: it counts
-        // as one that cannot be seen.
+        // A `/proc` that cannot be read proves nothing about a process: it counts
+        // as a process out of view.
         let life = |process: Option<nero_model::ProcessId>| {
             process.map(|process| {
                 process
@@ -139,8 +140,8 @@ impl Agent {
         }
     }
 
-    /// Reads what was appended to a run's segments; false when that cannot be
-    /// read now.
+    /// Reads the bytes appended to a run's segments; false when they cannot be read
+    /// now.
     pub(super) fn look(&mut self, token: RunToken, incarnation: u32) -> bool {
         let Some(entry) = self.entries.get_mut(&token) else {
             return true;
@@ -153,8 +154,8 @@ impl Agent {
             incarnation,
         };
         let (mut look, mut read) = (segments::Look::default(), Ok(()));
-        // Of a job that ended at once there is nothing but the claim, until it
-        // is settled.
+        // The folder of a job that ended at once has only the claim, until it is
+        // settled.
         let brief = entry.kid.is_none()
             && !entry.facts.ended()
             && !entry.rules
@@ -176,14 +177,14 @@ impl Agent {
         }
         let is_read = read.is_ok();
         unreadable.extend(read.err());
-        // What was read before that is not read again.
+        // Records read before the failure are not read again.
         self.looked(token, look);
         self.set_unreadable(token, incarnation, unreadable);
         is_read
     }
 
-    /// Notes which files of a start cannot be used, 0: of the run as a whole.
-    /// Each is reported once, however often it is looked at.
+    /// Notes the files of a start that cannot be used, 0: those of the run as a
+    /// whole. Each is logged once, however often it is looked at.
     pub(super) fn set_unreadable(&mut self, token: RunToken, start: u32, files: Vec<Unreadable>) {
         let Some(entry) = self.entries.get_mut(&token) else {
             return;
@@ -201,7 +202,7 @@ impl Agent {
         }
     }
 
-    /// Nothing follows from what could not be read: the run is looked at again.
+    /// Decides nothing from a failed reading: the run is looked at again.
     pub(super) fn cannot_decide(&mut self, token: RunToken, incarnation: u32, tracking: Tracking) {
         let (Some(entry), Some(run)) = (self.entries.get(&token), self.core.run(&token)) else {
             return;
@@ -226,7 +227,7 @@ impl Agent {
                 .found(token, incarnation, decide::Decision::SayRebooted);
             return;
         }
-        // What the system does not give now may be there in a moment.
+        // A file that the system does not deliver now may be there in a moment.
         let passes = stops.is_none_or(|file| matches!(file.what, What::Refused(_)));
         self.timers.look_later(token, incarnation, tracking);
         if passes {
@@ -249,8 +250,8 @@ impl Agent {
         })
     }
 
-    /// Whether a run that was never started has no spec to start it from. With
-    /// one, it waits for its turn again.
+    /// Whether a run that was never started still lacks a spec. With one, it waits
+    /// for its turn again.
     fn waits_for_its_spec(&mut self, token: RunToken) -> bool {
         let Some(run) = self.core.run(&token) else {
             return false;
@@ -288,7 +289,7 @@ impl Agent {
         }
     }
 
-    /// Looks at the segments of live runs whose watcher does not tell us.
+    /// Looks at the segments of live runs without a connected watcher.
     pub(super) fn look_at_live(&mut self) {
         let live: Vec<(RunToken, u32)> = self
             .core
@@ -302,10 +303,11 @@ impl Agent {
         self.continue_stopped(&live);
     }
 
-    /// A job can stop what supervises it, being of the same user, and then its end
-    /// would be seen by nobody. A shim's own launcher continues it at once; we see
-    /// to launchers, and to shims whose launcher is dead. A process counts that was
-    /// stopped at the look before, too: somebody may be at work on it.
+    /// Continues stopped supervisors. A job can stop its own supervisor, being of
+    /// the same user, and then no process would see its end. A shim's own launcher
+    /// continues it at once; the agent continues launchers, and shims whose
+    /// launcher is dead. A process counts as stopped only when the look before
+    /// found it stopped, too: a person may be at work on it.
     fn continue_stopped(&mut self, live: &[(RunToken, u32)]) {
         let before = std::mem::take(&mut self.stopped);
         for (token, incarnation) in live {
@@ -341,7 +343,8 @@ impl Agent {
     }
 }
 
-/// Whether that very process stands still by a signal. One that is traced does not.
+/// Whether exactly this process was stopped by a signal. A traced process does not
+/// count.
 fn is_stopped(process: ProcessId) -> bool {
     process.life().is_ok_and(|life| life == Life::Alive)
         && Stat::read(process.pid)

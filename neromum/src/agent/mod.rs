@@ -1,5 +1,5 @@
-//! The agent: one task that owns the core, the ledger and what is known of
-//! every run's segments. Everybody else speaks to it through [`AgentHandle`].
+//! The agent: one task that owns the core, the ledger and the state of every
+//! run's segments. All other tasks use its [`AgentHandle`].
 //!
 //! A turn takes what has gathered in the mailbox, handles each message, then
 //! carries out the effects together: one write to the launcher, one sync of the
@@ -47,20 +47,20 @@ pub use kids::KidNews;
 pub use recover::Raw;
 use unreadable::Unreadable;
 
-/// What the agent needs to know from the start.
+/// Settings and resources of the agent.
 #[derive(Debug)]
 pub struct Setup {
-    /// Where things lie.
+    /// Folders of the node.
     pub paths: NodePaths,
     /// Files that runs begin with; the service fills it.
     pub store: Store,
-    /// What jobs begin with.
+    /// Environment that jobs begin with.
     pub base: Base,
-    /// This machine's start.
+    /// Boot id of the machine.
     pub boot_id: [u8; 16],
     /// Free disk to keep.
     pub min_free: u64,
-    /// When to leave.
+    /// Time without work after which neromum leaves.
     pub leave_after: std::time::Duration,
     /// The launcher of this build.
     pub launcher: bare::Launcher,
@@ -68,8 +68,8 @@ pub struct Setup {
     pub watcher: PathBuf,
     /// Our own socket.
     pub socket: PathBuf,
-    /// No earlier neromum served this node since the machine was started: what
-    /// lies there of a start is of one that is over.
+    /// Whether no earlier neromum served this node since the machine was
+    /// booted: a start on disk is then over.
     pub first_since_boot: bool,
     /// Our epoch, where several hosts share the root.
     pub lease: Option<Arc<crate::lease::Held>>,
@@ -88,28 +88,28 @@ pub struct Agent {
     sync: sync::Syncs,
     followers: follow::Followers,
     settling: settle::Settling,
-    /// Shims and launchers that were stopped at the last look at live runs.
+    /// Shims and launchers that the last look at live runs found stopped.
     stopped: HashSet<nero_model::ProcessId>,
-    /// Runs whose folders are going right now.
+    /// Runs whose folders are being removed right now.
     cleaning: HashSet<RunToken>,
-    /// Runs that another node may have taken since.
+    /// Runs that another node may have got since.
     turned_away: hand_over::TurnedAway,
     timers: timers::Timers,
     /// Results of work off the reactor. Not bounded: each stands for work in
-    /// flight, of which there is at most one per slot, sync and settled run.
+    /// flight, at most one per slot, sync and settled run.
     done: mpsc::UnboundedSender<Message>,
     connections: i64,
     stopping: bool,
     /// Parts of the ledger that cannot be used.
     damaged_ledger: Vec<Unreadable>,
-    /// The ledger can no longer be trusted.
+    /// Error after which the ledger can no longer be trusted.
     broken: Option<std::io::Error>,
 }
 
-/// Why the agent ended.
+/// Reason why the agent ended.
 #[derive(Debug)]
 pub enum End {
-    /// Told to, or nothing left to do.
+    /// It was told to, or had nothing left to do.
     Orderly,
     /// The disk refused what must be durable.
     Broken(std::io::Error),
@@ -123,8 +123,8 @@ pub struct Mailboxes {
 }
 
 impl Agent {
-    /// An agent that knows what ledger and folders say, its handle, and what
-    /// [`Agent::run`] takes.
+    /// An agent with the state of ledger and folders, its handle, and the
+    /// argument of [`Agent::run`].
     pub fn new(
         setup: Setup,
         capacity: crate::core::capacity::Capacity,
@@ -162,7 +162,7 @@ impl Agent {
         (agent, AgentHandle { mailbox }, mailboxes)
     }
 
-    /// Serves until told to stop or nothing is left to do.
+    /// Serves until it is told to stop, or nothing is left to do.
     pub async fn run(mut self, handle: AgentHandle, mut boxes: Mailboxes) -> End {
         self.launchers.handle = Some(handle.clone());
         self.followers.handle = Some(handle);
@@ -178,16 +178,16 @@ impl Agent {
                 message = boxes.mailbox.recv() => batch.extend(message),
                 () = timers::until(deadline) => {}
             }
-            // Frozen or cut off for long, another may lead by now: then nothing
-            // of this turn is done.
+            // After a long freeze or cut another neromum may lead: then no
+            // message of this turn is handled.
             if !self.leads() {
                 break;
             }
-            // Messages that never end must not keep what is due waiting.
+            // An endless stream of messages must not delay due timers.
             if deadline.is_some_and(|at| at <= tokio::time::Instant::now()) {
                 self.timers_due();
             }
-            // What gathered meanwhile belongs to the same turn.
+            // Messages that arrived meanwhile belong to the same turn.
             while batch.len() < config::BATCH
                 && let Ok(message) = boxes.done.try_recv().or_else(|_| boxes.mailbox.try_recv())
             {
@@ -201,7 +201,7 @@ impl Agent {
         self.leave(boxes).await
     }
 
-    /// Whether we are sure to lead. Asks no file unless we were away for long.
+    /// Whether we are sure to lead. Reads no file unless we were away for long.
     fn leads(&self) -> bool {
         let lease = self.setup.lease.as_ref();
         lease.is_none_or(|held| held.is_sure())
@@ -217,7 +217,8 @@ impl Agent {
             }
             Message::Cleaned(tokens) => self.cleaned(&tokens),
             Message::Open(answer) => drop(answer.send(self.open_runs())),
-            // An asker that left needs no answer; so for all answers here.
+            // A caller that has left needs no answer; this holds for all
+            // answers here.
             Message::Describe(answer) => drop(answer.send(self.busy())),
             Message::Follow(request, answer) => self.follow(request, answer),
             Message::FollowMore(follower, request) => self.follow_more(follower, request),
@@ -242,7 +243,7 @@ impl Agent {
         }
     }
 
-    /// Everything that is done once for all messages of a turn.
+    /// Does the work that is done once for all messages of a turn.
     fn turn_end(&mut self) {
         self.start_what_fits();
         self.carry_out();
@@ -298,7 +299,7 @@ impl Agent {
         }
     }
 
-    /// Leaves: what is written is made durable, nothing of a job is touched.
+    /// Leaves: makes the written records durable, and touches no job.
     async fn leave(mut self, mut boxes: Mailboxes) -> End {
         self.followers = follow::Followers::default();
         let idle = self.core.live() == 0 && self.core.waiting() == 0 && self.leads();
@@ -317,7 +318,7 @@ impl Agent {
                     }
                 }
             };
-            // It leaves at once, unless something of a job is still its care.
+            // It leaves at once, unless it still looks after a job.
             let _ = tokio::time::timeout(config::RETIRE_PATIENCE, gone).await;
         }
         self.launchers.flush();

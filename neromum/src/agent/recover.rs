@@ -1,6 +1,6 @@
-//! What a start of neromum finds: the ledger says which runs are open, their
-//! folders say how far each has come. Nothing is decided here that needs a
-//! launcher's word; that follows when the launchers have answered.
+//! Recovery at the start of neromum: the ledger names the open runs, their
+//! folders show how far each has come. Decisions that need the launchers follow
+//! when these have answered.
 
 use std::io;
 
@@ -20,7 +20,7 @@ use crate::ledger::{Kept, State};
 use crate::staging;
 
 impl Agent {
-    /// Takes in everything that the ledger has open, in its order.
+    /// Takes in every open run of the ledger, in order.
     pub(super) fn recover(&mut self, state: State) {
         self.answers = state
             .answers
@@ -46,12 +46,12 @@ impl Agent {
         }
     }
 
-    /// Takes one run in as ledger and folder tell it.
+    /// Takes in one run from its ledger record and its folder.
     pub(super) fn restore_run(&mut self, token: RunToken, mut kept: Kept) {
         let mut entry = Entry::new(kept.id);
         let run_dir = self.run_dir(kept.id);
         if !self.damaged_ledger.is_empty() {
-            // Its record of the wish may be lost, and the wish is not.
+            // The ledger's record of the wish may be lost, but the wish is not.
             kept.cancel = kept.cancel.max(newest_wish(&run_dir));
         }
         entry.cancels = kept.cancel;
@@ -63,7 +63,7 @@ impl Agent {
         }
         let spec = effects::read_spec(&self.setup, kept.id, token);
         if spec.as_ref().is_err_and(|error| !error.may_pass) && was_withdrawn(&run_dir, token) {
-            // Killed before the ledger had it.
+            // neromum was killed before the ledger had the record.
             entry.withdrawn = true;
             self.entries.insert(token, entry);
             self.core.restore_taken_away(token, kept.id, kept.order);
@@ -98,7 +98,7 @@ impl Agent {
         let unreadable = spec_error.iter().map(|error| error.file.clone());
         self.set_unreadable(token, 0, unreadable.collect());
         for incarnation in 1..=newest {
-            // Only the newest start decides.
+            // Only the newest start counts.
             read = self.look(token, incarnation) && (read || incarnation < newest);
         }
         let facts = self.entries[&token].facts;
@@ -115,7 +115,8 @@ impl Agent {
             .restore(token, kept.id, kept.order, needs, incarnation);
         if kept.cancel > 0 {
             self.core.restore_cancelled(token);
-            // Asked while another host led: nobody could ring here.
+            // The wish was made while another host led, which could not ring
+            // here.
             self.ring(token);
         }
         self.restore_end(token, kept.exited, incarnation);
@@ -127,7 +128,7 @@ impl Agent {
         } else if !read {
             self.cannot_decide(token, newest.max(1), Tracking::Nobody);
         } else if may_pass {
-            // Decided when more of it can be read.
+            // The decision waits until more of it can be read.
             self.timers
                 .look_later(token, newest.max(1), Tracking::Nobody);
         } else if has_no_spec && incarnation == 0 {
@@ -136,8 +137,8 @@ impl Agent {
         }
     }
 
-    /// The ledger's copy of an end is as good as the folder's, and outlives a
-    /// power cut that the folder may not have.
+    /// Takes over the ledger's copy of an end. It is as good as the folder's,
+    /// and outlives a power cut that the folder may not have survived.
     fn restore_end(&mut self, token: RunToken, exited: Option<LedgerExited>, incarnation: u32) {
         let Some(entry) = self.entries.get_mut(&token) else {
             return;
@@ -172,7 +173,8 @@ impl Agent {
             .found(token, exited.incarnation.max(1), Decision::Ended);
     }
 
-    /// A power cut took the end from the folder and left it in the ledger.
+    /// Writes an end into the folder that a power cut took from there and left
+    /// in the ledger.
     fn write_copies(&mut self, token: RunToken, exited: &LedgerExited) {
         let run_dir = self.run_dir(self.entries[&token].id);
         let written = effects::write_own(&run_dir, token, exited.incarnation, |segment| {
@@ -193,9 +195,9 @@ impl Agent {
         }
     }
 
-    /// What a run has that was taken over before the machine was started anew
-    /// and of which no claim is there: the power cut may have taken the name of
-    /// the claim away, with the job at work.
+    /// Leftovers of a run that was accepted before the machine was booted and
+    /// has no claim: the power cut may have taken the claim's name, with the job
+    /// at work.
     pub(super) fn left_by_a_cut(&self, token: RunToken, id: RunId) -> Left {
         let Ok(spec) = effects::read_spec(&self.setup, id, token) else {
             return Left::NoCut;
@@ -220,21 +222,21 @@ impl Agent {
         }
     }
 
-    /// Leaves it to neroman whether the run is started: it knows whether the run
-    /// was said to have begun.
+    /// Leaves it to neroman whether the run is started: neroman knows whether it
+    /// showed the run as begun.
     pub(super) fn give_back_at_start(&mut self, token: RunToken, id: RunId) {
         tracing::info!(run = %id, "taken over before the machine was started anew: given back");
         if let Err(error) = unmake(&self.run_dir(id)) {
             tracing::error!(run = %id, %error, "the spec of a run cannot be removed");
         }
-        // Not kept, the run is given back again at the next start.
+        // If this fails, the run is given back again at the next start.
         if let Err(error) = self.ledger.closed(&[token]) {
             tracing::error!(?error, "the ledger does not take that a run is given back");
         }
     }
 
-    /// Reads the spec of a run that had none to be used; true when it has one
-    /// by now. A run that was never started waits for its turn then.
+    /// Reads the spec of a run that had no usable one; true when it has one by
+    /// now. A run that was never started waits for its turn then.
     pub(super) fn read_spec_again(&mut self, token: RunToken) -> bool {
         let Some(entry) = self.entries.get(&token) else {
             return false;
@@ -260,12 +262,12 @@ impl Agent {
         true
     }
 
-    /// A run was accepted and its folder is gone.
+    /// Handles an accepted run whose folder is gone.
     pub(super) fn folder_gone(&mut self, token: RunToken) {
         self.say_lost_at_start(token, lost::Reason::FolderGone);
     }
 
-    /// Of a run that was accepted nothing tells whether it ran.
+    /// Records the loss of an accepted run: nothing shows whether it ran.
     fn say_lost_at_start(&mut self, token: RunToken, reason: lost::Reason) {
         let entry = &self.entries[&token];
         if entry.facts.ended() {
@@ -296,15 +298,15 @@ impl Agent {
 /// See [`Agent::left_by_a_cut`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Left {
-    /// Its claim, or its absence, can be believed.
+    /// There was no power cut since, so the claim, or its absence, is certain.
     NoCut,
-    /// Nothing but what was handed over.
+    /// Only the files of the hand-over.
     Nothing,
     /// A folder that a start made.
     Something,
 }
 
-/// Whether a watcher must see the run even when it printed nothing.
+/// Whether the run needs a watcher even when it printed nothing.
 pub(super) fn has_rules(spec: &nero_wire::v1::RunSpec, run_dir: &std::path::Path) -> bool {
     let given = spec
         .rules
@@ -318,7 +320,7 @@ pub(super) fn has_rules(spec: &nero_wire::v1::RunSpec, run_dir: &std::path::Path
         })
 }
 
-/// A payload that is written as it was read.
+/// A payload that is written exactly as it was read.
 #[derive(Debug)]
 pub struct Raw<'a>(pub &'a [u8]);
 

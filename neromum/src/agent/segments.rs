@@ -1,5 +1,5 @@
-//! Reads a run's segments from disk: where each stands, what it says. The disk
-//! is the truth; everything that rings only tells when to look.
+//! Reads a run's segments from disk: positions and facts. The disk is the truth;
+//! every doorbell only triggers a look.
 
 mod read;
 #[cfg(test)]
@@ -29,19 +29,20 @@ use read::{open, read_at_most};
 /// One segment of a run, as far as it was read.
 #[derive(Clone, Debug)]
 pub struct Seg {
-    /// Which start of the job it belongs to.
+    /// Number of the start that it belongs to.
     pub incarnation: u32,
-    /// Its random id.
+    /// Random id of the segment.
     pub id: [u8; 8],
     /// Name in the incarnation's folder.
     pub name: Box<str>,
-    /// Bytes known to be there, header included.
+    /// Bytes known to exist, header included.
     pub len: u64,
-    /// Chain value there.
+    /// Chain value at `len`.
     pub chain: u32,
-    /// How much of it may be passed on: an end only once the ledger has it.
+    /// Offset up to which it may be passed on: an end only once the ledger has
+    /// it.
     pub visible: u64,
-    /// What was read or received last, kept until it is passed on.
+    /// Bytes read or received last, kept until they are passed on.
     pub fresh: Option<Fresh>,
 }
 
@@ -52,18 +53,18 @@ pub struct Fresh {
     pub offset: u64,
     /// Chain value before it.
     pub chain: u32,
-    /// Whole records; the header too at offset 0.
+    /// Whole records; at offset 0 with the header.
     pub data: Bytes,
 }
 
-/// What a look brought.
+/// Result of a look.
 #[derive(Debug, Default)]
 pub struct Look {
-    /// Something was appended, or a segment is new.
+    /// Whether bytes were appended, or a segment is new.
     pub grew: bool,
-    /// The records with which the run (or its main process) ended.
+    /// The records of the end of the run (or of its main process).
     pub ends: Vec<ledger_exited::Copy>,
-    /// Files that cannot be used, and do not keep the run's end from being known.
+    /// Files that cannot be used, but do not hide the run's end.
     pub passed_over: Vec<Unreadable>,
 }
 
@@ -72,17 +73,18 @@ pub struct Look {
 pub struct Place<'a> {
     /// The run's folder.
     pub run_dir: &'a Path,
-    /// Whose files these must be.
+    /// Token of the run that the files must belong to.
     pub token: RunToken,
-    /// Which start.
+    /// Number of the start.
     pub incarnation: u32,
 }
 
-/// Bytes read at first, and of what is longer at a time; a whole record fits.
+/// Bytes of the first read, and of each further one in a longer segment; a whole
+/// record fits.
 const PIECE_BYTES_FIRST: usize = 8 * 1024;
-/// So does a bad one and a good one behind it.
+/// A bad record and a good one behind it fit, too.
 const PIECE_BYTES: usize = 2 * (PAYLOAD_BYTES_MAX + RECORD_OVERHEAD);
-/// More than this is not kept in memory for passing on.
+/// Limit of the bytes kept in memory for passing on.
 const FRESH_BYTES_MAX: usize = 64 * 1024;
 
 /// The folder of one incarnation.
@@ -109,8 +111,8 @@ pub fn newest(run_dir: &Path) -> io::Result<u32> {
 /// Looks at every segment of an incarnation.
 ///
 /// # Errors
-/// A folder or file that cannot be used and that may say how the run ended. A
-/// folder that is not there has no segments.
+/// A folder or file that cannot be used and may contain the run's end. A missing
+/// folder has no segments.
 pub fn look(
     place: Place<'_>,
     segments: &mut Vec<Seg>,
@@ -120,7 +122,7 @@ pub fn look(
     look_into(place, segments, facts, &mut look).map(|()| look)
 }
 
-/// As [`look`], into `look`, which after an error has what was read before it.
+/// As [`look`], into `look`, which keeps what was read before an error.
 ///
 /// # Errors
 /// As [`look`].
@@ -148,7 +150,7 @@ pub fn look_into(
             younger = Some(name.to_owned());
         }
         let is_segment = name == names::CLAIM || name.ends_with(names::SEGMENT_SUFFIX);
-        // Whatever else has such a name, a job put there.
+        // A job made any other entry with such a name.
         if !is_segment || name.starts_with('.') || !entry.file_type().map_err(refused)?.is_file() {
             continue;
         }
@@ -170,7 +172,7 @@ pub fn look_into(
         bad.extend(looked.err().map(|fault| (name, fault)));
     }
     if let Some(beside) = younger.filter(|_| !has_claim && !facts.claimed) {
-        // A claim that was made while the folder was read is none that is missing.
+        // A claim may have been made while the folder was read.
         let looked = look_at(place, names::CLAIM, segments, facts, look);
         if !facts.claimed && looked.is_ok() {
             let path = folder.join(names::CLAIM);
@@ -193,8 +195,8 @@ fn is_younger_than_the_claim(name: &str) -> bool {
         || is_segment("launcher-")
 }
 
-/// Passes over what says nothing of the run's end, and what says nothing new of
-/// it: the first file that is left may.
+/// Passes over damaged files that contain nothing about the run's end, or nothing
+/// new. The first one left may contain it.
 fn pass_over(
     bad: Vec<(String, Unreadable)>,
     facts: &Facts,
@@ -215,11 +217,10 @@ fn pass_over(
     stops.map_or(Ok(()), Err)
 }
 
-/// Sorts new segments of one incarnation by their beginning, as they are passed
-/// on in the order in which they lie in memory: a watcher begins when the one
-/// before it is dead, so its points are the later ones. The claim is the first;
-/// `boot_id`: of the claim, when it is known. What was begun after another
-/// start of the machine comes last.
+/// Sorts new segments of one incarnation by their beginning, in which order they
+/// are passed on: a watcher begins when the one before it is dead, so its points
+/// are the later ones. The claim is the first; `boot_id` is that of the claim,
+/// when it is known. Segments begun after another boot come last.
 fn in_order(new: &mut [(Option<Header>, String)], boot_id: Option<[u8; 16]>) {
     let claim = new.iter().find(|(_, name)| name == names::CLAIM);
     let boot_id = boot_id.or(claim.and_then(|(header, _)| Some(header.as_ref()?.boot_id)));
@@ -229,12 +230,12 @@ fn in_order(new: &mut [(Option<Header>, String)], boot_id: Option<[u8; 16]>) {
             boot_id.is_some_and(|boot_id| header.boot_id != boot_id),
             header.mono_ns,
         ),
-        // Not there yet; it is looked at again.
+        // Its header is not written yet; it is looked at again.
         None => (true, true, u64::MAX),
     });
 }
 
-/// The header of a segment; none while it is not there yet.
+/// The header of a segment; `None` while it is not written yet.
 fn header(folder: &Path, name: &str) -> Result<Option<Header>, Unreadable> {
     let path = folder.join(name);
     let mut head = [0; HEADER_BYTES];
@@ -244,8 +245,7 @@ fn header(folder: &Path, name: &str) -> Result<Option<Header>, Unreadable> {
     Ok(Header::parse(&head[..length]).ok())
 }
 
-/// Looks at the claim alone: enough for a run so short that nothing but its
-/// shim wrote.
+/// Looks at the claim alone: enough for a short run without other writers.
 ///
 /// # Errors
 /// As [`look`].
@@ -258,7 +258,7 @@ pub fn look_at_claim(
     look_at(place, names::CLAIM, segments, facts, look)
 }
 
-/// Looks at one segment; at nothing when it is not there.
+/// Looks at one segment; does nothing when it does not exist.
 fn look_at(
     place: Place<'_>,
     name: &str,
@@ -294,12 +294,12 @@ fn look_at(
     };
     let mut stop = go_on(&file, &mut segments[index], facts, look);
     if matches!(stop, Ok(Stop::Damaged(_))) {
-        // A record that is being written right now may look so for a moment.
+        // A record that is just being written may look damaged for a moment.
         stop = go_on(&file, &mut segments[index], facts, look);
     }
     match stop {
         Ok(Stop::Damaged(damage)) => Err(Unreadable::new(&path, What::DamagedAt(damage.offset))),
-        // It has its first record before it has its name.
+        // A claim has its first record before it has its name.
         Ok(Stop::End | Stop::Unfinished)
             if is_claim && segments[index].len <= HEADER_BYTES as u64 =>
         {
@@ -310,7 +310,7 @@ fn look_at(
     }
 }
 
-/// What is known of a segment from its header; none when that is not written yet.
+/// State of a segment from its header; `None` when that is not written yet.
 fn begin(
     file: &File,
     path: &Path,
@@ -321,11 +321,11 @@ fn begin(
     let length =
         read_at_most(file, &mut head, 0).map_err(|error| Unreadable::refused(path, &error))?;
     let is_claim = name == names::CLAIM;
-    // Zeros are in the place of what a power cut took.
+    // A power cut leaves zeros in the place of lost bytes.
     let is_cut_off = length < HEADER_BYTES || head == [0; HEADER_BYTES];
     let header = match Header::parse(&head[..length]) {
         Ok(header) => header,
-        // A claim has its name only after its header.
+        // A claim gets its name only after its header.
         Err(_) if is_cut_off && is_claim => {
             return Err(Unreadable::new(path, What::Header(HeaderError::Short)));
         }
@@ -347,9 +347,9 @@ fn begin(
     Ok(Some((seg, header.boot_id)))
 }
 
-/// Reads what was appended, piece by piece. Returns why there is no more.
+/// Reads the appended bytes piece by piece. Returns the reason for the end.
 fn go_on(file: &File, seg: &mut Seg, facts: &mut Facts, look: &mut Look) -> io::Result<Stop> {
-    // One small piece is enough nearly always: segments grow by a record or a few.
+    // One small piece is nearly always enough: segments grow by few records.
     let mut first = [0; PIECE_BYTES_FIRST];
     let mut longer = Vec::new();
     loop {
@@ -379,8 +379,8 @@ fn go_on(file: &File, seg: &mut Seg, facts: &mut Facts, look: &mut Look) -> io::
             seg.len = end;
             keep(seg, from, before, &data[..(end - from) as usize]);
         }
-        // A piece that begins no whole record is torn or not there yet, unless
-        // the record is longer than the piece.
+        // A piece without a whole record is torn or not written yet, unless the
+        // record is longer than the piece.
         if !more || (end == from && size >= PIECE_BYTES) {
             return Ok(reader.stop());
         }
@@ -388,7 +388,7 @@ fn go_on(file: &File, seg: &mut Seg, facts: &mut Facts, look: &mut Look) -> io::
     }
 }
 
-/// Keeps bytes for passing on, when nothing older waits and they are few.
+/// Keeps bytes for passing on, when no older bytes wait and they are few.
 fn keep(seg: &mut Seg, offset: u64, chain: u32, data: &[u8]) {
     let behind = seg.visible < offset;
     seg.fresh = (!behind && data.len() <= FRESH_BYTES_MAX).then(|| Fresh {
@@ -398,8 +398,8 @@ fn keep(seg: &mut Seg, offset: u64, chain: u32, data: &[u8]) {
     });
 }
 
-/// Takes what a watcher sent of its segment; false when it does not continue
-/// what is known, or holds no whole good records: then the disk says.
+/// Takes bytes of its segment that a watcher sent. False when they do not
+/// continue the known part, or hold no whole good records: then the disk is read.
 pub fn received(seg: &mut Seg, offset: u64, data: Bytes, facts: &mut Facts) -> bool {
     if seg.len != offset || offset < HEADER_BYTES as u64 {
         return false;
@@ -427,7 +427,7 @@ fn take(record: &Record<'_>, facts: &mut Facts, look: &mut Look) {
         facts.fold(fact);
     }
     let ends = match kind {
-        // Without why it was stopped, an aborted job would be one that crashed.
+        // Without the reason of its stop, an aborted job would count as crashed.
         RecordKind::StopAsked | RecordKind::JobExited | RecordKind::TreeGone | RecordKind::Lost => {
             true
         }
@@ -444,7 +444,7 @@ fn take(record: &Record<'_>, facts: &mut Facts, look: &mut Look) {
     }
 }
 
-/// When the original of a copied record was written.
+/// The time at which the original of a copied record was written.
 pub fn clocks_of(copy: &ledger_exited::Copy) -> Clocks {
     match copy.wall_ns {
         0 => Clocks::now(),
@@ -455,9 +455,9 @@ pub fn clocks_of(copy: &ledger_exited::Copy) -> Clocks {
     }
 }
 
-/// What a record means here. A payload that cannot be decoded counts as an
-/// empty one: its checksum is right, so its writer is of another mind, and its
-/// kind still says what happened.
+/// The fact in a record. A payload that cannot be decoded counts as an empty one:
+/// its checksum is right, so another build wrote it, and its kind is still
+/// meaningful.
 fn fact_of(kind: RecordKind, record: &Record<'_>) -> Option<Fact> {
     Some(match kind {
         RecordKind::Claimed => {

@@ -1,6 +1,6 @@
-//! Sees to the output of runs that have ended: whoever's watcher read it to
-//! the end, or printed nothing, is settled; the rest is given to `nerokid
-//! settle`, many at a time, one process at a time.
+//! Settles ended runs: at once when the watcher read all output or there was
+//! none, else by `nerokid settle`, for many runs at a time, one process at a
+//! time.
 
 use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -25,19 +25,19 @@ pub struct Settling {
     queue: VecDeque<RunToken>,
     /// Runs that wait for their watcher, or for another try.
     patience: Vec<(Instant, RunToken)>,
-    /// What the settling process that runs was given.
+    /// Runs that the present settling process got.
     given: HashMap<PathBuf, RunToken>,
     running: bool,
 }
 
 impl Settling {
-    /// When somebody's patience ends.
+    /// The earliest time at which a wait ends.
     pub fn next_deadline(&self) -> Option<Instant> {
         self.patience.iter().map(|(at, _)| *at).min()
     }
 }
 
-/// What is to become of an ended run's output.
+/// Handling of an ended run's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Output {
     Settled,
@@ -46,7 +46,7 @@ enum Output {
 }
 
 impl Agent {
-    /// Decides about the output of a run; nothing while it has not ended.
+    /// Decides about the output of a run; does nothing before its end.
     pub(super) fn see_to_output(&mut self, token: RunToken) {
         let ended = self
             .core
@@ -80,8 +80,8 @@ impl Agent {
         }
     }
 
-    /// What is gone of the output of a run that no watcher read to its end: a
-    /// power cut takes what was not on the disk yet. Empty: nothing.
+    /// Description of lost output of a run that no watcher read to its end: a
+    /// power cut takes bytes that were not synced. Empty: nothing is lost.
     fn missing_output(&self, entry: &Entry) -> String {
         let run_dir = self.run_dir(entry.id);
         let folder = segments::folder(&run_dir, entry.incarnation);
@@ -91,7 +91,7 @@ impl Agent {
         };
         let there: u64 = [names::STDOUT, names::STDERR].iter().map(size).sum();
         let written = entry.facts.output_bytes;
-        // Of a cleaned run it is known that its logs are gone.
+        // The logs of a cleaned run are known to be gone.
         if there >= written || gone::path(&self.setup.paths, entry.id).exists() {
             return String::new();
         }
@@ -111,7 +111,7 @@ impl Agent {
             let Some(entry) = self.entries.get_mut(&token) else {
                 continue;
             };
-            // A watcher that was only expected did not come.
+            // An expected watcher did not come.
             entry.launched = None;
             let incarnation = entry.incarnation;
             self.look(token, incarnation);
@@ -119,7 +119,7 @@ impl Agent {
         }
     }
 
-    /// Starts one process for everything that gathered.
+    /// Starts one process for all gathered runs.
     pub(super) fn start_settling(&mut self) {
         if self.settling.running || self.settling.queue.is_empty() {
             return;
@@ -231,12 +231,12 @@ fn output(entry: &Entry, run_dir: &Path) -> Output {
     Output::Settle
 }
 
-/// How long a settling process is waited for.
+/// Time limits for a settling process.
 #[derive(Clone, Copy, Debug)]
 struct Patience {
-    /// While it says nothing.
+    /// While it prints nothing.
     silence: Duration,
-    /// For its end, after it said everything.
+    /// From its last answer to its end.
     end: Duration,
 }
 
@@ -245,7 +245,7 @@ const PATIENCE: Patience = Patience {
     end: config::SETTLE_END,
 };
 
-/// Runs one `nerokid settle` and passes its answers on as they come.
+/// Runs one `nerokid settle` and passes its answers on as they arrive.
 async fn settle(
     program: &Path,
     socket: &Path,
@@ -267,7 +267,7 @@ async fn settle(
     let stdout = child.stdout.take();
     let feed = async {
         if let Some(mut stdin) = stdin {
-            // A process that ends early is told by its silence.
+            // If the process ends early, its silence shows that.
             let _ = stdin.write_all(lines).await;
         }
         Ok(())
@@ -288,7 +288,7 @@ async fn settle(
             }
         }
     };
-    // A process that says nothing may read nothing as well.
+    // A process that prints nothing may read nothing, either.
     let said = tokio::try_join!(feed, read).map(drop);
     if said.is_ok()
         && let Ok(ended) = tokio::time::timeout(patience.end, child.wait()).await
@@ -299,19 +299,19 @@ async fn settle(
     said
 }
 
-/// What `nerokid settle` says of a run.
+/// Answer of `nerokid settle` about a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     Well,
-    /// The disk has no room, which passes.
+    /// The disk has no room, which may pass.
     Full,
     /// Another process watches, which nearly always passes.
     Busy,
     Failed,
 }
 
-/// `ok`, `full`, `busy` or `failed`, a blank or tab, the folder, and after a tab
-/// whatever else.
+/// Parses `ok`, `full`, `busy` or `failed`, a blank or tab, the folder, and any
+/// text after a tab.
 fn answer(line: &[u8]) -> Option<(PathBuf, Answer)> {
     use std::os::unix::ffi::OsStrExt;
     let words: [(&[u8], Answer); 4] = [

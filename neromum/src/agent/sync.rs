@@ -1,6 +1,6 @@
-//! Ends are made durable in groups before anybody above hears of them: at once
-//! when no sync is in flight, else together with all that gathered meanwhile; in
-//! a burst, after a pause too short to be noticed.
+//! Makes ends durable in groups before they are reported upward: at once when no
+//! sync is in flight, else together with all that gathered meanwhile; in a
+//! burst, after a pause too short to be noticed.
 
 use nero_journal::v1::LedgerExited;
 use nero_model::RunToken;
@@ -12,15 +12,15 @@ use crate::config;
 use crate::core::Stage;
 use crate::ledger::{Kept, State};
 
-/// What waits for the next sync, and for the one in flight.
+/// Ends and replies that wait for the next sync, and for the one in flight.
 #[derive(Debug, Default)]
 pub struct Syncs {
     in_flight: bool,
-    /// When the last sync began, if it had many ends.
+    /// Time at which the last sync began, if it had many ends.
     burst: Option<tokio::time::Instant>,
     next: Group,
     current: Group,
-    /// Runs whose end the ledger would not take (a full disk).
+    /// Runs whose end the ledger refused (a full disk).
     unwritten: Vec<RunToken>,
 }
 
@@ -37,7 +37,7 @@ impl Group {
 }
 
 impl Agent {
-    /// Copies a run's end into the ledger; it is told after the next sync.
+    /// Copies a run's end into the ledger; it is reported after the next sync.
     pub(super) fn keep_end(&mut self, token: RunToken) {
         let Some(entry) = self.entries.get_mut(&token) else {
             return;
@@ -69,7 +69,7 @@ impl Agent {
         }
     }
 
-    /// Answers a cancel once it cannot be forgotten.
+    /// Replies to a cancel once its record is durable.
     pub(super) fn answer_when_synced(
         &mut self,
         answer: oneshot::Sender<Result<CancelReply, Refused>>,
@@ -106,7 +106,8 @@ impl Agent {
         self.sync.in_flight = false;
         let group = std::mem::take(&mut self.sync.current);
         if let Err(error) = result {
-            // What a failed sync left is unknown, and asking again would lie.
+            // After a failed sync the state of the disk is unknown, and a second
+            // sync would report success wrongly.
             tracing::error!(%error, "the ledger cannot be synced: leaving");
             self.broken = Some(error);
             return;
@@ -115,12 +116,12 @@ impl Agent {
             self.show_end(token);
         }
         for (answer, reply) in group.cancels {
-            // An asker that left asks again with the same request.
+            // A caller that has left asks again with the same request.
             let _ = answer.send(Ok(reply));
         }
     }
 
-    /// A neromum that runs for long does not let its ledger grow for ever.
+    /// Compacts the ledger of a neromum that runs for long when it has grown.
     pub(super) fn compact_when_worth(&mut self) {
         let live = config::LEDGER_BYTES_PER_RUN * self.core.runs().count() as u64;
         if self.ledger.bytes() < config::LEDGER_COMPACT_LIVE_BYTES.max(4 * live) {

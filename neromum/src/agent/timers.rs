@@ -1,4 +1,4 @@
-//! The few things that wait for a time. One sleep to the earliest; none when
+//! The few events that wait for a time. One sleep to the earliest; none when
 //! nothing waits, so that an idle neromum never wakes.
 
 use nero_model::RunToken;
@@ -8,32 +8,33 @@ use super::{Agent, Entry};
 use crate::config;
 use crate::core::decide::{Decision, Tracking};
 
-/// When what is due.
+/// Due times.
 #[derive(Debug, Default)]
 pub struct Timers {
-    /// Starts are tried again after a hold.
+    /// Time for trying starts again after a hold.
     pub starts: Option<Instant>,
-    /// How long the last pause after vain starts was.
+    /// Length of the last pause after failed starts.
     pub vain_pause: Option<std::time::Duration>,
-    /// Live runs' segments are looked at.
+    /// Time for looking at live runs' segments.
     pub look: Option<Instant>,
-    /// Segments that could not be read are sent.
+    /// Time for sending segments that could not be read.
     pub unread: Option<Instant>,
-    /// The launcher is started again.
+    /// Time for starting the launcher again.
     pub launcher: Option<Instant>,
-    /// The ledger is synced for a burst of ends, at the end of the turn.
+    /// Time for syncing the ledger after a burst of ends, at the end of the
+    /// turn.
     pub sync: Option<Instant>,
-    /// neromum leaves.
+    /// Time for leaving.
     pub leave: Option<Instant>,
-    /// The ledger is written again.
+    /// Time for writing the ledger again.
     pub ledger: Option<Instant>,
-    /// Runs whose shims died are started again.
+    /// Runs to start again after their shims died, with times.
     pub prepare: Vec<(Instant, RunToken, u32)>,
-    /// Runs whose segments could not be read are decided about.
+    /// Runs to decide about after their segments could not be read, with times.
     pub looks: Vec<(Instant, RunToken, u32, Tracking)>,
 }
 
-/// Sleeps until then; for ever when there is none.
+/// Sleeps until `deadline`; for ever when there is none.
 pub async fn until(deadline: Option<Instant>) {
     match deadline {
         Some(deadline) => tokio::time::sleep_until(deadline).await,
@@ -42,8 +43,8 @@ pub async fn until(deadline: Option<Instant>) {
 }
 
 impl Timers {
-    /// Decides about a run again in a moment. What its launcher said of it is
-    /// not forgotten meanwhile.
+    /// Schedules another decision about a run. Keeps a launcher's report that
+    /// the run is over.
     pub fn look_later(&mut self, token: RunToken, incarnation: u32, tracking: Tracking) {
         let known = self.looks.iter().find(|(_, of, ..)| *of == token);
         let tracking = match known {
@@ -129,7 +130,8 @@ impl Agent {
         }
     }
 
-    /// A cancel that came during the pause ends the run without a start.
+    /// Prepares a start after its pause, unless a cancel has ended the run
+    /// meanwhile.
     fn prepare_again(&mut self, token: RunToken, incarnation: u32) {
         let expected = crate::core::Stage::Starting {
             incarnation,
@@ -145,7 +147,7 @@ impl Agent {
         }
     }
 
-    /// Arms what depends on whether there is anything to do.
+    /// Arms the timer for leaving when there is nothing to do.
     pub(super) fn see_whether_to_leave(&mut self) {
         let idle = self.core.is_empty() && self.connections <= 0;
         match (idle, self.timers.leave) {
@@ -163,8 +165,8 @@ impl Agent {
     }
 }
 
-/// How a start is decided about whose segments could not be read; none when a
-/// later one came in between: the newer one is what counts.
+/// Knowledge for a delayed decision about a start; `None` when a later start
+/// came in between.
 fn once_more(entry: &Entry, incarnation: u32, tracking: Tracking) -> Option<Tracking> {
     if incarnation < entry.incarnation {
         return None;

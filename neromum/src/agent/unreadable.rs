@@ -1,6 +1,6 @@
-//! A file of a run that is there, or was, and cannot be used. From what it does
-//! not contain nothing follows: its run is held, neither started nor called
-//! ended or lost, until the file can be read again or a person gives the run up.
+//! A file of a run that is there, or was, and cannot be used. Nothing follows
+//! from its missing content: its run is held, neither started nor called ended
+//! or lost, until the file can be read again or a person gives the run up.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -8,21 +8,21 @@ use std::path::{Path, PathBuf};
 use nero_journal::HeaderError;
 use nero_wire::v1;
 
-/// One such file.
+/// One unusable file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unreadable {
-    /// The file, or the folder that keeps it from being read.
+    /// The file, or the folder that hides it.
     pub path: PathBuf,
-    /// What is wrong with it.
+    /// Its fault.
     pub what: What,
 }
 
-/// What is wrong with a file.
+/// Fault of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
-    /// The system does not give it now, in its words.
+    /// The system does not deliver it now; the error's text.
     Refused(String),
-    /// It is missing, and this file beside it was made after it.
+    /// It is missing, but a file beside it was made after it.
     Missing {
         /// Name of the younger file.
         beside: String,
@@ -33,11 +33,11 @@ pub enum What {
     DamagedAt(u64),
     /// A segment without a good header.
     Header(HeaderError),
-    /// It belongs to another run, or to another start of it.
+    /// It belongs to another run, or to another start of the run.
     Foreign,
-    /// A run's spec, in the words of its reader.
+    /// A run's spec, with the error of its reader.
     Spec(String),
-    /// A part of the ledger, in the words of its reader.
+    /// A part of the ledger, with the error of its reader.
     Ledger(String),
 }
 
@@ -53,13 +53,13 @@ impl Unreadable {
         Self::new(path, What::Refused(error.to_string()))
     }
 
-    /// Whether it was cut before its first record, as a power cut leaves what
-    /// was not synced.
+    /// Whether it was cut before its first record, as a power cut leaves an
+    /// unsynced file.
     pub(super) fn is_cut_off(&self) -> bool {
         self.what == What::Header(HeaderError::Short)
     }
 
-    /// What a person does about it. `run_dir`: the run's folder.
+    /// The remedy for a person. `run_dir`: the run's folder.
     pub(super) fn hint(&self, run_dir: &Path) -> String {
         match &self.what {
             What::Refused(_) => "let it be read again: it is tried every 2 s".to_owned(),
@@ -87,7 +87,7 @@ impl Unreadable {
         }
     }
 
-    /// As it is told to neroman.
+    /// The fault as neroman gets it.
     pub(super) fn to_wire(&self, run_dir: &Path) -> v1::Unreadable {
         v1::Unreadable {
             path: self.path.display().to_string(),
@@ -129,7 +129,7 @@ pub(super) fn of_ledger(state: &crate::ledger::State) -> Vec<Unreadable> {
 }
 
 impl super::Agent {
-    /// Files of the node, of whatever run, that cannot be used.
+    /// Files of the node, of any run, that cannot be used.
     pub(super) fn unreadable_files(&self) -> Vec<v1::Unreadable> {
         const FILES_MAX: usize = 20;
         let of_runs = self.entries.values().flat_map(|entry| {

@@ -1,9 +1,9 @@
-//! Runs that another node may have: this one gives its word that it never
-//! starts them. The word is a wish on the disk, as of an abort, so it is kept
-//! whoever dies. Then the spec gets another name: to whoever takes the
-//! deployment over, and to the sweep, the folder is nobody's. For a run of which
-//! nothing lies here, only requests that are still at work could break the word,
-//! and they die with this process.
+//! Withdraws runs that another node may get: this node promises that it never
+//! starts them. The promise is a wish on the disk, as for an abort, so it
+//! outlives every process. Then the spec gets another name, so that a take-over
+//! and the sweep see no run in the folder. For a run without a folder here, only
+//! requests that are still at work could break the promise, and they die with
+//! this process.
 
 use std::io;
 use std::path::Path;
@@ -23,11 +23,11 @@ use crate::core::Stage;
 use crate::core::decide::Decision;
 
 impl Agent {
-    /// Takes a run away unless it was started. `Ended` means that no word is
-    /// given: its records tell what became of it.
+    /// Withdraws a run unless it was started. `Ended` means that there is no
+    /// promise: the run's records show its end.
     ///
     /// # Errors
-    /// When the disk refuses the wish, or does not say what lies there.
+    /// When the disk refuses the wish, or the run's files cannot be read.
     pub(super) fn withdraw_one(
         &mut self,
         run: &RunRef,
@@ -65,16 +65,16 @@ impl Agent {
         self.never_start(token, wish)
     }
 
-    /// A shim that a dead launcher left may be on its way, whoever told that
-    /// launcher: either its claim is there when the wish is, or it finds the
-    /// wish.
+    /// Makes sure that the run never starts here. A shim of a dead launcher may
+    /// be on its way, whichever neromum launched it: either its claim exists
+    /// before the wish, or it finds the wish.
     fn never_start(&mut self, token: RunToken, wish: &Wish) -> io::Result<Outcome> {
         let Some((id, withdrawn)) = self.entries.get(&token).map(|one| (one.id, one.withdrawn))
         else {
             return Ok(Outcome::UnknownRun);
         };
         let run_dir = self.run_dir(id);
-        // Whatever claimed it since finds the wish.
+        // A later claim finds this wish.
         let first = run_dir.join(names::CONTROL).join("cancel.1");
         let wished = first.symlink_metadata().is_ok();
         if withdrawn && wished {
@@ -86,7 +86,7 @@ impl Agent {
         }
         if !wished {
             match self.write_cancel(token, wish) {
-                // Somebody took its folder away: nothing is started from nowhere.
+                // The run's folder was removed, so no start can be made from it.
                 Err(error) if error.kind() == io::ErrorKind::NotFound && !run_dir.exists() => {}
                 made => drop(made?),
             }
@@ -102,12 +102,12 @@ impl Agent {
         Ok(Outcome::NeverStarted)
     }
 
-    /// The folder is nobody's from now on. The word holds without that, too.
+    /// Makes the folder belong to no run. The promise holds without that, too.
     fn give_away(&mut self, token: RunToken, id: RunId) {
         if let Some(entry) = self.entries.get_mut(&token) {
             entry.withdrawn = true;
         }
-        // Another run's, or none: it was given away before.
+        // The spec is missing or another run's: the folder was given away before.
         if read_spec(&self.setup, id, token).is_err_and(|error| !error.may_pass) {
             return;
         }
@@ -120,8 +120,8 @@ impl Agent {
         }
     }
 
-    /// Whether a run that was not started here is claimed all the same, by a
-    /// shim that a dead launcher left; it is followed then.
+    /// Whether a run without a start of ours was claimed all the same, by a shim
+    /// of a dead launcher. Then it is followed.
     ///
     /// # Errors
     /// When its records cannot be read now.
@@ -135,7 +135,7 @@ impl Agent {
             return Ok(false);
         };
         let taken_away = self.core.run(&token).map(|run| &run.stage) == Some(&Stage::TakenAway);
-        // Of a run that was taken away a shim says that it found the wish.
+        // The shim of a run that was taken away recorded that it found the wish.
         let found_the_wish = taken_away && facts.not_started && !facts.started;
         if !facts.claimed || found_the_wish {
             return Ok(false);
@@ -146,8 +146,8 @@ impl Agent {
         Ok(true)
     }
 
-    /// Whether a run was refused of which an earlier start got as far as its
-    /// claim: other nodes cannot have it, and it has ended.
+    /// Whether a refused run had an earlier start with a claim: it has ended, and
+    /// other nodes cannot have it.
     pub(super) fn refused_after_a_claim(&self, token: &RunToken) -> bool {
         let refused = self.core.run(token).map(|run| &run.stage) == Some(&Stage::Refused);
         let entry = self.entries.get(token);
@@ -155,8 +155,8 @@ impl Agent {
     }
 }
 
-/// Whether the folder is that of this run, withdrawn. What cannot be read is as
-/// good: nobody starts a run from there.
+/// Whether the folder is that of this run, withdrawn. A spec that cannot be read
+/// counts, too: no run is started from that name.
 pub(super) fn was_withdrawn(run_dir: &Path, token: RunToken) -> bool {
     match frame::read::<RunSpec>(FrameKind::Spec, &run_dir.join(names::WITHDRAWN)) {
         Ok(spec) => spec.token == token.as_bytes(),

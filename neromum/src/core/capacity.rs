@@ -36,7 +36,7 @@ pub enum NeverFits {
     /// More memory than there is.
     #[error("it asks for {asked} bytes of memory, the node gives {has}")]
     Memory {
-        /// What the run asks for.
+        /// Bytes that the run asks for.
         asked: u64,
         /// Bytes that the node gives.
         has: u64,

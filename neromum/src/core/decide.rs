@@ -97,8 +97,8 @@ pub fn decide(facts: &Facts, lives: Lives, tracking: Tracking, origin: Origin) -
         Tracking::Nobody => match (lives.shim, lives.job) {
             (Some(Life::Elsewhere), _) | (_, Some(Life::Elsewhere)) => Decision::CannotSee,
             (Some(Life::Alive), _) | (_, Some(Life::Alive | Life::Zombie)) => Decision::Guard,
-            // Others of its tree may live: whoever guards it ends them, and
-            // says that its code is unknown.
+            // Other processes of its tree may live: the launcher that guards the
+            // run ends them, and records that its code is unknown.
             (_, Some(_)) if facts.started => Decision::Guard,
             (None | Some(Life::Zombie | Life::Dead | Life::Rebooted), _) => without_end(facts),
         },

@@ -37,8 +37,9 @@ pub struct State {
     pub next_order: u64,
     /// Answers to mutating calls, oldest first.
     pub answers: VecDeque<(Vec<u8>, Vec<u8>)>,
-    /// Segments that cannot be used whole, and why. What they held of a run is
-    /// in its folder, too, but for an end that a power cut took from there.
+    /// Segments that cannot be used whole, with the reason. Their facts about a
+    /// run are in its folder, too, except an end that a power cut took from
+    /// there.
     pub damaged: Vec<LedgerError>,
     /// Boot ids under which a neromum wrote here.
     pub boot_ids: HashSet<[u8; 16]>,

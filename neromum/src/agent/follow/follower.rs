@@ -272,7 +272,7 @@ fn unread(position: &mut Position, path: &std::path::Path, error: &std::io::Erro
     Sent::Unread
 }
 
-/// What is in memory of a segment from an offset on, with the chain before.
+/// Bytes of a segment in memory from an offset on, with the chain value before.
 fn in_memory(seg: &Seg, offset: u64) -> Option<(u32, bytes::Bytes)> {
     let Fresh {
         offset: first,

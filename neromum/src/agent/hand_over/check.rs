@@ -1,5 +1,5 @@
-//! Whether a run can be taken: its command, its files, its data, the run that
-//! it goes on from.
+//! Checks whether a run can be accepted: its command, its files, its data, the
+//! run that it goes on from.
 
 use std::io;
 
@@ -18,7 +18,7 @@ use crate::staging::store::Store;
 use crate::staging::tree::{self, TreeError};
 
 impl Placer {
-    /// Who it is, when nothing is wrong with its description.
+    /// Token and id of the run, when its description has no fault.
     pub(super) fn check(&self, spec: &RunSpec) -> Result<(RunToken, RunId), No> {
         const OURS: &str = "this is a mistake in neroman; please report it";
         let token = RunToken::from_slice(&spec.token)
@@ -51,7 +51,7 @@ impl Placer {
     }
 
     /// The run whose checkpoints are to be carried over, when it is here and
-    /// over. Whether it waits or is being cleaned, the agent knows.
+    /// over. Only the agent knows whether it waits or is being cleaned.
     pub(super) fn earlier(&self, spec: &RunSpec) -> Result<Option<RunToken>, No> {
         const HINT: &str = "start it without --resume";
         let Some(earlier) = &spec.resume else {
@@ -92,7 +92,7 @@ impl Placer {
     }
 }
 
-/// Whether all files of a tree are here.
+/// Checks that all files of a tree are here.
 pub(super) fn check_tree(store: &Store, hash: &[u8]) -> Result<(), Flaw> {
     let Ok(list) = hash.try_into() else {
         return Err(Flaw {
@@ -105,7 +105,8 @@ pub(super) fn check_tree(store: &Store, hash: &[u8]) -> Result<(), Flaw> {
     if let Err(TreeError::List(error)) = &checked
         && error.kind() == io::ErrorKind::InvalidData
     {
-        // What a power cut left of it: gone, it is asked for again.
+        // A power cut left a damaged list: it is removed, so that it is sent
+        // again.
         store.drop_damaged(list);
     }
     checked.map_err(|error| Flaw {
@@ -117,11 +118,11 @@ pub(super) fn check_tree(store: &Store, hash: &[u8]) -> Result<(), Flaw> {
     })
 }
 
-/// What is wrong with a tree.
+/// Fault of a tree.
 #[derive(Clone, Debug)]
 pub(super) struct Flaw {
     why: String,
-    /// Sent again, it is whole.
+    /// Whether it is repaired when neroman sends it again.
     missing: bool,
 }
 
@@ -137,8 +138,7 @@ impl Flaw {
     }
 }
 
-/// Whether the data that the run expects here is here; the spec says where from
-/// now on.
+/// Checks that the run's data is here, and writes its paths into the spec.
 pub(super) fn find_data(spec: &mut RunSpec) -> Result<(), No> {
     let no_data = |error: &DataError| {
         let why = match std::error::Error::source(error) {
@@ -146,7 +146,7 @@ pub(super) fn find_data(spec: &mut RunSpec) -> Result<(), No> {
             None => error.to_string(),
         };
         No {
-            // A place of which nothing is said is missing on every node.
+            // A place without data is a fault on every node.
             here: !matches!(error, DataError::Place(_)),
             later: matches!(error, DataError::Missing { source, .. } if passes(source)),
             ..no(
@@ -155,7 +155,7 @@ pub(super) fn find_data(spec: &mut RunSpec) -> Result<(), No> {
             )
         }
     };
-    // A place of which nothing is said is a mistake that no start can mend.
+    // A place without data is a fault that no later start repairs.
     let data = Lying::of(spec).and_then(|data| data.check().map(|()| data));
     let data = data.map_err(|error| no_data(&error))?;
     let argv = data.argv(&spec.argv).map_err(|error| no_data(&error))?;
@@ -174,7 +174,7 @@ pub(super) fn find_data(spec: &mut RunSpec) -> Result<(), No> {
     Ok(())
 }
 
-/// The run that it is to go on from may still write.
+/// The refusal when the run to go on from may still write.
 pub(super) fn still_live(id: impl std::fmt::Display) -> No {
     no(
         format!("run {id} is not over: its checkpoints may still be written"),

@@ -1,4 +1,4 @@
-//! Makes the folders of runs, and refuses those that cannot be taken.
+//! Makes the folders of runs, and refuses runs that cannot be accepted.
 
 use std::collections::HashMap;
 use std::io;
@@ -19,30 +19,31 @@ use crate::core::capacity::{Capacity, Needs};
 use crate::staging::environment::Base;
 use crate::staging::store::Store;
 
-/// What came of making the folders of one request's runs.
+/// Result of making the folders of one request's runs.
 #[derive(Debug, Default)]
 pub struct Placing {
     pub(super) placed: Vec<Placed>,
     pub(super) refused: Vec<Refusal>,
 }
 
-/// A run whose folder and spec are there.
+/// A run with folder and spec.
 #[derive(Debug)]
 pub struct Placed {
     pub(super) token: RunToken,
     pub(super) id: RunId,
     pub(super) needs: Needs,
     pub(super) rules: bool,
-    /// The folder is new: nothing of the run can have been started.
+    /// Whether the folder is new, so that nothing of the run can have been
+    /// started.
     pub(super) fresh: bool,
     /// The run whose checkpoints it begins with.
     pub(super) earlier: Option<RunToken>,
-    /// How often it was given to a node.
+    /// Number of times that neroman gave it to a node.
     pub(super) turn: u32,
 }
 
 impl Placed {
-    /// Its folder was made before and says what it is.
+    /// A run whose folder was made before.
     fn known(token: RunToken, id: RunId, turn: u32) -> Self {
         Self {
             token,
@@ -56,7 +57,7 @@ impl Placed {
     }
 }
 
-/// What is found once for all runs of a request.
+/// Facts that are found once for all runs of a request.
 #[derive(Default)]
 struct Found {
     trees: HashMap<Vec<u8>, Result<(), Flaw>>,
@@ -67,29 +68,29 @@ struct Found {
 /// Whether a run was handed over before.
 #[derive(Debug)]
 enum Lies {
-    /// It was taken: whatever is missing now, it is not refused any more.
+    /// It was accepted: whatever is missing now, it is not refused any more.
     Here,
-    /// It was given back, or what an earlier turn left was not taken away.
+    /// It was given back, or the leftovers of an earlier turn were not removed.
     GivenBack,
     Nowhere,
-    /// What lies there is damaged.
+    /// Its spec is damaged.
     Unclear,
-    /// It cannot be read in this moment.
+    /// Its spec cannot be read just now.
     Unread(io::Error),
 }
 
 /// Makes folders for runs; called by the service, beside the agent.
 #[derive(Clone, Debug)]
 pub struct Placer {
-    /// Where things lie.
+    /// Folders of the node.
     pub paths: nero_model::paths::NodePaths,
-    /// Whose runs these must be.
+    /// Deployment that the runs must belong to.
     pub deployment: DeploymentId,
-    /// What could ever be met.
+    /// Resources of the node.
     pub capacity: Capacity,
-    /// What jobs begin with.
+    /// Environment that jobs begin with.
     pub base: Base,
-    /// This machine's start.
+    /// Boot id of the machine.
     pub boot_id: [u8; 16],
 }
 
@@ -117,7 +118,7 @@ impl Placer {
             Lies::Here => Ok(Placed::known(token, id, spec.turn)),
             Lies::GivenBack => Err(given_back(&self.paths.run(id))),
             Lies::Nowhere => self.take(spec, token, id, store, found),
-            // It may live: that it is refused for good must not be said.
+            // The run may live, so it must not be refused for good.
             Lies::Unread(error) => {
                 let path = self.paths.run(id).join(names::SPEC);
                 Err(No {
@@ -125,7 +126,7 @@ impl Placer {
                     ..disk(format!("cannot read {}: {error}", path.display()), None)
                 })
             }
-            // It may have been started: no other node is to take it.
+            // The run may have been started, so no other node is to get it.
             Lies::Unclear => self
                 .take(spec, token, id, store, found)
                 .map_err(|no| No { here: false, ..no }),
@@ -180,8 +181,8 @@ impl Placer {
         })
     }
 
-    /// Whether the run was here, ended, and was cleaned; its end can be told
-    /// again then.
+    /// Whether the run was here, ended, and was cleaned. Then its end can be
+    /// reported again.
     fn was_cleaned(&self, token: RunToken, id: RunId) -> Result<bool, No> {
         let path = gone::path(&self.paths, id);
         let unusable = |why: &str, kernel: Option<&io::Error>| {
@@ -197,7 +198,7 @@ impl Placer {
         }
     }
 
-    /// Makes the run's folder and its spec; true when it is new.
+    /// Makes the run's folder and its spec; returns true when it is new.
     fn make_folder(
         &self,
         run_dir: &Path,
@@ -219,7 +220,7 @@ impl Placer {
         match write_spec(&path, spec) {
             Ok(()) => {
                 frame::make_spare(run_dir);
-                // Someone removed the spec of a run that was started.
+                // The spec of a started run was removed.
                 return Ok(Ok(!has_claim_of(run_dir, &spec.token)));
             }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -237,8 +238,8 @@ impl Placer {
         }
     }
 
-    /// A power cut can leave a spec without content, and a disk can damage one:
-    /// it is written anew, unless another run was started there.
+    /// Writes a spec anew that a power cut left without content, or a disk
+    /// damaged, unless another run was started there.
     fn replace_torn(
         &self,
         path: &Path,
@@ -257,7 +258,7 @@ impl Placer {
     }
 }
 
-/// Whether the first start of this very run lies there.
+/// Whether the claim of this run's first start exists.
 fn has_claim_of(run_dir: &Path, token: &[u8]) -> bool {
     let claim = segments::folder(run_dir, 1).join(names::CLAIM);
     let bytes = nero_journal::open(&claim).and_then(|file| {
@@ -273,7 +274,7 @@ fn has_claim_of(run_dir: &Path, token: &[u8]) -> bool {
     })
 }
 
-/// Whether this run was handed over before, by its folder.
+/// Finds out from its folder whether this run was handed over before.
 fn lies(run_dir: &Path, token: RunToken, turn: u32) -> Lies {
     let is_there = |path: &Path| path.symlink_metadata().is_ok();
     match frame::read::<RunSpec>(FrameKind::Spec, &run_dir.join(names::SPEC)) {
@@ -285,7 +286,7 @@ fn lies(run_dir: &Path, token: RunToken, turn: u32) -> Lies {
                 false => Lies::Here,
             }
         }
-        // Another run's: this one was never taken.
+        // The spec is another run's, so this run was never accepted.
         Ok(_) => Lies::Nowhere,
         Err(FrameError::Io(error)) => match error.kind() {
             io::ErrorKind::NotFound if is_there(&run_dir.join(names::WITHDRAWN)) => Lies::GivenBack,
@@ -297,8 +298,8 @@ fn lies(run_dir: &Path, token: RunToken, turn: u32) -> Lies {
     }
 }
 
-/// Writes the spec under its own name. Cut short, it is known by its checksum,
-/// and replaced when the run is handed over again: nothing was started from it.
+/// Writes the spec under its own name. If it is cut short, its checksum shows
+/// that, and the next hand-over replaces it: nothing was started from it.
 fn write_spec(path: &Path, spec: &RunSpec) -> io::Result<()> {
     use std::os::unix::fs::OpenOptionsExt as _;
     let mut file = std::fs::OpenOptions::new()
@@ -308,7 +309,7 @@ fn write_spec(path: &Path, spec: &RunSpec) -> io::Result<()> {
         .open(path)?;
     let written = io::Write::write_all(&mut file, &frame::encode(FrameKind::Spec, spec));
     if written.is_err() {
-        // Half a spec says nothing; left behind, it is replaced.
+        // Half a spec is useless; a leftover is replaced.
         let _ = std::fs::remove_file(path);
     }
     written

@@ -1,5 +1,5 @@
-//! Whether the program of a run that other nodes may have is here, before
-//! anything of the run is.
+//! Checks that the program of a movable run is here, before the run's folder is
+//! made.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -13,15 +13,16 @@ use crate::staging::program::{self, HEAD_BYTES};
 use crate::staging::store::Store;
 use crate::staging::{data::Lying, tree, work_folder};
 
-/// What a command and the folders that are searched for it came to.
+/// Cache of searches for programs.
 #[derive(Default)]
 pub(super) struct Programs {
-    /// By trees, program and `PATH`: what is missing, in words; empty: nothing.
+    /// The missing program by trees, program and `PATH`; empty: nothing is
+    /// missing.
     known: HashMap<[Vec<u8>; 4], String>,
 }
 
 impl Programs {
-    /// Whether the program is here; the data of the run was found before.
+    /// Checks that the program is here; the run's data was found before.
     pub(super) fn find(
         &mut self,
         spec: &RunSpec,
@@ -39,7 +40,7 @@ impl Programs {
             resumed: false,
         };
         let vars = environment::build(base, spec, &place);
-        // What cannot be filled is told when it is started.
+        // A place that cannot be filled is reported at the start.
         let filled = Lying::of(spec)
             .and_then(|data| Ok((data.vars(vars)?, data.argv(&spec.argv)?)))
             .ok();
@@ -69,10 +70,10 @@ impl Programs {
     }
 }
 
-/// The first bytes of a file that comes with the run; none when it is not
+/// The first bytes of a file that comes with the run; `None` when it is not
 /// among them.
 fn head_in_trees(spec: &RunSpec, store: &Store, name: &str) -> Option<Vec<u8>> {
-    // What is laid over the code replaces it.
+    // A file of the overlay replaces that of the code.
     let trees = [&spec.overlay, &spec.tree];
     let hash = trees
         .into_iter()

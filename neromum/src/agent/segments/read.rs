@@ -1,4 +1,4 @@
-//! Bytes of a segment file, at any place of it.
+//! Reading bytes of a segment file at any position.
 
 use std::fs::File;
 use std::io;
@@ -7,8 +7,8 @@ use std::path::Path;
 use nero_journal::{HEADER_BYTES, Header, Reader};
 use rustix::io::Errno;
 
-/// Opens a segment without waiting for anybody: a job may have put something
-/// else there. A link is as good as nothing.
+/// Opens a segment without waiting: a job may have put a pipe there. A link is
+/// refused.
 pub(super) fn open(path: &Path) -> io::Result<File> {
     use rustix::fs::OFlags;
     use std::os::unix::fs::OpenOptionsExt as _;
@@ -23,9 +23,9 @@ pub(super) fn open(path: &Path) -> io::Result<File> {
     })
 }
 
-/// Whole good records of a segment file from `offset` on, about `max` bytes,
-/// and the chain value before them. Empty when nothing whole is there, or
-/// `expected` is given and another chain value lies there.
+/// Reads whole good records of a segment file from `offset` on, about `max`
+/// bytes, and the chain value before them. Empty when there is no whole record,
+/// or when `expected` is given and differs from the chain value there.
 ///
 /// # Errors
 /// When the file cannot be read.
@@ -52,7 +52,7 @@ pub fn read_part(
             return Ok((chain, Vec::new()));
         }
         let whole = whole_records(&data[lead..], offset, chain);
-        // A record larger than a part goes alone.
+        // A record larger than a part is sent alone.
         if whole == 0 && take as u64 != wanted && length == lead + take {
             take = wanted.min((nero_journal::PAYLOAD_BYTES_MAX + 4096) as u64) as usize;
             if data.len() == lead + take {
@@ -66,7 +66,7 @@ pub fn read_part(
     }
 }
 
-/// How many of the bytes are header (at offset 0) and whole good records.
+/// Length of the header (at offset 0) and the whole good records.
 fn whole_records(data: &[u8], offset: u64, chain: u32) -> usize {
     let (header, chain) = if offset == 0 {
         match Header::parse(data) {
@@ -81,7 +81,8 @@ fn whole_records(data: &[u8], offset: u64, chain: u32) -> usize {
     (reader.offset() - offset) as usize
 }
 
-/// Fills the buffer as far as there is something; what is no file is empty.
+/// Fills the buffer as far as the file has bytes; anything but a file counts as
+/// empty.
 pub(super) fn read_at_most(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {

@@ -98,7 +98,7 @@ fn a_segment_that_nobody_may_read_keeps_nothing_else_from_being_read() {
     };
     assert_eq!(shut_file(&first), std::slice::from_ref(&path));
     assert!(first.ends.len() == 1 && first.grew);
-    // Known already or not, it says nothing while it is so.
+    // While it cannot be read, it adds nothing, known before or not.
     assert!(looked(true, &mut || {}).grew);
     let ended = WatchEnded::default();
     let third = looked(false, &mut || {
@@ -114,7 +114,7 @@ fn a_segment_that_nobody_may_read_keeps_nothing_else_from_being_read() {
     assert!(error.to_string().contains("1/claim"), "{error}");
 }
 
-/// Does it on a thread that a file's mode binds, which root is not.
+/// Runs `work` on a thread that a file's mode binds, unlike root.
 fn as_nobody<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         let worker = scope.spawn(|| {
@@ -132,7 +132,7 @@ fn as_nobody<T: Send>(work: impl FnOnce() -> T + Send) -> T {
 fn segments_found_together_are_in_the_order_of_their_beginning() {
     let run = tempfile::tempdir().unwrap();
     drop(claim(run.path()));
-    // Names say nothing about the order, nor does the folder.
+    // Neither names nor the folder show the order.
     for name in ["c", "a", "d", "b"] {
         let path = run.path().join("1").join(format!("{name}.seg"));
         Segment::create(&path, Writer::Watcher, &[1; 16], 1).unwrap();
@@ -169,7 +169,7 @@ fn a_torn_record_is_not_there_yet_and_a_claim_without_a_record_is_unreadable() {
         let refused = look(place(run.path()), &mut segments, &mut facts).unwrap_err();
         assert!(refused.is_cut_off() && refused.path == path, "{refused}");
     }
-    // A file server may give it later than its name.
+    // A file server may show the content later than the name.
     std::fs::write(&path, &whole).unwrap();
     look(place(run.path()), &mut segments, &mut facts).unwrap();
     assert!(facts.started);

@@ -10,7 +10,7 @@ use nero_model::{DeploymentId, MIN_FREE_BYTES};
 use crate::config;
 use crate::lease::Terms;
 
-/// What `--help` prints.
+/// Text of `--help`.
 pub const HELP: &str = "\
 The agent of one node: takes runs over, starts them, replicates what they record.
 
@@ -40,7 +40,7 @@ Options:
   --because TEXT    (serve) why it cannot be reached
 ";
 
-/// What to do.
+/// Command to carry out.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
     /// Serve a node.
@@ -57,12 +57,12 @@ pub enum Command {
     Help,
 }
 
-/// Which node, and what it gives.
+/// The node, and the share of it for runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     /// The node's root.
     pub root: PathBuf,
-    /// Whose runs.
+    /// Deployment of the runs.
     pub deployment: DeploymentId,
     /// The node's name.
     pub node: String,
@@ -72,11 +72,11 @@ pub struct Options {
     pub memory: Option<u64>,
     /// Free disk to keep.
     pub min_free: u64,
-    /// When to leave.
+    /// Time without work after which neromum leaves.
     pub leave_after: Duration,
     /// Begin a session of its own: started by `dial`.
     pub own_session: bool,
-    /// What `dial` prints on a line of its own before the first byte.
+    /// Mark that `dial` prints on a line of its own before the first byte.
     pub mark: Option<String>,
     /// How to lead where several hosts share the root.
     pub terms: Terms,
@@ -110,7 +110,7 @@ impl Options {
     }
 }
 
-/// What came, and where it goes.
+/// A pack that arrived, and its destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Receive {
     /// The pack.
@@ -121,7 +121,7 @@ pub struct Receive {
     pub build: String,
 }
 
-/// Why a command line cannot be used.
+/// Reason why a command line cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ArgsError {
     /// No or another first word.
@@ -130,12 +130,12 @@ pub enum ArgsError {
     /// An option that does not exist.
     #[error("there is no option {0}")]
     Unknown(String),
-    /// An option without its value, or with one that cannot be used.
+    /// An option lacks its value, or has an invalid one.
     #[error("{option} needs {needs}")]
     Value {
-        /// Which.
+        /// The option.
         option: &'static str,
-        /// What it takes.
+        /// Its allowed values.
         needs: &'static str,
     },
 }
@@ -143,7 +143,7 @@ pub enum ArgsError {
 /// Reads the command line, without the program's name.
 ///
 /// # Errors
-/// When it cannot be used.
+/// When the command line is invalid.
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, ArgsError> {
     let mut args = args.into_iter();
     let first = args.next();
@@ -239,7 +239,7 @@ fn verify(mut args: impl Iterator<Item = OsString>) -> Result<PathBuf, ArgsError
     })
 }
 
-/// A mark: letters and digits, since it is looked for in what a shell prints.
+/// A mark: letters and digits only, since it is searched in a shell's output.
 fn word(text: Option<&str>) -> Result<String, ArgsError> {
     text.filter(|text| (1..=64).contains(&text.len()))
         .filter(|text| text.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'-'))
@@ -275,7 +275,7 @@ fn positive(text: &str) -> Option<f64> {
     (number > 0.0 && number <= 1e6).then_some(number)
 }
 
-/// Seconds that others believe a lease.
+/// Seconds between beats, within the bounds that other hosts accept.
 fn beat(text: &str) -> Option<f64> {
     positive(text).filter(|seconds| (0.05..=600.0).contains(seconds))
 }
@@ -308,7 +308,7 @@ fn deployment_id(text: &str) -> Option<DeploymentId> {
         }
     }
     let id = DeploymentId::from_slice(&bytes)?;
-    // The last character of 26 has bits to spare; they must say nothing.
+    // The last of 26 characters has bits to spare; they must be zero.
     (held == 0).then_some(id)
 }
 

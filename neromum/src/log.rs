@@ -1,5 +1,4 @@
-//! neromum's log: two files of a bounded size, whatever a job or a stranger
-//! gives cause to say.
+//! neromum's log: two files of bounded size, however much there is to log.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -17,10 +16,10 @@ pub struct Log {
 }
 
 impl Log {
-    /// Goes on where the file ends.
+    /// Continues at the file's end.
     ///
     /// # Errors
-    /// When it cannot be opened.
+    /// When the file cannot be opened.
     pub fn open(path: PathBuf, bytes_max: u64) -> io::Result<Self> {
         let file = append(&path)?;
         Ok(Self {
@@ -31,12 +30,12 @@ impl Log {
         })
     }
 
-    /// Where that fails, the old file is written on: it is tried again after
-    /// as many bytes once more.
+    /// Begins a new file. If that fails, the old file is continued, and the
+    /// next try comes after as many bytes again.
     fn begin_anew(&mut self) {
         self.bytes = 0;
         let begun = match fs::rename(&self.path, self.path.with_extension("old")) {
-            // It was set aside before, but could not be begun.
+            // It was renamed before, but the new one could not be made.
             Err(error) if error.kind() != io::ErrorKind::NotFound => return,
             _ => append(&self.path),
         };
@@ -116,7 +115,7 @@ mod tests {
         let path = folder.path().join("log");
         let mut log = Log::open(path.clone(), 10).unwrap();
         log.write_all(b"12345678\n").unwrap();
-        // As a system without descriptors leaves it.
+        // The state that a lack of descriptors leaves.
         fs::rename(&path, path.with_extension("old")).unwrap();
         for _ in 0..5 {
             log.write_all(b"12345678\n").unwrap();

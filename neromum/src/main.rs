@@ -57,7 +57,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Says what failed, and why, on stderr and in the log.
+/// Reports the failure with its causes on stderr and in the log.
 fn tell(error: &dyn std::error::Error) {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -70,8 +70,8 @@ fn tell(error: &dyn std::error::Error) {
     say(&text);
 }
 
-/// One line on stderr. It may be a file on a full disk, or a channel that
-/// nobody reads any more: what cannot be said is no reason to die.
+/// Prints one line on stderr. That may be a file on a full disk, or a closed
+/// channel: a failure to print is ignored.
 fn say(text: &str) {
     let _ = std::io::stderr().write_all(format!("neromum: {text}\n").as_bytes());
 }

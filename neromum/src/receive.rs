@@ -1,5 +1,5 @@
-//! The receiving end of a push: neromum arrives as the beginning of a pack that
-//! holds all programs, takes it apart, checks it and puts it into its place.
+//! The receiving end of a push: neromum arrives as the beginning of a pack with
+//! all programs, unpacks it, checks it and puts the programs into their place.
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use nero_model::builds;
 
 use crate::args::Receive;
 
-/// Why programs were not put into their place, or cannot be named.
+/// Reason why programs were not put into their place, or cannot be named.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {what} {path}")]
 pub struct ReceiveError {
@@ -23,11 +23,11 @@ fn at(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> ReceiveError
     move |source| ReceiveError { what, path, source }
 }
 
-/// Takes the pack apart beside itself, checks that it is the build it should
-/// be, and gives that its name. What lies there already and is sound stays.
+/// Unpacks the pack beside itself, checks that it is the expected build, and
+/// gives the folder that build's name. A sound build of that name stays.
 ///
 /// # Errors
-/// When the pack is not whole, or the disk refuses.
+/// When the pack is incomplete, or the disk refuses.
 pub fn receive(receive: &Receive) -> Result<(), ReceiveError> {
     let private = receive.pack.with_extension("apart");
     builds::unpack(&receive.pack, &private).map_err(at("take apart", &receive.pack))?;

@@ -28,16 +28,16 @@ use crate::{build_id, config, watch};
 /// neromum's socket, in [`NodePaths::sockets`].
 pub const SOCKET: &str = "mum.sock";
 
-/// The file whose lock makes a neromum the only one of its node, in its folder.
+/// The file, in a node's own folder, whose lock allows only one neromum.
 pub const LOCK: &str = "lock";
 
-/// Why neromum ended other than in order.
+/// Reason why neromum ended other than in order.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// Something of its own cannot be made or read.
+    /// A file or folder of its own cannot be made or read.
     #[error("cannot use {what}")]
     Io {
-        /// What.
+        /// The file or folder.
         what: String,
         /// The kernel's word.
         #[source]
@@ -46,13 +46,13 @@ pub enum RunError {
     /// The ledger cannot be read.
     #[error(transparent)]
     Ledger(#[from] crate::ledger::LedgerError),
-    /// No lease can be had where several hosts share the root.
+    /// No lease can be made where several hosts share the root.
     #[error(transparent)]
     Lease(#[from] lease::BeginError),
-    /// Nobody else could be told from whom to let in.
+    /// There is no authority by which to recognise other hosts' neromums.
     #[error("other hosts cannot be let in")]
     Authority(#[from] crate::relay::authority::AuthorityError),
-    /// Somebody leads in another way.
+    /// Another neromum of this node decides who leads in the other way.
     #[error(
         "a neromum that {how} serves this node; it leaves when nothing is left to do, or when it is told to stop"
     )]
@@ -60,7 +60,7 @@ pub enum RunError {
         /// The other way.
         how: &'static str,
     },
-    /// The disk refused what must be durable.
+    /// The disk refused a record that must be durable.
     #[error("the ledger cannot be written any more")]
     Broken(#[source] io::Error),
 }
@@ -70,13 +70,14 @@ fn at(what: &Path) -> impl FnOnce(io::Error) -> RunError {
     move |source| RunError::Io { what, source }
 }
 
-/// Serves until there is nothing to do, or somebody says stop.
+/// Serves until there is nothing to do, or a signal asks to stop.
 ///
 /// # Errors
-/// See [`RunError`]; when another one serves there, that is no error.
+/// See [`RunError`]; it is no error when another neromum serves there.
 pub fn serve(options: &Options) -> Result<(), RunError> {
     if options.own_session {
-        // Fails only for a leader of a group, which has what it needs.
+        // Fails only for a group leader, which already has a session or a
+        // shell.
         let _ = rustix::process::setsid();
     }
     let paths = NodePaths::new(&options.root, &options.deployment, &options.node);
@@ -95,21 +96,21 @@ pub fn serve(options: &Options) -> Result<(), RunError> {
             serve_by_lock(options, paths).await
         }
     });
-    // Whatever still copies a tree for a run is not waited for: the next start
-    // builds it anew.
+    // A copy of a tree that is still under way is not waited for: the next
+    // start builds it anew.
     runtime.shutdown_background();
     served
 }
 
-/// What makes this the only neromum of its node.
+/// The right to be the only neromum of its node.
 struct Seat {
-    /// Where it answers.
+    /// Socket at which it answers.
     socket: PathBuf,
-    /// Its epoch; none where a file lock leads.
+    /// Its epoch; `None` with a file lock.
     held: Option<Arc<Held>>,
-    /// The file lock; none where an epoch leads.
+    /// The file lock; `None` with an epoch.
     lock: Option<Arc<File>>,
-    /// Somebody removed the socket's file.
+    /// The signal after the socket's file was removed.
     hangup: Option<Signal>,
 }
 
@@ -124,8 +125,8 @@ async fn serve_by_lock(options: &Options, paths: NodePaths) -> Result<(), RunErr
     }
     let lock = Arc::new(lock);
     begin_log(&paths)?;
-    // Caught once it is never fatal again: a terminal or a connection that ends
-    // must not end it.
+    // Once caught, the signal is never fatal again: the end of a terminal or
+    // connection must not end neromum.
     drop(signal(SignalKind::hangup()).map_err(at(Path::new("signals")))?);
     let sockets = paths.sockets();
     make_socket_folder(&sockets).map_err(at(&sockets))?;
@@ -136,16 +137,16 @@ async fn serve_by_lock(options: &Options, paths: NodePaths) -> Result<(), RunErr
         hangup: None,
     };
     let served = serve_from(options, paths, seat).await;
-    // Let go of last: the next neromum may bind the socket from here on.
+    // Released last: the next neromum may bind the socket from here on.
     drop(lock);
     served
 }
 
 async fn serve_by_lease(options: &Options, paths: NodePaths) -> Result<(), RunError> {
-    // Before anybody can learn from a lease whom to signal.
+    // Before another process can learn from a lease which process to signal.
     let hangup = signal(SignalKind::hangup()).map_err(at(Path::new("signals")))?;
     let lock_file = lock_file(&paths);
-    // Let go of at once: it only tells whether one leads that knows no lease.
+    // Released at once: it only shows whether a neromum without leases leads.
     if lock_file.exists() && matches!(lock(&lock_file), Ok(None)) {
         return Err(RunError::LedOtherwise {
             how: "holds a file lock",
@@ -184,10 +185,11 @@ async fn serve_by_lease(options: &Options, paths: NodePaths) -> Result<(), RunEr
 async fn serve_from(options: &Options, paths: NodePaths, seat: Seat) -> Result<(), RunError> {
     let programs = Programs::beside_own()?;
     tracing::info!(build = programs.build, pid = std::process::id(), "starting");
-    // A lease proves nothing of a process that may only be frozen.
+    // A lease does not prove that its process is dead; it may be frozen.
     let alone = seat.held.is_none();
     let (ledger, state) = Ledger::open(&paths.mum().join("ledger"), options.deployment, alone)?;
-    // All of the machine's, unless less is given: what runs ask for is kept.
+    // All of the machine, unless less is configured: runs hold what they ask
+    // for.
     let memory = options.memory.or_else(crate::service::memory_bytes);
     let capacity = Capacity::new(options.cpus.unwrap_or_else(cpus), memory);
     for error in &state.damaged {
@@ -196,12 +198,13 @@ async fn serve_from(options: &Options, paths: NodePaths, seat: Seat) -> Result<(
     }
     let mut setup = setup(options, &paths, &programs, &seat)?;
     setup.store.sweep();
-    // Of other hosts the ledger of this one does not tell which of them starts runs.
+    // This host's ledger does not show which other hosts started runs.
     setup.first_since_boot =
         alone && state.damaged.is_empty() && !state.boot_ids.contains(&setup.boot_id);
     let (base, store, boot_id) = (setup.base.clone(), setup.store.clone(), setup.boot_id);
     let (agent, handle, boxes) = Agent::new(setup, capacity, ledger, state);
-    // Bound only now: whoever connects is answered with everything known.
+    // Bound only now, so that the first connection already finds the complete
+    // state.
     let socket = seat.socket.clone();
     let lock_file = lock_file(&paths);
     let (listener, rebind) = OwnerOnly::bind_again(&socket).map_err(at(&socket))?;
@@ -226,7 +229,7 @@ async fn serve_from(options: &Options, paths: NodePaths, seat: Seat) -> Result<(
     );
     let bells = Bells::new(seat, rebind, lock_file)?;
     let end = serve_agent(agent, handle, boxes, service, listener, bells).await?;
-    // While we lead, the name is ours.
+    // While we lead, the path is ours.
     if held.is_none_or(|held| held.is_sure()) {
         let _ = std::fs::remove_file(&socket);
     }
@@ -239,7 +242,7 @@ async fn serve_from(options: &Options, paths: NodePaths, seat: Seat) -> Result<(
     }
 }
 
-/// What else may happen while the agent serves.
+/// Events beside those of the agent.
 struct Bells {
     terminate: Signal,
     interrupt: Signal,
@@ -266,7 +269,7 @@ impl Bells {
         })
     }
 
-    /// Returns when neromum is to stop; `told` that it was told to before.
+    /// Returns when neromum is to stop; `told`: it was asked to before.
     async fn stop(&mut self, told: bool) {
         let lost = async {
             match &self.held {
@@ -274,7 +277,7 @@ impl Bells {
                 _ => std::future::pending().await,
             }
         };
-        // A leader by lease finds its epochs gone instead.
+        // A leader by lease notices that its epochs are gone instead.
         let root_gone = async {
             match &self.lock {
                 Some(lock) if !told => watch::removed(lock, &self.lock_file).await,
@@ -291,7 +294,7 @@ impl Bells {
                 match bound {
                     Ok(()) => tracing::info!("the socket was bound again"),
                     Err(error) => {
-                        // The next one may find another place for it.
+                        // The next neromum may find another place for it.
                         tracing::error!(%error, "the socket cannot be bound again: leaving");
                         return;
                     }
@@ -319,7 +322,7 @@ async fn serve_agent(
 ) -> Result<End, RunError> {
     let (stop, stopped) = oneshot::channel::<()>();
     let mut serving = tokio::spawn(service.serve(listener, async move {
-        // A dropped sender stops it as well.
+        // A dropped sender stops it, too.
         let _ = stopped.await;
     }));
     let mut agent = std::pin::pin!(agent.run(handle.clone(), boxes));
@@ -348,7 +351,7 @@ async fn serve_agent(
     Ok(end)
 }
 
-/// The programs that lie beside this one.
+/// The programs beside this one.
 struct Programs {
     build: String,
     shim: PathBuf,
@@ -363,7 +366,8 @@ impl Programs {
         let shim = folder.join("nerokid-shim");
         Ok(Self {
             build: build_id::build(&own),
-            // Without it nothing starts, which the node's hold then says.
+            // Without the shim nothing starts, and the node's hold shows the
+            // reason.
             launcher_build: build_id::content(&shim).unwrap_or_else(|_| "none".to_owned()),
             watcher: folder.join("nerokid"),
             shim,
@@ -402,7 +406,7 @@ fn cpus() -> f64 {
     std::thread::available_parallelism().map_or(1.0, |count| count.get() as f64)
 }
 
-/// How often the lock is tried.
+/// Number of tries to take the lock.
 const LOCK_TRIES: u32 = 10;
 /// Pause between two tries.
 const LOCK_PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
@@ -411,8 +415,8 @@ fn lock_file(paths: &NodePaths) -> PathBuf {
     paths.mum().join(LOCK)
 }
 
-/// Takes the lock that makes this the only neromum here; none when another has
-/// it.
+/// Takes the lock that makes this the only neromum here; `None` when another
+/// has it.
 fn lock(path: &Path) -> Result<Option<File>, RunError> {
     let file = OpenOptions::new()
         .write(true)
@@ -424,8 +428,8 @@ fn lock(path: &Path) -> Result<Option<File>, RunError> {
     for _ in 0..LOCK_TRIES {
         match file.try_lock() {
             Ok(()) => return Ok(Some(file)),
-            // Perhaps a process that a dead neromum was just starting: it has
-            // the lock until it executes its program.
+            // A process that a dead neromum was just starting may have the lock
+            // until it executes its program.
             Err(std::fs::TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
             Err(std::fs::TryLockError::Error(error)) => return Err(at(path)(error)),
         }
@@ -442,8 +446,8 @@ fn begin_log(paths: &NodePaths) -> Result<(), RunError> {
         .with_ansi(false)
         .with_target(false)
         .with_max_level(tracing::Level::INFO)
-        // Told on standard error, which is a file on the same disk, a lack of
-        // room would be a panic of whoever had something to say.
+        // tracing would report a lack of room on standard error, which may be a
+        // file on the same disk; there it would panic in the task that logs.
         .log_internal_errors(false)
         .try_init();
     if let Err(error) = logged {

@@ -19,17 +19,17 @@ impl Watch {
     /// Watches a file for these changes.
     ///
     /// # Errors
-    /// When the file is not there, or the kernel has no watch left.
+    /// When the file does not exist, or the kernel has no watch left.
     pub fn of(path: &Path, changes: WatchFlags) -> io::Result<Self> {
         let fd = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
         inotify::add_watch(&fd, path, changes)?;
         readable(fd).map(Self)
     }
 
-    /// Waits for the next change, or for the first since this was called last.
+    /// Waits for the next change, or for the first since the last call.
     ///
     /// # Errors
-    /// When the kernel reports nothing any more.
+    /// When the kernel reports no more changes.
     pub async fn changed(&self) -> io::Result<()> {
         let mut ready = self.0.readable().await?;
         let mut buffer = [MaybeUninit::uninit(); 1024];
@@ -40,8 +40,8 @@ impl Watch {
     }
 }
 
-/// Returns when an open file has no name left; never where the kernel has no
-/// watch left.
+/// Returns when an open file has no name left; never returns where the kernel
+/// has no watch left.
 pub async fn removed(file: &File, path: &Path) {
     let Ok(watch) = Watch::of(path, WatchFlags::ATTRIB) else {
         return std::future::pending().await;

@@ -1,6 +1,6 @@
-//! Builds below `bin/`, which deployments share. One goes when it is old, not
-//! the newest, and nothing runs from it. Where several hosts share the root,
-//! nobody can see what runs on the others: builds stay.
+//! Builds below `bin/`, which deployments share. A build goes when it is old,
+//! not the newest, and no process runs from it. Where several hosts share the
+//! root, the processes of other hosts cannot be seen, so builds stay.
 
 use std::collections::HashSet;
 use std::fs;
@@ -13,7 +13,7 @@ use super::measure::{Size, measure};
 use super::{Janitor, sweep::Freed};
 use crate::config;
 
-/// One build, or what a broken installation left.
+/// A build, or the leftover of a broken installation.
 #[derive(Debug)]
 struct Build {
     folder: PathBuf,
@@ -24,9 +24,9 @@ struct Build {
 /// All builds together, and those that can go.
 #[derive(Debug, Default)]
 pub struct Builds {
-    /// Space of all.
+    /// Space of all builds.
     pub all: Size,
-    /// Space of those that nothing needs.
+    /// Space of builds that nothing needs.
     pub unused: Size,
     go: Vec<(PathBuf, Size)>,
 }
@@ -35,7 +35,7 @@ impl Janitor {
     /// Looks at all builds.
     ///
     /// # Errors
-    /// When they or the processes cannot be listed.
+    /// When the builds or the processes cannot be listed.
     pub fn builds(&self) -> io::Result<Builds> {
         let builds = list(&self.paths.bin())?;
         let mut found = Builds::default();
@@ -62,7 +62,7 @@ impl Janitor {
         Ok(found)
     }
 
-    /// Takes away the builds that nothing needs.
+    /// Removes the builds that nothing needs.
     pub fn clean_builds(&self, dry_run: bool, freed: &mut Freed) {
         let builds = match self.builds() {
             Ok(builds) => builds,
@@ -106,8 +106,8 @@ fn same_folder(folder: &std::path::Path) -> Option<Place> {
     Some((found.dev(), found.ino()))
 }
 
-/// Folders that programs of this user run from, by what they are and not by
-/// name: a root may have several names.
+/// Folders from which programs of this user run, by inode and not by name: a
+/// root may have several names.
 fn running() -> io::Result<HashSet<Place>> {
     let mut found = HashSet::new();
     for entry in fs::read_dir("/proc")?.flatten() {
@@ -116,7 +116,8 @@ fn running() -> io::Result<HashSet<Place>> {
         if !is_process {
             continue;
         }
-        // Others' processes cannot be read, and do not run from our folders.
+        // Other users' processes cannot be read, and do not run from our
+        // folders.
         if let Ok(program) = fs::read_link(entry.path().join("exe"))
             && let Some(folder) = program.parent()
         {

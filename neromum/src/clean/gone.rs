@@ -1,6 +1,6 @@
-//! What is kept of a run whose folder was cleaned: `runs/<experiment>/<run>.gone`
-//! with the records of its end, so that it is never started again, and whoever
-//! asks once more hears how it ended.
+//! The remains of a cleaned run: the file `runs/<experiment>/<run>.gone` with the
+//! records of its end, so that it is never started again, and its end can be
+//! reported again.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
@@ -19,15 +19,15 @@ use prost::Message as _;
 
 use crate::agent::segments;
 
-/// Where it is kept.
+/// Path of the file.
 pub fn path(paths: &NodePaths, id: RunId) -> PathBuf {
     paths.run(id).with_extension("gone")
 }
 
-/// Writes it; not yet durable.
+/// Writes the file; it is not yet durable.
 ///
 /// # Errors
-/// When the disk refuses; what was there before is left.
+/// When the disk refuses; an earlier file stays.
 pub fn write(paths: &NodePaths, id: RunId, end: LedgerExited) -> io::Result<()> {
     let path = path(paths, id);
     let gone = Gone {
@@ -43,16 +43,16 @@ pub fn write(paths: &NodePaths, id: RunId, end: LedgerExited) -> io::Result<()> 
         .and_then(|mut file| file.write_all(&frame::encode(FrameKind::Gone, &gone)))
         .and_then(|()| fs::rename(&private, &path));
     if written.is_err() {
-        // The private name is ours; a leftover takes space only.
+        // The private name is ours; a leftover only takes space.
         let _ = fs::remove_file(&private);
     }
     written
 }
 
-/// What is kept of this very run; none when it was not cleaned.
+/// The remains of exactly this run; `None` when it was not cleaned.
 ///
 /// # Errors
-/// When something is kept that cannot be read.
+/// When the file exists and cannot be read.
 pub fn read(paths: &NodePaths, id: RunId, token: RunToken) -> Result<Option<Gone>, FrameError> {
     let gone: Gone = match frame::read(FrameKind::Gone, &path(paths, id)) {
         Err(FrameError::Io(error)) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -65,10 +65,10 @@ pub fn read(paths: &NodePaths, id: RunId, token: RunToken) -> Result<Option<Gone
     Ok(is_its.then_some(gone))
 }
 
-/// Makes a folder anew that says how the run ended, and nothing else.
+/// Makes a run's folder anew, with the records of its end and nothing else.
 ///
 /// # Errors
-/// When it cannot be made.
+/// When the folder cannot be made.
 pub fn raise(
     paths: &NodePaths,
     deployment: DeploymentId,
@@ -89,11 +89,11 @@ pub fn raise(
     let folder = segments::folder(&run_dir, incarnation);
     nero_model::paths::make_private(&run_dir)?;
     nero_model::paths::make_private(&folder)?;
-    // Whoever died while cleaning may have left the folder as it was.
+    // A neromum that was killed while cleaning may have left the whole folder.
     if !super::runs::life(&run_dir, token)?.facts.ended() {
         write_end(&folder, token, incarnation, end.records)?;
     }
-    // The spec comes last: without it the folder is nobody's.
+    // The spec comes last: a folder without it belongs to no run.
     match frame::create(FrameKind::Spec, &run_dir.join(names::SPEC), &spec) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         made => made,

@@ -1,5 +1,5 @@
-//! How much lies in a folder: space taken and entries, through no link, out of
-//! no file system.
+//! Measures a folder: its space and entries, without following links or
+//! entering other file systems.
 
 use std::ffi::CStr;
 use std::io;
@@ -9,15 +9,15 @@ use std::path::Path;
 
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, fstat, openat, statat};
 
-/// Deeper folders are not measured.
+/// Depth below which folders are not measured.
 const DEPTH_MAX: usize = 128;
 
-/// What lies there.
+/// Size of a folder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Size {
-    /// Space taken, holes not counted.
+    /// Space taken, without holes.
     pub bytes: u64,
-    /// Files, folders not counted.
+    /// Number of files, without folders.
     pub files: u64,
 }
 
@@ -29,7 +29,7 @@ impl AddAssign for Size {
 }
 
 impl Size {
-    /// Of one file.
+    /// Size of one file.
     pub fn of(found: &Stat) -> Self {
         Self {
             bytes: u64::try_from(found.st_blocks)
@@ -39,7 +39,7 @@ impl Size {
         }
     }
 
-    /// Of one file; no space when it has another name.
+    /// Size of one file; no space when it has another name.
     pub fn alone(found: &Stat) -> Self {
         match found.st_nlink {
             0 | 1 => Self::of(found),
@@ -48,7 +48,7 @@ impl Size {
     }
 }
 
-/// Opens a folder below another one, through no link.
+/// Opens a folder below another one, without following links.
 ///
 /// # Errors
 /// As `openat`.
@@ -60,17 +60,17 @@ fn dir_flags() -> OFlags {
     OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC
 }
 
-/// Everything below `path`; nothing when it is not there.
+/// Size of everything below `path`; zero when it does not exist.
 ///
 /// # Errors
-/// When the folder itself cannot be read; what cannot be read below it is not
-/// counted.
+/// When the folder itself cannot be read; entries below it that cannot be read
+/// are not counted.
 pub fn measure(path: &Path) -> io::Result<Size> {
     all(path, Size::of)
 }
 
-/// The same without the space of files that have another name elsewhere: it is
-/// not free when this name goes.
+/// The same without the space of files that have another name elsewhere:
+/// removing this name does not free it.
 ///
 /// # Errors
 /// As [`measure`].

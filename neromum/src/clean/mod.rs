@@ -1,9 +1,9 @@
-//! Getting rid of what is not needed any more: run folders that a person names,
-//! stored files that nothing names, builds that nothing runs from. Everything
-//! lies in the deployment's own folder (builds: in `bin/`); no link is ever
-//! followed; what is to go is renamed first, so that whoever dies in between
-//! leaves either all of it or something that the next start finishes. Which run
-//! may go the agent decides, never a look at the disk alone.
+//! Removing what is no longer needed: run folders that a person names, stored
+//! files that no run names, builds that no process runs from. Everything is in
+//! the deployment's own folder (builds: in `bin/`); no link is followed. A
+//! thing is renamed before it is deleted, so that a kill in between leaves
+//! either all of it or a leftover that the next start removes. The agent
+//! decides which run may go, never a look at the disk alone.
 
 mod builds;
 pub mod gone;
@@ -21,8 +21,8 @@ use nero_model::paths::NodePaths;
 use crate::lease::Held;
 use crate::staging::store::Store;
 
-/// Knows where everything lies. Its work is done off the reactor, one piece at
-/// a time.
+/// Cleans a deployment's folders. It works off the reactor, one piece at a
+/// time.
 #[derive(Clone, Debug)]
 pub struct Janitor {
     paths: NodePaths,
@@ -33,7 +33,7 @@ pub struct Janitor {
 }
 
 impl Janitor {
-    /// For one deployment on one node. `store` is the one that files come into.
+    /// For one deployment on one node. `store` is the one that receives files.
     pub fn new(paths: &NodePaths, store: &Store, lease: Option<Arc<Held>>) -> Self {
         Self {
             paths: paths.clone(),
@@ -46,17 +46,17 @@ impl Janitor {
     /// Moves a run's folder into the trash.
     ///
     /// # Errors
-    /// When it cannot be moved; it is where it was then.
+    /// When it cannot be moved; it is still in place then.
     pub fn discard(&self, run_dir: &std::path::Path) -> std::io::Result<()> {
         self.trash.take(run_dir)
     }
 
-    /// What lies in the trash.
+    /// Size of the trash.
     pub fn trash_size(&self) -> measure::Size {
         measure::measure(self.trash.folder()).unwrap_or_default()
     }
 
-    /// Goes on with what an earlier neromum did not get to.
+    /// Deletes the leftovers of an earlier neromum.
     pub fn empty_trash(&self) {
         self.trash.empty_behind();
     }

@@ -1,4 +1,4 @@
-//! Marking: which stored files and trees some run here names.
+//! Marking: the stored files and trees that runs here name.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -9,33 +9,33 @@ use prost::Message as _;
 use super::{Janitor, runs};
 use crate::staging::store::Look;
 
-/// Everything that is named.
+/// Everything that runs name.
 #[derive(Debug, Default)]
 pub struct Named {
     /// Stored files.
     pub files: HashSet<[u8; 32]>,
     /// Lists of trees.
     pub trees: HashSet<[u8; 32]>,
-    /// What could not be understood and stops nothing.
+    /// Faults that do not stop the marking.
     pub notes: Vec<String>,
 }
 
-/// Why nothing can be said.
+/// Reason why the marking cannot be trusted.
 #[derive(Debug, thiserror::Error)]
 pub enum MarkError {
     /// Folders cannot be listed.
     #[error("cannot list the run folders")]
     List(#[source] io::Error),
-    /// A run could name anything.
+    /// A run with an unreadable spec could name anything.
     #[error("{why}")]
     Spec {
-        /// Which spec, and what is wrong.
+        /// The spec, and its fault.
         why: String,
     },
     /// The list of a tree cannot be read now.
     #[error("cannot read the list of files {hash}")]
     Tree {
-        /// Which.
+        /// Hash of the list.
         hash: String,
         /// The kernel's word.
         #[source]
@@ -55,7 +55,7 @@ impl Janitor {
         for (_, run_dir) in runs::all(&self.paths).map_err(MarkError::List)? {
             let spec = match runs::spec(&run_dir) {
                 Ok(spec) => spec,
-                // A folder without a spec was given up before it named anything.
+                // A folder without a spec was given up before it named any file.
                 Err(_) if is_bare(&run_dir) => continue,
                 Err(why) => return Err(MarkError::Spec { why }),
             };
@@ -80,7 +80,7 @@ impl Janitor {
         named.trees.insert(hash);
         let text = nero_model::ids::hex(&hash);
         let read = match look.read(&hash) {
-            // It may have come since.
+            // It may have arrived since.
             Err(error) if error.kind() == io::ErrorKind::NotFound => self.store.read(&hash),
             read => read,
         };

@@ -1,6 +1,6 @@
-//! The trash: what is to go lies here under a random name until it is deleted,
-//! behind everything else. Deleting follows no link, enters no other file
-//! system, and holds few descriptors however deep a tree is.
+//! The trash: things to delete lie here under a random name until a thread has
+//! deleted them. Deleting follows no link, enters no other file system, and
+//! holds few descriptors however deep a tree is.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -17,19 +17,19 @@ use rustix::io::Errno;
 
 use super::measure::open_dir;
 
-/// Folders entered below one another; a deeper one is moved up first.
+/// Depth of entered folders; a deeper one is moved up first.
 const DEPTH_MAX: usize = 32;
 /// Names read at a time.
 const NAMES_MAX: usize = 1024;
 /// Stack of the thread that deletes.
 const STACK_BYTES: usize = 512 * 1024;
 
-/// The folder of what is to be deleted.
+/// The folder of things to delete.
 #[derive(Debug)]
 pub struct Trash {
     folder: PathBuf,
     busy: AtomicBool,
-    /// Something was added since the thread last looked.
+    /// Whether something was added since the thread last looked.
     more: AtomicBool,
 }
 
@@ -43,7 +43,7 @@ impl Trash {
         }
     }
 
-    /// Where it lies.
+    /// Path of the trash.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -51,14 +51,14 @@ impl Trash {
     /// Moves a file or folder here.
     ///
     /// # Errors
-    /// When it cannot be moved; it is where it was then.
+    /// When it cannot be moved; it is still in place then.
     pub fn take(&self, path: &Path) -> io::Result<()> {
         nero_model::paths::make_private(&self.folder)?;
         std::fs::rename(path, self.folder.join(random_name()))
     }
 
-    /// Begins to delete what lies here, behind the caller's back. What is not
-    /// deleted before neromum ends waits for the next one.
+    /// Starts to delete the contents in a thread. What is left when neromum
+    /// ends waits for the next one.
     pub fn empty_behind(self: &Arc<Self>) {
         if !self.folder.exists() {
             return;
@@ -102,7 +102,7 @@ fn random_name() -> String {
 /// Deletes everything in a folder; nothing to do when it is not there.
 ///
 /// # Errors
-/// What could not be deleted; everything else is.
+/// The first entry that could not be deleted; all others are deleted.
 pub fn empty(folder: &Path) -> io::Result<()> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let top = match openat(rustix::fs::CWD, folder, flags, Mode::empty()) {
@@ -128,7 +128,8 @@ struct Remover<'a> {
 }
 
 impl Remover<'_> {
-    /// Deletes what is in a folder; whether anything was deleted or moved.
+    /// Deletes the contents of a folder; returns whether anything was deleted
+    /// or moved.
     fn inside(&mut self, folder: &OwnedFd, depth: usize) -> io::Result<bool> {
         let mut progress = false;
         loop {
@@ -178,20 +179,20 @@ impl Remover<'_> {
             .inside(&inner, depth + 1)
             .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
         match unlinkat(folder, name, AtFlags::REMOVEDIR) {
-            // Something in it stays, or comes up in the next round.
+            // An entry stays in it, or is moved up in the next round.
             Err(Errno::NOTEMPTY | Errno::EXIST) => Ok(progress),
             done => done.map(|()| true),
         }
     }
 }
 
-/// Opens a folder though its owner may have closed it, and makes it writable.
+/// Opens a folder even if its owner has closed it, and makes it writable.
 fn open_any(folder: &OwnedFd, name: &CStr) -> Result<OwnedFd, Errno> {
     let opened = match open_dir(folder, name) {
         Err(Errno::ACCESS) => {
             let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let place = openat(folder, name, flags, Mode::empty())?;
-            // By descriptor, since a name could have become a link meanwhile.
+            // By descriptor, since the name could have become a link meanwhile.
             chmod(format!("/proc/self/fd/{}", place.as_raw_fd()), Mode::RWXU)?;
             open_dir(folder, name)?
         }
@@ -203,7 +204,7 @@ fn open_any(folder: &OwnedFd, name: &CStr) -> Result<OwnedFd, Errno> {
     Ok(opened)
 }
 
-/// Some of the names in a folder, and which are folders.
+/// Some of the names in a folder, with whether each is a folder.
 fn names(folder: &OwnedFd) -> io::Result<Vec<(CString, bool)>> {
     let mut found = Vec::new();
     let mut entries = Dir::read_from(folder)?;

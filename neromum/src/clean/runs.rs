@@ -1,4 +1,4 @@
-//! The run folders that lie here, and what one says of its run's life.
+//! The run folders here, and the life of each run according to its folder.
 
 use std::fs;
 use std::io;
@@ -13,10 +13,11 @@ use nero_wire::v1::{RuleSet, RunFolder, RunSpec, SegmentPosition};
 use crate::agent::segments;
 use crate::core::facts::Facts;
 
-/// Damaged rule sets that are passed over in the search for the newest.
+/// Limit of damaged rule sets that are passed over in the search for the
+/// newest.
 const RULES_TRIED_MAX: usize = 100;
 
-/// Folders of all runs, by name: `runs/<experiment>/<run>/`. Names that are no
+/// Folders of all runs, by name: `runs/<experiment>/<run>/`. Names other than
 /// numbers are not ours.
 ///
 /// # Errors
@@ -60,7 +61,7 @@ fn numbered(folder: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
 /// Reads the spec of a folder.
 ///
 /// # Errors
-/// In words, when it cannot be read or is damaged.
+/// A text, when the spec cannot be read or is damaged.
 pub fn spec(run_dir: &Path) -> Result<RunSpec, String> {
     let path = run_dir.join(names::SPEC);
     frame::read(FrameKind::Spec, &path).map_err(|error| {
@@ -70,14 +71,14 @@ pub fn spec(run_dir: &Path) -> Result<RunSpec, String> {
     })
 }
 
-/// Whether a folder is nobody's since its run was withdrawn.
+/// Whether a folder belongs to no run because its run was withdrawn.
 pub fn was_withdrawn(run_dir: &Path) -> bool {
     let is_there = |name| fs::symlink_metadata(run_dir.join(name)).is_ok();
     is_there(names::WITHDRAWN) && !is_there(names::SPEC)
 }
 
-/// A run folder as whoever takes the deployment over needs it; none when its
-/// run was withdrawn, so that another node may have it.
+/// Describes a run folder for a take-over; `None` when its run was withdrawn,
+/// so that another node may have it.
 pub fn describe(run_dir: &Path) -> Option<RunFolder> {
     let mut folder = RunFolder {
         folder: run_dir.display().to_string(),
@@ -106,13 +107,13 @@ pub fn describe(run_dir: &Path) -> Option<RunFolder> {
     match token.map(|token| life(run_dir, token)) {
         Some(Ok(life)) => folder.segments = life.segments,
         Some(Err(error)) => problem(format!("cannot read its segments: {error}")),
-        // Whose they would have to be is not known.
+        // Without a token the segments cannot be checked.
         None => problem("its spec names no run".to_owned()),
     }
     Some(folder)
 }
 
-/// The run that the first claim of a folder names.
+/// The run in the first claim of a folder.
 fn claimed_for(run_dir: &Path) -> Option<RunToken> {
     let claim = segments::folder(run_dir, 1).join(names::CLAIM);
     let bytes = nero_journal::read_file(&claim).ok()?;
@@ -120,9 +121,9 @@ fn claimed_for(run_dir: &Path) -> Option<RunToken> {
     Some(RunToken::from_bytes(header.token))
 }
 
-/// The set that is in force: the newest of those that came since that can be
-/// read, or the spec's own. It bears the highest version that was given, so
-/// that whoever goes on gives a higher one.
+/// The rule set in force: the newest readable one in the folder, or the spec's
+/// own. It gets the highest version of all, so that the next neroman gives a
+/// higher one.
 ///
 /// # Errors
 /// When the folder cannot be read.
@@ -155,26 +156,26 @@ fn newest_rules(run_dir: &Path, own: Option<RuleSet>) -> io::Result<Option<RuleS
     }))
 }
 
-/// What the segments of a run say.
+/// The life of a run according to its segments.
 #[derive(Debug, Default)]
 pub struct RunLife {
-    /// Newest start that has a folder; 0: none.
+    /// Newest start that has a folder; 0: there was none.
     pub incarnation: u32,
-    /// Of that start.
+    /// Facts of that start.
     pub facts: Facts,
-    /// The records with which it ended.
+    /// The records of its end.
     pub ends: Vec<ledger_exited::Copy>,
     /// All segments, at their beginning.
     pub segments: Vec<SegmentPosition>,
 }
 
 impl RunLife {
-    /// Whether nothing of it was ever started.
+    /// Whether nothing of the run was ever started.
     pub fn never_began(&self) -> bool {
         self.incarnation <= 1 && !self.facts.claimed && !self.facts.ended()
     }
 
-    /// What is kept of it when its folder goes.
+    /// The record to keep when the run's folder goes.
     pub fn end(&self, token: RunToken) -> LedgerExited {
         let mut records = self.ends.clone();
         if self.facts.watch_complete {
@@ -267,7 +268,7 @@ mod tests {
         }
         assert_eq!(told(), set(10, "loss > 10"));
 
-        // The next version must be free, whatever became of this one.
+        // The next version must be free, even if this one is damaged.
         fs::write(control.join("rules.11"), b"half").unwrap();
         let told = told();
         assert_eq!(told.version, 11);

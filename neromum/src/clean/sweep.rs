@@ -1,6 +1,7 @@
-//! Sweeping: what nothing has named for long goes. Since when is written down,
-//! so that age counts from there and not from when a file came. Whatever
-//! somebody asked for within the last hour is on its way to a run and stays.
+//! Sweeping: files that no run has named for long go. The time since when they are
+//! unnamed is stored, so that age counts from there and not from a file's arrival.
+//! A file that was asked for within the last hour is on its way to a run and
+//! stays.
 
 use std::collections::HashMap;
 use std::fs;
@@ -21,22 +22,22 @@ use crate::config;
 
 mod packs;
 
-/// What was (or, in a rehearsal, would be) freed.
+/// Space that was freed, or would be in a rehearsal.
 #[derive(Debug, Default)]
 pub struct Freed {
     /// Space and files.
     pub size: Size,
-    /// What the asker should know.
+    /// Notes for the caller.
     pub notes: Vec<String>,
 }
 
 impl Freed {
-    /// Counts.
+    /// Adds to the freed space.
     pub fn add(&mut self, size: Size) {
         self.size += size;
     }
 
-    /// Says something, a few times at most.
+    /// Adds a note, up to a limit.
     pub fn note(&mut self, text: String) {
         const NOTES_MAX: usize = 50;
         if self.notes.len() < NOTES_MAX {
@@ -57,7 +58,7 @@ struct Sweep<'a> {
 }
 
 impl Janitor {
-    /// Takes away what nothing has named for `unnamed_ms` (1: at once).
+    /// Removes files that no run has named for `unnamed_ms` (1: at once).
     pub fn sweep(&self, unnamed_ms: u64, dry_run: bool, freed: &mut Freed) {
         let sweep = Sweep {
             janitor: self,
@@ -83,7 +84,7 @@ impl Janitor {
         self.clean_builds(dry_run, freed);
     }
 
-    /// Space of the store, and how much of it nothing names.
+    /// Space of the store, and of the part that no run names.
     pub fn store_usage(&self) -> (Size, Size) {
         let (mut all, mut unused) = (Size::default(), Size::default());
         let named = self.mark();
@@ -123,7 +124,7 @@ impl Sweep<'_> {
         let store = &self.janitor.store;
         let (old_files, old_trees) = read(&self.janitor.unnamed_path());
         let (mut files, mut trees) = (Since::new(), Since::new());
-        // Before the stored files: what both have is counted with these.
+        // Before the stored files: space that both share is counted with these.
         for (hash, folder) in hashed(&self.janitor.paths.trees()) {
             if named.trees.contains(&hash) {
                 continue;
@@ -167,14 +168,15 @@ impl Sweep<'_> {
         if self.dry_run {
             return Ok(());
         }
-        // Killed while it is written, the next sweep writes the same private file.
+        // If this is killed while it writes, the next sweep writes the same
+        // private file.
         let node = self.janitor.paths.mum();
         let node = node.file_name().unwrap_or_default().to_string_lossy();
         let private = store.folder().join(format!(".unnamed-{node}"));
         write(&private, &self.janitor.unnamed_path(), &files, &trees)
     }
 
-    /// What broken transfers left for long.
+    /// Removes old leftovers of broken transfers.
     fn partials(&self, freed: &mut Freed) -> io::Result<()> {
         let store = &self.janitor.store;
         let kept = Duration::from_millis(self.unnamed_ms).max(config::WISH_KEPT);
@@ -214,8 +216,8 @@ impl Sweep<'_> {
         age >= self.unnamed_ms.saturating_sub(1)
     }
 
-    /// Frozen in between, what was marked may be old, and another may lead that
-    /// took runs since which name what is to go.
+    /// Fails when the marking may be outdated: after a freeze, or when another
+    /// host leads and may have accepted runs that name these files.
     fn in_time(&self) -> io::Result<()> {
         let lease = self.janitor.lease.as_ref();
         if lease.is_some_and(|held| !held.is_sure()) {
@@ -277,8 +279,8 @@ fn hash(name: &str) -> Option<[u8; 32]> {
     Some(hash)
 }
 
-/// Since when what is unnamed. Damaged, it counts from now again: that only
-/// keeps things longer.
+/// Since when files and trees are unnamed. If the file is damaged, the time counts
+/// anew, which only keeps things longer.
 fn read(path: &Path) -> (Since, Since) {
     let found: Unnamed = match frame::read(FrameKind::Unnamed, path) {
         Ok(found) => found,
@@ -338,7 +340,7 @@ mod tests {
         let paths = NodePaths::new(folder.path(), &DeploymentId::random(), "n");
         let content = b"named by nobody";
         let hash = *blake3::hash(content).as_bytes();
-        // Wished for by another process than the one that sweeps.
+        // A wish in another process than the one that sweeps.
         let store = Store::new(&paths);
         let mut incoming = store.begin(hash, 0, true).unwrap();
         incoming.write(content).unwrap();

@@ -1,5 +1,5 @@
-//! What is left of runs that were withdrawn: long after nobody can ask for them
-//! any more, it goes.
+//! Folders of withdrawn runs: they go long after the last request about them
+//! can come.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,7 @@ use super::{Janitor, runs};
 use crate::config;
 
 impl Janitor {
-    /// Takes away the folders of runs that were withdrawn long ago.
+    /// Removes the folders of runs that were withdrawn long ago.
     pub(super) fn clean_withdrawn(&self, unnamed_ms: u64, dry_run: bool, freed: &mut Freed) {
         let kept = Duration::from_millis(unnamed_ms.max(config::UNNAMED_KEPT_MS));
         let all = match runs::all(&self.paths) {
@@ -34,7 +34,7 @@ impl Janitor {
     }
 }
 
-/// Whether its wish was made longer ago.
+/// Whether its wish is older than `kept`.
 fn is_older(run_dir: &Path, kept: Duration) -> bool {
     let wish = run_dir.join(names::CONTROL).join("cancel.1");
     fs::symlink_metadata(wish)

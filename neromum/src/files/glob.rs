@@ -1,9 +1,9 @@
-//! Patterns for paths: `*` and `?` within a name, `[a-z]`, `**` over folders.
-//! A pattern that names a folder means everything below it. Matched step by
-//! step while a tree is walked, so that folders that cannot hold a match are
+//! Patterns for paths: `*` and `?` within a name, `[a-z]`, `**` over folders. A
+//! pattern that names a folder includes everything below it. Matched step by
+//! step during the walk of a tree, so that folders without a possible match are
 //! not entered.
 
-/// Most parts of one pattern; a state is a bit.
+/// Limit of parts of one pattern; a state is a bit.
 const PARTS_MAX: usize = 60;
 
 /// A pattern, split at its slashes.
@@ -18,12 +18,12 @@ enum Part {
     Name(Vec<u8>),
 }
 
-/// Which parts of a pattern the path so far can be matched up to, as bits.
+/// The parts of a pattern up to which the path so far can match, as bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct State(u64);
 
 impl Glob {
-    /// Reads a pattern; none when it leads out of the folder, is empty or has
+    /// Reads a pattern; `None` when it leads out of the folder, is empty or has
     /// too many parts.
     pub fn new(pattern: &str) -> Option<Self> {
         let mut parts = Vec::new();
@@ -50,7 +50,7 @@ impl Glob {
     /// The state one name further down.
     pub fn step(&self, state: State, name: &[u8]) -> State {
         if self.is_match(state) {
-            // Below a folder that was named.
+            // Below a folder that the pattern names.
             return state;
         }
         let mut next = 0;
@@ -79,12 +79,12 @@ impl Glob {
         State(bits)
     }
 
-    /// Whether the path so far is matched.
+    /// Whether the path so far matches.
     pub fn is_match(&self, state: State) -> bool {
         state.0 & (1 << self.parts.len()) != 0
     }
 
-    /// Whether a file that led to this state is matched; a final `**` takes
+    /// Whether a file that led to this state matches; a final `**` includes
     /// files, too.
     pub fn is_file_match(&self, before: State, after: State) -> bool {
         let last = self.parts.len() - 1;
@@ -92,7 +92,7 @@ impl Glob {
         in_depth || self.is_match(after)
     }
 
-    /// Whether anything below could still be matched.
+    /// Whether an entry below could still match.
     pub fn is_alive(&self, state: State) -> bool {
         state.0 != 0
     }

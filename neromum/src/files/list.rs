@@ -1,5 +1,5 @@
-//! Lists a job's files by patterns: regular ones, with bounds on how many
-//! entries are looked at and told; everything else that matches is named with
+//! Lists a job's files by patterns: regular files, with limits on the entries
+//! that are read and listed; any other matching entry is named with the reason
 //! why it is left out.
 
 use std::ffi::CStr;
@@ -15,13 +15,13 @@ use super::glob::{Glob, State};
 use super::{is_dots, open_folder};
 use crate::config;
 
-/// Deepest folder that is entered.
+/// Depth of the deepest folder that is entered.
 pub(super) const DEPTH_MAX: usize = 64;
 /// Bytes of names in one answer, well below a message's limit.
 pub(super) const REPLY_BYTES_MAX: usize = 3 * 1024 * 1024;
 
 struct Walk<'a> {
-    /// Each with its place among the patterns that were asked for.
+    /// Each with its position among the requested patterns.
     globs: &'a [(u32, Glob)],
     reply: ListFilesReply,
     seen: usize,
@@ -30,18 +30,18 @@ struct Walk<'a> {
     links: Vec<String>,
 }
 
-/// What matches, links apart.
+/// The matching entries, with links apart.
 #[derive(Debug)]
 pub struct Listing {
-    /// Files, and what is left out (links too).
+    /// Files, and entries that are left out (links, too).
     pub reply: ListFilesReply,
     /// Links that match.
     pub links: Vec<String>,
-    /// There is more than what is listed.
+    /// Whether there are more than the listed ones.
     pub full: bool,
 }
 
-/// Lists what matches below `work`.
+/// Lists the matching entries below `work`.
 ///
 /// # Errors
 /// When the folder itself cannot be opened.
@@ -146,7 +146,7 @@ impl Walk<'_> {
                 return self.leave_out(&shown, "its name is not UTF-8");
             }
         };
-        // Gone between the listing and now: as if it had never been there.
+        // It vanished after the listing: as if it had never existed.
         let Ok(found) = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) else {
             return;
         };
@@ -205,7 +205,7 @@ impl Walk<'_> {
     }
 }
 
-/// How a file is listed.
+/// The list entry of a file.
 pub(super) fn file_entry(path: String, found: &Stat, globs: Vec<u32>) -> FileEntry {
     FileEntry {
         path,

@@ -1,6 +1,6 @@
-//! Reads one of a run's logs: from an offset, the last lines, or on and on
-//! until the run has ended. Growth is told by inotify; a log that its job cut
-//! is read again from its new beginning, and that is said.
+//! Reads one of a run's logs: from an offset, the last lines, or continuously
+//! until the run has ended. inotify reports growth; a log that its job
+//! truncated is read again from its new beginning, and the part is marked so.
 
 use std::fs::File;
 use std::io;
@@ -14,21 +14,21 @@ use tokio::sync::oneshot;
 use crate::config;
 use crate::watch::{Watch, WatchFlags};
 
-/// How far back the beginning of the last lines is looked for.
+/// Limit of the bytes in which the beginning of the last lines is searched.
 const LAST_LINES_BYTES_MAX: u64 = 64 * 1024 * 1024;
-/// Where inotify cannot be had: how often a followed log is looked at.
+/// Interval of looks at a followed log without inotify.
 const LOOK_WITHOUT_INOTIFY: Duration = Duration::from_secs(1);
 
-/// Where reading begins.
+/// Position at which reading begins.
 #[derive(Clone, Copy, Debug)]
 pub enum From {
     /// At an offset; a negative one counts from the end.
     Offset(i64),
-    /// At the last so many lines.
+    /// At the beginning of the last lines, so many.
     LastLines(u64),
 }
 
-/// A log, read on.
+/// A log that is being read.
 #[derive(Debug)]
 pub struct Log {
     file: File,
@@ -41,7 +41,7 @@ impl Log {
     /// Opens a log; `max_bytes` 0 means no limit.
     ///
     /// # Errors
-    /// When it is not there or no regular file.
+    /// When the log does not exist or is no regular file.
     pub fn open(path: &Path, from: From, max_bytes: u64) -> io::Result<Self> {
         let (folder, name) = match (path.parent(), path.file_name()) {
             (Some(folder), Some(name)) => (folder, Path::new(name)),
@@ -64,10 +64,10 @@ impl Log {
         })
     }
 
-    /// The next part; none at the end of what is there.
+    /// The next part; `None` at the present end.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// When the log cannot be read.
     pub fn next(&mut self) -> io::Result<Option<LogPart>> {
         if self.left == 0 {
             return Ok(None);
@@ -94,12 +94,12 @@ impl Log {
         Ok(Some(part))
     }
 
-    /// Whether the asked-for bytes have all been given.
+    /// Whether all requested bytes were returned.
     pub fn is_full(&self) -> bool {
         self.left == 0
     }
 
-    /// The part that says that nothing follows.
+    /// The part that marks the end.
     pub fn end(&self) -> LogPart {
         LogPart {
             offset: self.offset,
@@ -114,7 +114,7 @@ fn last_lines(file: &File, size: u64, lines: u64) -> io::Result<u64> {
     let lowest = size.saturating_sub(LAST_LINES_BYTES_MAX);
     let mut buffer = vec![0; 64 * 1024];
     let mut at = size;
-    // The line feed at the very end ends the last line, it begins none.
+    // A line feed at the very end ends the last line and begins none.
     let mut left = lines + 1;
     let mut last = true;
     while at > lowest {
@@ -137,21 +137,21 @@ fn last_lines(file: &File, size: u64, lines: u64) -> io::Result<u64> {
     Ok(lowest)
 }
 
-/// Tells when a log has grown (or been cut).
+/// Waits for growth (or truncation) of a log.
 #[derive(Debug)]
 pub struct Growth {
     watch: Option<Watch>,
 }
 
 impl Growth {
-    /// Watches a log; where the kernel gives no watch, time does.
+    /// Watches a log; without a watch of the kernel, looks at intervals.
     pub fn of(path: &Path) -> Self {
         let watch = Watch::of(path, WatchFlags::MODIFY).ok();
         Self { watch }
     }
 
-    /// Waits for the next change, or until `ended` says that none will come;
-    /// then true.
+    /// Waits for the next change, or until `ended`, after which there is none;
+    /// returns true then.
     pub async fn changed_or(&mut self, ended: &mut oneshot::Receiver<()>) -> bool {
         tokio::select! {
             biased;

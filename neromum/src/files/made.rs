@@ -1,5 +1,5 @@
-//! What a job made or changed in its work folder: everything that is not as the
-//! code was when the folder was built.
+//! Files that a job made or changed in its work folder: everything that differs
+//! from the code as the folder was built.
 
 use std::collections::HashMap;
 use std::ffi::CStr;
@@ -19,7 +19,7 @@ use super::{is_dots, link_below, open_below, open_folder};
 use crate::config;
 use crate::staging::{store::Store, tree};
 
-/// Python makes these folders anew whenever they lack.
+/// Python makes these folders anew whenever they are missing.
 const CACHE: &CStr = c"__pycache__";
 
 /// Seconds and nanoseconds of a time that the file system gave.
@@ -52,7 +52,7 @@ fn built(run_dir: &Path) -> io::Result<Time> {
     Ok((found.st_mtime, found.st_mtime_nsec as i64))
 }
 
-/// Nobody can set the time of the last change of a file's inode.
+/// A user cannot set the time of an inode's last change.
 fn changed_at(found: &Stat) -> Time {
     (found.st_ctime, found.st_ctime_nsec as i64)
 }
@@ -61,8 +61,8 @@ fn through() -> OFlags {
     OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC
 }
 
-/// Whether a job left its work folder as it was built of a few files; false
-/// where that cannot be told.
+/// Whether a job left its work folder as it was built, of few files; false
+/// where that cannot be found out.
 pub fn is_nothing_made(paths: &NodePaths, run_dir: &Path, work: &Path, code: Tree) -> bool {
     let look = || {
         let folder = open_folder(work)?;
@@ -71,19 +71,19 @@ pub fn is_nothing_made(paths: &NodePaths, run_dir: &Path, work: &Path, code: Tre
     look().unwrap_or(false)
 }
 
-/// What a work folder held when it was built.
+/// Contents of a work folder when it was built.
 #[derive(Debug)]
 pub struct Code {
     entries: HashMap<String, TreeEntry>,
-    /// Links of ours lead there.
+    /// Folder that our links lead to.
     own: PathBuf,
-    /// What did not change since then is as it was built.
+    /// A file whose inode did not change since then is as it was built.
     built: Time,
 }
 
 impl Code {
-    /// Of a run. Code whose list is gone is taken for made: it is told rather
-    /// than lost.
+    /// The code of a run. If the list of its code is gone, the code counts as
+    /// made: it comes home rather than being lost.
     ///
     /// # Errors
     /// When the run's folder cannot be read.
@@ -93,7 +93,7 @@ impl Code {
         let store = Store::new(paths);
         let look = store.look();
         let mut entries = Vec::new();
-        // What was laid over the code replaces it.
+        // A file of the overlay replaces that of the code.
         for hash in [&spec.tree, &spec.overlay] {
             if hash.is_empty() {
                 continue;
@@ -117,7 +117,7 @@ impl Code {
         })
     }
 
-    /// Whether nothing lies in a folder but what was built there.
+    /// Whether a folder holds nothing beside what was built there.
     fn is_all(&self, work: &OwnedFd, folder: &OwnedFd, prefix: &str) -> io::Result<bool> {
         let mut entries = Dir::read_from(folder)?;
         while let Some(entry) = entries.read() {
@@ -190,8 +190,8 @@ fn hash(mut file: std::fs::File) -> io::Result<blake3::Hash> {
     }
 }
 
-/// Completes a list of what fits globs by what the job made: that is marked
-/// where it is listed, and added where it is not. Links come apart.
+/// Completes a list by pattern with the files that the job made: such a file is
+/// marked if it is listed, and added otherwise. Links come apart.
 ///
 /// # Errors
 /// When the work folder cannot be opened.
@@ -232,7 +232,7 @@ pub fn complete(listing: Listing, work: &Path, code: &Code) -> io::Result<ListFi
 struct Walk<'a> {
     work: OwnedFd,
     code: &'a Code,
-    /// Where files that fit globs stand in the reply.
+    /// Index in the reply of files that match patterns.
     listed: HashMap<String, usize>,
     bytes: usize,
     seen: usize,
@@ -265,7 +265,7 @@ impl Walk<'_> {
                 continue;
             };
             let path = format!("{prefix}{text}");
-            // Gone between the listing and now: as if it had never been there.
+            // It vanished after the listing: as if it had never existed.
             let Ok(found) = statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) else {
                 continue;
             };
@@ -311,7 +311,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Whether so much more fits into the reply.
+    /// Whether `bytes` more fit into the reply.
     fn takes(&mut self, bytes: usize) -> bool {
         self.bytes += bytes;
         self.reply.made_cut |= self.bytes > REPLY_BYTES_MAX;
@@ -379,7 +379,7 @@ mod tests {
                 fs::create_dir_all(path.parent().unwrap()).unwrap();
                 fs::write(path, text).unwrap();
             }
-            // The clock of the file system may not have moved since.
+            // The clock of the file system may not have advanced since.
             let newest = || statat(rustix::fs::CWD, &work, AtFlags::empty()).unwrap();
             while built(&run_dir).unwrap() <= changed_at(&newest()) {
                 note_built(&run_dir);
@@ -412,7 +412,8 @@ mod tests {
         let stage = Stage::new(&[("main.py", "code"), ("data/a", "1234"), ("data/b", "5678")]);
         assert!(stage.is_nothing_made());
         assert_eq!(stage.made(&[]).0, Vec::<String>::new());
-        // Written in place with the same size; written with the same content.
+        // One file was changed in place with the same size; one was written
+        // with the same content.
         fs::write(stage.work.join("data/a"), "4321").unwrap();
         fs::write(stage.work.join("data/b"), "5678").unwrap();
         assert!(!stage.is_nothing_made());

@@ -1,6 +1,6 @@
-//! Reading what jobs made: their logs and files. A job's folder is hostile: it
-//! may hold links that lead out, pipes that block, a million files, and it may
-//! change while it is read. Only regular files below it are ever opened.
+//! Reading files and logs of jobs. A job's folder is hostile: it may hold links
+//! that lead out, pipes that block, a million files, and it may change while it
+//! is read. Only regular files below it are ever opened.
 
 pub mod glob;
 pub mod list;
@@ -16,17 +16,17 @@ use std::path::{Component, Path};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
 use rustix::io::Errno;
 
-/// Opens a folder that is ours to look into.
+/// Opens a folder of ours.
 ///
 /// # Errors
-/// When it is not there, or a link.
+/// When it does not exist, or is a link.
 pub fn open_folder(path: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     Ok(openat(CWD, path, flags, Mode::empty())?)
 }
 
-/// Opens a regular file below a folder for reading: through no link, out of
-/// nothing, without waiting for anybody.
+/// Opens a regular file below a folder for reading, without following links,
+/// without leaving the folder and without waiting.
 ///
 /// # Errors
 /// When there is no such regular file below it.
@@ -44,7 +44,7 @@ pub fn open_below(folder: impl AsFd, path: &Path) -> io::Result<std::fs::File> {
         OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let within = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     let opened = match openat2(&folder, path, flags, Mode::empty(), within) {
-        // Kernels before 5.6, and sandboxes that do not know it.
+        // Kernels before 5.6, and sandboxes without the call.
         Err(Errno::NOSYS | Errno::PERM) => open_step_by_step(&folder, path, flags)?,
         other => other?,
     };
@@ -58,8 +58,7 @@ pub fn open_below(folder: impl AsFd, path: &Path) -> io::Result<std::fs::File> {
     Ok(file)
 }
 
-/// Where a link below a folder leads, as it is written. The link itself is
-/// reached through no other one, and not followed.
+/// The target of a link below a folder, as it is stored. No link is followed.
 ///
 /// # Errors
 /// When there is no such link below it.

@@ -1,5 +1,5 @@
-//! Reads files of a job, in parts: each with a hash of what was read of it
-//! here, and whether it changed meanwhile. A file that cannot be read is named,
+//! Reads files of a job in parts, with a hash of each file's bytes as read here
+//! and with whether it changed meanwhile. A file that cannot be read is named,
 //! and the next one follows. Every step is short, so that one reader never
 //! keeps a thread from others.
 
@@ -41,11 +41,11 @@ struct Reading {
 #[derive(Debug)]
 pub struct Reader {
     folder: OwnedFd,
-    /// Holds the logs; opened when one is wanted.
+    /// Folder of the logs; opened when one is requested.
     logs: PathBuf,
     wants: VecDeque<Want>,
     current: Option<Reading>,
-    /// Only their hashes are told.
+    /// Whether only hashes are returned.
     hash_only: bool,
 }
 
@@ -64,14 +64,14 @@ impl Reader {
         })
     }
 
-    /// The same, telling hashes only.
+    /// The same, returning hashes only.
     #[must_use]
     pub fn hashing(self, hash_only: bool) -> Self {
         Self { hash_only, ..self }
     }
 
-    /// Opens the first file, so that what is wrong with it is an error of the
-    /// whole: for whoever wants one file alone.
+    /// Opens the first file, so that its fault is an error of the whole call:
+    /// for requests of a single file.
     ///
     /// # Errors
     /// When there is no such regular file.
@@ -82,7 +82,7 @@ impl Reader {
         Ok(())
     }
 
-    /// The next parts; none when all is read.
+    /// The next parts; empty when everything is read.
     pub fn next(&mut self) -> Vec<FilePart> {
         let (mut parts, mut bytes) = (Vec::new(), 0);
         while bytes < STEP_BYTES && parts.len() < STEP_PARTS {
@@ -175,7 +175,7 @@ impl Reading {
         })
     }
 
-    /// A part without data: read, hashed and dropped.
+    /// A part without data: its bytes are read, hashed and dropped.
     fn next_hash(&mut self) -> io::Result<FilePart> {
         let mut read = 0;
         loop {
@@ -217,8 +217,8 @@ impl Reading {
         Ok(part)
     }
 
-    /// Whether the file, or whichever lies at its path now, is another than
-    /// when reading began.
+    /// Whether the file was changed since reading began, or its path leads to
+    /// another one now.
     fn changed(&self) -> io::Result<bool> {
         if stamp(&self.before) != stamp(&self.file.metadata()?) {
             return Ok(true);

@@ -1,5 +1,5 @@
-//! Data that stays where it lies on the node: its paths, with `~` and `$NAME` as they
-//! are here, and the places of arguments and variables that they are put into.
+//! Data that stays in its place on the node: its paths, with `~` and `$NAME` as
+//! they are here, and the places in arguments and variables that they fill.
 
 use std::io;
 use std::path::Path;
@@ -9,42 +9,42 @@ use nero_wire::v1::RunSpec;
 
 use super::environment::{Base, Var};
 
-/// Why a run cannot have its data here.
+/// Reason why a run cannot have its data here.
 #[derive(Debug, thiserror::Error)]
 pub enum DataError {
     /// A variable of a path is not set on this node.
     #[error("the data `{name}` lies below `${variable}`, which is not set on this node")]
     Variable {
-        /// Of the data.
+        /// Name of the data.
         name: String,
-        /// Without the dollar sign.
+        /// Name of the variable, without the dollar sign.
         variable: String,
     },
-    /// It is relative to nothing.
+    /// The path is not absolute.
     #[error("`{path}` of the data `{name}` is no absolute path")]
     Relative {
-        /// Of the data.
+        /// Name of the data.
         name: String,
-        /// As it came out.
+        /// The expanded path.
         path: String,
     },
-    /// It is not there.
+    /// The data does not exist.
     #[error("the data `{name}` is not at {path}")]
     Missing {
-        /// Of the data.
+        /// Name of the data.
         name: String,
-        /// Where it was looked for.
+        /// The expanded path.
         path: String,
         /// The kernel's word.
         #[source]
         source: io::Error,
     },
-    /// A text has a place of which nothing is said.
+    /// A text has a place without data.
     #[error(transparent)]
     Place(FillError),
 }
 
-/// Where the data of one run lies.
+/// Paths of one run's data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lying {
     /// Name and path.
@@ -52,8 +52,8 @@ pub struct Lying {
 }
 
 impl Lying {
-    /// From what the run says, with the variables of this process: those that the
-    /// node's own start-up files gave it.
+    /// Expands the paths in the spec with the variables of this process: those
+    /// that the node's own start-up files gave it.
     ///
     /// # Errors
     /// A variable that is not set, a path that is not absolute.
@@ -87,10 +87,10 @@ impl Lying {
         Ok(Self { paths })
     }
 
-    /// Whether all of it is there. Asks the disk, which may be far away.
+    /// Checks that all data exists. This asks the disk, which may be far away.
     ///
     /// # Errors
-    /// The first that is not.
+    /// The first path that does not exist.
     pub fn check(&self) -> Result<(), DataError> {
         for (name, path) in &self.paths {
             std::fs::metadata(Path::new(path)).map_err(|source| DataError::Missing {
@@ -108,9 +108,9 @@ impl Lying {
         paths.map(|(name, path)| (&**name, &**path))
     }
 
-    /// Writes the absolute paths into the spec, so that a later start of ours
-    /// with other variables finds the same; those that would be expanded once
-    /// more stay as they were.
+    /// Writes the absolute paths into the spec, so that a later start with other
+    /// variables finds the same data. Paths that would be expanded once more stay
+    /// as they were.
     pub fn settle(&self, spec: &mut RunSpec) {
         for (lies, (_, path)) in spec.data.iter_mut().zip(&self.paths) {
             if !path.contains('$') {
@@ -122,15 +122,15 @@ impl Lying {
     /// The arguments with every place filled.
     ///
     /// # Errors
-    /// A place of which nothing is said.
+    /// A place without data.
     pub fn argv(&self, argv: &[String]) -> Result<Vec<String>, DataError> {
         argv.iter().map(|text| self.fill(text)).collect()
     }
 
-    /// The variables with every place filled. Nothing of a path is expanded again.
+    /// The variables with every place filled. Paths are not expanded again.
     ///
     /// # Errors
-    /// A place of which nothing is said.
+    /// A place without data.
     pub fn vars(&self, vars: Vec<Var>) -> Result<Vec<Var>, DataError> {
         let filled = |(name, value): Var| match std::str::from_utf8(&value) {
             Ok(text) if data::has_mark(text) => Ok((name, self.fill(text)?.into_bytes())),
@@ -142,7 +142,7 @@ impl Lying {
     /// A text with every place filled.
     ///
     /// # Errors
-    /// A place of which nothing is said.
+    /// A place without data.
     pub fn fill(&self, text: &str) -> Result<String, DataError> {
         let path = |name: &str| {
             let found = self.paths.iter().find(|(known, _)| known == name);
@@ -152,7 +152,8 @@ impl Lying {
     }
 }
 
-/// `~/x`, `$NAME/x` and `${NAME}/x`; the variable that is not set, else.
+/// Expands `~/x`, `$NAME/x` and `${NAME}/x`; the error is the variable that is
+/// not set.
 fn expand(path: &str, variable: &impl Fn(&str) -> Option<String>) -> Result<String, String> {
     let set = |name: &str| {
         variable(name)
@@ -179,7 +180,8 @@ fn expand(path: &str, variable: &impl Fn(&str) -> Option<String>) -> Result<Stri
     Ok(out)
 }
 
-/// The name behind a dollar sign, and what follows; no name where there is none.
+/// The name behind a dollar sign, and the text behind it; an empty name where
+/// there is none.
 fn named(text: &str) -> (&str, &str) {
     let length = |text: &str| {
         if text.starts_with(|c: char| c.is_ascii_digit()) {

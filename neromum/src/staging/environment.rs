@@ -9,13 +9,13 @@ use nero_wire::v1::RunSpec;
 
 /// Names that a job gets from the node.
 const FROM_NODE: [&str; 7] = ["HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ", "TMPDIR"];
-/// Where programs are looked for when the node's login says nothing.
+/// Value of `PATH` when the node's login sets none.
 const PATH_DEFAULT: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin";
 
 /// A variable: name and value.
 pub type Var = (Vec<u8>, Vec<u8>);
 
-/// What every job on this node begins with.
+/// Variables with which every job on this node begins.
 #[derive(Clone)]
 pub struct Base {
     vars: Vec<Var>,
@@ -85,7 +85,7 @@ fn passwd_entry(passwd: &[u8], uid: u32) -> Option<Passwd<'_>> {
     })
 }
 
-/// What of the node a job is told.
+/// Facts about the node for a job.
 #[derive(Clone, Copy, Debug)]
 pub struct Place<'a> {
     /// The run.
@@ -100,15 +100,15 @@ pub struct Place<'a> {
     pub resumed: bool,
 }
 
-/// What the environment of a run's processes holds, and no other run's,
-/// whatever its spec sets.
+/// Variables in the environment of this run's processes, and of no other run's,
+/// even if its spec sets them.
 pub fn marks(id: RunId, work: &Path) -> Vec<Vec<u8>> {
     let run = format!("NERO_RUN={id}").into_bytes();
     let folder = [b"NERO_DIR=", work.as_os_str().as_bytes()].concat();
     vec![run, folder]
 }
 
-/// The whole environment, later entries of a name having replaced earlier.
+/// The whole environment; later entries of a name replace earlier ones.
 pub fn build(base: &Base, spec: &RunSpec, place: &Place<'_>) -> Vec<Var> {
     let mut vars = base.vars.clone();
     for var in &spec.env {
@@ -159,8 +159,8 @@ fn set_ours(vars: &mut Vec<Var>, spec: &RunSpec, place: &Place<'_>) {
     }
 }
 
-/// `NERO_PARAM_<NAME>` and the like: upper case, and `_` for whatever a shell
-/// would not take.
+/// The name of a variable such as `NERO_PARAM_<NAME>`: in upper case, with `_`
+/// for characters that a shell refuses.
 fn upper(prefix: &str, name: &str) -> String {
     let mut var = prefix.to_owned();
     var.extend(name.chars().map(|c| {
@@ -173,7 +173,7 @@ fn upper(prefix: &str, name: &str) -> String {
     var
 }
 
-/// Tells where the data of a run lies: `NERO_DATA_<NAME>`.
+/// Sets `NERO_DATA_<NAME>` to the path of the run's data.
 pub fn set_data(vars: &mut Vec<Var>, name: &str, path: &str) {
     set(vars, &upper("NERO_DATA_", name), path);
 }
@@ -199,8 +199,8 @@ fn set_unless(vars: &mut Vec<Var>, name: &str, to: &str) {
     }
 }
 
-/// Replaces `$NAME` and `${NAME}`; a name that is not set becomes nothing, and
-/// a `$` before anything else stays.
+/// Replaces `$NAME` and `${NAME}`; a name that is not set becomes empty, and a
+/// `$` before anything else stays.
 fn expand(text: &[u8], vars: &[Var]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;

@@ -1,5 +1,5 @@
 //! Small contents of one transfer on their way into the store: a few become
-//! files of their own, many one pack.
+//! files of their own, many become one pack.
 
 use std::collections::BTreeMap;
 
@@ -8,20 +8,21 @@ use nero_pack::{CONTENTS_MIN, Hash, Writer};
 use super::incoming::{PutError, at};
 use super::store::{Store, WrongHash};
 
-/// What came and has no name yet.
+/// Contents that arrived and have no name yet.
 #[derive(Debug)]
 pub struct Gathering {
     store: Store,
-    /// Too few for a pack so far.
+    /// Contents that are too few for a pack so far.
     few: BTreeMap<Hash, Vec<u8>>,
-    /// What came last is held back: the list of a tree ends its transfer, and is
-    /// a file of its own, named after what it lists. It is read for every run.
+    /// The last content is held back: the list of a tree ends its transfer. It
+    /// becomes a file of its own, named after what it lists, and is read for
+    /// every run.
     last: Option<(Hash, Vec<u8>)>,
     pack: Option<Writer>,
 }
 
 impl Gathering {
-    /// Nothing yet.
+    /// Without contents.
     pub fn new(store: &Store) -> Self {
         Self {
             store: store.clone(),
@@ -31,16 +32,16 @@ impl Gathering {
         }
     }
 
-    /// Bytes that are in the pack so far.
+    /// Bytes in the pack so far.
     pub fn bytes(&self) -> u64 {
         self.pack.as_ref().map_or(0, Writer::bytes)
     }
 
-    /// Takes one in.
+    /// Takes one content.
     ///
     /// # Errors
-    /// When it is not what its hash says, or the disk refuses: what came for the
-    /// pack so far is given up then.
+    /// When the content does not have this hash, or the disk refuses: the
+    /// contents of the pack so far are dropped then.
     pub fn take(&mut self, hash: Hash, content: Vec<u8>) -> Result<(), PutError> {
         if *blake3::hash(&content).as_bytes() != hash {
             return Err(PutError::Wrong {
@@ -89,24 +90,24 @@ impl Gathering {
         };
         pack.add(hash, content).map_err(at(pack.path()))?;
         match pack.is_full() {
-            // What comes next begins another.
+            // The next content begins another pack.
             true => self.name_pack(),
             false => Ok(()),
         }
     }
 
-    /// What came later may list what is gone: it gets no name either.
+    /// Later contents may list dropped ones, so they get no name, either.
     fn give_up(&mut self) {
         self.pack = None;
         self.few.clear();
         self.last = None;
     }
 
-    /// Gives everything its name. Packs that have become many are put together
-    /// when there `is_room` for so many bytes.
+    /// Gives all contents their names. Many packs are joined when there
+    /// `is_room` for so many bytes.
     ///
     /// # Errors
-    /// When the disk refuses: what has no name then is gone.
+    /// When the disk refuses: contents without a name are lost then.
     pub fn name(&mut self, is_room: impl FnOnce(u64) -> bool) -> Result<(), PutError> {
         let packed = self.pack.is_some();
         let named = self.name_pack();

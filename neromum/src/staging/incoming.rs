@@ -1,7 +1,7 @@
-//! Blobs on their way into the store. One that comes whole in one message is
-//! written under a private name; a longer one under `store/partial/<hash>`,
-//! where a broken transfer goes on later. Neither is ever visible under its
-//! own name before all of its content was hashed.
+//! Blobs on their way into the store. A blob in one message is written under a
+//! private name, a longer one under `store/partial/<hash>`, where a broken
+//! transfer is resumed later. Neither gets its own name before all of its
+//! content was hashed.
 
 use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -14,10 +14,10 @@ use nero_model::ids::hex;
 
 use super::store::{Store, WrongHash};
 
-/// Bytes read at a time of what came before.
+/// Bytes of earlier content that are read at a time.
 const PIECE_BYTES: usize = 1024 * 1024;
 
-/// Blobs whose partial file somebody writes now.
+/// Blobs with a partial file that is being written.
 #[derive(Clone, Debug, Default)]
 pub struct Flights(Arc<Mutex<HashSet<[u8; 32]>>>);
 
@@ -37,7 +37,7 @@ impl Flights {
         })
     }
 
-    /// Whether somebody writes it now.
+    /// Whether its partial file is being written.
     pub fn has(&self, hash: &[u8; 32]) -> bool {
         let held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         held.contains(hash)
@@ -64,45 +64,45 @@ pub struct Incoming {
     file: File,
     bytes: u64,
     went_on: bool,
-    /// None: the file is private, and goes when the transfer breaks.
+    /// `None`: the file is private, and is removed when the transfer breaks.
     held: Option<Held>,
     named: bool,
 }
 
-/// Why a blob does not get its name, or cannot begin.
+/// Reason why a blob cannot begin, or does not get its name.
 #[derive(Debug, thiserror::Error)]
 pub enum PutError {
     /// The disk refuses.
     #[error("cannot write {path}")]
     Io {
-        /// Which file.
+        /// The file.
         path: PathBuf,
         /// The kernel's word.
         #[source]
         source: io::Error,
     },
-    /// Less of it lies here than the sender believes.
+    /// The node has less of the blob than the sender believes.
     #[error("of {} only {has} bytes lie here, not {offset}", hex(.hash))]
     NotThatFar {
-        /// Which blob.
+        /// Hash of the blob.
         hash: [u8; 32],
-        /// What is here.
+        /// Bytes that the node has.
         has: u64,
-        /// Where the sender wants to go on.
+        /// Offset at which the sender wants to resume.
         offset: u64,
     },
-    /// The content is another; nothing of it was kept.
+    /// The content has another hash; it was dropped.
     #[error("{wrong}")]
     Wrong {
-        /// Which blob.
+        /// Hash of the blob.
         wrong: WrongHash,
-        /// Some of it came in an earlier transfer, which may be to blame.
+        /// Whether a part came in an earlier transfer, which may be to blame.
         went_on: bool,
     },
 }
 
 impl Store {
-    /// How much of a blob lies here from a broken transfer.
+    /// Bytes of a blob that a broken transfer left here.
     pub fn partial(&self, hash: &[u8; 32]) -> u64 {
         match fs::symlink_metadata(self.partial_path(hash)) {
             Ok(found) if found.is_file() => found.len(),
@@ -110,11 +110,11 @@ impl Store {
         }
     }
 
-    /// Begins to take a blob in, from `offset` on; `whole` when all of it is
-    /// in one message.
+    /// Begins to receive a blob, from `offset` on; `whole` when all of it is in
+    /// one message.
     ///
     /// # Errors
-    /// When its file cannot be made, or less is here than `offset`.
+    /// When its file cannot be made, or the node has fewer bytes than `offset`.
     pub fn begin(&self, hash: [u8; 32], offset: u64, whole: bool) -> Result<Incoming, PutError> {
         self.wishes().add(&hash);
         let folder = self.partials();
@@ -156,10 +156,10 @@ impl Store {
         Ok(incoming)
     }
 
-    /// Gives a blob its name; its size.
+    /// Gives a blob its name; returns its size.
     ///
     /// # Errors
-    /// When the disk refuses, or its content is another than announced.
+    /// When the disk refuses, or the content has another hash than announced.
     pub fn finish(&self, mut incoming: Incoming) -> Result<u64, PutError> {
         let hash = incoming.hash;
         if *incoming.hasher.finalize().as_bytes() != hash {
@@ -194,7 +194,7 @@ impl Incoming {
     /// Appends content.
     ///
     /// # Errors
-    /// When the disk refuses; what came before stays good.
+    /// When the disk refuses; earlier bytes stay good.
     pub fn write(&mut self, data: &[u8]) -> Result<(), PutError> {
         self.file.write_all(data).map_err(at(&self.path))?;
         self.hasher.update(data);
@@ -202,12 +202,12 @@ impl Incoming {
         Ok(())
     }
 
-    /// Bytes of it that are here.
+    /// Bytes that have arrived.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Goes on behind the first `offset` bytes of `partial`: in place, or in a
+    /// Resumes behind the first `offset` bytes of `partial`: in place, or in a
     /// copy while another sender of the same blob has it.
     fn take_up(&mut self, partial: &Path, offset: u64) -> Result<(), PutError> {
         let copied = self.held.is_none();
@@ -247,8 +247,8 @@ impl Incoming {
 
 impl Drop for Incoming {
     fn drop(&mut self) {
-        // What came of a long file waits for the rest; a private file, or one
-        // with wrong content, goes.
+        // A part of a long file waits for the rest; a private file, or one with
+        // wrong content, is removed.
         let keep = self.held.is_some() && self.file.metadata().is_ok_and(|found| found.len() > 0);
         if !self.named && !keep {
             let _ = fs::remove_file(&self.path);

@@ -1,6 +1,6 @@
-//! Builds what a run starts with: its work folder, its environment, its
-//! program. Called by the agent, for large trees off the reactor. Nothing here
-//! starts a process.
+//! Builds everything that a run starts with: its work folder, its environment,
+//! its program. Called by the agent, for large trees off the reactor. It starts
+//! no process.
 
 pub mod data;
 pub mod environment;
@@ -28,31 +28,31 @@ use crate::files::made::note_built;
 use environment::Base;
 use store::Store;
 
-/// Why a run's folder cannot be built.
+/// Reason why a run's folder cannot be built.
 #[derive(Debug, thiserror::Error)]
 pub enum PrepareError {
-    /// A file of it cannot be made or read.
+    /// A file cannot be made or read.
     #[error("cannot make {path}")]
     Io {
-        /// Which.
+        /// The file.
         path: PathBuf,
         /// The kernel's word.
         #[source]
         source: io::Error,
     },
-    /// Its code cannot be had.
+    /// The code is missing or damaged.
     #[error(transparent)]
     Tree(#[from] tree::TreeError),
-    /// The checkpoints of an earlier run cannot be had.
+    /// The checkpoints of an earlier run cannot be copied.
     #[error(transparent)]
     Resume(#[from] resume::ResumeError),
-    /// Its data is not to be found.
+    /// The data does not exist.
     #[error(transparent)]
     Data(#[from] data::DataError),
 }
 
 impl PrepareError {
-    /// Whether the same may succeed later: space, memory, descriptors.
+    /// Whether a retry may succeed: the cause is space, memory, or descriptors.
     pub fn may_pass(&self) -> bool {
         let source = match self {
             Self::Io { source, .. } => source,
@@ -88,7 +88,7 @@ impl PrepareError {
         }
     }
 
-    /// The error with its cause, in one line.
+    /// The error with its cause, on one line.
     pub fn in_full(&self) -> String {
         match std::error::Error::source(self) {
             Some(source) => format!("{self}: {source}"),
@@ -97,18 +97,18 @@ impl PrepareError {
     }
 }
 
-/// What the launcher is told to execute.
+/// Everything that a launch executes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prepared {
     /// Program and arguments; the first is a path where one was found.
     pub argv: Vec<Vec<u8>>,
-    /// What the job sees as its first argument; empty: the path.
+    /// First argument of the job; empty: the path.
     pub argv0: Vec<u8>,
     /// `NAME=value`.
     pub env: Vec<Vec<u8>>,
     /// The folder it starts in.
     pub work: PathBuf,
-    /// What lies in that folder, when it is little and all of it is known.
+    /// Contents of that folder, when they are few and all of them known.
     pub code: Option<Tree>,
 }
 
@@ -120,8 +120,8 @@ pub fn work_folder(run_dir: &Path, incarnation: u32) -> PathBuf {
     }
 }
 
-/// Builds everything that a start needs. What an earlier try finished is used
-/// again; what it left half-built has another name and is not looked at.
+/// Builds everything that a start needs. Complete parts of an earlier try are
+/// used again; incomplete ones have other names and are ignored.
 ///
 /// # Errors
 /// See [`PrepareError`].
@@ -169,12 +169,12 @@ pub fn prepare(
     })
 }
 
-/// Whether a run's folder is made so fast that nobody needs to wait for it.
+/// Whether a run's folder is made so fast that it can be done in place.
 pub fn is_quick(spec: &RunSpec) -> bool {
     spec.tree.is_empty() && spec.overlay.is_empty() && spec.resume.is_none()
 }
 
-/// Returns what it made, when that is little.
+/// Returns the contents that it made, when they are few.
 fn build_work(
     paths: &NodePaths,
     store: &Store,
@@ -204,7 +204,7 @@ fn build_work(
     private_folder(&private).map_err(at(&private))?;
     let filled = fill_work(paths, store, spec, &private);
     if filled.is_err() {
-        // Tried again on a full disk, each try would leave another half.
+        // If the try repeats on a full disk, each would leave another half.
         let _ = fs::remove_dir_all(&private);
     }
     let (resumed, code) = filled?;
@@ -216,7 +216,7 @@ fn build_work(
     match fs::rename(&private, work) {
         // An earlier leader on another host was faster: it built the same.
         Err(_) if work.exists() => {
-            // Left behind, it goes with the run.
+            // A leftover goes with the run's folder.
             let _ = fs::remove_dir_all(&private);
             Ok(None)
         }
@@ -228,9 +228,9 @@ fn build_work(
     }
 }
 
-/// Code, checkpoints that came from elsewhere, checkpoints of an earlier run
-/// here, in this order; links only when no file is made any more. Whether any
-/// checkpoint came, and what was made when that is little and all of it is known.
+/// Code, checkpoints from elsewhere, checkpoints of an earlier run here, in
+/// this order; links come only when no more files are made. Returns whether any
+/// checkpoint came, and the contents when they are few and all of them known.
 fn fill_work(
     paths: &NodePaths,
     store: &Store,
@@ -275,14 +275,14 @@ fn fill_work(
     Ok((resumed, (few && spec.resume.is_none()).then_some(made)))
 }
 
-/// Its existence says that checkpoints lie in a work folder.
+/// A file whose existence means that a work folder has checkpoints.
 fn resumed_mark(work: &Path) -> PathBuf {
     let mut name = work.file_name().unwrap_or_default().to_owned();
     name.push(".resumed");
     work.with_file_name(name)
 }
 
-/// The newest work folder of a run that was built.
+/// The newest complete work folder of a run.
 pub fn newest_work(run_dir: &Path) -> PathBuf {
     let entries = fs::read_dir(run_dir).into_iter().flatten().flatten();
     let later = entries.filter_map(|entry| {
@@ -293,7 +293,8 @@ pub fn newest_work(run_dir: &Path) -> PathBuf {
     work_folder(run_dir, later.max().unwrap_or(1))
 }
 
-/// Writes the parameters as a JSON file; runs without any share an empty one.
+/// Writes the parameters as a JSON file; runs without parameters share an empty
+/// one.
 fn write_params(
     paths: &NodePaths,
     run_dir: &Path,
@@ -305,7 +306,7 @@ fn write_params(
     } else {
         (run_dir.join("params.json"), params_json(spec, data)?)
     };
-    // One that a full disk or a power cut left empty is written anew.
+    // A file that a full disk or a power cut left empty is written anew.
     let whole = |found: fs::Metadata| found.len() == content.len() as u64;
     if spec.params.is_empty() && fs::metadata(&path).is_ok_and(whole) {
         return Ok(path);

@@ -1,5 +1,5 @@
-//! Which file a command names. What cannot be found stays as typed, so that
-//! the shim's `execve` says what is wrong with it.
+//! The file that a command names. A name that is not found stays as typed, so
+//! that the shim's `execve` reports its fault.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -9,8 +9,8 @@ use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{Access, access};
 
-/// The arguments with a resolved program, and the first argument that the job
-/// is to see (empty: the same).
+/// The arguments with a resolved program, and the first argument for the job
+/// (empty: the same).
 pub fn resolve(
     argv: &[String],
     line_buffered: bool,
@@ -35,7 +35,7 @@ pub fn resolve(
     }
 }
 
-/// As a shell would find it, with relative places counted from `work`.
+/// Finds a program as a shell does, with relative paths counted from `work`.
 fn locate(typed: &[u8], path: &[u8], work: &Path) -> Vec<u8> {
     let name = Path::new(OsStr::from_bytes(typed));
     if typed.contains(&b'/') {
@@ -58,12 +58,12 @@ fn bytes(path: PathBuf) -> Vec<u8> {
     path.into_os_string().into_encoded_bytes()
 }
 
-/// So much of a program is read to see which interpreter it names.
+/// Bytes of a program that are read to find its interpreter.
 pub const HEAD_BYTES: u64 = 256;
 
-/// What is missing for starting `typed` with this `PATH`, in words; none when
-/// nothing is, or that cannot be said before the work folder is there.
-/// `frozen` gives the first bytes of a file that the work folder will have.
+/// The part that is missing for starting `typed` with this `PATH`, in words;
+/// `None` when nothing is missing, or when only the work folder can show it.
+/// `frozen` returns the first bytes of a file that the work folder will have.
 pub fn lacking(
     typed: &[u8],
     path: &[u8],
@@ -89,7 +89,7 @@ pub fn lacking(
     Some(format!("{shown} is run by {lacks}"))
 }
 
-/// A path below the work folder as trees name it; none when it leaves it.
+/// A path below the work folder as trees name it; `None` when it leaves it.
 fn inside(typed: &str) -> Option<String> {
     let parts: Option<Vec<&str>> = Path::new(typed)
         .components()
@@ -102,7 +102,8 @@ fn inside(typed: &str) -> Option<String> {
     Some(parts?.join("/"))
 }
 
-/// Whether the kernel would find what the first line of a script names.
+/// The interpreter in a script's first line that the kernel would not find, in
+/// words.
 fn interpreter_lacking(head: &[u8], path: &[u8]) -> Option<String> {
     let line = head.strip_prefix(b"#!")?;
     let end = line.iter().position(|byte| *byte == b'\n')?;
@@ -129,7 +130,7 @@ fn interpreter_lacking(head: &[u8], path: &[u8]) -> Option<String> {
     None
 }
 
-/// Why a file cannot be executed, as far as that is certain.
+/// Reason why a file certainly cannot be executed.
 fn cannot_execute(program: &Path) -> Option<&'static str> {
     use rustix::io::Errno;
     match access(program, Access::EXEC_OK) {
@@ -139,8 +140,8 @@ fn cannot_execute(program: &Path) -> Option<&'static str> {
     }
 }
 
-/// Where a program is found; `Err` when a folder of the work folder is searched,
-/// which may have it.
+/// Path of a program; `Err` when the search includes a folder of the work
+/// folder, which may have it.
 fn on_path(name: &[u8], path: &[u8]) -> Result<Option<PathBuf>, ()> {
     for folder in path.split(|byte| *byte == b':') {
         if !folder.starts_with(b"/") {
@@ -224,7 +225,7 @@ mod tests {
             resolved(&["no-such-thing"], "/bin", false),
             ["no-such-thing"]
         );
-        // A folder is no program, though it may be entered.
+        // A folder is no program, although it can be entered.
         assert_eq!(resolved(&["etc"], "/", false), ["etc"]);
     }
 

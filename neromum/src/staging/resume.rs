@@ -1,7 +1,7 @@
-//! Checkpoints of an earlier run on this node come into a new work folder: files
-//! that fit the patterns are copied (sharing blocks where the file system can),
-//! links as links, and nothing is followed. The earlier folder is a job's, and
-//! hostile; the new one is ours alone until it gets its name.
+//! Copies checkpoints of an earlier run on this node into a new work folder:
+//! matching files are copied (sharing blocks where the file system can), links
+//! are copied as links, and nothing is followed. The earlier folder is a job's,
+//! and hostile; the new one is ours alone until it gets its name.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use crate::files::list::{Listing, walk};
 use crate::files::{link_below, open_below, open_folder};
 
-/// Why checkpoints cannot be carried over.
+/// Reason why checkpoints cannot be copied.
 #[derive(Debug, thiserror::Error)]
 pub enum ResumeError {
     /// The earlier run's folder cannot be used.
@@ -24,7 +24,7 @@ pub enum ResumeError {
         #[source]
         source: io::Error,
     },
-    /// More fits than is carried.
+    /// More files match than the limit.
     #[error("too many files of the earlier run fit `checkpoint:` at {path}")]
     TooMany {
         /// Its work folder.
@@ -33,7 +33,7 @@ pub enum ResumeError {
     /// A file cannot be made.
     #[error("cannot make {path}")]
     Make {
-        /// Which.
+        /// The file.
         path: PathBuf,
         /// The kernel's word.
         #[source]
@@ -41,7 +41,7 @@ pub enum ResumeError {
     },
 }
 
-/// What came from an earlier run, but for its links.
+/// The copied files, and the links still to be made.
 #[derive(Debug)]
 pub struct Carried {
     earlier: PathBuf,
@@ -50,7 +50,7 @@ pub struct Carried {
     links: Vec<String>,
 }
 
-/// Copies the files that fit from `earlier` into `work`, which holds no folder
+/// Copies the matching files from `earlier` into `work`, which has no folder
 /// behind a link.
 ///
 /// # Errors
@@ -81,12 +81,12 @@ pub fn carry(earlier: &Path, patterns: &[String], work: &Path) -> Result<Carried
 }
 
 impl Carried {
-    /// Whether nothing fitted: the run begins at its beginning.
+    /// Whether nothing matched: the run begins at its beginning.
     pub fn is_empty(&self) -> bool {
         self.files == 0 && self.links.is_empty()
     }
 
-    /// Makes the links that fit. Nothing may be made in `work` after that: it
+    /// Makes the matching links. Nothing may be made in `work` after that: it
     /// could go through one of them.
     ///
     /// # Errors
@@ -114,8 +114,8 @@ fn made(path: &Path) -> impl FnOnce(io::Error) -> ResumeError {
     move |source| ResumeError::Make { path, source }
 }
 
-/// Makes the folders above a path, and takes away what is in the way: a file of
-/// the code where the job had made a folder, or the file itself.
+/// Makes the folders above a path, and removes files in the way: a file of the
+/// code where the job had made a folder, or the file itself.
 fn make_room(work: &Path, path: &Path) -> io::Result<()> {
     let above: Vec<&Path> = path.ancestors().skip(1).collect();
     for folder in above

@@ -23,7 +23,7 @@ use crate::config;
 #[derive(Clone, Debug)]
 pub struct Store {
     folder: PathBuf,
-    /// The node's name as a file name: several may have one store.
+    /// The node's name as a file name: several nodes may have one store.
     node: PathBuf,
     flights: Flights,
     wishes: Wishes,
@@ -34,12 +34,12 @@ pub struct Store {
 #[derive(Debug, thiserror::Error)]
 #[error("the content of {} does not have this hash", hex(.hash))]
 pub struct WrongHash {
-    /// As announced.
+    /// The announced hash.
     pub hash: [u8; 32],
 }
 
 impl Store {
-    /// Of this deployment.
+    /// The store of this deployment.
     pub fn new(paths: &NodePaths) -> Self {
         Self {
             folder: paths.store(),
@@ -50,14 +50,14 @@ impl Store {
         }
     }
 
-    /// Where a blob lies or would lie.
+    /// Path of a blob, whether it exists or not.
     pub fn path(&self, hash: &[u8; 32]) -> PathBuf {
         let name = hex(hash);
         self.folder.join(&name[..2]).join(name)
     }
 
-    /// The store as it is at the first look, for many looks. What is looked for
-    /// is wished for before: a sweep may take away what this shows.
+    /// The store as it is at the first look, for many looks. Callers wish for
+    /// files before they look: a sweep may remove files that this shows.
     pub fn look(&self) -> Look<'_> {
         Look {
             store: self,
@@ -70,14 +70,15 @@ impl Store {
         &self.folder
     }
 
-    /// What broken transfers left, by hash: of this node alone. Another one
-    /// with the same store has its own, so that no two processes write one file.
+    /// Partial files of broken transfers, by hash, of this node alone. Another
+    /// node with the same store has its own folder, so that no two processes
+    /// write one file.
     pub fn partials(&self) -> PathBuf {
         self.partials_of_all().join(&self.node)
     }
 
-    /// The folder of what broken transfers left of every node; earlier builds
-    /// left files in it.
+    /// The folder of the partial files of every node; earlier builds left files
+    /// in it.
     pub fn partials_of_all(&self) -> PathBuf {
         self.folder.join("partial")
     }
@@ -86,13 +87,13 @@ impl Store {
         self.partials().join(hex(hash))
     }
 
-    /// A name that nobody else has, on the same file system.
+    /// A new unique name on the same file system.
     pub(super) fn private_path(&self) -> PathBuf {
         let name = hex(&nero_model::ids::random::<12>());
         self.folder.join(format!(".{name}"))
     }
 
-    /// What somebody asked for lately.
+    /// Files that were asked for lately.
     pub fn wishes(&self) -> &Wishes {
         &self.wishes
     }
@@ -110,7 +111,7 @@ impl Store {
     /// Reads a blob whole and checks it.
     ///
     /// # Errors
-    /// When it cannot be read, or a disk changed it.
+    /// When the blob cannot be read, or a disk changed it.
     pub fn read(&self, hash: &[u8; 32]) -> io::Result<Vec<u8>> {
         self.look().read(hash)
     }
@@ -118,7 +119,7 @@ impl Store {
     /// The first bytes of a blob, unchecked.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// When the blob cannot be read.
     pub fn head(&self, hash: &[u8; 32], bytes: u64) -> io::Result<Vec<u8>> {
         match File::open(self.path(hash)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -134,8 +135,8 @@ impl Store {
         }
     }
 
-    /// Takes away a blob that is not what its name says: kept back, it would be
-    /// found wanting again. What else its pack holds stays where it can.
+    /// Removes a blob that is not what its name promises, since the next check
+    /// would fail again. Other contents of its pack stay where possible.
     pub fn drop_damaged(&self, hash: &[u8; 32]) {
         let packs = Packs::open(&self.folder).unwrap_or_default();
         let is_damaged = |place: &Place<'_>| {
@@ -144,17 +145,17 @@ impl Store {
         };
         let Some(damaged) = packs.find(hash).filter(is_damaged) else {
             let path = self.path(hash);
-            // Nothing of ours makes a folder of this name.
+            // We never make a folder of this name.
             let _ = fs::remove_file(&path).or_else(|_| fs::remove_dir_all(&path));
             return;
         };
         if nero_pack::heal(&self.folder, damaged.pack()).is_err() {
-            // Without room for the others they go with it, and are asked for again.
+            // Without room, the other contents go with it, and are sent again.
             let _ = fs::remove_file(damaged.pack());
         }
     }
 
-    /// Removes what dead processes left half-written. Another neromum with the
+    /// Removes half-written files of dead processes. Another neromum with the
     /// same store writes its private files within moments.
     pub fn sweep(&self) {
         let Ok(entries) = fs::read_dir(&self.folder) else {
@@ -169,7 +170,7 @@ impl Store {
                 found.is_file() && age.is_ok_and(|age| age > config::WISH_KEPT)
             };
             if private && entry.metadata().is_ok_and(is_left) {
-                // Best effort: a leftover takes space and harms nothing.
+                // Best effort: a leftover takes space and does no harm.
                 let _ = fs::remove_file(entry.path());
             }
         }
@@ -180,7 +181,7 @@ impl Store {
 #[derive(Debug)]
 pub struct Look<'a> {
     store: &'a Store,
-    /// Opened when the first is looked for: many a run needs none.
+    /// Opened at the first use: many runs need no pack.
     packs: OnceLock<Packs>,
 }
 
@@ -189,7 +190,7 @@ impl Look<'_> {
         self.packs.get_or_init(|| {
             let folder = &self.store.folder;
             Packs::open(folder).unwrap_or_else(|error| {
-                // What they hold is asked for again.
+                // Their contents are sent again.
                 tracing::warn!(store = %folder.display(), %error, "packs cannot be read");
                 Packs::default()
             })
@@ -199,7 +200,7 @@ impl Look<'_> {
     /// Reads a blob whole and checks it.
     ///
     /// # Errors
-    /// When it cannot be read, or a disk changed it.
+    /// When the blob cannot be read, or a disk changed it.
     pub fn read(&self, hash: &[u8; 32]) -> io::Result<Vec<u8>> {
         let bytes = match fs::read(self.store.path(hash)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -216,8 +217,8 @@ impl Look<'_> {
         Ok(bytes)
     }
 
-    /// Whether a blob is there. An empty file under another name than that of
-    /// no content is what a power cut left.
+    /// Whether a blob exists. A power cut leaves empty files, so an empty file
+    /// counts only as the blob of no content.
     pub fn has(&self, hash: &[u8; 32]) -> bool {
         self.packs().find(hash).is_some()
             || self
@@ -225,7 +226,7 @@ impl Look<'_> {
                 .is_some_and(|bytes| bytes > 0 || blake3::hash(&[]).as_bytes() == hash)
     }
 
-    /// Its size, when it is there.
+    /// Size of a blob, when it exists.
     pub fn size(&self, hash: &[u8; 32]) -> Option<u64> {
         let packed = self.packs().find(hash);
         packed
@@ -238,12 +239,12 @@ impl Look<'_> {
         Some(found.len())
     }
 
-    /// Copies a blob to `to`, which is made, sharing its blocks where the file
-    /// system can. What is copied has this hash.
+    /// Copies a blob to the new file `to`, sharing its blocks where the file
+    /// system can. The copied content has this hash.
     ///
     /// # Errors
-    /// When either cannot be read or made; `InvalidData` when the content is
-    /// another, and `NotFound` when it is not there.
+    /// When either cannot be read or made; `InvalidData` when the content has
+    /// another hash, and `NotFound` when the blob does not exist.
     pub fn copy(&self, hash: &[u8; 32], to: &Path, mode: u32) -> io::Result<()> {
         if let Some(place) = self.packs().find(hash) {
             return unpack(&place, to, mode);
@@ -258,8 +259,8 @@ impl Look<'_> {
         source.unchanged()
     }
 
-    /// Gives a blob a second name; false where that cannot be, or where its mode
-    /// would keep nobody from writing to it.
+    /// Gives a blob a second name; false where that is impossible, or where its
+    /// mode would not protect it (for root).
     pub fn link(&self, hash: &[u8; 32], to: &Path) -> bool {
         !rustix::process::geteuid().is_root()
             && self.packs().find(hash).is_none()

@@ -92,7 +92,7 @@ fn a_tree_is_copied_privately_with_its_modes_and_links() {
         fs::read_link(work.join("a/back")).unwrap(),
         Path::new("../main.py")
     );
-    // Writing to the copy leaves the store as it is.
+    // Writing to the copy does not change the store.
     fs::write(work.join("main.py"), "changed").unwrap();
     let hash = *blake3::hash(b"print(1)").as_bytes();
     assert_eq!(Store::new(paths).read(&hash).unwrap(), b"print(1)");
@@ -133,7 +133,7 @@ fn a_file_with_mode_link_is_shared_and_lies_on_the_disk_once() {
     assert_eq!(inode(&target) == inode(&stored), !is_root);
     let beside = fs::read_dir(target.parent().unwrap()).unwrap().count();
     assert_eq!(beside, 1, "private names are gone");
-    // What a job wrote through the link, no later run reads.
+    // No later run reads what a job wrote through the link.
     fs::set_permissions(&target, fs::Permissions::from_mode(0o600)).unwrap();
     fs::write(&target, "read by mani").unwrap();
     put(&place.paths, b"read by many");
@@ -182,7 +182,7 @@ fn content_that_was_verified_is_hashed_again_when_it_was_written_to() {
     let before = fs::metadata(&path).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
     fs::write(&path, "evil").unwrap();
-    // As a job would that hides it.
+    // As a job does that hides its change.
     let file = fs::File::options().write(true).open(&path).unwrap();
     file.set_modified(before.modified().unwrap()).unwrap();
     let error = store.verified().open(&path, &hash).unwrap_err();
@@ -221,12 +221,12 @@ fn paths_that_lead_out_are_refused_before_anything_is_made() {
     assert!(!paths.run(run()).join("work").exists());
 }
 
-/// Contents that come together, named when this returns.
+/// Stores contents that arrive together.
 fn gather(paths: &NodePaths, contents: &[Vec<u8>]) {
     gather_with(paths, contents, true);
 }
 
-/// Where there is room to put packs together, or none.
+/// The same, with or without room to join packs.
 fn gather_with(paths: &NodePaths, contents: &[Vec<u8>], is_room: bool) {
     let mut gathering = gather::Gathering::new(&Store::new(paths));
     for content in contents {
@@ -292,7 +292,7 @@ fn a_list_gets_no_name_when_the_disk_refused_what_it_lists() {
     gathering.take(list, b"list".to_vec()).unwrap();
     fs::write(store.folder().join(nero_pack::FOLDER), "in the way").unwrap();
     gathering.name(|_| true).unwrap_err();
-    // As whoever notices a cut does it once more.
+    // A second call, as after a cut that is noticed twice.
     gathering.name(|_| true).unwrap();
     assert!(!store.look().has(&list));
 }

@@ -1,8 +1,8 @@
-//! A frozen tree becomes a work folder: private copies of its files. Only those
-//! for which the experiment says `mode: link` become links into one read-only
-//! tree per code version, where they may be further names of the stored files.
-//! What a tree names is checked before anything is made: relative, within
-//! itself, through no link of its own.
+//! Turns a frozen tree into a work folder with private copies of its files.
+//! Only files with `mode: link` in the experiment become links into one
+//! read-only tree per code version, where they may be further names of the
+//! stored files. The paths of a tree are checked before anything is made:
+//! relative, within the tree, through no link of its own.
 
 use std::collections::HashSet;
 use std::fs;
@@ -19,7 +19,7 @@ use prost::Message as _;
 use super::store::{Look, Store};
 use crate::config;
 
-/// Why a tree cannot be used.
+/// Reason why a tree cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TreeError {
     /// Its list is not in the store, or damaged.
@@ -33,27 +33,27 @@ pub enum TreeError {
     Path {
         /// As given.
         path: String,
-        /// What is wrong.
+        /// The fault of the path.
         why: &'static str,
     },
-    /// The content of files is not here.
+    /// The content of files is missing.
     #[error("{missing} of {files} files are not on the node yet")]
     Missing {
-        /// How many lack.
+        /// Number of missing files.
         missing: usize,
-        /// How many there are.
+        /// Number of all files.
         files: usize,
     },
-    /// The stored content is another than its hash says, or gone.
+    /// The stored content is gone, or differs from its hash.
     #[error("the stored content of {path} is damaged or gone")]
     Damaged {
-        /// The file that was to be made of it.
+        /// The file to be made from it.
         path: PathBuf,
     },
     /// A file cannot be made.
     #[error("cannot make {path}")]
     Io {
-        /// Which.
+        /// The file.
         path: PathBuf,
         /// The kernel's word.
         #[source]
@@ -62,7 +62,7 @@ pub enum TreeError {
 }
 
 impl TreeError {
-    /// Whether the run can have its files once neroman sends what is not here.
+    /// Whether the run can have its files once neroman sends the missing ones.
     pub fn is_lacking(&self) -> bool {
         match self {
             Self::Missing { .. } | Self::Damaged { .. } => true,
@@ -72,7 +72,7 @@ impl TreeError {
     }
 }
 
-/// Whether a read failed because the content is not there, or is another.
+/// Whether a read failed because the content is missing, or another.
 fn is_no_content(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -83,7 +83,7 @@ fn is_no_content(error: &io::Error) -> bool {
 /// Reads and checks the list of a tree.
 ///
 /// # Errors
-/// When it is not there, damaged, or names what it must not.
+/// When it is missing, damaged, or names a forbidden path.
 pub fn load(look: &Look<'_>, hash: &[u8]) -> Result<Tree, TreeError> {
     let hash: &[u8; 32] = hash.try_into().map_err(|_| {
         let why = "the hash of the list is not 32 bytes";
@@ -95,10 +95,10 @@ pub fn load(look: &Look<'_>, hash: &[u8]) -> Result<Tree, TreeError> {
     Ok(tree)
 }
 
-/// Whether every file's content is here.
+/// Checks that the content of every file is here.
 ///
 /// # Errors
-/// When some are missing.
+/// When some contents are missing.
 pub fn complete(store: &Store, tree: &Tree) -> Result<(), TreeError> {
     let files = tree.entries.iter().filter(|entry| entry.link.is_empty());
     for hash in files.clone().filter_map(|entry| content(entry).ok()) {
@@ -116,8 +116,8 @@ pub fn complete(store: &Store, tree: &Tree) -> Result<(), TreeError> {
     }
 }
 
-/// A blob of another size and content is what a power cut left of it: it goes,
-/// so that it is asked for again.
+/// Whether an entry's content is here. A power cut may have left a blob of
+/// another size and content: that is removed, so that it is sent again.
 fn is_here(store: &Store, look: &Look<'_>, entry: &TreeEntry) -> bool {
     let Ok(hash) = content(entry) else {
         return false;
@@ -169,7 +169,7 @@ fn check(tree: &Tree) -> Result<(), TreeError> {
     Ok(())
 }
 
-/// What of a tree stays under another one that is laid over it.
+/// The entries of a tree that stay visible under an overlay.
 pub fn under(tree: Tree, over: &Tree) -> Tree {
     let leaves: HashSet<&str> = over.entries.iter().map(|entry| &*entry.path).collect();
     let folders: HashSet<&str> = leaves.iter().flat_map(|path| above(path)).collect();
@@ -188,8 +188,7 @@ fn above(path: &str) -> impl Iterator<Item = &str> {
     path.match_indices('/').map(|(at, _)| &path[..at])
 }
 
-/// Makes the files of a tree in `target`; its links are made by
-/// [`build_links`].
+/// Makes the files of a tree in `target`; [`build_links`] makes its links.
 ///
 /// # Errors
 /// When a file cannot be made, or its content is missing.
@@ -215,7 +214,8 @@ pub fn build_files(
         0..=config::FILES_MADE_ALONE => 1,
         _ => cores.min(config::FILE_MAKERS_MAX),
     };
-    // Neighbours go to one thread: in one folder, two would wait for each other.
+    // Neighbours go to one thread: two threads in one folder would wait for
+    // each other.
     let parts = files.chunks(files.len().div_ceil(makers).max(1));
     let mut parts = parts.map(|part| move || part.iter().try_for_each(|entry| maker.make(entry)));
     thread::scope(|scope| {
@@ -224,7 +224,8 @@ pub fn build_files(
         for part in parts {
             match thread::Builder::new().spawn_scoped(scope, part) {
                 Ok(other) => others.push(other),
-                // A user may have no more threads; this one has time.
+                // This user may have no more threads: this thread does that
+                // part, too.
                 Err(_) => here.push(part),
             }
         }
@@ -271,7 +272,7 @@ impl Maker<'_> {
         let private = folder.join(format!(".{}", hex(&nero_model::ids::random::<8>())));
         let mode = if entry.executable { 0o500 } else { 0o400 };
         // A stored file is read-only as those of the tree are; a program needs
-        // one that can be executed.
+        // a copy that can be executed.
         let linked = !entry.executable && self.look.link(hash, &private);
         let made = match linked {
             true => Ok(()),
@@ -281,8 +282,9 @@ impl Maker<'_> {
                 .and_then(|()| fs::set_permissions(&private, fs::Permissions::from_mode(mode))),
         };
         let made = made.and_then(|()| fs::rename(&private, &place));
-        // Still there when it failed, or when another run's thread named the same
-        // file before; the name is ours, and a leftover takes space only.
+        // The name is still there after a failure, or when another run's thread
+        // had named the same file before. It is ours, and a leftover only takes
+        // space.
         let _ = fs::remove_file(&private);
         let verified = made.and_then(|()| self.store.verified().open(&place, hash));
         verified.map_err(|error| self.failed(hash, &place, error))?;
@@ -303,11 +305,11 @@ impl Maker<'_> {
     }
 }
 
-/// Makes the links of a tree, where nothing is yet: they come last, so that
-/// nothing is ever made through one.
+/// Makes the links of a tree where there is nothing yet. They come last, so
+/// that nothing is ever made through one.
 ///
 /// # Errors
-/// When one cannot be made.
+/// When a link cannot be made.
 pub fn build_links(tree: &Tree, target: &Path) -> Result<(), TreeError> {
     for entry in tree.entries.iter().filter(|entry| !entry.link.is_empty()) {
         let to = target.join(&entry.path);
@@ -334,7 +336,7 @@ fn make_folders(target: &Path, tree: &Tree) -> Result<(), TreeError> {
         if made.insert(folder) {
             let path = target.join(folder);
             match super::private_folder(&path) {
-                // Made for the tree below.
+                // The folder was made for the tree below.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 done => done.map_err(at(&path))?,
             }

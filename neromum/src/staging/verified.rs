@@ -1,4 +1,4 @@
-//! Which files of the store were compared with their hash by this process.
+//! The files of the store that this process has compared with their hash.
 //!
 //! Content is hashed once, when it is first used; afterwards a file counts as
 //! unchanged while its size, inode and times of change are the same. The memory
@@ -23,15 +23,15 @@ type Inode = (u64, u64);
 /// Locked while the file is hashed: runs that start together hash it once.
 type Slot = Arc<Mutex<Option<Known>>>;
 
-/// A file whose content had this hash while it looked like this.
+/// A file's hash, with its stamp at that time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Known {
     hash: [u8; 32],
     stamp: Stamp,
 }
 
-/// What changes when a file is written to. The time of change cannot be set
-/// back by the file's owner.
+/// Attributes that change when a file is written to. The file's owner cannot set
+/// the time of change back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {
     size: u64,
@@ -59,7 +59,7 @@ pub struct VerifiedFile {
 }
 
 impl VerifiedFile {
-    /// Whether the file is still what was verified; asked after it was copied.
+    /// Checks that the file is still as verified; called after it was copied.
     ///
     /// # Errors
     /// `InvalidData` when it was written to since.
@@ -72,8 +72,8 @@ impl VerifiedFile {
 }
 
 impl Verified {
-    /// Opens a file and compares its content with `hash`, unless it is the same
-    /// as when that was last done.
+    /// Opens a file and compares its content with `hash`, unless its stamp is the
+    /// same as at the last comparison.
     ///
     /// # Errors
     /// `InvalidData` when the content is another; otherwise as `open` and `read`.
@@ -90,7 +90,7 @@ impl Verified {
         let mut known = slot.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Known {
             hash: *hash,
-            // While this waited for the slot the file may have got a second name.
+            // The file may have got a second name while this waited for the slot.
             stamp: Stamp::of(&file.metadata()?),
         };
         if *known != Some(now) {

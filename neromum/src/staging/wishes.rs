@@ -1,7 +1,7 @@
-//! Files that somebody asked for lately: on their way to a run that does not
-//! name them yet, so that no sweep takes them away in between. Whoever is about
-//! to look for a file wishes for it first; a sweep that got there before has
-//! removed it, and the look says so.
+//! Wishes: files that were asked for lately and are on their way to a run that
+//! does not name them yet. A sweep does not remove them. A task wishes for a
+//! file before it looks for it; if a sweep was faster, the look shows that the
+//! file is gone.
 
 use std::collections::HashSet;
 use std::io;
@@ -10,11 +10,11 @@ use std::time::Instant;
 
 use crate::config;
 
-/// Shared by whoever stages and whoever sweeps.
+/// Shared by the tasks that stage and the one that sweeps.
 #[derive(Clone, Debug, Default)]
 pub struct Wishes(Arc<Mutex<Generations>>);
 
-/// Half a hash each tells enough: one too many is kept, none too few.
+/// Half of each hash suffices: a collision only keeps a file too many.
 #[derive(Debug, Default)]
 struct Generations {
     now: HashSet<u64>,
@@ -48,21 +48,21 @@ fn key(hash: &[u8; 32]) -> u64 {
 }
 
 impl Wishes {
-    /// Somebody is about to look for this file.
+    /// Wishes for a file that the caller is about to look for.
     pub fn add(&self, hash: &[u8; 32]) {
         let mut wishes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         wishes.turn();
         wishes.now.insert(key(hash));
     }
 
-    /// Whether somebody asked for it lately.
+    /// Whether the file was wished for lately.
     pub fn has(&self, hash: &[u8; 32]) -> bool {
         let wishes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         wishes.has(hash)
     }
 
-    /// Removes what holds these contents unless somebody wishes for one of
-    /// them; whether it was removed. Nobody can begin to wish in between.
+    /// Removes files with these contents unless one of them is wished for;
+    /// returns whether they were removed. No wish can be made in between.
     ///
     /// # Errors
     /// Those of `remove`.

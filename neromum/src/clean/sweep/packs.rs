@@ -1,5 +1,5 @@
-//! Sweeping packs. What they hold is named and ages as files of their own do;
-//! what is to go of one goes by making it anew of the rest, when that is worth
+//! Sweeping packs. Their contents are named and age as files of their own do.
+//! Contents leave a pack by writing it anew without them, when that is worth
 //! it.
 
 use std::collections::HashSet;
@@ -11,7 +11,7 @@ use nero_pack::Pack;
 use super::{Freed, Janitor, Named, Since, Size, Sweep, hashed, remove, size_of};
 
 impl Janitor {
-    /// Space of all packs, and how much of it nothing names.
+    /// Space of all packs, and of the part that no run names.
     pub(super) fn packs_usage(&self, named: Option<&Named>) -> (Size, Size) {
         let (mut all, mut unused) = (Size::default(), Size::default());
         for (_, path) in hashed(&self.store.folder().join(nero_pack::FOLDER)) {
@@ -36,8 +36,8 @@ impl Janitor {
 }
 
 impl Sweep<'_> {
-    /// Takes away what nothing has named for long, where it is all of a pack or
-    /// at least half: the rest is written anew.
+    /// Removes contents that no run has named for long, when they are the whole
+    /// pack or at least half of it: the rest is written anew.
     pub(super) fn packs(
         &self,
         named: &Named,
@@ -53,7 +53,7 @@ impl Sweep<'_> {
                     self.unsound(id, &path, old, files, freed)?;
                     continue;
                 }
-                // Somebody put it together with others.
+                // Another process has joined it with other packs.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) => {
                     freed.note(format!("{} stays: {error}", path.display()));
@@ -97,7 +97,7 @@ impl Sweep<'_> {
         Ok(())
     }
 
-    /// Takes contents out of a pack unless somebody wishes for one of them;
+    /// Removes contents from a pack unless one of them is wished for; returns
     /// whether they are gone.
     fn without(&self, pack: Pack, goes: &HashSet<[u8; 32]>, freed: &mut Freed) -> io::Result<bool> {
         let store = &self.janitor.store;
@@ -126,7 +126,7 @@ impl Sweep<'_> {
         Ok(gone)
     }
 
-    /// Not whole, a pack is of no use to anybody.
+    /// Removes an incomplete pack, which is of no use.
     fn unsound(
         &self,
         id: [u8; 32],

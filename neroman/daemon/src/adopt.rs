@@ -276,7 +276,7 @@ fn one(
     adopted.runs += 1;
 }
 
-/// Whether a run's rule is the one that has its number here.
+/// Whether the rule with this number here is the run's own rule.
 fn same_rule(work: &State, rule: &v1::Rule) -> bool {
     let known = work.rules.get(&rule.id);
     known.is_some_and(|known| known.action == rule.action && known.text == rule.text)
@@ -310,7 +310,7 @@ fn made(id: RunId, token: RunToken, node: &str, spec: &v1::RunSpec, now_ms: i64)
     }
 }
 
-/// A number that another node has, or nobody any more.
+/// A placeholder run for a number that another node has, or no node any more.
 fn elsewhere(id: RunId, now_ms: i64) -> Change {
     let made = Made {
         token: RunToken::random(),

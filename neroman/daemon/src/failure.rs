@@ -192,7 +192,8 @@ impl Failure {
     }
 }
 
-/// Whether nobody answered: what a peer says has no cause on this side.
+/// Whether the peer did not answer: a status from a peer has no source on this
+/// side.
 pub(crate) fn connection_lost(status: &Status) -> bool {
     let late = matches!(status.code(), Code::DeadlineExceeded)
         || status.message().eq_ignore_ascii_case("timeout expired");

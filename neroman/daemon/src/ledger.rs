@@ -115,12 +115,12 @@ pub(crate) enum Bell {
     Placer,
 }
 
-/// That the disk has no room for the databases.
+/// Present while the disk has no room for the databases.
 #[derive(Clone, Debug)]
 pub(crate) struct NoRoom {
-    /// When that was noticed.
+    /// Time at which that was noticed.
     pub since_ms: i64,
-    /// What is told to whoever wants something written.
+    /// The error for callers that want something written.
     pub failure: Failure,
 }
 

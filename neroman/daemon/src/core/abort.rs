@@ -21,7 +21,7 @@ pub(crate) enum Wished {
     Skipped(String),
 }
 
-/// Writes down that a run is to end.
+/// Records the wish that a run ends.
 pub(crate) fn wish(run: &Run, wish: &Wish) -> (Wished, Vec<Change>) {
     if run.forgotten() {
         return (
@@ -54,12 +54,12 @@ pub(crate) fn wish(run: &Run, wish: &Wish) -> (Wished, Vec<Change>) {
     (outcome, vec![change])
 }
 
-/// What a node answers to the wish that a run ends.
+/// A node's answer to the wish that a run ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// It cannot be said now.
+    /// The node cannot answer now.
     Unclear,
-    /// Its shim was told.
+    /// Its shim got the wish.
     Asked,
     /// It waited there, or was refused: it never starts there.
     NeverStarted,
@@ -71,7 +71,7 @@ pub(crate) enum Answer {
     GoesOn,
 }
 
-/// Takes down what a node answers to a wish; `asked_ms` says to which one.
+/// Records a node's answer to the wish that was made at `asked_ms`.
 pub(crate) fn answered(
     run: &Run,
     answer: Answer,

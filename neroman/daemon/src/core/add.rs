@@ -65,9 +65,9 @@ struct Known<'a> {
     pairs: Vec<Option<&'a Experiment>>,
 }
 
-/// Compares sources with the state. Pure: apply the changes to make it so.
-/// Sources that are `missing` from the disk may have moved: one that is like a
-/// new source is that one, with all its experiments.
+/// Compares sources with the state. Pure: the caller applies the changes. A source
+/// that is `missing` from the disk may have moved: a new source that is like it
+/// takes its place, with all its experiments.
 pub(crate) fn merge(
     state: &State,
     sources: &[Read],
@@ -157,10 +157,9 @@ fn known_origin<'a>(state: &'a State, read: &Read) -> Option<&'a Arc<Origin>> {
     })
 }
 
-/// The source that this new one was before its folder was moved or renamed: of
-/// those that are missing and have something in common with it, the one that is
-/// the same file, else has the same content, else the same folder's name, else
-/// most in common.
+/// The missing source that this new one was before its folder was moved or renamed,
+/// when they have something in common: first the same file, then the same content,
+/// then the same folder's name, then the most in common.
 fn moved_from<'a>(
     state: &'a State,
     read: &Read,

@@ -1,4 +1,4 @@
-//! Which runs' folders may be taken away from their nodes.
+//! Decides which runs' folders may be removed from their nodes.
 
 use super::experiment::Experiment;
 use super::needs;
@@ -11,7 +11,7 @@ pub(crate) fn lies_there(run: &Run) -> bool {
     run.desk.cleaned_ms.is_none() && !gone && (sent || !run.journal.incarnations.is_empty())
 }
 
-/// Why a later run needs the folder of this one.
+/// Reason why a later run needs the folder of this one.
 pub(crate) fn needed(experiment: &Experiment, run: &Run) -> Option<String> {
     let number = Some(run.made.id.number);
     let mut later = experiment.runs.iter();
@@ -22,8 +22,8 @@ pub(crate) fn needed(experiment: &Experiment, run: &Run) -> Option<String> {
     Some(format!("{} is to begin with its checkpoints", next.made.id))
 }
 
-/// Why the folder of a run has to stay, for all that is known here;
-/// `unfetched`: what did not come home may be lost.
+/// Reason why the folder of a run has to stay, as far as it is known here;
+/// `unfetched`: files that did not come home may be lost.
 pub(crate) fn stays(run: &Run, unfetched: bool) -> Option<String> {
     let phase = run.phase();
     if phase.is_live() {
@@ -44,6 +44,6 @@ pub(crate) fn stays(run: &Run, unfetched: bool) -> Option<String> {
     if needs::of(run).results {
         return Some("its outputs are on their way home".to_owned());
     }
-    // What lies there is held against what is here, whatever was fetched.
+    // The node compares its files with those here, however many were fetched.
     None
 }

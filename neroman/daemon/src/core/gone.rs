@@ -1,5 +1,4 @@
-//! A node that will never answer again, by a person's word: what becomes of
-//! the runs that were there.
+//! The runs of a node that will never answer again, by a person's decision.
 
 use std::sync::Arc;
 
@@ -10,14 +9,14 @@ use super::needs;
 use super::run::{Desk, Handing, Results, Run, Word};
 use super::state::State;
 
-/// What becomes of one run.
+/// Result for one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Gone {
     /// It was never started and goes to another node.
     Moved,
     /// It was to end, and was never started.
     TakenAway,
-    /// Nobody will ever tell how it ended.
+    /// The end of the run will never be known.
     Lost,
     /// It had ended; what had not come home is lost.
     ResultsLost,
@@ -35,8 +34,8 @@ impl Gone {
     }
 }
 
-/// What becomes of everything on a node. `elsewhere` says whether what was
-/// asked for has other nodes, too.
+/// Decides about every run of a node. `elsewhere` returns whether the asked-for
+/// name has other nodes, too.
 pub(crate) fn decide(
     state: &State,
     node: &str,
@@ -68,9 +67,8 @@ pub(crate) fn decide(
     (told, changes)
 }
 
-/// What becomes of a run that its node does not know any more, once a person
-/// says that nothing is to be waited for. Should the node know it again, it is
-/// ended there.
+/// Gives up a run that its node does not know any more, by a person's decision.
+/// If the node knows it again, it is ended there.
 pub(crate) fn given_up(run: &Run, who: &str, now_ms: i64) -> Vec<Change> {
     let (id, node) = (run.made.id, run.node_word());
     let mut desk = run.desk.clone();
@@ -84,8 +82,8 @@ pub(crate) fn given_up(run: &Run, who: &str, now_ms: i64) -> Vec<Change> {
     become_so(run, desk).chain([event]).collect()
 }
 
-/// Takes down that a node may still have a run which is not the node's own any
-/// more: it is told to end it.
+/// Records that a node may still have a run that is no longer the node's own: it
+/// is told to end it.
 pub(crate) fn left_behind(run: &Run, node: &str) -> Option<Change> {
     desk_changed(run, |desk| {
         if !desk.abandoned.iter().any(|other| other == node) {
@@ -94,12 +92,12 @@ pub(crate) fn left_behind(run: &Run, node: &str) -> Option<Change> {
     })
 }
 
-/// Takes down that a node was told to end what it still had of a run.
+/// Records that a node was told to end what it still had of a run.
 pub(crate) fn ended_there(run: &Run, node: &str) -> Option<Change> {
     desk_changed(run, |desk| desk.abandoned.retain(|other| other != node))
 }
 
-/// Takes down that a run needs nothing more of its node; positions are forgotten.
+/// Records that a run needs nothing more of its node, and forgets its positions.
 pub(crate) fn closed(run: &Run) -> Vec<Change> {
     if !needs::of(run).close {
         return Vec::new();

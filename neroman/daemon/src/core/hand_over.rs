@@ -1,6 +1,6 @@
-//! What handing a run over to a node changes: its files on their way, the offer,
-//! and what the node answers. Of a run that is elsewhere meanwhile, or that ended,
-//! nothing changes.
+//! Changes by handing a run over to a node: its files on their way, the offer, and
+//! the node's answer. Nothing changes for a run that is elsewhere meanwhile, or
+//! that has ended.
 
 use super::change::{Change, desk_changed};
 use super::later;
@@ -10,7 +10,7 @@ use super::refusal::{self, Refusal};
 use super::run::{Handing, Run, Word};
 use super::text::bounded;
 
-/// Whether this node is to get a run, which it has not accepted.
+/// Whether this node is to get a run that it has not accepted.
 pub(crate) fn is_due(run: &Run, node: &str) -> bool {
     run.node() == Some(node) && needs::of(run).hand_over
 }
@@ -29,7 +29,7 @@ pub(crate) enum Sending {
     Never(String),
 }
 
-/// Takes down what sending a run comes to.
+/// Records the result of sending a run.
 pub(crate) fn sending(run: &Run, node: &str, sending: &Sending, now: &Moment) -> Option<Change> {
     if !is_due(run, node) {
         return None;
@@ -70,7 +70,7 @@ pub(crate) fn may_send(run: &Run, node: &str, turn: u32) -> bool {
     is_due(run, node) && !run.movable() && run.desk.turn() == turn
 }
 
-/// What a node answers of one run that was handed over to it.
+/// A node's answer about one run that was handed over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// It has the run, with rules of this version.

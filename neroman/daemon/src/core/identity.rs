@@ -1,5 +1,6 @@
-//! Which experiment each definition of a source is, when the source is read
-//! again: numbers stay with what they stood for. Called by `merge` alone.
+//! Pairs the definitions of a source that is read again with its experiments:
+//! numbers stay with the experiments that they stood for. Called by `merge`
+//! alone.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
@@ -13,8 +14,8 @@ use super::experiment::Experiment;
 /// The first of these that fits decides: the same name, in its collection or in
 /// another; of the same block, the same values of the parameters that vary, so
 /// that constants may change and axes come and go; of a block that was renamed,
-/// the same parameters and command. An experiment that is in its source comes
-/// before one that had left it.
+/// the same parameters and command. An experiment in its source comes before an
+/// experiment that had left it.
 pub(crate) fn pair<'a>(old: &[&'a Experiment], new: &[Definition]) -> Vec<Option<&'a Experiment>> {
     let mut old = old.to_vec();
     old.sort_by_key(|one| (one.gone, one.id));
@@ -36,8 +37,9 @@ pub(crate) fn pair<'a>(old: &[&'a Experiment], new: &[Definition]) -> Vec<Option
     found.into_iter().map(|index| Some(old[index?])).collect()
 }
 
-/// The block that made each experiment. Definitions that an earlier version
-/// stored do not name it: it is the longest one that the name begins with.
+/// The block that made each experiment. Definitions stored by an earlier
+/// version do not contain it; there the longest block counts that the name
+/// begins with.
 fn old_blocks(old: &[&Experiment], new: &[Definition]) -> Vec<String> {
     let mut known: Vec<&str> = new.iter().map(|one| one.block.as_str()).collect();
     known.sort_unstable_by_key(|block| (std::cmp::Reverse(block.len()), *block));

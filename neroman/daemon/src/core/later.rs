@@ -1,5 +1,5 @@
-//! Nodes that cannot take a run for now. Said for long enough, the run goes to
-//! another node that can have it, and is not given back for a while.
+//! Nodes that cannot take a run for now. After some time, the run goes to
+//! another node that can have it, and does not come back for a while.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,18 +10,18 @@ use super::run::Desk;
 /// fills a disk seldom goes within minutes, and each try sends files.
 pub(crate) const PASSED_OVER_MS: i64 = 10 * 60 * 1000;
 
-/// A node's word that it cannot take a run for now.
+/// A node's statement that it cannot take a run for now.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Later {
     pub node: String,
     /// In its own words, bounded.
     pub why: String,
-    /// Since when it says so.
+    /// Time of the first such statement.
     pub since_ms: i64,
     /// The same moment on our boot clock; none where an earlier build wrote it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Tick>,
-    /// When the run left it.
+    /// Time at which the run left it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_ms: Option<i64>,
     /// The same moment on our boot clock.
@@ -29,7 +29,7 @@ pub(crate) struct Later {
     pub left: Option<Tick>,
 }
 
-/// Takes down that a node cannot take the run for now.
+/// Records that a node cannot take the run for now.
 pub(crate) fn said(desk: &mut Desk, node: &str, why: &str, now: &Moment) {
     if let Some(known) = desk.put_off_by(node) {
         why.clone_into(&mut known.why);
@@ -46,12 +46,12 @@ pub(crate) fn said(desk: &mut Desk, node: &str, why: &str, now: &Moment) {
     });
 }
 
-/// The node took it.
+/// Records that the node took the run.
 pub(crate) fn taken(desk: &mut Desk, node: &str) {
     desk.later.retain(|one| one.node != node);
 }
 
-/// The run leaves the node, which it may come back to.
+/// Records that the run leaves the node, to which it may come back.
 pub(crate) fn left(desk: &mut Desk, node: &str, now: &Moment) {
     let known = desk.later.iter_mut().find(|one| one.node == node);
     if let Some(later) = known {

@@ -1,24 +1,25 @@
-//! What a run still needs from its node. Everything here can be done again
+//! The work that a run still needs from its node. All of it can be repeated
 //! without harm: a driver looks, acts, and looks again.
 
 use nero_model::Phase;
 
 use super::run::{Handing, Run, Word};
 
-/// What is to be done for a run.
+/// Work to do for a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Needs {
     /// neromum has not accepted it.
     pub hand_over: bool,
-    /// A wish that it ends has not been carried there.
+    /// A cancel has not reached the node.
     pub cancel: bool,
-    /// It is to leave its node, which has not given its word yet.
+    /// The run is to leave its node, which has not answered yet.
     pub withdraw: bool,
     /// The node has older rules.
     pub rules: bool,
     /// Its results have to come home.
     pub results: bool,
-    /// What it makes comes home as it is produced, where its outputs say so.
+    /// Files come home while the job produces them, where its outputs ask for
+    /// that.
     pub live_results: bool,
     /// Nothing more is needed of the node: it may forget the run.
     pub close: bool,
@@ -44,12 +45,12 @@ pub(crate) fn of(run: &Run) -> Needs {
     let gone = desk.cleaned_ms.is_some()
         || desk.unknown_ms.is_some()
         || matches!(desk.word, Some(Word::NodeGone { .. }));
-    // One that never started has made nothing.
+    // A run that never started has made no files.
     let began = !run.journal.incarnations.is_empty();
     let results = ended && !gone && !desk.results.settled() && began && run.has_results();
     Needs {
-        // A run that is to end is not sent any more; one that was sent without
-        // our knowing is ended by the cancel.
+        // Do not hand over a run that is being cancelled. If an earlier
+        // hand-over arrived unacknowledged, the cancel ends it there.
         hand_over: (live && unsent && !desk.leaves() && desk.wish.is_none() && !began)
             || (desk.send_spec && !gone && desk.word.is_none()),
         cancel: live && desk.wish.as_ref().is_some_and(|wish| !wish.delivered),
@@ -83,15 +84,15 @@ pub(crate) fn changed(before: Option<&Run>, after: Option<&Run>) -> bool {
         || begun(before) != begun(after)
 }
 
-/// Whether a change of a run gives the placer something to do beside those that
-/// wait for a node.
+/// Whether a change of a run gives the placer work beside the runs without a
+/// node.
 pub(crate) fn put_off(before: Option<&Run>, after: Option<&Run>) -> bool {
     let put_off = |run: Option<&Run>| run.is_some_and(|run| run.put_off().is_some());
     put_off(after) && !put_off(before)
 }
 
-/// How far a run has come; that its files are on their way is written down by
-/// whoever sends them, who would only try again at once.
+/// Progress of a run, without `Staging`: the sender of the files records that,
+/// and would only be woken again by its own record.
 fn begun(run: &Run) -> (Handing, Phase) {
     let phase = match run.phase() {
         Phase::Queued => Phase::Staging,

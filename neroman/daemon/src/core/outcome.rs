@@ -94,7 +94,7 @@ pub(crate) fn judge(desk: &Desk, journal: &Journal) -> Outcome {
     }
 }
 
-/// Nobody will ever tell how it ended.
+/// The end of a run on a lost node, which will never be known.
 fn node_gone(who: &str, at_ms: i64) -> Outcome {
     Outcome {
         phase: Phase::Lost,
@@ -149,7 +149,7 @@ fn ended(desk: &Desk, journal: &Journal, one: &Incarnation) -> Option<Outcome> {
                 },
             ),
             StopCause::Rule => (Phase::Aborted, by_rule(journal, stop.rule)),
-            // A full disk had no room for whose wish it was.
+            // A full disk had no room for the author of the wish.
             StopCause::Unspecified => {
                 let rule = aborted_by(journal).filter(|_| desk.wish.is_none());
                 let by_person = || EndReason::ByPerson { who: desk.who() };

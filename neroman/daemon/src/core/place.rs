@@ -1,12 +1,12 @@
-//! Which node gets a run: what it takes is compared with what nodes have, and
-//! of those that fit the least loaded one is taken.
+//! Chooses the node of a run: compares the run's needs with the nodes' figures,
+//! and takes the least loaded of the nodes that fit.
 
 use nero_model::units::print_bytes;
 
 use super::judge;
 use super::run::Takes;
 
-/// What a node said of itself, and what our runs already take of it.
+/// A node's own figures, and the resources that our runs take there.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Figures {
     /// Processors that runs may use.
@@ -56,7 +56,7 @@ pub(crate) struct GpuFacts {
     pub used: f64,
 }
 
-/// Where a node stands.
+/// Availability of a node.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Standing {
     /// It was asked lately.
@@ -354,7 +354,8 @@ mod tests {
             choose(&run, &mut nodes, &any),
             Choice::Never("a: refused: no data; b: cpus 1 < 2".to_owned())
         );
-        // A busy one is, and nobody ends for what nobody refused.
+        // A busy node is a candidate, and no run ends before each has refused
+        // it.
         let busy = |_: &str, _: &Figures| Err("load is 9".to_owned());
         let asks = Takes {
             requires: "load < 4".to_owned(),

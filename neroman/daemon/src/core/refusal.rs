@@ -8,7 +8,7 @@ use super::later;
 use super::now::Moment;
 use super::run::{Desk, Handing, Run, Word};
 
-/// A node's word that it cannot have a run, of which nothing was started.
+/// A node's statement that it cannot have a run that was not started there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Refusal {
     pub node: String,

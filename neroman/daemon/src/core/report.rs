@@ -1,5 +1,5 @@
-//! What a node reports of a run that it has: how far the run is there, and what
-//! that changes here. Records of its journal come apart from this and count more.
+//! Reports of a node about a run that it has, and the changes that follow here.
+//! Records of its journal come apart from this and count more.
 
 use super::later;
 use super::run::{Desk, Handing, Run, Unreadable, Word};
@@ -25,7 +25,7 @@ pub(crate) enum Standing {
     Unknown,
 }
 
-/// What a node reports of one run; its texts are bounded.
+/// A node's report about one run; its texts are bounded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Report {
     pub standing: Standing,
@@ -44,7 +44,7 @@ pub(crate) struct Report {
     pub unreadable: Vec<Unreadable>,
 }
 
-/// A report that does not fit what is known of the run; it is for the log.
+/// A report that contradicts the known state of the run; it is logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Contradiction {
     /// The node does not know a run that it started.
@@ -145,7 +145,7 @@ fn has_run(run: &Run) -> bool {
     newest.is_some_and(|(_, one)| one.started_ms.is_some() && one.not_started.is_none())
 }
 
-/// A run that a node reports though it is not the node's own any more.
+/// A run that a node reports although it is no longer the node's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stray {
     /// It is over: the node did not hear that it may forget it.

@@ -313,13 +313,13 @@ impl Desk {
         files.find(|file| !is_watchers(file))
     }
 
-    /// What a node says that has it, or is to get it, and cannot take it for now.
+    /// The deferral of a node that has the run, or is to get it.
     pub(crate) fn put_off_by(&mut self, node: &str) -> Option<&mut Later> {
         let mut said = self.later.iter_mut();
         said.find(|one| one.node == node && one.left_ms.is_none())
     }
 
-    /// How often it was given to a node, the one that it has or gets included.
+    /// Number of times that it was given to a node, with the present one.
     pub(crate) fn turn(&self) -> u32 {
         self.turns.saturating_add(1)
     }
@@ -345,21 +345,22 @@ pub(crate) struct Run {
     pub outcome: Outcome,
 }
 
-/// The node of a run that keeps a number for one that no node has shown yet.
+/// Placeholder node of a run that only reserves a number: a take-over saw higher
+/// numbers, and the node that has this run was not read yet.
 pub(crate) const UNREAD: &str = "unknown";
-/// Who says of such a run that its node is gone.
+/// Author of the entry that such a run's node is gone.
 pub(crate) const TAKE_OVER: &str = "node take-over";
 
 impl Run {
-    /// Whether it only keeps a number: the node of that run was not read when
-    /// its experiment was taken over.
+    /// Whether the run only reserves a number: its node was not read when its
+    /// experiment was taken over.
     pub(crate) fn is_unread(&self) -> bool {
         let word = matches!(&self.desk.word, Some(Word::NodeGone { who, .. }) if who == TAKE_OVER);
         word && self.desk.node.is_none() && self.made.node == UNREAD
     }
 
-    /// Whether it was taken over and its node has not told of it yet: how far
-    /// it is nobody knows here.
+    /// Whether the run was taken over and its node has not reported it yet, so
+    /// that its progress is unknown here.
     pub(crate) fn unheard(&self) -> bool {
         self.made.fingerprint.is_empty()
             && self.phase() == Phase::Submitted
@@ -534,8 +535,8 @@ impl Run {
         self.journal.newest()?.1.exit.as_ref()
     }
 
-    /// Whether its job wrote anything to its logs, or may have: one whose last
-    /// process nobody saw end does not say.
+    /// Whether its job wrote anything to its logs, or may have: the record of the
+    /// tree's end has the logs' lengths, and may be missing.
     pub(crate) fn printed(&self) -> bool {
         let ended = self.phase().is_end();
         self.journal

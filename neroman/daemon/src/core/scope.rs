@@ -1,5 +1,5 @@
-//! What an expression sees of one experiment: its definition, its current run
-//! (or one that was named), parameters and metrics. Answers from memory.
+//! An experiment as an expression sees it: its definition, its current run (or a
+//! named one), parameters and metrics. Answers from memory.
 
 use nero_expr::{Fact, NameKind, Scope, Value};
 use nero_format as format;

@@ -63,7 +63,7 @@ pub(crate) fn earlier(experiment: &Experiment) -> Option<&Run> {
     runs.find(|run| run.started_ms().is_some())
 }
 
-/// Said of one that came by a take-over and whose code is not here.
+/// The refusal for an experiment that was taken over without its code.
 fn sourceless(experiment: &Experiment) -> Option<String> {
     adopt::without_source(&experiment.definition).then(|| {
         "taken over, and its code is not here: first add its source again, `neroman add FOLDER`"

@@ -624,7 +624,7 @@ proptest! {
         let all = |count: usize| names[..count].iter().map(|n| definition(n, "1")).collect();
         lab.add("/lab", all(4));
         for step in steps {
-            // The oldest live run is the one that a node has.
+            // The oldest live run is on a node.
             let sent = |lab: &Lab, id: u64| {
                 let experiment = lab.state.experiment(ExperimentId(id)).unwrap();
                 let live = experiment.runs.iter().find(|run| run.phase().is_live());

@@ -1,6 +1,7 @@
-//! A run that leaves a node which has it, or may have it. Written down before
-//! the node is asked, and over when the node gave its word that it never starts
-//! the run: whoever dies in between, it is asked again and says the same.
+//! A run that leaves a node which has it, or may have it. This is recorded before
+//! the node is asked, and over when the node has promised that it never starts the
+//! run. If neroman or neromum dies in between, the node is asked again and answers
+//! the same.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +11,7 @@ use super::now::Moment;
 use super::refusal::{self, Refusal, become_so};
 use super::run::{Desk, Handing, Run, Word};
 
-/// Why a run leaves its node.
+/// The reason of a withdrawal, and its progress.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Withdrawal {
     pub refusal: Refusal,
@@ -23,7 +24,7 @@ pub(crate) struct Withdrawal {
     pub asked: bool,
 }
 
-/// What the node says of it.
+/// The node's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Said {
     /// Nothing of it is there, nor will come.

@@ -11,7 +11,7 @@ use crate::folding::RunFolded;
 /// Everything that one transaction writes.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
-    /// Somebody is told of it.
+    /// Whether the commit is reported to a person or node.
     pub durable: bool,
     pub(super) changes: Vec<Change>,
     pub(super) desks: BTreeSet<RunId>,

@@ -150,7 +150,7 @@ fn a_block_that_is_renamed_keeps_its_numbers() {
     assert_eq!(count(&renamed, What::Changed), 5, "{:?}", renamed.lines());
     assert!(renamed.lines().contains(&"5: name one → two".to_owned()));
     assert_eq!(desk.names()[0], (1, "grid_lr-0.1_n-1_seed-1".to_owned()));
-    // Another experiment in the place of one that was deleted is a new one.
+    // An experiment in the place of a deleted one is new.
     let replaced = desk.add("exp", "+three:\n  command: other --differently\n");
     assert_eq!(
         (count(&replaced, What::Added), count(&replaced, What::Gone)),

@@ -403,8 +403,7 @@ impl Ledger {
         }
     }
 
-    /// The specs of runs, as they were made. One that is damaged costs no
-    /// other.
+    /// The specs of runs, as they were made. A damaged spec fails alone.
     ///
     /// # Errors
     /// When the database cannot be read.

@@ -39,8 +39,8 @@ pub(crate) fn begin(path: &Path) -> io::Result<()> {
         .with_ansi(false)
         .with_target(false)
         .with_writer(log)
-        // Told on standard error, which is this file too, a full disk would
-        // be a panic of whoever had something to say.
+        // tracing would report a failed write on standard error, which is this
+        // file, too: on a full disk that would panic in the task that logs.
         .log_internal_errors(false)
         .try_init();
     Ok(())

@@ -103,7 +103,7 @@ pub(crate) struct Frozen {
     pub notes: Vec<String>,
 }
 
-/// What of which folder travels.
+/// A folder, with the part of it that is frozen.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Wanted {
     pub folder: PathBuf,

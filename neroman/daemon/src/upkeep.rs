@@ -18,7 +18,8 @@ use crate::ledger::Ledger;
 
 /// Between two copies.
 const EVERY: Duration = Duration::from_secs(3600);
-/// After the first change: whoever is typing is not disturbed.
+/// Pause after the first change, so that a person who is typing is not
+/// disturbed.
 const QUIET: Duration = Duration::from_secs(60);
 
 /// Works until the daemon stops, which drops it.

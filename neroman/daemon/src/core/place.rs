@@ -182,7 +182,7 @@ fn share(figures: &Figures) -> f64 {
     figures.cores / figures.cpus.max(0.01)
 }
 
-/// How much of it anybody uses.
+/// Share of the processors that all users together keep busy.
 fn busy(figures: &Figures) -> f64 {
     figures.load / figures.cpus.max(0.01)
 }

@@ -150,7 +150,7 @@ pub(crate) enum Results {
         /// Files that stayed there since they are too large.
         #[serde(default)]
         left: u64,
-        /// What everybody who looks at the run is told: what stayed there, and
+        /// Warnings for every view of the run: files that stayed there, and
         /// outputs that brought nothing.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         warnings: Vec<String>,

@@ -36,8 +36,8 @@ const CANCELS_MAX: usize = 10_000;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Before what a node could not do is carried there again.
 const AGAIN: Duration = Duration::from_secs(20);
-/// Runs that need nothing more are closed together this often: closing is
-/// synced, and nobody waits for it.
+/// Interval at which runs that need nothing more are closed together: closing
+/// is synced, and no caller waits for it.
 const CLOSE_EVERY: Duration = Duration::from_secs(1);
 
 /// The neromum at the other end.
@@ -171,7 +171,7 @@ impl Deliver {
             self.withdraw(part).await?;
         }
         for id in hand_over {
-            // Whoever takes it lives as long as this connection.
+            // The receiver lives as long as this connection.
             let _ = self.hand_over.send(id);
         }
         for id in rules {

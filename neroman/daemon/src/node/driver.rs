@@ -75,8 +75,8 @@ enum SessionEnd {
 /// Between two panics that have nothing to do with each other.
 const QUIET: Duration = Duration::from_secs(60);
 
-/// Runs a driver until it is told to stop. One that panics costs its node a pause
-/// and begins anew: the daemon and the other nodes go on.
+/// Runs a driver until it is told to stop. A panic costs its node a pause, after
+/// which the driver begins anew: the daemon and the other nodes go on.
 pub(crate) async fn run(driver: Driver) {
     let mut backoff = driver.backoff();
     loop {
@@ -155,8 +155,8 @@ impl Driver {
         tracing::debug!(node = self.settings.name, "driver ended");
     }
 
-    /// Lets the node's agent leave when no run needs it: it would leave by
-    /// itself, and nobody has to wait for that.
+    /// Lets the node's agent leave when no run needs it. It would leave by
+    /// itself, so this waits for nothing.
     async fn send_home(&self) {
         let state = self.ledger.state();
         let live = |id: &nero_model::RunId| state.run(*id).is_some_and(|run| run.phase().is_live());
@@ -278,7 +278,7 @@ impl Driver {
             backoff.reset();
         }
         if !self.wanted_still() {
-            // Nobody needs it now: it is tried when somebody does.
+            // No caller needs the node now: it is tried when one does.
             self.tell.change(|now| now.next_try_ms = None);
         }
     }
@@ -378,7 +378,7 @@ impl Driver {
         end
     }
 
-    /// Asks what the node has, whenever somebody wants to know.
+    /// Asks for the node's description whenever a caller wants it.
     async fn describe(&self, client: MumClient<Channel>) -> Failure {
         loop {
             match self.describe_once(client.clone(), DESCRIBE).await {

@@ -313,8 +313,8 @@ impl Gathered {
         states.any(|word| word.stage() == Stage::UnknownRun)
     }
 
-    /// What is said of runs that are on this node: of one that was placed
-    /// elsewhere meanwhile, nothing counts that an earlier node says.
+    /// Keeps the reports about runs that are on this node. For a run that was
+    /// placed elsewhere meanwhile, an earlier node's report does not count.
     fn of(mut self, node: &str, state: &State) -> Self {
         let here = |token: Option<RunToken>| {
             token

@@ -106,7 +106,7 @@ impl HandOver {
         }
     }
 
-    /// One that takes what takes long from this one, through the same gate.
+    /// A second sender, for runs whose files take long. Shares this one's gate.
     fn long(&mut self) -> Self {
         let (tx, rx) = mpsc::unbounded_channel();
         self.beside = Some(tx.clone());
@@ -260,12 +260,12 @@ impl HandOver {
         self.beside.is_some() && long
     }
 
-    /// Whoever sends what takes long hands these runs over.
+    /// Gives these runs to the second sender.
     fn give_away(&self, tokens: &[RunToken]) {
         let state = self.ledger.state();
         for id in tokens.iter().filter_map(|token| state.by_token(token)) {
             if let Some(beside) = &self.beside {
-                // It lives as long as this one.
+                // The receiver lives as long as this sender.
                 let _ = beside.send(id);
             }
         }

@@ -1,5 +1,5 @@
-//! What the ledger and others tell a driver: which runs changed, that somebody
-//! wants to read, that a try may succeed now. Never blocks and never grows
+//! Messages to a driver from the ledger and others: changed runs, a caller that
+//! wants to read, a reason to try again now. Never blocks and never grows
 //! without bound: too many runs at once mean *look at all of them*.
 
 use std::collections::{BTreeMap, HashSet};
@@ -14,9 +14,9 @@ const REMEMBERED: usize = 20_000;
 /// Why a try may succeed now that failed before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kick {
-    /// Somebody wants to read from the node.
+    /// A caller wants to read from the node.
     Wanted,
-    /// Another ssh agent is there.
+    /// Another ssh agent was seen.
     Agent,
     /// A person asked for it.
     Person,
@@ -69,7 +69,7 @@ impl Inbox {
         self.news.notify_one();
     }
 
-    /// Somebody wants to read from the node.
+    /// Asks for a connection to read from the node.
     pub(crate) fn want_link(&self) {
         self.held().link = true;
         self.news.notify_one();
@@ -106,12 +106,12 @@ impl Inbox {
         self.held().kick = None;
     }
 
-    /// Somebody wants to know what the node has now.
+    /// Asks for a new description of the node.
     pub(crate) fn want_description(&self) {
         self.describe.notify_one();
     }
 
-    /// Waits for that.
+    /// Waits for such a request.
     pub(super) async fn description_wanted(&self) {
         self.describe.notified().await;
     }
@@ -122,12 +122,12 @@ impl Inbox {
         self.news.notify_one();
     }
 
-    /// Whether somebody wanted to read since the last call.
+    /// Whether a caller has asked for a connection since the last call.
     pub(super) fn link_wanted(&self) -> bool {
         std::mem::take(&mut self.held().link)
     }
 
-    /// Whether somebody wants to read.
+    /// Whether a caller has asked for a connection.
     pub(super) fn link_is_wanted(&self) -> bool {
         self.held().link
     }
@@ -168,7 +168,7 @@ impl Inboxes {
         }
     }
 
-    /// A run changed: its node is told, or whoever places it.
+    /// A run changed: rings its node's driver, or the placer.
     pub(crate) fn changed(&self, node: Option<&str>, run: RunId) {
         match node {
             Some(node) => self.of(node).changed(run),

@@ -66,7 +66,7 @@ pub(crate) struct Described {
 }
 
 impl NodeNow {
-    /// Of a node of which the daemon before this one left something.
+    /// The state of a node, with what an earlier daemon recorded about it.
     pub(super) fn after(before: Option<Contact>) -> Self {
         Self {
             contact_ms: before.as_ref().and_then(|before| before.contact_ms),
@@ -218,7 +218,7 @@ impl Tell {
         self.any.send_modify(|count| *count += 1);
     }
 
-    /// Changes what is known and nobody waits for.
+    /// Changes facts whose changes wake no watcher.
     pub(crate) fn quietly(&self, change: impl FnOnce(&mut NodeNow)) {
         self.one.send_if_modified(|now| {
             change(now);
@@ -252,7 +252,7 @@ impl Known {
                 (boot, shown.saturating_add(boot_ms - about.boot_ms))
             })
             .collect();
-        // Ours needs no word of anybody.
+        // Our own clock needs no node's report.
         boots.insert(here.boot, here.ms);
         Now {
             ms: clock.now_ms(),

@@ -398,9 +398,9 @@ pub(super) fn figures(
     }
 }
 
-/// Whether the answer of a node that was asked so long ago is waited for.
+/// Whether to wait longer for the answer of a node that was asked `asked` ago.
 fn on_its_way(now: &NodeNow, asked: Duration) -> bool {
-    // The first push takes as long as the way is slow; one that stalls ends.
+    // A first push may take long on a slow line; a push that stalls is ended.
     let pushed_to = !now.connected() && now.transfer.is_some();
     !now.out_of_reach() && (asked < PATIENCE || pushed_to)
 }

@@ -1,6 +1,6 @@
-//! All nodes: which there are by the configuration, and the tasks that drive
-//! them. A node that is configured gets a driver; one that is configured no
-//! more loses it, and its runs say so.
+//! All nodes of the configuration, and the tasks that drive them. A configured
+//! node has a driver; a node that leaves the configuration loses it, and its
+//! runs report that.
 
 use std::collections::{BTreeMap, HashMap};
 use std::os::unix::fs::MetadataExt as _;
@@ -181,7 +181,7 @@ impl Nodes {
 
     /// The configuration as it could be used last.
     pub(crate) fn usable_config(&self) -> Arc<Config> {
-        // What is wrong with the file is said by whoever needs it.
+        // A caller that needs the file reports its fault.
         match self.config() {
             Ok(config) => config,
             Err(_) => Arc::clone(&self.held().config),
@@ -333,7 +333,7 @@ impl Nodes {
         }
     }
 
-    /// What is known of a node; nothing of one that is not configured.
+    /// The known state of a node; empty for a node that is not configured.
     pub(crate) fn now(&self, node: &str) -> NodeNow {
         self.node(node).map(|node| node.now()).unwrap_or_default()
     }

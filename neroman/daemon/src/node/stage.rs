@@ -1,6 +1,6 @@
-//! Sending frozen files: only those that the node lacks, each by its content,
-//! all of a tree in one stream. Files are read ahead of the network, in order,
-//! off the reactor; one that a cut left half sent goes on where it broke off.
+//! Sends frozen files: only those that the node lacks, each by its content, all
+//! of a tree in one stream. Files are read ahead of the network, in order, off
+//! the reactor. A file that was sent in part continues where the cut was.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -317,9 +317,10 @@ fn read_packed(
 
 enum End {
     Sent,
-    /// Nobody takes more.
+    /// The receiver has gone.
     Left,
-    /// It is not what its name says: longer, shorter, or of another content.
+    /// The file is not what its name promises: longer, shorter, or of another
+    /// content.
     Damaged,
 }
 

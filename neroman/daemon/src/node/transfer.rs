@@ -1,6 +1,6 @@
-//! How far files on their way have come, for whoever looks at a node or waits
-//! for a command. Counted by whoever moves bytes, told a few times a second,
-//! and only of what takes longer than a moment.
+//! Progress of files on their way, for views of a node and for commands that
+//! wait. The sender or receiver counts bytes; progress is published a few times
+//! a second, and only for transfers that take longer than a moment.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ pub(crate) type Hearer = Arc<dyn Fn(Option<v1::Progress>) + Send + Sync>;
 /// Shows transfers beside what is known of a node.
 pub(crate) fn shown(tell: Tell) -> Hearer {
     Arc::new(move |progress| {
-        // Nobody who waits for news of the node is woken.
+        // Progress wakes no task that waits for news of the node.
         tell.quietly(|now| now.transfer.clone_from(&progress));
     })
 }

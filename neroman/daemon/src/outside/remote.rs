@@ -19,7 +19,7 @@ use crate::node::{Connect, Heard, Link, Unconnected};
 
 /// Agents that are remembered: a few terminals and sessions.
 const SOCKS_MAX: usize = 8;
-/// One that lives answers at once; it may be at the far end of a slow line.
+/// A living agent answers at once; it may be at the far end of a slow line.
 const SOCK_ANSWERS: Duration = Duration::from_secs(2);
 /// Asks an agent which extensions it knows: length, kind of message, the word
 /// and its length. All answer, if only that they do not know the question, and
@@ -49,8 +49,8 @@ impl Socks {
         fresh
     }
 
-    /// The newest one that answers. The kernel takes connections for one that
-    /// is frozen, and sshd for one at the other end of a dead connection.
+    /// The newest agent that answers. The kernel accepts connections for a
+    /// frozen agent, and sshd for one at the other end of a dead connection.
     pub(crate) async fn newest(&self) -> Option<PathBuf> {
         let known = self
             .0

@@ -101,7 +101,7 @@ impl Job {
             }
             known => {
                 let folder = PathBuf::from(known);
-                // Somebody may have moved it away meanwhile.
+                // A person may have moved it away meanwhile.
                 let made = folder.clone();
                 fetch::blocking(move || {
                     std::fs::create_dir_all(&made)
@@ -215,7 +215,7 @@ impl Job {
         }
     }
 
-    /// Of which logs only the end came.
+    /// The logs whose end alone was fetched.
     fn cut_logs(&self) -> Vec<String> {
         let logs = self.wanted_logs(false);
         let cut = logs.into_iter().filter(|log| !log.is_whole());
@@ -263,8 +263,8 @@ impl Job {
         lines
     }
 
-    /// Brings the logs. One that is refused keeps nothing else from coming
-    /// home; it is handed back.
+    /// Fetches the logs. A log that is refused does not keep the others from
+    /// coming home; its failure is returned.
     async fn bring_logs(
         &self,
         all: bool,
@@ -511,7 +511,7 @@ fn is_live(output: &v1::Output) -> bool {
     output.fetch.is_empty()
 }
 
-/// Whoever finds this after a crash goes on in the same folder.
+/// Records the folder, so that a fetch after a crash continues in it.
 async fn begun(ledger: &Ledger, id: RunId, folder: PathBuf) -> Result<(), Failure> {
     ledger
         .note(false, move |state, _| {
@@ -539,8 +539,8 @@ async fn spec(ledger: &Ledger, id: RunId) -> Result<Spec, Trouble> {
     })
 }
 
-/// How much stays free. What is wrong with the file is said by whoever needs the
-/// rest of it.
+/// Space that stays free. A fault of the configuration is reported by a caller
+/// that needs the rest of it.
 fn min_free(config: &std::path::Path) -> u64 {
     let config = nero_config::Config::read(config).unwrap_or_default();
     config.results_min_free_bytes()

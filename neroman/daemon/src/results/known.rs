@@ -70,7 +70,7 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// Opens what is known of a run. Blocks until nobody else has it open.
+    /// Opens the records about a run. Blocks until no other task has them open.
     pub(super) fn open(place: &Path) -> io::Result<Self> {
         if let Some(folder) = place.parent() {
             nero_model::paths::make_private(folder)?;
@@ -151,7 +151,7 @@ impl Known {
         self.begun.get(path).copied()
     }
 
-    /// Files of which a half may lie there.
+    /// Files of which a part may exist.
     pub(super) fn halves(&self) -> Vec<String> {
         self.begun.keys().cloned().collect()
     }
@@ -196,7 +196,7 @@ impl Known {
 
     /// Nothing more comes: forgets everything.
     pub(super) fn forget(self) {
-        // What stays is read by nobody who does not compare it.
+        // A file that stays is compared before it is used.
         let _ = fs::remove_file(&self.place);
     }
 }
@@ -207,7 +207,7 @@ fn written(line: &Line) -> Vec<u8> {
     text
 }
 
-/// Opens and locks a file that whoever holds the lock may remove.
+/// Opens and locks a file that another holder of the lock may remove.
 fn locked(place: &Path) -> io::Result<File> {
     loop {
         let file = OpenOptions::new()

@@ -1,6 +1,6 @@
-//! Bringing a run's logs home: the end of each, or the whole where somebody
-//! asked for it. A whole log of a run that has ended goes on where a cut left
-//! it; nothing is appended to it any more.
+//! Fetches a run's logs: the end of each, or the whole when it was asked for. A
+//! whole log of a run that has ended is continued after a cut, since nothing is
+//! appended to it any more.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -43,7 +43,7 @@ impl Log {
         }
     }
 
-    /// Bytes of the end that comes of one that does not come whole.
+    /// Bytes of the end of a log that is not fetched whole.
     pub(super) fn tail_bytes(self) -> u64 {
         LOG_BYTES.min(self.most)
     }
@@ -136,14 +136,14 @@ async fn tail(way: &Way, log: Log) -> Result<u64, Trouble> {
     came.await?
 }
 
-/// Whether more of a log is home than came now, of one that is not whole on its
-/// node any more: that stays.
+/// Whether our copy is longer than what the node still has (the job truncated its
+/// log). Then we keep ours.
 fn has_more(folder: &mut Folder, path: &Path, came: u64) -> bool {
     folder.there(path).is_some_and(|(bytes, _)| bytes > came)
 }
 
-/// Refuses a log of which less came than there was when its run ended; no more
-/// than `most` was asked for.
+/// Refuses a log that is shorter than at the end of its run; no more than `most`
+/// bytes were requested.
 fn all_of(log: Log, came: u64, most: u64) -> Result<(), Trouble> {
     let Some(bytes) = log.bytes.filter(|_| log.ended) else {
         return Ok(());
@@ -225,7 +225,7 @@ async fn whole(way: &Way, log: Log) -> Result<u64, Trouble> {
                     offset: u64::MAX,
                     ..v1::LogPart::default()
                 };
-                // Nobody to take it is told by the writing's own result.
+                // When the writing has ended, its own result shows that.
                 let _ = tx.send(end).await;
                 break;
             }

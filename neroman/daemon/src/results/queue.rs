@@ -1,4 +1,4 @@
-//! When the files of which run are fetched next, over one connection. Decides
+//! The order in which runs' files are fetched over one connection. Decides
 //! only: no clock, no I/O.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -113,8 +113,8 @@ impl Queue {
         }
     }
 
-    /// Whose turn it is, if anybody may begin now. Runs that ended come first;
-    /// one live run at a time is looked at beside them.
+    /// The next run, if one may begin now. Runs that ended come first; beside
+    /// them one live run at a time is looked at.
     pub(super) fn begin(&mut self) -> Option<(RunId, Kind)> {
         let count = |kind| self.working.values().filter(|one| **one == kind).count();
         let (ended, live) = (count(Kind::End), count(Kind::Live));

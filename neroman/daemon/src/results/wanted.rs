@@ -37,18 +37,18 @@ pub(super) struct Ask {
     pub(super) globs: Vec<Glob>,
     /// The run goes on: what is missing or in the way is no matter yet.
     pub(super) live: bool,
-    /// A person named the globs just now: one that fits nothing is told.
+    /// A person has just named the globs: a glob that fits nothing is reported.
     pub(super) named: bool,
     pub(super) made: Made,
 }
 
-/// What becomes of files that fit no glob and that the job made or changed.
+/// Treatment of files that fit no glob and that the job made or changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Made {
-    /// Nobody asks for them.
+    /// They are ignored.
     #[default]
     Ignored,
-    /// They stay, which is told.
+    /// They stay, which is reported.
     Told,
     /// They come, so many bytes of them in all.
     Comes { most: u64 },

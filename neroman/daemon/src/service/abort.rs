@@ -161,9 +161,9 @@ fn wishes(state: &State, chosen: &[Chosen], wish: &Wish) -> (Vec<One>, Vec<Chang
             say(0, "skipped", "defined".to_owned());
             continue;
         }
-        // A run that is being ended for a restart and the one that waits for
-        // its end are both live. One that its node forgot counts as live until
-        // a person gives it up.
+        // A run that is being ended for a restart and the run that waits for
+        // its end are both live. A run that its node forgot counts as live
+        // until a person gives it up.
         let live: Vec<_> = experiment
             .runs
             .iter()

@@ -1,5 +1,5 @@
 //! `Clean`: frees space on nodes, of runs that ended and whose outputs are
-//! home, and of code that nobody uses; here, of frozen files that no run names.
+//! home, and of code that no run uses; here, of frozen files that no run names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -77,9 +77,9 @@ impl Man {
             .await
     }
 
-    /// The nodes that are cleaned: the one that was named; all that are
-    /// configured, where everything was picked; else those that have runs that
-    /// may go. A note tells which others have runs.
+    /// The nodes to clean: the named one; all configured nodes, when everything
+    /// was picked; else those with runs that may go. A note names the other
+    /// nodes that have runs.
     fn to_clean(
         &self,
         request: &v1::CleanAskRequest,

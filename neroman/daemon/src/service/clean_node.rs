@@ -187,7 +187,7 @@ impl Man {
         Ok(())
     }
 
-    /// Nobody wants the rest of what these runs made any more.
+    /// Records that the rest of these runs' files is given up.
     async fn give_up(&self, able: &[Going]) -> Result<(), Failure> {
         let given_up: Vec<RunId> = able.iter().map(|run| run.id).collect();
         self.ledger
@@ -198,8 +198,8 @@ impl Man {
             .await
     }
 
-    /// Waits for runs that the node is about to be told to forget; it refuses
-    /// those of which that was not said.
+    /// Waits until the node was told to forget runs that need nothing more; it
+    /// refuses to clean others.
     async fn closed(&self, able: &[Going]) {
         let ids: Vec<RunId> = able.iter().map(|run| run.id).collect();
         let about = |state: &State, id: &RunId| {
@@ -211,7 +211,7 @@ impl Man {
         let _ = tokio::time::timeout(CLOSED, closed).await.map(drop);
     }
 
-    /// One call; the code that nobody uses goes with the last.
+    /// Cleans by one call; unused code goes with the last.
     async fn clean_part(
         &self,
         client: &mut MumClient<Channel>,
@@ -235,8 +235,7 @@ impl Man {
             unnamed_ms: 0,
         });
         request.set_timeout(PATIENCE);
-        // What is gone there is written down here, also when whoever asked for
-        // it leaves meanwhile.
+        // The removal is recorded here even if the caller leaves meanwhile.
         let taking = tokio::spawn(take_away(client.clone(), self.ledger.clone(), request));
         let reply = taking
             .await
@@ -320,7 +319,7 @@ async fn take_away(
     Ok(reply)
 }
 
-/// Why a run stays of which not everything is home.
+/// Reason why a run is not cleaned: the node has files that were not fetched.
 fn stays(lost: &NotHome, run: RunId) -> Option<String> {
     if lost.is_empty() {
         return None;
@@ -374,7 +373,7 @@ fn sync(folders: Vec<PathBuf>) -> Result<(), Failure> {
             Failure::failed(format!("cannot sync {}", folder.display())).caused_by(&error)
         };
         let open = match std::fs::File::open(folder) {
-            // Somebody took it away, and knows.
+            // A person removed the folder, and knows.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
             open => open.map_err(failed)?,
         };

@@ -1,5 +1,5 @@
-//! Runs that no node takes, now or ever: whoever starts them and whoever waits
-//! for them is told, and alike.
+//! Unschedulable runs, which no node takes, now or ever: the same report for
+//! callers that start them and callers that wait for them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
@@ -104,7 +104,7 @@ pub(super) struct Asking {
     /// What was asked for.
     pub word: String,
     pub takes: Takes,
-    /// No node was chosen yet; one that was says itself what it cannot give.
+    /// The run has no node yet. (A node that has it reports its own reasons.)
     pub waits: bool,
 }
 
@@ -151,7 +151,7 @@ impl Man {
                     node.described(PATIENCE).await;
                 }
             });
-        // Whoever has not said it by then is not known.
+        // A node that has not answered by then counts as unknown.
         let _ = tokio::time::timeout(PATIENCE, join_all(asked)).await;
         self.look(asking).0
     }
@@ -264,7 +264,7 @@ pub(super) struct Nodes<'a> {
     pub boot_ms: i64,
 }
 
-/// The runs of which somebody was told that no node takes them.
+/// The runs whose callers were told that no node takes them.
 #[derive(Debug, Default)]
 pub(super) struct Stuck {
     never: HashSet<RunId>,

@@ -177,7 +177,8 @@ impl Man {
                 .run(id)
                 .is_some_and(|run| run.phase().is_live());
             if live && request.follow && again {
-                // Whoever follows does not make the node be tried without end.
+                // A follower of a log must not make the node be tried without
+                // end.
                 tokio::select! {
                     () = self.nodes.settled(&node, BETWEEN) => {}
                     ended = self.ended(id) => ended?,

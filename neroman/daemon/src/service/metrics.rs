@@ -103,7 +103,7 @@ impl Man {
     }
 }
 
-/// A line for each run of which points may be gone.
+/// A line for each run that may have lost points.
 fn missing(state: &State, runs: &[RunId]) -> Vec<String> {
     let runs = runs.iter().filter_map(|id| state.run(*id));
     runs.filter(|run| !run.desk.missing.is_empty())

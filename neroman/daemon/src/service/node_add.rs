@@ -191,8 +191,8 @@ impl Man {
     }
 }
 
-/// A node that is tried. Its connections end with the trial, also when whoever
-/// adds it leaves meanwhile.
+/// A node on trial. Its connections end with the trial, even if the caller leaves
+/// meanwhile.
 struct Trial {
     man: Man,
     name: String,
@@ -220,7 +220,7 @@ impl Drop for Trial {
     }
 }
 
-/// Ends our connections of a node that was not kept. Those of one that is
+/// Ends our connections of a node that was not kept. Connections of a node that is
 /// configured by now belong to its driver.
 async fn let_go(man: &Man, name: &str, node: &nero_config::Node) {
     if man.nodes.node(name).is_none() {

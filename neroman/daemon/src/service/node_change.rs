@@ -141,8 +141,8 @@ impl Man {
     }
 }
 
-/// Whether a node says anything: one that fell silent may count as connected
-/// for a while, and one that was out of reach, or was not tried yet, may be back.
+/// Whether a node answers. A silent node may count as connected for a while, and
+/// a node that was out of reach, or not tried yet, may be back.
 async fn is_there(node: &Node) -> bool {
     if !node.now().connected() {
         // Why it is not is no matter here.

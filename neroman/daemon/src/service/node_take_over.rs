@@ -46,8 +46,8 @@ struct Found {
     runs: u64,
 }
 
-/// The deployments that a take-over can mean: the one that is named; ours,
-/// when it lies there and no other can be had; else all others.
+/// The deployments that a take-over can mean: the named one; ours, when it is
+/// there and no other can be had; else all others.
 fn meant<'a>(wanted: &'a str, own: &str, holds: bool, all: &'a [Found]) -> Vec<&'a str> {
     if !wanted.is_empty() {
         return vec![wanted];
@@ -105,8 +105,8 @@ impl Man {
         if request.dry_run {
             return Ok(());
         }
-        // What nobody took from us is read as it is: a part of it that is not
-        // here yet may lie there, from before we took over.
+        // If no other neroman owns it, it is read as it is: a part that is not
+        // in the database may be there, from before we took over.
         let mut held = None;
         if id == self.deployment && found.owner.tenure <= self.agents.tenure {
             held = self.nodes.channel(&name, LIST).await.ok();
@@ -231,8 +231,8 @@ impl Man {
         listed(link.channel.clone(), sink).await
     }
 
-    /// Takes the identity, with all that was read. The daemon ends with this,
-    /// also when whoever asked has left: everything in it holds the old
+    /// Takes over the identity, with all that was read. The daemon ends after
+    /// this, even if the caller has left: everything in it holds the old
     /// identity, under which nothing may be done for runs of the new one.
     pub(crate) async fn adopt(
         &self,
@@ -259,7 +259,7 @@ impl Man {
                 }];
                 changes.extend(adopted.changes);
                 let said = (adopted.experiments, adopted.runs, adopted.notes);
-                // Whoever asked waits for the answer.
+                // The caller waits for this.
                 let _ = tx.send(said);
                 Ok(Decided {
                     answer: v1::NodeRemoveReply::default(),

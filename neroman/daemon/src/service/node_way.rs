@@ -29,12 +29,12 @@ const LOCATE: Duration = Duration::from_secs(60);
 const ANSWER: Duration = Duration::from_secs(10);
 /// Between two words on how far it is.
 const SAY_EVERY: Duration = Duration::from_millis(250);
-/// A clock that is wrong by less disturbs nobody.
+/// Limit of a wrong clock that is not reported.
 const CLOCK_MS: i64 = 2000;
 /// Interpreters that are looked for on a node.
 const PROGRAMS_MAX: usize = 50;
 
-/// Says something to whoever asked; one that left hears nothing.
+/// Sends an event to the caller; if it has left, the event is dropped.
 pub(super) async fn say(sink: &Sink<v1::NodeEvent>, event: Event) {
     let event = v1::NodeEvent { event: Some(event) };
     let _ = sink.send(Ok(event)).await;
@@ -56,7 +56,7 @@ pub(super) fn lines(name: &str, link: &Link) -> Vec<String> {
     lines
 }
 
-/// Why a word leads nowhere: it may be a group's, or nobody's.
+/// The failure for a word that names no node: it may be a group, or nothing.
 fn unlocated(config: &Config, state: &State, what: &str, failure: Failure) -> Failure {
     if let Some(group) = config.groups.get(what) {
         return Failure::usage(format!("`{what}` is a group"))

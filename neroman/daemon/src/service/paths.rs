@@ -50,7 +50,8 @@ impl Man {
             .collect()
     }
 
-    /// The job's folder of one run; empty when there is none, or nobody knows.
+    /// The job's folder of one run; empty when there is none, or it is not
+    /// known.
     pub(super) fn work_of(&self, run: &Run) -> String {
         work(&self.roots(), &self.deployment, run).0
     }

@@ -43,7 +43,8 @@ impl Chosen {
     }
 }
 
-/// The zone of whoever types; UTC when it names none.
+/// The zone of the person who typed the selection; UTC when the name is unknown
+/// and there is no offset.
 pub(super) fn zone(name: &str, utc_offset_s: u32) -> TimeZone {
     TimeZone::get(name).unwrap_or_else(|_| {
         jiff::tz::Offset::from_seconds(i32::try_from(utc_offset_s).unwrap_or(0))

@@ -125,7 +125,7 @@ impl Man {
         ))
     }
 
-    /// The end of a log; empty when nobody has it.
+    /// The end of a log; empty when it can be had nowhere.
     async fn tail(&self, run: &Run, stderr: bool) -> Vec<u8> {
         if let Some(path) = copy_of(run, stderr).filter(|_| run.desk.results.settled()) {
             let tail = super::blocking(move || file_tail(&path)).await;

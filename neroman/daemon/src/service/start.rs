@@ -485,8 +485,8 @@ fn look_at_rules(state: &State, experiment: &Experiment, off: &mut rules::Off) {
     }
 }
 
-/// A run that waited itself is over as soon as it is taken away; the one that
-/// it waited for is what the new run waits for.
+/// Whether a run up to this number is live. Cancelling a run that queued behind
+/// another ends it at once; the new run then queues behind that other one.
 fn still_live(state: &State, id: RunId, number: u32) -> bool {
     state.experiment(id.experiment).is_some_and(|experiment| {
         experiment

@@ -55,7 +55,8 @@ impl Unseen {
         (notices, again)
     }
 
-    /// Those that are back. One that carries nothing any more is forgotten.
+    /// The nodes that are back. A node that carries no run any more is
+    /// forgotten.
     fn back(&mut self, carried: &BTreeMap<&str, u32>, known: &Known) -> Vec<v1::NodeNotice> {
         let mut notices = Vec::new();
         self.told.retain(|name, since_ms| {

@@ -236,14 +236,14 @@ fn carried<'a>(awaited: &[Awaited], state: &'a State) -> BTreeMap<&'a str, u32> 
     carried
 }
 
-/// The zone of whoever types.
+/// The zone of the person who typed the selection.
 pub(super) fn zone_of(selection: Option<&v1::Selection>) -> TimeZone {
     selection.map_or(TimeZone::UTC, |given| {
         select::zone(&given.zone, given.utc_offset_s)
     })
 }
 
-/// The run that is the current one now is the one that is waited for.
+/// Fixes the awaited run to the one that is current now.
 fn fixed(mut chosen: Chosen, state: &State) -> Awaited {
     let newest = state
         .experiment(chosen.id)

@@ -57,7 +57,7 @@ pub(crate) struct Cache {
 struct Seen {
     stamp: Stamp,
     hash: [u8; 32],
-    /// Whether one that changed would look different.
+    /// Whether a change of the file would change its stamp.
     is_settled: bool,
 }
 

@@ -1,8 +1,9 @@
-//! What git knows of a folder: the commit, and how the work tree differs.
+//! Facts that git knows about a folder: the commit, and how the work tree
+//! differs.
 //!
-//! Best effort: a git that is missing, slow or unwilling leaves it out. Nothing
-//! of the repository is executed, nobody is asked for anything, and no lock is
-//! taken that a person's own git would wait for.
+//! Best effort: without git, or with a slow or unwilling one, these facts are
+//! missing. Nothing of the repository is executed, no question is asked, and no
+//! lock is taken that a person's own git would wait for.
 
 use std::fs;
 use std::io::Read as _;
@@ -129,7 +130,7 @@ fn read(child: &mut Child, bytes_max: u64, until: Instant) -> Option<Vec<u8>> {
     std::thread::spawn(move || {
         let mut output = Vec::new();
         let read = stdout.take(bytes_max + 1).read_to_end(&mut output);
-        // Nobody may listen any more.
+        // The caller may have stopped waiting.
         let _ = tell.send(read.is_ok().then_some(output));
     });
     let left = until.saturating_duration_since(Instant::now());

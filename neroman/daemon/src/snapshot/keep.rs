@@ -336,9 +336,9 @@ enum CopyError {
     Write(io::Error),
 }
 
-/// Copies a long file; its length and hash, or of one that grew beyond `size`
-/// as much as was copied. What is hashed is the copy, by a thread that follows
-/// close behind.
+/// Copies a large file; returns its length and hash. If the file grows beyond
+/// `size`, stops soon after that. The hash is that of the copy, computed by a
+/// thread that follows close behind.
 fn copy_long(file: &File, copy: &File, size: u64) -> Result<(u64, [u8; 32]), CopyError> {
     // Where the file system can share blocks, the copy is of one moment.
     let shared = rustix::fs::ioctl_ficlone(copy, file).is_ok();
@@ -364,7 +364,7 @@ fn copy_long(file: &File, copy: &File, size: u64) -> Result<(u64, [u8; 32]), Cop
             }
             write_back(copy, copied, count);
             copied += count;
-            // One that failed, or never was, hears nothing; see below.
+            // A hasher that failed gets nothing; see below.
             let _ = tx.send(copied);
         }
         drop(tx);

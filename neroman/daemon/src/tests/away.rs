@@ -35,7 +35,7 @@ async fn a_node_that_is_back_is_not_gone_and_one_that_comes_back_is_told() {
     lose(&rig, "alpha").await;
     assert_eq!(gone(&rig, "alpha", false).await, [(1, "lost".to_owned())]);
     rig.node("alpha").cut(false);
-    // Nobody asks for it.
+    // The daemon ends it without a command.
     rig.node("alpha").cancelled(&token).await;
     rig.stop().await;
 }

@@ -242,7 +242,7 @@ async fn a_run_that_is_to_end_is_over_when_its_node_lost_it_with_the_cancel() {
     let (rig, token) = sent(TWO).await;
     rig.until(1, "was told", |view| view.state == "submitted")
         .await;
-    // Its shim was told, of which nothing was heard here.
+    // Its shim got the cancel, but no report about that arrived here.
     rig.mum.holds(&token, Stage::Starting);
     rig.abort("1").await;
     rig.mum.cancelled_times(&token, 1).await;

@@ -58,7 +58,7 @@ pub(super) struct Files {
     pub(super) log_parts: u64,
     /// Blobs are answered so.
     pub(super) refused: Option<tonic::Status>,
-    /// How often somebody began to send files.
+    /// Number of times that a client began to send files.
     pub(super) tries: usize,
     made: u64,
     /// Tokens of runs whose folders were taken away.

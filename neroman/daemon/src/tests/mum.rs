@@ -56,7 +56,7 @@ struct Inner {
     freed_bytes: u64,
     /// The next tries need a person.
     locked: bool,
-    /// How often somebody tried to connect.
+    /// Number of tries to connect.
     tries: usize,
     /// How often its connections were ended.
     hung_up: usize,
@@ -148,7 +148,7 @@ impl Connect for FakeMum {
             };
             tokio::spawn(
                 Server::builder()
-                    // As neromum: one that stalls leaves room for the others.
+                    // As in neromum: a stalled stream leaves room for the others.
                     .initial_stream_window_size(2 * 1024 * 1024)
                     .initial_connection_window_size(4 * 1024 * 1024)
                     .add_service(MumServer::new(service))

@@ -74,7 +74,7 @@ pub(super) async fn running_on(rig: &Rig, node: &str) -> Vec<u8> {
     token
 }
 
-/// The same after its end, of which everything is home.
+/// The same after its end, with everything at home.
 pub(super) async fn ran_on_alpha() -> Rig {
     let (rig, token) = running_on_alpha().await;
     rig.node("alpha").end(&token, 0, b"");

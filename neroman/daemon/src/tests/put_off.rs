@@ -1,5 +1,5 @@
-//! Nodes that cannot take a run for now: it goes to one that can, and may come
-//! back.
+//! Nodes that cannot take a run for now: it goes to a node that can, and may
+//! come back.
 
 use nero_wire::v1::ExperimentView;
 use nero_wire::v1::run_state::Stage;
@@ -40,8 +40,8 @@ async fn a_run_that_its_node_cannot_take_for_long_goes_to_one_that_can() {
     rig.stop().await;
 }
 
-/// Three nodes of which alpha has most room, and takes nothing; gamma has room
-/// for one.
+/// Three nodes: alpha has most room, and takes nothing; gamma has room for one
+/// run.
 async fn three() -> Rig {
     let rig = Rig::configured(THREE);
     for (name, cpus) in [("alpha", 4.0), ("beta", 1.0), ("gamma", 2.0)] {
@@ -67,7 +67,7 @@ async fn runs_there(rig: &Rig, node: &str, experiment: u64) -> Vec<u8> {
 async fn stays(rig: Rig) -> Rig {
     start_on(&rig, "1", "both").await.unwrap();
     rig.until(1, "said why it waits", waits_for).await;
-    // Whoever looks once more finds the same.
+    // The next daemon finds the same.
     let rig = rig.restart().await;
     rig.until(1, "said why it waits", waits_for).await;
     connect(&rig, "beta").await;
@@ -95,7 +95,7 @@ async fn it_stays_while_the_other_node_starts_nothing() {
     rig.node("beta").holds_back("another program has no room");
     let rig = stays(rig).await;
     rig.node("beta").holds_back("");
-    // Whoever connects again asks anew.
+    // A new connection asks anew.
     rig.node("beta").cut(false);
     rig.node("beta").token(1, 1).await;
     rig.stop().await;

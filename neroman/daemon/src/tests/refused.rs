@@ -6,7 +6,7 @@ use super::nodes::{connect, start_on};
 const BOTH: &str = "nodes: {alpha: {address: a}, beta: {address: b}}\n\
                     groups: {both: [alpha, beta]}\n";
 
-/// Two nodes of which alpha has more room.
+/// Two nodes; alpha has more room.
 pub(super) async fn both() -> Rig {
     let rig = Rig::configured(BOTH);
     rig.node("alpha").has_cpus(4.0);

@@ -28,7 +28,8 @@ async fn a_run_with_small_files_does_not_wait_for_the_large_ones_of_another() {
         .await;
     rig.start("2").await;
     rig.mum.token(2, 1).await;
-    // One that needs the same large file waits for it and sends it not again.
+    // A run that needs the same large file waits for it and does not send it
+    // again.
     rig.start("3").await;
     rig.state(3, "staging").await;
     assert_eq!(rig.view(1).await.state, "staging");

@@ -74,7 +74,7 @@ async fn a_run_goes_there_and_its_end_comes_back() {
         .flat_map(|event| &event.ended)
         .map(|view| (view.id, view.state.as_str()))
         .collect();
-    // Whoever ended first is told first, which here may be either.
+    // The run that ended first is reported first, which here may be either.
     ended.sort_unstable();
     assert_eq!(ended, [(1, "finished"), (2, "defined")]);
     let view = rig

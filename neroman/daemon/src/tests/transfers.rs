@@ -192,7 +192,7 @@ async fn what_is_home_of_a_log_stays_when_its_node_lost_it() {
         rig.mum.files(|files| files.logs_gone = true);
         let told = fetch(&rig, "1", &[], false).await.unwrap().remove(0);
         assert_eq!((told.failed.as_str(), told.unchanged), ("", 1));
-        // One that is not as long as the job left it is asked for.
+        // A log that is not as long as the job left it is requested.
         std::fs::write(folder.join("stdout.log"), b"said more").unwrap();
         let told = fetch(&rig, "1", &[], false).await.unwrap().remove(0);
         assert!(told.failed.contains("0 of 4 bytes"), "{told:?}");

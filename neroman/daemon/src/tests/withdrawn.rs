@@ -1,5 +1,5 @@
 //! Runs that a node accepted and refused afterwards: another node of the group
-//! gets them, never two, whoever dies in between.
+//! gets them, never two, even if a daemon dies in between.
 
 use nero_wire::v1::run_state::Stage;
 
@@ -51,7 +51,7 @@ async fn a_death_before_the_node_was_asked_and_one_before_its_answer_lose_nothin
     let rig = both().await;
     let token = kept_by_alpha(&rig).await;
     assert!(!rig.node("beta").has(1, 1));
-    // Asked by the next daemon, it gives its word, and nobody hears it.
+    // Asked by the next daemon, it gives its promise, and the answer is lost.
     rig.node("alpha").swallow(true);
     rig.node("alpha").take_no_wishes(false);
     let rig = rig.restart().await;

@@ -1,6 +1,6 @@
-//! Asking a node for its word that it never starts runs which another node may
-//! have. That it is asked is synced first: what it says of them afterwards is
-//! then nobody's abort.
+//! Asks a node for its promise that it never starts runs which another node may
+//! have. The question is recorded durably first: a later report that such a run
+//! was taken away is then no person's abort.
 
 use std::collections::BTreeMap;
 
@@ -21,12 +21,14 @@ use crate::node::follow::run_ref;
 pub(super) const RUNS_MAX: usize = 256;
 
 impl Deliver {
-    /// Withdraws runs from the node; from one that cannot give its word, none.
+    /// Withdraws runs from the node; a node that does not know withdrawals
+    /// keeps them.
     pub(super) async fn withdraw(&mut self, runs: &[RunId]) -> Result<(), Failure> {
         if !self.peer.gives_back {
             return self.keep(runs).await;
         }
-        // What is being handed over gets there before, or is not sent any more.
+        // A run that is being handed over gets there before, or is not sent any
+        // more.
         let gate = self.gate.clone();
         let _held = gate.lock().await;
         let (node, wanted) = (self.settings.name.clone(), runs.to_vec());

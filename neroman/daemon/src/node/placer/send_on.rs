@@ -97,8 +97,9 @@ impl Placer {
         Some(pause)
     }
 
-    /// Whether a run would not only wait there instead: it has so many
-    /// processors to spare, and starts runs. One that is asked just now may.
+    /// Whether a run would start there rather than wait again: the node has
+    /// `cores` processors to spare, and starts runs. A node that is being asked
+    /// counts.
     fn starts_now(&self, candidate: &Candidate, cores: f64) -> bool {
         let Standing::Known(figures) = &candidate.standing else {
             return true;

@@ -129,12 +129,12 @@ impl FakeMum {
         self.inner.lock().unwrap().locked = locked;
     }
 
-    /// How often somebody tried to connect.
+    /// Number of tries to connect.
     pub(in crate::tests) fn tries(&self) -> usize {
         self.inner.lock().unwrap().tries
     }
 
-    /// Waits until somebody tried that often.
+    /// Waits until there were that many tries.
     pub(in crate::tests) async fn tried(&self, times: usize) {
         self.until("was tried", |inner| inner.tries >= times).await;
     }
@@ -181,7 +181,7 @@ impl FakeMum {
         self.inner.lock().unwrap().examines_never = !examines;
     }
 
-    /// Waits until somebody looks at it closely.
+    /// Waits until a client has it examined.
     pub(in crate::tests) async fn examined(&self) {
         self.until("was looked at", |inner| inner.examined > 0)
             .await;
@@ -236,7 +236,7 @@ impl FakeMum {
         self.bell.0.send_modify(|count| *count += 1);
     }
 
-    /// Waits until somebody asked for the files that it lacks.
+    /// Waits until a client has asked for the files that it lacks.
     pub(in crate::tests) async fn asked_for_files(&self) {
         self.until("was asked for files", |inner| inner.asked_for_files > 0)
             .await;
@@ -350,7 +350,8 @@ impl FakeMum {
         inner.tell(Event::Part(held.part(offset, chain)));
     }
 
-    /// Tells of a stop in a segment of the shim that nobody heard of before.
+    /// Appends a stop to a segment of the shim that the daemon has not seen
+    /// before.
     pub(in crate::tests) fn stop_late(&self, token: &[u8]) {
         let mut inner = self.inner.lock().unwrap();
         let mut shim = Held::of(inner.runs[token].spec.clone(), Writer::Shim);

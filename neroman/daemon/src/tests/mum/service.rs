@@ -198,7 +198,7 @@ impl Mum for Service {
         request: Request<v1::CancelRequest>,
     ) -> Result<Response<v1::CancelReply>, Status> {
         use v1::cancel_reply::{One, Outcome};
-        // A call that was on its way when the node went finds nobody, either.
+        // A call that was on its way when the node went away fails, too.
         if self.inner(|inner| inner.away) {
             return Err(Status::unavailable("away"));
         }

@@ -560,7 +560,7 @@ pub fn place_of(step: &Step, word: &str) -> Option<usize> {
     options.any(|arg| is_called(arg, word)).then_some(at)
 }
 
-/// Whether it is one that takes no value.
+/// Whether the option takes no value.
 pub fn is_switch(verb: &str, word: &str) -> bool {
     option(verb, word).is_some_and(|arg| !arg.get_action().takes_values())
 }

@@ -19,7 +19,7 @@ pub fn report_panics() {
             .map(ToString::to_string)
             .unwrap_or_default();
         let verb = std::env::args().nth(1).unwrap_or_default();
-        // A panic while standard error is closed cannot be told to anybody.
+        // A panic while standard error is closed cannot be reported.
         let _ = write!(
             std::io::stderr().lock(),
             "error: neroman {VERSION} has a bug: {}\ncaused by: {place}\n\

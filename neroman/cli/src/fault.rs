@@ -58,7 +58,7 @@ pub struct Fault {
 pub enum Stop {
     /// Something to be told.
     Fault(Box<Fault>),
-    /// Whoever read our output is gone; nothing is to be told.
+    /// The reader of our output is gone; nothing is printed.
     PipeClosed,
 }
 

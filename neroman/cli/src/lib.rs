@@ -1,5 +1,5 @@
 //! neroman's command line: reads what was typed, calls the daemon (and starts
-//! it when nobody answers), prints what came of it.
+//! it when none answers), prints the result.
 //!
 //! It decides nothing about experiments: every verb is a call of `nero.v1.Man`
 //! or two. One file per verb below `verb/`; all output goes through `say/`.
@@ -148,7 +148,7 @@ async fn all(session: &mut Session, verbs: Vec<args::Read>) -> u8 {
 /// Says a fault; returns its exit code.
 fn tell(fault: Fault, json: bool) -> u8 {
     use std::io::Write as _;
-    // Output that nobody reads leaves nobody to tell.
+    // Output that is gone has no reader.
     let _ = if json {
         writeln!(
             std::io::stdout().lock(),

@@ -89,7 +89,7 @@ pub fn read(word: &str) -> Word {
     }
 }
 
-/// The verb that somebody may have meant.
+/// The verb that the user may have meant.
 pub fn near(word: &str) -> Option<&'static str> {
     let all = BUILT
         .iter()
@@ -98,7 +98,7 @@ pub fn near(word: &str) -> Option<&'static str> {
     nearest(word, all)
 }
 
-/// The known word that somebody may have meant.
+/// The known word that the user may have meant.
 pub fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     known
         .map(|known| (strsim::damerau_levenshtein(word, known), known))

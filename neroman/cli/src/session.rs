@@ -71,7 +71,7 @@ impl Session {
         }
     }
 
-    /// The daemon, started when nobody answers.
+    /// The daemon, started when none answers.
     ///
     /// # Errors
     /// When it cannot be started or spoken to.
@@ -186,7 +186,7 @@ pub fn refuse_empty(words: &[String]) -> Result<(), Fault> {
         .hint("name experiments, for example 1-3 or crashed; all means every one"))
 }
 
-/// The name of the zone of whoever types; empty when it has none.
+/// The name of the user's time zone; empty when it has none.
 pub fn zone() -> String {
     let named = |text: &str| {
         let text = text.strip_prefix(':').unwrap_or(text);
@@ -231,7 +231,7 @@ pub fn absolute(path: &str) -> Result<String, Fault> {
         .map_err(|_| cannot().cause("it is not UTF-8 text"))
 }
 
-/// The name of whoever types, for records.
+/// The user's name, for records.
 pub fn author() -> String {
     ["USER", "LOGNAME"]
         .iter()

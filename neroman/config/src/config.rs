@@ -125,7 +125,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Reads the file; one that is missing says nothing.
+    /// Reads the file; one that is missing sets nothing.
     ///
     /// # Errors
     /// When it cannot be read, and with every mistake in it.

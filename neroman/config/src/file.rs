@@ -11,13 +11,13 @@ use crate::config;
 use crate::mistake::ConfigError;
 use crate::owner;
 
-/// Rights of a file that we make: addresses and notes are nobody else's business.
+/// Rights of a file that we make: addresses and notes are private.
 const MODE: u32 = 0o600;
 
 /// Why the file could not be written. It is as it was.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
-    /// Somebody else wrote it since it was read.
+    /// Another process wrote it since it was read.
     #[error("{path} was changed by somebody else meanwhile")]
     Changed {
         /// The file.
@@ -121,7 +121,7 @@ impl ConfigFile {
             Ok(meta) => meta.permissions().mode() & 0o7777,
             Err(_) => MODE,
         };
-        // One that a killed process of the same number left.
+        // A killed process of the same number may have left one.
         match fs::remove_file(fresh) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(failed("remove", fresh)(error));

@@ -41,7 +41,7 @@ pub enum NameError {
     /// There is none.
     #[error("a name is empty")]
     Empty,
-    /// Longer than anybody types.
+    /// Longer than a name that a person types.
     #[error("a name has at most {NAME_CHARS_MAX} characters")]
     Long,
     /// A character that a shell, a path or a selector would read otherwise.

@@ -17,7 +17,7 @@ const HOME_VARIABLE: &str = "NERONET_HOME";
 /// Where a value comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum From {
-    /// Nobody said anything.
+    /// No source sets it.
     Default,
     /// `config.yaml`, in this line.
     File {

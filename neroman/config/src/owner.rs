@@ -1,6 +1,6 @@
-//! Whose file this is: a configuration names the machines to which code and data
-//! are sent, so the one that another user may write is not obeyed, as `ssh` does
-//! with its own.
+//! Ownership of the configuration: it names the machines to which code and data
+//! are sent, so a file that another user may write is refused, as `ssh` refuses
+//! its own.
 
 use std::fs::{self, Metadata};
 use std::io;
@@ -14,15 +14,15 @@ const OTHERS_WRITE: u32 = 0o002;
 /// Only the owner of a file in such a folder may replace it.
 const STICKY: u32 = 0o1000;
 
-/// Refuses a file, of which `found` tells, or its folder, that another user than
-/// we or root owns or may write.
+/// Refuses a file with the metadata `found`, or its folder, if a user other than
+/// we or root owns it or may write it.
 pub(crate) fn check(path: &Path, found: &Metadata) -> Result<(), ConfigError> {
     check_one(path, found)?;
     check_folder(path)
 }
 
-/// Refuses the folder that a file lies in, or is to lie in; one that is not there
-/// yet is made private.
+/// Refuses the folder of a file under the same conditions; a folder that does not
+/// exist yet will be made private.
 pub(crate) fn check_folder(path: &Path) -> Result<(), ConfigError> {
     let folder = path.parent().unwrap_or(Path::new("/"));
     match fs::metadata(folder) {
@@ -58,8 +58,8 @@ fn check_one(path: &Path, found: &Metadata) -> Result<(), ConfigError> {
 }
 
 /// Whether a group is the private one that many systems give each user (same
-/// name, no other member): with it a umask of 002 is usual, and opens nothing. A
-/// group that is not listed in the files of this system is taken for shared.
+/// name, no other member): a umask of 002 is usual there and opens nothing. A
+/// group that the files of this system do not list counts as shared.
 fn is_private_group(group: u32, user: u32) -> bool {
     let read = |name: &str| fs::read_to_string(PathBuf::from("/etc").join(name));
     match (read("passwd"), read("group")) {

@@ -63,7 +63,8 @@ impl Config {
         })
     }
 
-    /// What is meant when nobody names a node: `default_node`, else this machine.
+    /// The target of a command that names no node: `default_node`, else this
+    /// machine.
     pub fn default_target(&self) -> &str {
         self.default_node
             .as_ref()

@@ -61,7 +61,7 @@ pub struct Definition {
     /// Names of the parameters for which its block gives several values.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub varied: Vec<String>,
-    /// The collections; the first is the one that names are unique in.
+    /// The collections; names are unique in the first.
     pub collections: Vec<String>,
     /// The folder that it works from, absolute.
     pub folder: PathBuf,
@@ -137,7 +137,7 @@ impl Definition {
     /// Where its data lies on a node, by name.
     ///
     /// # Errors
-    /// The first data of which nothing says where it lies there: the run cannot go.
+    /// The first data without a path on this node: the run cannot go there.
     pub fn data_on(&self, node: &str) -> Result<Vec<(&str, &str)>, &str> {
         let lies = |data: &'_ DataDef| data.path_on(node).is_some();
         match self.data.iter().find(|data| !lies(data)) {

@@ -16,7 +16,7 @@ use nero_yaml::Mark;
 pub(crate) const EXPERIMENTS_MAX: u64 = 100_000;
 /// Bytes of all definitions of a source together.
 const BYTES_MAX: u64 = 1 << 30;
-/// A longer name helps nobody and fits no record.
+/// A longer name is of no use and fits no record.
 const NAME_BYTES_MAX: usize = 4096;
 
 /// Makes the experiments of a block.

@@ -77,7 +77,7 @@ pub fn read_source(path: &Path) -> Result<Loaded, FormatErrors> {
     )
 }
 
-/// The same with the zone of whoever typed the rules.
+/// Like [`read_source`], with the time zone of the user who typed the rules.
 ///
 /// # Errors
 /// All mistakes of the source, each with its place and a hint.

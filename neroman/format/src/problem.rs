@@ -12,7 +12,7 @@ use nero_yaml::Mark;
 use std::collections::HashSet;
 use std::fmt;
 
-/// More mistakes than anybody reads at once; the reader stops there.
+/// More mistakes than a person reads at once; the reader stops there.
 pub const PROBLEMS_MAX: usize = 100;
 
 /// How much of a source line is shown around a mistake.

@@ -19,7 +19,7 @@ use nero_yaml::{Entry, Kind, Mark, Node};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-/// More notes than anybody reads.
+/// More notes than a person reads.
 const NOTES_MAX: usize = 100;
 
 /// What all blocks of a source share.

@@ -15,10 +15,9 @@
 //! ```
 //! All numbers are little endian.
 //!
-//! Small packs that became many are put together ([`merge`]), and what is to go
-//! of a pack goes by making another of the rest ([`rewrite`]). The new one has
-//! its name before the old ones go; whoever found a content in an old one finds
-//! it in the new one.
+//! [`merge`] puts many small packs together, and [`rewrite`] makes another pack without
+//! the contents that are to go. The new pack has its name before the old ones are removed,
+//! so a content that was found in an old one is also in the new one.
 
 mod anew;
 mod read;

@@ -99,8 +99,9 @@ impl Packs {
     }
 }
 
-/// Opens all packs of a store. False when one went meanwhile that was not among
-/// the `gone`: what it held may lie in one that was not there yet.
+/// Opens all packs of a store. False if a pack vanished meanwhile that is not
+/// in `gone`: it may have been merged into one that was not listed yet, so the
+/// caller lists again.
 fn list(store: &Path, packs: &mut Vec<Pack>, gone: &mut HashSet<PathBuf>) -> io::Result<bool> {
     packs.clear();
     let entries = match fs::read_dir(store.join(FOLDER)) {

@@ -125,8 +125,8 @@ fn key_of(words: &[String]) -> Option<&str> {
 /// A word, and what stands beside it.
 type Word = (String, String);
 
-/// What the configuration says. One that cannot be read completes nothing; the
-/// verb says why.
+/// The configuration. One that cannot be read completes nothing; the verb
+/// reports why.
 fn config() -> Option<Config> {
     let home = Home::find().ok()?;
     Config::read(&home.config).ok()

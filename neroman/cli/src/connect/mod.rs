@@ -1,4 +1,4 @@
-//! The link to the own daemon: dialled, greeted, and started when nobody
+//! The link to the own daemon: dialled, greeted, and started when no daemon
 //! answers. Verbs call through [`Client`] and never see a channel.
 
 mod environment;
@@ -78,7 +78,7 @@ pub struct Client {
 type Greeted = (ManClient<Channel>, Hello);
 
 impl Client {
-    /// Connects; starts the daemon when nobody answers.
+    /// Connects; starts the daemon when none answers.
     ///
     /// # Errors
     /// When none can be started or spoken to.
@@ -97,7 +97,7 @@ impl Client {
         })
     }
 
-    /// Connects to a daemon that runs already; none when nobody answers.
+    /// Connects to a daemon that runs already; `None` when no daemon answers.
     ///
     /// # Errors
     /// When something answers that cannot be spoken to.
@@ -289,7 +289,7 @@ pub enum Next<P> {
 }
 
 /// Dials and greets at each place where the daemon may be, without starting
-/// anything; none when nobody answers.
+/// anything; `None` when no daemon answers.
 async fn find(home: &Home) -> Result<Option<Greeted>, Fault> {
     for socket in home.sockets_to_try() {
         if let Some(greeted) = greet_at(&socket).await? {
@@ -336,8 +336,8 @@ async fn greet_at(path: &Path) -> Result<Option<Greeted>, Fault> {
     Ok(Some((man, hello)))
 }
 
-/// Nobody of ours listens at the socket: a dead process left it, or its folder is
-/// no folder, or is closed to us.
+/// Whether the error means that no daemon of ours listens at the socket: a dead
+/// process left the socket, or its folder is no folder or closed to us.
 fn is_nobody(error: &io::Error) -> bool {
     matches!(
         error.kind(),

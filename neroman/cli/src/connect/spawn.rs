@@ -1,7 +1,7 @@
 //! Starting the daemon: exactly one, however many clients want it at once.
 //!
-//! Whoever starts one holds the start lock until the daemon answers; the
-//! others wait for the lock and find it running.
+//! A client holds the start lock until the daemon that it started answers; the others
+//! wait for the lock and find the daemon running.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom};
@@ -170,7 +170,7 @@ pub async fn lock(path: &Path) -> Result<File, Fault> {
                 other => break other.map(|()| file),
             }
         };
-        // Nobody listens any more when the deadline passed; the lock goes with the file.
+        // After the deadline no receiver is left; the lock goes with the file.
         let _ = done.send(locked);
     });
     match tokio::time::timeout(LOCK_DEADLINE, waiting).await {

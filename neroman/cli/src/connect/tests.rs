@@ -111,7 +111,7 @@ async fn a_daemon_on_another_host_is_named() {
         start_ticks: 5,
     };
     held(&home, "login2", elsewhere);
-    // As one that finds the lock taken.
+    // Like a client that finds the lock taken.
     let fault = Client::connect(&home, &shell("exit 0"))
         .await
         .expect_err("it is out of reach");

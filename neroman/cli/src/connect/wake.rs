@@ -47,7 +47,7 @@ pub fn lives(holder: &Holder) -> bool {
     matches!(holder.process.life(), Ok(Life::Alive))
 }
 
-/// Asks that very process to look for its socket, or nobody.
+/// Asks the lock's holder, exactly that process, to look for its socket.
 fn ring(holder: &Holder) {
     let Some(pid) = Pid::from_raw(holder.process.pid) else {
         return;

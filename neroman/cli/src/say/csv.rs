@@ -9,7 +9,7 @@ pub enum Cell {
     Empty,
     /// A number, as it is written.
     Number(String),
-    /// Text of anybody.
+    /// Text from any source.
     Text(String),
 }
 

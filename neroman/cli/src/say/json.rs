@@ -188,7 +188,7 @@ pub fn rule(state: &RuleState) -> Value {
     })
 }
 
-/// Variables as an object; `null` for one that is unset.
+/// Variables as an object; `null` for a variable that is unset.
 pub fn environment(vars: &[EnvVar]) -> Value {
     let fields = vars.iter().map(|var| {
         let value = if var.unset {

@@ -31,7 +31,7 @@ impl Out {
     /// Writes text that was made safe already.
     ///
     /// # Errors
-    /// When nobody reads any more, or the disk is full.
+    /// When the reader is gone, or the disk is full.
     pub fn text(&self, text: &str) -> Result<(), Stop> {
         self.bytes(text.as_bytes())
     }
@@ -78,7 +78,7 @@ impl Out {
 
     /// Says something beside the data.
     pub fn note(&self, text: &str) {
-        // Standard error that is gone leaves nobody to tell.
+        // A standard error that is gone has no reader.
         let text = plain(text);
         let _ = writeln!(io::stderr().lock(), "{}", Safe::lines(text.as_bytes()));
     }

@@ -59,7 +59,7 @@ impl Meter {
         let line = line(progress, since);
         let line = Safe::line(&line);
         let mut stderr = std::io::stderr().lock();
-        // Standard error that is gone leaves nobody to tell.
+        // A standard error that is gone has no reader.
         let _ = if self.terminal {
             write!(stderr, "\r\x1b[K{line}").and_then(|()| stderr.flush())
         } else {
@@ -79,7 +79,7 @@ impl Meter {
 pub fn clear_line() {
     let mut stderr = std::io::stderr().lock();
     if stderr.is_terminal() {
-        // Standard error that is gone leaves nobody to tell.
+        // A standard error that is gone has no reader.
         let _ = write!(stderr, "\r\x1b[K").and_then(|()| stderr.flush());
     }
 }

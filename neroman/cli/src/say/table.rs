@@ -40,14 +40,14 @@ pub enum Paint {
     Good,
     /// It went wrong.
     Bad,
-    /// Somebody ended it, or we do not know.
+    /// A person ended it, or its end is unknown.
     Odd,
     /// A title.
     Title,
 }
 
 impl Cell {
-    /// Text of anybody, made safe.
+    /// Text from any source, made safe.
     pub fn text(text: &str) -> Self {
         Self {
             text: Safe::line(text).to_string(),

@@ -11,12 +11,12 @@ pub fn why(reason: &str, stderr_line: &str) -> String {
     }
 }
 
-/// `2026-11-20 14:02:11` in the zone of whoever reads; a dash for never.
+/// `2026-11-20 14:02:11` in the user's time zone; a dash for never.
 pub fn local_time(ms: i64) -> String {
     local_time_in(ms, &TimeZone::system())
 }
 
-/// `14:02:11` in the zone of whoever reads; a dash for never.
+/// `14:02:11` in the user's time zone; a dash for never.
 pub fn clock(ms: i64) -> String {
     match Timestamp::from_millisecond(ms) {
         Ok(at) if ms != 0 => at

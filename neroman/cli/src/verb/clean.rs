@@ -50,7 +50,7 @@ pub async fn run(session: &mut Session, args: &Clean) -> Result<u8, Stop> {
             asked.selection = Some(part.clone());
             join(&mut reply, call(session, asked.clone()).await?);
         }
-        // Where no run goes, what nobody uses goes all the same.
+        // A node without runs to clean may still have unused files.
         let names = reply.nodes.iter().map(|node| node.node.clone());
         let done: BTreeSet<String> = names.collect();
         let left = shown.nodes.iter().filter(|node| node.store_bytes > 0);

@@ -81,7 +81,8 @@ async fn stop(session: &mut Session, as_json: bool) -> Result<u8, Stop> {
         say_stopped(session, as_json, None)?;
         return Ok(code::OK);
     };
-    // Nobody starts a new one while the old one leaves.
+    // The lock keeps other clients from starting a new daemon while the old one
+    // leaves.
     let _lock = lock(&home.start_lock()).await?;
     let process = Pid::from_raw(pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
     if let Some(client) = session.running().await? {

@@ -236,8 +236,8 @@ fn remote_words(place: &LocateReply, command: Option<&[String]>) -> String {
     format!("/bin/sh -c 'eval \"$(printf %b \"$1\")\"' sh '{line}'")
 }
 
-/// Words of `sh` that end it when it could not start the program: what `env`
-/// would say of that names a program that nobody typed.
+/// Words of `sh` that end the shell when it could not start the program: the
+/// error of `env` would name a program that the user did not type.
 fn check(place: &LocateReply, program: &str) -> String {
     let word = quoted(program);
     let missing = fails(&no_program(place, program));

@@ -10,7 +10,7 @@ use crate::fault::{Fault, Stop};
 use crate::say::json;
 use crate::session::{Session, selection};
 
-/// What is picked, of which the first part is here.
+/// The picked experiments, as a stream whose first part has arrived.
 pub struct Parts {
     first: ListReply,
     rest: Streaming<ListReply>,

@@ -43,7 +43,7 @@ pub async fn run(session: &mut Session, args: &Logs) -> Result<u8, Stop> {
         let mut is_first = true;
         loop {
             let next = client.next(&mut chunks);
-            // Whoever follows waits for the job, not for the node.
+            // With `--follow`, the user waits for the job, not for the node.
             let next = match std::mem::take(&mut is_first) {
                 true => silence.over(next).await?,
                 false => next.await?,
@@ -99,7 +99,7 @@ async fn said_elsewhere(session: &mut Session, args: &Logs) -> bool {
     let Ok(mut chunks) = chunks.await else {
         return false;
     };
-    // One that cannot be read now is no answer to what was asked.
+    // A chunk that cannot be read now does not answer the question.
     while let Ok(Next::Message(chunk)) = client.next(&mut chunks).await {
         if !chunk.data.is_empty() || chunk.end {
             return !chunk.data.is_empty();

@@ -76,7 +76,8 @@ impl Named {
         screen.height = screen.height.saturating_sub(lines);
         let experiments = match there.experiments.is_empty() {
             true => "no experiment runs there, ran there last, or waits for it\n".to_owned(),
-            // What picks nothing here was not typed by anybody.
+            // A note that the selection picks nothing would name words that the
+            // user did not type.
             false => status::as_text(&screen, &without_notes(there), args)?,
         };
         session.out.text(&format!("{nodes}\n{experiments}"))?;
@@ -84,8 +85,8 @@ impl Named {
     }
 }
 
-/// What a verb about experiments says of words of which one picks nothing: it
-/// may be a node's name.
+/// Adds a hint to the fault of a verb about experiments when one of the words
+/// that pick nothing is a node's name.
 pub async fn hinted(session: &mut Session, fault: Fault, words: &[String]) -> Fault {
     if fault.exit_code == code::USAGE && !fault.hint_names && are_files(words) {
         return match words[0].rsplit_once('/') {

@@ -193,7 +193,7 @@ pub fn as_text(screen: &Screen, reply: &ListReply, args: &Status) -> Result<Stri
     let chosen = chosen.or_else(|| {
         let mut columns = columns::telling(&views);
         let run = Column::Fact(Fact::Run);
-        // Whoever names a run is shown that it is this one.
+        // A user who named a run sees in the table that it is this one.
         if names_run(&args.picked) && !columns.contains(&run) {
             columns.insert(1, run);
         }

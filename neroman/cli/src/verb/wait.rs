@@ -83,8 +83,8 @@ async fn list(session: &mut Session, picked: Selection) -> Result<Vec<Experiment
     Ok(reply.experiments)
 }
 
-/// Waits, says how it ended, returns the exit code. `said` are notes that whoever
-/// waits has read already.
+/// Waits, prints how the selection ended, returns the exit code. `said` holds the
+/// notes that were printed before.
 pub async fn until_ended(
     session: &mut Session,
     picked: Selection,

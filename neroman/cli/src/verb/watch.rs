@@ -197,7 +197,7 @@ fn change(view: &ExperimentView) -> String {
 
 /// A line that stays where it is while something is waited for.
 pub fn progress(ended: usize, live: u32) {
-    // A terminal that is gone leaves nobody to tell.
+    // A terminal that is gone has no reader.
     let _ = write!(
         std::io::stderr().lock(),
         "\r\x1b[K{}, {live} live",

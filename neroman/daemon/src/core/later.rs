@@ -6,8 +6,9 @@ use serde::{Deserialize, Serialize};
 use super::now::{Moment, Tick};
 use super::run::Desk;
 
-/// How long a node is passed over that a run left so, in milliseconds: what
-/// fills a disk seldom goes within minutes, and each try sends files.
+/// How long a run's node is passed over after the run left it for another node,
+/// in milliseconds: a full disk seldom empties within minutes, and each try
+/// sends files.
 pub(crate) const PASSED_OVER_MS: i64 = 10 * 60 * 1000;
 
 /// A node's statement that it cannot take a run for now.

@@ -296,8 +296,8 @@ impl Writer {
         }
     }
 
-    /// There is room when what waited for it found some, and whoever comes next
-    /// would, too.
+    /// Ends the lack of room when both the writes that waited and the next writes
+    /// fit.
     fn look_for_room(&mut self) {
         let refused = std::mem::take(&mut self.refused);
         if self.full.borrow().is_some() {
@@ -316,7 +316,7 @@ impl Writer {
 
 impl Answers {
     fn tell(self) {
-        // Whoever asked may be gone; the answer is kept for a repeat.
+        // The caller may be gone; the reply is kept for a repeated request.
         for asked in self.asks {
             let _ = asked.reply.send(asked.answer);
         }

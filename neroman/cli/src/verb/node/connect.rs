@@ -10,8 +10,8 @@ use crate::fault::{Fault, Stop, code};
 use crate::session::Session;
 use crate::verb::exec::os_words;
 
-/// `node connect`. Where nobody can be asked, a way that ssh does not open is
-/// tried by the daemon, which says why it does not open.
+/// `node connect`. Without a terminal for questions, the daemon itself tries a
+/// way that ssh does not open, and reports why it does not open.
 pub async fn run(session: &mut Session, how: How, name: &str) -> Result<u8, Stop> {
     if session.out.screen.can_ask {
         open(session, name).await?;
@@ -73,8 +73,8 @@ async fn by_ssh(session: &mut Session, name: &str) -> Result<Option<ExitStatus>,
     };
     let mut ssh = tokio::process::Command::new(program);
     ssh.args(rest);
-    // Whether the way is open already is told in our words, and so is why it
-    // does not open where nobody reads along.
+    // We report in our own words that the way is open already, and why it does
+    // not open when no user reads along.
     if rest.windows(2).any(|two| two == ["-O", "check"]) {
         ssh.stdout(Stdio::null()).stderr(Stdio::null());
     } else if !session.out.screen.can_ask {

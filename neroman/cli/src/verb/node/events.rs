@@ -20,7 +20,7 @@ use crate::session::Session;
 pub enum How {
     /// Every finding, one line each.
     Everything,
-    /// Of the findings those that somebody should read.
+    /// Only the findings that a person should read.
     Troubles,
     /// One document.
     Json,

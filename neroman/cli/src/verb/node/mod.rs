@@ -129,7 +129,7 @@ async fn try_add(session: &mut Session, how: How, asked: NodeAddRequest) -> Resu
     .await
 }
 
-/// Whether somebody has to type something before the node can be tried.
+/// Whether the user has to type something before the node can be tried.
 fn needs_terminal(fault: &Fault, args: &NodeAdd) -> bool {
     let asks = format!("`neroman node connect {}`", args.name);
     fault.exit_code == code::NO_NODE

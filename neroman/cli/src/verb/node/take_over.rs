@@ -10,7 +10,7 @@ use crate::fault::{Fault, Stop, code};
 use crate::say::text;
 use crate::session::{Session, request, selection};
 
-/// Looks at the runs, of which each waits some seconds for the node.
+/// How often the runs are looked at. Each look waits some seconds for the node.
 const LOOKS: usize = 6;
 
 /// Does it.

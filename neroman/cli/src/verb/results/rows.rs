@@ -43,7 +43,7 @@ pub struct Runs {
 pub struct Groups {
     /// What they share.
     pub by: Vec<String>,
-    /// The metrics of which means are given.
+    /// The metrics whose means are shown.
     pub metrics: Vec<String>,
     /// What was asked to be best.
     pub best: Option<Best>,

@@ -34,7 +34,7 @@ struct Line {
     verb: Verb,
 }
 
-/// A verb with what was said to it.
+/// A verb with its options and operands.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// Register the experiments of folders and files; again to update them
@@ -436,7 +436,7 @@ impl Verb {
 }
 
 impl Verb {
-    /// The words that say which experiments or runs are meant.
+    /// The words that select experiments or runs.
     pub fn picked(&self) -> &[String] {
         use std::slice::from_ref;
         match self {
@@ -469,7 +469,7 @@ impl Verb {
     }
 }
 
-/// What reading a step yields.
+/// A step that was read.
 #[derive(Debug)]
 pub enum Read {
     /// A verb to do.

@@ -1,11 +1,11 @@
-//! What a bug of ours says: what to report, not a stack trace of strangers.
+//! The message of a bug of ours: what to report, without a stack trace.
 
 use std::io::Write as _;
 
 use nero_model::VERSION;
 use nero_model::safe::Safe;
 
-/// Makes panics say what to report. The exit code is made in `main`.
+/// Makes a panic print what to report. `main` sets the exit code.
 pub fn report_panics() {
     std::panic::set_hook(Box::new(|panic| {
         let what = panic

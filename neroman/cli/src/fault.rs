@@ -1,4 +1,4 @@
-//! What a command says when it does not do what was asked, and the exit codes.
+//! Errors of a command, as they are printed, and the exit codes.
 //!
 //! This is the edge: a verb returns [`Stop`], and nothing below prints it.
 
@@ -26,8 +26,8 @@ pub mod code {
     /// Ended by Ctrl-C.
     pub const INTERRUPTED: u8 = 130;
 
-    /// Of a verb on several things; of each that failed, whether that was for a
-    /// node out of reach. What failed otherwise counts more.
+    /// The exit code of a verb on several things; each item tells whether it
+    /// failed because its node is out of reach. Other failures count more.
     pub fn of_failures(away: impl IntoIterator<Item = bool>) -> u8 {
         away.into_iter().fold(OK, |code, away| match (code, away) {
             (FAILED, _) | (_, false) => FAILED,
@@ -36,16 +36,16 @@ pub mod code {
     }
 }
 
-/// A failure as it is shown: what, why, what next.
+/// An error as it is printed: what, why, what next.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fault {
-    /// What failed.
+    /// The action that failed.
     pub what: String,
-    /// Why, from the nearest cause to the deepest.
+    /// The causes, from the nearest to the deepest.
     pub causes: Vec<String>,
-    /// What to do next; may be empty.
+    /// The next step for the user; may be empty.
     pub hint: String,
-    /// Whether the hint names what was perhaps meant.
+    /// Whether the hint names what the user perhaps meant.
     pub hint_names: bool,
     /// Exit code of the process.
     pub exit_code: u8,
@@ -53,10 +53,10 @@ pub struct Fault {
     pub report: String,
 }
 
-/// Why a verb ended before its end.
+/// Why a verb stopped early.
 #[derive(Debug)]
 pub enum Stop {
-    /// Something to be told.
+    /// An error to print.
     Fault(Box<Fault>),
     /// The reader of our output is gone; nothing is printed.
     PipeClosed,
@@ -88,7 +88,7 @@ impl Fault {
         Self::new(code::NO_DAEMON, what)
     }
 
-    /// A verb or option of the design that is not there yet.
+    /// A verb or option of the design that is not built yet.
     pub fn not_built(thing: impl std::fmt::Display) -> Self {
         Self::usage(format!("{thing} is not built yet")).hint("`neroman help` lists what is there")
     }
@@ -109,13 +109,13 @@ impl Fault {
         self
     }
 
-    /// Says what to do next.
+    /// Sets the next step for the user.
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = hint.into();
         self
     }
 
-    /// What the daemon answered instead of a reply.
+    /// The error that the daemon returned.
     pub fn from_status(status: &Status) -> Self {
         match Failure::decode(status.details()) {
             Ok(failure) if !status.details().is_empty() => Self::from_failure(failure),
@@ -123,7 +123,7 @@ impl Fault {
         }
     }
 
-    /// What the daemon said at the end of a stream.
+    /// The error that ended a stream of the daemon.
     pub fn from_failure(failure: Failure) -> Self {
         Self {
             what: plain_owned(failure.what),

@@ -1,8 +1,9 @@
 //! neroman's command line: reads what was typed, calls the daemon (and starts
 //! it when none answers), prints the result.
 //!
-//! It decides nothing about experiments: every verb is a call of `nero.v1.Man`
-//! or two. One file per verb below `verb/`; all output goes through `say/`.
+//! It decides nothing about experiments: each verb makes one or two calls of
+//! `nero.v1.Man`. One file per verb below `verb/`; all output goes through
+//! `say/`.
 
 mod args;
 mod bug;
@@ -51,7 +52,7 @@ fn run() -> u8 {
     }
 }
 
-/// Reads the whole line before anything of it is done.
+/// Reads the whole line before the first step is done.
 fn verbs(words: &[String]) -> Result<Vec<args::Read>, Fault> {
     let steps = steps::cut(words)?;
     if steps.is_empty() {
@@ -64,7 +65,7 @@ fn verbs(words: &[String]) -> Result<Vec<args::Read>, Fault> {
     steps.iter().map(args::read).collect()
 }
 
-/// Does one step after the other; the first that fails ends the line.
+/// Does the steps in order; the first that fails ends the line.
 fn follow(verbs: Vec<args::Read>) -> u8 {
     if let [args::Read::Do(only)] = verbs.as_slice()
         && let args::Verb::Daemon(args::Daemon::Run { own_session }) = **only
@@ -93,18 +94,18 @@ fn follow(verbs: Vec<args::Read>) -> u8 {
             ended = all(&mut session, verbs) => ended,
         }
     });
-    // A thread that waits for a lock or a terminal is not waited for.
+    // Do not wait for a thread that waits for a lock or a terminal.
     runtime.shutdown_background();
     ended
 }
 
-/// Ctrl-C ends this program and nothing else: the daemon goes on with what it
-/// was asked for.
+/// Ctrl-C ends this program only: the daemon goes on with what it was asked
+/// for.
 fn interrupted_by_person(changing: Change) -> u8 {
     use std::io::{IsTerminal as _, Write as _};
     let mut stderr = std::io::stderr().lock();
     let goes_on = "interrupted; the daemon goes on with what was asked";
-    // Writing fails when the terminal is gone: then there is nothing to tell.
+    // Writing fails when the terminal is gone: then no reader is left.
     let _ = match changing {
         Change::Last => writeln!(
             stderr,
@@ -145,7 +146,7 @@ async fn all(session: &mut Session, verbs: Vec<args::Read>) -> u8 {
     code::OK
 }
 
-/// Says a fault; returns its exit code.
+/// Prints a fault; returns its exit code.
 fn tell(fault: Fault, json: bool) -> u8 {
     use std::io::Write as _;
     // Output that is gone has no reader.

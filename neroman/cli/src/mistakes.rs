@@ -1,4 +1,4 @@
-//! What is wrong with the words of a step, in our form.
+//! Mistakes in the words of a step, in our form.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
@@ -64,7 +64,7 @@ pub fn fault(step: &Step, error: &clap::Error) -> Fault {
     }
 }
 
-/// Where it stands what these words may be.
+/// The command whose help lists these words.
 fn help_of(step: &Step) -> String {
     let line = args::command();
     let of_verb = line
@@ -77,7 +77,7 @@ fn help_of(step: &Step) -> String {
     }
 }
 
-/// `list|add|rm`: what may follow a verb that has verbs of its own.
+/// The words that may follow a verb that has verbs of its own, as `list|add|rm`.
 fn words_after(verb: &str) -> Option<String> {
     let line = args::command();
     let words: Vec<&str> = line

@@ -1,5 +1,5 @@
-//! The words that are verbs: built ones, their other names, and those that
-//! the design has and this build has not.
+//! The words that are verbs: built ones, their other names, and those of the
+//! design that are not built yet.
 
 /// Verbs that work. `help` and `version` are answered without a daemon.
 pub const BUILT: &[&str] = &[
@@ -64,14 +64,14 @@ pub const NOT_BUILT_OPTIONS: &[(&str, &str)] = &[
     ("metrics", "parquet"),
 ];
 
-/// What a word means where a verb is expected.
+/// The meaning of a word where a verb is expected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Word {
     /// A verb that works; `submit` and `monitor` are rewritten.
     Verb(&'static str),
-    /// A verb that is not there yet.
+    /// A verb that is not built yet.
     NotBuilt(&'static str),
-    /// Nothing of ours.
+    /// No word of ours.
     Unknown,
 }
 

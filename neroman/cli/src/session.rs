@@ -1,5 +1,5 @@
-//! What the steps of one line share: the home, the terminal, and one link to
-//! the daemon that is made when the first step needs it.
+//! State shared by the steps of one line: the home, the terminal, and one link
+//! to the daemon that the first step that needs it makes.
 
 use std::cell::Cell;
 use std::path::PathBuf;
@@ -16,17 +16,18 @@ use crate::say::{Out, Screen};
 /// One command line at work.
 #[derive(Debug)]
 pub struct Session {
-    /// Where steps write.
+    /// The outputs of the steps.
     pub out: Out,
     client: Option<Client>,
-    /// Whether the daemon was asked to change something and has not answered.
+    /// The change that the daemon was asked for and has not answered.
     changing: Rc<Cell<Change>>,
-    /// What is typed may go over ssh, and was not compared with the daemon's.
+    /// Whether a verb may go over ssh and the `ssh` commands were not compared
+    /// yet.
     asks_ssh: bool,
 }
 
 impl Session {
-    /// Nothing is looked up or connected yet but the terminal.
+    /// A session that has looked up the terminal only.
     pub fn new() -> Self {
         Self {
             out: Out {
@@ -38,13 +39,14 @@ impl Session {
         }
     }
 
-    /// Tells, also once a step was dropped, whether the daemon still works on it.
+    /// The change that the daemon still works on, readable after a step was
+    /// dropped.
     pub fn changing(&self) -> Rc<Cell<Change>> {
         Rc::clone(&self.changing)
     }
 
-    /// What is done next may go over `ssh`: a daemon that uses another one than
-    /// this command would is told of, once.
+    /// Notes that the next calls may go over `ssh`: the user is told once about
+    /// a daemon that uses another `ssh` command than this one would.
     pub fn goes_by_ssh(&mut self) {
         self.asks_ssh = true;
         if let Some(client) = &self.client {
@@ -53,8 +55,8 @@ impl Session {
         }
     }
 
-    /// Says that the configuration is broken, where what is shown depends on
-    /// it: the daemon goes on with what it could read last.
+    /// Warns that the configuration is broken, where the output depends on it:
+    /// the daemon goes on with the last one that it could read.
     pub fn warn_of_broken_config(&self) {
         let Ok(home) = home() else { return };
         if let Err(error) = Config::read(&home.config) {
@@ -74,7 +76,7 @@ impl Session {
     /// The daemon, started when none answers.
     ///
     /// # Errors
-    /// When it cannot be started or spoken to.
+    /// When the daemon cannot be started or greeted.
     pub async fn client(&mut self) -> Result<&mut Client, Fault> {
         if self.client.is_none() {
             let client = Client::connect(&home()?, &Program::own()?).await?;
@@ -83,8 +85,8 @@ impl Session {
         self.known()
     }
 
-    /// Watches over the calls that are made next: says of these nodes which
-    /// ones do not answer.
+    /// Makes a watch over the next calls that reports which of these nodes do
+    /// not answer.
     ///
     /// # Errors
     /// As [`Session::client`].
@@ -95,10 +97,10 @@ impl Session {
         Ok(self.client().await?.silence(out, whose))
     }
 
-    /// The daemon, when it runs already.
+    /// The daemon, if it runs already.
     ///
     /// # Errors
-    /// When something answers that cannot be spoken to.
+    /// When a process answers that cannot be greeted.
     pub async fn running(&mut self) -> Result<Option<&mut Client>, Fault> {
         if self.client.is_none() {
             let Some(client) = Client::connect_only(&home()?, &Program::own()?).await? else {
@@ -146,10 +148,10 @@ fn broken(error: &ConfigError) -> String {
     format!("note: the configuration is broken, the last good one is in force: {first}")
 }
 
-/// Where things lie.
+/// The folders of Neronet.
 ///
 /// # Errors
-/// When the environment does not say.
+/// When the environment sets none.
 pub fn home() -> Result<Home, Fault> {
     Home::find().map_err(|error| {
         Fault::usage("cannot tell where Neronet keeps its things")
@@ -174,7 +176,7 @@ pub fn selection(words: &[String]) -> Selection {
 }
 
 /// Refuses words that were typed and select nothing, as of a variable that is
-/// not set: without words a verb may mean everything.
+/// not set: without words a verb may mean all experiments.
 ///
 /// # Errors
 /// When words are there and all of them are empty.
@@ -213,7 +215,7 @@ pub fn request() -> Vec<u8> {
     RequestId::random().to_vec()
 }
 
-/// A path as the daemon needs it.
+/// A path, made absolute for the daemon.
 ///
 /// # Errors
 /// When the present folder is gone, or the path is no text.

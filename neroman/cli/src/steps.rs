@@ -1,8 +1,8 @@
 //! Cuts a command line into steps: `neroman --add . --start all` is two.
 //!
-//! A verb may be the first word or a flag. A step's words end at the next flag
-//! that is a verb and no option of the step's own verb; everything after `--`
-//! is an operand. Only `names` and the verbs' own options are looked at here.
+//! A verb may be the first word or a flag. A step's words end at the next flag that
+//! is a verb and no option of the step's own verb; every word after `--` is an
+//! operand. Only `names` and the verbs' own options are read here.
 
 use crate::args;
 use crate::fault::Fault;
@@ -91,8 +91,8 @@ fn rest(verb: &'static str, words: &[String], flagged: bool) -> Result<Vec<Step>
     Ok(vec![step])
 }
 
-/// Whether a word is the next verb. `--wait` is an option of `start` and a
-/// verb: after `--start SEL` and before an operand it is the verb.
+/// Whether a word begins the next step. `--wait` is an option of `start` and a verb:
+/// after `--start SEL` and before an operand it is the verb.
 fn begins_step(step: &Step, word: &str, verb_wins: bool) -> bool {
     let Some((name, _)) = flag(word) else {
         return false;
@@ -109,7 +109,7 @@ fn begins_step(step: &Step, word: &str, verb_wins: bool) -> bool {
     !is_option || (verb_wins && has_operand && args::is_switch(step.verb, word))
 }
 
-/// `add . --node zz` means an option that `add` has not, no verb `node`.
+/// Refuses `add . --node zz`: it means an option that `add` has not, no verb `node`.
 fn check_is_verb(step: &Step, words: &[String]) -> Result<(), Fault> {
     let Some((name, value)) = flag(&words[0]) else {
         return Ok(());
@@ -390,7 +390,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// No line of words makes it fall over, and operands are kept as typed.
+        /// Any line of words is read or refused, and operands are kept as typed.
         #[test]
         fn any_line_is_read_or_refused(words in proptest::collection::vec(
             proptest::prop_oneof![

@@ -88,7 +88,7 @@ pub fn config_key() -> ArgValueCompleter {
     })
 }
 
-/// What of a node can be set.
+/// The settings of a node.
 const FIELDS: &[(&str, &str)] = &[
     ("address", "whatever ssh accepts"),
     ("root", "folder for our files there"),
@@ -122,7 +122,7 @@ fn key_of(words: &[String]) -> Option<&str> {
     words.get(at + 2).map(String::as_str)
 }
 
-/// A word, and what stands beside it.
+/// A word, and its explanation.
 type Word = (String, String);
 
 /// The configuration. One that cannot be read completes nothing; the verb

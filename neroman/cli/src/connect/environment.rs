@@ -1,11 +1,11 @@
-//! Which variables go where: what a daemon inherits, and what of the shell is
-//! recorded with experiments. Everything else stays behind.
+//! The variables that a daemon inherits from the shell, and those that are
+//! recorded with experiments. No others are passed on.
 
 use std::ffi::OsString;
 
 use nero_wire::v1::EnvVar;
 
-/// What a daemon needs of the shell that happens to start it.
+/// Variables that a daemon needs from the shell that starts it.
 const FOR_DAEMON: &[&str] = &[
     "PATH",
     "HOME",
@@ -25,7 +25,7 @@ const FOR_DAEMON: &[&str] = &[
 /// Beginnings of names that a daemon needs.
 const FOR_DAEMON_BEGINNINGS: &[&str] = &["LC_", "XDG_", "NERONET_"];
 
-/// What of the shell a job on this machine gets.
+/// Variables of the shell that a job on this machine gets.
 const FOR_JOBS: &[&str] = &["PATH", "VIRTUAL_ENV", "PYTHONPATH", "LD_LIBRARY_PATH"];
 
 /// Beginnings of names that such a job gets.
@@ -46,8 +46,8 @@ pub fn ssh_auth_sock() -> String {
     std::env::var("SSH_AUTH_SOCK").unwrap_or_default()
 }
 
-/// What goes with `add`, `start` and `restart`. Names that look secret and
-/// values that are no text stay behind.
+/// Variables that `add`, `start` and `restart` send along. Names that look
+/// secret and values that are no text are left out.
 pub fn for_jobs() -> Vec<EnvVar> {
     let mut picked: Vec<EnvVar> = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))

@@ -31,10 +31,11 @@ pub use spawn::{Program, last_lines, lock};
 /// How long a daemon may take to say hello.
 const HELLO_DEADLINE: Duration = Duration::from_secs(10);
 
-/// How long it may take to answer what only reads.
+/// How long a daemon may take to answer a call that only reads.
 pub const READ_DEADLINE: Duration = Duration::from_secs(60);
 
-/// How long it may take to answer what freezes code or asks nodes first.
+/// How long a daemon may take to answer a call that freezes code or asks nodes
+/// first.
 pub const CHANGE_DEADLINE: Duration = Duration::from_secs(600);
 
 /// A daemon that ends a stream so often before its first message is not
@@ -45,11 +46,12 @@ const LOST_STREAMS_MAX: u32 = 5;
 /// thousand experiments fits.
 const REPLY_BYTES_MAX: usize = 512 * 1024 * 1024;
 
-/// What the daemon's `ssh` command stands behind in what it can do; an older
-/// daemon does not tell it.
+/// Prefix of the daemon's `ssh` command among its capabilities; an older daemon
+/// does not report it.
 const SSH: &str = "ssh=";
 
-/// What a call changes, which the daemon carries out although the client leaves.
+/// What a call changes. The daemon completes the change even if the client
+/// leaves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Change {
     /// Nothing: it reads, or ends with its client.
@@ -70,18 +72,18 @@ pub struct Client {
     hello: Hello,
     /// Streams that were lost since the last message of one.
     lost_streams: u32,
-    /// What the call changes that is not answered yet.
+    /// What the unanswered call changes.
     changing: Rc<Cell<Change>>,
 }
 
-/// A daemon that answered, and what it said of itself.
+/// A daemon that answered, and its greeting.
 type Greeted = (ManClient<Channel>, Hello);
 
 impl Client {
     /// Connects; starts the daemon when none answers.
     ///
     /// # Errors
-    /// When none can be started or spoken to.
+    /// When no daemon can be started or greeted.
     pub async fn connect(home: &Home, program: &Program) -> Result<Self, Fault> {
         if let Some(client) = Self::connect_only(home, program).await? {
             return Ok(client);
@@ -100,7 +102,7 @@ impl Client {
     /// Connects to a daemon that runs already; `None` when no daemon answers.
     ///
     /// # Errors
-    /// When something answers that cannot be spoken to.
+    /// When a process answers that cannot be greeted.
     pub async fn connect_only(home: &Home, program: &Program) -> Result<Option<Self>, Fault> {
         Ok(wake::find(home).await?.map(|(man, hello)| Self {
             home: home.clone(),
@@ -112,24 +114,24 @@ impl Client {
         }))
     }
 
-    /// What the daemon said of itself.
+    /// The daemon's greeting.
     pub fn hello(&self) -> &Hello {
         &self.hello
     }
 
-    /// Whether the daemon gives lists in parts.
+    /// Whether the daemon sends lists in parts.
     pub fn lists_in_parts(&self) -> bool {
         let mut said = self.hello.capabilities.iter();
         said.any(|word| word == hello::LIST_PARTS)
     }
 
-    /// Watches over the calls that are made next, whose answers these nodes
-    /// give.
+    /// Makes a watch over the next calls, which wait for answers of these
+    /// nodes.
     pub fn silence(&self, out: Out, whose: Whose) -> Silence {
         Silence::new(self.man.clone(), out, whose)
     }
 
-    /// A line about a daemon of another version, which still can be spoken to.
+    /// A line about a daemon of another version that can still be used.
     pub fn skew(&self) -> Option<String> {
         let version = |build: &str| build.split('+').next().unwrap_or(build).to_owned();
         let (theirs, ours) = (version(&self.hello.build), version(VERSION));
@@ -141,8 +143,8 @@ impl Client {
         })
     }
 
-    /// A line about a daemon that reaches nodes by another `ssh` than what is
-    /// set here.
+    /// A line about a daemon that reaches nodes by another `ssh` command than
+    /// this environment sets.
     pub fn other_ssh(&self) -> Option<String> {
         let said = &self.hello.capabilities;
         let theirs = said.iter().find_map(|word| word.strip_prefix(SSH))?;
@@ -162,7 +164,7 @@ impl Client {
         })
     }
 
-    /// Sets this while the daemon works on a change.
+    /// Stores in `changing` what the daemon works on.
     #[must_use]
     pub fn telling(self, changing: &Rc<Cell<Change>>) -> Self {
         Self {
@@ -175,7 +177,7 @@ impl Client {
     /// again and the call repeated once, with the same request.
     ///
     /// # Errors
-    /// What the daemon answered, or why it cannot be reached.
+    /// The daemon's error, or why it cannot be reached.
     pub async fn call<Q: Clone, P>(
         &mut self,
         deadline: Duration,
@@ -185,11 +187,11 @@ impl Client {
         self.ask(deadline, Change::Nothing, request, send).await
     }
 
-    /// Calls the daemon for something that it carries out to the end, whether or
-    /// not the client stays; else as [`Client::call`].
+    /// Calls the daemon for a change, which it completes whether or not the
+    /// client stays; else as [`Client::call`].
     ///
     /// # Errors
-    /// What the daemon answered, or why it cannot be reached.
+    /// The daemon's error, or why it cannot be reached.
     pub async fn change<Q: Clone, P>(
         &mut self,
         change: Change,
@@ -215,7 +217,7 @@ impl Client {
         };
         for again in [true, false] {
             let sent = send(&mut self.man, Request::new(request.clone()));
-            // A caller that is dropped leaves it set: the daemon goes on.
+            // If the caller is dropped, this stays set: the daemon goes on.
             self.changing.set(change);
             let answer = tokio::time::timeout(deadline, sent).await.map_err(late)?;
             self.changing.set(Change::Nothing);
@@ -229,10 +231,10 @@ impl Client {
         unreachable!("the second round returns")
     }
 
-    /// Calls once, never again: for what ends the daemon.
+    /// Calls once, without a repeat: for calls that end the daemon.
     ///
     /// # Errors
-    /// What the daemon answered.
+    /// The daemon's error.
     pub async fn once<Q, P>(
         &mut self,
         request: Q,
@@ -247,11 +249,11 @@ impl Client {
         }
     }
 
-    /// The next message of a stream; `Lost` when it has to be asked for anew,
-    /// after the daemon was started again.
+    /// The next message of a stream. `Lost` after a lost connection, when the
+    /// daemon was started again and the caller must ask anew.
     ///
     /// # Errors
-    /// What the daemon answered.
+    /// The daemon's error.
     pub async fn next<P>(&mut self, stream: &mut Streaming<P>) -> Result<Next<P>, Fault> {
         match stream.message().await {
             Ok(Some(message)) => {
@@ -277,14 +279,14 @@ impl Client {
     }
 }
 
-/// What a stream yields.
+/// The next item of a stream.
 #[derive(Debug)]
 pub enum Next<P> {
     /// A message.
     Message(P),
-    /// The daemon has said everything.
+    /// The stream is complete.
     End,
-    /// The connection was lost and is there again.
+    /// The connection was lost and is restored.
     Lost,
 }
 
@@ -303,7 +305,7 @@ async fn greet_at(path: &Path) -> Result<Option<Greeted>, Fault> {
     let channel = match dial(path).await {
         Ok(channel) => channel,
         Err(DialError::Nobody { source, .. }) if is_nobody(&source) => return Ok(None),
-        // It died between accepting and speaking.
+        // The daemon died between accepting and greeting.
         Err(DialError::Transport { .. }) => return Ok(None),
         // Another user took this place below `/tmp` first; our daemon has another one.
         Err(DialError::NotOurs { .. }) => return Ok(None),
@@ -313,7 +315,7 @@ async fn greet_at(path: &Path) -> Result<Option<Greeted>, Fault> {
     };
     let mut man = ManClient::new(channel).max_decoding_message_size(REPLY_BYTES_MAX);
     let greeted = man.greet(Hello {
-        // The daemon's own may be that of a login that has ended.
+        // The daemon's own agent may belong to a login that has ended.
         ssh_auth_sock: environment::ssh_auth_sock(),
         ..hello::own(Role::Client, "", None)
     });
@@ -349,8 +351,9 @@ fn is_nobody(error: &io::Error) -> bool {
     )
 }
 
-/// Whether the connection broke, as opposed to an answer of the daemon: only
-/// a status made on our side has a source, and only one of the daemon details.
+/// Whether the connection broke, as opposed to an error of the daemon: only a
+/// status made on our side has a source, and only one of the daemon has
+/// details.
 fn lost(status: &Status) -> bool {
     let made_here = std::error::Error::source(status).is_some();
     status.details().is_empty() && (made_here || status.code() == tonic::Code::Unavailable)

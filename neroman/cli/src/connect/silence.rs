@@ -1,5 +1,5 @@
-//! What keeps a verb waiting: after a moment without an answer, the nodes that
-//! it needs are asked for a sign of life, and those that give none are named.
+//! Reports why a verb waits: when no answer comes for a moment, asks the nodes
+//! that the verb needs for a sign of life, and names those that give none.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -11,11 +11,11 @@ use tonic::transport::Channel;
 
 use crate::say::{Out, progress, text};
 
-/// What is answered sooner is not worth a word.
+/// An answer within this time needs no report.
 const QUIET: Duration = Duration::from_millis(1500);
-/// Between two looks at the nodes, while nothing comes.
+/// Between two looks at the nodes while no answer comes.
 const AGAIN: Duration = Duration::from_secs(5);
-/// Looks of one call: by then a node that is frozen is known to be lost.
+/// Looks of one call: after them a frozen node is known to be lost.
 const LOOKS: usize = 10;
 
 /// Whose answers a verb waits for.
@@ -29,7 +29,7 @@ pub enum Whose {
     Picked(Selection),
 }
 
-/// Says, once per node, that it does not answer yet.
+/// Reports, once per node, that a node does not answer yet.
 #[derive(Debug)]
 pub struct Silence {
     man: ManClient<Channel>,
@@ -48,7 +48,7 @@ impl Silence {
         }
     }
 
-    /// Waits for `work`, and says whom it waits for when that takes long.
+    /// Waits for `work`, and names the silent nodes when that takes long.
     pub async fn over<T>(&mut self, work: impl Future<Output = T>) -> T {
         let looking = async {
             tokio::time::sleep(QUIET).await;
@@ -67,7 +67,7 @@ impl Silence {
 
     async fn look(&mut self) {
         let asked_ms = now_ms();
-        // What the daemon cannot say here, the verb's own call will.
+        // If the daemon cannot tell now, the verb's own call reports why.
         let Ok(reply) = self.man.nodes(NodesRequest { as_known: false }).await else {
             return;
         };
@@ -89,7 +89,7 @@ impl Silence {
         }
     }
 
-    /// The names of the nodes; none: all.
+    /// The names of the nodes; `None` for all.
     async fn wanted(&mut self) -> Result<Option<BTreeSet<String>>, tonic::Status> {
         let picked = match &self.whose {
             Whose::All => return Ok(None),
@@ -106,7 +106,7 @@ impl Silence {
     }
 }
 
-/// What is said of a node that gave no sign of life since it was asked.
+/// The line about a node that gave no sign of life since it was asked.
 fn line(node: &NodeView, asked_ms: i64) -> Option<String> {
     let name = Safe::line(&node.name);
     if node.connected && node.contact_ms < asked_ms {

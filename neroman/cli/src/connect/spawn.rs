@@ -23,25 +23,25 @@ use crate::fault::Fault;
 /// How long a new daemon may take until it answers.
 const START_DEADLINE: Duration = Duration::from_secs(10);
 
-/// How long to wait while another client starts one: its deadline and some.
+/// How long to wait while another client starts a daemon: its deadline and some.
 const LOCK_DEADLINE: Duration = Duration::from_secs(15);
 
-/// Between two looks at the socket of a daemon that is starting. There is no
-/// event for "listens now"; this goes on for milliseconds, once per daemon.
+/// Between two looks at the socket of a daemon that is starting. No event reports
+/// that it listens; the looks go on for milliseconds, once per daemon.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// Before another one is started where an older daemon is ending.
+/// The wait before another daemon is started while an older one is ending.
 const AGAIN: Duration = Duration::from_millis(20);
 
 /// How much of the log is shown when a daemon does not come up.
 const LOG_LINES: usize = 20;
 
-/// What is run as the daemon.
+/// The program that is started as the daemon.
 #[derive(Clone, Debug)]
 pub struct Program {
     /// The program.
     pub path: PathBuf,
-    /// Its words.
+    /// Its arguments.
     pub args: Vec<String>,
 }
 
@@ -49,7 +49,7 @@ impl Program {
     /// This very program.
     ///
     /// # Errors
-    /// When the kernel does not say which it is.
+    /// When the kernel does not return the path.
     pub fn own() -> Result<Self, Fault> {
         let path = std::env::current_exe()
             .map_err(|error| Fault::no_daemon("cannot find neroman itself").because(&error))?;
@@ -60,7 +60,7 @@ impl Program {
     }
 }
 
-/// Starts the daemon, or waits for who is starting it.
+/// Starts the daemon, or waits for the client that is starting it.
 pub async fn start(home: &Home, program: &Program) -> Result<Greeted, Fault> {
     prepare(home)?;
     let _lock = lock(&home.start_lock()).await?;
@@ -83,8 +83,8 @@ pub async fn start(home: &Home, program: &Program) -> Result<Greeted, Fault> {
         let ended = tokio::time::timeout(LOOK, child.wait()).await;
         let late = Instant::now() > deadline;
         let why = match ended {
-            // It left the place to the daemon that has the lock: that one is about to
-            // answer or to end, unless it runs on another host.
+            // This process left the place to the daemon that has the lock: that one
+            // is about to answer or to end, unless it runs on another host.
             Ok(Ok(status)) if status.success() => {
                 is_locked = true;
                 let holder = Holder::read(&home.daemon_lock());
@@ -207,8 +207,8 @@ fn open_log(home: &Home) -> Result<(File, u64), Fault> {
     open().map_err(|error| unusable("write", &path, &error))
 }
 
-/// A file or folder of the home refuses. On a read-only file system no daemon
-/// can start, and without one no command can read the databases.
+/// The error of a file or folder of the home. On a read-only file system no daemon
+/// can start, and without a daemon no command can read the databases.
 fn unusable(what: &str, path: &Path, error: &io::Error) -> Fault {
     let path = path.display();
     let refused = format!("cannot {what} {path}");
@@ -225,8 +225,8 @@ fn unusable(what: &str, path: &Path, error: &io::Error) -> Fault {
         ))
 }
 
-/// The daemon belongs to no terminal: `--own-session` makes it leave ours
-/// first thing, and nothing of it points there.
+/// Starts the daemon without a terminal: `--own-session` makes it leave ours first,
+/// and none of its streams points there.
 fn spawn(program: &Program, log: &File) -> io::Result<Child> {
     Command::new(&program.path)
         .args(&program.args)
@@ -260,7 +260,7 @@ fn did_not_come(home: &Home, log_from: u64, why: String) -> Fault {
 
 /// The last lines of a file from an offset on.
 pub fn last_lines(path: &Path, from: u64, lines: usize) -> io::Result<Vec<u8>> {
-    /// No log line that matters is further up than this.
+    /// No log line that matters is earlier than this.
     const BYTES_MAX: u64 = 1024 * 1024;
     let mut file = fs::File::open(path)?;
     let length = file.metadata()?.len();

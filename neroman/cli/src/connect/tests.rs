@@ -27,7 +27,7 @@ async fn a_daemon_that_refuses_is_quoted() {
             .await
             .expect_err("it refuses");
         assert_eq!(fault.exit_code, code::NO_DAEMON);
-        // Of this start alone, not of the one before.
+        // From this start alone, not from the one before.
         assert_eq!(fault.report, "state.db is \\u{1b}[31mdamaged\n");
         assert!(fault.text().contains("exit status: 9"), "{}", fault.text());
     }
@@ -88,7 +88,7 @@ async fn looking_starts_nothing() {
     assert!(!home.data.exists());
 }
 
-/// What a daemon would have written into the lock of this home.
+/// Writes the lock of this home as a daemon would.
 fn held(home: &Home, host: &str, process: nero_model::ProcessId) {
     std::fs::create_dir_all(&home.data).expect("a folder");
     let lock = std::fs::File::create(home.daemon_lock()).expect("a file");

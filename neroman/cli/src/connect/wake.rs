@@ -1,4 +1,4 @@
-//! A daemon that lives and whose socket is gone: it is asked to make it again.
+//! Asks a daemon that lives without its socket to make the socket again.
 
 use std::time::Duration;
 
@@ -16,11 +16,11 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Between two looks; there is no event for "listens again".
 const LOOK: Duration = Duration::from_millis(5);
 
-/// The daemon that answers; none when none runs on this host.
+/// The daemon that answers; `None` when none runs on this host.
 ///
 /// # Errors
-/// When something answers that cannot be spoken to, or a daemon runs and does
-/// not answer.
+/// When a process answers that cannot be greeted, or a daemon runs and does not
+/// answer.
 pub async fn find(home: &Home) -> Result<Option<Greeted>, Fault> {
     if let Some(greeted) = look(home).await? {
         return Ok(Some(greeted));
@@ -42,7 +42,7 @@ pub async fn find(home: &Home) -> Result<Option<Greeted>, Fault> {
     Ok(None)
 }
 
-/// Whether the process that wrote it lives on this host.
+/// Whether the process that wrote the lock lives on this host.
 pub fn lives(holder: &Holder) -> bool {
     matches!(holder.process.life(), Ok(Life::Alive))
 }
@@ -57,7 +57,8 @@ fn ring(holder: &Holder) {
     if !lives(holder) {
         return;
     }
-    // Without effect the wait ends with a message that names the process.
+    // If the signal has no effect, the wait ends with a message that names the
+    // process.
     let _ = match handle {
         Ok(handle) => pidfd_send_signal(&handle, Signal::HUP),
         Err(rustix::io::Errno::NOSYS) => kill_process(pid, Signal::HUP),

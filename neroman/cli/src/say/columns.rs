@@ -26,7 +26,7 @@ pub enum Column {
     Asked(nero_expr::Fact),
 }
 
-/// Facts; each is called as [`NAMES`] says, which is as in selectors.
+/// Facts; [`NAMES`] has their names, which are those of selectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fact {
     Id,
@@ -96,7 +96,7 @@ const IN_EXPRESSIONS: &[(&str, Fact)] = &[
 const IN_CSV: usize = 17;
 
 impl Column {
-    /// Its name, as in a header.
+    /// The name, as in a header.
     pub fn name(&self) -> String {
         match self {
             Self::Fact(fact) => NAMES
@@ -185,7 +185,7 @@ impl Column {
         }
     }
 
-    /// Its name in a CSV header, which says the unit.
+    /// The name in a CSV header, with the unit.
     pub fn csv_name(&self, all: &[Self]) -> String {
         match self {
             Self::Fact(Fact::Runtime) => "runtime_s".into(),
@@ -208,7 +208,7 @@ impl Column {
         }
     }
 
-    /// Its name in a table, with a prefix where another column has the same.
+    /// The name in a table, with a prefix where another column has the same.
     pub fn title(&self, all: &[Self]) -> String {
         match self {
             Self::Param(name) if shared(name, all) => format!("param.{name}"),
@@ -217,7 +217,7 @@ impl Column {
         }
     }
 
-    /// What rows are ordered by: numbers before text, nothing last.
+    /// The order of rows: numbers before text, missing values last.
     pub fn compare(&self, one: &ExperimentView, other: &ExperimentView) -> Ordering {
         let key = |view| match self.csv(view) {
             csv::Cell::Number(text) => (0, text.parse::<f64>().unwrap_or(f64::NAN), String::new()),
@@ -231,8 +231,7 @@ impl Column {
     }
 }
 
-/// The facts among these names of columns that views hold only when they are
-/// asked for.
+/// The facts among these names of columns that views contain only on request.
 pub fn asked_facts<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
     let always_there = |name: &str| {
         let mut known = NAMES.iter().chain(IN_EXPRESSIONS);
@@ -248,7 +247,7 @@ pub fn asked_facts<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
 /// The column of a name that was typed.
 ///
 /// # Errors
-/// When nothing has that name.
+/// When no fact, parameter or metric has that name.
 pub fn named(name: &str, views: &[ExperimentView]) -> Result<Column, Fault> {
     let has_param = |wanted: &str| views.iter().any(|view| param(view, wanted).is_some());
     let has_metric = |wanted: &str| views.iter().any(|view| metric(view, wanted).is_some());
@@ -277,7 +276,7 @@ pub fn named(name: &str, views: &[ExperimentView]) -> Result<Column, Fault> {
         .find(|column| loose(&column.name()) == loose(name))
     {
         Some(column) => Ok(column.clone()),
-        // With nothing to show there is nothing to know a name by.
+        // Without experiments no name can be checked.
         None if views.is_empty() => Ok(Column::Metric(name.to_owned())),
         None if NOT_BUILT.contains(&name) => Err(Fault::not_built(format!("the column `{name}`"))),
         None => Err(unknown(name, &all)),
@@ -293,10 +292,10 @@ pub fn all(views: &[ExperimentView]) -> Vec<Column> {
         .collect()
 }
 
-/// The columns that a table shows by itself: where values differ. A narrow
-/// terminal cuts from the right, so what one looks for comes first: the metrics
-/// before their steps and before parameters that the names already say. A metric
-/// that only repeats its parameter is no column.
+/// The columns that a table shows by default: those whose values differ. A
+/// narrow terminal cuts from the right, so the most wanted come first: metrics
+/// before their steps and before parameters that are part of the names. A
+/// metric that only repeats its parameter is left out.
 pub fn telling(views: &[ExperimentView]) -> Vec<Column> {
     let mut columns = vec![Column::Fact(Fact::Id), Column::Fact(Fact::Name)];
     let differs = |column: &Column| {
@@ -340,7 +339,8 @@ pub fn telling(views: &[ExperimentView]) -> Vec<Column> {
 /// The experiments as a table, and below it the names of columns left out.
 pub fn print(screen: &Screen, columns: &[Column], views: &[ExperimentView]) -> String {
     let header: Vec<String> = columns.iter().map(|column| column.title(columns)).collect();
-    // A cell is looked for by its name among thousands: only what can be shown.
+    // Looking up a cell by name among thousands is slow: only what can be
+    // shown.
     let shown = &columns[..columns.len().min(table::COLUMNS_MAX)];
     let rows: Vec<Vec<Cell>> = views
         .iter()
@@ -350,7 +350,7 @@ pub fn print(screen: &Screen, columns: &[Column], views: &[ExperimentView]) -> S
     text + &table::no_room(&left_out)
 }
 
-/// Whether every experiment's name says its value of a parameter, as the
+/// Whether every experiment's name contains its value of a parameter, as the
 /// names of a product do: `fit_lr-0.1_n-3`.
 fn is_in_names(column: &Column, views: &[ExperimentView]) -> bool {
     let name = column.name();
@@ -359,7 +359,7 @@ fn is_in_names(column: &Column, views: &[ExperimentView]) -> bool {
     })
 }
 
-/// Whether a metric is nothing but its parameter, which the program printed.
+/// Whether a metric only repeats its parameter, which the program printed.
 fn repeats_parameter(name: &str, views: &[ExperimentView]) -> bool {
     views.iter().all(|view| {
         let Some(metric) = metric(view, name) else {
@@ -386,7 +386,7 @@ pub fn metrics(views: &[ExperimentView]) -> Vec<String> {
     distinct(views.iter().flat_map(|view| &view.metrics).map(|m| &m.name))
 }
 
-/// A fact that was asked for, where it is known.
+/// The value of a requested fact, if known.
 fn asked(view: &ExperimentView, fact: nero_expr::Fact) -> Option<&fact_value::Value> {
     let mut facts = view.facts.iter();
     facts.find(|held| held.name == fact.word())?.value.as_ref()
@@ -446,7 +446,7 @@ fn fact_text(fact: Fact, view: &ExperimentView) -> String {
             .signal
             .map(nero_model::state::signal_name)
             .unwrap_or_default(),
-        // That something finished says it all.
+        // A finished run needs no reason.
         Fact::Reason if view.state == "finished" => String::new(),
         Fact::Reason => text::why(&view.reason, &view.stderr_line),
         Fact::Wish => view.wish.clone(),

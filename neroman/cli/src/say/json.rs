@@ -27,7 +27,7 @@ pub fn print(value: &Value) -> String {
 /// The version of the documents.
 pub const SCHEMA: u32 = 1;
 
-/// Wraps what a verb found: `{"schema":1, …}`.
+/// Wraps the result of a verb: `{"schema":1, …}`.
 pub fn document(fields: Value) -> Value {
     let mut all = Map::from_iter([("schema".to_owned(), json!(SCHEMA))]);
     if let Value::Object(fields) = fields {
@@ -119,7 +119,7 @@ pub fn run(experiment: u64, view: &RunView) -> Value {
 
 /// A node as in `status nodes --json`.
 pub fn node(view: &NodeView) -> Value {
-    // A node that never told what it has measures nothing, not 0.
+    // A node that was never described measures nothing, not 0.
     let is_known = view.memory_bytes > 0;
     let known = |value: Value| if is_known { value } else { Value::Null };
     json!({
@@ -132,7 +132,8 @@ pub fn node(view: &NodeView) -> Value {
         "load_15": known(number(view.load_15)),
         "memory_used": known(number(view.memory_used)),
         "disk_used": known(number(view.disk_used)),
-        // Of runs that were sent there it is known here.
+        // The daemon counts these itself, also for a node that was never
+        // described.
         "live": view.live,
         "waiting": view.waiting,
         "cpus": known(number(view.cpus)),
@@ -206,7 +207,7 @@ pub fn run_id(experiment: u64, run: u32) -> Option<String> {
     (run != 0).then(|| format!("{experiment}.{run}"))
 }
 
-/// A number; what JSON has no number for as text: `"NaN"`, `"Infinity"`,
+/// A number; values without a JSON number become text: `"NaN"`, `"Infinity"`,
 /// `"-Infinity"`.
 pub fn number(value: f64) -> Value {
     if value.is_nan() {

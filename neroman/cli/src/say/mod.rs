@@ -20,10 +20,10 @@ use crate::fault::{Fault, Stop};
 
 pub use screen::Screen;
 
-/// Where a verb writes.
+/// The outputs of a verb.
 #[derive(Debug)]
 pub struct Out {
-    /// What is known of the terminal.
+    /// The properties of the terminal.
     pub screen: Screen,
 }
 
@@ -76,14 +76,14 @@ impl Out {
         self.line(&json::print(value))
     }
 
-    /// Says something beside the data.
+    /// Prints a note to standard error.
     pub fn note(&self, text: &str) {
         // A standard error that is gone has no reader.
         let text = plain(text);
         let _ = writeln!(io::stderr().lock(), "{}", Safe::lines(text.as_bytes()));
     }
 
-    /// Says several things beside the data.
+    /// Prints several notes to standard error.
     pub fn notes(&self, notes: &[String]) {
         for note in notes {
             self.note(&format!("note: {}", Safe::line(note)));

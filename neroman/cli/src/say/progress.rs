@@ -1,6 +1,6 @@
-//! How far a transfer has come, on standard error: a line that is written over
-//! on a terminal, now and then a line elsewhere. Nothing is said of what takes
-//! less than a second.
+//! The progress of a transfer, on standard error: a line that is written over
+//! on a terminal, now and then a line elsewhere. A transfer of less than a
+//! second is not shown.
 
 use std::collections::BTreeMap;
 use std::io::{IsTerminal as _, Write as _};
@@ -11,7 +11,7 @@ use nero_wire::v1::Progress;
 
 use super::text;
 
-/// What is over sooner is not worth a word.
+/// A transfer that ends within this time is not shown.
 const QUIET: Duration = Duration::from_secs(1);
 /// Between two lines of a terminal, and of a log.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
@@ -27,7 +27,7 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// Nothing is shown yet.
+    /// A meter that shows nothing yet.
     pub fn new() -> Self {
         Self {
             terminal: std::io::stderr().is_terminal(),
@@ -67,7 +67,7 @@ impl Meter {
         };
     }
 
-    /// Takes the line of a terminal away, before something else is said.
+    /// Removes the terminal's line, before other text is printed.
     pub fn clear(&mut self) {
         if self.shown.take().is_some() {
             clear_line();
@@ -75,7 +75,7 @@ impl Meter {
     }
 }
 
-/// Takes away what stands in the line of a terminal.
+/// Removes the text in the terminal's line.
 pub fn clear_line() {
     let mut stderr = std::io::stderr().lock();
     if stderr.is_terminal() {

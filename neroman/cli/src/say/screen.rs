@@ -1,10 +1,10 @@
-//! What is known of the terminal, looked up once.
+//! The properties of the terminal, looked up once.
 
 use std::io::{self, IsTerminal as _};
 
-/// Width that tables are made for where nothing says another.
+/// Width of tables where neither terminal nor environment gives one.
 const WIDTH: u16 = 100;
-/// The same for the height.
+/// Height where neither gives one.
 const HEIGHT: u16 = 40;
 
 /// The terminal, or what stands for it.

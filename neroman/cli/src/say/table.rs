@@ -29,7 +29,7 @@ pub struct Cell {
     right: bool,
 }
 
-/// What a colour stands for; the text says the same.
+/// The meaning of a colour; the text says it, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Paint {
     /// It goes on.
@@ -55,7 +55,7 @@ impl Cell {
         }
     }
 
-    /// Something that is compared by its last digits.
+    /// Text aligned at its last digits.
     pub fn right(text: &str) -> Self {
         Self {
             right: true,
@@ -221,7 +221,7 @@ fn fitting(screen: &Screen, header: &[String], rows: &[Vec<Cell>]) -> usize {
     header.len()
 }
 
-/// As it is in a pipe: who reads that wants all of it.
+/// Into a pipe the whole text: its reader wants all of it.
 fn short(screen: &Screen, text: &str) -> String {
     if !screen.tty || text.chars().count() <= CELL_CHARS_MAX {
         return text.to_owned();

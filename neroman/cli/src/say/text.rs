@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-/// A reason with what the job printed last on standard error, where that is known.
+/// A reason with the job's last line on standard error, if known.
 pub fn why(reason: &str, stderr_line: &str) -> String {
     match stderr_line {
         "" => reason.to_owned(),
@@ -76,7 +76,7 @@ pub fn duration(seconds: f64) -> String {
     }
 }
 
-/// A number in at most six digits that say something.
+/// A number in at most six significant digits.
 pub fn number(value: f64) -> String {
     if value.is_nan() {
         return "NaN".into();

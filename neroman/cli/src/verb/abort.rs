@@ -1,5 +1,5 @@
-//! `abort SEL`: ends live runs and takes queued ones away. Reaching more than
-//! one it shows them and asks; what was shown is what is aborted.
+//! `abort SEL`: ends live runs and takes queued ones away. With more than one
+//! experiment it lists them and asks; it aborts exactly the listed ones.
 
 use nero_wire::v1::abort_reply::One;
 use nero_wire::v1::{AbortReply, AbortRequest, Selection};
@@ -12,7 +12,7 @@ use crate::fault::{Fault, Stop, code};
 use crate::say::{json, text};
 use crate::session::{Session, author, request, selection};
 
-/// Does it.
+/// Runs the verb.
 pub async fn run(session: &mut Session, args: &Abort) -> Result<u8, Stop> {
     let mut asked = AbortRequest {
         request: request(),
@@ -61,12 +61,12 @@ async fn call(session: &mut Session, asked: AbortRequest) -> Result<AbortReply, 
         .await
 }
 
-/// A single id touches one experiment at most: nothing has to be asked.
+/// A single id touches one experiment at most: no question is needed.
 pub fn is_one_id(words: &[String]) -> bool {
     matches!(words, [only] if only.parse::<u64>().is_ok())
 }
 
-/// What an abort touches.
+/// The experiments that an abort touches.
 pub fn touched(reply: &AbortReply) -> Vec<(u64, String)> {
     reply
         .experiments
@@ -124,7 +124,7 @@ pub fn as_text(reply: &AbortReply, dry_run: bool) -> String {
     text
 }
 
-/// Runs that were asked to end and whose nodes have not confirmed it.
+/// Runs that were told to end and whose nodes have not confirmed it.
 fn unconfirmed(reply: &AbortReply) -> Vec<&One> {
     let asked = |one: &&One| one.outcome == "asked" && !one.why.is_empty();
     reply.experiments.iter().filter(asked).collect()

@@ -1,5 +1,5 @@
-//! `add PATH…`: registers experiments, says per experiment what it did, and
-//! ends with what to type next.
+//! `add PATH…`: registers experiments, prints what changed for each, and ends
+//! with the next command to type.
 
 use nero_wire::v1::add_reply::One;
 use nero_wire::v1::add_reply::one::What;
@@ -16,7 +16,7 @@ use crate::session::{Session, absolute, request};
 /// More lines than this are counted instead.
 const LINES_MAX: usize = 20;
 
-/// Does it.
+/// Runs the verb.
 pub async fn run(session: &mut Session, args: &Add) -> Result<u8, Stop> {
     let paths = args.paths.iter().map(|path| absolute(path));
     let request = AddRequest {
@@ -54,8 +54,8 @@ fn word(what: What) -> &'static str {
     }
 }
 
-/// The lines for eyes: what changed in full, what is new by name as long as
-/// it is little, what is the same only counted.
+/// The lines for eyes: changed experiments in full, new ones by name if they
+/// are few, unchanged ones as a count.
 pub fn as_text(screen: &Screen, reply: &AddReply, dry_run: bool) -> String {
     let mut text = String::new();
     for wanted in [What::Added, What::Changed, What::Gone, What::Unspecified] {
@@ -110,7 +110,7 @@ fn lines(screen: &Screen, those: &[&One]) -> String {
         ]
     };
     let rows: Vec<Vec<Cell>> = those.iter().take(LINES_MAX).map(row).collect();
-    // What was changed is never left out for want of width.
+    // Changed experiments are never left out for want of width.
     let wide = Screen {
         tty: false,
         ..*screen
@@ -136,7 +136,7 @@ pub fn full_name(collection: &str, name: &str) -> String {
     }
 }
 
-/// One line for each folder: what travels with its runs, and what does not.
+/// One line per folder: what travels with its runs, and what does not.
 pub fn taken(folders: &[FolderTaken]) -> Vec<String> {
     let line = |one: &FolderTaken| {
         let files = text::plural(usize::try_from(one.files).unwrap_or(usize::MAX), "file");
@@ -152,7 +152,7 @@ pub fn taken(folders: &[FolderTaken]) -> Vec<String> {
     folders.iter().map(line).collect()
 }
 
-/// The same for programs.
+/// The same as JSON.
 pub fn taken_json(folders: &[FolderTaken]) -> Value {
     let one = |one: &FolderTaken| {
         json!({

@@ -1,5 +1,5 @@
-//! `clean [SEL]`: frees space on nodes. It shows what would go and asks; what
-//! never came home stays unless that is said.
+//! `clean [SEL]`: frees space on nodes. It shows what would go and asks; files
+//! that never came home stay unless `--unfetched` is given.
 
 use std::collections::BTreeSet;
 
@@ -15,13 +15,13 @@ use crate::fault::{Fault, Stop, code};
 use crate::say::{json, text};
 use crate::session::{Session, refuse_empty, request, selection};
 
-/// So many runs, however long their numbers are, fit into one selector.
+/// That many run numbers of any length fit into one selector.
 const RUNS_AT_ONCE: usize = 2000;
 
-/// Files that are not home and are named of one run.
+/// How many files of a run that are not home are named.
 const NOT_HOME_NAMED: usize = 10;
 
-/// Does it.
+/// Runs the verb.
 pub async fn run(session: &mut Session, args: &Clean) -> Result<u8, Stop> {
     refuse_empty(&args.picked)?;
     let mut asked = CleanAskRequest {
@@ -87,8 +87,8 @@ async fn call(session: &mut Session, asked: CleanAskRequest) -> Result<CleanAskR
         .await
 }
 
-/// What was shown is what goes: these very runs, in as many selections as they
-/// fit into. Where no run goes, something else may.
+/// The selections of exactly the runs that were shown, in as many parts as
+/// needed. Without a run the whole selection, since other things may go.
 fn as_shown(shown: &CleanAskReply, whole: Selection) -> Vec<Selection> {
     let runs: Vec<String> = going(shown)
         .map(|one| format!("{}.{}", one.experiment, one.run))
@@ -103,7 +103,7 @@ fn as_shown(shown: &CleanAskReply, whole: Selection) -> Vec<Selection> {
     runs.chunks(RUNS_AT_ONCE).map(part).collect()
 }
 
-/// Adds what another call did.
+/// Adds the reply of another call.
 fn join(all: &mut CleanAskReply, more: CleanAskReply) {
     all.runs.extend(more.runs);
     for node in more.nodes {

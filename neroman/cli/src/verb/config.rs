@@ -1,4 +1,4 @@
-//! `config show|set`: what is in force and where it comes from. No daemon is asked.
+//! `config show|set`: the values in force and their origins. No daemon is asked.
 
 use nero_config::{Config, Edit, EditError, NODE_VARIABLE, Origin};
 use nero_model::safe::Safe;
@@ -9,7 +9,7 @@ use crate::fault::{Fault, Stop, code};
 use crate::say::{Out, json};
 use crate::session::home;
 
-/// Does it.
+/// Runs the verb.
 pub fn run(out: &Out, args: &Args) -> Result<u8, Stop> {
     match args {
         Args::Show { origin, json } => show(out, *origin, json.json),
@@ -70,7 +70,7 @@ fn as_text(origins: &[Origin], with_origin: bool) -> String {
     text
 }
 
-/// Longer values do not push the last column away for all others.
+/// Longer values do not push the last column away.
 const VALUE_CHARS: usize = 50;
 
 fn values(origins: &[Origin]) -> Vec<Value> {

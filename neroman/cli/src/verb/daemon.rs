@@ -18,7 +18,7 @@ use crate::session::{Session, home, selection};
 /// How long a daemon may take to leave.
 const STOP_DEADLINE: Duration = Duration::from_secs(20);
 
-/// Does it.
+/// Runs the verb.
 pub async fn run(session: &mut Session, args: &Daemon) -> Result<u8, Stop> {
     match args {
         Daemon::Run { .. } => Err(Fault::usage("`daemon run` stands alone on its line").into()),
@@ -29,7 +29,7 @@ pub async fn run(session: &mut Session, args: &Daemon) -> Result<u8, Stop> {
     }
 }
 
-/// Is the daemon, until it is told to stop.
+/// Runs the daemon in this process, until it is told to stop.
 pub fn serve(own_session: bool) -> Result<u8, Fault> {
     let home = home()?;
     if own_session {
@@ -44,7 +44,8 @@ pub fn serve(own_session: bool) -> Result<u8, Fault> {
         }
     })?;
     match served {
-        // A client that started this one finds the other by itself.
+        // The client that started this process finds the other daemon by
+        // itself.
         Served::Held(holder) if !own_session => {
             let who = match holder {
                 Some(holder) => format!(
@@ -74,7 +75,7 @@ async fn start(session: &mut Session, as_json: bool) -> Result<u8, Stop> {
     Ok(code::OK)
 }
 
-/// Asks it to leave and returns when its process is gone.
+/// Asks the daemon to leave and returns when its process is gone.
 async fn stop(session: &mut Session, as_json: bool) -> Result<u8, Stop> {
     let home = home()?;
     let Some(pid) = session.running().await?.map(|client| client.hello().pid) else {
@@ -145,7 +146,7 @@ fn say_stopped(session: &Session, as_json: bool, pid: Option<i32>) -> Result<(),
     })
 }
 
-/// Never starts one. Exit code 3 when none runs.
+/// Shows the daemon without starting one. Exit code 3 when none runs.
 async fn status(session: &mut Session, as_json: bool) -> Result<u8, Stop> {
     let Some(client) = session.running().await? else {
         if as_json {
@@ -226,7 +227,7 @@ pub fn as_text(reply: &DaemonStatusReply) -> String {
         .collect()
 }
 
-/// ` (5 gone, 40 removed)`: what `status` leaves out.
+/// The experiments that `status` leaves out: ` (5 gone, 40 removed)`.
 fn hidden(reply: &DaemonStatusReply) -> String {
     let counts = [(reply.gone, "gone"), (reply.removed, "removed")];
     let said: Vec<String> = counts

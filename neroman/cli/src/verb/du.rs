@@ -1,4 +1,4 @@
-//! `du [NODE]`: what lies where, and how much.
+//! `du [NODE]`: which files lie where, and their sizes.
 
 use nero_model::safe::Safe;
 use nero_wire::v1::disk_usage_reply::Run;
@@ -13,7 +13,7 @@ use crate::say::table::{self, Cell};
 use crate::say::{Screen, json, text};
 use crate::session::Session;
 
-/// Does it.
+/// Runs the verb.
 pub async fn run(session: &mut Session, args: &Du) -> Result<u8, Stop> {
     let asked = DuRequest {
         node: args.node.clone().unwrap_or_default(),

@@ -1,5 +1,5 @@
-//! `shell` and `exec`: a person at a node, over the way that is open already.
-//! The daemon says how to get there; ssh runs in this terminal.
+//! `shell` and `exec`: a terminal on a node, over the connection that is open
+//! already. The daemon returns the way; ssh runs in this terminal.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -16,16 +16,17 @@ use crate::connect::{CHANGE_DEADLINE, READ_DEADLINE};
 use crate::fault::{Fault, Stop, code};
 use crate::session::Session;
 
-/// What shells exit with when there is no such program.
+/// Exit code of shells when the program does not exist.
 const NO_PROGRAM: u8 = 127;
-/// What they exit with when it is there and cannot be run.
+/// Exit code of shells when the program exists and cannot be run.
 const NOT_RUNNABLE: u8 = 126;
-/// The kernel takes no longer word of a command line, here or there; 32 pages
+/// The kernel accepts no longer word of a command line, here or there: 32 pages
 /// less the zero at its end.
 const WORD_BYTES_MAX: usize = 32 * 4096 - 1;
 
-/// `exec RUN|NODE -- CMD`: exits as the command did. Where a person sits at
-/// both ends of it, it gets a terminal there, so that Ctrl-C reaches it.
+/// `exec RUN|NODE -- CMD`: exits as the command did. If both standard input and
+/// output are a terminal here, the command gets one there, so that Ctrl-C
+/// reaches it.
 pub async fn run(session: &mut Session, args: &Exec) -> Result<u8, Stop> {
     let terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
     let place = locate(session, &args.what, terminal).await?;
@@ -35,7 +36,7 @@ pub async fn run(session: &mut Session, args: &Exec) -> Result<u8, Stop> {
 /// `shell NODE|RUN`.
 pub async fn shell(session: &mut Session, args: &ShellOn) -> Result<u8, Stop> {
     let place = locate(session, &args.what, true).await?;
-    // Told last: a name that is unknown is unknown in every terminal.
+    // Checked last: an unknown name is reported in every terminal.
     if !session.out.screen.tty || !session.out.screen.can_ask {
         return Err(Fault::usage("`shell` needs a terminal")
             .hint("neroman exec RUN|NODE -- CMD runs one command")
@@ -88,7 +89,7 @@ async fn go(
         _ if away => Fault::new(code::FAILED, "cannot start ssh").because(&error),
         _ => Fault::new(code::FAILED, "cannot start a shell").because(&error),
     })?;
-    // ssh says by 255 that it failed itself, or that the command ended so.
+    // ssh exits with 255 when it fails itself, and when the command did so.
     if away && ended.code() == Some(255) && !is_connected(session, &place.node).await? {
         return Err(
             Fault::new(code::NO_NODE, format!("the way to {} was lost", place.node))
@@ -101,10 +102,10 @@ async fn go(
     Ok(exit_code(ended))
 }
 
-/// What a shell would say, and exit with, when the program does not start.
+/// The error and exit code of a shell when the program does not start.
 fn not_started(place: &LocateReply, program: &str, error: &io::Error) -> Fault {
-    // It is started in that folder. A script may be there, and its interpreter
-    // not.
+    // The program starts in that folder. A script may exist there, and its
+    // interpreter not.
     let is_there = program.contains('/') && Path::new(&place.folder).join(program).exists();
     match error.kind() {
         io::ErrorKind::NotFound if !is_there => no_program(place, program),
@@ -188,8 +189,8 @@ fn on_this_machine(place: &LocateReply, command: Option<&[String]>) -> tokio::pr
     here
 }
 
-/// One line for the shell of the other side, whichever it is: everything of
-/// ours stands in single quotes, and `/bin/sh` reads it.
+/// One line for the login shell of the other side, whichever it is: our script
+/// stands in single quotes, and `/bin/sh` runs it.
 fn remote_words(place: &LocateReply, command: Option<&[String]>) -> String {
     let mut script = String::new();
     if !place.folder.is_empty() {
@@ -197,8 +198,8 @@ fn remote_words(place: &LocateReply, command: Option<&[String]>) -> String {
         let fault = fails(&no_folder(place));
         script.push_str(&format!("cd {folder} 2>/dev/null || {fault}; "));
     }
-    // This shell waits for a command, to turn the signal that ended it into
-    // a code, and does not end with it at Ctrl-C. A login shell takes its place.
+    // This shell waits for the command, to turn the signal that ended it into a
+    // code, and survives Ctrl-C. A login shell replaces this shell.
     match command {
         Some(words) => {
             let program = words.first().map_or("", String::as_str);
@@ -223,7 +224,7 @@ fn remote_words(place: &LocateReply, command: Option<&[String]>) -> String {
         None => script.push_str(" \"${SHELL:-/bin/sh}\" -l"),
     }
     // Plain bytes mean the same between single quotes of every login shell;
-    // `printf` of any `/bin/sh` turns octal escapes back.
+    // `printf` of any `/bin/sh` decodes octal escapes.
     let mut line = String::with_capacity(script.len());
     for byte in script.bytes() {
         match byte {
@@ -251,7 +252,7 @@ fn check(place: &LocateReply, program: &str) -> String {
     format!("test -e {word} || {missing}; test -f {word} && test -x {word} || {stuck}; ")
 }
 
-/// Words of `sh` that say it and end it.
+/// Words of `sh` that print the fault and end the shell.
 fn fails(fault: &Fault) -> String {
     let text = quoted(fault.text().trim_end());
     format!("{{ printf '%s\\n' {text} >&2; exit {}; }}", fault.exit_code)
@@ -261,7 +262,7 @@ fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
 
-/// What a shell would give: the code, or 128 and the signal.
+/// The exit code as a shell gives it: the code, or 128 and the signal.
 fn exit_code(ended: ExitStatus) -> u8 {
     let code = ended
         .code()
@@ -279,7 +280,7 @@ mod tests {
     use super::*;
     use nero_wire::v1::EnvVar;
 
-    /// What a login shell makes of the line.
+    /// The output of a login shell that runs the line.
     fn ran(shell: &str, line: &str) -> String {
         let out = std::process::Command::new(shell)
             .args(["-c", line])
@@ -317,7 +318,7 @@ mod tests {
         }
     }
 
-    /// How a login shell ends with the line, and what it says then.
+    /// The exit code and the error text of a login shell that runs the line.
     fn failed(place: &LocateReply, words: &[&str]) -> (Option<i32>, String) {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
         let out = std::process::Command::new("/bin/bash")

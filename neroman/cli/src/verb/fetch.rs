@@ -14,8 +14,8 @@ use crate::say::progress::Meter;
 use crate::say::{Out, json, text};
 use crate::session::{Session, refuse_empty, selection};
 
-/// Does it. What has come home is here already when the call is made anew
-/// after a lost connection.
+/// Runs the verb. A call that is repeated after a lost connection finds the
+/// files that came home before.
 pub async fn run(session: &mut Session, args: &Fetch) -> Result<u8, Stop> {
     refuse_empty(&args.picked)?;
     let asked = FetchRequest {
@@ -49,7 +49,8 @@ pub async fn run(session: &mut Session, args: &Fetch) -> Result<u8, Stop> {
                     Event::Note(note) => notes.push(note),
                     Event::Done(one) => {
                         meter.clear();
-                        // After a lost connection everything is said once more.
+                        // After a lost connection every run is reported once
+                        // more.
                         let run = (one.experiment, one.run);
                         if done.get(&run).is_some_and(|known| known.failed.is_empty()) {
                             continue;
@@ -76,9 +77,8 @@ pub async fn run(session: &mut Session, args: &Fetch) -> Result<u8, Stop> {
     }
 }
 
-/// That nothing came because nodes are out of reach is said by the daemon; here
-/// a run that failed makes the whole fail, and so does a pattern that was named
-/// and fits nothing of any run.
+/// The exit code. A run that failed makes the whole fail, and so does a pattern
+/// that fits no file of any run. The daemon itself reports nodes out of reach.
 fn ended(done: &[One], named: bool) -> u8 {
     let nothing_fits =
         !done.is_empty() && done.iter().all(|one| one.files == 0 && one.unchanged == 0);

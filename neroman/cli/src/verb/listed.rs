@@ -1,4 +1,4 @@
-//! `status --json` of however many experiments: printed while it comes, so that
+//! `status --json` of any number of experiments: printed as they arrive, so that
 //! neither side holds more than a few hundred of them.
 
 use nero_wire::v1::{ListReply, ListRequest};
@@ -17,7 +17,7 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// Asks; none when the daemon is of a build that gives lists as a whole only.
+    /// Asks; `None` when the daemon's build sends lists as a whole only.
     ///
     /// # Errors
     /// As any call.
@@ -60,7 +60,7 @@ impl Parts {
                 text.push_str(&json::print(&json::experiment(view)));
                 text.push(',');
             }
-            // The comma behind the last one of all is left out.
+            // Leave out the comma after the very last one.
             let comma = text.len().checked_sub(1);
             if let Some(comma) = comma {
                 session.out.text(&text[..comma])?;

@@ -12,10 +12,10 @@ use crate::fault::{Stop, code};
 use crate::say::Out;
 use crate::session::{Session, selection};
 
-/// How long it is looked for what a run printed elsewhere.
+/// How long to look for output on standard error.
 const LOOK_PATIENCE: Duration = Duration::from_secs(2);
 
-/// Does it.
+/// Runs the verb.
 pub async fn run(session: &mut Session, args: &Logs) -> Result<u8, Stop> {
     let mut asked = LogsRequest {
         what: args.what.clone(),
@@ -28,7 +28,7 @@ pub async fn run(session: &mut Session, args: &Logs) -> Result<u8, Stop> {
     let mut shown = Shown::default();
     let mut notices = Vec::new();
     'log: loop {
-        // Borrowed apart from the client, which may be replaced.
+        // An own `Out`, apart from the client, which may be replaced.
         let out = Out {
             screen: session.out.screen,
         };
@@ -82,7 +82,7 @@ pub async fn run(session: &mut Session, args: &Logs) -> Result<u8, Stop> {
     Ok(code::OK)
 }
 
-/// Whether the run printed something on standard error.
+/// Whether the run printed to standard error.
 async fn said_elsewhere(session: &mut Session, args: &Logs) -> bool {
     let asked = LogsRequest {
         what: args.what.clone(),
@@ -143,7 +143,7 @@ pub struct Shown {
 }
 
 impl Shown {
-    /// What can be shown now.
+    /// The bytes that can be shown now.
     pub fn take(&mut self, data: &[u8]) -> Vec<u8> {
         self.held.extend_from_slice(data);
         let keep = cut_at_end(&self.held);
@@ -151,7 +151,7 @@ impl Shown {
         lines(&std::mem::replace(&mut self.held, rest))
     }
 
-    /// What was held back.
+    /// The bytes that were held back.
     pub fn rest(&mut self) -> Vec<u8> {
         lines(&std::mem::take(&mut self.held))
     }
@@ -170,7 +170,7 @@ fn lines(bytes: &[u8]) -> Vec<u8> {
     shown
 }
 
-/// How many bytes at the end are the beginning of something: a character of
+/// How many bytes at the end are incomplete: the beginning of a character of
 /// several bytes, or a carriage return whose line feed may follow.
 fn cut_at_end(bytes: &[u8]) -> usize {
     if bytes.ends_with(b"\r") {
@@ -181,7 +181,8 @@ fn cut_at_end(bytes: &[u8]) -> usize {
         return 0;
     };
     match std::str::from_utf8(&tail[at..]) {
-        // Without an error length the text ends too early instead of being wrong.
+        // An error without a length means that the text ends too early, not that
+        // it is wrong.
         Err(error) if error.error_len().is_none() => tail.len() - at,
         _ => 0,
     }

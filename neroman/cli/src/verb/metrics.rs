@@ -11,7 +11,7 @@ use crate::say::table::{self, Cell};
 use crate::say::{Screen, csv, json, text};
 use crate::session::{Session, selection};
 
-/// Does it.
+/// Runs the verb.
 pub async fn run(session: &mut Session, args: &Metrics) -> Result<u8, Stop> {
     let asked = MetricsRequest {
         selection: Some(selection(std::slice::from_ref(&args.picked))),
@@ -39,7 +39,7 @@ pub async fn run(session: &mut Session, args: &Metrics) -> Result<u8, Stop> {
     })
 }
 
-/// One point; what a series lacks is unknown.
+/// One point; a value that the series lacks is unknown.
 struct Point {
     step: Option<f64>,
     value: f64,

@@ -30,10 +30,10 @@ use crate::args::Verb;
 use crate::fault::Stop;
 use crate::session::Session;
 
-/// Does one verb.
+/// Runs one verb.
 ///
 /// # Errors
-/// What is to be told instead of a result.
+/// The error that is printed instead of a result.
 pub async fn run(session: &mut Session, verb: &Verb) -> Result<u8, Stop> {
     match one(session, verb).await {
         Err(Stop::Fault(fault)) => {

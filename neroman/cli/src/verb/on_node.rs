@@ -19,12 +19,15 @@ pub struct Named {
 }
 
 impl Named {
-    /// What a word names that picks no experiment, by what the daemon knows.
+    /// The nodes that `word`, which picks no experiment, names in the daemon's
+    /// configuration.
     ///
     /// # Errors
-    /// `fault`, which says that it picks none; and that it names no node either.
+    /// `fault`, which reports that it picks none, with the addition that it
+    /// names no node either.
     pub async fn find(session: &mut Session, word: &str, fault: Fault) -> Result<Self, Fault> {
-        // What cannot be asked now leaves the selector's own mistake.
+        // If the daemon cannot be asked now, the selector's own mistake is
+        // reported.
         let Ok(known) = ask(session, true).await else {
             return Err(fault);
         };
@@ -38,7 +41,8 @@ impl Named {
         Ok(Self { word, nodes })
     }
 
-    /// The selector of what runs there, ran there last, or waits for it.
+    /// The selector of the experiments that run there, ran there last, or wait
+    /// for it.
     pub fn selector(&self) -> String {
         let mut words = self.nodes.clone();
         if !words.contains(&self.word) {
@@ -51,7 +55,7 @@ impl Named {
         each.join(",")
     }
 
-    /// Shows the nodes and what runs there.
+    /// Shows the nodes and the experiments there.
     pub async fn show(&self, session: &mut Session, args: &Status) -> Result<u8, Stop> {
         let mut reply = ask(session, false).await?;
         reply.nodes.retain(|node| self.nodes.contains(&node.name));
@@ -116,7 +120,7 @@ pub async fn hinted(session: &mut Session, fault: Fault, words: &[String]) -> Fa
         } else {
             continue;
         };
-        // An experiment may be called so, and something else be wrong.
+        // If an experiment has this name, another word is wrong.
         let listed = status::list(session, &[word.to_owned()], Vec::new()).await;
         if listed.is_err_and(|fault| fault.exit_code == code::USAGE) {
             return fault.hint(hint);
@@ -125,19 +129,19 @@ pub async fn hinted(session: &mut Session, fault: Fault, words: &[String]) -> Fa
     fault
 }
 
-/// Whether every word is the path of something, as the shell leaves them of a
+/// Whether every word is an existing path, as the shell makes them from a
 /// pattern without quotes.
 fn are_files(words: &[String]) -> bool {
     !words.is_empty() && words.iter().all(|word| std::path::Path::new(word).exists())
 }
 
-/// What `status` says of a word that names nothing at all.
+/// The error of `status` for a word that names nothing at all.
 fn neither(mut fault: Fault, known: &NodesReply, word: &str) -> Fault {
     fault.what.push_str(", and no node or group");
     let nodes = known.nodes.iter().map(|node| node.name.as_str());
     let groups = known.groups.keys().map(String::as_str);
     match nearest(word, nodes.chain(groups)) {
-        // The daemon may know an experiment, or a collection of that name.
+        // The daemon may know an experiment or a collection of a near name.
         Some(near) if !fault.hint_names => {
             fault.hint(format!("did you mean `neroman status {near}`?"))
         }
@@ -150,10 +154,10 @@ pub fn may_name_nodes(word: &str) -> bool {
     word == LOCAL || check_name(word).is_ok()
 }
 
-/// Says that a node has the name as well, where experiments were meant.
+/// Prints a note that a node has the same name, where experiments were meant.
 pub fn note_namesake(session: &Session, picked: &[String]) {
     let [word] = picked else { return };
-    // A configuration that cannot be read is complained of elsewhere.
+    // Another check reports a configuration that cannot be read.
     let Ok(config) = home().map(|home| Config::read(&home.config)) else {
         return;
     };

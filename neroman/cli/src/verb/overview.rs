@@ -1,5 +1,5 @@
-//! What `status` says when a table would be longer than the screen: counts by
-//! state and node, what needs a person, what runs.
+//! The overview of `status` when a table would be longer than the screen:
+//! counts by state and node, what needs a person, what runs.
 
 use nero_model::safe::Safe;
 use nero_wire::v1::ExperimentView;
@@ -28,10 +28,10 @@ const STATES: &[&str] = &[
 /// States that a person should look at.
 const NEEDS: &[&str] = &["crashed", "timeout", "lost"];
 
-/// At least so many of what runs are shown, however small the screen.
+/// At least so many running experiments are shown, however small the screen.
 const RUNNING_MIN: usize = 5;
 
-/// The whole of it.
+/// The whole overview.
 pub fn as_text(screen: &Screen, views: &[ExperimentView]) -> String {
     let mut text = format!(
         "{}: {}\n",
@@ -80,7 +80,7 @@ fn by_node(screen: &Screen, views: &[ExperimentView]) -> String {
     format!("\n{}", table::print(screen, &header, &rows).0)
 }
 
-/// Equal failures are one line with a count.
+/// Failures that need a person; equal ones are one line with a count.
 fn needs(screen: &Screen, views: &[ExperimentView]) -> String {
     let mut groups: Vec<(&str, String, Vec<u64>)> = Vec::new();
     let mut note = |state, why: &str, id| match groups

@@ -11,7 +11,7 @@ use crate::fault::{Fault, Stop, code};
 use crate::say::json;
 use crate::session::{Session, home, selection};
 
-/// Does it.
+/// Runs the verb.
 pub async fn run(session: &mut Session, args: &Paths) -> Result<u8, Stop> {
     let asked = PathsRequest {
         selection: Some(selection(&args.picked)),
@@ -51,12 +51,12 @@ pub async fn run(session: &mut Session, args: &Paths) -> Result<u8, Stop> {
     Ok(if found { code::OK } else { code::FAILED })
 }
 
-/// The path; of a folder on another machine as `scp` and `rsync` take it.
+/// The path; for a folder on another machine, as `scp` and `rsync` take it.
 fn shown(one: &One) -> Result<String, Fault> {
     if one.node.is_empty() {
         return Ok(one.path.clone());
     }
-    // A configuration that cannot be read has no better name for the machine.
+    // Without a readable configuration the node's name stands for its address.
     let config = Config::read(&home()?.config).unwrap_or_default();
     let address = config
         .node(&one.node)

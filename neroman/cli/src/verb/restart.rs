@@ -1,5 +1,5 @@
-//! `restart SEL`: a new run of whatever is picked. Live ones are stopped first,
-//! so it asks before it stops more than one.
+//! `restart SEL`: a new run of each picked experiment. Live runs are stopped
+//! first, so it asks before it stops more than one.
 
 use nero_wire::v1::{AbortRequest, StartRequest};
 
@@ -9,7 +9,7 @@ use crate::connect::READ_DEADLINE;
 use crate::fault::{Stop, code};
 use crate::session::{Session, request, selection};
 
-/// Does it.
+/// Runs the verb.
 pub async fn run(session: &mut Session, args: &Restart) -> Result<u8, Stop> {
     session.goes_by_ssh();
     if !args.yes && !args.launch.dry_run && !may_stop_live_ones(session, args).await? {
@@ -26,7 +26,8 @@ pub async fn run(session: &mut Session, args: &Restart) -> Result<u8, Stop> {
     start::launch(session, asked, &args.launch, "restart").await
 }
 
-/// What an abort of the same selector would touch is what is stopped first.
+/// Asks before live runs are stopped: those that an abort of the same selector
+/// would touch.
 async fn may_stop_live_ones(session: &mut Session, args: &Restart) -> Result<bool, Stop> {
     if super::abort::is_one_id(&args.picked) {
         return Ok(true);

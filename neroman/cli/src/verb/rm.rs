@@ -1,5 +1,5 @@
-//! `rm SEL`: hides experiments; `--undo` brings them back. Reaching more than
-//! one it shows them and asks; what was shown is what is removed.
+//! `rm SEL`: hides experiments; `--undo` brings them back. With more than one
+//! experiment it lists them and asks; it removes exactly the listed ones.
 
 use nero_wire::v1::remove_reply::One;
 use nero_wire::v1::{RemoveReply, RemoveRequest, Selection};
@@ -13,7 +13,7 @@ use crate::fault::{Fault, Stop, code};
 use crate::say::{json, text};
 use crate::session::{Session, request, selection};
 
-/// Does it.
+/// Runs the verb.
 pub async fn run(session: &mut Session, args: &Remove) -> Result<u8, Stop> {
     let mut asked = RemoveRequest {
         request: request(),

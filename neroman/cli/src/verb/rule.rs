@@ -16,10 +16,10 @@ use crate::session::{Session, author, request, selection};
 /// Actions that work.
 const BUILT: &[&str] = &["abort", "warn", "notify"];
 
-/// Actions of the design that are not there yet.
+/// Actions of the design that are not built yet.
 const NOT_BUILT: &[&str] = &["pause", "restart", "requeue", "signal", "run", "run_local"];
 
-/// Does it.
+/// Runs the verb.
 pub async fn run(session: &mut Session, args: &Rule) -> Result<u8, Stop> {
     match args {
         Rule::List { picked, json } => list(session, picked, json.json).await,

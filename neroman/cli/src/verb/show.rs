@@ -1,4 +1,4 @@
-//! `show ID|RUN`: everything about an experiment or one of its runs.
+//! `show ID|RUN`: all facts of an experiment or one of its runs.
 
 use nero_model::safe::Safe;
 use nero_wire::v1::{
@@ -20,7 +20,7 @@ const METRICS_MAX: usize = 40;
 /// Lines of each log at the end.
 const TAIL_LINES: usize = 10;
 
-/// Does it.
+/// Runs the verb.
 pub async fn run(session: &mut Session, args: &Show) -> Result<u8, Stop> {
     let asked = ShowRequest {
         what: args.what.clone(),
@@ -329,7 +329,7 @@ fn output(output: &Output) -> String {
     }
 }
 
-/// Processes that outlived the main one, and what became of them.
+/// Processes that outlived the main one, and their ends.
 fn left_behind(strays: &Strays) -> String {
     let count = |count: u32| match count {
         1 => "1 process".to_owned(),
@@ -355,7 +355,7 @@ fn left_behind(strays: &Strays) -> String {
     said
 }
 
-/// A word as a shell would need it.
+/// A word quoted as a shell needs it.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_./=:,@+%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {

@@ -1,5 +1,5 @@
-//! `start SEL|PATH…`: makes runs, says what was skipped and why. `restart`
-//! shares everything below its questions.
+//! `start SEL|PATH…`: makes runs, reports what was skipped and why. `restart`
+//! shares this code except for its question.
 
 use std::path::Path;
 
@@ -21,7 +21,7 @@ const NAMED_MAX: usize = 5;
 /// Longest reason that stands in the line of counts.
 const SHORT_REASON: usize = 32;
 
-/// Does it.
+/// Runs the verb.
 pub async fn run(session: &mut Session, args: &Start) -> Result<u8, Stop> {
     session.goes_by_ssh();
     let (paths, selectors): (Vec<String>, Vec<String>) =
@@ -42,7 +42,7 @@ pub async fn run(session: &mut Session, args: &Start) -> Result<u8, Stop> {
     launch(session, asked, &args.launch, "start").await
 }
 
-/// A request with what both verbs take.
+/// A request with the options of both verbs.
 pub fn asked(launch: &Launch) -> StartRequest {
     StartRequest {
         request: request(),
@@ -56,7 +56,7 @@ pub fn asked(launch: &Launch) -> StartRequest {
     }
 }
 
-/// Sends it, says what came of it, waits when that was asked for.
+/// Sends the request, prints the outcome, waits if `--wait` was given.
 pub async fn launch(
     session: &mut Session,
     asked: StartRequest,
@@ -190,8 +190,8 @@ fn as_json(reply: &StartReply, dry_run: bool) -> Value {
     }))
 }
 
-/// Whether an operand of `start` is a file or folder and no selector. What
-/// looks like an id, a range or a word of the selector language never is.
+/// Whether an operand of `start` is a file or folder and no selector. A word
+/// that looks like an id, a range or a word of the selector language never is.
 fn is_path(word: &str) -> bool {
     if begins_as_path(word) {
         return true;
@@ -221,11 +221,12 @@ fn begins_as_path(word: &str) -> bool {
             .any(|begin| word.starts_with(begin))
 }
 
-/// Says which live runs would be touched and asks, when a destructive verb
+/// Lists the live runs that a destructive verb would touch and asks, when it
 /// reaches more than one experiment.
 ///
 /// # Errors
-/// When it must not go on without `--yes`.
+/// When the user cannot be asked, and the selector is not explicit and `--yes`
+/// is not given.
 pub async fn may_go_on(
     out: &Out,
     what: &str,
@@ -235,10 +236,10 @@ pub async fn may_go_on(
     may_touch(out, what, "live run", touched, explicit).await
 }
 
-/// The same of other things than live runs.
+/// The same for other things than live runs.
 ///
 /// # Errors
-/// When it must not go on without `--yes`.
+/// As [`may_go_on`].
 pub async fn may_touch(
     out: &Out,
     what: &str,

@@ -1,5 +1,5 @@
-//! `status [SEL|nodes|NODE]`: what there is. A table while it fits the screen, an
-//! overview when it does not.
+//! `status [SEL|nodes|NODE]`: the experiments or nodes. A table if it fits the
+//! screen, else an overview.
 
 use nero_model::safe::Safe;
 use nero_wire::v1::{ExperimentView, ListReply, ListRequest};
@@ -16,7 +16,7 @@ use crate::say::table;
 use crate::say::{Screen, csv, json, text};
 use crate::session::{Session, selection};
 
-/// Does it.
+/// Runs the verb.
 pub async fn run(session: &mut Session, args: &Status) -> Result<u8, Stop> {
     if args.picked == ["nodes"] {
         if args.watch || args.csv || args.sort.is_some() || !args.columns.is_empty() {
@@ -65,17 +65,17 @@ pub async fn run(session: &mut Session, args: &Status) -> Result<u8, Stop> {
     Ok(code::OK)
 }
 
-/// What the words name.
+/// The things that the words name.
 enum Found {
     Experiments(ListReply),
-    /// The same, to be printed while it comes.
+    /// The same, to be printed as they arrive.
     Parts(Box<Parts>),
     /// A node or a group, and no experiment.
     Nodes(Named),
 }
 
 async fn found(session: &mut Session, args: &Status) -> Result<Found, Stop> {
-    // What is sorted or laid out in columns has to be here as a whole.
+    // To sort or to lay out in columns takes the whole list.
     let is_whole = args.sort.is_some() || !args.columns.is_empty() || args.watch;
     let found = match args.json.json && !is_whole {
         true => Parts::open(session, &args.picked).await,
@@ -111,7 +111,8 @@ pub fn asked_facts(args: &Status) -> Vec<String> {
     columns::asked_facts(names)
 }
 
-/// What is picked, as it is now, with these facts of expressions besides.
+/// The picked experiments, as they are now, with these facts of expressions
+/// besides.
 pub async fn list(
     session: &mut Session,
     picked: &[String],
@@ -202,7 +203,7 @@ pub fn as_text(screen: &Screen, reply: &ListReply, args: &Status) -> Result<Stri
     Ok(as_table(screen, &views, chosen))
 }
 
-/// Whether a run is picked by itself, as `144.2`.
+/// Whether the words pick a single run, as `144.2`.
 fn names_run(picked: &[String]) -> bool {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     let elements = picked.iter().flat_map(|word| word.split(','));
@@ -234,12 +235,12 @@ pub fn counts(screen: &Screen, views: &[ExperimentView]) -> String {
     shown.join(" · ")
 }
 
-/// Equal warnings once, with everything that has them.
+/// Each warning once, with all experiments that have it.
 pub fn warnings(views: &[ExperimentView]) -> Vec<(Vec<u64>, String)> {
     grouped(views, |view| &view.warnings)
 }
 
-/// The same of what may be behind reasons.
+/// The same for hints about reasons.
 pub fn hints(views: &[ExperimentView]) -> Vec<(Vec<u64>, String)> {
     grouped(views, |view| &view.hints)
 }

@@ -14,17 +14,17 @@ use crate::fault::{Fault, Stop, code};
 use crate::say::{Out, json, text};
 use crate::session::{Session, selection};
 
-/// Does it.
+/// Runs the verb.
 pub async fn run(session: &mut Session, args: &Wait) -> Result<u8, Stop> {
     let picked = selection(&args.picked);
     let Some(timeout) = args.timeout else {
         return until_ended(session, picked, args.json.json, &[]).await;
     };
-    // What is picked may be other things later: "running".
+    // The selector may pick other experiments later, as `running` does.
     let begun = list(session, picked.clone()).await?;
     let mut heard = Heard::default();
     if timeout.is_zero() {
-        // A look, which no speed of an answer changes.
+        // A look, whose result does not depend on the speed of an answer.
         let is_live = begun.iter().any(is_live);
         let views = begun.into_iter();
         heard.ended = views.map(|view| ((view.id, view.run), view)).collect();
@@ -51,7 +51,8 @@ pub async fn run(session: &mut Session, args: &Wait) -> Result<u8, Stop> {
         };
         for begun in begun {
             let key = (begun.id, begun.run);
-            // Where a newer run was made meanwhile, that is not what was waited for.
+            // If a newer run was made meanwhile, it is not the run that was waited
+            // for.
             let same = |view: &&ExperimentView| (view.id, view.run) == key;
             let view = now.iter().find(same).unwrap_or(&begun);
             heard.ended.entry(key).or_insert_with(|| view.clone());
@@ -60,8 +61,8 @@ pub async fn run(session: &mut Session, args: &Wait) -> Result<u8, Stop> {
     say(session, &heard, is_late, args.json.json)
 }
 
-/// A selector of those experiments that are still there: an id that picks
-/// nothing is a mistake, an expression that does is none.
+/// A selector of those of the experiments that still exist: an id that picks nothing
+/// is a mistake, an expression that does is none.
 fn any_of(ids: &[u64]) -> String {
     let ranges = text::ranges(ids).into_iter();
     let each = ranges.map(|(first, last)| format!("id>={first} && id<={last}"));
@@ -101,7 +102,8 @@ pub async fn until_ended(
 
 fn say(session: &Session, heard: &Heard, is_late: bool, as_json: bool) -> Result<u8, Stop> {
     let ended = &heard.ended;
-    // What never had a run has nothing to wait for; `wait all` tells of the others.
+    // An experiment without a run has nothing to wait for; `wait all` counts the
+    // others.
     let mut with_runs = ended.values().filter(|view| view.run != 0).peekable();
     let is_something = ended.is_empty() || with_runs.peek().is_some();
     let all_finished = is_something && with_runs.all(|view| view.state == "finished");
@@ -131,21 +133,20 @@ fn is_live(view: &ExperimentView) -> bool {
         .any(|phase| phase.word() == view.state && phase.is_live())
 }
 
-/// What was heard while waiting.
+/// The events while waiting.
 #[derive(Default)]
 struct Heard {
-    /// What ended, by experiment and run.
+    /// The ends, by experiment and run.
     ended: BTreeMap<(u64, u32), ExperimentView>,
-    /// What was said of nodes.
+    /// Notices about nodes.
     notices: Vec<NodeNotice>,
-    /// What was said of runs that no node takes.
+    /// Notes about runs that no node takes.
     notes: Vec<String>,
 }
 
-/// Follows the daemon's events to the end, and says at once when a node that
-/// carries what is waited for goes out of reach or is back, and when no node
-/// takes a run. After a lost connection it asks anew and is told of everything
-/// once more.
+/// Follows the daemon's events to the end. Prints at once when a node of a picked
+/// run goes out of reach or is back, and when no node takes a run. After a lost
+/// connection it asks anew and gets everything once more.
 async fn follow(session: &mut Session, picked: Selection, heard: &mut Heard) -> Result<(), Stop> {
     let asked = WaitRequest {
         selection: Some(picked),
@@ -203,7 +204,7 @@ async fn follow(session: &mut Session, picked: Selection, heard: &mut Heard) -> 
     Ok(())
 }
 
-/// Whether it says something else of its node than what was said last.
+/// Whether the notice differs from the last one about its node.
 pub fn is_news(notice: &NodeNotice, said: &[NodeNotice]) -> bool {
     let last = said.iter().rfind(|one| one.node == notice.node);
     notice.back != last.is_none_or(|last| last.back)
@@ -245,13 +246,13 @@ fn notice_json(notice: &NodeNotice) -> Value {
     })
 }
 
-/// What may be behind a reason, to stand after it.
+/// The hints about a reason, to stand after it.
 fn hints(view: &ExperimentView) -> String {
     let hints = view.hints.iter().map(|hint| format!("; {hint}"));
     hints.collect()
 }
 
-/// What did not finish, grouped, and the counts.
+/// The experiments that did not finish, grouped, and the counts.
 pub fn as_text(views: &[&ExperimentView]) -> String {
     let mut text = String::new();
     let mut groups: Vec<(String, Vec<&ExperimentView>)> = Vec::new();
@@ -280,7 +281,7 @@ pub fn as_text(views: &[&ExperimentView]) -> String {
         let line = format!("{which}  {why}");
         text.push_str(&format!("{}\n", nero_model::safe::Safe::line(&line)));
     }
-    // Finished is not all that matters: results may wait for room.
+    // A finished experiment may have warnings: its results may wait for room.
     let told: Vec<ExperimentView> = views.iter().map(|view| (*view).clone()).collect();
     for (ids, warning) in super::status::warnings(&told) {
         let line = format!("warning {}: {warning}", text::ids(&ids));

@@ -17,7 +17,7 @@ use crate::session::{Session, selection};
 /// Between two drawings on a terminal.
 const INTERVAL_MS: u32 = 500;
 
-/// Shows what is picked and its changes.
+/// Shows the picked experiments and their changes.
 pub async fn run(session: &mut Session, args: &Status, picked: &[String]) -> Result<u8, Stop> {
     if args.csv || args.sort.is_some() || !args.columns.is_empty() {
         return Err(Fault::usage("--watch takes no --csv, --sort or --columns").into());
@@ -52,12 +52,12 @@ pub async fn run(session: &mut Session, args: &Status, picked: &[String]) -> Res
     Ok(code::OK)
 }
 
-/// What is on the screen.
+/// The content of the screen.
 struct Shown {
     out: Out,
     json: bool,
     views: BTreeMap<u64, ExperimentView>,
-    /// What is to be said besides.
+    /// Notes besides.
     notes: Vec<String>,
     lines: usize,
 }
@@ -83,7 +83,7 @@ impl Shown {
         for view in event.experiments {
             let line = change(&view);
             let before = self.views.insert(view.id, view.clone());
-            // After a lost connection everything comes once more.
+            // After a lost connection every experiment comes once more.
             if before.is_none_or(|before| change(&before) != line || self.json && before != view) {
                 changed.push(view);
             }
@@ -102,8 +102,8 @@ impl Shown {
         Ok(())
     }
 
-    /// Lines that are too long are cut by the terminal: wrapped ones could not
-    /// be gone back over.
+    /// The terminal cuts lines that are too long: the cursor could not be moved
+    /// back over wrapped ones.
     fn draw(&mut self) -> Result<(), Stop> {
         self.out.screen = Screen::find();
         let views: Vec<ExperimentView> = self.views.values().cloned().collect();
@@ -141,12 +141,12 @@ fn frame(screen: &Screen, views: &[ExperimentView], notes: &[String]) -> String 
         .collect()
 }
 
-/// A line that fits, with `…` where something is missing: a terminal would write
-/// the end of the line over its last column. A number that is cut would be
-/// another one, so a number goes as a whole.
+/// A line that fits, with `…` where text is missing: a terminal would write the
+/// end of the line over its last column. A cut number would be another number,
+/// so a number is dropped as a whole.
 fn cut(line: &str, width: usize) -> String {
     let mut kept = String::new();
-    // How much is kept before the number that is being read.
+    // The length to keep before the number that is being read.
     let (mut shown, mut whole, mut escape) = (0, 0, false);
     let mut fits = 0;
     for c in line.chars() {
@@ -169,7 +169,7 @@ fn cut(line: &str, width: usize) -> String {
         return line.to_owned();
     }
     let keep = if whole > 0 { whole } else { fits };
-    // Behind that only escapes are left: those that end a colour.
+    // Only escapes are left behind this place: those that end a colour.
     let escapes = kept.split_off(fits);
     kept.truncate(keep);
     format!("{kept}…{escapes}")
@@ -183,7 +183,7 @@ fn erase(lines: usize) -> String {
     }
 }
 
-/// The line of a change: what a person reads in a file.
+/// The line of a change, for a person who reads a file.
 fn change(view: &ExperimentView) -> String {
     let name = super::add::full_name(&view.collection, &view.name);
     let mut line = format!("{}  {name}  {}", view.id, view.state);
@@ -195,7 +195,7 @@ fn change(view: &ExperimentView) -> String {
     Safe::line(&line).to_string()
 }
 
-/// A line that stays where it is while something is waited for.
+/// A line that is rewritten in place while the verb waits.
 pub fn progress(ended: usize, live: u32) {
     // A terminal that is gone has no reader.
     let _ = write!(
@@ -205,7 +205,7 @@ pub fn progress(ended: usize, live: u32) {
     );
 }
 
-/// Takes that line away.
+/// Removes that line.
 pub fn clear_progress() {
     let _ = write!(std::io::stderr().lock(), "\r\x1b[K");
 }

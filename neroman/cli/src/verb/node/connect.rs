@@ -28,7 +28,7 @@ pub async fn run(session: &mut Session, how: How, name: &str) -> Result<u8, Stop
     ended
 }
 
-/// Has the daemon connect, and says how that went.
+/// Has the daemon connect, and prints its steps.
 pub async fn follow(session: &mut Session, how: How, name: &str) -> Result<u8, Stop> {
     let asked = NodeConnectRequest {
         name: name.to_owned(),
@@ -39,7 +39,7 @@ pub async fn follow(session: &mut Session, how: How, name: &str) -> Result<u8, S
     .await
 }
 
-/// Opens it, when it is not open yet.
+/// Opens the way, unless it is open already.
 pub async fn open(session: &mut Session, name: &str) -> Result<(), Stop> {
     let Some(ended) = by_ssh(session, name).await? else {
         return Ok(());

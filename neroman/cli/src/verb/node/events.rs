@@ -15,7 +15,7 @@ use crate::say::progress::Meter;
 use crate::say::{Out, json, text};
 use crate::session::Session;
 
-/// How much is said, and in which form.
+/// How much is printed, and in which form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
     /// Every finding, one line each.
@@ -33,7 +33,7 @@ impl How {
     }
 }
 
-/// What was said, for `--json`.
+/// The events so far, for `--json`.
 #[derive(Default)]
 struct Heard {
     lines: Vec<String>,
@@ -41,8 +41,8 @@ struct Heard {
     node: Option<NodeView>,
 }
 
-/// Makes the call and says what comes of it. After a lost connection the call
-/// is made once more: it carries the same request.
+/// Makes the call and prints its events. After a lost connection the call is
+/// made once more with the same request.
 pub async fn follow<Q: Clone>(
     session: &mut Session,
     how: How,

@@ -1,4 +1,4 @@
-//! `node rm` and `node gone`: say what is touched, ask, do it.
+//! `node rm` and `node gone`: list the runs concerned, ask, act.
 
 use nero_model::safe::Safe;
 use nero_wire::v1::node_gone_reply::One;
@@ -65,7 +65,7 @@ pub async fn remove(
     Ok(code::OK)
 }
 
-/// Takes back a node that was kept a moment ago.
+/// Removes a node that was kept a moment ago.
 pub async fn quietly(session: &mut Session, name: &str) -> Result<(), Stop> {
     let asked = NodeRemoveRequest {
         request: request(),
@@ -137,8 +137,8 @@ pub async fn gone(
     Ok(code::OK)
 }
 
-/// A run that goes on there although it was given up may run twice: always a
-/// question, whatever the number.
+/// Asks, whatever the number of runs: a run that goes on there although it was
+/// given up may run twice.
 async fn may_go_on(session: &Session, name: &str, reply: &NodeGoneReply) -> Result<bool, Stop> {
     if reply.runs.is_empty() {
         return Ok(true);

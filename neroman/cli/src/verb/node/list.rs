@@ -39,7 +39,7 @@ pub async fn show(session: &mut Session, as_json: bool) -> Result<u8, Stop> {
     Ok(code::OK)
 }
 
-/// The table, and below it what does not fit into one.
+/// The table, and below it the remarks that do not fit.
 pub fn as_text(screen: &Screen, reply: &NodesReply) -> String {
     let mut said = nodes_text(screen, &reply.nodes);
     for node in &reply.nodes {
@@ -110,7 +110,7 @@ fn remarks(node: &NodeView) -> Vec<String> {
     said
 }
 
-/// The original's node table, and what is free.
+/// The original's node table, with the free resources.
 pub fn nodes_text(screen: &Screen, nodes: &[NodeView]) -> String {
     let header = [
         "name", "type", "address", "load", "mem", "disk", "cpus", "free", "live", "waiting", "says",
@@ -150,7 +150,7 @@ pub fn nodes_text(screen: &Screen, nodes: &[NodeView]) -> String {
     table::print(screen, &header, &rows).0
 }
 
-/// A word or two; the whole stands below the table.
+/// A word or two; the full text stands below the table.
 fn says(node: &NodeView) -> String {
     if node.unreachable_since_ms != 0 {
         return "out of reach".to_owned();
@@ -163,7 +163,7 @@ fn says(node: &NodeView) -> String {
     if node.connected || !said.is_empty() {
         said.join("; ")
     } else {
-        // Nothing runs there and nothing was asked of it for a while.
+        // No run is live there, and none was sent there for a while.
         "idle".to_owned()
     }
 }

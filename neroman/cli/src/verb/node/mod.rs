@@ -18,7 +18,7 @@ pub use list::{as_text as nodes_as_text, show as list};
 
 use events::How;
 
-/// Does one of them.
+/// Runs the verb.
 pub async fn run(session: &mut Session, args: &Node) -> Result<u8, Stop> {
     session.goes_by_ssh();
     match args {
@@ -101,7 +101,8 @@ async fn add(session: &mut Session, args: &NodeAdd) -> Result<u8, Stop> {
     for cause in &failed.causes {
         session.out.note(&format!("note: {cause}"));
     }
-    // It has to be known for the way to be opened, and goes when it is not.
+    // The daemon opens ways of known nodes only: the node is removed if the way
+    // does not open.
     let kept = NodeAddRequest {
         request: request(),
         without_test: true,

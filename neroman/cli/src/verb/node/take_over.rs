@@ -1,5 +1,5 @@
 //! `node take-over`: the runs of a lost machine come here. It ends when their
-//! node has told how far they are.
+//! node has reported their states.
 
 use nero_model::safe::Safe;
 use nero_wire::v1::{ListRequest, NodeTakeOverRequest};
@@ -13,7 +13,7 @@ use crate::session::{Session, request, selection};
 /// How often the runs are looked at. Each look waits some seconds for the node.
 const LOOKS: usize = 6;
 
-/// Does it.
+/// Runs the verb.
 pub async fn run(
     session: &mut Session,
     how: How,
@@ -37,7 +37,8 @@ pub async fn run(
     Ok(ended)
 }
 
-/// The daemon begins anew with what was taken over, and reads the journals.
+/// Waits until the daemon, which begins anew with the runs taken over, has read
+/// their journals.
 async fn until_heard(session: &mut Session, name: &str) -> Result<(), Fault> {
     let mut unread = 0;
     for _ in 0..LOOKS {

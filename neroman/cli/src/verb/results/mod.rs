@@ -21,10 +21,10 @@ enum Kind {
     Md,
 }
 
-/// Endings of the design that are not there yet.
+/// Endings of the design that are not built yet.
 const NOT_BUILT: &[&str] = &["xlsx", "ods", "parquet", "tex"];
 
-/// Does it.
+/// Runs the verb.
 pub async fn run(session: &mut Session, args: &Results) -> Result<u8, Stop> {
     let file = args
         .output
@@ -99,7 +99,8 @@ fn kind_of(file: &str) -> Result<Kind, Fault> {
     }
 }
 
-/// Writes beside the file and renames: a reader sees all of it or the old one.
+/// Writes beside the file and renames: a reader sees the new file or the old
+/// one.
 fn save(path: &Path, bytes: &[u8]) -> Result<(), Fault> {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".new{}", std::process::id()));
@@ -107,7 +108,7 @@ fn save(path: &Path, bytes: &[u8]) -> Result<(), Fault> {
     std::fs::write(beside, bytes)
         .and_then(|()| std::fs::rename(beside, path))
         .map_err(|error| {
-            // It may not even have been made.
+            // The file may not have been made.
             let _ = std::fs::remove_file(beside);
             Fault::new(code::FAILED, format!("cannot write {}", path.display())).because(&error)
         })

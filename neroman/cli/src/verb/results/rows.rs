@@ -1,4 +1,4 @@
-//! The rows of `results`: pure, from what the daemon listed.
+//! The rows of `results`: pure, from the daemon's list.
 
 use nero_wire::v1::{ExperimentView, MetricSummary, Param};
 
@@ -7,7 +7,7 @@ use crate::say::columns::{loose, metric, metrics, param, params};
 use crate::say::json::parameter;
 use crate::say::table::some;
 
-/// Which value of which metric is the best.
+/// Which value of a metric is the best.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Best {
     /// The metric.
@@ -16,7 +16,7 @@ pub struct Best {
     pub largest: bool,
 }
 
-/// What was found.
+/// The rows that were found.
 #[derive(Debug)]
 pub enum Found {
     /// One row per run.
@@ -34,18 +34,18 @@ pub struct Runs {
     pub params: Vec<String>,
     /// All metrics.
     pub metrics: Vec<String>,
-    /// What was asked to be best.
+    /// The metric that was asked to be best.
     pub best: Option<Best>,
 }
 
 /// Runs that share parameters.
 #[derive(Debug)]
 pub struct Groups {
-    /// What they share.
+    /// The parameters that they share.
     pub by: Vec<String>,
     /// The metrics whose means are shown.
     pub metrics: Vec<String>,
-    /// What was asked to be best.
+    /// The metric that was asked to be best.
     pub best: Option<Best>,
     /// The groups.
     pub rows: Vec<Group>,
@@ -54,7 +54,7 @@ pub struct Groups {
 /// One group.
 #[derive(Debug)]
 pub struct Group {
-    /// Its parameters; none where it has no such parameter.
+    /// Its parameters; `None` where its runs have no such parameter.
     pub params: Vec<Option<Param>>,
     /// Its runs.
     pub ids: Vec<u64>,
@@ -64,7 +64,7 @@ pub struct Group {
     pub stats: Vec<Stats>,
 }
 
-/// What several numbers come to.
+/// Statistics of several numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Stats {
     /// How many there were.
@@ -123,7 +123,7 @@ impl Best {
         if self.largest { metric.max } else { metric.min }
     }
 
-    /// Best first; what has none, or no number, last.
+    /// Best first; runs without a value or with NaN last.
     fn order(&self, one: Option<f64>, other: Option<f64>) -> std::cmp::Ordering {
         let key = |value: Option<f64>| value.filter(|value| !value.is_nan());
         match (key(one), key(other)) {
@@ -134,7 +134,7 @@ impl Best {
     }
 }
 
-/// Whether more is better, by names as people use them; `None` for others.
+/// Whether more is better, by names in common use; `None` for others.
 fn more_is_better(name: &str) -> Option<bool> {
     const MORE: &[&str] = &[
         "acc",
@@ -178,7 +178,7 @@ fn more_is_better(name: &str) -> Option<bool> {
         "latency",
         "logloss",
     ];
-    /// Too short to be looked for inside of other words.
+    /// Too short to be looked for inside other words.
     const LESS_WORDS: &[&str] = &["err", "wer", "cer", "fid"];
     let lower = name.to_lowercase();
     let has = |parts: &[&str]| parts.iter().any(|part| lower.contains(part));
@@ -259,7 +259,7 @@ fn same(one: &[Option<Param>], other: &[Option<Param>]) -> bool {
         .all(|(one, other)| one.as_ref().map(parameter) == other.as_ref().map(parameter))
 }
 
-/// The latest values; of the metric that is asked to be best, the best ones.
+/// The latest values; for the metric of `best`, the best ones.
 fn values(those: &[&ExperimentView], name: &str, best: Option<&Best>) -> Vec<f64> {
     those
         .iter()
@@ -275,8 +275,9 @@ fn stats(values: Vec<f64>) -> Stats {
     if count == 0 {
         return Stats::default();
     }
-    // Summed as distances from the first, so that equal numbers have their own
-    // number as mean and a deviation of exactly 0. An infinity has no distances.
+    // Distances from the first are summed, so that equal numbers have their own
+    // number as mean and a deviation of exactly 0. An infinity has no
+    // distances.
     let first = values[0];
     let mean = if values.iter().all(|value| value.is_finite()) {
         first + values.iter().map(|value| value - first).sum::<f64>() / count as f64

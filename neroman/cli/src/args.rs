@@ -263,9 +263,9 @@ pub struct Wait {
 /// `logs`.
 #[derive(Debug, Args)]
 pub struct Logs {
-    /// An experiment (144) or a run (144.2)
-    #[arg(value_name = "RUN|ID")]
-    pub what: String,
+    /// Which ones; of several the last lines of each, 10 unless --lines is given
+    #[arg(required = true, value_name = "SEL|RUN")]
+    pub picked: Vec<String>,
     /// Go on as it grows, until the run has ended
     #[arg(long, short)]
     pub follow: bool,
@@ -447,7 +447,7 @@ impl Verb {
             Self::Abort(args) => &args.picked,
             Self::Rm(args) => &args.picked,
             Self::Wait(args) => &args.picked,
-            Self::Logs(args) => from_ref(&args.what),
+            Self::Logs(args) => &args.picked,
             Self::Metrics(args) => from_ref(&args.picked),
             Self::Results(args) => &args.picked,
             Self::Path(args) => &args.picked,

@@ -110,31 +110,40 @@ impl Log {
     }
 }
 
+/// Where the last so many lines begin. A carriage return ends a line as a line
+/// feed does, and both together end one.
 fn last_lines(file: &File, size: u64, lines: u64) -> io::Result<u64> {
     let lowest = size.saturating_sub(LAST_LINES_BYTES_MAX);
     let mut buffer = vec![0; 64 * 1024];
     let mut at = size;
-    // A line feed at the very end ends the last line and begins none.
-    let mut left = lines + 1;
-    let mut last = true;
+    let mut left = lines;
+    // What follows the byte that is looked at. An end of a line at the very end
+    // begins none.
+    let mut next = None;
     while at > lowest {
         let length = (at - lowest).min(buffer.len() as u64);
         at -= length;
         let block = &mut buffer[..length as usize];
         file.read_exact_at(block, at)?;
-        if std::mem::take(&mut last) && block.last() != Some(&b'\n') {
-            left -= 1;
-        }
         for (index, byte) in block.iter().enumerate().rev() {
-            if *byte == b'\n' {
+            if ends_line(*byte, next) {
                 left -= 1;
                 if left == 0 {
                     return Ok(at + index as u64 + 1);
                 }
             }
+            next = Some(*byte);
         }
     }
     Ok(lowest)
+}
+
+/// Whether a line ends with this byte, and another one follows.
+fn ends_line(byte: u8, next: Option<u8>) -> bool {
+    match (byte, next) {
+        (_, None) | (b'\r', Some(b'\n')) => false,
+        (byte, Some(_)) => matches!(byte, b'\n' | b'\r'),
+    }
 }
 
 /// Waits for growth (or truncation) of a log.
@@ -203,6 +212,15 @@ mod tests {
         assert_eq!(from(From::LastLines(9)), b"one\ntwo\nthree\n");
         fs::write(&path, "one\ntwo\nthr").unwrap();
         assert_eq!(from(From::LastLines(1)), b"thr");
+        fs::write(&path, "head\r\n 10%\r 20%\r 30%\r\nend\r").unwrap();
+        assert_eq!(from(From::LastLines(1)), b"end\r");
+        assert_eq!(from(From::LastLines(2)), b" 30%\r\nend\r");
+        assert_eq!(from(From::LastLines(3)), b" 20%\r 30%\r\nend\r");
+        assert_eq!(
+            from(From::LastLines(5)),
+            b"head\r\n 10%\r 20%\r 30%\r\nend\r"
+        );
+        fs::write(&path, "one\ntwo\nthr").unwrap();
         let mut limited = Log::open(&path, From::Offset(0), 5).unwrap();
         assert_eq!(all(&mut limited), b"one\nt");
         assert!(limited.is_full());

@@ -246,6 +246,44 @@ fn who_asks_for_what_a_run_printed_hears_that_it_stands_elsewhere() {
 }
 
 #[test]
+fn logs_of_several_runs_show_the_last_lines_of_each_below_its_name() {
+    let home = Home::new();
+    let yaml = "collection: a
++one: {command: [sh, -c, 'echo out; for n in 1 2 3 4; do echo one $n >&2; done; exit 1']}
++two: {command: [sh, -c, 'printf \"\\r10%%\\r20%%\\r30%%\" >&2; exit 1']}
++quiet: {command: 'true'}
++never: {command: 'true'}
+";
+    added(&home, "a", yaml);
+    home.ok(&["start", "1-3"]);
+    home.run(&["wait", "1-3"]);
+    let ran = home.run(&["logs", "all", "--stderr", "-n", "2"]);
+    let want = "==> 1.1 one, crashed <==\none 3\none 4\n\n==> 2.1 two, crashed <==\n20%\r30%\n\n\
+                ==> 3.1 quiet, finished <==\n";
+    assert_eq!((ran.code, ran.out.as_str()), (Some(0), want), "{ran:?}");
+    assert_eq!(ran.err, "note: 1 experiment never ran\n");
+    // Words are a union, a name is one run, and the line of a log says where it is from.
+    assert_eq!(home.ok(&["logs", "one"]), "out\n");
+    let both = home.ok(&["logs", "1", "2", "--stderr", "-n", "1"]);
+    assert!(
+        both.starts_with("==> 1.1 one, crashed <==\none 4\n"),
+        "{both}"
+    );
+    let ran = home.run(&["logs", "failed"]);
+    assert!(ran.err.contains("2.1: it printed nothing"), "{ran:?}");
+    assert!(ran.err.contains("neroman logs 2.1 --stderr"), "{ran:?}");
+    let ran = home.run(&["logs", "failed", "-f"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(
+        ran.err.contains("hint: for example neroman logs 1.1 -f"),
+        "{ran:?}"
+    );
+    let ran = home.run(&["logs", "never,4"]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.err.contains("has never run"), "{ran:?}");
+}
+
+#[test]
 fn nothing_set_up_prints_the_three_commands_to_type() {
     let home = Home::new();
     let out = home.ok(&["status"]);

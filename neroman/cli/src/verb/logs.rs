@@ -1,38 +1,161 @@
-//! `logs RUN|ID`: the bytes of a log, followed across restarts of the daemon
-//! by their offset.
+//! `logs SEL`: the bytes of a log, followed across restarts of the daemon by
+//! their offset; of several runs the last lines of each, below its name.
 
 use std::time::Duration;
 
-use nero_wire::v1::LogsRequest;
+use nero_model::safe::Safe;
+use nero_wire::v1::{ExperimentView, ListRequest, LogsRequest};
 
 use super::wait::{is_news, notice_text};
 use crate::args::Logs;
 use crate::connect::{Next, READ_DEADLINE, Whose};
-use crate::fault::{Stop, code};
-use crate::say::Out;
+use crate::fault::{Fault, Stop, code};
+use crate::say::{Out, text};
 use crate::session::{Session, selection};
 
 /// How long to look for output on standard error.
 const LOOK_PATIENCE: Duration = Duration::from_secs(2);
 
+/// Lines of each run, where several are picked and no number is given.
+const LINES_OF_EACH: u64 = 10;
+
 /// Runs the verb.
 pub async fn run(session: &mut Session, args: &Logs) -> Result<u8, Stop> {
-    let mut asked = LogsRequest {
-        what: args.what.clone(),
+    let asked = LogsRequest {
+        what: args.picked.join(","),
         stderr: args.stderr,
         follow: args.follow,
         lines: args.lines.unwrap_or(0),
         offset: 0,
         use_offset: false,
     };
+    if is_number(&asked.what) {
+        return one(session, asked, "").await.map(|_| code::OK);
+    }
+    let views = listed(session, args).await?;
+    match views.as_slice() {
+        [view] => {
+            let what = run_of(view).unwrap_or_else(|| view.id.to_string());
+            let asked = LogsRequest { what, ..asked };
+            one(session, asked, "").await.map(|_| code::OK)
+        }
+        views => several(session, &asked, views).await,
+    }
+}
+
+/// Whether it is `144` or `144.2`, which is one run and need not be looked up.
+fn is_number(what: &str) -> bool {
+    what.bytes()
+        .all(|byte| byte.is_ascii_digit() || byte == b'.')
+}
+
+/// The experiments that are picked, each with its run.
+async fn listed(session: &mut Session, args: &Logs) -> Result<Vec<ExperimentView>, Stop> {
+    let asked = ListRequest {
+        selection: Some(selection(&args.picked)),
+        ..ListRequest::default()
+    };
+    let client = session.client().await?;
+    let reply = client
+        .call(READ_DEADLINE, asked, async |man, request| {
+            man.list(request).await
+        })
+        .await?;
+    for note in &reply.notes {
+        session.out.note(&format!("note: {note}"));
+    }
+    Ok(reply.experiments)
+}
+
+/// `144.2`, when it ever ran.
+fn run_of(view: &ExperimentView) -> Option<String> {
+    (view.run > 0).then(|| format!("{}.{}", view.id, view.run))
+}
+
+/// The last lines of each run below its name, in the order of their numbers. A
+/// log that cannot be read is reported and keeps none of the others back.
+async fn several(
+    session: &mut Session,
+    asked: &LogsRequest,
+    views: &[ExperimentView],
+) -> Result<u8, Stop> {
+    let what = &asked.what;
+    let ran: Vec<(String, &ExperimentView)> = views
+        .iter()
+        .filter_map(|view| Some((run_of(view)?, view)))
+        .collect();
+    let Some((first, _)) = ran.first() else {
+        let picked = text::plural(views.len(), "experiment");
+        let fault = Fault::new(
+            code::FAILED,
+            format!("`{what}` has no run: it picks {picked}"),
+        );
+        return Err(fault.hint("`neroman start SEL` makes runs").into());
+    };
+    if asked.follow {
+        let fault = Fault::usage(format!(
+            "`{what}` picks {} runs, `-f` follows one",
+            ran.len()
+        ));
+        return Err(fault
+            .hint(format!("for example neroman logs {first} -f"))
+            .into());
+    }
+    let mut worst = code::OK;
+    for (at, (run, view)) in ran.iter().enumerate() {
+        let gap = if at == 0 { "" } else { "\n" };
+        let name = Safe::line(&view.name);
+        session
+            .out
+            .line(&format!("{gap}==> {run} {name}, {} <==", view.state))?;
+        let asked = LogsRequest {
+            what: run.clone(),
+            lines: if asked.lines == 0 {
+                LINES_OF_EACH
+            } else {
+                asked.lines
+            },
+            ..asked.clone()
+        };
+        match one(session, asked, run).await {
+            Ok(Some(b'\n')) | Ok(None) => {}
+            Ok(Some(_)) => session.out.line("")?,
+            Err(Stop::Fault(fault)) => {
+                session
+                    .out
+                    .note(&format!("{run}: {}", fault.text().trim_end()));
+                worst = worst.max(fault.exit_code);
+            }
+            Err(stop @ Stop::PipeClosed) => return Err(stop),
+        }
+    }
+    if ran.len() < views.len() {
+        let never = text::plural(views.len() - ran.len(), "experiment");
+        session.out.note(&format!("note: {never} never ran"));
+    }
+    Ok(worst)
+}
+
+/// The log of one run. Its name begins what is noted, where several are shown.
+/// Returns the last byte that was printed.
+async fn one(
+    session: &mut Session,
+    mut asked: LogsRequest,
+    name: &str,
+) -> Result<Option<u8>, Stop> {
+    let of = match name {
+        "" => String::new(),
+        name => format!("{name}: "),
+    };
     let mut shown = Shown::default();
+    let mut last = None;
     let mut notices = Vec::new();
     'log: loop {
         // An own `Out`, apart from the client, which may be replaced.
         let out = Out {
             screen: session.out.screen,
         };
-        let whose = Whose::Picked(selection(std::slice::from_ref(&args.what)));
+        let whose = Whose::Picked(selection(std::slice::from_ref(&asked.what)));
         let mut silence = session.silence(whose).await?;
         let client = session.client().await?;
         let mut chunks = client
@@ -51,7 +174,7 @@ pub async fn run(session: &mut Session, args: &Logs) -> Result<u8, Stop> {
             match next {
                 Next::Message(chunk) => {
                     if !chunk.notice.is_empty() {
-                        out.note(&format!("note: {}", chunk.notice));
+                        out.note(&format!("note: {of}{}", chunk.notice));
                     }
                     if let Some(notice) = chunk.node.filter(|one| is_news(one, &notices)) {
                         out.note(&notice_text(&notice));
@@ -59,6 +182,7 @@ pub async fn run(session: &mut Session, args: &Logs) -> Result<u8, Stop> {
                     }
                     if !chunk.data.is_empty() {
                         write(&out, &mut shown, &chunk.data)?;
+                        last = chunk.data.last().copied();
                         asked = from(&asked, chunk.offset + chunk.data.len() as u64);
                     }
                     if chunk.end {
@@ -71,21 +195,24 @@ pub async fn run(session: &mut Session, args: &Logs) -> Result<u8, Stop> {
         }
     }
     finish(&session.out, &mut shown)?;
-    let looked = tokio::time::timeout(LOOK_PATIENCE, said_elsewhere(session, args));
-    if !asked.use_offset && !args.stderr && looked.await.unwrap_or(false) {
-        let note = "note: it printed nothing on standard output, but on standard error";
-        let what = &args.what;
+    if last.is_some() || asked.stderr {
+        return Ok(last);
+    }
+    let looked = tokio::time::timeout(LOOK_PATIENCE, said_elsewhere(session, &asked.what));
+    if looked.await.unwrap_or(false) {
+        let note = "it printed nothing on standard output, but on standard error";
+        let what = &asked.what;
         session
             .out
-            .note(&format!("{note}: neroman logs {what} --stderr"));
+            .note(&format!("note: {of}{note}: neroman logs {what} --stderr"));
     }
-    Ok(code::OK)
+    Ok(last)
 }
 
 /// Whether the run printed to standard error.
-async fn said_elsewhere(session: &mut Session, args: &Logs) -> bool {
+async fn said_elsewhere(session: &mut Session, what: &str) -> bool {
     let asked = LogsRequest {
-        what: args.what.clone(),
+        what: what.to_owned(),
         stderr: true,
         lines: 1,
         ..LogsRequest::default()

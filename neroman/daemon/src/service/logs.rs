@@ -382,9 +382,13 @@ pub(super) fn copy_of(run: &Run, stderr: bool) -> Option<PathBuf> {
     (!folder.is_empty()).then(|| PathBuf::from(folder).join(name))
 }
 
-/// Offset of the last lines of a file.
+/// Offset of the last lines of a file. A carriage return ends a line as a line
+/// feed does, and both together end one.
 async fn last_lines(file: &mut tokio::fs::File, length: u64, wanted: u64) -> std::io::Result<u64> {
     let (mut from, mut found) = (length, 0);
+    // What follows the byte that is looked at. An end of a line at the very end
+    // begins none.
+    let mut next = None;
     while from > 0 {
         let size = from.min(CHUNK as u64);
         from -= size;
@@ -392,15 +396,22 @@ async fn last_lines(file: &mut tokio::fs::File, length: u64, wanted: u64) -> std
         file.seek(std::io::SeekFrom::Start(from)).await?;
         file.read_exact(&mut data).await?;
         for (index, byte) in data.iter().enumerate().rev() {
-            let at = from + index as u64;
-            // The line feed at the very end closes the last line.
-            if *byte == b'\n' && at + 1 != length {
+            if ends_line(*byte, next) {
                 found += 1;
                 if found == wanted {
-                    return Ok(at + 1);
+                    return Ok(from + index as u64 + 1);
                 }
             }
+            next = Some(*byte);
         }
     }
     Ok(0)
+}
+
+/// Whether a line ends with this byte, and another one follows.
+fn ends_line(byte: u8, next: Option<u8>) -> bool {
+    match (byte, next) {
+        (_, None) | (b'\r', Some(b'\n')) => false,
+        (byte, Some(_)) => matches!(byte, b'\n' | b'\r'),
+    }
 }

@@ -131,8 +131,7 @@ impl Selector {
 }
 
 fn meaning(part: &str, span: Span, context: &ParseContext) -> Result<Meaning, SelectorError> {
-    if part.starts_with('`') && quoted_len(part, '`') == Some(part.len()) {
-        let name = part[1..part.len() - 1].replace("``", "`");
+    if let Some(name) = quoted_name(part) {
         return Ok(Meaning::Name(name));
     }
     if let Some(pick) = Pick::from_digits(part) {
@@ -154,6 +153,12 @@ fn meaning(part: &str, span: Span, context: &ParseContext) -> Result<Meaning, Se
     Ok(Meaning::Open(Box::new(Expr::parse_selecting(
         part, context,
     ))))
+}
+
+/// The name in a text that is backticks from end to end.
+pub(crate) fn quoted_name(text: &str) -> Option<String> {
+    (text.starts_with('`') && quoted_len(text, '`') == Some(text.len()))
+        .then(|| text[1..text.len() - 1].replace("``", "`"))
 }
 
 fn nothing_written(span: Span, elements: usize) -> SelectorError {

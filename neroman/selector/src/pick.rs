@@ -3,7 +3,7 @@
 use nero_expr::{Expr, ExprError, Glob, Pick, Span, State, is_name_char};
 
 use crate::catalogue::Catalogue;
-use crate::element::{Element, Meaning, Selector, Word};
+use crate::element::{Element, Meaning, Selector, Word, quoted_name};
 use crate::error::{SelectorError, SelectorErrorKind};
 use crate::scope::Located;
 
@@ -325,6 +325,13 @@ impl<C: Catalogue> Picking<'_, C> {
                 continue;
             }
             let inside = Some(collection);
+            if let Some(name) = quoted_name(rest) {
+                self.picked.explicit = true;
+                return match self.named(&name, inside) {
+                    Some(()) => Ok(true),
+                    None => Err(self.unknown_in_collection(collection, &name, span)),
+                };
+            }
             if let Some(pick) = Pick::from_digits(rest) {
                 let place = Span::new(span.start + at + 1, span.end);
                 let syntax = |why| SelectorError::new(SelectorErrorKind::Syntax, place, why);

@@ -64,10 +64,25 @@ impl<C: Catalogue> Picking<'_, C> {
         known.extend((0..self.catalogue.len()).map(|row| self.catalogue.name(row)));
         match suggest(name, known) {
             Some(near) => error.hint_names(format!("did you mean `{near}`?")),
-            None => {
-                error.hint("names are written in full or with `*`; a condition compares something")
-            }
+            None => match self.beginning_with(name, None) {
+                Some(hint) => error.hint_names(hint),
+                None => error
+                    .hint("names are written in full or with `*`; a condition compares something"),
+            },
         }
+    }
+
+    /// The glob that picks the names of which only the beginning was written;
+    /// none where there is no such name.
+    fn beginning_with(&self, begin: &str, collection: Option<&str>) -> Option<String> {
+        let count = (0..self.catalogue.len())
+            .filter(|&row| collection.is_none_or(|name| self.catalogue.collection(row) == name))
+            .filter(|&row| !self.catalogue.is_gone(row))
+            .filter(|&row| self.catalogue.name(row).starts_with(begin))
+            .count();
+        let inside = collection.map_or(String::new(), |name| format!("{name}/"));
+        (count > 0 && begin.chars().all(nero_expr::is_name_char))
+            .then(|| format!("did you mean `{inside}{begin}*`? it picks {count}"))
     }
 
     /// The error for a text that is no expression, with the name that the user
@@ -92,7 +107,10 @@ impl<C: Catalogue> Picking<'_, C> {
             .map(|row| self.catalogue.name(row));
         match suggest(rest, names) {
             Some(near) => error.hint_names(format!("did you mean `{collection}/{near}`?")),
-            None => error,
+            None => match self.beginning_with(rest, Some(collection)) {
+                Some(hint) => error.hint_names(hint),
+                None => error,
+            },
         }
     }
 }

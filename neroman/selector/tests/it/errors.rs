@@ -38,6 +38,18 @@ fn errors_point_at_the_place() {
             "no experiment of `fib` is called `smal`\n  fib/smal\n  ^^^^^^^^\nhint: did you mean `fib/small`?",
         ),
         (
+            "fib_breaktime",
+            "no experiment is called `fib_breaktime`\n  fib_breaktime\n  ^^^^^^^^^^^^^\nhint: did you mean `fib_breaktime*`? it picks 2",
+        ),
+        (
+            "fib/fib",
+            "no experiment of `fib` is called `fib`\n  fib/fib\n  ^^^^^^^\nhint: did you mean `fib/fib*`? it picks 2",
+        ),
+        (
+            "fib/`144`",
+            "no experiment of `fib` is called `144`\n  fib/`144`\n  ^^^^^^^^^",
+        ),
+        (
             "fib/",
             "no experiment is called `fib/`\n  fib/\n  ^^^^\nhint: `fib/*` is all of that collection",
         ),

@@ -124,6 +124,8 @@ fn a_collection_narrows_what_follows() {
         ("fib/last,120", &[101, 102, 120]),
         ("fib/fib*", &[101, 102]),
         ("lang/deep/name", &[110]),
+        ("lang/`144`", &[109]),
+        ("fib/`small`,lang/`deep/name`", &[103, 110]),
         ("lang/*a*", &[104, 106, 107, 110]),
     ]);
     assert_eq!(lab().pick("fib/small").unwrap().notes, [""; 0]);

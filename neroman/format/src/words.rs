@@ -1,8 +1,8 @@
-//! Splits a command line into words, as Python's `shlex.split` does.
+//! Splits a command line into words, as a shell does.
 //!
 //! The `shlex` crate takes a `#` at the start of a word for a comment and drops the
-//! rest of the line; the original's `shlex.split` and our users' `--color #fff` do
-//! not mean that. Quoting for display does come from that crate.
+//! rest of the line; Python's `shlex.split` of the original and our users' `--color #fff`
+//! do not mean that. Quoting for display does come from that crate.
 
 /// A word and the byte at which it begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,7 +56,9 @@ pub(crate) fn split(line: &str) -> Result<Vec<Word>, Unclosed> {
                 match chars.next().ok_or(open)?.1 {
                     '"' => break,
                     '\\' => match chars.next().ok_or(open)?.1 {
-                        next @ ('"' | '\\') => into.push(next),
+                        next @ ('"' | '\\' | '$' | '`') => into.push(next),
+                        // A line that goes on.
+                        '\n' => {}
                         next => into.extend(['\\', next]),
                     },
                     next => into.push(next),
@@ -86,7 +88,7 @@ mod tests {
 
     #[test]
     fn lines_are_split_as_a_shell_does() {
-        let table: [(&str, &[&str]); 10] = [
+        let table: [(&str, &[&str]); 12] = [
             ("", &[]),
             ("  a  b\tc\n", &["a", "b", "c"]),
             ("a 'b c' d", &["a", "b c", "d"]),
@@ -95,6 +97,8 @@ mod tests {
             ("'' \"\"", &["", ""]),
             ("--color #fff", &["--color", "#fff"]),
             (r#""a\n\"\\""#, &["a\\n\"\\"]),
+            (r#""\$HOME \`a\` $1""#, &["$HOME `a` $1"]),
+            (r"'\$x' \$x", &["\\$x", "$x"]),
             ("a'b'\"c\"", &["abc"]),
             ("a \\\n b", &["a", "b"]),
         ];

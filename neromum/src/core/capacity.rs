@@ -1,6 +1,8 @@
 //! The resources of a node and the needs of a run, in whole numbers: a sum of
 //! fractions that were taken and given back is exactly zero again.
 
+use nero_model::units::print_less_bytes;
+
 /// Millionths of a CPU.
 const MICRO: f64 = 1_000_000.0;
 
@@ -34,7 +36,7 @@ pub enum NeverFits {
         has: u64,
     },
     /// More memory than there is.
-    #[error("it asks for {asked} bytes of memory, the node gives {has}")]
+    #[error("the node has less memory than it asks for: {}", print_less_bytes(*.has, *.asked))]
     Memory {
         /// Bytes that the run asks for.
         asked: u64,

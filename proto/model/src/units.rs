@@ -170,6 +170,17 @@ pub fn short_bytes(bytes: u64) -> String {
     format!("{value:.0}P")
 }
 
+/// Prints that a size is less than another one for eyes, `24G < 500G`; sizes
+/// that would look the same in full.
+pub fn print_less_bytes(less: u64, more: u64) -> String {
+    let (short, other) = (short_bytes(less), short_bytes(more));
+    if short == other {
+        format!("{} < {}", print_bytes(less), print_bytes(more))
+    } else {
+        format!("{short} < {other}")
+    }
+}
+
 /// Milliseconds of the unit of time that `word` names: `m`, `min`, `hours`.
 pub fn time_unit_ms(word: &str) -> Option<u64> {
     let unit = TIME_UNITS.iter().find(|(_, words)| words.contains(&word));

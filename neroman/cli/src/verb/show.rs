@@ -172,7 +172,8 @@ impl Page<'_> {
         let resources = reply.resources.unwrap_or_default();
         let mut asked = Vec::new();
         if resources.cpus > 0.0 {
-            asked.push(format!("{} cpus", text::number(resources.cpus)));
+            let unit = if resources.cpus == 1.0 { "CPU" } else { "CPUs" };
+            asked.push(format!("{} {unit}", text::number(resources.cpus)));
         }
         if resources.memory_bytes > 0 {
             asked.push(format!("{} memory", text::bytes(resources.memory_bytes)));

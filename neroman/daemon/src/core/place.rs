@@ -1,7 +1,7 @@
 //! Chooses the node of a run: compares the run's needs with the nodes' figures,
 //! and takes the least loaded of the nodes that fit.
 
-use nero_model::units::print_bytes;
+use nero_model::units::print_less_bytes;
 
 use super::judge;
 use super::run::Takes;
@@ -192,11 +192,8 @@ fn fits(takes: &Takes, node: &str, figures: &Figures, judge: Judge<'_>) -> Resul
     has_data(takes, node)?;
     ever_fits(takes, figures)?;
     if takes.disk_bytes > figures.disk_free_bytes {
-        return Err(format!(
-            "free disk {} < {}",
-            print_bytes(figures.disk_free_bytes),
-            print_bytes(takes.disk_bytes)
-        ));
+        let less = print_less_bytes(figures.disk_free_bytes, takes.disk_bytes);
+        return Err(format!("free disk {less}"));
     }
     if takes.requires.is_empty() {
         return Ok(());
@@ -218,11 +215,8 @@ pub(crate) fn ever_fits(takes: &Takes, figures: &Figures) -> Result<(), String> 
         return Err(format!("cpus {} < {}", figures.cpus, takes.cores()));
     }
     if takes.memory_bytes > figures.memory_bytes {
-        return Err(format!(
-            "memory {} < {}",
-            print_bytes(figures.memory_bytes),
-            print_bytes(takes.memory_bytes)
-        ));
+        let less = print_less_bytes(figures.memory_bytes, takes.memory_bytes);
+        return Err(format!("memory {less}"));
     }
     match takes.requires.as_str() {
         "" => Ok(()),

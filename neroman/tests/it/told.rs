@@ -171,7 +171,15 @@ fn that_there_is_no_room_is_said_by_watch_and_by_the_daemon() {
     });
     let said = format!("note: {FULL}\n");
     assert_eq!(fake.run(&["status", "--watch"]).err, said);
-    assert_eq!(fake.run(&["status", "--watch", "--json"]).err, said);
+    let watched = fake.run(&["status", "--watch", "--json"]);
+    assert_eq!(watched.err, "");
+    let told: Vec<serde_json::Value> = watched
+        .out
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON")["notes"].clone())
+        .collect();
+    let (none, full) = (serde_json::json!([]), serde_json::json!([FULL]));
+    assert_eq!(told, [none.clone(), full.clone(), full, none]);
     assert_eq!(fake.run(&["daemon", "status"]).err, said);
     let document: serde_json::Value =
         serde_json::from_str(&fake.ok(&["daemon", "status", "--json"])).expect("JSON");

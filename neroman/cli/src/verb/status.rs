@@ -48,9 +48,7 @@ pub async fn run(session: &mut Session, args: &Status) -> Result<u8, Stop> {
     session.warn_of_broken_config();
     if args.json.json {
         let (views, _) = arranged(&reply.experiments, args)?;
-        let mut document = document(&views);
-        document["notes"] = json!(reply.notes);
-        session.out.json(&document)?;
+        session.out.json(&document(&views, &reply.notes))?;
     } else if args.csv {
         session.out.notes(&reply.notes);
         let (views, chosen) = arranged(&reply.experiments, args)?;
@@ -132,9 +130,9 @@ pub async fn list(
 }
 
 /// `status --json`.
-pub fn document(views: &[ExperimentView]) -> serde_json::Value {
+pub fn document(views: &[ExperimentView], notes: &[String]) -> serde_json::Value {
     let views: Vec<_> = views.iter().map(json::experiment).collect();
-    json::document(json!({ "experiments": views }))
+    json::document(json!({ "experiments": views, "notes": notes }))
 }
 
 /// The experiments as `--sort` wants them, and the columns that were named.

@@ -76,7 +76,7 @@ impl Shown {
     fn take(&mut self, event: WatchEvent) -> Result<(), Stop> {
         let is_news = event.notes != self.notes;
         self.notes = event.notes;
-        if is_news && (self.json || !self.out.screen.tty) {
+        if is_news && !self.json && !self.out.screen.tty {
             self.out.notes(&self.notes);
         }
         let mut changed = Vec::new();
@@ -89,8 +89,8 @@ impl Shown {
             }
         }
         if self.json {
-            if !changed.is_empty() {
-                self.out.json(&status::document(&changed))?;
+            if is_news || !changed.is_empty() {
+                self.out.json(&status::document(&changed, &self.notes))?;
             }
         } else if self.out.screen.tty {
             self.draw()?;

@@ -30,7 +30,7 @@ impl Man {
         let mut states = self.ledger.watch();
         let mut nodes = self.nodes.watch();
         let mut room = self.ledger.watch_room();
-        let mut was_full = None;
+        let mut noted = Vec::new();
         let mut reached = None;
         let mut told: BTreeSet<Chosen> = BTreeSet::new();
         let mut seen = 0;
@@ -48,17 +48,16 @@ impl Man {
             let all_live = reach != reached;
             reached = reach;
             let before = std::mem::take(&mut told);
-            // Told when it begins and when it is over.
             let full = room.borrow_and_update().clone();
             let full = full.map(|full| {
                 let sight = Sight::new(&state, known_nodes.clone(), zone.clone(), clock);
                 super::list::no_room(&full, &sight)
             });
-            let must_tell = first || full != was_full;
-            was_full.clone_from(&full);
-            let notes: Vec<String> = full.into_iter().collect();
             let (events, known) = blocking(move || {
-                let (chosen, _) = selection.choose(&state)?;
+                let (chosen, picked) = selection.choose(&state)?;
+                // Told when they begin to hold and when they no longer do.
+                let notes: Vec<String> = full.into_iter().chain(picked.notes).collect();
+                let must_tell = first || notes != noted;
                 let sight = Sight::new(&state, known_nodes, zone, clock);
                 // What is no longer picked is told once more: its state changed.
                 let mut known: BTreeSet<Chosen> = chosen.into_iter().collect();
@@ -81,10 +80,10 @@ impl Man {
                     .count();
                 let views = super::list::views(&changed, &sight);
                 let events = events(views, live, &notes, first, must_tell);
-                Ok::<_, Failure>((events, (known, state.revision)))
+                Ok::<_, Failure>((events, (known, state.revision, notes)))
             })
             .await??;
-            (told, seen) = known;
+            (told, seen, noted) = known;
             if !events.is_empty() {
                 self.ledger.durable().await?;
             }

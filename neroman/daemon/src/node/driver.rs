@@ -412,8 +412,14 @@ impl Driver {
         let trip = asked.elapsed();
         let trip_ms = u64::try_from(trip.as_millis()).unwrap_or(u64::MAX);
         let description = described::checked(description)?;
+        // One kernel has one wall clock, however it was set meanwhile.
+        let is_here = description.boot_id == self.settings.clock.tick().boot;
+        let there_ms = description.clock_ms;
         Ok(Described {
-            clock_offset_ms: nero_agents::clock_offset_ms(description.clock_ms, asked_ms, trip_ms),
+            clock_offset_ms: match is_here {
+                true => 0,
+                false => nero_agents::clock_offset_ms(there_ms, asked_ms, trip_ms),
+            },
             boot_ms: asked_boot_ms.saturating_add_unsigned(trip_ms / 2),
             round_trip_ms: trip.as_secs_f64() * 1000.0,
             description,

@@ -169,7 +169,7 @@ pub(super) fn no_room(full: &NoRoom, sight: &Sight<'_>) -> String {
     )
 }
 
-/// A node out of reach is not waited for.
+/// A node out of reach is not waited for, nor one that does not know the run.
 fn all_settled(state: &State, known: &Known, chosen: &[Chosen]) -> bool {
     let away = |run: &Run| {
         let node = run.node().and_then(|node| known.of(node));
@@ -178,7 +178,7 @@ fn all_settled(state: &State, known: &Known, chosen: &[Chosen]) -> bool {
     chosen
         .iter()
         .filter_map(|chosen| chosen.of(state.experiment(chosen.id)?))
-        .all(|run| view::settled(run) && !run.unheard() || away(run))
+        .all(|run| view::settled(run) && !run.unheard() || run.forgotten() || away(run))
 }
 
 /// What expressions see of one of these; what is not known is left out.

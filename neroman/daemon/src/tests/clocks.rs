@@ -7,7 +7,7 @@ use nero_wire::v1;
 
 use super::nodes::{BOTH, lose, running_on, start_on};
 use super::stories::TWO;
-use super::{Rig, select};
+use super::{Rig, nodes, select};
 use crate::clock::Clock;
 
 const DAY_MS: i64 = 24 * 3600 * 1000;
@@ -87,6 +87,27 @@ async fn no_step_of_a_clock_changes_how_old_a_live_run_is() {
             "{step_ms}"
         );
     }
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn a_node_on_this_machine_is_never_ahead_or_behind() {
+    let rig = nodes::both((4.0, 4.0));
+    rig.add().await;
+    let there_ms = Clock::system().now_ms() - DAY_MS;
+    let other = nero_model::ids::hex(&[1; 16]);
+    for (name, boot) in [("alpha", rig.man.clock.tick().boot), ("beta", other)] {
+        rig.node(name).describe(|about| {
+            about.boot_id.clone_from(&boot);
+            about.clock_ms = there_ms;
+        });
+    }
+    start_on(&rig, "1", "alpha").await.unwrap();
+    start_on(&rig, "2", "beta").await.unwrap();
+    let alpha = rig.until_node("alpha", |node| node.cpus > 0.0).await;
+    assert_eq!(alpha.clock_offset_s, 0.0);
+    let beta = rig.until_node("beta", |node| node.cpus > 0.0).await;
+    assert!((beta.clock_offset_s + 86_400.0).abs() < 60.0, "{beta:?}");
     rig.stop().await;
 }
 

@@ -1,6 +1,8 @@
 //! What a node and the daemon do not agree about: runs that one of them does not
 //! know, or takes for over.
 
+use std::time::Duration;
+
 use nero_journal::v1::{self as journal, RecordKind};
 use nero_model::{ExperimentId, RunId};
 use nero_wire::v1;
@@ -104,6 +106,14 @@ async fn a_run_that_its_node_forgot_is_lost_until_it_is_known_again() {
     rig.mum.cut(false);
     let view = rig.state(1, "lost").await;
     assert_eq!(view.reason, "its node does not know it any more");
+    // Nothing of it is waited for.
+    let request = v1::ListRequest {
+        selection: select("1"),
+        settle: true,
+        ..v1::ListRequest::default()
+    };
+    let listed = tokio::time::timeout(Duration::from_secs(2), rig.man.list(request));
+    listed.await.expect("an answer at once").unwrap();
     let rig = rig.restart().await;
     let refused = rig.restart_runs("1").await.experiments.remove(0).skipped;
     assert!(refused.contains("may still run on local"), "{refused}");

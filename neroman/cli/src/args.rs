@@ -13,12 +13,17 @@ use crate::fault::Fault;
 use crate::mistakes;
 use crate::steps::Step;
 
+#[cfg(test)]
+pub use complete::keys as config_keys;
 pub use complete::{answer as complete, script as completions};
 pub use config::Config;
 pub use files::{Clean, Du, Exec, Fetch, Shell as ShellOn};
 pub use node::{Node, NodeAdd, Warden, YesNo};
 
-use complete::{config_key, config_value, node_name, status_word, target_name};
+use complete::{
+    config_key, config_value, node_name, node_or_run, picked, picked_or_path, status_word,
+    target_name,
+};
 
 /// One step, read.
 #[derive(Debug, Parser)]
@@ -38,62 +43,114 @@ struct Line {
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// Register the experiments of folders and files; again to update them
+    #[command(
+        after_help = "Examples:\n  neroman add .\n  neroman add sweep/ old/config.yaml --dry-run"
+    )]
     Add(Add),
     /// Overview of experiments, or of nodes (also: ls)
+    #[command(
+        after_help = "Examples:\n  neroman status 'runtime > 2h && loss > 1' --sort -loss\n  neroman status nodes"
+    )]
     Status(Status),
     /// Everything about one experiment or run
+    #[command(after_help = "Examples:\n  neroman show 144\n  neroman show 144.1 --json")]
     Show(Show),
     /// Run what is defined, crashed, timeout or aborted
+    #[command(
+        after_help = "Examples:\n  neroman start 124-186 --node alpha\n  neroman start 'tmod<1h' --wait"
+    )]
     Start(Start),
     /// A new run of whatever is picked, with present parameters and code
+    #[command(
+        after_help = "Examples:\n  neroman restart 'crashed,144-149'\n  neroman restart 144 --resume"
+    )]
     Restart(Restart),
     /// End live runs, take queued ones away
+    #[command(
+        after_help = "Examples:\n  neroman abort 'runtime > 2h && error_rate > 0.40'\n  neroman abort 144 --grace 5m --signal INT"
+    )]
     Abort(Abort),
     /// Hide experiments; --undo brings them back for 30 days
+    #[command(after_help = "Examples:\n  neroman rm 'lr_*' --dry-run\n  neroman rm --undo 3")]
     Rm(Remove),
     /// Wait until everything picked has ended; 0 when all finished
+    #[command(after_help = "Examples:\n  neroman wait all\n  neroman wait live --timeout 2h")]
     Wait(Wait),
     /// What a run printed
+    #[command(after_help = "Examples:\n  neroman logs 144 -f\n  neroman logs failed --stderr -n 3")]
     Logs(Logs),
     /// Series of metrics
+    #[command(
+        after_help = "Examples:\n  neroman metrics 144 loss\n  neroman metrics 'lr_*' loss 'val loss' --csv"
+    )]
     Metrics(Metrics),
     /// One row per run, or per group with mean and deviation
+    #[command(
+        after_help = "Examples:\n  neroman results all --best max:acc\n  neroman results all --by lr,layers -o means.csv"
+    )]
     Results(Results),
     /// Where results lie
+    #[command(after_help = "Examples:\n  neroman path 144\n  neroman path 144.2 --work")]
     Path(Paths),
     /// Bring files of runs home now
+    #[command(
+        after_help = "Examples:\n  neroman fetch live\n  neroman fetch 144 --include 'ckpt/**'"
+    )]
     Fetch(Fetch),
     /// Machines that runs go to
     #[command(subcommand)]
+    #[command(
+        after_help = "Examples:\n  neroman node add alpha ada@alpha.example.org\n  neroman node doctor alpha"
+    )]
     Node(Node),
     /// A shell on a node, in a run's folder where a run is named
+    #[command(after_help = "Examples:\n  neroman shell alpha\n  neroman shell 144")]
     Shell(ShellOn),
     /// A command on a node, in a run's folder where a run is named
+    #[command(
+        after_help = "Examples:\n  neroman exec alpha -- nvidia-smi\n  neroman exec 144 -- ls -l ckpt"
+    )]
     Exec(Exec),
     /// Free space on nodes: ended runs that are home, code nobody uses
+    #[command(
+        after_help = "Examples:\n  neroman clean --dry-run\n  neroman clean 1-40 --node alpha --yes"
+    )]
     Clean(Clean),
     /// What lies where, and how much
+    #[command(after_help = "Examples:\n  neroman du\n  neroman du alpha --runs")]
     Du(Du),
     /// Standing rules
     #[command(subcommand)]
+    #[command(
+        after_help = "Examples:\n  neroman rule add 124-186 'abort: loss > 5'\n  neroman rule list live"
+    )]
     Rule(Rule),
     /// What is in force and where it comes from; change one value
     #[command(subcommand)]
+    #[command(
+        after_help = "Examples:\n  neroman config show --origin\n  neroman config set nodes.alpha.cpus 8"
+    )]
     Config(Config),
     /// The process that does the work
     #[command(subcommand)]
+    #[command(after_help = "Examples:\n  neroman daemon status\n  neroman daemon logs -n 200")]
     Daemon(Daemon),
     /// A script that completes words in a shell
+    #[command(
+        after_help = "Examples:\n  neroman completions bash > ~/.local/share/bash-completion/completions/neroman\n  neroman completions fish > ~/.config/fish/completions/neroman.fish"
+    )]
     Completions {
         /// The shell
         shell: Shell,
     },
-    /// Help for a verb
+    /// Help for a verb, or on selectors, expressions, rules, states, config
+    #[command(after_help = "Examples:\n  neroman help start\n  neroman help selectors")]
     Help {
-        /// A verb
+        /// A verb or a topic
         topic: Option<String>,
     },
     /// The version of this program
+    #[command(after_help = "Examples:\n  neroman version\n  neroman --version --json")]
     Version(Json),
 }
 
@@ -109,7 +166,7 @@ pub struct Json {
 #[derive(Debug, Args)]
 pub struct Add {
     /// Folders (neronet.yaml, else config.yaml) or files
-    #[arg(required = true, value_name = "PATH")]
+    #[arg(required = true, value_name = "PATH", value_hint = clap::ValueHint::AnyPath)]
     pub paths: Vec<String>,
     /// Only say what would be done
     #[arg(long)]
@@ -144,7 +201,7 @@ pub struct Status {
 #[derive(Debug, Args)]
 pub struct Show {
     /// An experiment (144) or a run (144.2)
-    #[arg(value_name = "ID|RUN")]
+    #[arg(value_name = "ID|RUN", add = picked())]
     pub what: String,
     #[command(flatten)]
     pub json: Json,
@@ -179,7 +236,7 @@ pub struct Launch {
 #[derive(Debug, Args)]
 pub struct Start {
     /// Which ones; a folder or file is added first
-    #[arg(required = true, value_name = "SEL|PATH")]
+    #[arg(required = true, value_name = "SEL|PATH", add = picked_or_path())]
     pub picked: Vec<String>,
     #[command(flatten)]
     pub launch: Launch,
@@ -189,7 +246,7 @@ pub struct Start {
 #[derive(Debug, Args)]
 pub struct Restart {
     /// Which ones
-    #[arg(required = true, value_name = "SEL")]
+    #[arg(required = true, value_name = "SEL", add = picked())]
     pub picked: Vec<String>,
     /// Go on beside a run of which nobody knows whether it ended
     #[arg(long)]
@@ -209,7 +266,7 @@ pub struct Restart {
 pub struct Abort {
     /// Which ones; of an experiment every live run, and every one that its node
     /// does not know any more, which is given up; 144.2 is that run alone
-    #[arg(required = true, value_name = "SEL")]
+    #[arg(required = true, value_name = "SEL", add = picked())]
     pub picked: Vec<String>,
     /// Time from the polite signal to SIGKILL, as 30s or 5m
     #[arg(long, value_name = "DURATION", value_parser = grace)]
@@ -232,7 +289,7 @@ pub struct Abort {
 pub struct Remove {
     /// Which ones; one with a live run stays. Result files are not touched, and
     /// numbers are never given again
-    #[arg(required = true, value_name = "SEL")]
+    #[arg(required = true, value_name = "SEL", add = picked())]
     pub picked: Vec<String>,
     /// Bring back what was removed
     #[arg(long)]
@@ -251,7 +308,7 @@ pub struct Remove {
 #[derive(Debug, Args)]
 pub struct Wait {
     /// Which ones
-    #[arg(required = true, value_name = "SEL")]
+    #[arg(required = true, value_name = "SEL", add = picked())]
     pub picked: Vec<String>,
     /// Wait no longer than this (90s, 2h); 1 when not all had ended by then
     #[arg(long, value_name = "DURATION", value_parser = duration)]
@@ -264,7 +321,7 @@ pub struct Wait {
 #[derive(Debug, Args)]
 pub struct Logs {
     /// Which ones; of several the last lines of each, 10 unless --lines is given
-    #[arg(required = true, value_name = "SEL|RUN")]
+    #[arg(required = true, value_name = "SEL|RUN", add = picked())]
     pub picked: Vec<String>,
     /// Go on as it grows, until the run has ended
     #[arg(long, short)]
@@ -281,7 +338,7 @@ pub struct Logs {
 #[derive(Debug, Args)]
 pub struct Metrics {
     /// Which ones
-    #[arg(value_name = "SEL")]
+    #[arg(value_name = "SEL", add = picked())]
     pub picked: String,
     /// Names of metrics; all unless given
     #[arg(value_name = "NAME")]
@@ -297,7 +354,7 @@ pub struct Metrics {
 #[derive(Debug, Args)]
 pub struct Results {
     /// Which ones
-    #[arg(required = true, value_name = "SEL")]
+    #[arg(required = true, value_name = "SEL", add = picked())]
     pub picked: Vec<String>,
     /// One row for all runs that share these parameters
     #[arg(long, value_name = "PARAM", value_delimiter = ',', num_args = 1)]
@@ -319,7 +376,7 @@ pub struct Results {
 #[derive(Debug, Args)]
 pub struct Paths {
     /// Which ones
-    #[arg(required = true, value_name = "SEL")]
+    #[arg(required = true, value_name = "SEL", add = picked())]
     pub picked: Vec<String>,
     /// The working folder on the node instead of the results
     #[arg(long, alias = "remote")]
@@ -334,7 +391,7 @@ pub enum Rule {
     /// The rules and how often they fired
     List {
         /// Which experiments; all unless given
-        #[arg(value_name = "SEL")]
+        #[arg(value_name = "SEL", add = picked())]
         picked: Vec<String>,
         #[command(flatten)]
         json: Json,
@@ -342,7 +399,7 @@ pub enum Rule {
     /// Add a rule, at once also to live runs
     Add {
         /// Which experiments
-        #[arg(value_name = "SEL")]
+        #[arg(value_name = "SEL", add = picked())]
         picked: String,
         /// As 'abort: loss > 5 for 10m'; abort, warn or notify
         #[arg(value_name = "ACTION: EXPRESSION", allow_hyphen_values = true)]
@@ -353,7 +410,7 @@ pub enum Rule {
     /// Remove a rule
     Rm {
         /// Which experiments
-        #[arg(value_name = "SEL")]
+        #[arg(value_name = "SEL", add = picked())]
         picked: String,
         /// Its number in `rule list`
         #[arg(value_name = "RULE")]

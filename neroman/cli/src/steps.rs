@@ -331,6 +331,27 @@ mod tests {
     }
 
     #[test]
+    fn every_verb_has_two_examples_that_are_read() {
+        for verb in args::command().get_subcommands() {
+            let shown = verb.get_after_help().map(ToString::to_string);
+            let shown = shown.unwrap_or_default();
+            let examples: Vec<&str> = shown
+                .lines()
+                .filter_map(|line| line.strip_prefix("  neroman "))
+                .map(|line| line.split(" > ~").next().unwrap_or(line))
+                .collect();
+            assert!(examples.len() >= 2, "{}: {shown}", verb.get_name());
+            for text in examples {
+                let steps = line(text).unwrap_or_else(|fault| panic!("{text}: {}", fault.text()));
+                assert_eq!(steps.len(), 1, "{text}");
+                assert_eq!(steps[0].verb, verb.get_name(), "{text}");
+                let read = args::read(&steps[0]);
+                assert!(matches!(read, Ok(args::Read::Do(_))), "{text}: {read:?}");
+            }
+        }
+    }
+
+    #[test]
     fn what_is_not_built_says_so() {
         let mut lines: Vec<String> = names::NOT_BUILT
             .iter()

@@ -630,14 +630,7 @@ fn node_names_are_completed() {
         "nodes: {alpha: {address: a}, beta: {address: b}}\ngroups: {boxes: [alpha, beta]}\n",
     )
     .expect("written");
-    let complete = |words: &[&str]| {
-        let mut command = fake.command(&[&["--"], words].concat());
-        command
-            .env("NERONET_COMPLETE", "bash")
-            .env("_CLAP_COMPLETE_INDEX", (words.len() - 1).to_string())
-            .env("_CLAP_IFS", "\n");
-        String::from_utf8(command.output().expect("it runs").stdout).expect("text")
-    };
+    let complete = |words: &[&str]| completed(fake.command(&[&["--"], words].concat()), words);
     assert_eq!(complete(&["neroman", "node", "doctor", "al"]), "alpha");
     let targets = complete(&["neroman", "start", "1", "--node", ""]);
     assert_eq!(targets, "local\nalpha\nbeta\nboxes\nany");
@@ -673,5 +666,40 @@ fn node_names_are_completed() {
                 .contains("NERONET_COMPLETE")
         );
     }
-    assert!(fake.requests().is_empty(), "no daemon is needed");
+    let asked = fake.requests();
+    let lists = asked.iter().filter(|call| call.starts_with("list "));
+    assert_eq!(lists.count(), asked.len(), "{asked:?}");
+}
+
+#[test]
+fn what_picks_experiments_is_completed() {
+    let mut one = samples::experiment(14, "fit_a", "crashed");
+    one.collection = "lab".to_owned();
+    let fake = Fake::new(Answers {
+        list: ListReply {
+            experiments: vec![one, samples::experiment(15, "fit_b", "running")],
+            ..ListReply::default()
+        },
+        ..Answers::default()
+    });
+    let complete = |words: &[&str]| completed(fake.command(&[&["--"], words].concat()), words);
+    assert_eq!(complete(&["neroman", "restart", "cr"]), "crashed");
+    assert_eq!(complete(&["neroman", "show", "1"]), "14\n15");
+    assert_eq!(
+        complete(&["neroman", "abort", "live,fit_"]),
+        "live,fit_a\nlive,fit_b"
+    );
+    assert_eq!(complete(&["neroman", "logs", "lab/"]), "lab/\nlab/fit_a");
+    assert_eq!(complete(&["neroman", "status", "--json", "fit_b"]), "fit_b");
+    assert_eq!(complete(&["neroman", "rule", "rm", "fit_a"]), "fit_a");
+    assert_eq!(complete(&["neroman", "exec", "1"]), "14\n15");
+}
+
+/// What a shell is told that asks to complete the last of these words.
+pub fn completed(mut asking: std::process::Command, words: &[&str]) -> String {
+    asking
+        .env("NERONET_COMPLETE", "bash")
+        .env("_CLAP_COMPLETE_INDEX", (words.len() - 1).to_string())
+        .env("_CLAP_IFS", "\n");
+    String::from_utf8(asking.output().expect("it runs").stdout).expect("text")
 }

@@ -98,6 +98,22 @@ fn a_daemon_is_started_looked_at_and_stopped() {
 }
 
 #[test]
+fn completing_a_word_starts_no_daemon() {
+    let place = Place::new();
+    let complete = |words: &[&str]| {
+        let asking = place.command(&[&["--"], words].concat());
+        crate::nodes::completed(asking, words)
+    };
+    assert_eq!(
+        complete(&["neroman", "restart", "crashed,ti"]),
+        "crashed,timeout"
+    );
+    assert_eq!(complete(&["neroman", "show", "1"]), "");
+    let none = place.run(&["daemon", "status"]);
+    assert_eq!((none.code, none.out.as_str()), (Some(3), "not running\n"));
+}
+
+#[test]
 fn a_database_that_cannot_be_read_is_said() {
     let place = Place::new();
     let data = place.base().join("home/data");

@@ -1,5 +1,7 @@
-//! Completions that know the nodes: the shell calls this very program, which
-//! reads the configuration and nothing else.
+//! Completions that know nodes and experiments: the shell calls this very
+//! program, which reads the configuration and asks a daemon that runs.
+
+mod picks;
 
 use std::ffi::OsStr;
 
@@ -7,6 +9,8 @@ use clap_complete::CompleteEnv;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use nero_config::{ANY, Config};
 use nero_model::Home;
+
+pub use picks::{picked, picked_or_path};
 
 /// The variable by which a shell's script asks for completions.
 pub const ASKED_BY: &str = "NERONET_COMPLETE";
@@ -48,7 +52,7 @@ pub fn target_name() -> ArgValueCompleter {
     ArgValueCompleter::new(|begun: &OsStr| fitting(begun, config().iter().flat_map(targets)))
 }
 
-/// Completes what `status` shows beside experiments: `nodes`, a node, a group.
+/// Completes what `status` shows: experiments, `nodes`, a node, a group.
 pub fn status_word() -> ArgValueCompleter {
     ArgValueCompleter::new(|begun: &OsStr| {
         let all = ("nodes".to_owned(), "all nodes and how they do".to_owned());
@@ -57,19 +61,22 @@ pub fn status_word() -> ArgValueCompleter {
             let groups = groups(config);
             nodes(config).chain(groups)
         });
-        fitting(begun, [all].into_iter().chain(named))
+        picks::last_element(begun, [all].into_iter().chain(named).collect())
+    })
+}
+
+/// Completes a node, or a run or experiment on one.
+pub fn node_or_run() -> ArgValueCompleter {
+    ArgValueCompleter::new(|begun: &OsStr| {
+        let nodes = config().iter().flat_map(nodes).collect();
+        picks::last_element(begun, nodes)
     })
 }
 
 /// Completes a key of `config set`.
 pub fn config_key() -> ArgValueCompleter {
     ArgValueCompleter::new(|begun: &OsStr| {
-        let own = [
-            ("default_node", "where runs go"),
-            ("results_max", "how much of a run comes home, as 100M"),
-            ("results_min_free", "how much stays free where results lie"),
-        ];
-        let own = own.map(|(key, about)| (key.to_owned(), about.to_owned()));
+        let own = KEYS.map(|(key, about)| (key.to_owned(), about.to_owned()));
         let config = config();
         let others = config.iter().flat_map(|config| {
             let groups = groups(config).map(|(name, of)| (format!("groups.{name}"), of));
@@ -86,6 +93,20 @@ pub fn config_key() -> ArgValueCompleter {
         });
         fitting(begun, own.into_iter().chain(others))
     })
+}
+
+/// What can be set beside nodes and groups.
+const KEYS: [(&str, &str); 3] = [
+    ("default_node", "where runs go"),
+    ("results_max", "how much of a run comes home, as 100M"),
+    ("results_min_free", "how much stays free where results lie"),
+];
+
+/// Every key and every field of a node, for the test of help.
+#[cfg(test)]
+pub fn keys() -> Vec<&'static str> {
+    let all = KEYS.iter().chain(FIELDS);
+    all.map(|(key, _)| *key).collect()
 }
 
 /// The settings of a node.

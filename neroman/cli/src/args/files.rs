@@ -2,13 +2,13 @@
 
 use clap::Args;
 
-use super::{Json, node_name};
+use super::{Json, node_name, node_or_run, picked};
 
 /// `fetch`.
 #[derive(Debug, Args)]
 pub struct Fetch {
     /// Which ones (all unless given)
-    #[arg(value_name = "SEL")]
+    #[arg(value_name = "SEL", add = picked())]
     pub picked: Vec<String>,
     /// These files of the working folder instead of `outputs:`
     #[arg(long, value_name = "GLOB")]
@@ -24,7 +24,7 @@ pub struct Fetch {
 #[derive(Debug, Args)]
 pub struct Clean {
     /// Which ones (all that have ended and are home, unless given)
-    #[arg(value_name = "SEL")]
+    #[arg(value_name = "SEL", add = picked())]
     pub picked: Vec<String>,
     /// Only on this node
     #[arg(long, value_name = "NAME", add = node_name())]
@@ -59,7 +59,7 @@ pub struct Du {
 #[derive(Debug, Args)]
 pub struct Shell {
     /// A node, or a run or experiment, whose folder is entered
-    #[arg(value_name = "NODE|RUN", add = node_name())]
+    #[arg(value_name = "NODE|RUN", add = node_or_run())]
     pub what: String,
 }
 
@@ -67,7 +67,7 @@ pub struct Shell {
 #[derive(Debug, Args)]
 pub struct Exec {
     /// A node, or a run or experiment, whose folder is entered
-    #[arg(value_name = "RUN|NODE", add = node_name())]
+    #[arg(value_name = "RUN|NODE", add = node_or_run())]
     pub what: String,
     /// The program and its arguments, after `--`; no shell reads them
     #[arg(value_name = "CMD", required = true, last = true)]

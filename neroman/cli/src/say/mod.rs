@@ -5,6 +5,7 @@
 pub mod columns;
 pub mod csv;
 pub mod json;
+pub mod page;
 pub mod progress;
 pub mod screen;
 pub mod table;

@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::args::{self, Read, Shell};
 use crate::fault::{Fault, Stop, code};
 use crate::names;
-use crate::say::{Out, json};
+use crate::say::{Out, json, page};
 use crate::steps::Step;
 
 const BEFORE: &str = "\
@@ -20,15 +20,78 @@ const AFTER: &str = "
 SEL picks experiments: 144  124-186  1-9:2  all  last  crashed  a name  a glob (lr_*)  and
 expressions ('runtime > 2h && error_rate > 0.40', 'tmod<1h'); commas join.
 
-`neroman help VERB` says more. Most verbs take --json. Nothing to begin with? `neroman status`.
+`neroman help VERB` shows options and examples. Most verbs take --json. Nothing to begin with?
+`neroman status` prints what to type. These have a page of their own, as `neroman help rules`:
+
 ";
 
-/// `help [VERB]`.
-pub fn run(out: &Out, topic: Option<&str>) -> Result<u8, Stop> {
-    match topic {
-        None => out.text(&overview())?,
-        Some(topic) => out.text(&of(topic)?)?,
+const SELECTORS: &str = include_str!("../../../../docs/selectors.md");
+const NODES: &str = include_str!("../../../../docs/nodes.md");
+
+/// Something that help explains beside verbs.
+struct Topic {
+    name: &'static str,
+    about: &'static str,
+    /// The page of `docs/`, and the heading there.
+    page: &'static str,
+    heading: &'static str,
+}
+
+const fn topic(
+    name: &'static str,
+    about: &'static str,
+    page: &'static str,
+    heading: &'static str,
+) -> Topic {
+    Topic {
+        name,
+        about,
+        page,
+        heading,
     }
+}
+
+const TOPICS: [Topic; 5] = [
+    topic("selectors", "How experiments are picked", SELECTORS, ""),
+    topic(
+        "expressions",
+        "Conditions on facts, parameters and metrics",
+        SELECTORS,
+        "Expressions",
+    ),
+    topic(
+        "rules",
+        "What ends a run or warns while it lives",
+        SELECTORS,
+        "Rules",
+    ),
+    topic(
+        "states",
+        "What the words of the state column mean",
+        SELECTORS,
+        "States",
+    ),
+    topic("config", "What stands in config.yaml", NODES, "config.yaml"),
+];
+
+/// `help [VERB|TOPIC]`.
+pub fn run(out: &Out, wanted: Option<&str>) -> Result<u8, Stop> {
+    let Some(wanted) = wanted else {
+        out.text(&overview())?;
+        return Ok(code::OK);
+    };
+    let wanted = wanted.trim_start_matches('-');
+    let topic = TOPICS.iter().find(|topic| topic.name == wanted);
+    let page =
+        topic.map(|topic| page::plain(page::section(topic.page, topic.heading), out.screen.width));
+    // `config` is a verb and a topic.
+    let verb = match (of(wanted), &page) {
+        (Ok(verb), _) => Some(verb),
+        (Err(_), Some(_)) => None,
+        (Err(fault), None) => return Err(fault.into()),
+    };
+    let parts: Vec<String> = verb.into_iter().chain(page).collect();
+    out.text(&parts.join("\n"))?;
     Ok(code::OK)
 }
 
@@ -57,11 +120,14 @@ pub fn overview() -> String {
         text.push_str(&format!("  {verb:<12} {about}\n"));
     }
     text.push_str(AFTER);
+    for topic in &TOPICS {
+        text.push_str(&format!("  {:<12} {}\n", topic.name, topic.about));
+    }
     text
 }
 
+/// The help of a verb.
 fn of(topic: &str) -> Result<String, Fault> {
-    let topic = topic.trim_start_matches('-');
     let verb = match names::read(topic) {
         names::Word::Verb("submit") => "start",
         names::Word::Verb("monitor") => "logs",
@@ -69,8 +135,14 @@ fn of(topic: &str) -> Result<String, Fault> {
         names::Word::Verb(verb) => verb,
         names::Word::NotBuilt(verb) => return Err(Fault::not_built(format!("`{verb}`"))),
         names::Word::Unknown => {
-            return Err(Fault::usage(format!("there is no help for `{topic}`"))
-                .hint("`neroman help` lists the verbs"));
+            let known = names::BUILT.iter().copied();
+            let near = names::nearest(topic, known.chain(TOPICS.iter().map(|topic| topic.name)));
+            return Err(
+                Fault::usage(format!("there is no help for `{topic}`")).hint(match near {
+                    Some(near) => format!("did you mean `neroman help {near}`?"),
+                    None => "`neroman help` lists the verbs and topics".to_owned(),
+                }),
+            );
         }
     };
     let step = Step {
@@ -80,5 +152,70 @@ fn of(topic: &str) -> Result<String, Fault> {
     match args::read(&step)? {
         Read::Help(text) => Ok(text),
         Read::Do(_) => Ok(overview()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(name: &str) -> String {
+        let topic = TOPICS.iter().find(|topic| topic.name == name);
+        let topic = topic.unwrap_or_else(|| panic!("no topic {name}"));
+        page::plain(page::section(topic.page, topic.heading), 80)
+    }
+
+    /// The words between backticks, and those that stand in a list there.
+    fn words(text: &str) -> Vec<&str> {
+        let quoted = text.split('`').skip(1).step_by(2);
+        quoted.flat_map(str::split_whitespace).collect()
+    }
+
+    #[test]
+    fn help_explains_every_word_of_the_language() {
+        let states = shown("states");
+        for word in nero_expr::State::words().filter(|word| *word != "paused") {
+            assert!(words(&states).contains(&word), "{word}: {states}");
+        }
+        let expressions = shown("expressions");
+        let facts = expressions.replace(['(', ')', '\n'], " ");
+        for fact in nero_expr::Fact::ALL {
+            assert!(
+                words(&facts).contains(&fact.word()),
+                "{}: {facts}",
+                fact.word()
+            );
+        }
+        let rules = shown("rules");
+        for action in ["abort:", "warn:", "notify:"] {
+            assert!(words(&rules).contains(&action), "{action}: {rules}");
+        }
+        let config = shown("config");
+        let keys = args::config_keys();
+        assert!(keys.len() > 8, "{keys:?}");
+        for key in keys {
+            assert!(config.contains(key), "{key}: {config}");
+        }
+        assert!(
+            shown("selectors").contains("144.2"),
+            "{}",
+            shown("selectors")
+        );
+    }
+
+    #[test]
+    fn help_lists_its_topics_and_finds_them() {
+        let all = overview();
+        for topic in &TOPICS {
+            assert!(all.contains(&format!("\n  {:<12} ", topic.name)), "{all}");
+            assert!(
+                !page::section(topic.page, topic.heading).is_empty(),
+                "{}",
+                topic.name
+            );
+        }
+        for (typed, hint) in [("selector", "help selectors"), ("zzzz", "verbs and topics")] {
+            assert!(of(typed).unwrap_err().hint.contains(hint), "{typed}");
+        }
     }
 }

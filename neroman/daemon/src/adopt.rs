@@ -20,6 +20,7 @@ use crate::core::change::{Change, Described, NewRun, Rule};
 use crate::core::experiment::{Experiment, Origin, Stamp};
 use crate::core::run::{Desk, Handing, Made, Run, TAKE_OVER, Takes, UNREAD, Word};
 use crate::core::state::State;
+use crate::core::taken_over::NOTE;
 
 /// Numbers beyond which no deployment ever came: what lies on a node is not
 /// trusted, and each number below costs memory here.
@@ -30,24 +31,6 @@ const RUNS_MAX: u32 = 100_000;
 const RULES_MAX: u64 = 1_000_000;
 /// Runs that are elsewhere, of all experiments.
 const ELSEWHERE_MAX: usize = 1_000_000;
-
-/// Below the data: where definitions that were taken over are said to lie.
-/// There is no such folder; adding their source again says where they are.
-pub(crate) const FOLDER: &str = "taken-over";
-
-/// On every definition that was taken over.
-const NOTE: &str = "taken over from its runs: add its source again to change it";
-
-/// Whether this was taken over and its source is not here: there is no code
-/// that a new run could have.
-pub(crate) fn without_source(definition: &Definition) -> bool {
-    definition.notes.iter().any(|note| note == NOTE)
-}
-
-/// Whether this stands for sources that are not here: nothing of it is read.
-pub(crate) fn stands_in(source: &Source) -> bool {
-    source.digest.is_empty() && source.path.ends_with(FOLDER)
-}
 
 /// What is taken over.
 #[derive(Debug, Default)]

@@ -452,12 +452,15 @@ fn refused(error: &StoreError) -> Failure {
 mod tests {
     use super::*;
     use crate::core::change::Described;
-    use crate::core::tests::definition;
 
     const DAY_MS: i64 = 24 * 3600 * 1000;
 
     fn experiment(id: u64, hidden_ms: Option<i64>, gone: bool) -> Change {
-        let definition = definition(&format!("e{id}"), "1");
+        let folder = tempfile::tempdir().unwrap();
+        let yaml = format!("collection: c{id}\ncommand: echo {id}\n");
+        std::fs::write(folder.path().join("neronet.yaml"), yaml).unwrap();
+        let loaded = nero_format::read_source(folder.path()).unwrap();
+        let definition = loaded.definitions.into_iter().next().unwrap();
         Change::Experiment(Arc::new(Described {
             id: ExperimentId(id),
             fingerprint: definition.fingerprint().into(),

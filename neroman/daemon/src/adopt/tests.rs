@@ -1,5 +1,6 @@
 use super::*;
 use crate::core::start;
+use crate::core::taken_over;
 
 fn spec(experiment: u64, number: u32) -> v1::RunSpec {
     v1::RunSpec {
@@ -140,9 +141,9 @@ fn what_has_no_code_here_gets_no_new_run() {
     let mut state = State::default();
     take_all(&mut state, "alpha", vec![spec(1, 1)]);
     let experiment = state.experiment(ExperimentId(1)).unwrap();
-    assert!(without_source(&experiment.definition));
+    assert!(taken_over::without_source(&experiment.definition));
     let origin = state.origins.values().next().unwrap();
-    assert!(stands_in(&origin.source));
+    assert!(taken_over::stands_in(&origin.source));
     let wanted = start::Wanted {
         restart: true,
         abandon: true,

@@ -13,7 +13,7 @@ use super::change::{Change, Described};
 use super::experiment::{Experiment, Origin, Stamp};
 use super::identity;
 use super::state::State;
-use crate::adopt;
+use super::taken_over;
 
 /// A source that was read, with what its file looked like.
 #[derive(Clone, Debug)]
@@ -173,7 +173,7 @@ fn moved_from<'a>(
     let candidates = state.origins.values().filter(|origin| {
         missing.contains(&origin.id)
             && !claimed.contains(&origin.id)
-            && !adopt::stands_in(&origin.source)
+            && !taken_over::stands_in(&origin.source)
     });
     candidates
         .map(|origin| {
@@ -223,7 +223,7 @@ fn across<'a>(state: &'a State, known: &mut [Known<'a>], missing: &HashSet<u64>)
                 .filter(|old| old.definition.collection() == definition.collection())
                 .filter(|old| {
                     let beside = old.definition.folder == source.folder;
-                    adopt::without_source(&old.definition)
+                    taken_over::without_source(&old.definition)
                         || missing.contains(&old.source)
                         || beside && (old.gone || leaving.contains(&old.id))
                 });
@@ -366,7 +366,7 @@ impl Merged {
         let may_be = |origin: &&Arc<Origin>| {
             let before = &origin.source.folder;
             missing.contains(&origin.id)
-                && !adopt::stands_in(&origin.source)
+                && !taken_over::stands_in(&origin.source)
                 && (before.file_name() == folder.file_name() || before.parent() == folder.parent())
         };
         for origin in state.origins.values().filter(may_be) {

@@ -6,7 +6,7 @@ use nero_format::Definition;
 use nero_model::{ExperimentId, StateWord};
 
 use super::run::Run;
-use crate::adopt;
+use super::taken_over;
 
 /// What is to be run.
 #[derive(Clone, Debug)]
@@ -57,7 +57,7 @@ impl Experiment {
 
     /// Whether its source was read since and does not have it any more.
     pub(crate) fn is_gone(&self) -> bool {
-        self.gone && !adopt::without_source(&self.definition)
+        self.gone && !taken_over::without_source(&self.definition)
     }
 
     /// Whether any run of it has not ended.

@@ -30,6 +30,7 @@ pub(crate) mod scope;
 pub(crate) mod shelf;
 pub(crate) mod start;
 pub(crate) mod state;
+pub(crate) mod taken_over;
 pub(crate) mod text;
 pub(crate) mod withdrawal;
 

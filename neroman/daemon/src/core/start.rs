@@ -7,7 +7,7 @@ use super::change::Rule;
 use super::experiment::Experiment;
 use super::run::Run;
 use super::state::State;
-use crate::adopt;
+use super::taken_over;
 
 /// What a start asks for.
 #[derive(Clone, Copy, Debug, Default)]
@@ -65,7 +65,7 @@ pub(crate) fn earlier(experiment: &Experiment) -> Option<&Run> {
 
 /// The refusal for an experiment that was taken over without its code.
 fn sourceless(experiment: &Experiment) -> Option<String> {
-    adopt::without_source(&experiment.definition).then(|| {
+    taken_over::without_source(&experiment.definition).then(|| {
         "taken over, and its code is not here: first add its source again, `neroman add FOLDER`"
             .to_owned()
     })

@@ -21,6 +21,7 @@ use super::node_way::say;
 use super::{Man, Sink, counted};
 use crate::adopt;
 use crate::core::change::Change;
+use crate::core::taken_over;
 use crate::failure::Failure;
 use crate::ledger::Decided;
 use crate::outside::RemoteAgent;
@@ -128,7 +129,7 @@ impl Man {
 
     /// Where the definitions of what was taken over are said to come from.
     fn taken_over(&self) -> PathBuf {
-        self.home.data.join(adopt::FOLDER)
+        self.home.data.join(taken_over::FOLDER)
     }
 
     /// Refuses what would change nothing here.

@@ -14,10 +14,10 @@ use nero_model::ExperimentId;
 use nero_wire::v1;
 
 use super::{Man, blocking};
-use crate::adopt;
 use crate::core::add::{self, Read};
 use crate::core::experiment::{Origin, Stamp};
 use crate::core::state::State;
+use crate::core::taken_over;
 use crate::failure::Failure;
 use crate::ledger::Decided;
 
@@ -149,7 +149,7 @@ pub(super) fn origins_of(state: &State, ids: &[ExperimentId]) -> Vec<Arc<Origin>
     numbers
         .keys()
         .filter_map(|number| state.origins.get(number).cloned())
-        .filter(|origin| !adopt::stands_in(&origin.source))
+        .filter(|origin| !taken_over::stands_in(&origin.source))
         .collect()
 }
 

@@ -39,6 +39,10 @@ const LICENCES: &[&str] = &[
 /// node.
 const NOT_IN_SHIM: &[&str] = &["tokio", "tonic", "regex", "rusqlite", "rustls"];
 
+/// What the crate that decides over runs must not link: it has no clock, no task, no
+/// database and no wire type.
+const NOT_IN_LIFE: &[&str] = &["tokio", "tonic", "rusqlite", "nero-wire"];
+
 /// Checks the whole tree.
 ///
 /// # Errors
@@ -63,16 +67,17 @@ pub fn check(root: &Path) -> Result<(), String> {
             broken.push(format!("{name} comes from {}", source.unwrap_or_default()));
         }
     }
-    let shim = tree_of(root, "nerokid-shim")?;
-    for name in NOT_IN_SHIM {
-        if shim
-            .lines()
-            .any(|line| line.split(' ').next() == Some(name))
-        {
-            broken.push(format!(
-                "nerokid-shim links {name}, and one runs beside every job"
-            ));
-        }
+    for (package, unwanted, why) in [
+        ("nerokid-shim", NOT_IN_SHIM, "one runs beside every job"),
+        ("nero-life", NOT_IN_LIFE, "it decides and does nothing else"),
+    ] {
+        let tree = tree_of(root, package)?;
+        let is_linked = |name: &&&str| {
+            let mut lines = tree.lines();
+            lines.any(|line| line.split(' ').next() == Some(**name))
+        };
+        let linked = unwanted.iter().filter(is_linked);
+        broken.extend(linked.map(|name| format!("{package} links {name}, and {why}")));
     }
     if broken.is_empty() {
         Ok(())

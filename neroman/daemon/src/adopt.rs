@@ -16,11 +16,11 @@ use nero_model::{ExperimentId, RunId, RunToken};
 use nero_wire::v1;
 use prost::Message as _;
 
-use crate::core::change::{Change, Described, NewRun, Rule};
-use crate::core::experiment::{Experiment, Origin, Stamp};
-use crate::core::run::{Desk, Handing, Made, Run, TAKE_OVER, Takes, UNREAD, Word};
-use crate::core::state::State;
-use crate::core::taken_over::NOTE;
+use nero_life::change::{Change, Described, NewRun, Rule};
+use nero_life::experiment::{Experiment, Origin, Stamp};
+use nero_life::run::{Desk, Handing, Made, Run, TAKE_OVER, Takes, UNREAD, Word};
+use nero_life::state::State;
+use nero_life::taken_over::NOTE;
 
 /// Numbers beyond which no deployment ever came: what lies on a node is not
 /// trusted, and each number below costs memory here.

@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use nero_journal::Clocks;
 use nero_model::{ids::hex, process};
 
-use crate::core::now::{Moment, Tick};
+use nero_life::now::{Moment, Tick};
 
 /// Tells the time. Passed along, so that nothing else asks the machine.
 #[derive(Clone, Copy, Debug, Default)]

@@ -10,12 +10,12 @@ use bytes::Bytes;
 use nero_journal::SegmentId;
 use nero_model::{RunId, RunToken};
 
-use crate::core::change::Change;
-use crate::core::fold::{Folded, Part, Position, Taken, emptied, fold, holds_series};
-use crate::core::journal::Journal;
-use crate::core::outcome::judge;
-use crate::core::state::State;
 use crate::keep::{Batch, Keep, Stood};
+use nero_life::change::Change;
+use nero_life::fold::{Folded, Part, Position, Taken, emptied, fold, holds_series};
+use nero_life::journal::Journal;
+use nero_life::outcome::judge;
+use nero_life::state::State;
 
 /// Bytes of one segment, owned.
 #[derive(Clone, Debug)]

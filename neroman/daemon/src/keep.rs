@@ -13,12 +13,12 @@ use nero_journal::SegmentId;
 use nero_model::{DeploymentId, ExperimentId, Home, RequestId, RunId};
 use nero_store::{Durability, Event, RunKey, Store, StoreError};
 
-use crate::core::change::{Change, Rule};
-use crate::core::clean;
-use crate::core::experiment::{Experiment, Origin};
-use crate::core::fold::Position;
-use crate::core::state::State;
 use crate::failure::Failure;
+use nero_life::change::{Change, Rule};
+use nero_life::clean;
+use nero_life::experiment::{Experiment, Origin};
+use nero_life::fold::Position;
+use nero_life::state::State;
 
 pub(crate) use batch::Batch;
 use change::{Given, write_change};
@@ -451,7 +451,7 @@ fn refused(error: &StoreError) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::change::Described;
+    use nero_life::change::Described;
 
     const DAY_MS: i64 = 24 * 3600 * 1000;
 

@@ -23,12 +23,12 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
 use crate::clock::Clock;
-use crate::core::change::Change;
-use crate::core::state::State;
 use crate::failure::Failure;
 use crate::folding::{Folding, OwnedPart, PartsOutcome, Stand};
 use crate::keep::{Keep, Unwritten};
 use durable::Durable;
+use nero_life::change::Change;
+use nero_life::state::State;
 use writer::Writer;
 
 /// Messages that wait for the writer. More than all clients and nodes send at

@@ -1,13 +1,12 @@
 //! The researcher's daemon: decides, keeps, drives the nodes.
 //!
-//! `core/` decides, `ledger` is the one writer of both databases, `node/`
+//! `nero-life` decides, `ledger` is the one writer of both databases, `node/`
 //! carries decisions to nodes and brings records back, `results/` brings files
 //! home, `service/` is the gRPC edge that the command line speaks to, and
 //! [`run()`] is the order of start and stop.
 
 mod adopt;
 mod clock;
-mod core;
 mod door;
 mod failure;
 mod folding;

@@ -4,8 +4,8 @@ use nero_format::{Buffering, Definition, Fetch, Strays, Stream, Value};
 use nero_wire::v1;
 use serde_json::json;
 
-use crate::core::change::Rule;
-use crate::core::run::{Made, Takes};
+use nero_life::change::Rule;
+use nero_life::run::{Made, Takes};
 
 /// Variables of the shell that typed a command which a job on `local` gets.
 const SHELL: [&str; 4] = ["PATH", "VIRTUAL_ENV", "PYTHONPATH", "LD_LIBRARY_PATH"];

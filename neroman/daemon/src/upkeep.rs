@@ -13,8 +13,8 @@ use nero_model::Home;
 use tokio::sync::watch;
 
 use crate::clock::Clock;
-use crate::core::state::State;
 use crate::ledger::Ledger;
+use nero_life::state::State;
 
 /// Between two copies.
 const EVERY: Duration = Duration::from_secs(3600);

@@ -1,6 +1,6 @@
 use super::*;
-use crate::core::start;
-use crate::core::taken_over;
+use nero_life::start;
+use nero_life::taken_over;
 
 fn spec(experiment: u64, number: u32) -> v1::RunSpec {
     v1::RunSpec {

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use nero_model::{RequestId, RunId};
 use nero_store::Request;
 
-use crate::core::change::Change;
 use crate::folding::RunFolded;
+use nero_life::change::Change;
 
 /// Everything that one transaction writes.
 #[derive(Debug, Default)]

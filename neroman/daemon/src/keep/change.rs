@@ -7,7 +7,7 @@ use nero_store::{Event, RunKey, StoreError, Tx};
 
 use super::TENURE;
 use super::rows::{experiment_row, json, run_row, source_row};
-use crate::core::change::Change;
+use nero_life::change::Change;
 
 /// Highest numbers that the database has given away.
 #[derive(Clone, Copy, Debug, Default)]

@@ -6,8 +6,8 @@ use nero_format::Definition;
 use nero_store::StoreError;
 
 use super::rows::{KeptDesk, KeptExperiment};
-use crate::core::change::Described;
-use crate::core::run::{Made, Run};
+use nero_life::change::Described;
+use nero_life::run::{Made, Run};
 
 /// Why what was stored cannot be used.
 #[derive(Debug, thiserror::Error)]

@@ -6,11 +6,11 @@ use nero_model::Phase;
 use nero_store::{Advance, At, Point, RunFold, RunKey, Sample};
 use serde::{Deserialize, Serialize};
 
-use crate::core::change::{Described, NewRun};
-use crate::core::experiment::{Origin, Stamp};
-use crate::core::fold::Position;
-use crate::core::run::{Desk, Handing, Run};
 use crate::folding::RunFolded;
+use nero_life::change::{Described, NewRun};
+use nero_life::experiment::{Origin, Stamp};
+use nero_life::fold::Position;
+use nero_life::run::{Desk, Handing, Run};
 
 /// What is stored of an experiment beside its definition.
 #[derive(Debug, Default, Serialize, Deserialize)]

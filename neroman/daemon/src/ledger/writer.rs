@@ -9,12 +9,12 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::durable::Durable;
 use super::{Bell, Decide, Listener, Message, NoRoom, NoteChanges, Written};
 use crate::clock::Clock;
-use crate::core::change::Change;
-use crate::core::state::State;
-use crate::core::{abort, needs};
 use crate::failure::Failure;
 use crate::folding::{Folding, OwnedPart, PartsOutcome};
 use crate::keep::{Batch, Keep, Unwritten};
+use nero_life::change::Change;
+use nero_life::state::State;
+use nero_life::{abort, needs};
 
 /// Messages of one transaction.
 const BATCH_MAX: usize = 4096;

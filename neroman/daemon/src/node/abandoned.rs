@@ -10,10 +10,10 @@ use tonic::transport::Channel;
 
 use super::deliver::cannot_now;
 use super::follow::run_ref;
-use crate::core::gone;
-use crate::core::state::State;
 use crate::failure::Failure;
 use crate::ledger::Ledger;
+use nero_life::gone;
+use nero_life::state::State;
 
 /// Most runs of one `Cancel`.
 const RUNS_MAX: usize = 10_000;

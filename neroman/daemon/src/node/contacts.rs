@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::registry::Nodes;
-use crate::core::now::Tick;
+use nero_life::now::Tick;
 
 /// How old a stored contact may be while a node elsewhere is connected. A daemon
 /// that is killed leaves a time that is too early by no more.

@@ -21,14 +21,14 @@ use super::follow::run_ref;
 use super::hand_over::{Gate, rule_set};
 use super::inbox::{Inbox, News};
 use super::{Settings, open_runs};
-use crate::core::abort::{self, Answer};
-use crate::core::change::Change;
-use crate::core::gone;
-use crate::core::needs::{self, Needs};
-use crate::core::rules;
-use crate::core::state::State;
 use crate::failure::{Failure, connection_lost};
 use crate::ledger::Ledger;
+use nero_life::abort::{self, Answer};
+use nero_life::change::Change;
+use nero_life::gone;
+use nero_life::needs::{self, Needs};
+use nero_life::rules;
+use nero_life::state::State;
 
 /// Most runs of one `Cancel`.
 const CANCELS_MAX: usize = 10_000;

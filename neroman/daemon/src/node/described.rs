@@ -4,8 +4,8 @@
 
 use nero_wire::v1;
 
-use crate::core::text::bounded;
 use crate::failure::Failure;
+use nero_life::text::bounded;
 
 /// No machine has more of anything: processors, load, runs.
 const COUNT_MAX: f64 = 1e7;

@@ -23,15 +23,15 @@ use super::hand_over::Gate;
 use super::inbox::Inbox;
 use super::now::Tell;
 use super::{Settings, open_runs};
-use crate::core::change::Change;
-use crate::core::gone;
-use crate::core::report::{self, Contradiction, Report, Standing, Stray};
-use crate::core::run::{Desk, Run, Unreadable};
-use crate::core::state::State;
-use crate::core::text::bounded;
 use crate::failure::Failure;
 use crate::folding::OwnedPart;
 use crate::ledger::Ledger;
+use nero_life::change::Change;
+use nero_life::gone;
+use nero_life::report::{self, Contradiction, Report, Standing, Stray};
+use nero_life::run::{Desk, Run, Unreadable};
+use nero_life::state::State;
+use nero_life::text::bounded;
 
 /// Events that are folded in one transaction.
 const EVENTS_MAX: usize = 2000;

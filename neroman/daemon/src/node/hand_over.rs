@@ -22,12 +22,12 @@ use super::inbox::Inbox;
 use super::resume::Carry;
 use super::stage::{Lacking, StageError, Stager};
 use super::transfer::Hearer;
-use crate::core::hand_over::{self, Sending};
-use crate::core::run::Run;
-use crate::core::state::State;
 use crate::failure::Failure;
 use crate::ledger::Ledger;
 use crate::spec;
+use nero_life::hand_over::{self, Sending};
+use nero_life::run::Run;
+use nero_life::state::State;
 
 /// Most runs of one `HandOver`.
 const RUNS_MAX: usize = 1000;

@@ -29,9 +29,9 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tonic::transport::Channel;
 
-use crate::core::state::State;
 use crate::failure::Failure;
 use crate::results::Places;
+use nero_life::state::State;
 
 pub(crate) use described::BYTES_MAX;
 pub(crate) use inbox::{Inbox, Inboxes, Kick};

@@ -10,8 +10,8 @@ use tonic::transport::Channel;
 
 use super::contacts::Contact;
 use crate::clock::Clock;
-use crate::core::now::{Moment, Now, Tick};
 use crate::failure::Failure;
+use nero_life::now::{Moment, Now, Tick};
 
 /// What is known of a node now.
 #[derive(Clone, Debug, Default)]

@@ -14,14 +14,14 @@ use tokio::time::Instant;
 
 use super::now::NodeNow;
 use super::registry::Nodes;
-use crate::core::judge;
-use crate::core::later;
-use crate::core::now::Tick;
-use crate::core::place::{self, Candidate, Choice, Facts, Figures, GpuFacts, Standing};
-use crate::core::placed::{decided, taken_back};
-use crate::core::refusal::Refusal;
-use crate::core::run::Run;
-use crate::core::state::State;
+use nero_life::judge;
+use nero_life::later;
+use nero_life::now::Tick;
+use nero_life::place::{self, Candidate, Choice, Facts, Figures, GpuFacts, Standing};
+use nero_life::placed::{decided, taken_back};
+use nero_life::refusal::Refusal;
+use nero_life::run::Run;
+use nero_life::state::State;
 
 /// What a node said of itself counts for this long.
 const FRESH_MS: i64 = 30_000;

@@ -19,10 +19,10 @@ use super::inbox::{Inboxes, Kick};
 use super::now::{Known, NodeNow, Tell};
 use super::placer;
 use super::{Connect, Node, Settings, Ways};
-use crate::core::place::Figures;
-use crate::core::state::State;
 use crate::failure::Failure;
 use crate::ledger::Ledger;
+use nero_life::place::Figures;
+use nero_life::state::State;
 
 /// What the registry is made of.
 pub(crate) struct Setup {

@@ -10,14 +10,14 @@ use nero_wire::v1;
 
 use super::Settings;
 use super::follow::run_ref;
-use crate::core::homecoming;
-use crate::core::run::{Results, Run};
-use crate::core::state::State;
-use crate::core::{clean, needs};
 use crate::failure::Failure;
 use crate::keep::unhex;
 use crate::ledger::Ledger;
 use crate::snapshot::{self, SnapshotError};
+use nero_life::homecoming;
+use nero_life::run::{Results, Run};
+use nero_life::state::State;
+use nero_life::{clean, needs};
 
 /// Whether a run can be sent as far as its checkpoints go.
 pub(super) enum Carry {

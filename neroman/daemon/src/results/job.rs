@@ -17,11 +17,11 @@ use super::queue::Pace;
 use super::trouble::{MAKE_ROOM, Trouble};
 use super::wanted::{Ask, Glob, Made, Stays, Whose};
 use super::{Kind, missed, place};
-use crate::core::homecoming;
-use crate::core::run::{Results, Run};
 use crate::failure::Failure;
 use crate::ledger::Ledger;
 use crate::node::Hearer;
+use nero_life::homecoming;
+use nero_life::run::{Results, Run};
 
 /// Larger files stay on the node unless `max:` says otherwise.
 const FILE_BYTES: u64 = 1 << 30;

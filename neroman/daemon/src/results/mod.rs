@@ -30,12 +30,12 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tonic::transport::Channel;
 
-use crate::core::change::Change;
-use crate::core::homecoming;
-use crate::core::needs;
-use crate::core::run::Run;
 use crate::ledger::Ledger;
 use crate::node::{Hearer, Settings};
+use nero_life::change::Change;
+use nero_life::homecoming;
+use nero_life::needs;
+use nero_life::run::Run;
 
 pub(crate) use home::NotHome;
 pub(crate) use job::{Asked, Job, Places};

@@ -11,9 +11,9 @@ use nero_model::ids::{hex, random};
 use nero_model::paths::file_name;
 
 use super::trouble::Trouble;
-use crate::core::experiment::Experiment;
-use crate::core::run::Run;
 use crate::failure::Failure;
+use nero_life::experiment::Experiment;
+use nero_life::run::Run;
 
 /// Folders that may be taken, best first, and the name below.
 #[derive(Clone, Debug, PartialEq, Eq)]

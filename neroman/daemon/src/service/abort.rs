@@ -9,12 +9,12 @@ use nero_wire::v1::abort_reply::One;
 
 use super::select::{self, Chosen};
 use super::{Man, blocking};
-use crate::core::abort::{self, Wished};
-use crate::core::change::Change;
-use crate::core::run::Wish;
-use crate::core::state::State;
 use crate::failure::Failure;
 use crate::ledger::{Decided, Ledger};
+use nero_life::abort::{self, Wished};
+use nero_life::change::Change;
+use nero_life::run::Wish;
+use nero_life::state::State;
 
 impl Man {
     /// Asks that what is picked ends.

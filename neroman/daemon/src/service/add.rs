@@ -9,9 +9,9 @@ use nero_wire::v1::add_reply::one::What as WireWhat;
 use super::code;
 use super::sources;
 use super::{Man, blocking};
-use crate::core::add::{self, Merged, Read, Seen, What};
 use crate::failure::Failure;
 use crate::ledger::{self, Decided};
+use nero_life::add::{self, Merged, Read, Seen, What};
 
 impl Man {
     /// Adds what is new and updates what changed.

@@ -13,11 +13,11 @@ use nero_wire::v1::clean_ask_reply::{OnNode, One};
 use super::clean_node::Going;
 use super::select::{self, Chosen};
 use super::{Man, blocking, counted};
-use crate::core::clean;
-use crate::core::run::Run;
-use crate::core::state::State;
 use crate::failure::Failure;
 use crate::ledger::Decided;
+use nero_life::clean;
+use nero_life::run::Run;
+use nero_life::state::State;
 
 /// This machine, where nodes are named: no node has such a name.
 const HERE: &str = "(here)";

@@ -17,13 +17,13 @@ use nero_wire::v1::mum_client::MumClient;
 use tonic::transport::Channel;
 
 use super::{Man, blocking};
-use crate::core::homecoming;
-use crate::core::needs;
-use crate::core::state::State;
 use crate::failure::Failure;
 use crate::ledger::Ledger;
 use crate::node::BYTES_MAX;
 use crate::results::{Job, NotHome, Places, Trouble};
+use nero_life::homecoming;
+use nero_life::needs;
+use nero_life::state::State;
 
 /// How long a node may take to be reached.
 const REACHED: Duration = Duration::from_secs(10);

@@ -8,11 +8,11 @@ use nero_format::Definition;
 use nero_model::ExperimentId;
 use nero_wire::v1;
 
-use crate::core::add;
-use crate::core::experiment::Experiment;
-use crate::core::state::State;
 use crate::outside::{Freezer, Wanted};
 use crate::snapshot::{self, Survey};
+use nero_life::add;
+use nero_life::experiment::Experiment;
+use nero_life::state::State;
 
 /// What of its folder travels with an experiment.
 pub(crate) fn files(definition: &Definition) -> Wanted {

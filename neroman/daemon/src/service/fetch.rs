@@ -13,11 +13,11 @@ use tonic::transport::Channel;
 
 use super::select::{self, Chosen};
 use super::{Man, Sink, blocking};
-use crate::core::run::Run;
-use crate::core::state::State;
 use crate::failure::Failure;
 use crate::node::Hearer;
 use crate::results::{Asked, Job, Places, Trouble};
+use nero_life::run::Run;
+use nero_life::state::State;
 
 /// How long a node may take to be reached.
 const PATIENCE: Duration = Duration::from_secs(10);

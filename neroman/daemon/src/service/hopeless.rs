@@ -11,10 +11,10 @@ use nero_wire::v1;
 
 use super::Man;
 use super::unseen::quiet_ms;
-use crate::core::add::ranges;
-use crate::core::place::{self, Figures};
-use crate::core::run::{Run, Takes};
 use crate::node::Known;
+use nero_life::add::ranges;
+use nero_life::place::{self, Figures};
+use nero_life::run::{Run, Takes};
 
 /// How long nodes may take to say what they have.
 const PATIENCE: Duration = Duration::from_secs(3);

@@ -12,12 +12,12 @@ use super::view::{self, Sight};
 use super::wait::zone_of;
 use super::{Man, Sink, blocking};
 use crate::clock::Clock;
-use crate::core::run::Run;
-use crate::core::scope;
-use crate::core::state::State;
 use crate::failure::Failure;
 use crate::ledger::NoRoom;
 use crate::node::{Known, NodeNow};
+use nero_life::run::Run;
+use nero_life::scope;
+use nero_life::state::State;
 
 /// How long a call waits at most for ended runs to be settled.
 const SETTLE: Duration = Duration::from_secs(5);

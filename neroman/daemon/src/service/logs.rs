@@ -14,9 +14,9 @@ use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
 use super::select::{self, Chosen};
 use super::unseen::Unseen;
 use super::{Man, Sink};
-use crate::core::run::Run;
-use crate::core::state::State;
 use crate::failure::Failure;
+use nero_life::run::Run;
+use nero_life::state::State;
 
 /// How long the node may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);

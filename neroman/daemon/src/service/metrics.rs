@@ -9,10 +9,10 @@ use nero_wire::v1::metrics_reply::Series;
 
 use super::select;
 use super::{Man, blocking};
-use crate::core::run::Run;
-use crate::core::state::State;
 use crate::failure::Failure;
 use crate::node::NodeNow;
+use nero_life::run::Run;
+use nero_life::state::State;
 
 /// Points of one answer; more are asked for in parts.
 const POINTS_MAX: usize = 20_000_000;

@@ -40,11 +40,11 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
 use crate::clock::Clock;
-use crate::core::now::Now;
 use crate::failure::Failure;
 use crate::ledger::Ledger;
 use crate::node::Nodes;
 use crate::outside::{Agents, Freezer};
+use nero_life::now::Now;
 
 /// The service of the daemon. Cheap to clone: every call has its own.
 #[derive(Clone, Debug)]

@@ -7,11 +7,11 @@ use nero_config::{Config, Edit, LOCAL};
 use nero_wire::v1;
 
 use super::{Man, counted};
-use crate::core::gone;
-use crate::core::run::Handing;
 use crate::failure::Failure;
 use crate::ledger::Decided;
 use crate::node::Node;
+use nero_life::gone;
+use nero_life::run::Handing;
 
 /// How long a node that a person calls gone may take to say something.
 const ANSWER: Duration = Duration::from_secs(5);

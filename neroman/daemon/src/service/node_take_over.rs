@@ -20,11 +20,11 @@ use tonic::transport::Channel;
 use super::node_way::say;
 use super::{Man, Sink, counted};
 use crate::adopt;
-use crate::core::change::Change;
-use crate::core::taken_over;
 use crate::failure::Failure;
 use crate::ledger::Decided;
 use crate::outside::RemoteAgent;
+use nero_life::change::Change;
+use nero_life::taken_over;
 
 /// How long listing what lies there may take.
 const LIST: Duration = Duration::from_secs(600);

@@ -14,11 +14,11 @@ use tokio::time::Instant;
 use super::node_add::examine;
 use super::select;
 use super::{Man, Sink};
-use crate::core::run::Run;
-use crate::core::state::State;
 use crate::failure::Failure;
 use crate::node::{Kick, Link, Node, NodeNow, not_configured};
 use crate::outside::by_ssh;
+use nero_life::run::Run;
+use nero_life::state::State;
 
 /// How long a person waits for a connection at most; the agents may have to be
 /// sent over a slow line.

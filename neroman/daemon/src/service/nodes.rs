@@ -9,8 +9,8 @@ use nero_model::{MIN_FREE_BYTES, Phase};
 use nero_wire::v1;
 
 use super::Man;
-use crate::core::state::State;
 use crate::node::{Described, NodeNow, open_runs};
+use nero_life::state::State;
 
 /// How long a node may take to say what it has.
 const PATIENCE: Duration = Duration::from_secs(1);

@@ -11,9 +11,9 @@ use nero_wire::v1::paths_reply::One;
 
 use super::select::{self, Chosen};
 use super::{Man, blocking};
-use crate::core::run::{Results, Run};
-use crate::core::state::State;
 use crate::failure::Failure;
+use nero_life::run::{Results, Run};
+use nero_life::state::State;
 
 impl Man {
     /// The folders of what is picked.

@@ -8,10 +8,10 @@ use nero_wire::v1::remove_reply::One;
 
 use super::select;
 use super::{Man, blocking};
-use crate::core::change::{Change, Described};
-use crate::core::state::State;
 use crate::failure::Failure;
 use crate::ledger::Decided;
+use nero_life::change::{Change, Described};
+use nero_life::state::State;
 use nero_model::ExperimentId;
 
 impl Man {

@@ -6,14 +6,14 @@ use nero_wire::v1::rule_change_reply::One;
 
 use super::select;
 use super::{Man, blocking};
-use crate::core::change::Rule;
-use crate::core::experiment::Experiment;
-use crate::core::rules::{self, Removed};
-use crate::core::run::Run;
-use crate::core::state::State;
 use crate::failure::Failure;
 use crate::ledger::Decided;
 use crate::spec;
+use nero_life::change::Rule;
+use nero_life::experiment::Experiment;
+use nero_life::rules::{self, Removed};
+use nero_life::run::Run;
+use nero_life::state::State;
 
 /// More metrics of a run than this are only counted.
 const NAMED_MAX: usize = 8;
@@ -198,7 +198,7 @@ pub(super) fn states(
 /// The rules that the next run will take.
 fn of_next(state: &State, experiment: &Experiment) -> Vec<v1::RuleState> {
     let mut fresh: Vec<Rule> = Vec::new();
-    let ids = crate::core::start::rules(state, experiment, &mut fresh);
+    let ids = nero_life::start::rules(state, experiment, &mut fresh);
     ids.iter()
         .filter_map(|id| {
             let known = state.rules.get(id).map(|rule| &**rule);

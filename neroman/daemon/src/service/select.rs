@@ -9,12 +9,12 @@ use nero_model::ExperimentId;
 use nero_selector::{Picked, Selector, SelectorError, SelectorErrorKind};
 use nero_wire::v1;
 
-use crate::core::experiment::Experiment;
-use crate::core::now::Now;
-use crate::core::pick::Rows;
-use crate::core::run::Run;
-use crate::core::state::State;
 use crate::failure::Failure;
+use nero_life::experiment::Experiment;
+use nero_life::now::Now;
+use nero_life::pick::Rows;
+use nero_life::run::Run;
+use nero_life::state::State;
 
 /// A selection that was read and not looked up yet.
 #[derive(Clone, Debug)]

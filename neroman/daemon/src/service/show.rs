@@ -11,10 +11,10 @@ use super::Man;
 use super::logs::copy_of;
 use super::select;
 use super::view::{self, Sight};
-use crate::core::experiment::Experiment;
-use crate::core::run::{Results, Run};
 use crate::failure::Failure;
 use crate::spec;
+use nero_life::experiment::Experiment;
+use nero_life::run::{Results, Run};
 
 /// Bytes of the last lines that are shown.
 const TAIL_BYTES: u64 = 8 * 1024;

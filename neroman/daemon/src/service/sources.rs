@@ -14,12 +14,12 @@ use nero_model::ExperimentId;
 use nero_wire::v1;
 
 use super::{Man, blocking};
-use crate::core::add::{self, Read};
-use crate::core::experiment::{Origin, Stamp};
-use crate::core::state::State;
-use crate::core::taken_over;
 use crate::failure::Failure;
 use crate::ledger::Decided;
+use nero_life::add::{self, Read};
+use nero_life::experiment::{Origin, Stamp};
+use nero_life::state::State;
+use nero_life::taken_over;
 
 /// How long a source that is being written is tried.
 const PATIENCE: Duration = Duration::from_secs(5);

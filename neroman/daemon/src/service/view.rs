@@ -7,13 +7,13 @@ use nero_model::safe::Safe;
 use nero_wire::v1;
 
 use crate::clock::Clock;
-use crate::core::experiment::Experiment;
-use crate::core::journal::Journal;
-use crate::core::now::{Now, Tick};
-use crate::core::run::{Handing, Results, Run};
-use crate::core::state::State;
 use crate::node::{Known, NodeNow};
 use crate::spec;
+use nero_life::experiment::Experiment;
+use nero_life::journal::Journal;
+use nero_life::now::{Now, Tick};
+use nero_life::run::{Handing, Results, Run};
+use nero_life::state::State;
 
 /// What views need besides the experiment.
 pub(super) struct Sight<'a> {

@@ -17,9 +17,9 @@ use super::select::{self, Chosen};
 use super::unseen::Unseen;
 use super::view::{self, Sight};
 use super::{Man, Sink, blocking};
-use crate::core::run::Run;
-use crate::core::state::State;
 use crate::failure::Failure;
+use nero_life::run::Run;
+use nero_life::state::State;
 
 /// How long an end waits at most for being settled.
 const SETTLE: Duration = Duration::from_secs(5);

@@ -119,7 +119,7 @@ async fn what_is_cleaned_is_written_down_when_whoever_asked_has_left() {
     asking.abort();
     assert!(asking.await.unwrap_err().is_cancelled());
     rig.mum.files(|files| files.stalled = false);
-    let cleaned = |state: &std::sync::Arc<crate::core::state::State>| {
+    let cleaned = |state: &std::sync::Arc<nero_life::state::State>| {
         let run = state.run("1.1".parse().unwrap()).unwrap();
         run.desk.cleaned_ms.is_some()
     };

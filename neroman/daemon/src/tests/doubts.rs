@@ -11,8 +11,8 @@ use nero_wire::v1::run_state::Stage;
 use super::nodes::was_told;
 use super::stories::{TWO, added, begun, sent};
 use super::{DEADLINE, select};
-use crate::core::run::Run;
-use crate::core::state::State;
+use nero_life::run::Run;
+use nero_life::state::State;
 
 #[tokio::test]
 async fn a_run_that_the_node_never_got_is_handed_over_again() {

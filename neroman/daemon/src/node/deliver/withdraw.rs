@@ -9,13 +9,13 @@ use nero_wire::v1;
 use nero_wire::v1::cancel_reply::Outcome;
 
 use super::{Deliver, PATIENCE};
-use crate::core::change::Change;
-use crate::core::now::Moment;
-use crate::core::run::Run;
-use crate::core::state::State;
-use crate::core::withdrawal::{self, Said};
 use crate::failure::Failure;
 use crate::node::follow::run_ref;
+use nero_life::change::Change;
+use nero_life::now::Moment;
+use nero_life::run::Run;
+use nero_life::state::State;
+use nero_life::withdrawal::{self, Said};
 
 /// Runs of one request: each costs the node a file.
 pub(super) const RUNS_MAX: usize = 256;

@@ -2,8 +2,8 @@ use std::path::Path;
 
 use super::*;
 use crate::adopt::adopt;
-use crate::core::change::desk_change;
-use crate::core::run::Handing;
+use nero_life::change::desk_change;
+use nero_life::run::Handing;
 
 /// A run on the node `beta`, and its token.
 fn on_beta() -> (State, Vec<u8>) {

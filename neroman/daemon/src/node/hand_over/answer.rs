@@ -6,10 +6,10 @@ use nero_model::RunToken;
 use nero_wire::v1;
 use nero_wire::v1::hand_over_reply::Refusal as Said;
 
-use crate::core::change::Change;
-use crate::core::hand_over::{self, Answer};
-use crate::core::now::Moment;
-use crate::core::state::State;
+use nero_life::change::Change;
+use nero_life::hand_over::{self, Answer};
+use nero_life::now::Moment;
+use nero_life::state::State;
 
 /// What a node's answer changes.
 pub(super) fn answered(

@@ -6,10 +6,10 @@ use prost::Message as _;
 
 use super::super::resume::{self, Carry};
 use super::{BYTES_MAX, HandOver, Held, RUN_BYTES_MAX, RUNS_MAX, rule_set};
-use crate::core::refusal;
-use crate::core::state::State;
 use crate::failure::Failure;
 use crate::spec;
+use nero_life::refusal;
+use nero_life::state::State;
 
 impl HandOver {
     /// As many specs as fit into one message, what has to wait, and how many

@@ -8,8 +8,8 @@ use tokio::time::Instant;
 
 use super::super::deliver::cannot_now;
 use super::{AGAIN, HandOver, PATIENCE, SOON, answer, tokens};
-use crate::core::hand_over::Sending;
 use crate::failure::Failure;
+use nero_life::hand_over::Sending;
 
 /// Calls that a node may refuse in one turn before the rest waits: enough to
 /// find six single runs among a thousand, few for a node that takes none.

@@ -8,11 +8,11 @@ use tokio::time::Instant;
 
 use super::super::now::NodeNow;
 use super::{EVERY, LEAVE_EVERY, Placer, RUNS_MAX, choose_but};
-use crate::core::later;
-use crate::core::now::Tick;
-use crate::core::place::{Candidate, Choice, Standing};
-use crate::core::state::State;
-use crate::core::withdrawal;
+use nero_life::later;
+use nero_life::now::Tick;
+use nero_life::place::{Candidate, Choice, Standing};
+use nero_life::state::State;
+use nero_life::withdrawal;
 
 impl Placer {
     /// Sends on what its node could not take for as long as a node may be out of

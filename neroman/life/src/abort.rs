@@ -1,0 +1,151 @@
+//! Wishes that runs end, and what they release.
+
+use nero_model::RunId;
+
+use super::change::{Change, desk_changed};
+use super::experiment::Experiment;
+use super::gone;
+use super::run::{Run, Wish, Word};
+use super::state::State;
+
+/// What a wish amounts to now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wished {
+    /// It is written down; the node is told.
+    Asked,
+    /// It was never sent anywhere: it is over.
+    TakenAway,
+    /// Its node does not know it any more: nothing is waited for.
+    GivenUp,
+    /// There is nothing to end.
+    Skipped(String),
+}
+
+/// Records the wish that a run ends.
+pub fn wish(run: &Run, wish: &Wish) -> (Wished, Vec<Change>) {
+    if run.forgotten() {
+        return (
+            Wished::GivenUp,
+            gone::given_up(run, &wish.author, wish.asked_ms),
+        );
+    }
+    if run.phase().is_end() {
+        return (Wished::Skipped(run.phase().word().to_owned()), Vec::new());
+    }
+    let mut desk = run.desk.clone();
+    let outcome = if desk.after.is_some() || run.unplaced() || run.movable() {
+        // No node has heard of it: it is offered only as it is written down then.
+        desk.after = None;
+        desk.closed = true;
+        desk.word = Some(Word::TakenAway {
+            who: wish.author.clone(),
+            at_ms: wish.asked_ms,
+        });
+        Wished::TakenAway
+    } else {
+        desk.wish = Some(wish.clone());
+        Wished::Asked
+    };
+    let change = Change::Desk {
+        run: run.made.id,
+        desk: Box::new(desk),
+        rules: None,
+    };
+    (outcome, vec![change])
+}
+
+/// A node's answer to the wish that a run ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The node cannot answer now.
+    Unclear,
+    /// Its shim got the wish.
+    Asked,
+    /// It waited there, or was refused: it never starts there.
+    NeverStarted,
+    /// It had ended already.
+    Ended,
+    /// Nothing of it is there.
+    Unknown,
+    /// It goes on; nothing was done.
+    GoesOn,
+}
+
+/// Records a node's answer to the wish that was made at `asked_ms`.
+pub fn answered(run: &Run, answer: Answer, asked_ms: Option<i64>, now_ms: i64) -> Option<Change> {
+    let never_ran = run.journal.incarnations.is_empty();
+    desk_changed(run, |desk| {
+        // What lies there and has not ended by its records may be on its
+        // way to the queue: carried again once more is heard of it.
+        let arrived = answer != Answer::Ended;
+        let same = |wish: &&mut Wish| arrived && asked_ms == Some(wish.asked_ms);
+        if let Some(wish) = desk.wish.as_mut().filter(same) {
+            wish.delivered = true;
+        }
+        match answer {
+            Answer::NeverStarted | Answer::Unknown if never_ran && desk.word.is_none() => {
+                desk.word = Some(Word::TakenAway {
+                    who: desk.who(),
+                    at_ms: now_ms,
+                });
+            }
+            Answer::Unclear
+            | Answer::Asked
+            | Answer::NeverStarted
+            | Answer::Ended
+            | Answer::GoesOn
+            | Answer::Unknown => {}
+        }
+    })
+}
+
+/// The wish that a run ends since its experiment is started again.
+pub fn for_restart(experiment: &Experiment, author: &str, now_ms: i64) -> Vec<Change> {
+    let asked = Wish {
+        asked_ms: now_ms,
+        author: author.to_owned(),
+        grace_ms: 0,
+        signal: 0,
+        delivered: false,
+    };
+    experiment
+        .runs
+        .iter()
+        .filter(|run| run.phase().is_live() && run.desk.wish.is_none())
+        .flat_map(|run| wish(run, &asked).1)
+        .collect()
+}
+
+/// The run that goes on since this one ended between the two states, or turned out
+/// not to be in doubt any more.
+pub fn released_by(before: &State, after: &State, run: RunId) -> Option<(RunId, Change)> {
+    let ended = |state: &State| state.run(run).is_some_and(|run| run.phase().is_end());
+    let doubt = |state: &State| state.run(run).is_some_and(Run::in_doubt);
+    let clear = doubt(before) && !doubt(after);
+    if !ended(after) || (ended(before) && !clear) {
+        return None;
+    }
+    released(after, run)
+}
+
+/// The run that was waiting for the end of another one of its experiment, now
+/// that all earlier ones have ended.
+pub fn released(state: &State, ended: RunId) -> Option<(RunId, Change)> {
+    let experiment = state.experiment(ended.experiment)?;
+    let newest = experiment.newest()?;
+    newest.desk.after?;
+    let others = &experiment.runs[..experiment.runs.len() - 1];
+    let before = others.iter().rev().find(|run| run.desk.word.is_none());
+    let in_doubt = before.is_some_and(Run::in_doubt);
+    if newest.phase().is_end() || in_doubt || others.iter().any(|run| run.phase().is_live()) {
+        return None;
+    }
+    let mut desk = newest.desk.clone();
+    desk.after = None;
+    let change = Change::Desk {
+        run: newest.made.id,
+        desk: Box::new(desk),
+        rules: None,
+    };
+    Some((newest.made.id, change))
+}

@@ -1,0 +1,546 @@
+//! What reading sources changes: experiments keep their numbers, what is no
+//! longer in its source is kept and marked.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use nero_format::{Definition, Loaded, Value};
+use nero_model::ExperimentId;
+
+use super::change::{Change, Described};
+use super::experiment::{Experiment, Origin, Stamp};
+use super::identity;
+use super::state::State;
+use super::taken_over;
+
+/// A source that was read, with what its file looked like.
+#[derive(Clone, Debug)]
+pub struct Read {
+    pub loaded: Loaded,
+    pub stamp: Stamp,
+}
+
+/// What became of one experiment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    Added,
+    Changed,
+    Same,
+    Gone,
+    /// In its source, and hidden by `rm`.
+    Hidden,
+}
+
+/// One experiment that was looked at.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Seen {
+    pub id: ExperimentId,
+    pub name: String,
+    pub collection: String,
+    pub what: What,
+    /// `lr 0.01 → 0.003`.
+    pub changes: Vec<String>,
+    pub notes: Vec<String>,
+}
+
+/// What reading these sources amounts to.
+#[derive(Clone, Debug, Default)]
+pub struct Merged {
+    pub changes: Vec<Change>,
+    pub seen: Vec<Seen>,
+    /// What is true of whole sources, a line each.
+    pub notes: Vec<String>,
+}
+
+/// A source that was read, and what of the state it is.
+struct Known<'a> {
+    read: &'a Read,
+    id: u64,
+    before: Option<&'a Arc<Origin>>,
+    /// Its experiments before this reading.
+    old: Vec<&'a Experiment>,
+    /// The experiment of each definition.
+    pairs: Vec<Option<&'a Experiment>>,
+}
+
+/// Compares sources with the state. Pure: the caller applies the changes. A source
+/// that is `missing` from the disk may have moved: a new source that is like it
+/// takes its place, with all its experiments.
+pub fn merge(state: &State, sources: &[Read], missing: &HashSet<u64>, now_ms: i64) -> Merged {
+    let mut merged = Merged::default();
+    let mut known = recognised(state, sources, missing);
+    across(state, &mut known, missing);
+    let mut next_id = state.highest + 1;
+    for one in &known {
+        let origin = Arc::new(Origin {
+            id: one.id,
+            source: one.read.loaded.source.clone(),
+            stamp: one.read.stamp,
+        });
+        if one.before.is_none_or(|before| **before != *origin) {
+            merged.changes.push(Change::Origin(Arc::clone(&origin)));
+        }
+        if let Some(before) = one.before
+            && before.source.folder != origin.source.folder
+        {
+            merged.moved(&before.source.folder, &origin.source.folder, &one.old);
+        }
+        for (definition, old) in one.read.loaded.definitions.iter().zip(&one.pairs) {
+            if let Some(old) = old {
+                merged.again(old, definition, origin.id, now_ms);
+            } else {
+                merged.added(ExperimentId(next_id), definition, origin.id, now_ms);
+                next_id += 1;
+            }
+        }
+        if one.before.is_none() {
+            merged.note_missing(state, one, missing);
+        }
+    }
+    let paired: HashSet<ExperimentId> = known
+        .iter()
+        .flat_map(|one| one.pairs.iter().flatten().map(|old| old.id))
+        .collect();
+    for one in &known {
+        let folder = &one.read.loaded.source.folder;
+        for old in one.old.iter().filter(|old| !paired.contains(&old.id)) {
+            merged.left(old, one.before.map(|before| &*before.source.folder), folder);
+        }
+    }
+    merged
+}
+
+/// Which source each of these is, and which experiment each definition.
+fn recognised<'a>(state: &'a State, sources: &'a [Read], missing: &HashSet<u64>) -> Vec<Known<'a>> {
+    let mut next_origin = state.origins.last_key_value().map_or(1, |(id, _)| id + 1);
+    let mut claimed: HashSet<u64> = HashSet::new();
+    let mut known = Vec::new();
+    for read in sources {
+        let before =
+            known_origin(state, read).or_else(|| moved_from(state, read, missing, &claimed));
+        if before.is_some_and(|before| !claimed.insert(before.id)) {
+            continue; // Named twice in one command.
+        }
+        let id = before.map_or(next_origin, |origin| origin.id);
+        if before.is_none() {
+            next_origin += 1;
+        }
+        let old: Vec<&Experiment> = match before {
+            Some(_) => state.of_origin(id).map(|old| &**old).collect(),
+            None => Vec::new(),
+        };
+        known.push(Known {
+            pairs: identity::pair(&old, &read.loaded.definitions),
+            read,
+            id,
+            before,
+            old,
+        });
+    }
+    known
+}
+
+fn known_origin<'a>(state: &'a State, read: &Read) -> Option<&'a Arc<Origin>> {
+    let source = &read.loaded.source;
+    state.origin_at(&source.path).or_else(|| {
+        state
+            .origins
+            .values()
+            .find(|origin| origin.source.file == source.file)
+    })
+}
+
+/// The missing source that this new one was before its folder was moved or renamed,
+/// when they have something in common: first the same file, then the same content,
+/// then the same folder's name, then the most in common.
+fn moved_from<'a>(
+    state: &'a State,
+    read: &Read,
+    missing: &HashSet<u64>,
+    claimed: &HashSet<u64>,
+) -> Option<&'a Arc<Origin>> {
+    let source = &read.loaded.source;
+    let names: HashSet<&str> = (read.loaded.definitions.iter())
+        .map(|definition| definition.name.as_str())
+        .collect();
+    let candidates = state.origins.values().filter(|origin| {
+        missing.contains(&origin.id)
+            && !claimed.contains(&origin.id)
+            && !taken_over::stands_in(&origin.source)
+    });
+    candidates
+        .map(|origin| {
+            let common = state
+                .of_origin(origin.id)
+                .filter(|old| names.contains(old.definition.name.as_str()))
+                .count();
+            let like = (
+                origin.stamp.inode != 0 && origin.stamp.inode == read.stamp.inode,
+                origin.source.digest == source.digest,
+                origin.source.folder.file_name() == source.folder.file_name(),
+                common,
+            );
+            (like, origin)
+        })
+        .filter(|((_, same_content, _, common), _)| *common > 0 || *same_content)
+        // The first of equals.
+        .rev()
+        .max_by_key(|(like, _)| *like)
+        .map(|(_, origin)| origin)
+}
+
+/// Finds the experiments of definitions that are new to their source among
+/// those that another one does not have any more: of a file of the same folder,
+/// of a source that is missing, or taken over without one.
+fn across<'a>(state: &'a State, known: &mut [Known<'a>], missing: &HashSet<u64>) {
+    let mut paired: HashSet<ExperimentId> = HashSet::new();
+    let mut leaving: HashSet<ExperimentId> = HashSet::new();
+    for one in &*known {
+        paired.extend(one.pairs.iter().flatten().map(|old| old.id));
+    }
+    for one in &*known {
+        let left = one.old.iter().filter(|old| !paired.contains(&old.id));
+        leaving.extend(left.map(|old| old.id));
+    }
+    for one in known {
+        let source = &one.read.loaded.source;
+        for (definition, pair) in one.read.loaded.definitions.iter().zip(&mut one.pairs) {
+            if pair.is_some() {
+                continue;
+            }
+            let namesakes = state.named(&definition.name).iter();
+            let mut fits = namesakes
+                .filter(|id| !paired.contains(id))
+                .filter_map(|id| state.experiment(*id))
+                .filter(|old| old.source != one.id)
+                .filter(|old| old.definition.collection() == definition.collection())
+                .filter(|old| {
+                    let beside = old.definition.folder == source.folder;
+                    taken_over::without_source(&old.definition)
+                        || missing.contains(&old.source)
+                        || beside && (old.gone || leaving.contains(&old.id))
+                });
+            if let Some(old) = fits.next() {
+                paired.insert(old.id);
+                *pair = Some(old);
+            }
+        }
+    }
+}
+
+/// A path of a folder that was moved, where it is now.
+fn moved_path(path: &Path, from: &Path, to: &Path) -> Option<PathBuf> {
+    let below = path.strip_prefix(from).ok()?;
+    // Joining nothing would end the path with a slash.
+    Some(match below.as_os_str().is_empty() {
+        true => to.to_path_buf(),
+        false => to.join(below),
+    })
+}
+
+impl Merged {
+    fn added(&mut self, id: ExperimentId, definition: &Definition, source: u64, now_ms: i64) {
+        self.changes.push(Change::Experiment(Arc::new(Described {
+            id,
+            fingerprint: definition.fingerprint().into(),
+            definition: Arc::new(definition.clone()),
+            source,
+            gone: false,
+            hidden_ms: None,
+            created_ms: now_ms,
+            modified_ms: now_ms,
+            extra_rules: Arc::default(),
+        })));
+        let mut notes = definition.notes.clone();
+        notes.extend(odd_name(&definition.name));
+        self.see(id, definition, What::Added, Vec::new(), notes);
+    }
+
+    fn again(&mut self, old: &Experiment, definition: &Definition, source: u64, now_ms: i64) {
+        let equal = *old.definition == *definition;
+        let says_same = equal || old.definition.fingerprint() == definition.fingerprint();
+        let same = says_same && !old.gone;
+        if !same || !equal || old.source != source {
+            self.changes.push(Change::Experiment(Arc::new(Described {
+                // Runs were made from this one, however an earlier version took it.
+                fingerprint: match says_same {
+                    true => Arc::clone(&old.fingerprint),
+                    false => definition.fingerprint().into(),
+                },
+                definition: Arc::new(definition.clone()),
+                source,
+                gone: false,
+                modified_ms: if same { old.modified_ms } else { now_ms },
+                ..Described::of(old)
+            })));
+        }
+        let (what, mut changes) = if same {
+            (What::Same, Vec::new())
+        } else {
+            (What::Changed, differences(&old.definition, definition))
+        };
+        if old.gone {
+            changes.insert(0, "is in its source again".to_owned());
+        }
+        if !changes.is_empty() {
+            self.changes.push(Change::Event {
+                experiment: old.id,
+                run: None,
+                at_ms: now_ms,
+                text: format!("changed: {}", changes.join(", ")),
+            });
+        }
+        let mut notes = definition.notes.clone();
+        let what = match old.hidden_ms {
+            Some(_) => {
+                notes.push(format!(
+                    "removed; `neroman rm --undo {}` brings it back",
+                    old.id
+                ));
+                What::Hidden
+            }
+            None => what,
+        };
+        self.see(old.id, definition, what, changes, notes);
+    }
+
+    /// An experiment that is not in its source any more, or was not before; its
+    /// paths follow the folder.
+    fn left(&mut self, old: &Experiment, from: Option<&Path>, to: &Path) {
+        let folder = from
+            .filter(|from| *from != to)
+            .and_then(|from| moved_path(&old.definition.folder, from, to));
+        if old.gone && folder.is_none() {
+            return;
+        }
+        let definition = match folder {
+            None => Arc::clone(&old.definition),
+            Some(folder) => Arc::new(Definition {
+                folder,
+                ..(*old.definition).clone()
+            }),
+        };
+        self.changes.push(Change::Experiment(Arc::new(Described {
+            definition,
+            gone: true,
+            ..Described::of(old)
+        })));
+        if !old.gone && old.hidden_ms.is_none() {
+            let note = "no longer in its source; kept".to_owned();
+            self.see(old.id, &old.definition, What::Gone, Vec::new(), vec![note]);
+        }
+    }
+
+    /// Results lie in the folder, and went with it.
+    fn moved(&mut self, from: &Path, to: &Path, experiments: &[&Experiment]) {
+        self.notes.push(format!(
+            "moved from {} to {}; numbers and results stay with their experiments",
+            from.display(),
+            to.display()
+        ));
+        for run in experiments.iter().flat_map(|old| &old.runs) {
+            let folder = Path::new(run.desk.results.folder());
+            let Some(folder) = moved_path(folder, from, to) else {
+                continue;
+            };
+            let mut desk = run.desk.clone();
+            desk.results.set_folder(folder.display().to_string());
+            self.changes.push(Change::Desk {
+                run: run.made.id,
+                desk: Box::new(desk),
+                rules: None,
+            });
+        }
+    }
+
+    /// Says that another source, which this one may have been, is not there.
+    fn note_missing(&mut self, state: &State, new: &Known<'_>, missing: &HashSet<u64>) {
+        let folder = &new.read.loaded.source.folder;
+        let may_be = |origin: &&Arc<Origin>| {
+            let before = &origin.source.folder;
+            missing.contains(&origin.id)
+                && !taken_over::stands_in(&origin.source)
+                && (before.file_name() == folder.file_name() || before.parent() == folder.parent())
+        };
+        for origin in state.origins.values().filter(may_be) {
+            let those = state
+                .of_origin(origin.id)
+                .filter(|old| !old.gone && old.hidden_ms.is_none());
+            let those = ranges(those.map(|old| old.id));
+            if !those.is_empty() {
+                self.notes.push(format!(
+                    "{}, from which {those} came, is not there any more; if it became {}, it could not be recognised: its experiments are new",
+                    origin.source.file.display(),
+                    folder.display()
+                ));
+            }
+        }
+    }
+
+    fn see(
+        &mut self,
+        id: ExperimentId,
+        definition: &Definition,
+        what: What,
+        changes: Vec<String>,
+        notes: Vec<String>,
+    ) {
+        self.seen.push(Seen {
+            id,
+            name: definition.name.clone(),
+            collection: definition.collection().to_owned(),
+            what,
+            changes,
+            notes,
+        });
+    }
+
+    /// The experiments to type next, `124-186`; those that are gone left out.
+    pub fn range(&self) -> String {
+        ranges(
+            self.seen
+                .iter()
+                .filter(|seen| !matches!(seen.what, What::Gone | What::Hidden))
+                .map(|seen| seen.id),
+        )
+    }
+
+    /// One line for each change, as said before `start`: `147: lr 0.01 → 0.003`;
+    /// what changed alike in several is one line.
+    pub fn lines(&self) -> Vec<String> {
+        let mut order: Vec<String> = Vec::new();
+        let mut alike: HashMap<String, Vec<ExperimentId>> = HashMap::new();
+        for seen in &self.seen {
+            let what = match seen.what {
+                What::Same | What::Hidden => continue,
+                What::Added => format!("new in its source: {}", seen.name),
+                What::Gone => "no longer in its source; kept".to_owned(),
+                What::Changed => seen.changes.join(", "),
+            };
+            let those = alike.entry(what.clone()).or_default();
+            if those.is_empty() {
+                order.push(what);
+            }
+            those.push(seen.id);
+        }
+        let alike = |what| format!("{}: {what}", ranges(alike[what].iter().copied()));
+        let notes = self.notes.iter().cloned();
+        notes.chain(order.iter().map(alike)).collect()
+    }
+
+    /// The experiments that are in these sources now.
+    pub fn present(&self) -> Vec<ExperimentId> {
+        self.seen
+            .iter()
+            .filter(|seen| !matches!(seen.what, What::Gone | What::Hidden))
+            .map(|seen| seen.id)
+            .collect()
+    }
+}
+
+/// Numbers as a selector: `1-3,7`.
+pub fn ranges(ids: impl Iterator<Item = ExperimentId>) -> String {
+    let mut ids: Vec<u64> = ids.map(|id| id.0).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    let mut text = String::new();
+    let mut rest = ids.as_slice();
+    while let Some(&first) = rest.first() {
+        let run = rest
+            .iter()
+            .zip(first..)
+            .take_while(|(id, expected)| **id == *expected)
+            .count();
+        if !text.is_empty() {
+            text.push(',');
+        }
+        let _ = match run {
+            1 => write!(text, "{first}"),
+            _ => write!(text, "{first}-{}", rest[run - 1]),
+        };
+        rest = &rest[run..];
+    }
+    text
+}
+
+/// Says when a name reads like something else in a selector.
+fn odd_name(name: &str) -> Option<String> {
+    let means = nero_selector::reads_as(name)?;
+    Some(format!(
+        "the name `{name}` reads like {means}: select it in backticks"
+    ))
+}
+
+/// What is different, one phrase each.
+fn differences(old: &Definition, new: &Definition) -> Vec<String> {
+    let mut phrases = params(old, new);
+    // The name of a row that a block made follows its parameters.
+    if old.name != new.name && (phrases.is_empty() || old.block != new.block) {
+        phrases.insert(0, format!("name {} → {}", old.name, new.name));
+    }
+    let mut say = |differs: bool, what: &str| {
+        if differs {
+            phrases.push(what.to_owned());
+        }
+    };
+    // The command follows the parameters; it is said when it changed otherwise.
+    let filled_alike = old.params == new.params || old.argv.len() != new.argv.len();
+    say(filled_alike && old.argv != new.argv, "command changed");
+    say(old.collections != new.collections, "collections changed");
+    say(old.env != new.env, "env changed");
+    say(old.resources != new.resources, "resources changed");
+    say(
+        old.files != new.files
+            || old.linked_files != new.linked_files
+            || old.required_files != new.required_files,
+        "files changed",
+    );
+    say(old.outputs != new.outputs, "outputs changed");
+    let rules = |definition: &Definition| -> Vec<_> {
+        definition
+            .rules
+            .iter()
+            .map(|rule| (rule.action, rule.text.clone()))
+            .collect()
+    };
+    say(rules(old) != rules(new), "rules changed");
+    say(
+        old.metric_patterns != new.metric_patterns,
+        "metrics changed",
+    );
+    say(old.monitor != new.monitor, "monitor changed");
+    say(old.buffering != new.buffering, "buffering changed");
+    say(old.results_dir != new.results_dir, "results_dir changed");
+    say(
+        old.results_max_bytes != new.results_max_bytes,
+        "results_max changed",
+    );
+    if phrases.is_empty() && old.fingerprint() != new.fingerprint() {
+        phrases.push("definition changed".to_owned());
+    }
+    phrases
+}
+
+fn params(old: &Definition, new: &Definition) -> Vec<String> {
+    let before: BTreeMap<&str, (&str, &Value)> = old
+        .params
+        .iter()
+        .map(|param| (param.name.as_str(), (param.text.as_str(), &param.value)))
+        .collect();
+    let mut phrases = Vec::new();
+    for param in &new.params {
+        match before.get(param.name.as_str()) {
+            Some((text, value)) if *text == param.text && **value == param.value => {}
+            Some((text, _)) => phrases.push(format!("{} {text} → {}", param.name, param.text)),
+            None => phrases.push(format!("{} {} (new)", param.name, param.text)),
+        }
+    }
+    for param in &old.params {
+        if !new.params.iter().any(|other| other.name == param.name) {
+            phrases.push(format!("{} removed", param.name));
+        }
+    }
+    phrases
+}

@@ -1,0 +1,118 @@
+//! What a decision changes. The ledger writes changes in one transaction and
+//! applies them to the state; loading the database applies them, too.
+
+use std::sync::Arc;
+
+use nero_format::Definition;
+use nero_model::{DeploymentId, ExperimentId, RunId};
+
+use super::experiment::{Experiment, Origin};
+use super::journal::Journal;
+use super::run::{Desk, Made, Run};
+use super::state::State;
+
+/// One change of the state.
+#[derive(Clone, Debug)]
+pub enum Change {
+    /// A source, new or read again.
+    Origin(Arc<Origin>),
+    /// An experiment, new or changed; its runs stay.
+    Experiment(Arc<Described>),
+    /// A rule that runs may have in force.
+    Rule(Arc<Rule>),
+    /// A new run.
+    Run(Arc<NewRun>),
+    /// What neroman keeps of a run.
+    Desk {
+        run: RunId,
+        desk: Box<Desk>,
+        /// The rules in force, when they changed.
+        rules: Option<Arc<[u64]>>,
+    },
+    /// What the journal of a run says.
+    Journal { run: RunId, journal: Arc<Journal> },
+    /// A line of an experiment's history.
+    Event {
+        experiment: ExperimentId,
+        run: Option<u32>,
+        at_ms: i64,
+        text: String,
+    },
+    /// This neroman takes over from a lost one, with its identity.
+    Adopted {
+        deployment: DeploymentId,
+        tenure: u64,
+    },
+    /// What `last` means from now on.
+    Last(Arc<[ExperimentId]>),
+}
+
+/// A change of what is kept of a run; none when nothing differs.
+pub fn desk_change(state: &State, run: RunId, change: impl FnOnce(&mut Desk)) -> Option<Change> {
+    desk_changed(state.run(run)?, change)
+}
+
+/// The same of a run at hand.
+pub fn desk_changed(run: &Run, change: impl FnOnce(&mut Desk)) -> Option<Change> {
+    let mut desk = run.desk.clone();
+    change(&mut desk);
+    (desk != run.desk).then(|| Change::Desk {
+        run: run.made.id,
+        desk: Box::new(desk),
+        rules: None,
+    })
+}
+
+/// An experiment without its runs.
+#[derive(Clone, Debug)]
+pub struct Described {
+    pub id: ExperimentId,
+    pub definition: Arc<Definition>,
+    pub fingerprint: Arc<str>,
+    pub source: u64,
+    pub gone: bool,
+    pub hidden_ms: Option<i64>,
+    pub created_ms: i64,
+    pub modified_ms: i64,
+    pub extra_rules: Arc<[u64]>,
+}
+
+impl Described {
+    /// An experiment as it is.
+    pub fn of(experiment: &Experiment) -> Self {
+        Self {
+            id: experiment.id,
+            definition: Arc::clone(&experiment.definition),
+            fingerprint: Arc::clone(&experiment.fingerprint),
+            source: experiment.source,
+            gone: experiment.gone,
+            hidden_ms: experiment.hidden_ms,
+            created_ms: experiment.created_ms,
+            modified_ms: experiment.modified_ms,
+            extra_rules: Arc::clone(&experiment.extra_rules),
+        }
+    }
+}
+
+/// A run that is being made.
+#[derive(Clone, Debug)]
+pub struct NewRun {
+    pub made: Arc<Made>,
+    pub desk: Desk,
+    pub rules: Arc<[u64]>,
+    /// The encoded `nero.v1.RunSpec` without rules; opaque here.
+    pub spec: Arc<[u8]>,
+}
+
+/// A standing rule.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+pub struct Rule {
+    pub id: u64,
+    /// `abort`, `warn`, `notify`.
+    pub action: String,
+    /// Canonical expression.
+    pub text: String,
+    pub author: String,
+    /// `file:line:column`, or `rule add`.
+    pub origin: String,
+}

@@ -1,0 +1,49 @@
+//! Decides which runs' folders may be removed from their nodes.
+
+use super::experiment::Experiment;
+use super::needs;
+use super::run::{Run, Word};
+
+/// Whether a folder of this run may lie on a node.
+pub fn lies_there(run: &Run) -> bool {
+    let sent = run.desk.handing >= super::run::Handing::Submitted;
+    let gone = matches!(run.desk.word, Some(Word::NodeGone { .. }));
+    run.desk.cleaned_ms.is_none() && !gone && (sent || !run.journal.incarnations.is_empty())
+}
+
+/// Reason why a later run needs the folder of this one.
+pub fn needed(experiment: &Experiment, run: &Run) -> Option<String> {
+    let number = Some(run.made.id.number);
+    let mut later = experiment.runs.iter();
+    let next = later.find(|next| {
+        let waits = next.phase().is_live() && next.started_ms().is_none();
+        waits && next.made.resume == number
+    })?;
+    Some(format!("{} is to begin with its checkpoints", next.made.id))
+}
+
+/// Reason why the folder of a run has to stay, as far as it is known here;
+/// `unfetched`: files that did not come home may be lost.
+pub fn stays(run: &Run, unfetched: bool) -> Option<String> {
+    let phase = run.phase();
+    if phase.is_live() {
+        return Some(phase.word().to_owned());
+    }
+    if run.forgotten() {
+        return Some("lost: its node does not know it; neroman abort gives it up".to_owned());
+    }
+    if run.in_doubt() {
+        return Some("lost: it may still run".to_owned());
+    }
+    if !run.desk.settled && run.desk.word.is_none() {
+        return Some("its records are on their way".to_owned());
+    }
+    if unfetched {
+        return None;
+    }
+    if needs::of(run).results {
+        return Some("its outputs are on their way home".to_owned());
+    }
+    // The node compares its files with those here, however many were fetched.
+    None
+}

@@ -1,0 +1,112 @@
+//! One experiment: its definition as last read, and its runs.
+
+use std::sync::Arc;
+
+use nero_format::Definition;
+use nero_model::{ExperimentId, StateWord};
+
+use super::run::Run;
+use super::taken_over;
+
+/// What is to be run.
+#[derive(Clone, Debug)]
+pub struct Experiment {
+    pub id: ExperimentId,
+    pub definition: Arc<Definition>,
+    /// Digest of what the definition says.
+    pub fingerprint: Arc<str>,
+    /// All parameters as the job gets them, in one text.
+    pub params_text: Arc<str>,
+    /// Number of its source.
+    pub source: u64,
+    /// It is no longer in its source.
+    pub gone: bool,
+    /// Since when `rm` hides it.
+    pub hidden_ms: Option<i64>,
+    pub created_ms: i64,
+    pub modified_ms: i64,
+    /// Rules added by hand; later runs take them, too.
+    pub extra_rules: Arc<[u64]>,
+    /// Oldest first; the index is the number less one.
+    pub runs: Vec<Run>,
+    /// Grows with every change of anything here; for `Watch`.
+    pub revision: u64,
+}
+
+impl Experiment {
+    /// The run that was made last.
+    pub fn newest(&self) -> Option<&Run> {
+        self.runs.last()
+    }
+
+    /// The live runs, newest first: one, and beside it those that are still
+    /// ending for its sake, or that were called lost and are not.
+    pub fn live(&self) -> impl Iterator<Item = &Run> {
+        self.runs.iter().rev().filter(|run| run.phase().is_live())
+    }
+
+    /// The run that its state is taken from: the newest live one, else the newest.
+    pub fn current(&self) -> Option<&Run> {
+        self.live().next().or(self.newest())
+    }
+
+    /// The run with this number.
+    pub fn run(&self, number: u32) -> Option<&Run> {
+        self.runs.get(usize::try_from(number).ok()?.checked_sub(1)?)
+    }
+
+    /// Whether its source was read since and does not have it any more.
+    pub fn is_gone(&self) -> bool {
+        self.gone && !taken_over::without_source(&self.definition)
+    }
+
+    /// Whether any run of it has not ended.
+    pub fn is_live(&self) -> bool {
+        self.live().next().is_some()
+    }
+
+    /// The one word shown.
+    pub fn state(&self) -> StateWord {
+        match self.current() {
+            None => StateWord::Defined,
+            Some(run) => StateWord::Phase(run.phase()),
+        }
+    }
+
+    /// Whether its definition is newer than its newest run, as far as that is
+    /// known.
+    pub fn changed(&self) -> bool {
+        self.newest().is_some_and(|run| {
+            let made_from = &*run.made.fingerprint;
+            !made_from.is_empty() && *made_from != *self.fingerprint
+        })
+    }
+}
+
+/// One place that definitions were read from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Origin {
+    /// Its number here.
+    pub id: u64,
+    pub source: nero_format::Source,
+    /// Modification time and size of its file when it was read.
+    pub stamp: Stamp,
+}
+
+/// What tells cheaply that a file may have changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+pub struct Stamp {
+    pub modified_ns: i64,
+    pub size: u64,
+    pub inode: u64,
+}
+
+/// All parameters as the job gets them: what follows the program.
+pub fn params_text(definition: &Definition) -> Arc<str> {
+    definition
+        .argv
+        .get(1..)
+        .unwrap_or_default()
+        .join(" ")
+        .into()
+}

@@ -1,0 +1,280 @@
+//! Folding journal records into what is known of a run.
+//!
+//! A part is folded once however often and however cut it comes: positions
+//! say what is folded, chain values whether the part belongs there. The result
+//! does not depend on the order in which segments come.
+
+mod apply;
+mod told;
+
+use std::collections::BTreeMap;
+
+use nero_journal::v1::{self, RecordKind};
+use nero_journal::{HEADER_BYTES, Header, Reader, Record, SegmentId, Writer};
+use nero_model::RunToken;
+
+use super::journal::{Incarnation, Journal, Key, LogsRead, Segment};
+use apply::apply;
+use told::Told;
+
+/// Segments of watchers that are kept of one run, and as many of all other
+/// writers: a job's end is heard whatever became of its watchers.
+pub(super) const SEGMENTS_MAX: usize = 4096;
+/// Bytes of one segment.
+#[derive(Clone, Copy, Debug)]
+pub struct Part<'a> {
+    pub token: RunToken,
+    pub incarnation: u32,
+    pub segment: SegmentId,
+    /// Of the first byte; the header comes along when this is 0.
+    pub offset: u64,
+    /// Whole records.
+    pub data: &'a [u8],
+    /// Chain value before the data.
+    pub chain: u32,
+}
+
+/// Where one of the two databases stands in a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Position {
+    pub offset: u64,
+    pub chain: u32,
+}
+
+/// A point of a series.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Point {
+    pub name: String,
+    pub step: f64,
+    pub value: f64,
+    pub at_ms: i64,
+    pub generation: u32,
+}
+
+/// A measurement.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measured {
+    pub incarnation: u32,
+    pub at_ms: i64,
+    pub sample: v1::Sample,
+}
+
+/// What goes into the database of series.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Taken {
+    pub points: Vec<Point>,
+    pub samples: Vec<Measured>,
+}
+
+/// What became of a part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Folded {
+    /// Everything in it was known.
+    Nothing,
+    /// Something was new.
+    Took,
+    /// Bytes before it are missing: it must be asked for again.
+    Gap,
+    /// It is not the continuation of what was folded: the run is folded anew.
+    Mismatch,
+    /// It is no part of such a segment; nothing was taken.
+    Refused,
+    /// The run has as many segments as are kept of one; nothing was taken.
+    Full,
+}
+
+/// What the journal of a run is emptied to before it is folded anew. The starts of a
+/// run that has ended stay: they prove the end that was told, also to a daemon that
+/// dies before the records came again.
+pub fn emptied(ended: Option<BTreeMap<u32, Incarnation>>) -> Journal {
+    let mut incarnations = ended.unwrap_or_default();
+    for one in incarnations.values_mut() {
+        // The one fact of a start that counts records.
+        one.taken_over = 0;
+    }
+    Journal {
+        incarnations,
+        ..Journal::default()
+    }
+}
+
+/// Folds a part. `series` is how far the other database stands in the segment;
+/// what lies behind it is appended to `taken`, and it is moved on.
+pub fn fold(
+    journal: &mut Journal,
+    part: &Part<'_>,
+    series: &mut Position,
+    taken: &mut Taken,
+) -> Folded {
+    let id = part.segment.to_string();
+    let (records, offset, chain) = if part.offset == 0 {
+        let header = match Header::parse(part.data) {
+            Ok(header) => header,
+            Err(_) => return Folded::Refused,
+        };
+        let ours = header.token == *part.token.as_bytes()
+            && header.segment == part.segment
+            && header.incarnation == part.incarnation;
+        if !ours {
+            return Folded::Refused;
+        }
+        let new = new_segment(&header);
+        if !journal.segments.contains_key(&id) && is_full(journal, &new) {
+            journal.overflows = true;
+            return Folded::Full;
+        }
+        journal.segments.entry(id.clone()).or_insert(new);
+        let records = &part.data[HEADER_BYTES..];
+        (records, HEADER_BYTES as u64, header.chain)
+    } else {
+        (part.data, part.offset, part.chain)
+    };
+    let Some(mut segment) = journal.segments.get(&id).cloned() else {
+        // Asked for again, what was left out would come again without end.
+        return match journal.overflows {
+            true => Folded::Full,
+            false => Folded::Gap,
+        };
+    };
+    if !holds_series(&segment) {
+        *series = Position {
+            offset: segment.offset,
+            chain: segment.chain,
+        };
+    } else if series.offset < HEADER_BYTES as u64 {
+        // Chain values of a header are known only where the header is.
+        *series = if part.offset == 0 {
+            Position { offset, chain }
+        } else {
+            Position {
+                offset: HEADER_BYTES as u64,
+                chain: 0,
+            }
+        };
+    }
+    let known = segment.offset.min(series.offset);
+    if offset > known {
+        return Folded::Gap;
+    }
+    let mut took = false;
+    let mut before = chain;
+    let mut reader = Reader::new(records, offset, chain);
+    for record in reader.by_ref() {
+        for (at, expected) in [
+            (segment.offset, segment.chain),
+            (series.offset, series.chain),
+        ] {
+            let straddles = record.offset < at && at < record.end();
+            if straddles || (record.offset == at && before != expected) {
+                return Folded::Mismatch;
+            }
+        }
+        let key = Key {
+            rank: rank(Writer::from_byte(segment.writer)),
+            made_ns: segment.made_ns,
+            offset: record.offset,
+        };
+        let fresh = record.offset >= segment.offset;
+        if fresh {
+            apply(journal, &mut segment, part.incarnation, key, &record);
+            segment.offset = record.end();
+            segment.chain = record.chain;
+            took = true;
+        }
+        if record.offset >= series.offset {
+            if record.is(RecordKind::Metrics) {
+                take_points(journal, &segment, &record, &mut taken.points);
+            } else if record.is(RecordKind::Sample) {
+                // A sample that cannot be decoded is counted where facts are.
+                taken
+                    .samples
+                    .extend(record.decode().ok().map(|sample| Measured {
+                        incarnation: part.incarnation,
+                        at_ms: record.wall_ns / 1_000_000,
+                        sample,
+                    }));
+            }
+            series.offset = record.end();
+            series.chain = record.chain;
+            took = true;
+        }
+        before = record.chain;
+    }
+    // The last record ends where we stand: it has to be the one folded.
+    if reader.offset() == segment.offset && before != segment.chain {
+        return Folded::Mismatch;
+    }
+    journal.segments.insert(id, segment);
+    if took { Folded::Took } else { Folded::Nothing }
+}
+
+/// Whether points and measurements may lie in it; the database of series keeps
+/// positions of such segments alone.
+pub fn holds_series(segment: &Segment) -> bool {
+    match Writer::from_byte(segment.writer) {
+        Writer::Watcher | Writer::Unknown(_) => true,
+        Writer::Shim | Writer::Launcher | Writer::Mum | Writer::Ledger => false,
+    }
+}
+
+/// Whether a run has as many segments of such writers as are kept.
+fn is_full(journal: &Journal, new: &Segment) -> bool {
+    let alike = |held: &&Segment| holds_series(held) == holds_series(new);
+    journal.segments.values().filter(alike).count() >= SEGMENTS_MAX
+}
+
+fn new_segment(header: &Header) -> Segment {
+    Segment {
+        incarnation: header.incarnation,
+        writer: header.writer.byte(),
+        made_ns: header.mono_ns,
+        made_wall_ms: header.wall_ns / 1_000_000,
+        boot: nero_model::ids::hex(&header.boot_id),
+        offset: HEADER_BYTES as u64,
+        chain: header.chain,
+        names: Vec::new(),
+        read_to: LogsRead::default(),
+    }
+}
+
+fn rank(writer: Writer) -> u8 {
+    match writer {
+        Writer::Shim => 0,
+        Writer::Launcher => 1,
+        Writer::Mum => 2,
+        Writer::Watcher => 3,
+        Writer::Ledger | Writer::Unknown(_) => 9,
+    }
+}
+
+/// The points of a record of metrics; the names are known to the segment.
+fn take_points(journal: &Journal, segment: &Segment, record: &Record<'_>, points: &mut Vec<Point>) {
+    let Ok(batch) = record.decode::<v1::Metrics>() else {
+        return;
+    };
+    let told = Told::before(journal, segment, &batch);
+    for (index, series) in batch.series.iter().enumerate() {
+        if told.has(&batch, index) {
+            continue;
+        }
+        let (Some(name), Some(&value)) =
+            (segment.names.get(*series as usize), batch.values.get(index))
+        else {
+            continue;
+        };
+        points.push(Point {
+            name: name.clone(),
+            step: batch.steps.get(index).copied().unwrap_or(f64::NAN),
+            value,
+            at_ms: batch.mono_ms.get(index).map_or(segment.made_wall_ms, |ms| {
+                segment
+                    .made_wall_ms
+                    .saturating_add(i64::try_from(*ms).unwrap_or(0))
+            }),
+            generation: batch.generation.get(index).copied().unwrap_or(0),
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,494 @@
+//! What each record changes of what is known of a run.
+
+use nero_journal::Record;
+use nero_journal::v1::{self, RecordKind};
+
+use super::super::journal::{
+    Claimed, Exit, Gone, Host, Incarnation, Journal, Key, Lost, Metric, NotStarted, Remark,
+    RuleFacts, RuleOff, Sample, Segment, Stop, Stray,
+};
+use super::super::now::Tick;
+use super::told::{self, Told};
+
+/// Longest remark that is kept, in characters; texts come from other machines.
+const TEXT_CHARS_MAX: usize = 2000;
+/// Longest line of a job, and name of a program, that is kept, in characters.
+const LINE_CHARS_MAX: usize = 240;
+/// Processes named that outlived a main process.
+const STRAYS_MAX: usize = 16;
+/// Remarks, series and bound names kept of one run; a hostile node cannot
+/// fill the memory.
+const REMARKS_MAX: usize = 100;
+/// See [`REMARKS_MAX`].
+const SERIES_MAX: usize = 10_000;
+/// Longest name of a series that is kept, in characters; a watcher takes 200
+/// bytes.
+const NAME_CHARS_MAX: usize = 400;
+/// Names of series kept over all segments of one run; every watcher tells its
+/// own anew.
+pub const NAMES_MAX: usize = 200_000;
+
+/// Applies one record of any writer.
+pub(super) fn apply(
+    journal: &mut Journal,
+    segment: &mut Segment,
+    number: u32,
+    key: Key,
+    record: &Record<'_>,
+) {
+    let Ok(kind) = RecordKind::try_from(i32::from(record.kind)) else {
+        journal.unknown_records += 1;
+        return;
+    };
+    let at_ms = record.wall_ns / 1_000_000;
+    let place = (number, key);
+    if is_sign(kind)
+        && let Some(at) = tick(segment, record)
+    {
+        journal.sign(number, at);
+    }
+    let applied = match kind {
+        RecordKind::Unspecified => {
+            journal.unknown_records += 1;
+            Ok(())
+        }
+        RecordKind::Claimed
+        | RecordKind::JobStarted
+        | RecordKind::JobNotStarted
+        | RecordKind::StopAsked
+        | RecordKind::SignalSent
+        | RecordKind::JobExited
+        | RecordKind::TreeGone
+        | RecordKind::TakenOver
+        | RecordKind::Lost => {
+            let incarnation = journal.incarnations.entry(number).or_default();
+            if kind == RecordKind::JobStarted {
+                incarnation.started = tick(segment, record);
+            }
+            life(incarnation, kind, key, at_ms, record)
+        }
+        RecordKind::Metrics => metrics(journal, segment, place, record),
+        RecordKind::Sample => record.decode().map(|sample: v1::Sample| {
+            let newer = journal.sample.as_ref().is_none_or(|old| old.key < place);
+            if newer {
+                journal.sample = Some(Sample {
+                    key: place,
+                    at_ms,
+                    tick: tick(segment, record),
+                    cpu_cores: sample.cpu_cores,
+                    cpu_ms: sample.cpu_ms,
+                    rss_bytes: sample.rss_bytes,
+                    peak_rss_bytes: sample.peak_rss_bytes,
+                    written_bytes: sample.written_bytes,
+                    silent_ms: sample.silent_ms,
+                });
+            }
+        }),
+        RecordKind::RulesApplied
+        | RecordKind::RulesRefused
+        | RecordKind::RuleBound
+        | RecordKind::RuleFired => rule(journal, kind, place, at_ms, record),
+        RecordKind::WatchStarted => record.decode().map(|started: v1::WatchStarted| {
+            if started.settling {
+                // What is read after the end is no sign of life then.
+                segment.boot.clear();
+            }
+            watch_started(journal, place, started);
+        }),
+        RecordKind::LogTruncated => record.decode().map(|cut: v1::LogTruncated| {
+            let begin = v1::LogPosition {
+                stream: cut.stream,
+                part: cut.part,
+                ..v1::LogPosition::default()
+            };
+            told::read_to(segment, &[begin]);
+            let stream = match cut.stream() {
+                v1::Stream::Stderr => "stderr",
+                v1::Stream::Unspecified | v1::Stream::Stdout => "stdout",
+            };
+            remark(
+                journal,
+                place,
+                at_ms,
+                format!("the job truncated its {stream}"),
+            );
+        }),
+        RecordKind::MetricsFolded => record
+            .decode()
+            .map(|folded: v1::MetricsFolded| journal.folded_points += folded.points),
+        RecordKind::Notice => record
+            .decode()
+            .map(|notice: v1::Notice| remark(journal, place, at_ms, notice.text)),
+        RecordKind::WatchEnded => record
+            .decode()
+            .map(|ended: v1::WatchEnded| told::read_to(segment, &ended.read_to)),
+        // Records of neromum's own ledger belong to no run's journal.
+        RecordKind::LedgerAccepted
+        | RecordKind::LedgerTakenAway
+        | RecordKind::LedgerCancelAsked
+        | RecordKind::LedgerExited
+        | RecordKind::LedgerClosed
+        | RecordKind::LedgerAnswered => Ok(()),
+    };
+    if applied.is_err() {
+        journal.damaged_records += 1;
+    }
+}
+
+/// Whether a record of this kind shows that something of the run was alive.
+fn is_sign(kind: RecordKind) -> bool {
+    use RecordKind as Kind;
+    match kind {
+        Kind::Claimed
+        | Kind::JobStarted
+        | Kind::StopAsked
+        | Kind::SignalSent
+        | Kind::JobExited
+        | Kind::TreeGone
+        | Kind::TakenOver
+        | Kind::Metrics
+        | Kind::Sample => true,
+        Kind::Unspecified
+        | Kind::JobNotStarted
+        | Kind::Lost
+        | Kind::RulesApplied
+        | Kind::RulesRefused
+        | Kind::RuleBound
+        | Kind::RuleFired
+        | Kind::WatchStarted
+        | Kind::LogTruncated
+        | Kind::MetricsFolded
+        | Kind::Notice
+        | Kind::WatchEnded
+        | Kind::LedgerAccepted
+        | Kind::LedgerTakenAway
+        | Kind::LedgerCancelAsked
+        | Kind::LedgerExited
+        | Kind::LedgerClosed
+        | Kind::LedgerAnswered => false,
+    }
+}
+
+/// When a record was written, on its machine's boot clock.
+fn tick(segment: &Segment, record: &Record<'_>) -> Option<Tick> {
+    (!segment.boot.is_empty()).then(|| Tick {
+        boot: segment.boot.clone(),
+        ms: i64::try_from(record.mono_ns / 1_000_000).unwrap_or(i64::MAX),
+    })
+}
+
+/// Records about the life of the job.
+fn life(
+    one: &mut Incarnation,
+    kind: RecordKind,
+    key: Key,
+    at_ms: i64,
+    record: &Record<'_>,
+) -> Result<(), prost::DecodeError> {
+    match kind {
+        RecordKind::Claimed => {
+            let claimed: v1::Claimed = record.decode()?;
+            one.claimed = Some(Claimed {
+                at_ms,
+                time_limit_ms: claimed.time_limit_ms,
+            });
+        }
+        RecordKind::JobStarted => one.started_ms = Some(at_ms),
+        RecordKind::JobNotStarted => {
+            let not: v1::JobNotStarted = record.decode()?;
+            if one.not_started.as_ref().is_none_or(|old| key < old.key) {
+                one.not_started = Some(NotStarted {
+                    key,
+                    stage: not.stage,
+                    errno: not.errno,
+                    program: short_text(&not.program),
+                    at_ms,
+                });
+            }
+        }
+        RecordKind::StopAsked => {
+            let asked: v1::StopAsked = record.decode()?;
+            if one.stop.as_ref().is_none_or(|old| key < old.key) {
+                one.stop = Some(Stop {
+                    key,
+                    cause: asked.cause,
+                    rule: asked.rule,
+                    at_ms,
+                });
+            }
+        }
+        RecordKind::JobExited => {
+            let exited: v1::JobExited = record.decode()?;
+            let better = |old: &Exit| (exited.code_unknown, key) < (old.code_unknown, old.key);
+            if one.exit.as_ref().is_none_or(better) {
+                one.exit = Some(Exit {
+                    key,
+                    code: exited.code,
+                    signal: exited.signal,
+                    core_dumped: exited.core_dumped,
+                    code_unknown: exited.code_unknown,
+                    user_cpu_us: exited.user_cpu_us,
+                    system_cpu_us: exited.system_cpu_us,
+                    peak_rss_bytes: exited.peak_rss_bytes,
+                    disk_free_bytes: exited.disk_free_bytes,
+                    oom_kills: exited.oom_kills.unwrap_or(0),
+                    stderr_line: short_text(&exited.stderr_line),
+                    run_ms: exited.run_ms,
+                    at_ms,
+                });
+            }
+        }
+        RecordKind::TreeGone => {
+            let gone: v1::TreeGone = record.decode()?;
+            if one.gone.as_ref().is_none_or(|old| key < old.key) {
+                one.gone = Some(Gone {
+                    key,
+                    strays_killed: gone.strays_killed,
+                    stdout_bytes: gone.stdout_bytes,
+                    stderr_bytes: gone.stderr_bytes,
+                    left_alive: u32::try_from(gone.left_alive.len()).unwrap_or(u32::MAX),
+                    strays_ms: gone.strays_ms,
+                    strays_left: gone.strays_left.into(),
+                    strays: gone.strays.iter().take(STRAYS_MAX).map(stray).collect(),
+                    at_ms,
+                });
+            }
+        }
+        RecordKind::TakenOver => one.taken_over += 1,
+        RecordKind::Lost => {
+            let lost: v1::Lost = record.decode()?;
+            if one.lost.as_ref().is_none_or(|old| key < old.key) {
+                one.lost = Some(Lost {
+                    key,
+                    reason: lost.reason,
+                    detail: text(lost.detail),
+                    at_ms,
+                });
+            }
+        }
+        // Only the kinds above are sent here; the rest says nothing of a life.
+        _ => {}
+    }
+    Ok(())
+}
+
+fn metrics(
+    journal: &mut Journal,
+    segment: &mut Segment,
+    place: (u32, Key),
+    record: &Record<'_>,
+) -> Result<(), prost::DecodeError> {
+    let batch: v1::Metrics = record.decode()?;
+    if !batch.names.is_empty() {
+        let held: usize = journal.segments.values().map(|one| one.names.len()).sum();
+        let room = SERIES_MAX
+            .saturating_sub(segment.names.len())
+            .min(NAMES_MAX.saturating_sub(held));
+        journal.overflows |= batch.names.len() > room;
+        let kept = batch.names.iter().take(room).cloned();
+        segment
+            .names
+            .extend(kept.map(|name| bounded(name, NAME_CHARS_MAX)));
+    }
+    let told = Told::before(journal, segment, &batch);
+    told::read_to(segment, &batch.read_to);
+    for (index, series) in batch.series.iter().enumerate() {
+        if told.has(&batch, index) {
+            continue;
+        }
+        let (Some(name), Some(&value)) =
+            (segment.names.get(*series as usize), batch.values.get(index))
+        else {
+            continue;
+        };
+        let step = batch.steps.get(index).copied().unwrap_or(f64::NAN);
+        let at_ms = segment.made_wall_ms
+            + batch
+                .mono_ms
+                .get(index)
+                .map_or(0, |ms| i64::try_from(*ms).unwrap_or(0));
+        let room = journal.metrics.len() < SERIES_MAX;
+        match journal.metrics.get_mut(name) {
+            Some(metric) => {
+                metric.count += 1;
+                // f64::min ignores NaN on either side, as these should.
+                metric.min = metric.min.min(value);
+                metric.max = metric.max.max(value);
+                if place >= metric.key {
+                    metric.key = place;
+                    metric.last = value;
+                    metric.step = step;
+                    metric.at_ms = at_ms;
+                }
+            }
+            None if !room => {}
+            None => {
+                let metric = Metric {
+                    key: place,
+                    last: value,
+                    step,
+                    min: value,
+                    max: value,
+                    count: 1,
+                    at_ms,
+                };
+                journal.metrics.insert(name.clone(), metric);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn rule(
+    journal: &mut Journal,
+    kind: RecordKind,
+    place: (u32, Key),
+    at_ms: i64,
+    record: &Record<'_>,
+) -> Result<(), prost::DecodeError> {
+    match kind {
+        RecordKind::RulesApplied => {
+            let applied: v1::RulesApplied = record.decode()?;
+            if applied.version > journal.rules_applied {
+                journal.rules_applied = applied.version;
+                journal.rules_off.clear();
+            }
+            if applied.version == journal.rules_applied {
+                rules_off(journal, applied.off);
+            }
+        }
+        RecordKind::RulesRefused => {
+            let refused: v1::RulesRefused = record.decode()?;
+            let newer = journal
+                .rules_refused
+                .as_ref()
+                .is_none_or(|(version, _)| *version < refused.version);
+            if newer {
+                journal.rules_refused = Some((refused.version, text(refused.why)));
+            }
+        }
+        RecordKind::RuleBound => {
+            let bound: v1::RuleBound = record.decode()?;
+            let Some(facts) = rule_facts(journal, bound.rule) else {
+                return Ok(());
+            };
+            if facts.bound.len() < REMARKS_MAX {
+                facts
+                    .bound
+                    .insert(text(bound.written.clone()), text(bound.exact.clone()));
+            }
+            if !bound.also.is_empty() {
+                facts.problem = text(format!(
+                    "`{}` fits {} and {}",
+                    bound.written,
+                    bound.exact,
+                    bound.also.join(", ")
+                ));
+            }
+        }
+        RecordKind::RuleFired => {
+            let fired: v1::RuleFired = record.decode()?;
+            let Some(facts) = rule_facts(journal, fired.rule) else {
+                return Ok(());
+            };
+            facts.fired = facts.fired.max(fired.times.max(1));
+            if place >= facts.key {
+                facts.key = place;
+                facts.action = text(fired.action);
+                facts.text = text(fired.text);
+                facts.last_values = text(fired.values);
+                facts.last_fired_ms = at_ms;
+            }
+        }
+        // Only the kinds above are sent here.
+        _ => {}
+    }
+    Ok(())
+}
+
+fn rule_facts(journal: &mut Journal, rule: u64) -> Option<&mut RuleFacts> {
+    if journal.rules.len() >= REMARKS_MAX && !journal.rules.contains_key(&rule) {
+        return None;
+    }
+    Some(journal.rules.entry(rule).or_default())
+}
+
+/// The rules of the version in force that are off. Every watcher tells the same
+/// of one version.
+fn rules_off(journal: &mut Journal, told: Vec<v1::RuleOff>) {
+    let room = REMARKS_MAX.saturating_sub(journal.rules_off.len());
+    for off in told.into_iter().take(room) {
+        let rule = RuleOff {
+            text: text(off.text),
+            why: text(off.why),
+        };
+        journal.rules_off.insert(off.rule, rule);
+    }
+}
+
+fn watch_started(journal: &mut Journal, place: (u32, Key), started: v1::WatchStarted) {
+    let Some(found) = started.environment else {
+        return;
+    };
+    // The first one of the newest start tells where the job was started.
+    let better = journal
+        .host
+        .as_ref()
+        .is_none_or(|old| place.0 > old.key.0 || (place.0 == old.key.0 && place.1 < old.key.1));
+    if better {
+        journal.host = Some(Host {
+            key: place,
+            host: text(found.host),
+            kernel: text(found.kernel),
+            cpus: found.cpus,
+            memory_bytes: found.memory_bytes,
+            cpu_model: text(found.cpu_model),
+            disk_free_bytes: found.disk_free_bytes,
+            gpus: found.gpus.into_iter().take(REMARKS_MAX).map(text).collect(),
+        });
+    }
+}
+
+fn remark(journal: &mut Journal, key: (u32, Key), at_ms: i64, given: String) {
+    let remark = Remark {
+        key,
+        at_ms,
+        text: text(given),
+    };
+    let at = journal.notices.partition_point(|old| old.key < key);
+    journal.notices.insert(at, remark);
+    journal.notices.truncate(REMARKS_MAX);
+}
+
+fn stray(told: &v1::Stray) -> Stray {
+    Stray {
+        pid: told.pid,
+        name: short_text(&told.name),
+    }
+}
+
+/// Bytes of a node as one short line. Colours and other commands to terminals
+/// are taken out; what is left of them is shown harmlessly wherever it is shown.
+fn short_text(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let mut plain = String::new();
+    let mut rest = text.trim();
+    while let Some((before, behind)) = rest.split_once("\u{1b}[") {
+        plain.push_str(before);
+        let end = behind.find(|c: char| ('@'..='~').contains(&c));
+        rest = end.map_or("", |end| &behind[end + 1..]);
+    }
+    plain.push_str(rest);
+    bounded(plain, LINE_CHARS_MAX)
+}
+
+fn text(given: String) -> String {
+    bounded(given, TEXT_CHARS_MAX)
+}
+
+fn bounded(given: String, chars_max: usize) -> String {
+    match given.char_indices().nth(chars_max) {
+        Some((cut, _)) => format!("{}…", &given[..cut]),
+        None => given,
+    }
+}

@@ -1,0 +1,85 @@
+//! What is known of a run from its segments, and what is not taken for them.
+
+use nero_journal::Writer;
+use nero_journal::v1::{self, RecordKind};
+use nero_model::{EndReason, Phase, RunToken};
+
+use super::{Builder, Folder, segments, whole};
+use crate::fold::{Folded, Journal, Taken};
+use crate::outcome::judge;
+use crate::run::Desk;
+
+#[test]
+fn a_run_is_folded_from_its_segments() {
+    let folder = whole(&segments(3));
+    let outcome = judge(&Desk::default(), &folder.journal);
+    assert_eq!(outcome.phase, Phase::Crashed);
+    assert_eq!(outcome.reason, Some(EndReason::Exited { code: 3 }));
+    let loss = &folder.journal.metrics["loss"];
+    assert_eq!(
+        (loss.last, loss.min, loss.max, loss.count),
+        (2.0, 2.0, 3.0, 3)
+    );
+    let acc = &folder.journal.metrics["acc"];
+    assert!(acc.last.is_nan() && acc.max == 0.3 && acc.count == 4);
+    assert_eq!(folder.journal.sample.as_ref().unwrap().rss_bytes, 20);
+    assert_eq!(
+        folder.journal.warnings(),
+        ["rule `loss > 1` (loss = 2)", "one", "two"]
+    );
+    assert_eq!(folder.taken.points.len(), 7);
+    assert_eq!(folder.taken.samples.len(), 2);
+}
+
+#[test]
+fn facts_survive_their_stored_form() {
+    let folder = whole(&segments(0));
+    let json = serde_json::to_string(&folder.journal).unwrap();
+    let back: Journal = serde_json::from_str(&json).unwrap();
+    assert_eq!(serde_json::to_string(&back).unwrap(), json);
+    assert_eq!(back.segments, folder.journal.segments);
+}
+
+#[test]
+fn what_does_not_belong_is_told_apart() {
+    let segments = segments(0);
+    let mut folder = Folder::default();
+    let shim = &segments[0];
+    assert_eq!(folder.take(&shim.part(1, 2)), Folded::Gap);
+    assert_eq!(folder.take(&shim.part(0, 2)), Folded::Took);
+    assert_eq!(folder.take(&shim.part(0, 2)), Folded::Nothing);
+    // The same name with other content.
+    let other = Builder::new(Writer::Shim, 1, 1, 100)
+        .with(
+            RecordKind::Claimed,
+            &v1::Claimed {
+                time_limit_ms: 9,
+                ..v1::Claimed::default()
+            },
+        )
+        .with(RecordKind::JobStarted, &v1::JobStarted::default())
+        .with(RecordKind::JobStarted, &v1::JobStarted::default());
+    assert_eq!(folder.take(&other.part(0, 4)), Folded::Mismatch);
+    // Of another run, or no segment at all.
+    let mut strange = shim.part(0, 2);
+    strange.token = RunToken::from_bytes([8; 16]);
+    assert_eq!(folder.take(&strange), Folded::Refused);
+    let mut garbage = shim.part(0, 2);
+    garbage.data = b"garbage";
+    assert_eq!(folder.take(&garbage), Folded::Refused);
+}
+
+#[test]
+fn the_series_may_lag_behind_the_facts_and_catch_up() {
+    let segments = segments(0);
+    let mut folder = whole(&segments);
+    let (facts, points) = (folder.journal.clone(), folder.points());
+    // The database of series was lost: everything comes again.
+    folder.series.clear();
+    folder.taken = Taken::default();
+    for segment in &segments {
+        folder.take(&segment.part(0, segment.cuts.len()));
+    }
+    assert_eq!(format!("{facts:?}"), format!("{:?}", folder.journal));
+    assert_eq!(points, folder.points());
+}

@@ -1,0 +1,196 @@
+//! The runs of a node that will never answer again, by a person's decision.
+
+use std::sync::Arc;
+
+use nero_model::RunId;
+
+use super::change::{Change, desk_changed};
+use super::needs;
+use super::run::{Desk, Handing, Results, Run, Word};
+use super::state::State;
+
+/// Result for one run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gone {
+    /// It was never started and goes to another node.
+    Moved,
+    /// It was to end, and was never started.
+    TakenAway,
+    /// The end of the run will never be known.
+    Lost,
+    /// It had ended; what had not come home is lost.
+    ResultsLost,
+}
+
+impl Gone {
+    /// As it is shown.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Moved => "moved",
+            Self::TakenAway => "taken away",
+            Self::Lost => "lost",
+            Self::ResultsLost => "results lost",
+        }
+    }
+}
+
+/// Decides about every run of a node. `elsewhere` returns whether the asked-for
+/// name has other nodes, too.
+pub fn decide(
+    state: &State,
+    node: &str,
+    who: &str,
+    now_ms: i64,
+    elsewhere: &dyn Fn(&str) -> bool,
+) -> (Vec<(RunId, Gone)>, Vec<Change>) {
+    let mut told = Vec::new();
+    let mut changes = Vec::new();
+    let there = state
+        .experiments
+        .iter()
+        .flat_map(|experiment| experiment.runs.iter())
+        .filter(|run| run.open() && !run.desk.closed && run.node() == Some(node));
+    for run in there {
+        let id = run.made.id;
+        let (outcome, desk) = one(run, node, who, now_ms, elsewhere);
+        told.extend(outcome.map(|outcome| (id, outcome)));
+        changes.extend(become_so(run, desk));
+        if let Some(outcome) = outcome {
+            changes.push(Change::Event {
+                experiment: id.experiment,
+                run: Some(id.number),
+                at_ms: now_ms,
+                text: format!("{id}: node {node} is gone, {}", outcome.word()),
+            });
+        }
+    }
+    (told, changes)
+}
+
+/// Gives up a run that its node does not know any more, by a person's decision.
+/// If the node knows it again, it is ended there.
+pub fn given_up(run: &Run, who: &str, now_ms: i64) -> Vec<Change> {
+    let (id, node) = (run.made.id, run.node_word());
+    let mut desk = run.desk.clone();
+    lose(&mut desk, run, node, who, now_ms);
+    let event = Change::Event {
+        experiment: id.experiment,
+        run: Some(id.number),
+        at_ms: now_ms,
+        text: format!("{id}: given up, node {node} does not know it any more"),
+    };
+    become_so(run, desk).chain([event]).collect()
+}
+
+/// Records that a node may still have a run that is no longer the node's own: it
+/// is told to end it.
+pub fn left_behind(run: &Run, node: &str) -> Option<Change> {
+    desk_changed(run, |desk| {
+        if !desk.abandoned.iter().any(|other| other == node) {
+            desk.abandoned.push(node.to_owned());
+        }
+    })
+}
+
+/// Records that a node was told to end what it still had of a run.
+pub fn ended_there(run: &Run, node: &str) -> Option<Change> {
+    desk_changed(run, |desk| desk.abandoned.retain(|other| other != node))
+}
+
+/// Records that a run needs nothing more of its node, and forgets its positions.
+pub fn closed(run: &Run) -> Vec<Change> {
+    if !needs::of(run).close {
+        return Vec::new();
+    }
+    let desk = desk_changed(run, |desk| desk.closed = true);
+    desk.into_iter().chain([forgets_positions(run)]).collect()
+}
+
+/// A run whose positions are forgotten.
+fn forgets_positions(run: &Run) -> Change {
+    let mut journal = (*run.journal).clone();
+    journal.compact();
+    Change::Journal {
+        run: run.made.id,
+        journal: Arc::new(journal),
+    }
+}
+
+/// Of a run that is closed, positions are forgotten.
+fn become_so(run: &Run, desk: Desk) -> impl Iterator<Item = Change> + use<> {
+    let id = run.made.id;
+    let journal = desk.closed.then(|| forgets_positions(run));
+    let desk = Change::Desk {
+        run: id,
+        desk: Box::new(desk),
+        rules: None,
+    };
+    journal.into_iter().chain([desk])
+}
+
+/// Nothing is waited for any more.
+fn lose(desk: &mut Desk, run: &Run, node: &str, who: &str, now_ms: i64) {
+    desk.word = Some(Word::NodeGone {
+        who: who.to_owned(),
+        at_ms: now_ms,
+    });
+    desk.closed = true;
+    if !run.journal.incarnations.is_empty() && !desk.results.settled() {
+        desk.results = lost_results(desk, node);
+    }
+}
+
+fn one(
+    run: &Run,
+    node: &str,
+    who: &str,
+    now_ms: i64,
+    elsewhere: &dyn Fn(&str) -> bool,
+) -> (Option<Gone>, Desk) {
+    let mut desk = run.desk.clone();
+    desk.withdraw = None;
+    // Should it come back after all, whatever it still has of this is ended.
+    if desk.offered || desk.handing >= Handing::Submitted {
+        desk.abandoned.push(node.to_owned());
+        desk.avoid.push(node.to_owned());
+    }
+    if run.in_doubt() {
+        lose(&mut desk, run, node, who, now_ms);
+        return (Some(Gone::Lost), desk);
+    }
+    if !run.phase().is_live() {
+        desk.closed = true;
+        let lost = !desk.results.settled() && run.has_results();
+        if lost {
+            desk.results = lost_results(&desk, node);
+        }
+        return (lost.then_some(Gone::ResultsLost), desk);
+    }
+    let never_started = run.journal.incarnations.is_empty();
+    if never_started && desk.wish.is_some() {
+        desk.word = Some(Word::TakenAway {
+            who: desk.who(),
+            at_ms: now_ms,
+        });
+        desk.closed = true;
+        return (Some(Gone::TakenAway), desk);
+    }
+    if never_started && run.made.placing && elsewhere(&run.made.node) {
+        desk.node = None;
+        desk.offered = false;
+        desk.turns = desk.turns.saturating_add(1);
+        desk.handing = Handing::Queued;
+        desk.rules_delivered = 0;
+        desk.why.clear();
+        return (Some(Gone::Moved), desk);
+    }
+    lose(&mut desk, run, node, who, now_ms);
+    (Some(Gone::Lost), desk)
+}
+
+fn lost_results(desk: &Desk, node: &str) -> Results {
+    Results::Failed {
+        folder: desk.results.folder().to_owned(),
+        why: format!("node {node} is gone"),
+    }
+}

@@ -1,0 +1,126 @@
+//! Changes by handing a run over to a node: its files on their way, the offer, and
+//! the node's answer. Nothing changes for a run that is elsewhere meanwhile, or
+//! that has ended.
+
+use super::change::{Change, desk_changed};
+use super::later;
+use super::needs;
+use super::now::Moment;
+use super::refusal::{self, Refusal};
+use super::run::{Handing, Run, Word};
+use super::text::bounded;
+
+/// Whether this node is to get a run that it has not accepted.
+pub fn is_due(run: &Run, node: &str) -> bool {
+    run.node() == Some(node) && needs::of(run).hand_over
+}
+
+/// What sending a run comes to before its node is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sending {
+    /// Its files are on their way.
+    FilesGo,
+    /// It is sent later, and why.
+    Waits(String),
+    /// It is sent later, since the node cannot take it now; or goes to another
+    /// one.
+    Deferred(String),
+    /// It can never be sent, and why.
+    Never(String),
+}
+
+/// Records the result of sending a run.
+pub fn sending(run: &Run, node: &str, sending: &Sending, now: &Moment) -> Option<Change> {
+    if !is_due(run, node) {
+        return None;
+    }
+    desk_changed(run, |desk| match sending {
+        Sending::FilesGo => {
+            desk.handing = desk.handing.max(Handing::Staging);
+            desk.why.clear();
+        }
+        Sending::Waits(why) => desk.why = bounded(why),
+        // Its node has the run, and what the run lacks there is said there.
+        Sending::Never(_) if desk.send_spec => desk.send_spec = false,
+        Sending::Deferred(why) => {
+            let why = bounded(why);
+            later::said(desk, node, &why, now);
+            desk.why = why;
+        }
+        Sending::Never(why) => {
+            let why = bounded(why);
+            desk.word = Some(Word::Refused { why, at_ms: now.ms });
+        }
+    })
+}
+
+/// Takes down that a run may reach this node from now on, where another one could
+/// get it. It is synced before the run is sent.
+pub fn offered(run: &Run, node: &str) -> Option<Change> {
+    if !run.movable() || run.node() != Some(node) {
+        return None;
+    }
+    desk_changed(run, |desk| desk.offered = true)
+}
+
+/// Whether a spec that was made for this turn is still to be sent. The run may
+/// have been ended, or placed elsewhere and back, while its files were on their
+/// way.
+pub fn may_send(run: &Run, node: &str, turn: u32) -> bool {
+    is_due(run, node) && !run.movable() && run.desk.turn() == turn
+}
+
+/// A node's answer about one run that was handed over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It has the run, with rules of this version.
+    Accepted { rules_version: u64 },
+    /// It cannot take the run for now.
+    Later { why: String, hint: String },
+    /// It cannot take the run. `only_here`: nothing of it was started there, nor
+    /// will be, and another node may take it.
+    Refused {
+        why: String,
+        hint: String,
+        only_here: bool,
+    },
+}
+
+/// What a node's answer changes: of a run that was placed elsewhere meanwhile,
+/// nothing counts that an earlier node says.
+pub fn answered(run: &Run, node: &str, answer: &Answer, now: &Moment) -> Vec<Change> {
+    if run.node() != Some(node) {
+        return Vec::new();
+    }
+    let change = match answer {
+        Answer::Accepted { rules_version } => desk_changed(run, |desk| {
+            desk.handing = desk.handing.max(Handing::Submitted);
+            desk.rules_delivered = desk.rules_delivered.max(*rules_version);
+            desk.send_spec = false;
+            later::taken(desk, node);
+        }),
+        Answer::Later { why, hint } => desk_changed(run, |desk| {
+            desk.handing = desk.handing.max(Handing::Staging);
+            desk.why = bounded(&refusal::with_hint(why, hint));
+            later::said(desk, node, &bounded(why), now);
+        }),
+        // Its node has it; what it needs to go on is said there.
+        Answer::Refused { .. } if run.desk.send_spec => {
+            desk_changed(run, |desk| desk.send_spec = false)
+        }
+        Answer::Refused {
+            why,
+            hint,
+            only_here,
+        } => {
+            let refusal = Refusal {
+                node: node.to_owned(),
+                why: bounded(why),
+                hint: bounded(hint),
+                at_ms: now.ms,
+            };
+            return refusal::refused(run, refusal, *only_here);
+        }
+    };
+    change.into_iter().collect()
+}

@@ -1,0 +1,482 @@
+//! What is known of a run from its journal alone. Folded by [`super::fold`],
+//! judged by [`super::outcome`]; stored as JSON with the run.
+//!
+//! Every field depends on which records were folded and never on the order in
+//! which parts of different segments came: where one of several records
+//! counts, a [`Key`] says which.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::now::Tick;
+
+/// Where a record lies within its incarnation: writers take over from each
+/// other in the order of `rank`; segments of one writer follow each other on
+/// the monotonic clock of one start of the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+pub struct Key {
+    /// Shim 0, launcher 1, neromum 2, watcher 3.
+    pub rank: u8,
+    /// When the segment was made, by the machine's monotonic clock.
+    pub made_ns: u64,
+    /// Offset in the segment.
+    pub offset: u64,
+}
+
+/// Everything folded from the segments of one run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Journal {
+    /// By number of the start.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub incarnations: BTreeMap<u32, Incarnation>,
+    /// By random id in hexadecimal; emptied when the run is closed.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub segments: BTreeMap<String, Segment>,
+    /// By name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub metrics: BTreeMap<String, Metric>,
+    /// The newest measurement.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sample: Option<Sample>,
+    /// By id of the rule.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub rules: BTreeMap<u64, RuleFacts>,
+    /// Highest version of the rules that a watcher took.
+    pub rules_applied: u64,
+    /// Rules of that version that cannot apply to this run, by id.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub rules_off: BTreeMap<u64, RuleOff>,
+    /// The newest refusal, with the version refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rules_refused: Option<(u64, String)>,
+    /// What watchers remarked, in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notices: Vec<Remark>,
+    /// The host as the run found it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<Host>,
+    /// Points that were folded into buckets.
+    pub folded_points: u64,
+    /// Records of kinds that this build does not know.
+    pub unknown_records: u64,
+    /// Records whose payload could not be decoded.
+    pub damaged_records: u64,
+    /// By number of the start its last sign on each boot clock, in milliseconds:
+    /// of that boot on which it ran, and of those on which its output was read
+    /// later. Empty of runs that an earlier build folded.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub signs: BTreeMap<u32, BTreeMap<String, i64>>,
+    /// Its node tells more segments, or names of series, than are kept.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub overflows: bool,
+}
+
+/// One start of the job.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Incarnation {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub claimed: Option<Claimed>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started_ms: Option<i64>,
+    /// The same moment on its machine's boot clock; none of runs that an
+    /// earlier build folded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started: Option<Tick>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_started: Option<NotStarted>,
+    /// The first wish that it ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stop: Option<Stop>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit: Option<Exit>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gone: Option<Gone>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lost: Option<Lost>,
+    /// How often a launcher took over.
+    pub taken_over: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Claimed {
+    pub at_ms: i64,
+    pub time_limit_ms: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NotStarted {
+    pub key: Key,
+    /// `nero.journal.v1.JobNotStarted.Stage`, perhaps one not known here.
+    pub stage: i32,
+    pub errno: i32,
+    /// What was to be executed; empty in records of earlier builds.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub program: String,
+    pub at_ms: i64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Stop {
+    pub key: Key,
+    /// `nero.journal.v1.StopCause`, perhaps one not known here.
+    pub cause: i32,
+    pub rule: u64,
+    pub at_ms: i64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Exit {
+    pub key: Key,
+    pub code: i32,
+    pub signal: i32,
+    pub core_dumped: bool,
+    pub code_unknown: bool,
+    pub user_cpu_us: u64,
+    pub system_cpu_us: u64,
+    pub peak_rss_bytes: u64,
+    pub disk_free_bytes: Option<u64>,
+    /// See `nero.journal.v1.JobExited`; 0: none, or unknown.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub oom_kills: u64,
+    /// What a job that failed printed last on standard error.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub stderr_line: String,
+    pub run_ms: u64,
+    pub at_ms: i64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Gone {
+    pub key: Key,
+    pub strays_killed: u32,
+    pub stdout_bytes: u64,
+    pub stderr_bytes: u64,
+    pub left_alive: u32,
+    /// From the end of the main process to the last record.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub strays_ms: u64,
+    /// How many go on, as the run was made to let them.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub strays_left: u64,
+    /// The first of those that were ended, or that go on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub strays: Vec<Stray>,
+    pub at_ms: i64,
+}
+
+/// A process that outlived the main one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Stray {
+    pub pid: i32,
+    pub name: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Lost {
+    pub key: Key,
+    /// `nero.journal.v1.Lost.Reason`, perhaps one not known here.
+    pub reason: i32,
+    pub detail: String,
+    pub at_ms: i64,
+}
+
+/// How far one segment is folded, and what its records lean on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Segment {
+    pub incarnation: u32,
+    /// `nero_journal::Writer` as its byte.
+    pub writer: u8,
+    pub made_ns: u64,
+    pub made_wall_ms: i64,
+    /// The start of the machine that `made_ns` counts from, in hexadecimal.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub boot: String,
+    /// Everything before is folded into facts.
+    pub offset: u64,
+    /// Chain value there.
+    pub chain: u32,
+    /// Series by their index.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<String>,
+    /// How far its watcher read both logs, by what is folded of it.
+    #[serde(default, skip_serializing_if = "LogsRead::is_nothing")]
+    pub read_to: LogsRead,
+}
+
+/// How far both logs were read: standard output, standard error.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogsRead(pub [LogRead; 2]);
+
+/// How far one log was read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct LogRead {
+    /// How often the job had cut the file.
+    pub part: u32,
+    /// Bytes of this part.
+    pub offset: u64,
+}
+
+impl LogsRead {
+    fn is_nothing(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl Segment {
+    /// Whether the writer of this segment began before the writer of the other
+    /// one; both are of the same start of the run.
+    pub fn is_before(&self, other: &Self) -> bool {
+        if self.boot == other.boot {
+            self.made_ns < other.made_ns
+        } else {
+            self.made_wall_ms < other.made_wall_ms
+        }
+    }
+}
+
+/// Summary of one series.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Metric {
+    pub key: (u32, Key),
+    #[serde(with = "float")]
+    pub last: f64,
+    #[serde(with = "float")]
+    pub step: f64,
+    #[serde(with = "float")]
+    pub min: f64,
+    #[serde(with = "float")]
+    pub max: f64,
+    pub count: u64,
+    /// When the last point came, wall time of the node.
+    pub at_ms: i64,
+}
+
+/// What was measured of the job last.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    pub key: (u32, Key),
+    pub at_ms: i64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tick: Option<Tick>,
+    pub cpu_cores: f64,
+    pub cpu_ms: u64,
+    pub rss_bytes: u64,
+    pub peak_rss_bytes: u64,
+    pub written_bytes: u64,
+    pub silent_ms: u64,
+}
+
+/// What a rule did in this run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RuleFacts {
+    pub fired: u32,
+    pub key: (u32, Key),
+    pub action: String,
+    pub text: String,
+    pub last_values: String,
+    pub last_fired_ms: i64,
+    /// Written name → exact name.
+    pub bound: BTreeMap<String, String>,
+    pub problem: String,
+}
+
+/// A rule that cannot apply to this run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RuleOff {
+    pub text: String,
+    pub why: String,
+}
+
+/// A remark of a watcher.
+#[derive(Clone, Debug, PartialEq, PartialOrd, Serialize, Deserialize)]
+pub struct Remark {
+    pub key: (u32, Key),
+    pub at_ms: i64,
+    pub text: String,
+}
+
+/// The host as the run found it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Host {
+    pub key: (u32, Key),
+    pub host: String,
+    pub kernel: String,
+    pub cpus: u32,
+    pub memory_bytes: u64,
+    pub cpu_model: String,
+    pub disk_free_bytes: u64,
+    pub gpus: Vec<String>,
+}
+
+impl Journal {
+    /// The start that counts: the highest one heard of.
+    pub fn newest(&self) -> Option<(u32, &Incarnation)> {
+        let (number, incarnation) = self.incarnations.last_key_value()?;
+        Some((*number, incarnation))
+    }
+
+    /// When the job was started first.
+    pub fn started_ms(&self) -> Option<i64> {
+        self.incarnations.values().find_map(|one| one.started_ms)
+    }
+
+    /// When the newest start gave its last sign, by its records, and not after
+    /// `latest_ms`; 0 when there is none.
+    pub fn last_sign_ms(&self, latest_ms: i64) -> i64 {
+        let Some((number, newest)) = self.newest() else {
+            return 0;
+        };
+        let of_newest = |key: &(u32, Key)| key.0 == number;
+        let job = [
+            newest.claimed.as_ref().map(|claimed| claimed.at_ms),
+            newest.started_ms,
+            newest.stop.as_ref().map(|stop| stop.at_ms),
+            newest.exit.as_ref().map(|exit| exit.at_ms),
+            newest.gone.as_ref().map(|gone| gone.at_ms),
+        ];
+        let sample = self.sample.iter().filter(|one| of_newest(&one.key));
+        let metrics = self.metrics.values().filter(|one| of_newest(&one.key));
+        let signs = job
+            .into_iter()
+            .flatten()
+            .chain(sample.map(|one| one.at_ms))
+            .chain(metrics.map(|one| one.at_ms));
+        signs.max().unwrap_or(0).min(latest_ms)
+    }
+
+    /// Takes down a sign of one start.
+    pub fn sign(&mut self, incarnation: u32, at: Tick) {
+        let known = self.signs.entry(incarnation).or_default();
+        let last_ms = known.entry(at.boot).or_default();
+        *last_ms = at.ms.max(*last_ms);
+    }
+
+    /// For how long the newest start surely ran, in milliseconds: up to its last
+    /// sign.
+    pub fn surely_ran_ms(&self) -> Option<i64> {
+        let (number, newest) = self.newest()?;
+        let started = newest.started.as_ref()?;
+        let last_ms = self.signs.get(&number)?.get(&started.boot)?;
+        Some(last_ms.saturating_sub(started.ms).max(0))
+    }
+
+    /// When the job was started first, on its machine's boot clock.
+    pub fn started(&self) -> Option<&Tick> {
+        let first = self
+            .incarnations
+            .values()
+            .find(|one| one.started_ms.is_some());
+        first?.started.as_ref()
+    }
+
+    /// Warnings for people: of rules that warn, and remarks.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut texts: Vec<String> = self
+            .rules
+            .values()
+            .filter(|rule| rule.fired > 0 && rule.action == "warn")
+            .map(|rule| match rule.last_values.as_str() {
+                "" => format!("rule `{}`", rule.text),
+                values => format!("rule `{}` ({values})", rule.text),
+            })
+            .collect();
+        let off = self.rules_off.values();
+        texts.extend(off.map(|off| format!("rule `{}` is off: {}", off.text, off.why)));
+        if let Some((version, why)) = &self.rules_refused
+            && *version >= self.rules_applied
+        {
+            texts.push(format!("rules refused: {why}"));
+        }
+        texts.extend(self.notices.iter().map(|remark| remark.text.clone()));
+        for incarnation in self.incarnations.values() {
+            if let Some(gone) = incarnation.gone.as_ref().filter(|gone| gone.left_alive > 0) {
+                texts.push(format!("{} processes could not be ended", gone.left_alive));
+            }
+        }
+        if self.damaged_records > 0 {
+            texts.push(format!(
+                "{} records could not be read",
+                self.damaged_records
+            ));
+        }
+        if self.overflows {
+            texts.push("its node tells more of it than is kept: points may be missing".to_owned());
+        }
+        texts
+    }
+
+    /// Forgets what only further folding needs.
+    pub fn compact(&mut self) {
+        self.segments.clear();
+    }
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+/// Floats as JSON numbers, and as text where JSON has none.
+mod float {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Either {
+        Number(f64),
+        Text(String),
+    }
+
+    pub(super) fn serialize<S: Serializer>(x: &f64, to: S) -> Result<S::Ok, S::Error> {
+        if x.is_finite() {
+            to.serialize_f64(*x)
+        } else {
+            to.collect_str(x)
+        }
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+        match Either::deserialize(from)? {
+            Either::Number(x) => Ok(x),
+            Either::Text(text) => text.parse().map_err(D::Error::custom),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(boot: &str, ms: i64) -> Tick {
+        Tick {
+            boot: boot.to_owned(),
+            ms,
+        }
+    }
+
+    #[test]
+    fn how_long_a_run_surely_ran_follows_the_boot_clock_of_its_start() {
+        let mut journal = Journal::default();
+        let started = Incarnation {
+            started_ms: Some(1_000_000),
+            started: Some(at("b", 2000)),
+            ..Incarnation::default()
+        };
+        journal.incarnations.insert(2, started);
+        assert_eq!(journal.surely_ran_ms(), None, "of an earlier build");
+        for (incarnation, sign) in [
+            (2, at("b", 7000)),
+            (2, at("b", 2000)),
+            (1, at("b", 90_000)),
+            // What another boot shows is another clock.
+            (2, at("c", 80_000)),
+        ] {
+            journal.sign(incarnation, sign);
+        }
+        assert_eq!(journal.surely_ran_ms(), Some(5000));
+    }
+}

@@ -1,0 +1,149 @@
+//! Whether a node is what an experiment requires.
+
+use nero_expr::{NodeFact, NodeScope, ParseContext, Requirement, Value};
+
+use super::place::{Facts, Figures};
+
+/// Whether a node is what `requires` says.
+///
+/// # Errors
+/// The parts that it is not, with their values.
+pub fn judge(requires: &str, figures: &Figures) -> Result<(), String> {
+    unmet(requires, figures, |_| true)
+}
+
+/// Whether a node can ever be that: what changes by itself is not looked at.
+///
+/// # Errors
+/// The parts that it is not and will not be, with their values.
+pub fn ever(requires: &str, figures: &Figures) -> Result<(), String> {
+    unmet(requires, figures, |unmet| unmet.for_good)
+}
+
+fn unmet(
+    requires: &str,
+    figures: &Figures,
+    counts: impl Fn(&nero_expr::Unmet) -> bool,
+) -> Result<(), String> {
+    // It was read when the experiment was added; a later version may know less.
+    let requirement = Requirement::parse(requires, &ParseContext::utc(0))
+        .map_err(|error| format!("`{requires}` cannot be read: {error}"))?;
+    let unmet: Vec<String> = requirement
+        .unmet(figures)
+        .into_iter()
+        .filter(counts)
+        .map(|unmet| unmet.text)
+        .collect();
+    match unmet.is_empty() {
+        true => Ok(()),
+        false => Err(unmet.join(", ")),
+    }
+}
+
+/// A text that older agents leave empty.
+fn told(text: &str) -> Value<'_> {
+    Value::text_or_unknown(Some(text).filter(|text| !text.is_empty()))
+}
+
+impl NodeScope for Figures {
+    fn fact(&self, fact: NodeFact) -> Value<'_> {
+        let Facts {
+            name,
+            groups,
+            host,
+            os,
+            arch,
+            kernel,
+            glibc,
+            cpus_free,
+            memory_free_bytes,
+            load_15,
+            disk_bytes,
+            gpus,
+            live,
+            waiting,
+        } = &self.facts;
+        let bytes = |bytes: u64| Value::number(bytes as f64);
+        match fact {
+            NodeFact::Cpus => Value::number(self.cpus),
+            NodeFact::CpusFree => Value::number(*cpus_free),
+            NodeFact::Memory => bytes(self.memory_bytes),
+            NodeFact::MemoryFree => bytes(*memory_free_bytes),
+            NodeFact::Load => Value::number(*load_15),
+            NodeFact::Load1 => Value::number(self.load),
+            NodeFact::Gpus => Value::number(gpus.len() as f64),
+            NodeFact::Gpumem => bytes(gpus.iter().map(|gpu| gpu.memory_bytes).max().unwrap_or(0)),
+            NodeFact::GpumemFree => bytes(
+                gpus.iter()
+                    .map(|gpu| gpu.memory_free_bytes)
+                    .max()
+                    .unwrap_or(0),
+            ),
+            NodeFact::Disk => bytes(*disk_bytes),
+            NodeFact::DiskFree => bytes(self.disk_free_bytes),
+            NodeFact::Os => told(os),
+            NodeFact::Arch => told(arch),
+            NodeFact::Kernel => told(kernel),
+            NodeFact::Glibc => told(glibc),
+            NodeFact::Host => told(host),
+            NodeFact::Name => Value::Text(name),
+            NodeFact::Group => Value::Text(groups),
+            NodeFact::Live => Value::number(f64::from(*live)),
+            NodeFact::Waiting => Value::number(f64::from(*waiting)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::place::GpuFacts;
+    use super::*;
+
+    fn lab() -> Figures {
+        Figures {
+            cpus: 16.0,
+            memory_bytes: 64 << 30,
+            load: 1.5,
+            facts: Facts {
+                name: "box".to_owned(),
+                groups: "gpus lab".to_owned(),
+                load_15: 7.5,
+                glibc: "2.34".to_owned(),
+                gpus: vec![GpuFacts {
+                    memory_bytes: 8 << 30,
+                    ..GpuFacts::default()
+                }],
+                ..Facts::default()
+            },
+            ..Figures::default()
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_said_with_its_value() {
+        let lab = lab();
+        let met = "gpumem >= 8G && group == gpus && glibc >= 2.17 && load1 < 2 && name == box";
+        assert_eq!(judge(met, &lab), Ok(()));
+        let unmet = judge("gpumem > 20G && load < 4 && arch == x86_64", &lab);
+        let said = "gpumem > 20G (gpumem is 8G), load < 4 (load is 7.5), \
+                    arch == 'x86_64' (arch is unknown)";
+        assert_eq!(unmet, Err(said.to_owned()));
+    }
+
+    #[test]
+    fn only_what_lasts_is_missing_for_good() {
+        let lab = lab();
+        assert_eq!(
+            ever("load < 4 && gpus >= 1 && arch == x86_64", &lab),
+            Ok(())
+        );
+        let said = "gpumem > 20G (gpumem is 8G)";
+        assert_eq!(ever("gpumem > 20G && load < 4", &lab), Err(said.to_owned()));
+    }
+
+    #[test]
+    fn a_requirement_of_a_later_version_is_not_met() {
+        let said = judge("colour == 'red'", &lab()).unwrap_err();
+        assert!(said.contains("cannot be read"), "{said}");
+    }
+}

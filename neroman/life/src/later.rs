@@ -1,0 +1,139 @@
+//! Nodes that cannot take a run for now. After some time, the run goes to
+//! another node that can have it, and does not come back for a while.
+
+use serde::{Deserialize, Serialize};
+
+use super::now::{Moment, Tick};
+use super::run::Desk;
+
+/// How long a run's node is passed over after the run left it for another node,
+/// in milliseconds: a full disk seldom empties within minutes, and each try
+/// sends files.
+pub const PASSED_OVER_MS: i64 = 10 * 60 * 1000;
+
+/// A node's statement that it cannot take a run for now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Later {
+    pub node: String,
+    /// In its own words, bounded.
+    pub why: String,
+    /// Time of the first such statement.
+    pub since_ms: i64,
+    /// The same moment on our boot clock; none where an earlier build wrote it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Tick>,
+    /// Time at which the run left it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_ms: Option<i64>,
+    /// The same moment on our boot clock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left: Option<Tick>,
+}
+
+/// Records that a node cannot take the run for now.
+pub fn said(desk: &mut Desk, node: &str, why: &str, now: &Moment) {
+    if let Some(known) = desk.put_off_by(node) {
+        why.clone_into(&mut known.why);
+        return;
+    }
+    taken(desk, node);
+    desk.later.push(Later {
+        node: node.to_owned(),
+        why: why.to_owned(),
+        since_ms: now.ms,
+        since: Some(now.tick.clone()),
+        left_ms: None,
+        left: None,
+    });
+}
+
+/// Records that the node took the run.
+pub fn taken(desk: &mut Desk, node: &str) {
+    desk.later.retain(|one| one.node != node);
+}
+
+/// Records that the run leaves the node, to which it may come back.
+pub fn left(desk: &mut Desk, node: &str, now: &Moment) {
+    let known = desk.later.iter_mut().find(|one| one.node == node);
+    if let Some(later) = known {
+        later.left_ms = Some(now.ms);
+        later.left = Some(now.tick.clone());
+    }
+}
+
+/// Whether the run left the node lately.
+pub fn passed_over(desk: &Desk, node: &str, now: &Tick) -> bool {
+    let lately = |one: &Later| now.since(one.left.as_ref()) < PASSED_OVER_MS;
+    let mut left = desk.later.iter().filter(|one| one.node == node);
+    left.any(|one| one.left_ms.is_some() && lately(one))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DAY_MS: i64 = 24 * 3600 * 1000;
+
+    fn at(ms: i64, boot: &str, tick_ms: i64) -> Moment {
+        Moment {
+            ms,
+            tick: Tick {
+                boot: boot.to_owned(),
+                ms: tick_ms,
+            },
+        }
+    }
+
+    #[test]
+    fn a_node_is_passed_over_for_a_while_after_the_run_left() {
+        let mut desk = Desk::default();
+        said(&mut desk, "a", "disk full", &at(0, "b", 1000));
+        said(&mut desk, "a", "disk fuller", &at(0, "b", 5000));
+        let known = &desk.later[0];
+        assert_eq!(known.since, Some(at(0, "b", 1000).tick));
+        assert_eq!(known.why, "disk fuller");
+        assert!(
+            !passed_over(&desk, "a", &at(0, "b", 6000).tick),
+            "still there"
+        );
+        left(&mut desk, "a", &at(0, "b", 7000));
+        let passed = |node, tick_ms| passed_over(&desk, node, &at(0, "b", tick_ms).tick);
+        assert!(passed("a", 7000) && !passed("b", 7000));
+        assert!(passed("a", 7000 + PASSED_OVER_MS - 1));
+        assert!(!passed("a", 7000 + PASSED_OVER_MS));
+        // There again, it begins anew.
+        said(&mut desk, "a", "disk full", &at(9, "b", 9000));
+        assert_eq!(desk.later.len(), 1);
+        let known = &desk.later[0];
+        assert_eq!((known.since_ms, known.left_ms), (9, None));
+        taken(&mut desk, "a");
+        assert!(desk.later.is_empty());
+    }
+
+    #[test]
+    fn no_step_of_the_wall_clock_changes_how_long_a_node_is_passed_over() {
+        for step_ms in [-DAY_MS, 0, DAY_MS] {
+            let mut desk = Desk::default();
+            said(&mut desk, "a", "disk full", &at(DAY_MS, "b", 1000));
+            left(&mut desk, "a", &at(DAY_MS + step_ms, "b", 40_000));
+            let known = &desk.later[0];
+            let later = at(DAY_MS - step_ms, "b", 100_000).tick;
+            assert_eq!(later.since(known.since.as_ref()), 99_000);
+            assert!(passed_over(&desk, "a", &later), "{step_ms}");
+        }
+    }
+
+    #[test]
+    fn after_a_restart_of_the_machine_and_of_an_older_build_time_counts_from_its_boot() {
+        let mut desk = Desk::default();
+        said(&mut desk, "a", "disk full", &at(0, "b", 1_000_000_000));
+        left(&mut desk, "a", &at(0, "b", 1_000_000_000));
+        let soon = at(0, "c", 5000).tick;
+        assert_eq!(soon.since(desk.later[0].since.as_ref()), 5000);
+        assert!(passed_over(&desk, "a", &soon));
+        assert!(!passed_over(&desk, "a", &at(0, "c", PASSED_OVER_MS).tick));
+        let old = r#"{"node":"a","why":"disk full","since_ms":5,"left_ms":6}"#;
+        desk.later = vec![serde_json::from_str(old).unwrap()];
+        assert!(passed_over(&desk, "a", &soon));
+    }
+}

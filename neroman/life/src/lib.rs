@@ -1,0 +1,40 @@
+//! What neroman decides over experiments and their runs: state, input and time go
+//! in, changes come out.
+//!
+//! No clock, randomness, file, wire type or await in here; the manifest has no crate
+//! that brings one. The daemon's ledger applies the changes and writes them, its
+//! other parts translate requests.
+
+pub mod abort;
+pub mod add;
+pub mod change;
+pub mod clean;
+pub mod experiment;
+pub mod fold;
+pub mod gone;
+pub mod hand_over;
+pub mod homecoming;
+pub mod identity;
+pub mod journal;
+pub mod judge;
+pub mod later;
+pub mod needs;
+pub mod now;
+pub mod outcome;
+pub mod pick;
+pub mod place;
+pub mod placed;
+pub mod refusal;
+pub mod report;
+pub mod rules;
+pub mod run;
+pub mod scope;
+pub mod shelf;
+pub mod start;
+pub mod state;
+pub mod taken_over;
+pub mod text;
+pub mod withdrawal;
+
+#[cfg(test)]
+mod tests;

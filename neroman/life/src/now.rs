@@ -1,0 +1,123 @@
+//! Moments that a step of the wall clock does not move: machines' boot clocks.
+//!
+//! A journal's record carries the boot clock of its machine. How long ago it was
+//! is the difference to what that clock shows now, whatever became of any wall
+//! clock since, here or there.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+/// A moment on one machine's boot clock.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tick {
+    /// The kernel's id of that start of the machine, in hexadecimal.
+    pub boot: String,
+    /// Milliseconds since then, sleep included.
+    pub ms: i64,
+}
+
+impl Tick {
+    /// Milliseconds from an earlier moment to this one, at least: of a moment
+    /// before the machine was started anew, or of an unknown one, no more is sure
+    /// than that this boot came after it.
+    pub fn since(&self, earlier: Option<&Self>) -> i64 {
+        let same = earlier.filter(|earlier| earlier.boot == self.boot);
+        let from_ms = same.map_or(0, |earlier| earlier.ms);
+        self.ms.saturating_sub(from_ms).max(0)
+    }
+}
+
+/// A moment on both clocks of this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// The wall clock, for people: milliseconds since 1970.
+    pub ms: i64,
+    /// The boot clock, for everything that is decided.
+    pub tick: Tick,
+}
+
+/// This moment.
+#[derive(Clone, Debug, Default)]
+pub struct Now {
+    /// Our wall clock: milliseconds since 1970.
+    pub ms: i64,
+    /// What the boot clocks show that are known; by boot id.
+    pub boots: Arc<BTreeMap<String, i64>>,
+}
+
+impl Now {
+    /// By the wall clock alone.
+    #[cfg(test)]
+    pub fn wall(ms: i64) -> Self {
+        Self {
+            ms,
+            boots: Arc::default(),
+        }
+    }
+
+    /// Whether the boot clock is known that shows this moment.
+    pub fn knows(&self, tick: &Tick) -> bool {
+        self.boots.contains_key(&tick.boot)
+    }
+
+    /// Milliseconds since a moment that a wall clock showed as `wall_ms`; by its
+    /// tick where that boot clock is known.
+    pub fn since(&self, tick: Option<&Tick>, wall_ms: i64) -> i64 {
+        let shown = |tick: &Tick| Some(self.boots.get(&tick.boot)?.saturating_sub(tick.ms));
+        tick.and_then(shown)
+            .unwrap_or_else(|| self.ms.saturating_sub(wall_ms))
+            .max(0)
+    }
+
+    /// What our wall clock, as it goes now, would have shown at that moment.
+    pub fn wall_of(&self, tick: Option<&Tick>, wall_ms: i64) -> i64 {
+        match tick {
+            Some(tick) if self.knows(tick) => {
+                self.ms.saturating_sub(self.since(Some(tick), wall_ms))
+            }
+            Some(_) | None => wall_ms,
+        }
+    }
+
+    /// The same so many milliseconds earlier.
+    pub fn earlier(&self, ms: i64) -> Self {
+        let boots = self.boots.iter();
+        Self {
+            ms: self.ms.saturating_sub(ms),
+            boots: Arc::new(
+                boots
+                    .map(|(boot, at)| (boot.clone(), at.saturating_sub(ms)))
+                    .collect(),
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_of_the_wall_clock_moves_no_moment_of_a_known_boot() {
+        const DAY: i64 = 24 * 3600 * 1000;
+        let tick = Tick {
+            boot: "b".to_owned(),
+            ms: 1000,
+        };
+        for step in [0, DAY, -DAY] {
+            let now = Now {
+                ms: 500_000 + step,
+                boots: Arc::new(BTreeMap::from([("b".to_owned(), 7000)])),
+            };
+            assert_eq!(now.since(Some(&tick), 494_000), 6000);
+            assert_eq!(now.wall_of(Some(&tick), 494_000), 494_000 + step);
+            assert_eq!(now.earlier(2000).since(Some(&tick), 494_000), 4000);
+        }
+        // Of a boot that nothing is known of the wall clocks are all there is.
+        let now = Now::wall(500_000);
+        assert_eq!(now.since(Some(&tick), 494_000), 6000);
+        assert_eq!(now.since(None, 600_000), 0);
+    }
+}

@@ -1,0 +1,258 @@
+//! From what is known of a run to its phase and the reason of its end.
+
+use nero_journal::v1::{StopCause, job_not_started, lost};
+use nero_model::safe::quoted;
+use nero_model::{EndReason, Phase};
+
+use super::journal::{Incarnation, Journal, RuleFacts};
+use super::run::{Desk, Handing, Word};
+
+/// What a run's evidence amounts to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    pub phase: Phase,
+    pub reason: Option<EndReason>,
+    /// When it ended, by the node's clock.
+    pub ended_ms: Option<i64>,
+}
+
+impl Outcome {
+    fn still(phase: Phase) -> Self {
+        Self {
+            phase,
+            reason: None,
+            ended_ms: None,
+        }
+    }
+}
+
+/// Free space below which a failing job is said to have met a full disk.
+const DISK_FULL_BYTES: u64 = 1024 * 1024;
+
+/// Judges a run: the journal's newest start where there is one, else what
+/// neroman did and what neromum said.
+pub fn judge(desk: &Desk, journal: &Journal) -> Outcome {
+    if let Some((_, newest)) = journal.newest() {
+        if let Some(end) = ended(desk, journal, newest) {
+            return end;
+        }
+        if let Some(Word::NodeGone { who, at_ms }) = &desk.word {
+            return node_gone(who, *at_ms);
+        }
+        if desk.settled {
+            // Every record was sent and none of them is an end.
+            return Outcome {
+                phase: Phase::Lost,
+                reason: Some(EndReason::Other {
+                    text: "its records say no end".to_owned(),
+                }),
+                ended_ms: Some(journal.last_sign_ms(i64::MAX)),
+            };
+        }
+        if let Some(at_ms) = desk.unknown_ms {
+            return Outcome {
+                phase: Phase::Lost,
+                reason: Some(EndReason::Other {
+                    text: "its node does not know it any more".to_owned(),
+                }),
+                ended_ms: Some(journal.last_sign_ms(at_ms)),
+            };
+        }
+        if newest.exit.is_some() || newest.gone.is_some() {
+            return Outcome::still(Phase::Ending);
+        }
+        let at_gate = newest.not_started.is_some();
+        if newest.started_ms.is_some() && !at_gate {
+            return Outcome::still(if newest.stop.is_some() {
+                Phase::Ending
+            } else {
+                Phase::Running
+            });
+        }
+        if desk.word.is_none() {
+            return Outcome::still(Phase::Pending);
+        }
+    }
+    match &desk.word {
+        Some(Word::TakenAway { who, at_ms }) => Outcome {
+            phase: Phase::Aborted,
+            reason: Some(EndReason::TakenAway { who: who.clone() }),
+            ended_ms: Some(*at_ms),
+        },
+        Some(Word::Refused { why, at_ms }) => Outcome {
+            phase: Phase::Crashed,
+            reason: Some(EndReason::Other { text: why.clone() }),
+            ended_ms: Some(*at_ms),
+        },
+        Some(Word::NodeGone { who, at_ms }) => node_gone(who, *at_ms),
+        None => Outcome::still(match desk.handing {
+            Handing::Queued => Phase::Queued,
+            Handing::Staging => Phase::Staging,
+            Handing::Submitted => Phase::Submitted,
+            Handing::Pending => Phase::Pending,
+        }),
+    }
+}
+
+/// The end of a run on a lost node, which will never be known.
+fn node_gone(who: &str, at_ms: i64) -> Outcome {
+    Outcome {
+        phase: Phase::Lost,
+        reason: Some(EndReason::NodeGone {
+            who: who.to_owned(),
+        }),
+        ended_ms: Some(at_ms),
+    }
+}
+
+/// The end that the records of one start prove, if they do.
+fn ended(desk: &Desk, journal: &Journal, one: &Incarnation) -> Option<Outcome> {
+    if let Some(not) = &one.not_started {
+        use job_not_started::Stage;
+        let stage = Stage::try_from(not.stage).unwrap_or(Stage::Unspecified);
+        let (phase, reason) = match stage {
+            // The next start follows.
+            Stage::Gate => return lost_end(journal, one),
+            Stage::Cancelled => (Phase::Aborted, EndReason::TakenAway { who: desk.who() }),
+            Stage::Unspecified | Stage::Output | Stage::Folder | Stage::Exec | Stage::Fork => (
+                Phase::Crashed,
+                EndReason::NotStarted {
+                    stage: stage_words(stage, &not.program),
+                    errno: not.errno,
+                },
+            ),
+        };
+        return Some(Outcome {
+            phase,
+            reason: Some(reason),
+            ended_ms: Some(not.at_ms),
+        });
+    }
+    let Some(exit) = &one.exit else {
+        return lost_end(journal, one);
+    };
+    let gone_ms = match (&one.gone, &one.lost) {
+        (Some(gone), _) => gone.at_ms,
+        // How it ended is known, and a restarted machine has nothing of it left.
+        (None, Some(lost)) if lost.reason == i32::from(lost::Reason::Rebooted) => exit.at_ms,
+        (None, _) => return lost_end(journal, one),
+    };
+    let ended_ms = Some(exit.at_ms.max(gone_ms));
+    let stopped = one.stop.as_ref().filter(|stop| stop.key < exit.key);
+    if let Some(stop) = stopped {
+        let cause = StopCause::try_from(stop.cause).unwrap_or(StopCause::Unspecified);
+        let (phase, reason) = match cause {
+            StopCause::TimeLimit => (
+                Phase::Timeout,
+                EndReason::TimeLimit {
+                    limit_ms: one.claimed.as_ref().map_or(0, |claim| claim.time_limit_ms),
+                },
+            ),
+            StopCause::Rule => (Phase::Aborted, by_rule(journal, stop.rule)),
+            // A full disk had no room for the author of the wish.
+            StopCause::Unspecified => {
+                let rule = aborted_by(journal).filter(|_| desk.wish.is_none());
+                let by_person = || EndReason::ByPerson { who: desk.who() };
+                let reason = rule.map_or_else(by_person, |rule| by_rule(journal, rule));
+                (Phase::Aborted, reason)
+            }
+            StopCause::Person | StopCause::Warden => {
+                (Phase::Aborted, EndReason::ByPerson { who: desk.who() })
+            }
+        };
+        return Some(Outcome {
+            phase,
+            reason: Some(reason),
+            ended_ms,
+        });
+    }
+    let (phase, reason) = if exit.code_unknown {
+        (Phase::Lost, Some(EndReason::CodeUnknown))
+    } else if exit.oom_kills > 0 {
+        let code = exit.code;
+        (Phase::Crashed, Some(EndReason::OutOfMemory { code }))
+    } else if exit.signal != 0 {
+        let reason = EndReason::Signalled {
+            signal: exit.signal,
+            core_dumped: exit.core_dumped,
+        };
+        (Phase::Crashed, Some(reason))
+    } else if exit.code == 0 {
+        (Phase::Finished, None)
+    } else if exit
+        .disk_free_bytes
+        .is_some_and(|free| free < DISK_FULL_BYTES)
+    {
+        (
+            Phase::Crashed,
+            Some(EndReason::DiskFull { code: exit.code }),
+        )
+    } else {
+        (Phase::Crashed, Some(EndReason::Exited { code: exit.code }))
+    };
+    Some(Outcome {
+        phase,
+        reason,
+        ended_ms,
+    })
+}
+
+/// The end of a run that its node calls lost. That was noticed when the node
+/// looked, perhaps a night later: the end is the last sign of the run.
+fn lost_end(journal: &Journal, one: &Incarnation) -> Option<Outcome> {
+    let lost = one.lost.as_ref()?;
+    let reason = match lost::Reason::try_from(lost.reason) {
+        Ok(lost::Reason::Rebooted) => EndReason::Rebooted,
+        Ok(lost::Reason::CodeUnknown) => EndReason::CodeUnknown,
+        Ok(lost::Reason::FolderGone) => EndReason::Other {
+            text: "its folder on the node is gone".to_owned(),
+        },
+        Ok(lost::Reason::Unspecified) | Err(_) => EndReason::Other {
+            text: format!("lost: {}", lost.detail),
+        },
+    };
+    Some(Outcome {
+        phase: Phase::Lost,
+        reason: Some(reason),
+        ended_ms: Some(journal.last_sign_ms(lost.at_ms)),
+    })
+}
+
+/// The rule that asked for the end, as its watcher recorded it.
+fn aborted_by(journal: &Journal) -> Option<u64> {
+    let fired = |facts: &RuleFacts| facts.action == "abort" && facts.fired > 0;
+    let rules = journal.rules.iter();
+    rules
+        .filter(|(_, facts)| fired(facts))
+        .min_by_key(|(_, facts)| facts.last_fired_ms)
+        .map(|(rule, _)| *rule)
+}
+
+fn by_rule(journal: &Journal, rule: u64) -> EndReason {
+    // Without the record of its firing, nothing here holds a rule's text.
+    let facts = journal.rules.get(&rule).filter(|facts| facts.fired > 0);
+    EndReason::ByRule {
+        rule,
+        text: facts.map_or_else(|| format!("rule {rule}"), |facts| facts.text.clone()),
+        values: facts
+            .map(|facts| facts.last_values.clone())
+            .unwrap_or_default(),
+    }
+}
+
+fn stage_words(stage: job_not_started::Stage, program: &str) -> String {
+    use job_not_started::Stage;
+    let words = match stage {
+        Stage::Output => "its log files could not be made",
+        Stage::Folder => "its folder could not be entered",
+        Stage::Exec if !program.is_empty() => {
+            return format!("its program {} could not be executed", quoted(program));
+        }
+        Stage::Exec => "its program could not be executed",
+        Stage::Fork => "no process could be made",
+        Stage::Gate => "its supervisor died",
+        Stage::Cancelled => "cancelled",
+        Stage::Unspecified => "for an unknown reason",
+    };
+    words.to_owned()
+}

@@ -1,0 +1,426 @@
+//! Chooses the node of a run: compares the run's needs with the nodes' figures,
+//! and takes the least loaded of the nodes that fit.
+
+use nero_model::units::print_less_bytes;
+
+use super::judge;
+use super::run::Takes;
+
+/// A node's own figures, and the resources that our runs take there.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Figures {
+    /// Processors that runs may use.
+    pub cpus: f64,
+    /// Memory that runs may use.
+    pub memory_bytes: u64,
+    /// Free below the node's root.
+    pub disk_free_bytes: u64,
+    /// Average number of busy threads, all users together.
+    pub load: f64,
+    /// Processors that our live runs there take, waiting ones as well.
+    pub cores: f64,
+    /// Everything else that expressions ask.
+    pub facts: Facts,
+}
+
+/// What `requires` sees of a node beside the other figures.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Facts {
+    /// Its name in the configuration.
+    pub name: String,
+    /// Its groups, with blanks between.
+    pub groups: String,
+    pub host: String,
+    pub os: String,
+    pub arch: String,
+    pub kernel: String,
+    /// Version of glibc; empty: it has another library.
+    pub glibc: String,
+    pub cpus_free: f64,
+    pub memory_free_bytes: u64,
+    /// Average over fifteen minutes.
+    pub load_15: f64,
+    pub disk_bytes: u64,
+    pub gpus: Vec<GpuFacts>,
+    pub live: u32,
+    pub waiting: u32,
+}
+
+/// One GPU.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct GpuFacts {
+    pub name: String,
+    pub memory_bytes: u64,
+    pub memory_free_bytes: u64,
+    /// Share of the time in which it worked.
+    pub used: f64,
+}
+
+/// Availability of a node.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Standing {
+    /// It was asked lately.
+    Known(Box<Figures>),
+    /// Its answer is on its way, and is waited for whatever others have.
+    Asked,
+    /// Its answer is late and may still come (agents are being sent there): it is
+    /// waited for only if no other node fits now.
+    Late,
+    /// It cannot be asked: "no contact since 14:02 (why)".
+    Away(String),
+    /// It had this run and refused it: why.
+    Refused(String),
+}
+
+/// A node that may be taken.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Candidate {
+    pub name: String,
+    pub standing: Standing,
+}
+
+/// What is decided for one run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// It goes there.
+    On(String),
+    /// An answer that may change the choice is on its way.
+    Wait,
+    /// No node takes it now: each with its reason.
+    Nowhere(String),
+    /// Every node that could take it refused it: each with its reason.
+    Never(String),
+}
+
+/// Judges an expression over a node; `Err` says which values are not enough.
+pub type Judge<'a> = &'a dyn Fn(&str, &Figures) -> Result<(), String>;
+
+/// Chooses for one run and counts it in, so that the next one sees it.
+pub fn choose(takes: &Takes, nodes: &mut [Candidate], judge: Judge<'_>) -> Choice {
+    if let Some(choice) = preferred(takes, nodes, judge) {
+        return choice;
+    }
+    let mut reasons = Vec::new();
+    let mut refused = false;
+    // Whether none of them may take it later.
+    let mut for_good = true;
+    let mut late = false;
+    let mut best: Option<(usize, f64)> = None;
+    for (index, node) in nodes.iter().enumerate() {
+        match &node.standing {
+            Standing::Asked => return Choice::Wait,
+            Standing::Late => late = true,
+            Standing::Away(why) => {
+                for_good &= has_data(takes, &node.name).is_err();
+                reasons.push(format!("{}: {why}", node.name));
+            }
+            Standing::Refused(why) => {
+                refused = true;
+                reasons.push(format!("{}: refused: {why}", node.name));
+            }
+            Standing::Known(figures) => match fits(takes, &node.name, figures, judge) {
+                Err(why) => {
+                    let ever = has_data(takes, &node.name).and(ever_fits(takes, figures));
+                    for_good &= ever.is_err();
+                    reasons.push(format!("{}: {why}", node.name));
+                }
+                Ok(()) => {
+                    if best.is_none_or(|(held, _)| less(figures, &node.name, &nodes[held])) {
+                        best = Some((index, figures.cpus));
+                    }
+                }
+            },
+        }
+    }
+    let Some((index, _)) = best else {
+        if late {
+            return Choice::Wait;
+        }
+        if reasons.is_empty() {
+            return Choice::Nowhere("no node is configured for it".to_owned());
+        }
+        let reasons = reasons.join("; ");
+        return match refused && for_good {
+            true => Choice::Never(reasons),
+            false => Choice::Nowhere(reasons),
+        };
+    };
+    if let Standing::Known(figures) = &mut nodes[index].standing {
+        figures.cores += takes.cores();
+    }
+    Choice::On(nodes[index].name.clone())
+}
+
+/// The node that is taken before others, when it fits or may do so soon.
+fn preferred(takes: &Takes, nodes: &mut [Candidate], judge: Judge<'_>) -> Option<Choice> {
+    let node = nodes.iter_mut().find(|node| node.name == takes.prefer)?;
+    match &mut node.standing {
+        Standing::Asked | Standing::Late => Some(Choice::Wait),
+        Standing::Away(_) | Standing::Refused(_) => None,
+        Standing::Known(figures) => {
+            fits(takes, &node.name, figures, judge).ok()?;
+            figures.cores += takes.cores();
+            Some(Choice::On(node.name.clone()))
+        }
+    }
+}
+
+/// Whether the first is to be taken before the second.
+fn less(figures: &Figures, name: &str, other: &Candidate) -> bool {
+    let Standing::Known(held) = &other.standing else {
+        return true;
+    };
+    share(figures)
+        .total_cmp(&share(held))
+        .then(busy(figures).total_cmp(&busy(held)))
+        .then(name.cmp(&other.name))
+        .is_lt()
+}
+
+/// How much of it our own runs take.
+fn share(figures: &Figures) -> f64 {
+    figures.cores / figures.cpus.max(0.01)
+}
+
+/// Share of the processors that all users together keep busy.
+fn busy(figures: &Figures) -> f64 {
+    figures.load / figures.cpus.max(0.01)
+}
+
+/// Whether a node has now what a run takes.
+fn fits(takes: &Takes, node: &str, figures: &Figures, judge: Judge<'_>) -> Result<(), String> {
+    has_data(takes, node)?;
+    ever_fits(takes, figures)?;
+    if takes.disk_bytes > figures.disk_free_bytes {
+        let less = print_less_bytes(figures.disk_free_bytes, takes.disk_bytes);
+        return Err(format!("free disk {less}"));
+    }
+    if takes.requires.is_empty() {
+        return Ok(());
+    }
+    judge(&takes.requires, figures)
+}
+
+/// Whether it is said where the data of a run lies on a node.
+pub fn has_data(takes: &Takes, node: &str) -> Result<(), String> {
+    match takes.data.iter().find(|data| data.path_on(node).is_none()) {
+        Some(data) => Err(format!("`data` has no place of `{}` there", data.name)),
+        None => Ok(()),
+    }
+}
+
+/// Whether a node can ever have it.
+pub fn ever_fits(takes: &Takes, figures: &Figures) -> Result<(), String> {
+    if takes.cores() > figures.cpus {
+        return Err(format!("cpus {} < {}", figures.cpus, takes.cores()));
+    }
+    if takes.memory_bytes > figures.memory_bytes {
+        let less = print_less_bytes(figures.memory_bytes, takes.memory_bytes);
+        return Err(format!("memory {less}"));
+    }
+    match takes.requires.as_str() {
+        "" => Ok(()),
+        requires => judge::ever(requires, figures),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn known(name: &str, cpus: f64, cores: f64) -> Candidate {
+        Candidate {
+            name: name.to_owned(),
+            standing: Standing::Known(Box::new(Figures {
+                cpus,
+                cores,
+                memory_bytes: 16 << 30,
+                disk_free_bytes: 1 << 40,
+                ..Figures::default()
+            })),
+        }
+    }
+
+    fn any(_: &str, _: &Figures) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn takes(cpus: f64, memory: u64) -> Takes {
+        Takes {
+            cpus,
+            memory_bytes: memory,
+            ..Takes::default()
+        }
+    }
+
+    #[test]
+    fn a_batch_is_spread_over_nodes_by_their_size() {
+        let mut nodes = [known("small", 2.0, 0.0), known("big", 6.0, 0.0)];
+        let mut got = [0, 0];
+        for _ in 0..8 {
+            match choose(&takes(1.0, 0), &mut nodes, &any) {
+                Choice::On(name) => got[usize::from(name == "big")] += 1,
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(got, [2, 6]);
+    }
+
+    #[test]
+    fn load_then_name_decide_between_equals() {
+        let mut nodes = [known("b", 4.0, 0.0), known("a", 4.0, 0.0)];
+        let first = choose(&takes(1.0, 0), &mut nodes.clone(), &any);
+        assert_eq!(first, Choice::On("a".to_owned()));
+        if let Standing::Known(figures) = &mut nodes[1].standing {
+            figures.load = 3.0;
+        }
+        let second = choose(&takes(1.0, 0), &mut nodes, &any);
+        assert_eq!(second, Choice::On("b".to_owned()));
+    }
+
+    #[test]
+    fn every_node_says_why_it_does_not_take_it() {
+        let mut nodes = [
+            known("alpha", 4.0, 0.0),
+            Candidate {
+                name: "beta".to_owned(),
+                standing: Standing::Away("no contact since 14:02".to_owned()),
+            },
+            known("gamma", 1.0, 0.0),
+        ];
+        let choice = choose(&takes(2.0, 64 << 30), &mut nodes, &any);
+        assert_eq!(
+            choice,
+            Choice::Nowhere(
+                "alpha: memory 16G < 64G; beta: no contact since 14:02; gamma: cpus 1 < 2"
+                    .to_owned()
+            )
+        );
+    }
+
+    #[test]
+    fn an_answer_on_its_way_is_waited_for() {
+        let mut nodes = [
+            known("alpha", 4.0, 0.0),
+            Candidate {
+                name: "beta".to_owned(),
+                standing: Standing::Asked,
+            },
+        ];
+        assert_eq!(choose(&takes(1.0, 0), &mut nodes, &any), Choice::Wait);
+    }
+
+    #[test]
+    fn a_late_answer_is_waited_for_only_where_no_other_node_fits() {
+        let late = |other| {
+            let late = standing("beta", Standing::Late);
+            let mut nodes = [known("alpha", other, 0.0), late];
+            choose(&takes(2.0, 0), &mut nodes, &any)
+        };
+        assert_eq!(late(4.0), Choice::On("alpha".to_owned()));
+        assert_eq!(late(1.0), Choice::Wait);
+    }
+
+    fn standing(name: &str, standing: Standing) -> Candidate {
+        Candidate {
+            name: name.to_owned(),
+            standing,
+        }
+    }
+
+    #[test]
+    fn who_refused_is_passed_over_and_only_all_together_end_it() {
+        let refused = |name| standing(name, Standing::Refused("no data".to_owned()));
+        let away = |name| standing(name, Standing::Away("no contact".to_owned()));
+        let run = takes(2.0, 0);
+        let mut nodes = [refused("a"), known("b", 4.0, 3.0)];
+        assert_eq!(choose(&run, &mut nodes, &any), Choice::On("b".to_owned()));
+        let mut nodes = [refused("a"), away("b")];
+        assert_eq!(
+            choose(&run, &mut nodes, &any),
+            Choice::Nowhere("a: refused: no data; b: no contact".to_owned())
+        );
+        // What is too small for ever is no candidate.
+        let mut nodes = [refused("a"), known("b", 1.0, 0.0)];
+        assert_eq!(
+            choose(&run, &mut nodes, &any),
+            Choice::Never("a: refused: no data; b: cpus 1 < 2".to_owned())
+        );
+        // A busy node is a candidate, and no run ends before each has refused
+        // it.
+        let busy = |_: &str, _: &Figures| Err("load is 9".to_owned());
+        let asks = Takes {
+            requires: "load < 4".to_owned(),
+            ..run.clone()
+        };
+        let mut nodes = [refused("a"), known("b", 4.0, 0.0)];
+        assert!(matches!(
+            choose(&asks, &mut nodes, &busy),
+            Choice::Nowhere(_)
+        ));
+        let mut nodes = [known("b", 1.0, 0.0)];
+        assert!(matches!(choose(&run, &mut nodes, &any), Choice::Nowhere(_)));
+    }
+
+    #[test]
+    fn the_node_that_is_preferred_is_not_once_it_refused() {
+        let run = Takes {
+            prefer: "a".to_owned(),
+            ..takes(1.0, 0)
+        };
+        let mut nodes = [
+            standing("a", Standing::Refused("no data".to_owned())),
+            known("b", 1.0, 0.0),
+        ];
+        assert_eq!(choose(&run, &mut nodes, &any), Choice::On("b".to_owned()));
+    }
+
+    #[test]
+    fn an_expression_has_the_last_word() {
+        let asked = Takes {
+            requires: "load < 4".to_owned(),
+            ..Takes::default()
+        };
+        let judge = |text: &str, figures: &Figures| match figures.cpus > 4.0 {
+            true => Ok(()),
+            false => Err(format!("`{text}` is false")),
+        };
+        let mut nodes = [known("a", 4.0, 0.0), known("b", 8.0, 7.0)];
+        let choice = choose(&asked, &mut nodes, &judge);
+        assert_eq!(choice, Choice::On("b".to_owned()));
+    }
+
+    proptest! {
+        /// Whatever the nodes are, a run never goes where it does not fit, and
+        /// always somewhere when it fits anywhere.
+        #[test]
+        fn a_run_goes_where_it_fits(
+            sizes in proptest::collection::vec((1u32..64, 0u32..64), 1..8),
+            cpus in 1u32..64,
+        ) {
+            let mut nodes: Vec<Candidate> = sizes
+                .iter()
+                .enumerate()
+                .map(|(at, (cpus, cores))| {
+                    known(&format!("n{at}"), f64::from(*cpus), f64::from(*cores))
+                })
+                .collect();
+            let fitting = sizes.iter().any(|(has, _)| *has >= cpus);
+            match choose(&takes(f64::from(cpus), 0), &mut nodes, &any) {
+                Choice::On(name) => {
+                    let at: usize = name[1..].parse().unwrap();
+                    prop_assert!(sizes[at].0 >= cpus);
+                }
+                Choice::Nowhere(why) => {
+                    prop_assert!(!fitting);
+                    prop_assert_eq!(why.split("; ").count(), sizes.len());
+                }
+                Choice::Wait | Choice::Never(_) => {
+                    prop_assert!(false, "nobody was asked, nobody refused");
+                }
+            }
+        }
+    }
+}

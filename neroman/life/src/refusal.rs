@@ -1,0 +1,238 @@
+//! A node that cannot have a run which others may have: the run goes back to be
+//! placed, and never to that node again.
+
+use serde::{Deserialize, Serialize};
+
+use super::change::Change;
+use super::later;
+use super::now::Moment;
+use super::run::{Desk, Handing, Run, Word};
+
+/// A node's statement that it cannot have a run that was not started there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusal {
+    pub node: String,
+    /// In its own words, bounded.
+    pub why: String,
+    /// What to do about it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub hint: String,
+    pub at_ms: i64,
+}
+
+/// What a refusal changes. `only_here` says that nothing of the run was started
+/// there, nor will be, and that another node may take it.
+pub fn refused(run: &Run, refusal: Refusal, only_here: bool) -> Vec<Change> {
+    if only_here && may_move(run) {
+        return turn_back(run, refusal, None);
+    }
+    let why = with_hint(&refusal.why, &refusal.hint);
+    let desk = Desk {
+        word: Some(Word::Refused {
+            why,
+            at_ms: refusal.at_ms,
+        }),
+        ..run.desk.clone()
+    };
+    vec![become_so(run, desk)]
+}
+
+/// Takes a run back from the node that refused it, and which will not start it
+/// unless it gets it again: that may be where the node could not take it for now;
+/// then `leaves` is this moment.
+pub(super) fn turn_back(run: &Run, mut refusal: Refusal, leaves: Option<&Moment>) -> Vec<Change> {
+    let id = run.made.id;
+    // Of several nodes each is named beside its words anyway.
+    let named = format!("node {}: ", refusal.node);
+    if let Some(why) = refusal.why.strip_prefix(&named) {
+        refusal.why = why.to_owned();
+    }
+    let how = if leaves.is_some() {
+        "taken back from"
+    } else {
+        "refused by"
+    };
+    let event = Change::Event {
+        experiment: id.experiment,
+        run: Some(id.number),
+        at_ms: refusal.at_ms,
+        text: format!("{id}: {how} {}: {}", refusal.node, refusal.why),
+    };
+    vec![become_so(run, turned_back(run, refusal, leaves)), event]
+}
+
+/// The run with this desk.
+pub(super) fn become_so(run: &Run, desk: Desk) -> Change {
+    Change::Desk {
+        run: run.made.id,
+        desk: Box::new(desk),
+        rules: None,
+    }
+}
+
+/// Whether another node may still have it, once its own says that it cannot.
+fn may_move(run: &Run) -> bool {
+    run.of_several()
+        && run.phase().is_live()
+        && run.desk.handing < Handing::Submitted
+        && run.desk.word.is_none()
+        && run.journal.incarnations.is_empty()
+}
+
+fn turned_back(run: &Run, refusal: Refusal, leaves: Option<&Moment>) -> Desk {
+    let mut desk = run.desk.clone();
+    desk.withdraw = None;
+    if desk.wish.is_some() {
+        // It was to end, and was never started.
+        desk.word = Some(Word::TakenAway {
+            who: desk.who(),
+            at_ms: refusal.at_ms,
+        });
+        return desk;
+    }
+    if let Some(now) = leaves {
+        later::left(&mut desk, &refusal.node, now);
+    } else {
+        desk.avoid.push(refusal.node.clone());
+        desk.refused.push(refusal);
+    }
+    desk.node = None;
+    desk.offered = false;
+    desk.turns = desk.turns.saturating_add(1);
+    desk.handing = Handing::Queued;
+    desk.rules_delivered = 0;
+    desk.why.clear();
+    desk
+}
+
+/// A reason with what to do about it.
+pub fn with_hint(why: &str, hint: &str) -> String {
+    match hint {
+        "" => why.to_owned(),
+        hint => format!("{why} ({hint})"),
+    }
+}
+
+/// What to do about several refusals, each thing once.
+pub fn hints(refused: &[Refusal]) -> String {
+    let mut hints: Vec<&str> = Vec::new();
+    for refusal in refused {
+        if !refusal.hint.is_empty() && !hints.contains(&refusal.hint.as_str()) {
+            hints.push(&refusal.hint);
+        }
+    }
+    hints.join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use nero_model::{ExperimentId, Phase, RunId, RunToken};
+
+    use super::super::journal::Journal;
+    use super::super::run::{Made, Takes, Wish};
+    use super::*;
+
+    fn placed(asked: &str, node: &str) -> Run {
+        let made = Made {
+            token: RunToken::from_slice(&[1; 16]).unwrap(),
+            id: RunId {
+                experiment: ExperimentId(1),
+                number: 1,
+            },
+            node: asked.to_owned(),
+            placing: true,
+            created_ms: 1,
+            created: None,
+            tree: String::new(),
+            git: String::new(),
+            fingerprint: String::new(),
+            time_ms: 0,
+            outputs: false,
+            all_made: false,
+            takes: Takes::default(),
+            resume: None,
+        };
+        let desk = Desk {
+            node: Some(node.to_owned()),
+            offered: true,
+            handing: Handing::Staging,
+            rules_version: 1,
+            ..Desk::default()
+        };
+        Run::judged(Arc::new(made), desk, Arc::default(), Arc::default())
+    }
+
+    fn no(node: &str) -> Refusal {
+        Refusal {
+            node: node.to_owned(),
+            why: format!("node {node}: no data"),
+            hint: "put it there".to_owned(),
+            at_ms: 5,
+        }
+    }
+
+    /// The run after a refusal, and the lines of its history.
+    fn after(mut run: Run, only_here: bool) -> (Run, Vec<String>) {
+        let mut lines = Vec::new();
+        for change in refused(&run, no("h1"), only_here) {
+            match change {
+                Change::Desk { desk, .. } => run.update(Some(*desk), None),
+                Change::Event { text, .. } => lines.push(text),
+                other => panic!("{other:?}"),
+            }
+        }
+        (run, lines)
+    }
+
+    #[test]
+    fn a_run_of_a_group_goes_back_and_never_there_again() {
+        let (run, lines) = after(placed("lab", "h1"), true);
+        assert!(run.unplaced() && !run.desk.offered, "{run:?}");
+        let kept = &run.desk.refused[0];
+        assert_eq!((&*kept.node, &*kept.why), ("h1", "no data"));
+        assert_eq!(run.desk.avoid, ["h1"]);
+        assert_eq!(lines, ["1.1: refused by h1: no data"]);
+    }
+
+    #[test]
+    fn a_run_of_one_node_ends_as_does_one_that_no_node_can_have() {
+        for (asked, only_here) in [("h1", true), ("lab", false)] {
+            let (run, lines) = after(placed(asked, "h1"), only_here);
+            assert_eq!(run.phase(), Phase::Crashed);
+            let why = run.reason().unwrap().to_string();
+            assert_eq!(why, "node h1: no data (put it there)", "{asked}");
+            assert!(lines.is_empty() && run.desk.refused.is_empty());
+        }
+    }
+
+    #[test]
+    fn what_may_have_begun_stays() {
+        let mut begun = placed("lab", "h1");
+        let mut journal = Journal::default();
+        journal.incarnations.insert(1, Default::default());
+        begun.update(None, Some(Arc::new(journal)));
+        let mut accepted = placed("lab", "h1");
+        accepted.desk.handing = Handing::Submitted;
+        for run in [begun, accepted] {
+            let (run, _) = after(run, true);
+            assert_eq!(run.node(), Some("h1"));
+            assert!(run.desk.refused.is_empty());
+        }
+    }
+
+    #[test]
+    fn what_was_to_end_ends() {
+        let mut run = placed("lab", "h1");
+        run.desk.wish = Some(Wish {
+            asked_ms: 3,
+            author: "me".to_owned(),
+            grace_ms: 0,
+            signal: 0,
+            delivered: false,
+        });
+        let (run, _) = after(run, true);
+        assert_eq!(run.phase(), Phase::Aborted);
+    }
+}

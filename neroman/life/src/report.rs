@@ -1,0 +1,178 @@
+//! Reports of a node about a run that it has, and the changes that follow here.
+//! Records of its journal come apart from this and count more.
+
+use super::later;
+use super::run::{Desk, Handing, Run, Unreadable, Word};
+use super::withdrawal;
+
+/// How far a run is on its node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It lies there and cannot be read now.
+    Held,
+    Waiting,
+    Starting,
+    Running,
+    /// Every record but a watcher's was sent.
+    Ended,
+    /// Every record was sent.
+    Settled,
+    /// It was cancelled before it was started.
+    TakenAway,
+    /// The node accepted it, and can never start it.
+    Refused,
+    /// The node does not know it.
+    Unknown,
+}
+
+/// A node's report about one run; its texts are bounded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    pub standing: Standing,
+    /// What it waits for, why it was refused or given back, or what is gone of its
+    /// records.
+    pub why: String,
+    /// Its job goes on without a parent of ours.
+    pub unsupervised: bool,
+    /// The host on which it goes on, when that is not where its neromum is.
+    pub host: String,
+    /// Its job made no file and changed none.
+    pub made_nothing: bool,
+    /// The node has no spec of it that could be used.
+    pub send_spec: bool,
+    /// Its files that the node cannot use.
+    pub unreadable: Vec<Unreadable>,
+}
+
+/// A report that contradicts the known state of the run; it is logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Contradiction {
+    /// The node does not know a run that it started.
+    Forgotten,
+    /// The node calls a run that was started never started.
+    NeverStarted,
+}
+
+/// Takes down what its node reports of a run.
+pub fn heard(run: &Run, desk: &mut Desk, report: &Report, now_ms: i64) -> Option<Contradiction> {
+    if report.standing != Standing::Unknown {
+        desk.unknown_ms = None;
+    }
+    desk.send_spec = report.send_spec;
+    desk.unreadable.clone_from(&report.unreadable);
+    if report.standing == Standing::Held {
+        // It lies there and cannot be read now: nothing else is said of it.
+        desk.why.clone_from(&report.why);
+        return None;
+    }
+    desk.unsupervised = report.unsupervised;
+    desk.far_host.clone_from(&report.host);
+    match report.standing {
+        Standing::Waiting | Standing::Starting => {
+            desk.handing = Handing::Pending;
+            desk.why.clone_from(&report.why);
+            later::taken(desk, run.node_word());
+        }
+        Standing::Running => {
+            desk.handing = Handing::Pending;
+            desk.withdraw = None;
+            desk.why.clear();
+        }
+        Standing::Ended => {
+            desk.ended_told = true;
+            desk.made_nothing = report.made_nothing;
+            desk.withdraw = None;
+        }
+        Standing::Settled => {
+            desk.withdraw = None;
+            desk.ended_told = true;
+            desk.made_nothing = report.made_nothing;
+            desk.settled = true;
+            desk.missing.clone_from(&report.why);
+            desk.handing = Handing::Pending;
+        }
+        // The node is asked for its word, which says more.
+        Standing::Unknown | Standing::TakenAway
+            if desk.leaves() && run.journal.incarnations.is_empty() => {}
+        Standing::Unknown => {
+            // A node that lost the run lost the cancel with it.
+            if let Some(cancel) = &mut desk.wish {
+                cancel.delivered = false;
+            }
+            let live = run.phase().is_live();
+            let began = !run.journal.incarnations.is_empty();
+            if live && !began && desk.wish.is_some() {
+                // It is to end, and lies nowhere.
+                desk.word = Some(Word::TakenAway {
+                    who: desk.who(),
+                    at_ms: now_ms,
+                });
+            } else if live && !began {
+                desk.handing = Handing::Queued;
+                desk.offered = false;
+                desk.rules_delivered = 0;
+                desk.why.clone_from(&report.why);
+                later::taken(desk, run.node_word());
+            } else if live {
+                desk.unknown_ms = Some(now_ms);
+                return Some(Contradiction::Forgotten);
+            }
+        }
+        // Its journal says more than any word.
+        Standing::TakenAway | Standing::Refused if has_run(run) => {
+            return Some(Contradiction::NeverStarted);
+        }
+        Standing::TakenAway => {
+            desk.word = Some(Word::TakenAway {
+                who: desk.who(),
+                at_ms: now_ms,
+            });
+        }
+        Standing::Refused => withdrawal::refused(run, desk, report.why.clone(), now_ms),
+        Standing::Held => {}
+    }
+    None
+}
+
+/// Whether its job was started, by its newest start.
+fn has_run(run: &Run) -> bool {
+    let newest = run.journal.newest();
+    newest.is_some_and(|(_, one)| one.started_ms.is_some() && one.not_started.is_none())
+}
+
+/// A run that a node reports although it is no longer the node's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stray {
+    /// It is over: the node did not hear that it may forget it.
+    Over,
+    /// The node goes on with it: it got there after it was ended here, or was
+    /// given up.
+    Live,
+}
+
+/// What a report makes of a run that is ended or closed here, or elsewhere now.
+pub fn stray(run: &Run, node: &str, standing: Standing) -> Option<Stray> {
+    let elsewhere = run.node() != Some(node);
+    match standing {
+        Standing::Settled | Standing::TakenAway | Standing::Refused
+            if elsewhere || run.desk.closed =>
+        {
+            Some(Stray::Over)
+        }
+        // What its records ended was live when this was said.
+        Standing::Waiting | Standing::Starting | Standing::Running
+            if elsewhere || run.desk.word.is_some() =>
+        {
+            Some(Stray::Live)
+        }
+        Standing::Waiting
+        | Standing::Starting
+        | Standing::Running
+        | Standing::Ended
+        | Standing::Settled
+        | Standing::TakenAway
+        | Standing::Refused
+        | Standing::Unknown
+        | Standing::Held => None,
+    }
+}

@@ -1,0 +1,168 @@
+//! Rules added and taken away by hand: for live runs at once, for later ones
+//! with the experiment.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use nero_expr::{Asked, Expr, ExprError, ParseContext};
+use nero_model::ExperimentId;
+
+use super::change::{Change, Described, Rule, desk_changed};
+use super::experiment::Experiment;
+use super::now::Now;
+use super::run::Run;
+use super::scope::Sight;
+use super::start::identify;
+use super::state::State;
+
+/// Adds a rule to the picked experiments; returns its id.
+pub fn add(
+    state: &State,
+    picked: &[ExperimentId],
+    action: &str,
+    text: &str,
+    author: &str,
+) -> (u64, Vec<Change>) {
+    let mut fresh = Vec::new();
+    let id = identify(state, &mut fresh, action, text, author, "rule add");
+    let mut changes: Vec<Change> = fresh
+        .into_iter()
+        .map(|rule: Rule| Change::Rule(Arc::new(rule)))
+        .collect();
+    for experiment in picked.iter().filter_map(|id| state.experiment(*id)) {
+        if !experiment.extra_rules.contains(&id) {
+            let with = appended(&experiment.extra_rules, id);
+            changes.push(extra(experiment, with));
+        }
+        if let Some(run) = live(experiment).filter(|run| !run.rules.contains(&id)) {
+            changes.push(next_version(run, appended(&run.rules, id)));
+        }
+    }
+    (id, changes)
+}
+
+/// Rules that cannot apply to some of the experiments that have them: off there
+/// alone, while their other rules stand.
+#[derive(Debug, Default)]
+pub struct Off {
+    parsed: BTreeMap<u64, Result<Expr, ExprError>>,
+    /// By text and reason.
+    found: BTreeMap<(String, String), Vec<ExperimentId>>,
+}
+
+impl Off {
+    /// Looks at one rule of one experiment.
+    pub fn look(&mut self, rule: u64, text: &str, experiment: &Experiment) {
+        let parsed = self
+            .parsed
+            .entry(rule)
+            .or_insert_with(|| Expr::parse(text, &ParseContext::utc(0).standing()));
+        let problem = match parsed {
+            // Only a parameter that is written as one is missed before the run.
+            Ok(expr)
+                if expr
+                    .unbound_names()
+                    .iter()
+                    .all(|name| name.asked != Asked::Param) =>
+            {
+                None
+            }
+            Ok(expr) => expr
+                .bind(&Sight::defined(experiment, &Now::default()))
+                .err(),
+            Err(error) => Some(error.clone()),
+        };
+        if let Some(problem) = problem {
+            let key = (text.to_owned(), problem.to_string());
+            self.found.entry(key).or_default().push(experiment.id);
+        }
+    }
+
+    /// A line for each rule and reason.
+    pub fn notes(&self) -> Vec<String> {
+        let found = self.found.iter();
+        found
+            .map(|((text, why), ids)| {
+                let named: Vec<String> = ids
+                    .iter()
+                    .take(NAMED_MAX)
+                    .map(ToString::to_string)
+                    .collect();
+                let named = named.join(", ");
+                let more = match ids.len().saturating_sub(NAMED_MAX) {
+                    0 => String::new(),
+                    more => format!(" and {more} more"),
+                };
+                format!("rule `{text}` is off in {named}{more}: {why}; its other rules stand")
+            })
+            .collect()
+    }
+}
+
+/// Experiments of one note that are named.
+const NAMED_MAX: usize = 8;
+
+/// What taking a rule away did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Removed {
+    /// The experiment never had it.
+    NotThere,
+    /// It is gone, for later runs, too.
+    Gone,
+    /// It is gone from the live run; the definition still has it.
+    FromRunOnly,
+}
+
+/// Takes a rule away from an experiment and its live run.
+pub fn remove(experiment: &Experiment, id: u64) -> (Removed, Vec<Change>) {
+    let mut changes = Vec::new();
+    let by_hand = experiment.extra_rules.contains(&id);
+    if by_hand {
+        changes.push(extra(experiment, without(&experiment.extra_rules, id)));
+    }
+    if let Some(run) = live(experiment).filter(|run| run.rules.contains(&id)) {
+        changes.push(next_version(run, without(&run.rules, id)));
+    }
+    let removed = match (by_hand, changes.is_empty()) {
+        (true, _) => Removed::Gone,
+        (false, false) => Removed::FromRunOnly,
+        (false, true) => Removed::NotThere,
+    };
+    (removed, changes)
+}
+
+/// Takes down which version of a run's rules its node has.
+pub fn delivered(run: &Run, version: u64) -> Option<Change> {
+    desk_changed(run, |desk| {
+        desk.rules_delivered = desk.rules_delivered.max(version);
+    })
+}
+
+fn live(experiment: &Experiment) -> Option<&Run> {
+    experiment.live().next()
+}
+
+fn appended(ids: &[u64], id: u64) -> Arc<[u64]> {
+    ids.iter().copied().chain([id]).collect()
+}
+
+fn without(ids: &[u64], id: u64) -> Arc<[u64]> {
+    ids.iter().copied().filter(|one| *one != id).collect()
+}
+
+fn next_version(run: &Run, rules: Arc<[u64]>) -> Change {
+    let mut desk = run.desk.clone();
+    desk.rules_version = run.rules_version().saturating_add(1);
+    Change::Desk {
+        run: run.made.id,
+        desk: Box::new(desk),
+        rules: Some(rules),
+    }
+}
+
+fn extra(experiment: &Experiment, extra_rules: Arc<[u64]>) -> Change {
+    Change::Experiment(Arc::new(Described {
+        extra_rules,
+        ..Described::of(experiment)
+    }))
+}

@@ -1,0 +1,634 @@
+//! One run: what neroman decided and did (`Desk`), what its journal says
+//! (`Journal`), and the phase that follows from both.
+
+use std::sync::Arc;
+
+use nero_format::DataDef;
+use nero_model::{EndReason, Phase, RunId, RunToken};
+use serde::{Deserialize, Serialize};
+
+use super::journal::{Exit, Journal};
+use super::later::Later;
+use super::now::{Now, Tick};
+use super::outcome::{self, Outcome};
+use super::refusal::Refusal;
+use super::withdrawal::Withdrawal;
+
+/// What never changes once a run is made.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Made {
+    pub token: RunToken,
+    pub id: RunId,
+    /// What was asked for: a node, a group, `any`. Of a run made before nodes
+    /// were chosen, its node.
+    pub node: String,
+    /// Its node is chosen by the placer, or was at the start.
+    #[serde(default)]
+    pub placing: bool,
+    pub created_ms: i64,
+    /// The same moment on the boot clock of this machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created: Option<Tick>,
+    /// BLAKE3 of the frozen tree in hexadecimal; empty: no files.
+    #[serde(default)]
+    pub tree: String,
+    /// Commit of the folder, when it is a checkout.
+    #[serde(default)]
+    pub git: String,
+    /// Fingerprint of the definition it was made from; empty: it was taken
+    /// over, and that is not known.
+    #[serde(default)]
+    pub fingerprint: String,
+    /// Time limit, for what is left of it.
+    #[serde(default)]
+    pub time_ms: u64,
+    /// Files are to come home.
+    #[serde(default)]
+    pub outputs: bool,
+    /// No outputs are named: what its job makes comes home.
+    #[serde(default)]
+    pub all_made: bool,
+    /// What it takes of its node.
+    #[serde(default)]
+    pub takes: Takes,
+    /// It begins with the checkpoints of this earlier run of the experiment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resume: Option<u32>,
+}
+
+/// What a run takes of its node, and asks of it beforehand.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Takes {
+    /// Processors; 0 means 1.
+    pub cpus: f64,
+    /// 0: not stated.
+    pub memory_bytes: u64,
+    /// Free space below the node's root; 0: not stated.
+    pub disk_bytes: u64,
+    /// The canonical expression of `requires`; empty: none.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub requires: String,
+    /// This node is taken before others when it fits; empty: none.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub prefer: String,
+    /// What lies on the nodes already, and where.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub data: Vec<DataDef>,
+}
+
+impl Takes {
+    /// Processors that it keeps busy.
+    pub fn cores(&self) -> f64 {
+        if self.cpus > 0.0 { self.cpus } else { 1.0 }
+    }
+
+    /// Whether it waits here until its node fits. Processors and memory are
+    /// waited for on the node itself, which refuses what it can never give.
+    pub fn asks(&self) -> bool {
+        self.disk_bytes > 0 || !self.requires.is_empty()
+    }
+}
+
+/// How far handing over has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Handing {
+    /// Durable here.
+    #[default]
+    Queued,
+    /// Its files are on their way.
+    Staging,
+    /// neromum accepted it.
+    Submitted,
+    /// neromum said that it waits or starts.
+    Pending,
+}
+
+/// What neromum said of a run that never had a journal.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Word {
+    /// Cancelled before it was started.
+    TakenAway { who: String, at_ms: i64 },
+    /// It can never start there.
+    Refused { why: String, at_ms: i64 },
+    /// A person said that its node will never answer again.
+    NodeGone { who: String, at_ms: i64 },
+}
+
+/// A wish that the run ends.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wish {
+    pub asked_ms: i64,
+    pub author: String,
+    pub grace_ms: u32,
+    pub signal: i32,
+    /// The node has it.
+    #[serde(default)]
+    pub delivered: bool,
+}
+
+/// How far the results have come home.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Results {
+    /// The run has not ended, or nothing was decided.
+    #[default]
+    Open,
+    /// Being fetched into this folder; empty: it is not made yet.
+    Fetching {
+        folder: String,
+        /// What they wait for on this machine; empty: nothing.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        why: String,
+    },
+    /// Complete in this folder; notes say what stayed on the node.
+    Done {
+        folder: String,
+        notes: Vec<String>,
+        /// Files that stayed there since they are too large.
+        #[serde(default)]
+        left: u64,
+        /// Warnings for every view of the run: files that stayed there, and
+        /// outputs that brought nothing.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        warnings: Vec<String>,
+    },
+    /// It printed nothing and has no outputs.
+    Nothing,
+    /// Given up, and why.
+    Failed { folder: String, why: String },
+}
+
+impl Results {
+    /// Whether nothing more will be done.
+    pub fn settled(&self) -> bool {
+        match self {
+            Self::Open | Self::Fetching { .. } => false,
+            Self::Done { .. } | Self::Nothing | Self::Failed { .. } => true,
+        }
+    }
+
+    /// Names another folder, where there is one.
+    pub fn set_folder(&mut self, now: String) {
+        match self {
+            Self::Done { folder, .. }
+            | Self::Fetching { folder, .. }
+            | Self::Failed { folder, .. } => {
+                *folder = now;
+            }
+            Self::Open | Self::Nothing => {}
+        }
+    }
+
+    /// The folder, where there is one.
+    pub fn folder(&self) -> &str {
+        match self {
+            Self::Done { folder, .. }
+            | Self::Fetching { folder, .. }
+            | Self::Failed { folder, .. } => folder,
+            Self::Open | Self::Nothing => "",
+        }
+    }
+}
+
+/// A file of a run that its node cannot use, as the node tells it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unreadable {
+    pub path: String,
+    /// Goes on from the path.
+    pub why: String,
+    /// What a person does about it.
+    pub hint: String,
+}
+
+impl std::fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}; {}", self.path, self.why, self.hint)
+    }
+}
+
+/// What neroman itself keeps of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Desk {
+    pub handing: Handing,
+    /// Where it was placed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// It may have reached its node: it is placed anew only on proof.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub offered: bool,
+    /// What it waits for, in neromum's words.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub why: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub word: Option<Word>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wish: Option<Wish>,
+    /// neromum said that every record but a watcher's was sent.
+    pub ended_told: bool,
+    /// neromum said that every record was sent.
+    pub settled: bool,
+    /// What is gone of its records, in neromum's words; empty: nothing.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub missing: String,
+    /// Since when its node says that it knows nothing of it, though it was
+    /// started there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unknown_ms: Option<i64>,
+    /// Its files that its node cannot use.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unreadable: Vec<Unreadable>,
+    /// Its node has no spec of it that could be used: it is sent again.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub send_spec: bool,
+    /// The run needs nothing from its node any more.
+    pub closed: bool,
+    /// The database of series lacks points of it, and its node is asked for them
+    /// again. Seen at each start, and so never stored.
+    #[serde(skip)]
+    pub points_again: bool,
+    /// Its job goes on without a parent of ours.
+    pub unsupervised: bool,
+    /// The host on which it goes on, when that is not where its neromum is;
+    /// followed by disk then.
+    #[serde(default)]
+    pub far_host: String,
+    /// It waits for the end of this earlier run of the experiment.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<u32>,
+    /// Its node said that its job made no file and changed none.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub made_nothing: bool,
+    /// Version of the rules in force, 0: none.
+    pub rules_version: u64,
+    /// Version of the rules that the node has.
+    pub rules_delivered: u64,
+    pub results: Results,
+    /// What may be behind its end: files that the job missed and that were left
+    /// out of what travels.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hints: Vec<String>,
+    /// Tree of the checkpoints that it begins with, in hexadecimal, when they
+    /// come from here; empty: there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub overlay: Option<String>,
+    /// When its folder on the node was taken away.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cleaned_ms: Option<i64>,
+    /// Nodes that were given up and may still have it: should one answer
+    /// again, it is told to end it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub abandoned: Vec<String>,
+    /// Nodes that had it once and were given up, or refused it: it never goes
+    /// there again.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub avoid: Vec<String>,
+    /// What the nodes said that refused it, oldest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<Refusal>,
+    /// It is to leave its node, so that another one may have it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub withdraw: Option<Withdrawal>,
+    /// Nodes that could not take it for now.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub later: Vec<Later>,
+    /// How often it was given to a node and came back.
+    pub turns: u32,
+}
+
+impl Desk {
+    /// Whether its node is asked for its word that it never starts it.
+    pub fn leaves(&self) -> bool {
+        self.withdraw.is_some() && self.wish.is_none()
+    }
+
+    /// The first file that keeps its node from seeing how it ends. A watcher's
+    /// segment does not.
+    pub fn hides_its_end(&self) -> Option<&Unreadable> {
+        let is_watchers = |file: &&Unreadable| file.path.contains("/watch-");
+        let mut files = self.unreadable.iter();
+        files.find(|file| !is_watchers(file))
+    }
+
+    /// The deferral of a node that has the run, or is to get it.
+    pub fn put_off_by(&mut self, node: &str) -> Option<&mut Later> {
+        let mut said = self.later.iter_mut();
+        said.find(|one| one.node == node && one.left_ms.is_none())
+    }
+
+    /// Number of times that it was given to a node, with the present one.
+    pub fn turn(&self) -> u32 {
+        self.turns.saturating_add(1)
+    }
+
+    /// Who asked that it ends.
+    pub fn who(&self) -> String {
+        self.wish
+            .as_ref()
+            .map(|wish| wish.author.clone())
+            .unwrap_or_default()
+    }
+}
+
+/// One run.
+#[derive(Clone, Debug)]
+pub struct Run {
+    pub made: Arc<Made>,
+    pub desk: Desk,
+    pub journal: Arc<Journal>,
+    /// Ids of the rules in force.
+    pub rules: Arc<[u64]>,
+    /// Follows from the three above; see [`Run::judged`].
+    pub outcome: Outcome,
+}
+
+/// Placeholder node of a run that only reserves a number: a take-over saw higher
+/// numbers, and the node that has this run was not read yet.
+pub const UNREAD: &str = "unknown";
+/// Author of the entry that such a run's node is gone.
+pub const TAKE_OVER: &str = "node take-over";
+
+impl Run {
+    /// Whether the run only reserves a number: its node was not read when its
+    /// experiment was taken over.
+    pub fn is_unread(&self) -> bool {
+        let word = matches!(&self.desk.word, Some(Word::NodeGone { who, .. }) if who == TAKE_OVER);
+        word && self.desk.node.is_none() && self.made.node == UNREAD
+    }
+
+    /// Whether the run was taken over and its node has not reported it yet, so
+    /// that its progress is unknown here.
+    pub fn unheard(&self) -> bool {
+        self.made.fingerprint.is_empty()
+            && self.phase() == Phase::Submitted
+            && self.journal.incarnations.is_empty()
+    }
+
+    /// Puts a run together.
+    pub fn judged(made: Arc<Made>, desk: Desk, journal: Arc<Journal>, rules: Arc<[u64]>) -> Self {
+        let outcome = outcome::judge(&desk, &journal);
+        Self {
+            made,
+            desk,
+            journal,
+            rules,
+            outcome,
+        }
+    }
+
+    /// The same with other contents; an end that was seen stays, but `lost`
+    /// gives way to evidence.
+    pub fn update(&mut self, desk: Option<Desk>, journal: Option<Arc<Journal>>) {
+        if let Some(desk) = desk {
+            self.desk = desk;
+        }
+        if let Some(journal) = journal {
+            self.journal = journal;
+        }
+        let outcome = outcome::judge(&self.desk, &self.journal);
+        if !self.has_ended() || outcome.phase == self.outcome.phase {
+            self.outcome = outcome;
+        }
+    }
+
+    /// The version by which its rules are to lie on its node: one above a version
+    /// whose file a watcher could not read, so that they are sent again.
+    pub fn rules_version(&self) -> u64 {
+        let refused = self.journal.rules_refused.as_ref();
+        let next = refused.map_or(0, |(version, _)| version.saturating_add(1));
+        self.desk.rules_version.max(next)
+    }
+
+    /// The node it was placed on; none while it waits for one.
+    pub fn node(&self) -> Option<&str> {
+        match &self.desk.node {
+            Some(node) => Some(node),
+            None if self.made.placing => None,
+            None => Some(&self.made.node),
+        }
+    }
+
+    /// Whether an end was seen that stays.
+    pub fn has_ended(&self) -> bool {
+        self.phase().is_end() && self.phase() != Phase::Lost
+    }
+
+    /// Its node, or what was asked for while it has none.
+    pub fn node_word(&self) -> &str {
+        self.node().unwrap_or(&self.made.node)
+    }
+
+    /// Whether it waits for the placer.
+    pub fn unplaced(&self) -> bool {
+        self.open() && self.node().is_none() && self.phase().is_live()
+    }
+
+    /// Whether it was placed, and what was asked for may mean other nodes, too.
+    pub fn of_several(&self) -> bool {
+        let node = self.desk.node.as_ref();
+        self.made.placing && node.is_some_and(|node| *node != self.made.node)
+    }
+
+    /// Whether another node may still get it, for all that is known here.
+    pub fn movable(&self) -> bool {
+        self.of_several()
+            && !self.desk.offered
+            && self.desk.handing < Handing::Submitted
+            && self.desk.word.is_none()
+            && self.journal.incarnations.is_empty()
+            && self.phase().is_live()
+    }
+
+    /// What its node says that cannot take it for now, where another node may.
+    /// What a node accepted stays there, and what goes on from checkpoints waits
+    /// where they are.
+    pub fn put_off(&self) -> Option<&Later> {
+        let node = self.node()?;
+        let mut said = self.desk.later.iter();
+        let later = said.find(|one| one.node == node && one.left_ms.is_none())?;
+        // Without a reason to wait, its files are on their way there.
+        let may_leave = self.of_several()
+            && self.open()
+            && self.desk.handing < Handing::Submitted
+            && self.made.resume.is_none()
+            && !self.desk.why.is_empty()
+            && self.phase().is_live()
+            && self.desk.word.is_none()
+            && self.desk.wish.is_none()
+            && self.desk.withdraw.is_none()
+            && self.journal.incarnations.is_empty();
+        may_leave.then_some(later)
+    }
+
+    /// How far it has come.
+    pub fn phase(&self) -> Phase {
+        self.outcome.phase
+    }
+
+    /// Whether it is lost, and may still go on somewhere.
+    pub fn in_doubt(&self) -> bool {
+        let over = matches!(
+            self.outcome.reason,
+            Some(EndReason::CodeUnknown | EndReason::Rebooted | EndReason::NodeGone { .. })
+        );
+        self.outcome.phase == Phase::Lost && !over
+    }
+
+    /// Whether it ended since it was taken away or refused, not by its journal.
+    pub fn ended_by_word(&self) -> bool {
+        let word = matches!(
+            self.desk.word,
+            Some(Word::TakenAway { .. } | Word::Refused { .. })
+        );
+        word && self.phase().is_end()
+    }
+
+    /// Whether its node is known to have got it: its answer may be lost, records of
+    /// its journal prove it, too.
+    pub fn was_accepted(&self) -> bool {
+        self.desk.handing >= Handing::Submitted || !self.journal.incarnations.is_empty()
+    }
+
+    /// Whether records of its journal are taken. An end by the word of its node is
+    /// judged from the journal at the next start, so nothing comes into that.
+    pub fn takes_records(&self) -> bool {
+        !self.desk.closed && !self.ended_by_word()
+    }
+
+    /// Whether its node does not know it any more, though it was started there,
+    /// and a person did not give it up.
+    pub fn forgotten(&self) -> bool {
+        self.desk.unknown_ms.is_some() && !self.desk.closed && self.in_doubt()
+    }
+
+    /// Why it ended as it did.
+    pub fn reason(&self) -> Option<&EndReason> {
+        self.outcome.reason.as_ref()
+    }
+
+    /// What its job printed last on standard error, where it failed by itself.
+    pub fn stderr_line(&self) -> &str {
+        match (self.reason(), self.exit()) {
+            (
+                Some(
+                    EndReason::Exited { .. }
+                    | EndReason::Signalled { .. }
+                    | EndReason::DiskFull { .. }
+                    | EndReason::OutOfMemory { .. },
+                ),
+                Some(exit),
+            ) => &exit.stderr_line,
+            (Some(_) | None, _) => "",
+        }
+    }
+
+    /// How its main process ended, if that was seen.
+    pub fn exit(&self) -> Option<&Exit> {
+        self.journal.newest()?.1.exit.as_ref()
+    }
+
+    /// Whether its job wrote anything to its logs, or may have: the record of the
+    /// tree's end has the logs' lengths, and may be missing.
+    pub fn printed(&self) -> bool {
+        let ended = self.phase().is_end();
+        self.journal
+            .incarnations
+            .values()
+            .any(|one| match &one.gone {
+                Some(gone) => gone.stdout_bytes > 0 || gone.stderr_bytes > 0,
+                None => ended && one.started_ms.is_some(),
+            })
+    }
+
+    /// Whether anything of it is to come home: outputs, logs, or what its job made
+    /// where no outputs are named. Its node tells at its end whether that is any.
+    pub fn has_results(&self) -> bool {
+        let made = self.made.all_made && self.desk.ended_told && !self.desk.made_nothing;
+        self.made.outputs || made || self.printed()
+    }
+
+    /// When its job was started first.
+    pub fn started_ms(&self) -> Option<i64> {
+        self.journal.started_ms()
+    }
+
+    /// Seconds in `running`; `None` before it was started.
+    pub fn runtime_s(&self, now: &Now) -> Option<f64> {
+        let newest = self.journal.newest()?.1;
+        if let Some(exit) = &newest.exit {
+            return Some(exit.run_ms as f64 / 1000.0);
+        }
+        let started_ms = newest.started_ms?;
+        let ms = match self.outcome.ended_ms {
+            Some(ended_ms) => self
+                .journal
+                .surely_ran_ms()
+                .unwrap_or_else(|| (ended_ms - started_ms).max(0)),
+            None => now.since(newest.started.as_ref(), started_ms),
+        };
+        Some(ms as f64 / 1000.0)
+    }
+
+    /// The same of a run whose node was heard of last at `then`, and at
+    /// `then_ms` by the wall clock.
+    pub fn runtime_then_s(&self, then: &Now, then_ms: i64) -> Option<f64> {
+        let newest = self.journal.newest()?.1;
+        let started_ms = newest.started_ms?;
+        if newest.exit.is_some() || self.outcome.ended_ms.is_some() {
+            return self.runtime_s(then);
+        }
+        let surely_ms = self.journal.surely_ran_ms();
+        let ms = match newest.started.as_ref().filter(|tick| then.knows(tick)) {
+            Some(tick) => then
+                .since(Some(tick), started_ms)
+                .max(surely_ms.unwrap_or(0)),
+            // Of a boot clock that this daemon never saw its own records tell.
+            None => surely_ms.unwrap_or_else(|| (then_ms - started_ms).max(0)),
+        };
+        Some(ms as f64 / 1000.0)
+    }
+
+    /// Whether its node may still have something to say or to do.
+    pub fn open(&self) -> bool {
+        (!self.desk.closed || self.desk.points_again) && self.desk.after.is_none()
+    }
+
+    /// How many points its journal told, whether the database of series has
+    /// them or not.
+    pub fn points_told(&self) -> u64 {
+        let metrics = self.journal.metrics.values();
+        metrics.fold(0, |sum, one| sum.saturating_add(one.count))
+    }
+
+    /// Has its node asked for its points again where the database of series has
+    /// only `held`: it was closed with all of them, so that database is another
+    /// one now.
+    pub fn look_for_points(&mut self, held: u64) {
+        self.desk.points_again = held < self.points_told()
+            && self.desk.closed
+            && self.desk.word.is_none()
+            && self.phase().is_end()
+            && !self.in_doubt()
+            && super::clean::lies_there(self);
+    }
+
+    /// What is to be said of its points where the database of series has only
+    /// `held`.
+    pub fn lacks_points(&self, held: u64) -> Option<String> {
+        let told = self.points_told();
+        let lacking = told.checked_sub(held).filter(|lacking| *lacking > 0)?;
+        let node = self.node_word();
+        let why = match self.desk.points_again || !self.desk.closed {
+            true => format!("they are asked of {node} again"),
+            false => {
+                format!("series.db is not the one they came into, and {node} has no more of them")
+            }
+        };
+        Some(format!(
+            "{lacking} of its {told} points are missing here: {why}"
+        ))
+    }
+}

@@ -1,0 +1,199 @@
+//! An experiment as an expression sees it: its definition, its current run (or a
+//! named one), parameters and metrics. Answers from memory.
+
+use nero_expr::{Fact, NameKind, Scope, Value};
+use nero_format as format;
+use nero_model::EndReason;
+
+use super::experiment::Experiment;
+use super::now::Now;
+use super::run::Run;
+
+/// An experiment with one of its runs, at one moment.
+#[derive(Clone, Copy, Debug)]
+pub struct Sight<'a> {
+    pub experiment: &'a Experiment,
+    pub run: Option<&'a Run>,
+    pub now: &'a Now,
+}
+
+impl<'a> Sight<'a> {
+    /// With the run that its state is taken from.
+    pub fn current(experiment: &'a Experiment, now: &'a Now) -> Self {
+        Self {
+            experiment,
+            run: experiment.current(),
+            now,
+        }
+    }
+
+    /// Without any run: what is known before one is made.
+    pub fn defined(experiment: &'a Experiment, now: &'a Now) -> Self {
+        Self {
+            experiment,
+            run: None,
+            now,
+        }
+    }
+
+    fn state(&self) -> &'static str {
+        match self.run {
+            None => "defined",
+            Some(run) => run.phase().word(),
+        }
+    }
+
+    fn of_run(&self, run: &'a Run, fact: Fact) -> Value<'a> {
+        let sample = run.journal.sample.as_ref();
+        let live = run.phase().is_live();
+        let running = live.then_some(sample).flatten();
+        match fact {
+            Fact::Node => Value::Text(run.node_word()),
+            Fact::Attempt => Value::number(f64::from(run.made.id.number)),
+            Fact::Runtime => Value::number_or_unknown(run.runtime_s(self.now)),
+            Fact::Waittime => {
+                let made = &run.made;
+                let waited = match run.started_ms().or(run.outcome.ended_ms) {
+                    Some(until) => (until - made.created_ms).max(0),
+                    None => self.now.since(made.created.as_ref(), made.created_ms),
+                };
+                Value::number(waited as f64 / 1000.0)
+            }
+            Fact::Timeleft => {
+                let limit = (run.made.time_ms > 0 && run.phase().is_live())
+                    .then_some(run.made.time_ms as f64 / 1000.0);
+                let spent = run.runtime_s(self.now).unwrap_or(0.0);
+                Value::number_or_unknown(limit.map(|limit| (limit - spent).max(0.0)))
+            }
+            Fact::Exit => {
+                let seen = run
+                    .exit()
+                    .filter(|exit| exit.signal == 0 && !exit.code_unknown);
+                Value::number_or_unknown(seen.map(|exit| f64::from(exit.code)))
+            }
+            Fact::Signal => {
+                let seen = run.exit().filter(|exit| exit.signal != 0);
+                Value::number_or_unknown(seen.map(|exit| f64::from(exit.signal)))
+            }
+            Fact::Reason => match run.reason() {
+                Some(EndReason::Other { text }) => Value::Text(text),
+                Some(reason) => Value::Text(reason_word(reason)),
+                None => Value::Unknown,
+            },
+            Fact::Silent => Value::number_or_unknown(running.map(|sample| {
+                let since = self.now.since(sample.tick.as_ref(), sample.at_ms) as f64;
+                (sample.silent_ms as f64 + since) / 1000.0
+            })),
+            // Of a live run an age is asked for, which no step of a clock changes.
+            Fact::Tsub if live => Value::Time(
+                self.now
+                    .wall_of(run.made.created.as_ref(), run.made.created_ms),
+            ),
+            Fact::Tstart if live => Value::time_or_unknown(
+                run.started_ms()
+                    .map(|started_ms| self.now.wall_of(run.journal.started(), started_ms)),
+            ),
+            Fact::Tsub => Value::Time(run.made.created_ms),
+            Fact::Tstart => Value::time_or_unknown(run.started_ms()),
+            Fact::Tend => Value::time_or_unknown(run.outcome.ended_ms),
+            Fact::Cpu => Value::number_or_unknown(running.map(|sample| sample.cpu_cores)),
+            Fact::Mem => Value::number_or_unknown(running.map(|sample| sample.rss_bytes as f64)),
+            Fact::Disk => {
+                Value::number_or_unknown(running.map(|sample| sample.written_bytes as f64))
+            }
+            Fact::Id
+            | Fact::Name
+            | Fact::Collection
+            | Fact::Path
+            | Fact::State
+            | Fact::Command
+            | Fact::Params
+            | Fact::Tmod => Value::Unknown,
+        }
+    }
+}
+
+/// The words by which an end is selected: `reason == 'exit code'`.
+fn reason_word(reason: &EndReason) -> &'static str {
+    match reason {
+        EndReason::Exited { .. } => "exit code",
+        EndReason::Signalled { .. } => "signal",
+        EndReason::DiskFull { .. } => "disk full",
+        EndReason::OutOfMemory { .. } => "out of memory",
+        EndReason::NotStarted { .. } => "not started",
+        EndReason::ByPerson { .. } => "person",
+        EndReason::ByRule { .. } => "rule",
+        EndReason::TimeLimit { .. } => "time limit",
+        EndReason::TakenAway { .. } => "taken away",
+        EndReason::CodeUnknown => "exit code unknown",
+        EndReason::Rebooted => "node was restarted",
+        EndReason::NodeGone { .. } => "node gone",
+        EndReason::Other { .. } => "other",
+    }
+}
+
+impl Scope for Sight<'_> {
+    fn now_ms(&self) -> i64 {
+        self.now.ms
+    }
+
+    fn fact(&self, fact: Fact) -> Value<'_> {
+        let definition = &self.experiment.definition;
+        match fact {
+            Fact::Id => Value::number(self.experiment.id.0 as f64),
+            Fact::Name => Value::Text(&definition.name),
+            Fact::Collection => Value::Text(definition.collection()),
+            Fact::Path => Value::text_or_unknown(definition.folder.to_str()),
+            Fact::State => Value::Text(self.state()),
+            Fact::Command => Value::Text(&definition.command_text),
+            Fact::Params => Value::Text(&self.experiment.params_text),
+            Fact::Tmod => Value::Time(self.experiment.modified_ms),
+            other => match self.run {
+                Some(run) => self.of_run(run, other),
+                None => Value::Unknown,
+            },
+        }
+    }
+
+    fn param(&self, name: &str) -> Value<'_> {
+        let found = self
+            .experiment
+            .definition
+            .params
+            .iter()
+            .find(|param| param.name == name);
+        let Some(param) = found else {
+            return Value::Unknown;
+        };
+        match &param.value {
+            format::Value::Null => Value::Unknown,
+            format::Value::Bool(truth) => Value::Bool(*truth, Some(&param.text)),
+            format::Value::Int(number) => Value::Number(*number as f64, Some(&param.text)),
+            format::Value::Float(number) => Value::Number(*number, Some(&param.text)),
+            format::Value::Text(_) => Value::Text(&param.text),
+        }
+    }
+
+    fn metric(&self, name: &str) -> Option<f64> {
+        Some(self.run?.journal.metrics.get(name)?.last)
+    }
+
+    fn visit_names(&self, visit: &mut dyn FnMut(NameKind, &str)) {
+        for param in &self.experiment.definition.params {
+            visit(NameKind::Param, &param.name);
+        }
+        if let Some(run) = self.run {
+            for name in run.journal.metrics.keys() {
+                visit(NameKind::Metric, name);
+            }
+        }
+    }
+
+    fn gone(&self) -> Option<bool> {
+        Some(self.experiment.is_gone())
+    }
+
+    fn changed(&self) -> Option<bool> {
+        Some(self.experiment.changed())
+    }
+}

@@ -1,0 +1,177 @@
+//! Collections that are cheap to clone and to change after a clone: readers
+//! keep an old state while the one writer goes on. Parts are shared until
+//! they are changed.
+
+use std::borrow::Borrow;
+use std::collections::HashMap;
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+/// How many elements share one allocation: a change after a clone copies this
+/// many pointers, a clone copies one pointer for each.
+const CHUNK: usize = 128;
+
+/// Elements by a dense number that begins with 1, with gaps.
+#[derive(Debug)]
+pub struct Shelf<T> {
+    chunks: Vec<Arc<Vec<Option<Arc<T>>>>>,
+    count: usize,
+}
+
+impl<T> Default for Shelf<T> {
+    fn default() -> Self {
+        Self {
+            chunks: Vec::new(),
+            count: 0,
+        }
+    }
+}
+
+impl<T> Clone for Shelf<T> {
+    fn clone(&self) -> Self {
+        Self {
+            chunks: self.chunks.clone(),
+            count: self.count,
+        }
+    }
+}
+
+impl<T: Clone> Shelf<T> {
+    /// The element with this number.
+    pub fn get(&self, number: u64) -> Option<&Arc<T>> {
+        let (chunk, slot) = place(number)?;
+        self.chunks.get(chunk)?.get(slot)?.as_ref()
+    }
+
+    /// The element, to be changed; copied first when a reader holds it.
+    pub fn get_mut(&mut self, number: u64) -> Option<&mut T> {
+        let (chunk, slot) = place(number)?;
+        let chunk = Arc::make_mut(self.chunks.get_mut(chunk)?);
+        chunk.get_mut(slot)?.as_mut().map(Arc::make_mut)
+    }
+
+    /// Puts an element at its number.
+    pub fn put(&mut self, number: u64, element: T) {
+        let Some((chunk, slot)) = place(number) else {
+            return;
+        };
+        while self.chunks.len() <= chunk {
+            self.chunks.push(Arc::new(Vec::new()));
+        }
+        let chunk = Arc::make_mut(&mut self.chunks[chunk]);
+        if chunk.len() <= slot {
+            chunk.resize(slot + 1, None);
+        }
+        if chunk[slot].replace(Arc::new(element)).is_none() {
+            self.count += 1;
+        }
+    }
+
+    /// How many elements there are.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// All elements by rising number.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<T>> {
+        self.chunks.iter().flat_map(|chunk| chunk.iter().flatten())
+    }
+}
+
+fn place(number: u64) -> Option<(usize, usize)> {
+    let index = usize::try_from(number.checked_sub(1)?).ok()?;
+    Some((index / CHUNK, index % CHUNK))
+}
+
+/// How many parts a [`Drawers`] has: a change after a clone copies one.
+const DRAWERS: usize = 512;
+
+/// A map in parts that are copied one at a time; a clone that changes nothing
+/// copies one pointer.
+#[derive(Debug)]
+pub struct Drawers<K, V> {
+    parts: Arc<Vec<Arc<HashMap<K, V>>>>,
+}
+
+impl<K, V> Default for Drawers<K, V> {
+    fn default() -> Self {
+        Self {
+            parts: Arc::new((0..DRAWERS).map(|_| Arc::default()).collect()),
+        }
+    }
+}
+
+impl<K, V> Clone for Drawers<K, V> {
+    fn clone(&self) -> Self {
+        Self {
+            parts: Arc::clone(&self.parts),
+        }
+    }
+}
+
+impl<K: Hash + Eq + Clone, V: Clone> Drawers<K, V> {
+    /// What lies under the key.
+    pub fn get<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<&V>
+    where
+        K: Borrow<Q>,
+    {
+        self.parts[drawer(key)].get(key)
+    }
+
+    /// The value under the key, made when there is none.
+    pub fn entry(&mut self, key: K) -> &mut V
+    where
+        V: Default,
+    {
+        let part = self.part(&key);
+        part.entry(key).or_default()
+    }
+
+    /// The part in which the key lies, to be changed.
+    fn part(&mut self, key: &K) -> &mut HashMap<K, V> {
+        Arc::make_mut(&mut Arc::make_mut(&mut self.parts)[drawer(key)])
+    }
+
+    /// Puts a value under the key.
+    pub fn put(&mut self, key: K, value: V) {
+        self.part(&key).insert(key, value);
+    }
+}
+
+fn drawer<Q: Hash + ?Sized>(key: &Q) -> usize {
+    let mut hasher = DefaultHasher::new();
+    key.hash(&mut hasher);
+    hasher.finish() as usize % DRAWERS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clone_keeps_what_it_saw() {
+        let mut shelf = Shelf::default();
+        for number in [1, 2, 500] {
+            shelf.put(number, number * 10);
+        }
+        let before = shelf.clone();
+        *shelf.get_mut(500).unwrap() = 7;
+        shelf.put(3, 30);
+        let all = |shelf: &Shelf<u64>| shelf.iter().map(|value| **value).collect::<Vec<_>>();
+        assert_eq!(all(&before), [10, 20, 5000]);
+        assert_eq!(all(&shelf), [10, 20, 30, 7]);
+        assert_eq!((before.len(), shelf.len()), (3, 4));
+        assert!(shelf.get(0).is_none() && shelf.get(4).is_none() && shelf.get(9999).is_none());
+    }
+
+    #[test]
+    fn drawers_find_what_was_put() {
+        let mut drawers: Drawers<String, u32> = Drawers::default();
+        drawers.put("a".to_owned(), 1);
+        let before = drawers.clone();
+        *drawers.entry("a".to_owned()) += 1;
+        assert_eq!((before.get("a"), drawers.get("a")), (Some(&1), Some(&2)));
+        assert_eq!(drawers.get("b"), None);
+    }
+}

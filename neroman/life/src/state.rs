@@ -1,0 +1,373 @@
+//! Everything that the daemon knows, in memory. Clones share all parts, so
+//! that readers keep the committed state while the one writer goes on.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use nero_expr::NameKind;
+use nero_model::{ExperimentId, RunId, RunToken};
+
+use super::change::{Change, Described, NewRun, Rule};
+use super::experiment::{Experiment, Origin, params_text};
+use super::run::Run;
+use super::shelf::{Drawers, Shelf};
+
+/// What the runs of one node come to.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct NodeCount {
+    /// Runs that the node may still have something to say about, or to do for.
+    pub open: u64,
+    /// Of them, live ones.
+    pub live: u64,
+    /// Processors that the live ones take.
+    pub cores: f64,
+}
+
+/// What one run adds to the counts.
+struct Share {
+    live: bool,
+    unplaced: bool,
+    put_off: bool,
+    open: bool,
+    cores: f64,
+    node: Option<String>,
+}
+
+impl Share {
+    fn of(run: &Run) -> Self {
+        Self {
+            live: run.phase().is_live(),
+            unplaced: run.unplaced(),
+            put_off: run.put_off().is_some(),
+            open: run.open(),
+            cores: run.made.takes.cores(),
+            node: run.node().map(str::to_owned),
+        }
+    }
+
+    fn same(&self, run: &Run) -> bool {
+        self.live == run.phase().is_live()
+            && self.unplaced == run.unplaced()
+            && self.put_off == run.put_off().is_some()
+            && self.open == run.open()
+            && self.node.as_deref() == run.node()
+    }
+}
+
+/// The state of one neroman.
+#[derive(Clone, Debug, Default)]
+pub struct State {
+    /// By number.
+    pub experiments: Shelf<Experiment>,
+    /// Name → numbers, whatever the collection.
+    names: Drawers<Arc<str>, Vec<ExperimentId>>,
+    tokens: Drawers<[u8; 16], Option<RunId>>,
+    /// By number.
+    pub origins: Arc<BTreeMap<u64, Arc<Origin>>>,
+    /// Path that was added → number of the source.
+    origin_paths: Arc<BTreeMap<PathBuf, u64>>,
+    /// By id.
+    pub rules: Arc<BTreeMap<u64, Arc<Rule>>>,
+    /// Names of parameters and metrics that any experiment has.
+    pub known_names: Arc<BTreeSet<(NameKind, String)>>,
+    /// What `last` means; ascending.
+    pub last: Arc<[ExperimentId]>,
+    /// Highest number given to an experiment.
+    pub highest: u64,
+    /// How many runs there are.
+    pub runs: u64,
+    /// How many of them are live.
+    pub live: u64,
+    /// By node: what is there, or on its way.
+    pub nodes: Arc<BTreeMap<String, NodeCount>>,
+    /// Live runs that wait for the placer.
+    pub unplaced: u64,
+    /// Runs that their nodes cannot take for now, and others may.
+    pub put_off: u64,
+    /// Grows with every change.
+    pub revision: u64,
+}
+
+impl State {
+    /// The experiment with this number.
+    pub fn experiment(&self, id: ExperimentId) -> Option<&Arc<Experiment>> {
+        self.experiments.get(id.0)
+    }
+
+    /// The run with this id.
+    pub fn run(&self, id: RunId) -> Option<&Run> {
+        self.experiment(id.experiment)?.run(id.number)
+    }
+
+    /// The run that has this token.
+    pub fn by_token(&self, token: &RunToken) -> Option<RunId> {
+        self.tokens.get(token.as_bytes()).copied().flatten()
+    }
+
+    /// The experiments of this name, of any collection.
+    pub fn named(&self, name: &str) -> &[ExperimentId] {
+        self.names.get(name).map_or(&[], Vec::as_slice)
+    }
+
+    /// The source that was added by this path.
+    pub fn origin_at(&self, path: &Path) -> Option<&Arc<Origin>> {
+        self.origins.get(self.origin_paths.get(path)?)
+    }
+
+    /// The experiments of a source.
+    pub fn of_origin(&self, origin: u64) -> impl Iterator<Item = &Arc<Experiment>> {
+        self.experiments
+            .iter()
+            .filter(move |experiment| experiment.source == origin)
+    }
+
+    /// Applies one change. Changes of what does not exist are ignored: they
+    /// come from decisions over this very state.
+    pub fn apply(&mut self, change: &Change) {
+        self.revision += 1;
+        match change {
+            Change::Origin(origin) => {
+                let paths = Arc::make_mut(&mut self.origin_paths);
+                if let Some(moved) = self.origins.get(&origin.id) {
+                    paths.remove(&moved.source.path);
+                }
+                paths.insert(origin.source.path.clone(), origin.id);
+                Arc::make_mut(&mut self.origins).insert(origin.id, Arc::clone(origin));
+            }
+            Change::Experiment(described) => self.describe(described),
+            Change::Rule(rule) => {
+                Arc::make_mut(&mut self.rules).insert(rule.id, Arc::clone(rule));
+            }
+            Change::Run(new) => self.add_run(new),
+            Change::Desk { run, desk, rules } => self.change_run(*run, |found| {
+                if let Some(rules) = rules {
+                    found.rules = Arc::clone(rules);
+                }
+                found.update(Some((**desk).clone()), None);
+            }),
+            Change::Journal { run, journal } => {
+                for name in journal.metrics.keys() {
+                    self.know(NameKind::Metric, name);
+                }
+                self.change_run(*run, |found| found.update(None, Some(Arc::clone(journal))));
+            }
+            // The history is read from the database when it is shown; the
+            // identity is what the daemon starts with.
+            Change::Event { .. } | Change::Adopted { .. } => {}
+            Change::Last(last) => self.last = Arc::clone(last),
+        }
+    }
+
+    fn describe(&mut self, new: &Described) {
+        self.highest = self.highest.max(new.id.0);
+        for param in &new.definition.params {
+            self.know(NameKind::Param, &param.name);
+        }
+        let revision = self.revision;
+        if let Some(old) = self.experiments.get_mut(new.id.0) {
+            let renamed = old.definition.name != new.definition.name;
+            let before = std::mem::replace(&mut old.definition, Arc::clone(&new.definition));
+            old.fingerprint = Arc::clone(&new.fingerprint);
+            old.params_text = params_text(&new.definition);
+            old.source = new.source;
+            old.gone = new.gone;
+            old.hidden_ms = new.hidden_ms;
+            old.modified_ms = new.modified_ms;
+            old.extra_rules = Arc::clone(&new.extra_rules);
+            old.revision = revision;
+            if renamed {
+                let named = self.names.entry(Arc::from(before.name.as_str()));
+                named.retain(|id| *id != new.id);
+                self.name(new);
+            }
+            return;
+        }
+        self.experiments.put(
+            new.id.0,
+            Experiment {
+                id: new.id,
+                definition: Arc::clone(&new.definition),
+                fingerprint: Arc::clone(&new.fingerprint),
+                params_text: params_text(&new.definition),
+                source: new.source,
+                gone: new.gone,
+                hidden_ms: new.hidden_ms,
+                created_ms: new.created_ms,
+                modified_ms: new.modified_ms,
+                extra_rules: Arc::clone(&new.extra_rules),
+                runs: Vec::new(),
+                revision,
+            },
+        );
+        self.name(new);
+    }
+
+    fn know(&mut self, kind: NameKind, name: &str) {
+        // A set of pairs cannot be asked by a borrowed name without a copy;
+        // names are short and this runs once per change.
+        let key = (kind, name.to_owned());
+        if !self.known_names.contains(&key) {
+            Arc::make_mut(&mut self.known_names).insert(key);
+        }
+    }
+
+    fn name(&mut self, new: &Described) {
+        self.names
+            .entry(Arc::from(new.definition.name.as_str()))
+            .push(new.id);
+    }
+
+    fn add_run(&mut self, new: &NewRun) {
+        let run = Run::judged(
+            Arc::clone(&new.made),
+            new.desk.clone(),
+            Arc::default(),
+            Arc::clone(&new.rules),
+        );
+        self.put_run(run);
+    }
+
+    /// Puts a run that was read from its node into the place kept for it.
+    fn replace_unread(&mut self, run: Run) {
+        let id = run.made.id;
+        let before = self.run(id).map(|run| run.made.token);
+        if let Some(before) = before {
+            self.tokens.put(*before.as_bytes(), None);
+        }
+        self.tokens.put(*run.made.token.as_bytes(), Some(id));
+        self.change_run(id, |found| *found = run);
+    }
+
+    /// Adds a run as it was stored; the next number of its experiment.
+    pub fn put_run(&mut self, run: Run) {
+        let revision = self.revision;
+        let id = run.made.id;
+        for name in run.journal.metrics.keys() {
+            self.know(NameKind::Metric, name);
+        }
+        if self.run(id).is_some_and(Run::is_unread) {
+            self.replace_unread(run);
+            return;
+        }
+        let Some(experiment) = self.experiments.get_mut(id.experiment.0) else {
+            return;
+        };
+        if experiment.runs.len() + 1 != id.number as usize {
+            return;
+        }
+        self.runs += 1;
+        self.count(&Share::of(&run), true);
+        let Some(experiment) = self.experiments.get_mut(id.experiment.0) else {
+            return;
+        };
+        self.tokens.put(*run.made.token.as_bytes(), Some(id));
+        experiment.revision = revision;
+        experiment.runs.push(run);
+    }
+
+    fn change_run(&mut self, id: RunId, change: impl FnOnce(&mut Run)) {
+        let revision = self.revision;
+        let Some(experiment) = self.experiments.get_mut(id.experiment.0) else {
+            return;
+        };
+        let Some(run) = (id.number as usize)
+            .checked_sub(1)
+            .and_then(|index| experiment.runs.get_mut(index))
+        else {
+            return;
+        };
+        let before = Share::of(run);
+        change(run);
+        let after = (!before.same(run)).then(|| Share::of(run));
+        experiment.revision = revision;
+        if let Some(after) = after {
+            self.count(&before, false);
+            self.count(&after, true);
+        }
+    }
+
+    /// Counts a run in, or out.
+    fn count(&mut self, share: &Share, add: bool) {
+        let step = |number: &mut u64, counts: bool| {
+            if add {
+                *number += u64::from(counts);
+            } else {
+                *number -= u64::from(counts);
+            }
+        };
+        step(&mut self.live, share.live);
+        step(&mut self.unplaced, share.unplaced);
+        step(&mut self.put_off, share.put_off);
+        let Some(node) = share.node.as_ref().filter(|_| share.open) else {
+            return;
+        };
+        let nodes = Arc::make_mut(&mut self.nodes);
+        let count = match nodes.get_mut(node) {
+            Some(count) => count,
+            None => nodes.entry(node.clone()).or_default(),
+        };
+        step(&mut count.open, true);
+        if share.live {
+            step(&mut count.live, true);
+            count.cores += if add { share.cores } else { -share.cores };
+        }
+        if count.live == 0 {
+            // No trace of sums that are not exact.
+            count.cores = 0.0;
+        }
+    }
+
+    /// What the runs of a node come to.
+    pub fn on_node(&self, node: &str) -> NodeCount {
+        self.nodes.get(node).copied().unwrap_or_default()
+    }
+
+    /// Checks what holds of every state; tests call it after every step.
+    ///
+    /// # Panics
+    /// When counts, indexes and runs do not fit together.
+    pub fn check_invariants(&self) {
+        let (mut runs, mut live, mut unplaced, mut put_off) = (0, 0, 0, 0);
+        let mut nodes: BTreeMap<String, NodeCount> = BTreeMap::new();
+        for experiment in self.experiments.iter() {
+            assert!(experiment.id.0 <= self.highest);
+            assert!(
+                self.named(&experiment.definition.name)
+                    .contains(&experiment.id)
+            );
+            let waiting = experiment.runs.iter().filter(|run| run.phase().is_live());
+            let lone = waiting.filter(|run| run.desk.after.is_none()).count();
+            assert!(lone <= 1, "{} has {lone} live runs", experiment.id);
+            for (index, run) in experiment.runs.iter().enumerate() {
+                assert_eq!(run.made.id.experiment, experiment.id);
+                assert_eq!(run.made.id.number as usize, index + 1);
+                assert_eq!(self.by_token(&run.made.token), Some(run.made.id));
+                assert_eq!(run.outcome.ended_ms.is_some(), run.phase().is_end());
+                assert!(run.rules.iter().all(|rule| self.rules.contains_key(rule)));
+                runs += 1;
+                live += u64::from(run.phase().is_live());
+                unplaced += u64::from(run.unplaced());
+                put_off += u64::from(run.put_off().is_some());
+                if let Some(node) = run.node().filter(|_| run.open()) {
+                    let count = nodes.entry(node.to_owned()).or_default();
+                    count.open += 1;
+                    count.live += u64::from(run.phase().is_live());
+                }
+            }
+        }
+        assert_eq!(
+            (runs, live, unplaced, put_off),
+            (self.runs, self.live, self.unplaced, self.put_off)
+        );
+        for (node, count) in self.nodes.iter() {
+            let seen = nodes.get(node).copied().unwrap_or_default();
+            assert_eq!(
+                (seen.open, seen.live),
+                (count.open, count.live),
+                "of {node}"
+            );
+        }
+        assert!(self.experiments.len() as u64 <= self.highest);
+    }
+}

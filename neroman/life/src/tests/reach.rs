@@ -1,0 +1,225 @@
+//! Which step of a run may follow which: everything that two nodes, a person and the
+//! daemon's own death can do to a run, written down as a table (`snapshots/`), and
+//! held against what is promised of every step.
+//!
+//! The table is for people and for another representation of a run: that one is right
+//! when it prints the same. It lists each state with the inputs that change it, the
+//! states that follow, and in brackets what the node is asked for then. Two worlds
+//! that show the same are explored once. Time stands still; rules, files that cannot
+//! be read (but for a spec) and records that are folded anew are left out.
+
+mod node;
+mod shown;
+mod world;
+
+use std::collections::hash_map::DefaultHasher;
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
+use std::fmt::Write as _;
+use std::hash::{Hash as _, Hasher as _};
+
+use crate::needs;
+use crate::run::Run;
+use node::Node;
+use shown::{effects, shown};
+use world::{Asked, NODES, Step, World};
+
+/// How often a run may come back before what follows is left out: it is what
+/// followed before.
+const TURNS_MAX: u32 = 1;
+
+/// State → what happens → states that follow.
+type Table = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
+
+/// What a world is known by: what is shown of its runs, and of its nodes what they
+/// may answer. One world stands for all that are alike so.
+fn key(world: &World) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    let run = world.run();
+    shown(run).hash(&mut hasher);
+    world.next().map(shown).hash(&mut hasher);
+    for (node, name) in world.nodes.iter().zip(NODES) {
+        let desk = &run.desk;
+        let here = run.node() == Some(name);
+        let named = |names: &[String]| names.iter().any(|other| other == name);
+        (here, named(&desk.avoid), named(&desk.abandoned)).hash(&mut hasher);
+        desk.later
+            .iter()
+            .any(|one| one.node == name)
+            .hash(&mut hasher);
+        (node.there, node.records.last(), node.ran(), node.cancelled).hash(&mut hasher);
+        let request = node.request;
+        let comes = request.map(|one| (one.asker, one.turn > node.fence));
+        (comes, node.fence >= desk.turn()).hash(&mut hasher);
+    }
+    let ahead = |here: usize| world.nodes[here].records.len() > world.known;
+    let behind = world.here().map(ahead);
+    (behind, world.deceived, needs::of(run).rules).hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Writes a step down, for each run that it changed or could have changed.
+fn note(table: &mut Table, from: &World, step: &Step) {
+    if !step.heard {
+        return;
+    }
+    let label = &step.label;
+    let line = |before, after| {
+        let effects = effects(before, after);
+        match effects.is_empty() {
+            true => shown(after),
+            false => format!("{}  ({})", shown(after), effects.join(", ")),
+        }
+    };
+    let mut put = |before: String, label: &str, after: String| {
+        let inputs = table.entry(before).or_default();
+        inputs.entry(label.to_owned()).or_default().insert(after);
+    };
+    let (before, after) = (from.run(), step.to.run());
+    put(shown(before), label, line(before, after));
+    let Some(after) = step.to.next() else { return };
+    match from.next() {
+        None => put("not made".to_owned(), label, shown(after)),
+        Some(before) if before.desk != after.desk => {
+            let label = match after.desk.word {
+                Some(_) => label,
+                None => "the earlier run ended",
+            };
+            put(shown(before), label, line(before, after));
+        }
+        Some(_) => {}
+    }
+}
+
+/// What does not hold of a step, though it is promised of every one.
+fn broken(from: &World, step: &Step) -> Option<&'static str> {
+    let (before, after) = (from.run(), step.to.run());
+    let live = after.phase().is_live();
+    let offered = |run: &Run| {
+        let node = run.node().filter(|_| run.desk.offered);
+        node.map(str::to_owned)
+    };
+    let undone = offered(before).is_some() && offered(before) != offered(after);
+    let nodes = |counts: fn(&Node) -> bool| {
+        let nodes = step.to.nodes.iter().filter(|node| counts(node));
+        nodes.count()
+    };
+    let promises = [
+        (
+            "one node at most may start a run",
+            step.to.deceived || nodes(Node::may_run) <= 1,
+        ),
+        (
+            "a job is started on one node at most",
+            step.to.deceived || nodes(Node::ran) <= 1,
+        ),
+        (
+            "an offer is undone by a word of its node alone",
+            step.word || !(live && undone),
+        ),
+        (
+            "an end stays",
+            !before.has_ended() || before.phase() == after.phase(),
+        ),
+        (
+            "what is closed stays closed",
+            !before.desk.closed || after.desk.closed,
+        ),
+        (
+            "a run that is to end is placed nowhere else",
+            before.node() == after.node() || before.desk.wish.is_none(),
+        ),
+        (
+            "a run that its node has is not ended by what is here",
+            !step.label.starts_with("its files are not here")
+                || !before.was_accepted()
+                || before.phase() == after.phase(),
+        ),
+        (
+            "a run that is to end waits for a word of its node that comes",
+            !step.label.ends_with("it is unknown")
+                || !live
+                || after
+                    .desk
+                    .wish
+                    .as_ref()
+                    .is_none_or(|cancel| !cancel.delivered),
+        ),
+        (
+            "a run that is to end is not sent",
+            step.label != "it is sent" || before.desk.wish.is_none() || before.desk.send_spec,
+        ),
+    ];
+    let mut promises = promises.into_iter();
+    promises.find(|(_, holds)| !holds).map(|(what, _)| what)
+}
+
+/// Every step from every world that can come about, each kind of world once.
+fn explore(asked: Asked) -> Table {
+    let mut table = Table::new();
+    let first = World::new(asked);
+    let mut seen = HashSet::from([key(&first)]);
+    // How each world came about: the one before, and what happened.
+    let mut came: Vec<(usize, String)> = vec![(0, "it is made".to_owned())];
+    let mut faults: BTreeMap<String, String> = BTreeMap::new();
+    let mut open = VecDeque::from([(0, first)]);
+    while let Some((number, from)) = open.pop_front() {
+        for step in from.steps(asked) {
+            let how = || {
+                let mut lines = vec![step.label.clone()];
+                let mut at = number;
+                while at > 0 {
+                    lines.push(came[at].1.clone());
+                    at = came[at].0;
+                }
+                lines.reverse();
+                lines.join("\n")
+            };
+            if let Some(promise) = broken(&from, &step) {
+                let line = format!("{promise}: {}", step.label);
+                faults.entry(line).or_insert_with(how);
+            }
+            note(&mut table, &from, &step);
+            let ends = step.to.explored || step.to.run().desk.turns > TURNS_MAX;
+            if !ends && seen.insert(key(&step.to)) {
+                open.push_back((came.len(), step.to));
+                came.push((number, step.label));
+            }
+        }
+    }
+    assert!(
+        faults.is_empty(),
+        "promises that do not hold, with the way there: {faults:#?}"
+    );
+    table
+}
+
+fn printed(table: &Table) -> String {
+    let mut text = String::new();
+    for (state, inputs) in table {
+        let _ = writeln!(text, "\n{state}");
+        let mut unchanged = Vec::new();
+        for (input, states) in inputs {
+            for after in states {
+                if after == state {
+                    unchanged.push(input.as_str());
+                } else {
+                    let _ = writeln!(text, "    {input} → {after}");
+                }
+            }
+        }
+        if !unchanged.is_empty() {
+            let _ = writeln!(text, "    unchanged: {}", unchanged.join("; "));
+        }
+    }
+    text
+}
+
+#[test]
+fn the_steps_of_a_run_that_one_node_is_asked_for_are_those_of_the_table() {
+    insta::assert_snapshot!("one_node", printed(&explore(Asked::OneNode)));
+}
+
+#[test]
+fn the_steps_of_a_run_that_a_group_is_asked_for_are_those_of_the_table() {
+    insta::assert_snapshot!("group", printed(&explore(Asked::Group)));
+}

@@ -1,0 +1,243 @@
+//! A node as far as one run goes: what lies there and what its records hold. It
+//! moves by itself and answers truly; what it answers may get lost.
+
+use crate::journal::{Exit, Gone, Incarnation, Journal, Key, Lost, NotStarted, Stop};
+use nero_journal::v1::{StopCause, job_not_started, lost};
+
+/// What lies on a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) enum There {
+    #[default]
+    Nothing,
+    /// It was accepted and waits.
+    Waiting,
+    /// It was accepted and can never start.
+    Refused,
+    /// It was claimed; the records tell how far it is.
+    Started,
+    /// Every record but a watcher's was sent.
+    Ended,
+    Settled,
+    /// It was cancelled before it was started.
+    TakenAway,
+    /// It was withdrawn: it never starts there.
+    Withdrawn,
+}
+
+/// A record of a run's journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Rec {
+    Claimed,
+    Started,
+    /// A person's cancel reached the shim.
+    StopAsked,
+    Exited,
+    TreeGone,
+    /// The job never passed its gate; the next start follows.
+    GateClosed,
+    NotExecuted,
+    NotStartedCancelled,
+    Rebooted,
+    FolderGone,
+}
+
+impl Rec {
+    /// Whether nothing follows in the journal.
+    pub(super) fn is_last(self) -> bool {
+        match self {
+            Self::TreeGone
+            | Self::NotExecuted
+            | Self::NotStartedCancelled
+            | Self::Rebooted
+            | Self::FolderGone => true,
+            Self::Claimed | Self::Started | Self::StopAsked | Self::Exited | Self::GateClosed => {
+                false
+            }
+        }
+    }
+
+    /// What may follow this record; `cancelled`: the node was told to end the run.
+    pub(super) fn next(self, cancelled: bool) -> Vec<Self> {
+        match self {
+            Self::Claimed if cancelled => vec![Self::NotStartedCancelled],
+            Self::Claimed => vec![Self::Started, Self::GateClosed, Self::NotExecuted],
+            Self::Started if cancelled => vec![Self::StopAsked, Self::Exited],
+            Self::Started => vec![Self::Exited, Self::Rebooted, Self::FolderGone],
+            Self::StopAsked => vec![Self::Exited],
+            Self::Exited => vec![Self::TreeGone, Self::Rebooted],
+            Self::GateClosed => vec![Self::Claimed],
+            Self::TreeGone
+            | Self::NotExecuted
+            | Self::NotStartedCancelled
+            | Self::Rebooted
+            | Self::FolderGone => Vec::new(),
+        }
+    }
+}
+
+/// A hand-over that is on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Request {
+    pub turn: u32,
+    /// The daemon waits for the answer; else the connection was lost.
+    pub asker: bool,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Node {
+    pub there: There,
+    pub records: Vec<Rec>,
+    /// It was told to end the run.
+    pub cancelled: bool,
+    /// No run of this turn or an earlier one comes in any more.
+    pub fence: u32,
+    pub request: Option<Request>,
+}
+
+impl Node {
+    /// Whether a job of the run was started here.
+    pub(super) fn ran(&self) -> bool {
+        self.records.contains(&Rec::Started)
+    }
+
+    /// Whether the run waits or goes on here, or may come to that.
+    pub(super) fn may_run(&self) -> bool {
+        let comes = self
+            .request
+            .is_some_and(|request| request.turn > self.fence);
+        let lies = match self.there {
+            There::Waiting | There::Started => true,
+            There::Nothing => comes,
+            There::Refused
+            | There::Ended
+            | There::Settled
+            | There::TakenAway
+            | There::Withdrawn => false,
+        };
+        lies && !self.cancelled
+    }
+
+    /// What the node may become by itself.
+    pub(super) fn moves(&self) -> Vec<Self> {
+        let mut moves = Vec::new();
+        let becomes = |there| Self {
+            there,
+            ..self.clone()
+        };
+        match self.there {
+            There::Waiting => {
+                moves.push(becomes(There::Refused));
+                moves.push(Self {
+                    records: vec![Rec::Claimed],
+                    ..becomes(There::Started)
+                });
+            }
+            There::Started => {
+                let last = self.records.last().copied().unwrap_or(Rec::Claimed);
+                let gates = self.records.contains(&Rec::GateClosed);
+                for next in last.next(self.cancelled) {
+                    if next == Rec::GateClosed && gates {
+                        continue;
+                    }
+                    let mut moved = self.clone();
+                    moved.records.push(next);
+                    moves.push(moved);
+                }
+                if last.is_last() {
+                    moves.push(becomes(There::Ended));
+                }
+            }
+            There::Ended => moves.push(becomes(There::Settled)),
+            There::Nothing
+            | There::Refused
+            | There::Settled
+            | There::TakenAway
+            | There::Withdrawn => {}
+        }
+        moves
+    }
+}
+
+/// The journal that so many records amount to.
+pub(super) fn journal(records: &[Rec]) -> Journal {
+    let mut journal = Journal::default();
+    let mut number = 1;
+    for (index, record) in records.iter().enumerate() {
+        let key = Key {
+            rank: 0,
+            made_ns: 0,
+            offset: index as u64,
+        };
+        let one: &mut Incarnation = journal.incarnations.entry(number).or_default();
+        let not_started = |stage: job_not_started::Stage| {
+            Some(NotStarted {
+                program: String::new(),
+                key,
+                stage: stage.into(),
+                errno: 0,
+                at_ms: 5,
+            })
+        };
+        let lost = |reason: lost::Reason| {
+            Some(Lost {
+                key,
+                reason: reason.into(),
+                detail: String::new(),
+                at_ms: 9,
+            })
+        };
+        match record {
+            Rec::Claimed => {}
+            Rec::Started => one.started_ms = Some(5),
+            Rec::StopAsked => {
+                one.stop = Some(Stop {
+                    key,
+                    cause: StopCause::Person.into(),
+                    rule: 0,
+                    at_ms: 6,
+                });
+            }
+            Rec::Exited => {
+                one.exit = Some(Exit {
+                    stderr_line: String::new(),
+                    key,
+                    code: 0,
+                    signal: 0,
+                    core_dumped: false,
+                    code_unknown: false,
+                    user_cpu_us: 0,
+                    system_cpu_us: 0,
+                    peak_rss_bytes: 0,
+                    disk_free_bytes: None,
+                    oom_kills: 0,
+                    run_ms: 1,
+                    at_ms: 7,
+                });
+            }
+            Rec::TreeGone => {
+                one.gone = Some(Gone {
+                    strays_ms: 0,
+                    strays_left: 0,
+                    strays: Vec::new(),
+                    key,
+                    strays_killed: 0,
+                    stdout_bytes: 1,
+                    stderr_bytes: 0,
+                    left_alive: 0,
+                    at_ms: 8,
+                });
+            }
+            Rec::GateClosed => {
+                one.not_started = not_started(job_not_started::Stage::Gate);
+                number += 1;
+            }
+            Rec::NotExecuted => one.not_started = not_started(job_not_started::Stage::Exec),
+            Rec::NotStartedCancelled => {
+                one.not_started = not_started(job_not_started::Stage::Cancelled);
+            }
+            Rec::Rebooted => one.lost = lost(lost::Reason::Rebooted),
+            Rec::FolderGone => one.lost = lost(lost::Reason::FolderGone),
+        }
+    }
+    journal
+}

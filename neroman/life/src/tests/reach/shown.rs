@@ -1,0 +1,141 @@
+//! A run as the table shows it: the stage where it stands, with the marks that
+//! decide what may follow. Names, times and numbers are left out, so that another
+//! representation of a run can be shown by the same words.
+
+use crate::needs::{self, Needs};
+use crate::run::{Handing, Results, Run, Word};
+
+/// The stage and the marks of a run, and what its node is asked for.
+pub(super) fn shown(run: &Run) -> String {
+    let mut parts = vec![stage(run)];
+    parts.extend(marks(run).into_iter().map(str::to_owned));
+    let needs = needed(run);
+    if !needs.is_empty() {
+        parts.push(format!("[{}]", needs.join(" + ")));
+    }
+    parts.join(", ")
+}
+
+fn stage(run: &Run) -> String {
+    let desk = &run.desk;
+    if desk.after.is_some() {
+        return "behind".to_owned();
+    }
+    if !run.journal.incarnations.is_empty() {
+        let doubt = if run.in_doubt() { " in doubt" } else { "" };
+        return format!("begun: {}{doubt}", run.phase().word());
+    }
+    match &desk.word {
+        Some(Word::TakenAway { .. }) => return "over: cancelled".to_owned(),
+        Some(Word::Refused { .. }) => return "over: refused".to_owned(),
+        Some(Word::NodeGone { .. }) => return "over: node gone".to_owned(),
+        None => {}
+    }
+    if let Some(recall) = &desk.withdraw {
+        let why = if recall.passes { "deferred" } else { "refused" };
+        let asked = if recall.asked { ", node asked" } else { "" };
+        return format!("recalled: {why}{asked}");
+    }
+    let placed = match (run.node(), desk.offered || !run.of_several()) {
+        (None, _) => "unplaced",
+        (Some(_), false) => "chosen",
+        (Some(_), true) => "offered",
+    };
+    match desk.handing {
+        Handing::Queued => placed.to_owned(),
+        Handing::Staging => format!("{placed}: sending"),
+        Handing::Submitted => "accepted".to_owned(),
+        Handing::Pending => "accepted: waits".to_owned(),
+    }
+}
+
+fn marks(run: &Run) -> Vec<&'static str> {
+    let desk = &run.desk;
+    let node = run.node().unwrap_or_default();
+    let live = run.phase().is_live();
+    let begun = !run.journal.incarnations.is_empty();
+    let mut marks = Vec::new();
+    let mut mark = |word, holds: bool| {
+        if holds {
+            marks.push(word);
+        }
+    };
+    let wish = desk.wish.as_ref().filter(|_| !run.has_ended());
+    mark("to end", wish.is_some_and(|wish| !wish.delivered));
+    mark("to end (told)", wish.is_some_and(|wish| wish.delivered));
+    let mut later = desk.later.iter().filter(|one| one.node == node);
+    mark(
+        "deferred",
+        live && !begun && later.any(|one| one.left_ms.is_none()),
+    );
+    mark("may be recalled", run.put_off().is_some());
+    mark("recall open", begun && live && desk.withdraw.is_some());
+    mark("without its spec there", desk.send_spec);
+    mark("all but watchers sent", desk.ended_told && !desk.settled);
+    mark("all records sent", desk.settled);
+    mark(
+        "node gone",
+        begun && matches!(desk.word, Some(Word::NodeGone { .. })),
+    );
+    mark(
+        "never started by word",
+        begun && matches!(desk.word, Some(Word::TakenAway { .. })),
+    );
+    mark(
+        "refused by word",
+        begun && matches!(desk.word, Some(Word::Refused { .. })),
+    );
+    mark("unknown there", desk.unknown_ms.is_some());
+    let home = match &desk.results {
+        Results::Open => "",
+        Results::Fetching { .. } => "results coming",
+        Results::Done { .. } => "results home",
+        Results::Nothing => "no results",
+        Results::Failed { .. } => "results given up",
+    };
+    mark(home, !home.is_empty());
+    mark("cleaned", desk.cleaned_ms.is_some());
+    mark("closed", desk.closed);
+    marks
+}
+
+fn needed(run: &Run) -> Vec<&'static str> {
+    let Needs {
+        hand_over,
+        cancel,
+        withdraw,
+        rules: _,
+        results,
+        // Of every run that runs.
+        live_results: _,
+        close,
+    } = needs::of(run);
+    let all = [
+        (hand_over, "hand over"),
+        (cancel, "cancel"),
+        (withdraw, "recall"),
+        (results, "results"),
+        (close, "close"),
+    ];
+    let wanted = all.into_iter().filter(|(wanted, _)| *wanted);
+    wanted.map(|(_, word)| word).collect()
+}
+
+/// What a step did beside the stage.
+pub(super) fn effects(before: &Run, after: &Run) -> Vec<&'static str> {
+    let (old, new) = (&before.desk, &after.desk);
+    let all = [
+        (new.turns > old.turns, "next generation"),
+        (new.avoid.len() > old.avoid.len(), "node excluded"),
+        (new.refused.len() > old.refused.len(), "refusal kept"),
+        (
+            new.abandoned.len() > old.abandoned.len(),
+            "left behind there",
+        ),
+        (new.abandoned.len() < old.abandoned.len(), "ended there"),
+        (new.rules_delivered < old.rules_delivered, "rules anew"),
+        (new.rules_delivered > old.rules_delivered, "rules there"),
+    ];
+    let seen = all.into_iter().filter(|(seen, _)| *seen);
+    seen.map(|(_, word)| word).collect()
+}

@@ -1,0 +1,690 @@
+//! One experiment, two nodes and everything that may happen next: each step calls
+//! the decision that the daemon would call, under the condition under which it
+//! would.
+
+use std::sync::Arc;
+
+use nero_model::RunToken;
+
+use super::node::{Node, Rec, Request, There, journal};
+use crate::abort::{self, Answer as Cancelled};
+use crate::change::{Change, NewRun};
+use crate::hand_over::{self, Answer, Sending};
+use crate::now::{Moment, Tick};
+use crate::place::Choice;
+use crate::report::{self, Report, Standing, Stray};
+use crate::run::{Desk, Made, Results, Run, Takes, Wish};
+use crate::state::State;
+use crate::tests::{Lab, definition, run as id};
+use crate::withdrawal::{self, Said};
+use crate::{clean, gone, homecoming, needs, placed, rules};
+
+/// Time stands still: which step follows which does not depend on it.
+const NOW: i64 = 1000;
+/// That moment on both clocks.
+fn moment() -> Moment {
+    let tick = Tick {
+        boot: "b".to_owned(),
+        ms: NOW,
+    };
+    Moment { ms: NOW, tick }
+}
+
+pub(super) const NODES: [&str; 2] = ["a", "b"];
+
+/// What may differ from the start on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Asked {
+    /// For a group of two nodes.
+    Group,
+    /// For one node.
+    OneNode,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct World {
+    pub state: State,
+    /// The state before there was a run.
+    pub base: State,
+    pub nodes: [Node; 2],
+    /// Records of its node that were folded.
+    pub known: usize,
+    /// A node lost what it had, or a person called one gone that was not.
+    pub deceived: bool,
+    /// What follows is what follows elsewhere.
+    pub explored: bool,
+}
+
+/// Something that happens.
+pub(super) struct Step {
+    pub label: String,
+    /// Whether the daemon is told; else only the world moves.
+    pub heard: bool,
+    /// Whether it is its node's own word on the run, or a person's on the node.
+    pub word: bool,
+    pub to: World,
+}
+
+impl World {
+    pub(super) fn new(asked: Asked) -> Self {
+        let base = defined();
+        let mut world = Self {
+            state: base.clone(),
+            base,
+            nodes: Default::default(),
+            known: 0,
+            deceived: false,
+            explored: false,
+        };
+        world.make(1, None, asked);
+        world
+    }
+
+    fn make(&mut self, number: u32, after: Option<u32>, asked: Asked) {
+        let one = asked == Asked::OneNode;
+        let made = Made {
+            token: RunToken::from_slice(&[number as u8; 16]).unwrap(),
+            id: id(1, number),
+            node: if one { NODES[0] } else { "lab" }.to_owned(),
+            placing: true,
+            created_ms: NOW,
+            created: None,
+            tree: String::new(),
+            git: String::new(),
+            fingerprint: "f".to_owned(),
+            time_ms: 0,
+            outputs: true,
+            all_made: false,
+            takes: Takes::default(),
+            resume: None,
+        };
+        let desk = Desk {
+            node: one.then(|| NODES[0].to_owned()),
+            after,
+            rules_version: 1,
+            ..Desk::default()
+        };
+        self.take(vec![Change::Run(Arc::new(NewRun {
+            made: Arc::new(made),
+            desk,
+            rules: Arc::default(),
+            spec: Arc::default(),
+        }))]);
+    }
+
+    /// The run that is looked at.
+    pub(super) fn run(&self) -> &Run {
+        self.state.run(id(1, 1)).unwrap()
+    }
+
+    /// The run that waits for its end.
+    pub(super) fn next(&self) -> Option<&Run> {
+        self.state.run(id(1, 2))
+    }
+
+    /// The index of its node.
+    pub(super) fn here(&self) -> Option<usize> {
+        let node = self.run().node()?;
+        NODES.iter().position(|name| *name == node)
+    }
+
+    /// Applies changes as the ledger does, with what they release.
+    fn take(&mut self, changes: Vec<Change>) {
+        if changes.is_empty() {
+            return;
+        }
+        let before = self.state.clone();
+        for change in &changes {
+            self.state.apply(change);
+        }
+        if let Some((_, change)) = abort::released_by(&before, &self.state, id(1, 1)) {
+            self.state.apply(&change);
+            self.explored = true;
+        }
+        self.state.check_invariants();
+    }
+
+    /// All that may happen next.
+    pub(super) fn steps(&self, asked: Asked) -> Vec<Step> {
+        let mut steps = Steps {
+            from: self,
+            asked,
+            steps: Vec::new(),
+        };
+        steps.people();
+        steps.placer();
+        steps.restart();
+        for index in 0..NODES.len() {
+            steps.sending(index);
+            steps.arrival(index);
+            steps.reports(index);
+            steps.cancel(index);
+            steps.recall(index);
+            steps.records(index);
+            steps.by_itself(index);
+        }
+        steps.results();
+        steps.steps
+    }
+}
+
+/// A state with one experiment that has no run.
+fn defined() -> State {
+    let mut lab = Lab::default();
+    lab.add("/lab", vec![definition("e", "1")]);
+    lab.state
+}
+
+struct Steps<'a> {
+    from: &'a World,
+    asked: Asked,
+    steps: Vec<Step>,
+}
+
+impl Steps<'_> {
+    fn push(&mut self, label: &str, changes: impl IntoIterator<Item = Change>) {
+        self.with(label, false, changes, |_| {});
+    }
+
+    /// A step that changes the world, too.
+    fn with(
+        &mut self,
+        label: &str,
+        word: bool,
+        changes: impl IntoIterator<Item = Change>,
+        world: impl FnOnce(&mut World),
+    ) {
+        let mut to = self.from.clone();
+        world(&mut to);
+        to.take(changes.into_iter().collect());
+        self.steps.push(Step {
+            label: label.to_owned(),
+            heard: true,
+            word,
+            to,
+        });
+    }
+
+    /// A step that the daemon does not see.
+    fn unheard(&mut self, label: &str, world: impl FnOnce(&mut World)) {
+        let mut to = self.from.clone();
+        world(&mut to);
+        self.steps.push(Step {
+            label: label.to_owned(),
+            heard: false,
+            word: false,
+            to,
+        });
+    }
+
+    fn people(&mut self) {
+        let run = self.from.run();
+        let wish = Wish {
+            asked_ms: NOW,
+            author: "me".to_owned(),
+            grace_ms: 0,
+            signal: 0,
+            delivered: false,
+        };
+        if run.phase().is_live() || run.forgotten() {
+            self.push("a person cancels", abort::wish(run, &wish).1);
+        }
+        match self.from.next() {
+            None if self.asked == Asked::OneNode => self.start_again(run.phase().is_live()),
+            None => {}
+            Some(next) if next.phase().is_live() => {
+                let changes = abort::wish(next, &wish).1;
+                self.with("a person cancels the next run", false, changes, |to| {
+                    to.explored = true;
+                });
+            }
+            Some(_) => {}
+        }
+        for (index, name) in NODES.iter().enumerate() {
+            if self.from.here() == Some(index) && run.open() {
+                let elsewhere = |word: &str| word == "lab";
+                let (_, changes) = gone::decide(&self.from.state, name, "me", NOW, &elsewhere);
+                self.with("a person says: node gone", true, changes, |to| {
+                    to.deceived = true;
+                    if let Some(request) = &mut to.nodes[index].request {
+                        request.asker = false;
+                    }
+                });
+            }
+        }
+    }
+
+    fn start_again(&mut self, live: bool) {
+        let experiment = Arc::clone(self.from.state.experiment(id(1, 1).experiment).unwrap());
+        let changes = abort::for_restart(&experiment, "restart", NOW);
+        let mut to = self.from.clone();
+        to.take(changes);
+        let still = to.run().phase().is_live();
+        to.make(2, (live && still).then_some(1), self.asked);
+        to.explored |= !still;
+        self.steps.push(Step {
+            label: "a person starts it again".to_owned(),
+            heard: true,
+            word: false,
+            to,
+        });
+    }
+
+    fn placer(&mut self) {
+        let (state, run) = (&self.from.state, self.from.run());
+        let place = |choice| placed::decided(state, run.made.id, choice, NOW);
+        if run.unplaced() {
+            let left = |name: &str| run.desk.later.iter().any(|one| one.node == name);
+            for (index, name) in NODES.iter().enumerate() {
+                let excluded = run.desk.avoid.iter().any(|other| other == name);
+                // The nodes are alike: the first one is taken first.
+                let first = NODES[0];
+                let due = index == 0 || left(first) || run.desk.avoid.iter().any(|n| n == first);
+                if due && !excluded {
+                    let changes = place(Choice::On((*name).to_owned()));
+                    self.push("the placer chooses a node", changes);
+                }
+            }
+            let nowhere = place(Choice::Nowhere("why".to_owned()));
+            self.push("the placer finds no node", nowhere);
+            if !run.desk.refused.is_empty() {
+                let never = place(Choice::Never("why".to_owned()));
+                self.push("all nodes have refused it", never);
+            }
+        }
+        if let Some(node) = run.node() {
+            let back = placed::taken_back(state, run.made.id, node, "away", NOW);
+            if !back.is_empty() {
+                self.push("its node is out of reach", back);
+            }
+        }
+        if run.put_off().is_some() {
+            let changes = withdrawal::put_off(run, &moment());
+            self.push("another node has room", changes);
+        }
+    }
+
+    /// What is only in memory is lost, the rest is read as it was stored.
+    fn restart(&mut self) {
+        let mut to = self.from.clone();
+        let mut state = self.from.base.clone();
+        for experiment in self.from.state.experiments.iter() {
+            for run in &experiment.runs {
+                let desk = serde_json::to_vec(&run.desk).unwrap();
+                let facts = serde_json::to_vec(&*run.journal).unwrap();
+                let read = Run::judged(
+                    Arc::clone(&run.made),
+                    serde_json::from_slice(&desk).unwrap(),
+                    Arc::new(serde_json::from_slice(&facts).unwrap()),
+                    Arc::clone(&run.rules),
+                );
+                state.put_run(read);
+            }
+        }
+        state.check_invariants();
+        to.state = state;
+        for node in &mut to.nodes {
+            if let Some(request) = &mut node.request {
+                request.asker = false;
+            }
+        }
+        self.steps.push(Step {
+            label: "the daemon restarts".to_owned(),
+            heard: true,
+            word: false,
+            to,
+        });
+    }
+
+    fn sending(&mut self, index: usize) {
+        let (run, name, node) = (self.from.run(), NODES[index], &self.from.nodes[index]);
+        if !hand_over::is_due(run, name) || node.request.is_some() {
+            return;
+        }
+        let why = || "why".to_owned();
+        for (label, sending) in [
+            ("its files go to the node", Sending::FilesGo),
+            ("its checkpoints are not home yet", Sending::Waits(why())),
+            (
+                "the node has no room for its files",
+                Sending::Deferred(why()),
+            ),
+            ("its files are not here any more", Sending::Never(why())),
+        ] {
+            self.push(label, hand_over::sending(run, name, &sending, &moment()));
+        }
+        let offered = hand_over::offered(run, name);
+        if offered.is_some() {
+            self.push("it is offered", offered);
+        }
+        let turn = run.desk.turn();
+        if hand_over::may_send(run, name, turn) {
+            let request = Request { turn, asker: true };
+            self.unheard("it is sent", |to| to.nodes[index].request = Some(request));
+        }
+    }
+
+    /// A hand-over reaches the node, and its answer the daemon, or not.
+    fn arrival(&mut self, index: usize) {
+        let node = &self.from.nodes[index];
+        let Some(request) = node.request else { return };
+        if request.asker {
+            self.unheard("the connection is lost", |to| {
+                to.nodes[index].request = Some(Request {
+                    asker: false,
+                    ..request
+                });
+            });
+        } else {
+            self.unheard("a hand-over gets lost", |to| to.nodes[index].request = None);
+        }
+        let (why, hint) = ("why".to_owned(), String::new());
+        let accepted = Answer::Accepted { rules_version: 1 };
+        let later = Answer::Later {
+            why: why.clone(),
+            hint: hint.clone(),
+        };
+        let refused = |only_here| Answer::Refused {
+            why: why.clone(),
+            hint: hint.clone(),
+            only_here,
+        };
+        let answers = match node.there {
+            There::Nothing if request.turn <= node.fence => vec![refused(true)],
+            There::Nothing => vec![accepted, later, refused(true), refused(false)],
+            There::Withdrawn => vec![refused(true)],
+            There::Waiting
+            | There::Refused
+            | There::Started
+            | There::Ended
+            | There::Settled
+            | There::TakenAway => vec![accepted],
+        };
+        for answer in answers {
+            let comes_in = matches!(answer, Answer::Accepted { .. });
+            let world = |to: &mut World| {
+                let node = &mut to.nodes[index];
+                node.request = None;
+                if comes_in && node.there == There::Nothing {
+                    node.there = There::Waiting;
+                }
+            };
+            if !request.asker {
+                self.unheard("a late hand-over arrives", world);
+                continue;
+            }
+            let label = match &answer {
+                Answer::Accepted { .. } => "the node accepts it",
+                Answer::Later { .. } => "the node cannot take it now",
+                Answer::Refused {
+                    only_here: true, ..
+                } => "the node refuses it: only here",
+                Answer::Refused {
+                    only_here: false, ..
+                } => "the node refuses it: everywhere",
+            };
+            let changes = hand_over::answered(self.from.run(), NODES[index], &answer, &moment());
+            self.with(label, true, changes, world);
+        }
+    }
+
+    fn reports(&mut self, index: usize) {
+        let (run, node) = (self.from.run(), &self.from.nodes[index]);
+        let here = self.from.here() == Some(index);
+        let asker = node.request.is_some_and(|request| request.asker);
+        // Records are sent before the word that they were.
+        let sent = !here || self.from.known == node.records.len() || !run.takes_records();
+        let standing = match node.there {
+            There::Nothing if asker || !here => return,
+            There::Nothing if !run.was_accepted() => return,
+            There::Nothing => Standing::Unknown,
+            There::Waiting => Standing::Waiting,
+            There::Refused => Standing::Refused,
+            There::Started if node.records.len() == 1 => Standing::Starting,
+            There::Started => Standing::Running,
+            There::Ended | There::Settled if !sent => return,
+            There::Ended => Standing::Ended,
+            There::Settled => Standing::Settled,
+            There::TakenAway | There::Withdrawn => Standing::TakenAway,
+        };
+        self.report(index, standing);
+        if node.there != There::Nothing && here {
+            self.report(index, Standing::Held);
+        }
+        let holds = matches!(standing, Standing::Waiting | Standing::Running);
+        if holds && here && self.asked == Asked::OneNode {
+            self.report_of(index, standing, true);
+        }
+    }
+
+    fn report(&mut self, index: usize, standing: Standing) {
+        self.report_of(index, standing, false);
+    }
+
+    /// A report of a run whose spec the node can use, or not any more.
+    fn report_of(&mut self, index: usize, standing: Standing, send_spec: bool) {
+        let (run, name) = (self.from.run(), NODES[index]);
+        let mut changes = Vec::new();
+        let here = self.from.here() == Some(index);
+        if report::stray(run, name, standing) == Some(Stray::Live) {
+            changes.extend(gone::left_behind(run, name));
+        }
+        let mut to = self.from.clone();
+        to.take(changes);
+        let run = to.run().clone();
+        if here && !run.desk.closed {
+            let why = match standing {
+                Standing::Ended | Standing::Settled | Standing::Unknown => String::new(),
+                _ => "why".to_owned(),
+            };
+            let report = Report {
+                standing,
+                why,
+                unsupervised: false,
+                host: String::new(),
+                made_nothing: false,
+                send_spec,
+                unreadable: Vec::new(),
+            };
+            let mut desk = run.desk.clone();
+            report::heard(&run, &mut desk, &report, NOW);
+            to.take(vec![Change::Desk {
+                run: run.made.id,
+                desk: Box::new(desk),
+                rules: None,
+            }]);
+        }
+        let whose = if here { "its node" } else { "another node" };
+        let what = match standing {
+            Standing::Held => "it cannot be read now",
+            Standing::Waiting => "it waits",
+            Standing::Starting => "it starts",
+            Standing::Running => "it runs",
+            Standing::Ended => "it ended",
+            Standing::Settled => "it is settled",
+            Standing::TakenAway => "it is taken away",
+            Standing::Refused => "it can never start",
+            Standing::Unknown => "it is unknown",
+        };
+        let spec = if send_spec { ", without its spec" } else { "" };
+        self.steps.push(Step {
+            label: format!("{whose} reports: {what}{spec}"),
+            heard: true,
+            word: here,
+            to,
+        });
+    }
+
+    fn cancel(&mut self, index: usize) {
+        let (run, name, node) = (self.from.run(), NODES[index], &self.from.nodes[index]);
+        if node.request.is_some_and(|request| request.asker) {
+            return;
+        }
+        let over = node.records.last().is_some_and(|last| last.is_last());
+        let (answer, there) = match node.there {
+            There::Nothing => (Cancelled::Unknown, There::Nothing),
+            There::Waiting | There::Refused | There::TakenAway => {
+                (Cancelled::NeverStarted, There::TakenAway)
+            }
+            There::Withdrawn => (Cancelled::NeverStarted, There::Withdrawn),
+            There::Started if over => (Cancelled::Ended, There::Started),
+            There::Started => (Cancelled::Asked, There::Started),
+            There::Ended | There::Settled => (Cancelled::Ended, node.there),
+        };
+        let told = move |to: &mut World| {
+            let node = &mut to.nodes[index];
+            node.there = there;
+            node.cancelled |= answer == Cancelled::Asked;
+        };
+        if self.from.here() == Some(index) && needs::of(run).cancel {
+            let what = match answer {
+                Cancelled::Unknown => "unknown",
+                Cancelled::NeverStarted => "never started",
+                Cancelled::Asked => "asked",
+                Cancelled::Ended => "ended",
+                Cancelled::Unclear | Cancelled::GoesOn => unreachable!(),
+            };
+            let changes = abort::answered(run, answer, Some(NOW), NOW);
+            self.with(
+                &format!("the node is told to end it: {what}"),
+                true,
+                changes,
+                told,
+            );
+            self.unheard("the node ends it, its answer is lost", told);
+        }
+        if run.desk.abandoned.iter().any(|other| other == name) {
+            let changes = gone::ended_there(run, name);
+            let label = "a node that it was left behind on ends it";
+            self.with(label, false, changes, told);
+        }
+    }
+
+    fn recall(&mut self, index: usize) {
+        let (run, name, node) = (self.from.run(), NODES[index], &self.from.nodes[index]);
+        let asker = node.request.is_some_and(|request| request.asker);
+        if asker || !withdrawal::is_leaving(run, name) || !needs::of(run).withdraw {
+            return;
+        }
+        let asked = run.desk.withdraw.as_ref().is_some_and(|one| one.asked);
+        if !asked {
+            self.push("the node is about to be asked", withdrawal::asked(run));
+            self.push("the node knows no recall", withdrawal::cannot(run));
+            return;
+        }
+        let turn = run.desk.turn();
+        let (said, there, fence) = match node.there {
+            There::Nothing => (Some(Said::Nothing), There::Nothing, turn),
+            There::Waiting | There::Refused | There::TakenAway | There::Withdrawn => {
+                (Some(Said::Never), There::Withdrawn, node.fence)
+            }
+            There::Started => (Some(Said::Begun), There::Started, node.fence),
+            There::Ended | There::Settled => (None, node.there, node.fence),
+        };
+        let told = move |to: &mut World| {
+            to.nodes[index].there = there;
+            to.nodes[index].fence = fence;
+        };
+        self.unheard("the node is asked, its answer is lost", told);
+        if let Some(said) = said {
+            let what = match said {
+                Said::Nothing => "nothing of it is there",
+                Said::Never => "it never starts there",
+                Said::Begun => "it goes on",
+            };
+            let changes = withdrawal::answered(run, name, turn, said, &moment());
+            self.with(
+                &format!("the node answers the recall: {what}"),
+                true,
+                changes,
+                told,
+            );
+        }
+    }
+
+    fn records(&mut self, index: usize) {
+        let (run, node) = (self.from.run(), &self.from.nodes[index]);
+        if self.from.here() != Some(index) || !run.takes_records() {
+            return;
+        }
+        let folded = |records: &[Rec]| Change::Journal {
+            run: run.made.id,
+            journal: Arc::new(journal(records)),
+        };
+        let known = self.from.known;
+        if let Some(record) = node.records.get(known) {
+            let what = match record {
+                Rec::Claimed => "it was claimed",
+                Rec::Started => "its job started",
+                Rec::StopAsked => "its job is stopped",
+                Rec::Exited => "its job exited",
+                Rec::TreeGone => "nothing of it is alive",
+                Rec::GateClosed => "the start is made again",
+                Rec::NotExecuted => "its program cannot be executed",
+                Rec::NotStartedCancelled => "its start was cancelled",
+                Rec::Rebooted => "its machine was restarted",
+                Rec::FolderGone => "its folder is gone",
+            };
+            let changes = [folded(&node.records[..=known])];
+            // What follows a start does not depend on what was asked for.
+            let explored = *record == Rec::Started && self.asked == Asked::Group;
+            self.with(&format!("record: {what}"), true, changes, |to| {
+                to.known = known + 1;
+                to.explored |= explored;
+            });
+        }
+    }
+
+    fn results(&mut self) {
+        let run = self.from.run();
+        if needs::of(run).results {
+            let done = Results::Done {
+                folder: "r".to_owned(),
+                notes: Vec::new(),
+                left: 0,
+                warnings: Vec::new(),
+            };
+            self.push("its results are home", homecoming::done(run, &done, &[]));
+            self.push("its results are given up", homecoming::given_up(run, "why"));
+            if clean::stays(run, true).is_none() {
+                self.push("a person cleans it", homecoming::forgone(run));
+            }
+        }
+        if clean::lies_there(run) && run.desk.closed {
+            self.push("its folder is cleaned", homecoming::cleaned(run, NOW));
+        }
+        let close = gone::closed(run);
+        if !close.is_empty() {
+            self.push("the node may forget it", close);
+        }
+        if needs::of(run).rules {
+            self.push("the node takes its rules", rules::delivered(run, 1));
+        }
+    }
+
+    /// What a node does without us.
+    fn by_itself(&mut self, index: usize) {
+        let node = &self.from.nodes[index];
+        let here = self.from.here() == Some(index);
+        // A node is ahead of what is known here by one record at most.
+        let ahead = here && self.from.known < node.records.len();
+        // What goes on where the run is not any more is heard of as that alone.
+        let elsewhere = !here && node.there == There::Started;
+        if elsewhere {
+            return;
+        }
+        for moved in node.moves().into_iter().filter(|_| !ahead) {
+            self.unheard("the node goes on", |to| to.nodes[index] = moved);
+        }
+        // That a run which began is unknown to its node does not depend on the group.
+        let early = self.asked == Asked::OneNode || (here && self.from.known == 0 && !ahead);
+        // A node that loses a run whose spec is on its way begins it anew.
+        let comes = self.from.run().desk.send_spec;
+        if node.there != There::Nothing && !self.from.deceived && early && !comes {
+            self.unheard("the node loses what it had", |to| {
+                to.nodes[index] = Node::default();
+                to.deceived = true;
+            });
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! Sources that are read again: what keeps its number, and what is said.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use nero_model::RunToken;
+
+use super::{Lab, definition, source};
+use crate::add::{self, Merged, Read, What};
+use crate::change::Change;
+use crate::experiment::Stamp;
+use crate::pick::Rows;
+use crate::run::Results;
+use crate::start::Wanted;
+
+/// Folders with sources, and what became of reading them.
+struct Desk {
+    base: tempfile::TempDir,
+    lab: Lab,
+}
+
+impl Desk {
+    fn new() -> Self {
+        Self {
+            base: tempfile::tempdir().unwrap(),
+            lab: Lab::default(),
+        }
+    }
+
+    fn folder(&self, name: &str) -> PathBuf {
+        self.base.path().join(name)
+    }
+
+    fn write(&self, folder: &str, yaml: &str) {
+        fs::create_dir_all(self.folder(folder)).unwrap();
+        fs::write(self.folder(folder).join("neronet.yaml"), yaml).unwrap();
+    }
+
+    /// Reads a folder and takes what that changes; what is not on the disk any
+    /// more is missing.
+    fn read(&mut self, folder: &str) -> Merged {
+        let loaded = nero_format::read_source(&self.folder(folder)).unwrap();
+        let inode =
+            std::os::unix::fs::MetadataExt::ino(&fs::metadata(&loaded.source.file).unwrap());
+        let stamp = Stamp {
+            inode,
+            ..Stamp::default()
+        };
+        let reads = [Read { loaded, stamp }];
+        let missing: HashSet<u64> = (self.lab.state.origins.values())
+            .filter(|origin| !origin.source.file.exists())
+            .map(|origin| origin.id)
+            .collect();
+        let merged = add::merge(&self.lab.state, &reads, &missing, 1);
+        self.lab.take(merged.changes.clone());
+        merged
+    }
+
+    fn add(&mut self, folder: &str, yaml: &str) -> Merged {
+        self.write(folder, yaml);
+        self.read(folder)
+    }
+
+    fn names(&self) -> Vec<(u64, String)> {
+        let present = self.lab.state.experiments.iter().filter(|one| !one.gone);
+        present
+            .map(|one| (one.id.0, one.definition.name.clone()))
+            .collect()
+    }
+
+    fn picked(&self, text: &str) -> Vec<u64> {
+        let context = nero_expr::ParseContext::utc(0);
+        let selector = nero_selector::Selector::parse(text, &context).unwrap();
+        selector
+            .pick(&Rows::of(
+                &self.lab.state,
+                &super::super::now::Now::default(),
+            ))
+            .unwrap()
+            .ids
+    }
+}
+
+fn count(merged: &Merged, what: What) -> usize {
+    merged.seen.iter().filter(|seen| seen.what == what).count()
+}
+
+const PRODUCT: &str =
+    "command: prog {lr} {n} {seed}\n+fib:\n  parameters: {lr: [0.1, 0.2], n: [1, 2], seed: 1}\n";
+
+#[test]
+fn a_changed_constant_keeps_every_number_and_is_told() {
+    let mut desk = Desk::new();
+    desk.add("exp", PRODUCT);
+    let changed = desk.add("exp", &PRODUCT.replace("seed: 1", "seed: 7"));
+    assert_eq!(changed.lines(), ["1-4: seed 1 → 7"]);
+    let kept = [
+        (1, "fib_lr-0.1_n-1_seed-7"),
+        (2, "fib_lr-0.1_n-2_seed-7"),
+        (3, "fib_lr-0.2_n-1_seed-7"),
+        (4, "fib_lr-0.2_n-2_seed-7"),
+    ];
+    assert_eq!(desk.names(), kept.map(|(id, name)| (id, name.to_owned())));
+    let more = desk.add(
+        "exp",
+        &PRODUCT
+            .replace("{seed}", "{seed} {tag}")
+            .replace("seed: 1", "seed: 7, tag: x"),
+    );
+    assert_eq!(more.lines(), ["1-4: tag x (new), command changed"]);
+}
+
+#[test]
+fn a_product_that_gains_values_or_an_axis_keeps_every_number() {
+    let mut desk = Desk::new();
+    desk.add("exp", PRODUCT);
+    let values = desk.add("exp", &PRODUCT.replace("[0.1, 0.2]", "[0.05, 0.1, 0.2]"));
+    assert_eq!(
+        (count(&values, What::Same), count(&values, What::Added)),
+        (4, 2)
+    );
+    let axis = desk.add(
+        "exp",
+        &PRODUCT
+            .replace("[0.1, 0.2]", "[0.05, 0.1, 0.2]")
+            .replace("seed: 1", "seed: [1, 2]"),
+    );
+    assert_eq!(count(&axis, What::Added), 6);
+    assert_eq!(count(&axis, What::Gone), 0);
+    let names = desk.names();
+    assert_eq!(names[3], (4, "fib_lr-0.2_n-2_seed-1".to_owned()));
+    assert_eq!(names[4], (5, "fib_lr-0.05_n-1_seed-1".to_owned()));
+    // And back: what the axis made is gone, and the rest is what it was.
+    let back = desk.add("exp", PRODUCT);
+    assert_eq!((count(&back, What::Same), count(&back, What::Gone)), (4, 8));
+}
+
+#[test]
+fn a_block_that_is_renamed_keeps_its_numbers() {
+    let mut desk = Desk::new();
+    desk.add("exp", &format!("{PRODUCT}+one:\n  command: other\n"));
+    let renamed = desk.add(
+        "exp",
+        &format!(
+            "{}+two:\n  command: other\n",
+            PRODUCT.replace("+fib", "+grid")
+        ),
+    );
+    assert_eq!(count(&renamed, What::Changed), 5, "{:?}", renamed.lines());
+    assert!(renamed.lines().contains(&"5: name one → two".to_owned()));
+    assert_eq!(desk.names()[0], (1, "grid_lr-0.1_n-1_seed-1".to_owned()));
+    // An experiment in the place of a deleted one is new.
+    let replaced = desk.add("exp", "+three:\n  command: other --differently\n");
+    assert_eq!(
+        (count(&replaced, What::Added), count(&replaced, What::Gone)),
+        (1, 5)
+    );
+}
+
+#[test]
+fn a_copied_folder_is_a_source_of_its_own() {
+    let mut desk = Desk::new();
+    let yaml = "collection: lang\n+small:\n  command: prog\n";
+    desk.add("exp", yaml);
+    let copy = desk.add("exp2", yaml);
+    assert_eq!(count(&copy, What::Added), 1);
+    assert!(copy.notes.is_empty(), "{:?}", copy.notes);
+    assert_eq!(desk.picked("small"), [1, 2]);
+    assert_eq!(desk.picked("lang/small"), [1, 2]);
+    let same_name = desk.add("other/exp", "+small:\n  command: prog\n");
+    assert_eq!(count(&same_name, What::Added), 1);
+    // The copy loses a row: that of the original is not taken for it.
+    desk.add("exp", "collection: lang\n+big:\n  command: prog --big\n");
+    let again = desk.read("exp2");
+    assert_eq!(count(&again, What::Same), 1);
+}
+
+#[test]
+fn all_paths_follow_a_folder_that_was_moved() {
+    let mut desk = Desk::new();
+    let yaml = "+a:\n  command: prog a\n+b:\n  command: prog b\n+c:\n  command: prog c\n";
+    desk.add("exp", yaml);
+    desk.lab.start(&[1], Wanted::default());
+    let run = desk
+        .lab
+        .state
+        .experiment(nero_model::ExperimentId(1))
+        .unwrap()
+        .runs[0]
+        .clone();
+    assert_ne!(run.made.token, RunToken::from_bytes([0; 16]));
+    let mut of_run = run.desk.clone();
+    of_run.results = Results::Done {
+        folder: desk.folder("exp/results/a-1.1").display().to_string(),
+        notes: Vec::new(),
+        left: 0,
+        warnings: Vec::new(),
+    };
+    desk.lab.take(vec![Change::Desk {
+        run: run.made.id,
+        desk: Box::new(of_run),
+        rules: None,
+    }]);
+    desk.add("exp", &yaml.replace("+c:\n  command: prog c\n", ""));
+    // Renamed and changed at once; its collection is the folder's name.
+    fs::rename(desk.folder("exp"), desk.folder("better")).unwrap();
+    let moved = desk.add(
+        "better",
+        &yaml.replace("+c:\n  command: prog c\n", "+d:\n  command: prog d\n"),
+    );
+    assert!(moved.notes[0].contains("moved from"), "{:?}", moved.notes);
+    assert_eq!(count(&moved, What::Added), 1);
+    for one in desk.lab.state.experiments.iter() {
+        assert_eq!(one.definition.folder, desk.folder("better"), "{}", one.id);
+    }
+    let results = desk
+        .lab
+        .state
+        .run(run.made.id)
+        .unwrap()
+        .desk
+        .results
+        .folder()
+        .to_owned();
+    assert_eq!(Path::new(&results), desk.folder("better/results/a-1.1"));
+    assert!(desk.lab.state.origin_at(&desk.folder("exp")).is_none());
+}
+
+#[test]
+fn a_folder_that_cannot_be_recognised_is_new_and_that_is_told() {
+    let mut desk = Desk::new();
+    desk.add("exp", "+a:\n  command: prog\n");
+    fs::remove_dir_all(desk.folder("exp")).unwrap();
+    let other = desk.add("other", "+x:\n  command: else\n+y:\n  command: else y\n");
+    assert_eq!(count(&other, What::Added), 2);
+    assert!(
+        other.notes[0].contains("from which 1 came, is not there any more"),
+        "{:?}",
+        other.notes
+    );
+}
+
+#[test]
+fn what_left_its_source_is_picked_by_number_name_and_gone_alone() {
+    let mut desk = Desk::new();
+    let yaml = |n: &str| {
+        format!("command: prog {{n}}\n+fib:\n  parameters: {{n: {{range: [0, {n}, 1]}}}}\n")
+    };
+    desk.add("exp", &yaml("6"));
+    desk.add("exp", &yaml("3"));
+    for text in [
+        "all", "fib_*", "defined", "tmod<1h", "id > 0", "fib", "exp/all",
+    ] {
+        assert_eq!(desk.picked(text), [1, 2, 3], "{text}");
+    }
+    assert_eq!(desk.picked("gone"), [4, 5, 6]);
+    assert_eq!(desk.picked("gone && n > 4"), [6]);
+    assert_eq!(desk.picked("fib_n-5"), [6]);
+    assert_eq!(desk.picked("3-4"), [3, 4]);
+    assert_eq!(desk.picked("4 || 1"), [1, 4]);
+    // What still runs is not overlooked.
+    desk.lab.start(&[5], Wanted::default());
+    assert_eq!(desk.picked("all"), [1, 2, 3, 5]);
+    assert_eq!(desk.picked("live"), [5]);
+}
+
+#[test]
+fn what_was_removed_stays_removed_when_its_source_is_read() {
+    let mut desk = Desk::new();
+    let yaml = "+a:\n  command: prog a\n+b:\n  command: prog b\n";
+    desk.add("exp", yaml);
+    let one = desk
+        .lab
+        .state
+        .experiment(nero_model::ExperimentId(1))
+        .unwrap();
+    let hidden = crate::change::Described {
+        hidden_ms: Some(5),
+        ..crate::change::Described::of(one)
+    };
+    desk.lab.take(vec![Change::Experiment(hidden.into())]);
+    let again = desk.add("exp", &yaml.replace("prog a", "prog a more"));
+    assert_eq!(count(&again, What::Hidden), 1);
+    assert_eq!(again.range(), "2");
+    assert_eq!(desk.picked("all"), [2]);
+}
+
+#[test]
+fn experiments_of_an_earlier_version_find_their_block() {
+    let mut lab = Lab::default();
+    let old = |name: &str| {
+        let mut old = definition(name, "0.1");
+        old.block = String::new();
+        old
+    };
+    lab.add("/lab", vec![old("fib_lr-0.1_n-1"), old("fib_lr-0.1_n-2")]);
+    let mut now = [
+        definition("fib_lr-0.1_n-1_x-1", "0.1"),
+        definition("other", "0.1"),
+    ];
+    now[0].block = "fib".to_owned();
+    now[0].varied = vec!["lr".to_owned()];
+    let merged = add::merge(
+        &lab.state,
+        &[source("/lab", now.to_vec())],
+        &HashSet::new(),
+        9,
+    );
+    assert_eq!(count(&merged, What::Changed), 1, "{:?}", merged.seen);
+    assert_eq!(merged.seen[0].id.0, 1);
+}

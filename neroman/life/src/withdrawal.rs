@@ -1,0 +1,151 @@
+//! A run that leaves a node which has it, or may have it. This is recorded before
+//! the node is asked, and over when the node has promised that it never starts the
+//! run. If neroman or neromum dies in between, the node is asked again and answers
+//! the same.
+
+use serde::{Deserialize, Serialize};
+
+use super::change::{Change, desk_changed};
+use super::later;
+use super::now::Moment;
+use super::refusal::{self, Refusal, become_so};
+use super::run::{Desk, Handing, Run, Word};
+
+/// The reason of a withdrawal, and its progress.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Withdrawal {
+    pub refusal: Refusal,
+    /// It may come back if the node has nothing of it: it could not take it for
+    /// now.
+    #[serde(default)]
+    pub passes: bool,
+    /// The node may have been asked: this is synced.
+    #[serde(default)]
+    pub asked: bool,
+}
+
+/// The node's answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Said {
+    /// Nothing of it is there, nor will come.
+    Nothing,
+    /// It lies there, was not started and never will be.
+    Never,
+    /// It was started: it stays.
+    Begun,
+}
+
+/// Takes down that a node which accepted a run refuses it: another one of its
+/// group gets it, or it ends.
+pub fn refused(run: &Run, desk: &mut Desk, why: String, at_ms: i64) {
+    if !may_leave(run, desk) {
+        desk.word = Some(Word::Refused { why, at_ms });
+        return;
+    }
+    let node = run.node_word();
+    desk.handing = Handing::Pending;
+    desk.why = format!("refused by {node}: {why}; another node may get it");
+    let asked = desk.withdraw.as_ref().is_some_and(|known| known.asked);
+    desk.withdraw = Some(Withdrawal {
+        refusal: Refusal {
+            node: node.to_owned(),
+            why,
+            hint: String::new(),
+            at_ms,
+        },
+        passes: false,
+        asked,
+    });
+}
+
+/// Sends a run on that its node cannot take for now.
+pub fn put_off(run: &Run, now: &Moment) -> Vec<Change> {
+    let Some(later) = run.put_off() else {
+        return Vec::new();
+    };
+    let refusal = Refusal {
+        node: later.node.clone(),
+        why: later.why.clone(),
+        hint: String::new(),
+        at_ms: now.ms,
+    };
+    if run.movable() {
+        return refusal::turn_back(run, refusal, Some(now));
+    }
+    let mut desk = run.desk.clone();
+    desk.withdraw = Some(Withdrawal {
+        refusal,
+        passes: true,
+        asked: false,
+    });
+    vec![become_so(run, desk)]
+}
+
+/// Whether another node may have it once its own gave its word.
+fn may_leave(run: &Run, desk: &Desk) -> bool {
+    run.of_several()
+        && run.phase().is_live()
+        && desk.word.is_none()
+        && desk.wish.is_none()
+        && run.journal.incarnations.is_empty()
+}
+
+/// Whether a run is to leave this node, which has not given its word.
+pub fn is_leaving(run: &Run, node: &str) -> bool {
+    run.desk.leaves() && run.phase().is_live() && run.node() == Some(node)
+}
+
+/// Takes down that the node may have been asked for its word.
+pub fn asked(run: &Run) -> Option<Change> {
+    desk_changed(run, |desk| {
+        if let Some(withdrawal) = &mut desk.withdraw {
+            withdrawal.asked = true;
+        }
+    })
+}
+
+/// What the node's word changes: of a run that was given to a node since, nothing.
+pub fn answered(run: &Run, node: &str, turn: u32, said: Said, now: &Moment) -> Vec<Change> {
+    if run.node() != Some(node) || run.desk.turn() != turn {
+        return Vec::new();
+    }
+    let Some(withdrawal) = &run.desk.withdraw else {
+        return Vec::new();
+    };
+    let begun = said == Said::Begun || !run.journal.incarnations.is_empty();
+    if begun {
+        return stays(run, String::new());
+    }
+    let mut refusal = withdrawal.refusal.clone();
+    refusal.at_ms = now.ms;
+    // Where a folder of it lies, with a wish, it never begins again.
+    let passes = withdrawal.passes && said == Said::Nothing;
+    refusal::turn_back(run, refusal, passes.then_some(now))
+}
+
+/// A node that cannot give its word keeps the run; what it refused has ended.
+pub fn cannot(run: &Run) -> Vec<Change> {
+    let Some(withdrawal) = &run.desk.withdraw else {
+        return Vec::new();
+    };
+    let why = withdrawal.refusal.why.clone();
+    if withdrawal.passes {
+        return stays(run, why);
+    }
+    let mut desk = run.desk.clone();
+    desk.withdraw = None;
+    desk.word = Some(Word::Refused {
+        why,
+        at_ms: withdrawal.refusal.at_ms,
+    });
+    vec![become_so(run, desk)]
+}
+
+/// It does not leave its node.
+fn stays(run: &Run, why: String) -> Vec<Change> {
+    let mut desk = run.desk.clone();
+    desk.withdraw = None;
+    desk.why = why;
+    later::taken(&mut desk, run.node_word());
+    vec![become_so(run, desk)]
+}

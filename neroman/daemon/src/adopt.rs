@@ -1,6 +1,6 @@
-//! From what lies on a node to experiments and runs: for a machine that takes
-//! over from a lost one. The definitions are what the runs say of themselves;
-//! adding the sources again makes them whole.
+//! Builds experiments and runs from the specs on a node, for a machine that
+//! takes over from a lost one. The definitions come from the specs; adding the
+//! sources again completes them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -22,14 +22,14 @@ use nero_life::run::{Desk, Handing, Made, Run, TAKE_OVER, Takes, UNREAD, Word};
 use nero_life::state::State;
 use nero_life::taken_over::NOTE;
 
-/// Numbers beyond which no deployment ever came: what lies on a node is not
-/// trusted, and each number below costs memory here.
+/// Limit of experiment numbers: specs from a node are not trusted, and each
+/// number below costs memory here.
 const EXPERIMENTS_MAX: u64 = 1_000_000;
-/// See [`EXPERIMENTS_MAX`]; of one experiment.
+/// Like [`EXPERIMENTS_MAX`], for the runs of one experiment.
 const RUNS_MAX: u32 = 100_000;
-/// See [`EXPERIMENTS_MAX`].
+/// Like [`EXPERIMENTS_MAX`], for rules.
 const RULES_MAX: u64 = 1_000_000;
-/// Runs that are elsewhere, of all experiments.
+/// Limit of placeholders for runs on other nodes, of all experiments.
 const ELSEWHERE_MAX: usize = 1_000_000;
 
 /// What is taken over.
@@ -39,13 +39,13 @@ pub(crate) struct Adopted {
     pub runs: usize,
     pub changes: Vec<Change>,
     pub notes: Vec<String>,
-    /// Numbers of runs that are not on the node.
+    /// Numbers of runs that are not on this node.
     elsewhere: usize,
 }
 
-/// Turns the runs of a node into changes. What is known already stays. All of
-/// them count as handed over until their journals have been read: of an
-/// experiment several may look live for that moment.
+/// Turns the runs of a node into changes. Runs that are known already stay. All
+/// new ones count as handed over until their journals have been read: for that
+/// moment several runs of an experiment may look live.
 pub(crate) fn adopt(
     state: &State,
     node: &str,
@@ -122,8 +122,8 @@ pub(crate) fn adopt(
     adopted
 }
 
-/// Whether these runs are of another experiment than the one of their number
-/// here: it has another name, and none of them.
+/// Whether these runs belong to another experiment than the one of their number
+/// here: its name differs, and it has none of them.
 fn other(known: &Experiment, runs: &BTreeMap<u32, v1::RunSpec>) -> bool {
     let named = runs.values().any(|spec| spec.name == known.definition.name);
     let shared = || {
@@ -140,7 +140,7 @@ fn take(work: &mut State, adopted: &mut Adopted, change: Change) {
     adopted.changes.push(change);
 }
 
-/// The source that everything is said to come from.
+/// The placeholder source of all definitions.
 fn origin(work: &mut State, adopted: &mut Adopted, folder: &Path) -> u64 {
     if let Some(known) = work.origin_at(folder) {
         return known.id;
@@ -327,7 +327,7 @@ fn elsewhere(id: RunId, now_ms: i64) -> Change {
     }))
 }
 
-/// What a run says of its experiment.
+/// The definition that a run's spec describes.
 fn definition(spec: &v1::RunSpec, folder: &Path) -> Definition {
     let resources = spec.resources.unwrap_or_default();
     let monitor = spec.monitor.unwrap_or_default();

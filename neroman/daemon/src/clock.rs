@@ -7,7 +7,7 @@ use nero_model::{ids::hex, process};
 
 use nero_life::now::{Moment, Tick};
 
-/// Tells the time. Passed along, so that nothing else asks the machine.
+/// Tells the time. Passed along, so that no other code asks the machine.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Clock {
     /// How far the wall clock was set ahead.
@@ -21,7 +21,7 @@ impl Clock {
         Self::default()
     }
 
-    /// One whose wall clock was set: `ahead_ms` later, or earlier.
+    /// A clock whose wall time was set: `ahead_ms` later, or earlier.
     #[cfg(test)]
     pub(crate) fn stepped(ahead_ms: i64) -> Self {
         let ahead_ms = Box::leak(Box::new(ahead_ms.into()));
@@ -30,7 +30,7 @@ impl Clock {
         }
     }
 
-    /// Sets the wall clock of a stepped one again.
+    /// Sets the wall time of a stepped clock again.
     #[cfg(test)]
     pub(crate) fn step(self, ahead_ms: i64) {
         let ahead = self.ahead_ms.expect("a stepped clock");
@@ -63,8 +63,8 @@ impl Clock {
         i64::try_from(Clocks::now().mono_ns / 1_000_000).unwrap_or(i64::MAX)
     }
 
-    /// Now, on the boot clock. Where the kernel does not name the boot it is
-    /// one of its own.
+    /// Now, on the boot clock. If the kernel does not name the boot, a name of
+    /// our own stands for it.
     pub(crate) fn tick(self) -> Tick {
         Tick {
             boot: hex(&process::boot_id().unwrap_or_default()),

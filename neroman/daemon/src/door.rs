@@ -1,6 +1,6 @@
-//! The daemon's socket: at the first of its places that can be used, written
-//! into the locked file for clients of every session, and made again when its
-//! file went (logind, a cleaner of `/tmp`, a person).
+//! The daemon's socket: it lies at the first of its places that can be used. The locked
+//! file contains its path for clients of every session. The socket is made again when
+//! its file was deleted (logind, a cleaner of `/tmp`, a person).
 
 use std::fs::File;
 use std::io;
@@ -24,7 +24,7 @@ pub(crate) struct Door {
 }
 
 impl Door {
-    /// Binds and writes down where.
+    /// Binds the socket and records its path.
     pub(crate) fn open(home: &Home, lock: File) -> Result<(OwnerOnly, Self), DaemonError> {
         let (socket, (incoming, rebind)) = at_first_usable(home, OwnerOnly::bind_again)?;
         let door = Self {
@@ -37,7 +37,7 @@ impl Door {
         Ok((incoming, door))
     }
 
-    /// Binds again where the file of the socket is gone; a client that missed it asked.
+    /// Binds again if the socket's file is gone; a client that missed it asked.
     pub(crate) fn open_again(&mut self) {
         if self.socket.symlink_metadata().is_ok() {
             return;
@@ -65,14 +65,14 @@ impl Door {
     fn write_down(&self) {
         let written = Holder::own(&self.socket).and_then(|own| own.write(&self.lock));
         if let Err(error) = written {
-            // Found all the same by who looks at the usual place.
+            // Clients that look at the usual place still find it.
             tracing::warn!(%error, "cannot write down where the daemon answers");
         }
     }
 }
 
-/// Opens the socket at the first place that can be used; the error is that of
-/// the usual one.
+/// Opens the socket at the first place that can be used; returns the error of the usual
+/// place.
 fn at_first_usable<T>(
     home: &Home,
     mut open: impl FnMut(&Path) -> io::Result<T>,
@@ -96,8 +96,8 @@ fn at_first_usable<T>(
     })
 }
 
-/// Refuses a place where the daemon of another home answers: we hold the lock
-/// of ours, so it cannot be one of ours.
+/// Refuses a place where the daemon of another home answers: it cannot be one of ours,
+/// since we hold our home's lock.
 fn free(socket: &Path) -> io::Result<()> {
     match UnixStream::connect(socket) {
         Ok(_) => Err(io::Error::new(

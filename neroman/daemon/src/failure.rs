@@ -10,7 +10,7 @@ use nero_wire::v1;
 use prost::Message as _;
 use tonic::{Code, Status};
 
-/// A connection that broke, before it is known which node it led to.
+/// A broken connection, before the name of its node is known.
 const LOST: &str = "the connection to the node was lost";
 
 /// Why a call was not carried out.
@@ -72,7 +72,7 @@ impl Failure {
         Self::new(Code::Internal, 70, what)
     }
 
-    /// `config.yaml` cannot be read, or says what cannot be meant.
+    /// `config.yaml` cannot be read, or contains mistakes.
     pub(crate) fn config(error: &nero_config::ConfigError) -> Self {
         let failure = Self::usage("the configuration cannot be used").caused_by(error);
         match error.hint() {
@@ -81,17 +81,17 @@ impl Failure {
         }
     }
 
-    /// Something changed between looking and deciding: look again.
+    /// The state changed between looking and deciding: the caller looks again.
     pub(crate) fn moved() -> Self {
         Self::new(Code::Aborted, 1, "what is to be started keeps changing").hint("try again")
     }
 
-    /// What to do next; empty: nothing is known.
+    /// The next step for the person; empty if none is known.
     pub(crate) fn hint_text(&self) -> &str {
         &self.hint
     }
 
-    /// With what the command line ends.
+    /// The exit code of the command line.
     #[cfg(test)]
     pub(crate) fn exit_code(&self) -> u32 {
         self.exit_code
@@ -102,26 +102,26 @@ impl Failure {
         self.exit_code == 4
     }
 
-    /// Whether looking again may help.
+    /// Whether another try may succeed.
     pub(crate) fn try_again(&self) -> bool {
         self.code == Code::Aborted
     }
 
-    /// With what to do next.
+    /// Sets the next step for the person.
     #[must_use]
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = hint.into();
         self
     }
 
-    /// With what was perhaps meant.
+    /// Sets a hint that names what was perhaps meant.
     #[must_use]
     pub(crate) fn hint_names(mut self, hint: impl Into<String>) -> Self {
         self.hint_names = true;
         self.hint(hint)
     }
 
-    /// With lines that are printed as they are, places and carets in them.
+    /// Sets lines that are printed as they are, with places and carets.
     #[must_use]
     pub(crate) fn report(mut self, report: impl Into<String>) -> Self {
         self.report = plain_owned(report.into());
@@ -134,19 +134,19 @@ impl Failure {
         &self.report
     }
 
-    /// With a reason in words.
+    /// Adds a cause in words.
     #[must_use]
     pub(crate) fn because(mut self, why: impl Into<String>) -> Self {
         self.causes.push(plain_owned(why.into()));
         self
     }
 
-    /// That the connection to a node broke: exit code 4.
+    /// The connection to a node broke: exit code 4.
     pub(crate) fn lost() -> Self {
         Self::node(LOST)
     }
 
-    /// With the name of the node where it, or the connection to it, is spoken of.
+    /// Names the node in texts about it or the connection to it.
     #[must_use]
     pub(crate) fn of(mut self, node: &str) -> Self {
         for text in self.causes.iter_mut().chain([&mut self.what]) {
@@ -159,8 +159,8 @@ impl Failure {
         self
     }
 
-    /// With what a peer answered. A broken connection is told as such, without
-    /// the words of the protocol.
+    /// Adds a peer's error. A broken connection is reported as such, without the
+    /// words of the protocol.
     #[must_use]
     pub(crate) fn status(mut self, status: &Status) -> Self {
         if connection_lost(status) {
@@ -180,7 +180,7 @@ impl Failure {
         }
     }
 
-    /// With an error and all that caused it.
+    /// Adds an error and its causes.
     #[must_use]
     pub(crate) fn caused_by(mut self, error: &(dyn Error + 'static)) -> Self {
         let mut next = Some(error);

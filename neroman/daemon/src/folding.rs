@@ -41,7 +41,7 @@ impl OwnedPart {
     }
 }
 
-/// Where both databases stand: what has to be sent again begins here.
+/// The positions of both databases in a segment; the node sends again from there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stand {
     pub incarnation: u32,
@@ -49,14 +49,15 @@ pub(crate) struct Stand {
     pub at: Position,
 }
 
-/// What became of some parts.
+/// The outcome of folding parts.
 #[derive(Debug, Default)]
 pub(crate) struct PartsOutcome {
     /// Bytes before some part are missing: follow again from our positions.
     pub gap: bool,
-    /// Runs that do not match what was folded; they were emptied.
+    /// Runs whose parts do not match what was folded before; their journals were
+    /// emptied.
     pub anew: Vec<RunId>,
-    /// Parts that are no parts.
+    /// Number of invalid parts.
     pub refused: usize,
 }
 
@@ -66,23 +67,23 @@ pub(crate) struct RunFolded {
     pub taken: Taken,
     /// Facts moved on.
     pub facts: bool,
-    /// Segment → (incarnation, from, to), for the series. Facts hold their own
+    /// Segment → (incarnation, from, to), for the series. Facts contain their own
     /// positions.
     pub series: HashMap<SegmentId, (u32, Position, Position)>,
-    /// The run was emptied before this.
+    /// Whether the run was emptied before this.
     pub anew: bool,
 }
 
-/// The folds that are not committed, and where the series stand.
+/// The folds that are not committed, and the positions of the series.
 #[derive(Debug, Default)]
 pub(crate) struct Folding {
     journals: HashMap<RunId, Journal>,
     fresh: HashMap<RunId, RunFolded>,
-    /// Where the series stand in the segments of runs heard of lately,
-    /// everything folded so far included.
+    /// Positions of the series in the segments of recent runs, everything folded so
+    /// far included.
     series: HashMap<RunId, Stood>,
-    /// What is folded a second time, for its points alone: the facts of these
-    /// runs are known, and counted once.
+    /// Journals that are folded a second time, for their points alone: the facts of
+    /// these runs are known, and counted once.
     again: HashMap<RunId, Journal>,
 }
 
@@ -115,7 +116,7 @@ impl Folding {
             .or_insert_with(|| (*run.journal).clone());
         let mut position = stood.unwrap_or_else(|| at(journal, &name));
         let series_from = position;
-        // An end that was told stays, also when it is judged anew at the next start.
+        // A reported end stays, also when it is judged anew at the next start.
         let proves = |journal: &Journal| judge(&run.desk, journal).phase == run.phase();
         let told = (run.has_ended() && proves(journal)).then(|| journal.incarnations.clone());
         let facts_from = at(journal, &name);
@@ -210,8 +211,7 @@ impl Folding {
             .or_insert_with(|| keep.series_stood(id))
     }
 
-    /// The changes of what was folded since the last call; the points go into
-    /// the batch directly.
+    /// The changes since the last call; the points go directly into the batch.
     pub(crate) fn changes(&mut self, batch: &mut Batch) -> Vec<Change> {
         let journals = std::mem::take(&mut self.journals);
         let mut changes = Vec::with_capacity(journals.len());
@@ -228,7 +228,7 @@ impl Folding {
                 journal: Arc::new(journal),
             });
         }
-        // What is left was folded for its points alone.
+        // The rest was folded for its points alone.
         for (run, folded) in self.fresh.drain() {
             if !folded.series.is_empty() || folded.anew {
                 batch.folded(run, folded);
@@ -237,7 +237,7 @@ impl Folding {
         changes
     }
 
-    /// Where what has to be sent of a run begins, segment by segment.
+    /// The positions from which the node has to send, segment by segment.
     pub(crate) fn stands(&mut self, state: &State, keep: &Keep, id: RunId) -> Vec<Stand> {
         let Some(run) = state.run(id) else {
             return Vec::new();
@@ -262,7 +262,7 @@ impl Folding {
             } else {
                 facts
             };
-            // Below the header there is nothing to stand on.
+            // A position inside the header is no place to continue.
             if lower.offset >= nero_journal::HEADER_BYTES as u64 {
                 stands.push(Stand {
                     incarnation: segment.incarnation,
@@ -274,16 +274,16 @@ impl Folding {
         stands
     }
 
-    /// What was folded is in both databases.
+    /// Marks the folds as committed to both databases.
     pub(crate) fn committed(&mut self) {
-        /// Runs whose positions are kept in memory; more are read again.
+        /// How many runs' positions are kept in memory; beyond, they are read again.
         const REMEMBERED: usize = 50_000;
         if self.series.len() > REMEMBERED {
             self.series.clear();
         }
     }
 
-    /// Nothing more of these runs comes.
+    /// Forgets these runs: no more records come.
     pub(crate) fn closed(&mut self, runs: &[RunId]) {
         for run in runs {
             self.again.remove(run);
@@ -291,7 +291,7 @@ impl Folding {
         }
     }
 
-    /// What was folded is in none: positions are read again.
+    /// Drops all folds that were not committed; positions are read again.
     pub(crate) fn forget(&mut self) {
         self.journals.clear();
         self.fresh.clear();
@@ -301,7 +301,7 @@ impl Folding {
 }
 
 impl Stood {
-    /// Where the series stand in a segment; none when they take nothing of it.
+    /// The position of the series in a segment; `None` if they take nothing of it.
     fn of(&self, segment: SegmentId) -> Option<Position> {
         match self {
             Self::At(positions) => Some(positions.get(&segment).copied().unwrap_or_default()),
@@ -335,7 +335,7 @@ fn moved(
         .or_insert((part.incarnation, from, to));
 }
 
-/// The segment that a name stands for.
+/// The segment id in a name.
 pub(crate) fn segment_id(name: &str) -> Option<SegmentId> {
     u64::from_str_radix(name, 16)
         .ok()

@@ -1,5 +1,5 @@
-//! Between changes and the databases: what is written where, and how it is
-//! read again at the start. Called by the ledger's thread only.
+//! Writes changes to the databases, and reads the state from them at the start.
+//! Called by the ledger's thread only.
 
 mod batch;
 mod change;
@@ -27,12 +27,12 @@ use load::{described, in_parallel, read, stored_run};
 use rows::KeptSource;
 pub(crate) use rows::unhex;
 
-/// Why a batch is in no database.
+/// Why a batch was not written.
 #[derive(Clone, Debug)]
 pub(crate) struct Unwritten {
-    /// As a person is told.
+    /// The error for a person.
     pub failure: Failure,
-    /// There is no room for it: it can be written when there is.
+    /// Whether the disk is full: the batch can be written once there is room.
     pub no_room: bool,
 }
 
@@ -60,10 +60,10 @@ pub(crate) struct Keep {
     store: Store,
     home: Home,
     keys: HashMap<RunId, RunKey>,
-    /// Where the series stood when the databases were opened; runs made later
-    /// begin at nothing.
+    /// Positions of the series when the databases were opened; runs made later
+    /// begin at zero.
     series: HashMap<RunKey, HashMap<SegmentId, Position>>,
-    /// Highest numbers that the database has given away.
+    /// Highest numbers that the database has assigned.
     given: Given,
     tenure: u64,
 }
@@ -73,7 +73,7 @@ pub(crate) struct Keep {
 pub(crate) enum Stood {
     /// Up to these positions, by segment.
     At(HashMap<SegmentId, Position>),
-    /// To the end: nothing is added.
+    /// To the end: no points are added.
     Complete,
 }
 
@@ -83,12 +83,12 @@ impl Default for Stood {
     }
 }
 
-/// Under which the tenure is kept.
+/// The key of the tenure.
 const TENURE: &str = "tenure";
 
 impl Keep {
-    /// Whether the databases were too large to be checked at once after an
-    /// unclean end.
+    /// Whether a check is owed: the databases were too large to be checked at
+    /// once after an unclean end.
     pub(crate) fn check_owed(&self) -> bool {
         self.store.opened().check_owed
     }
@@ -96,9 +96,9 @@ impl Keep {
     /// Opens the databases and reads them.
     ///
     /// # Errors
-    /// When something cannot be read; everything is left as it is.
+    /// When a database cannot be read; nothing is changed then.
     pub(crate) fn open(home: &Home, now_ms: i64) -> Result<(Self, State), LoadError> {
-        /// Answers are given again for this long.
+        /// How long the answers to requests are kept for a repeat.
         const REMEMBER_MS: i64 = 7 * 24 * 3600 * 1000;
         let began = std::time::Instant::now();
         let mut store = Store::open(home)?;
@@ -119,7 +119,7 @@ impl Keep {
             tx.forget_requests_before(now_ms - REMEMBER_MS).map(drop)
         });
         match forgotten {
-            // They can be forgotten at the next start as well.
+            // The next start can forget them as well.
             Err(StoreError::Full { .. }) | Ok(()) => {}
             Err(error) => return Err(error.into()),
         }
@@ -145,7 +145,7 @@ impl Keep {
         Ok((keep, state))
     }
 
-    /// Where the databases lie.
+    /// The home that contains the databases.
     pub(crate) fn home(&self) -> &Home {
         &self.home
     }
@@ -208,10 +208,10 @@ impl Keep {
         Ok(state)
     }
 
-    /// Deletes what was removed long ago, and is neither in its source any more
-    /// nor on a node. Returns whether there was any.
+    /// Deletes experiments that were removed long ago and are neither in their
+    /// source nor on a node. Returns whether there were any.
     fn delete_removed(&mut self, state: &State, now_ms: i64) -> Result<bool, StoreError> {
-        /// So long `rm --undo` brings it back.
+        /// `rm --undo` brings an experiment back for this long.
         const KEEP_MS: i64 = 30 * 24 * 3600 * 1000;
         let is_over = |one: &&Arc<Experiment>| {
             one.gone
@@ -239,16 +239,16 @@ impl Keep {
             Ok(())
         });
         match deleted {
-            // The next start can do it as well.
+            // The next start can delete them as well.
             Err(StoreError::Full { .. }) => Ok(false),
             deleted => deleted.map(|()| true),
         }
     }
 
-    /// Writes a batch; `work` is the state with it.
+    /// Writes a batch; `work` is the state that includes it.
     ///
     /// # Errors
-    /// When nothing of it was written.
+    /// When nothing of the batch was written.
     pub(crate) fn write(&mut self, work: &State, batch: &Batch) -> Result<(), Unwritten> {
         self.write_series(batch)?;
         let durability = if batch.durable {
@@ -264,7 +264,7 @@ impl Keep {
                 if let Change::Run(new) = change
                     && let Some(unread) = keys.get(&new.made.id)
                 {
-                    // A number that was kept for a run of another node.
+                    // A number that was reserved for a run of another node.
                     tx.delete_run(*unread)?;
                 }
                 write_change(tx, change, &mut given, &mut fresh)?;
@@ -327,11 +327,10 @@ impl Keep {
         Ok(())
     }
 
-    /// Makes sure that points survive a power cut, before a node is told to
-    /// forget a run.
+    /// Makes points survive a power cut, before a node is told to forget a run.
     ///
     /// # Errors
-    /// When the disk does not say that it has them.
+    /// When the disk does not confirm the sync.
     pub(crate) fn sync_series(&self) -> Result<(), Failure> {
         let mut wal = self.home.series_db().into_os_string();
         wal.push("-wal");
@@ -348,7 +347,7 @@ impl Keep {
         Ok(())
     }
 
-    /// Nothing more of these runs comes.
+    /// Forgets the positions of these runs: no more records come.
     pub(crate) fn forget_positions(&mut self, runs: &[RunId]) {
         for key in runs.iter().filter_map(|run| self.keys.get(run)) {
             if self.series.remove(key).is_some()
@@ -391,11 +390,11 @@ impl Keep {
             .map_err(|error| refused(&error))
     }
 
-    /// Where the series of a run stand.
+    /// The positions of the series of a run.
     ///
-    /// Points come into the database together with positions, which are
-    /// forgotten when nothing more is to come. So points without positions are
-    /// complete; they are met where an older copy of the facts was put in place.
+    /// Points come into the database together with positions, which are deleted
+    /// when no more records come. So points without positions are complete;
+    /// this happens where an older copy of the facts was restored.
     pub(crate) fn series_stood(&self, run: RunId) -> Stood {
         let Some(key) = self.key(run) else {
             return Stood::default();
@@ -413,8 +412,8 @@ impl Keep {
         }
     }
 
-    /// Moves the logs of both databases into them. What cannot be moved now is
-    /// moved later; a failure that is final is found by the next commit, too.
+    /// Moves the logs of both databases into them. A log that cannot be moved
+    /// now is moved later; the next commit finds a final failure, too.
     pub(crate) fn empty_logs(&mut self) {
         if let Err(error) = self.store.empty_logs() {
             tracing::warn!(%error, "logs not moved into the databases");
@@ -424,21 +423,21 @@ impl Keep {
     /// Whether both databases can be written again after a lack of room.
     ///
     /// # Errors
-    /// When they cannot for another reason.
+    /// When they cannot be written for another reason.
     pub(crate) fn has_room(&mut self) -> Result<bool, StoreError> {
         self.store.has_room()
     }
 
-    /// Whether the databases cannot be used any more without opening them anew.
+    /// Whether the databases must be opened anew before they can be used.
     pub(crate) fn is_broken(&self) -> bool {
         self.store.is_broken()
     }
 }
 
-/// A refusal of the database, with what a person can do.
+/// The failure of a database error, with what a person can do.
 fn refused(error: &StoreError) -> Failure {
     let failure = match error {
-        // It says all: what, and where.
+        // The error's text is complete.
         StoreError::Full { .. } => Failure::failed(error.to_string()),
         error => Failure::failed("the database could not be used").caused_by(error),
     };
@@ -482,7 +481,7 @@ mod tests {
         let mut batch = Batch::default();
         for change in [
             experiment(1, None, true),
-            // Its source has it: it would come back as a new one.
+            // Its source still contains it: it would come back as a new one.
             experiment(2, Some(0), false),
             experiment(3, Some(20 * DAY_MS), true),
             experiment(4, Some(0), true),

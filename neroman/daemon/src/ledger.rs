@@ -1,12 +1,12 @@
 //! The one writer: owns the databases and the state, on a thread of its own.
 //!
-//! Whatever gathered while a commit was in flight is decided in order, over
-//! one working copy of the state, and committed together; only then are the
-//! callers answered, the new state published and the nodes told. A commit that
-//! fails changes nothing: the working copy is dropped.
+//! All messages that arrived during a commit are decided in order, over one
+//! working copy of the state, and committed together; only then are the callers
+//! answered, the new state published and the nodes told. If a commit fails, the
+//! working copy is dropped and nothing has changed.
 //!
-//! Where it failed since the disk is full, people are refused, and what nodes
-//! did and said waits with its callers until there is room: nothing of it is
+//! If it failed because the disk is full, people's requests are refused, and
+//! the reports of nodes wait with their callers until there is room: none is
 //! acknowledged before.
 
 mod durable;
@@ -34,14 +34,15 @@ use writer::Writer;
 /// Messages that wait for the writer. More than all clients and nodes send at
 /// once; when it is full, senders wait.
 const MAILBOX: usize = 1024;
-/// How often what waits for room is tried again; no event tells of room.
+/// How often the messages that wait for room are tried again; no event reports
+/// room.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// A burst of changes is over when none came for this long.
 const QUIET: Duration = Duration::from_secs(1);
-/// A burst that does not end is taken for one after this long.
+/// A burst that does not end is treated as ended after this long.
 const BURST_MAX: Duration = Duration::from_secs(30);
 
-/// What a decision amounts to.
+/// The result of a decision.
 #[derive(Debug, Default)]
 pub(crate) struct Decided<T> {
     pub answer: T,
@@ -49,9 +50,9 @@ pub(crate) struct Decided<T> {
 }
 
 type NoteChanges = Box<dyn FnMut(&State, i64) -> Vec<Change> + Send>;
-/// That something was written, or what was not, and why.
+/// Success, or what was not written, with the reason.
 type Written<T, W> = Result<T, (W, Unwritten)>;
-/// Runs with what `T` is of each, or why it cannot be read of this one.
+/// Runs with a `T` each, or why it cannot be read.
 type Each<T> = Vec<(RunId, Result<T, Failure>)>;
 
 type Decide = Box<dyn FnOnce(&State, i64) -> Result<Decided<Vec<u8>>, Failure> + Send>;
@@ -61,11 +62,11 @@ enum Message {
     Ask {
         request: Option<RequestId>,
         decide: Decide,
-        /// What is done, in memory alone, where there is no room to write.
+        /// Decided instead, in memory alone, when there is no room to write.
         unwritten: Option<Decide>,
         reply: oneshot::Sender<Result<Vec<u8>, Failure>>,
     },
-    /// What a node did: can be told again by the node.
+    /// A report of a node, which the node can repeat.
     Note {
         durable: bool,
         note: NoteChanges,
@@ -81,7 +82,7 @@ enum Message {
         runs: Vec<RunId>,
         reply: oneshot::Sender<Result<Each<Vec<u8>>, Failure>>,
     },
-    /// Where both databases stand in the segments of a run.
+    /// The positions of both databases in the segments of a run.
     Positions {
         runs: Vec<RunId>,
         reply: oneshot::Sender<Vec<(RunId, Vec<Stand>)>>,
@@ -96,20 +97,20 @@ enum Message {
         experiment: ExperimentId,
         reply: oneshot::Sender<Result<Vec<Event>, Failure>>,
     },
-    /// To see whether a disk that was full has room again.
+    /// Checks whether a full disk has room again.
     LookForRoom,
-    /// To leave little in the logs of the databases.
+    /// Moves the logs of the databases into them.
     EmptyLogs,
     Stop,
 }
 
-/// Told of every run that changed, and for whom, after the change is committed.
+/// Called for every run that changed, after the change is committed.
 pub(crate) type Listener = Arc<dyn Fn(&State, RunId, Bell) + Send + Sync>;
 
-/// Who has something to do with a run.
+/// The task that a changed run concerns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bell {
-    /// The driver of its node, or of none yet the placer.
+    /// The driver of its node, or the placer if it has no node yet.
     Node,
     /// The placer: its node cannot take it for now.
     Placer,
@@ -124,13 +125,13 @@ pub(crate) struct NoRoom {
     pub failure: Failure,
 }
 
-/// The way to the writer.
+/// The handle of the writer.
 #[derive(Clone, Debug)]
 pub(crate) struct Ledger {
     tx: mpsc::Sender<Message>,
     state: watch::Receiver<Arc<State>>,
     full: watch::Receiver<Option<NoRoom>>,
-    /// Rung whenever what waits for room is to be tried again.
+    /// Rung when the messages that wait for room are to be tried again.
     again: watch::Receiver<()>,
     durable: Arc<Durable>,
 }
@@ -152,7 +153,7 @@ impl Ledger {
     /// Starts the writer over what the databases hold.
     ///
     /// # Errors
-    /// When no thread can be made.
+    /// When the thread cannot be made.
     pub(crate) fn start(
         keep: Keep,
         state: State,
@@ -193,7 +194,7 @@ impl Ledger {
     /// awaited before an answer shows it.
     ///
     /// # Errors
-    /// When the disk does not say that it has it.
+    /// When the disk does not confirm the sync.
     pub(crate) async fn durable(&self) -> Result<(), Failure> {
         self.durable.sync().await
     }
@@ -203,7 +204,7 @@ impl Ledger {
         Arc::clone(&self.state.borrow())
     }
 
-    /// Tells of every new committed state.
+    /// Notices of every new committed state.
     pub(crate) fn watch(&self) -> watch::Receiver<Arc<State>> {
         self.state.clone()
     }
@@ -212,7 +213,7 @@ impl Ledger {
     /// that was answered before gets that answer again.
     ///
     /// # Errors
-    /// What the decision says, or that it could not be written.
+    /// The decision's failure, or that it could not be written.
     pub(crate) async fn ask<T: prost::Message + Default + 'static>(
         &self,
         request: &[u8],
@@ -221,12 +222,12 @@ impl Ledger {
         self.send_ask(request, encoded(decide), None).await
     }
 
-    /// As [`Ledger::ask`]. Where there is no room to write, `unwritten` is
-    /// decided instead and holds in memory: the nodes are told, and a daemon
-    /// that ends before there is room has forgotten it.
+    /// As [`Ledger::ask`]. Without room to write, `unwritten` is decided
+    /// instead and holds in memory: the nodes are told, and a daemon that ends
+    /// before there is room forgets it.
     ///
     /// # Errors
-    /// What the decisions say, or that it could not be written.
+    /// The failures of the decisions, or that they could not be written.
     pub(crate) async fn ask_even_unwritten<T: prost::Message + Default + 'static>(
         &self,
         request: &[u8],
@@ -265,7 +266,7 @@ impl Ledger {
         if request.is_empty() {
             return Ok(None);
         }
-        // An empty decision that is refused when the request is new.
+        // An empty decision that fails if the request is new.
         let (reply, answer) = oneshot::channel();
         self.send(Message::Ask {
             request: request_id(request)?,
@@ -282,11 +283,11 @@ impl Ledger {
         }
     }
 
-    /// Writes down what a node did or said; while there is no room for it, this
-    /// waits. `note` is called anew then, with the state of that moment.
+    /// Records a report of a node; waits while there is no room. `note` is then
+    /// called anew, with the state of that moment.
     ///
     /// # Errors
-    /// When it could not be written; the node can tell it again.
+    /// When it could not be written; the node can repeat the report.
     pub(crate) async fn note(
         &self,
         durable: bool,
@@ -304,7 +305,8 @@ impl Ledger {
         }
     }
 
-    /// The same for what a person waits for: refused while there is no room.
+    /// The same for a caller with a person waiting: refused while there is no
+    /// room.
     ///
     /// # Errors
     /// When it could not be written.
@@ -335,7 +337,7 @@ impl Ledger {
     /// Folds journal bytes; while there is no room for them, this waits.
     ///
     /// # Errors
-    /// When they could not be written; ask for them again.
+    /// When they could not be written; the caller asks for them again.
     pub(crate) async fn parts(&self, mut parts: Vec<OwnedPart>) -> Result<PartsOutcome, Failure> {
         let mut again = self.again();
         loop {
@@ -350,25 +352,25 @@ impl Ledger {
         }
     }
 
-    /// Tells when it begins that there is no room, and when that is over.
+    /// Notices of the begin and the end of a lack of room.
     pub(crate) fn watch_room(&self) -> watch::Receiver<Option<NoRoom>> {
         self.full.clone()
     }
 
-    /// That there is no room for the databases, while it is so.
+    /// The present lack of room, if any.
     pub(crate) fn no_room(&self) -> Option<NoRoom> {
         self.full.borrow().clone()
     }
 
-    /// Tells of every later moment to try again.
+    /// Notices of every later moment to try again.
     fn again(&self) -> watch::Receiver<()> {
         let mut again = self.again.clone();
         again.mark_unchanged();
         again
     }
 
-    /// Has the writer look for room whenever the disk was found full, until it
-    /// ends. Nothing that waits for room goes on without.
+    /// Has the writer look for room while the disk is full, until the writer
+    /// ends. Messages that wait for room depend on it.
     pub(crate) async fn look_for_room(&self) {
         let mut full = self.full.clone();
         while full.wait_for(Option::is_some).await.is_ok() {
@@ -380,10 +382,11 @@ impl Ledger {
     }
 
     /// Has the writer move the databases' logs into them after each burst of
-    /// changes, until it ends: a log that is lost takes what lies in it along.
+    /// changes, until the writer ends: a log that is lost takes its changes
+    /// along.
     pub(crate) async fn empty_logs(&self) {
         let mut states = self.watch();
-        // What an earlier daemon left lies in them, too.
+        // The logs may contain changes of an earlier daemon.
         states.mark_changed();
         while states.changed().await.is_ok() {
             let latest = Instant::now() + BURST_MAX;
@@ -437,7 +440,7 @@ impl Ledger {
         }
     }
 
-    /// Where both databases stand.
+    /// The positions of both databases.
     ///
     /// # Errors
     /// When they cannot be read.
@@ -463,7 +466,7 @@ impl Ledger {
     /// The history of an experiment, oldest first.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// When the database cannot be read.
     pub(crate) async fn events(&self, experiment: ExperimentId) -> Result<Vec<Event>, Failure> {
         let (reply, answer) = oneshot::channel();
         self.send(Message::Events { experiment, reply }).await?;
@@ -505,7 +508,7 @@ fn leaving() -> Failure {
     Failure::daemon("the daemon is leaving").hint("try again")
 }
 
-/// The experiments of changes that `last` means afterwards.
+/// The change that makes `last` name these experiments.
 pub(crate) fn last(ids: impl IntoIterator<Item = ExperimentId>) -> Change {
     let mut ids: Vec<ExperimentId> = ids.into_iter().collect();
     ids.sort_unstable();

@@ -17,12 +17,12 @@ use tracing_subscriber::fmt::MakeWriter;
 
 /// A log that reaches this is renamed to `….1` and begun anew.
 const LOG_BYTES_MAX: u64 = 8 * 1024 * 1024;
-/// So many warnings or errors of one place in the code, about one node, are written
-/// within [`WINDOW`].
+/// How many warnings or errors of one place in the code, about one node, are
+/// written within [`WINDOW`].
 const ALIKE_MAX: u32 = 20;
 /// See [`ALIKE_MAX`].
 const WINDOW: Duration = Duration::from_secs(60);
-/// Of a line that is left out, so much is shown beside the count.
+/// How many characters of a left-out line are shown beside the count.
 const SHOWN_CHARS: usize = 160;
 
 /// Sends what the daemon traces to its log.
@@ -33,7 +33,7 @@ pub(crate) fn begin(path: &Path) -> io::Result<()> {
     let log = Bounded::open(path)?;
     let filter = EnvFilter::try_from_env("NERONET_LOG")
         .unwrap_or_else(|_| EnvFilter::new("info,h2=warn,hyper=warn,tonic=warn"));
-    // A second daemon of one process (a test) keeps the log of the first.
+    // A second daemon in one process (a test) keeps the log of the first.
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(false)
@@ -56,7 +56,7 @@ struct Bounded {
 struct Held {
     file: File,
     written: u64,
-    /// The disk had no room for the end of the last event.
+    /// Whether the disk had no room for the end of the last event.
     cut: bool,
     alike: HashMap<Alike, Tally>,
 }
@@ -64,13 +64,13 @@ struct Held {
 /// Lines that are counted together: of one place in the code, about one node.
 type Alike = (Identifier, String);
 
-/// How many of them there were since when.
+/// The counts of such lines since a moment.
 #[derive(Debug)]
 struct Tally {
     since: Instant,
     written: u32,
     left_out: u64,
-    /// Of the first that was left out.
+    /// The text of the first line that was left out.
     shown: String,
 }
 
@@ -88,7 +88,7 @@ impl Held {
             return true;
         }
         if tally.left_out == 0 {
-            // Without its time.
+            // The text without its time.
             let text = line.split_once(' ').map_or(line, |(_, text)| text);
             tally.shown = text.trim().chars().take(SHOWN_CHARS).collect();
         }
@@ -96,8 +96,8 @@ impl Held {
         false
     }
 
-    /// Forgets what was counted longer ago than [`WINDOW`]; returns a line for each
-    /// that was left out, with the time of the line that is written next.
+    /// Forgets counts older than [`WINDOW`]; returns a line for each place with
+    /// left-out lines, with the time of the line that is written next.
     fn left_out(&mut self, next: &str, now: Instant) -> String {
         let mut lines = String::new();
         let at = next.split(' ').next().unwrap_or("");
@@ -115,7 +115,7 @@ impl Held {
     }
 }
 
-/// The node that a line is about, as its field is written.
+/// The node in a line's `node` field.
 fn node_of(line: &str) -> String {
     let after = line.split_once(" node=\"").map(|(_, after)| after);
     let name = after.and_then(|after| after.split('"').next());
@@ -146,11 +146,11 @@ fn append_to(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
-/// Writes one event. One for which there is no room is lost.
+/// Writes one event; the event is lost if there is no room.
 #[derive(Debug)]
 pub(crate) struct Line<'a> {
     log: &'a Bounded,
-    /// Where a warning or an error comes from.
+    /// The place in the code of a warning or an error.
     from: Option<Identifier>,
 }
 
@@ -234,7 +234,7 @@ mod tests {
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
     }
 
-    /// What the log holds after `work` wrote to it.
+    /// The content of the log after `work` wrote to it.
     fn logged(log: Bounded, work: impl FnOnce()) -> String {
         let path = log.path.clone();
         let subscriber = tracing_subscriber::fmt()

@@ -1,5 +1,6 @@
-//! What lies outside of the daemon's own state: starting a node's agent, and
-//! freezing folders. The rest of the daemon knows them by these names alone.
+//! The parts outside the daemon's own state: starting a node's agent, and
+//! freezing folders. The rest of the daemon uses them through these types
+//! alone.
 
 mod remote;
 
@@ -22,7 +23,7 @@ pub(crate) use remote::{Agents, RemoteAgent, by_ssh};
 pub(crate) struct Outside {
     pub home: Home,
     pub deployment: DeploymentId,
-    /// Of everything that goes by ssh.
+    /// The agents of all nodes that are reached by ssh.
     pub agents: Agents,
 }
 
@@ -44,7 +45,7 @@ impl Ways for Outside {
     }
 }
 
-/// Connects to neromum on this machine; starts it where none answers.
+/// Connects to neromum on this machine; starts it if none answers.
 pub(crate) struct LocalAgent {
     pub home: Home,
     pub deployment: DeploymentId,
@@ -82,7 +83,7 @@ impl Connect for LocalAgent {
     }
 }
 
-/// What runs may use of a node.
+/// The limits for runs on a node.
 pub(crate) fn options(node: &nero_config::Node) -> AgentOptions {
     AgentOptions {
         cpus: node.cpus,
@@ -103,7 +104,7 @@ pub(crate) struct Frozen {
     pub notes: Vec<String>,
 }
 
-/// A folder, with the part of it that is frozen.
+/// A folder, and which of its files are frozen.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Wanted {
     pub folder: PathBuf,
@@ -125,9 +126,8 @@ impl Freezer {
         }
     }
 
-    /// Takes frozen files away that no run has named for a while. `runs` gives
-    /// the trees and differences that runs name; no freeze goes on meanwhile.
-    /// Blocks.
+    /// Deletes frozen files that no run has named for a while. `runs` returns
+    /// the trees and diffs that runs name; no freeze goes on meanwhile. Blocks.
     pub(crate) fn sweep<T, I>(&self, runs: T, dry_run: bool) -> snapshot::Swept
     where
         T: FnOnce() -> (I, Vec<String>),
@@ -141,20 +141,20 @@ impl Freezer {
         snapshot::sweep(&self.store, &named, dry_run)
     }
 
-    /// The hash of the tree that would be frozen now, in hexadecimal; none when
-    /// that cannot be said. Blocks.
+    /// The hash of the tree that a freeze would make now, in hexadecimal;
+    /// `None` if it cannot be computed. Blocks.
     pub(crate) fn look(&self, wanted: &Wanted) -> Option<String> {
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
         let tree = snapshot::look(&wanted.folder, &wanted.what, &mut cache);
         tree.map(|tree| nero_model::ids::hex(&tree)).ok()
     }
 
-    /// Freezes what is wanted. Blocks.
+    /// Freezes a folder. Blocks.
     ///
     /// # Errors
-    /// When something cannot be read, or is too much to be taken by guess.
+    /// When a file cannot be read, or the folder is too large without `big`.
     pub(crate) fn freeze(&self, wanted: &Wanted, big: bool) -> Result<Frozen, Failure> {
-        // What a freeze that panicked remembered is still true of the files.
+        // The cache of a freeze that panicked is still true.
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
         let frozen = snapshot::freeze(&wanted.folder, &wanted.what, &self.store, &mut cache, big)
             .map_err(|error| {

@@ -25,18 +25,18 @@ use crate::outside::{Agents, Freezer, Outside};
 use crate::service::Man;
 use crate::upkeep;
 
-/// A connection without anything to do is given up after this long.
+/// A connection without work is closed after this long.
 const NODE_IDLE: Duration = Duration::from_secs(300);
-/// A node out of reach for this long loses what it never got.
+/// After this long out of reach a node loses the runs that it never got.
 const NODE_AWAY: Duration = Duration::from_secs(30);
 /// How long calls in flight may take once the daemon is to stop.
 const STOP_PATIENCE: Duration = Duration::from_secs(3);
 /// Calls of one connection at a time; more wait.
 const CALLS_MAX: usize = 64;
-/// What a client may send in one message: a selector of thousands of ids and
-/// an environment fit many times.
+/// Limit of a client's message: a selector of thousands of ids and an
+/// environment fit many times.
 const REQUEST_BYTES_MAX: usize = nero_model::MESSAGE_BYTES_MAX;
-/// What may be answered in one message: a list of 100 000 experiments.
+/// Limit of a reply: a list of 100 000 experiments fits.
 const ANSWER_BYTES_MAX: usize = 1024 * 1024 * 1024;
 
 /// Why the daemon could not run.
@@ -45,11 +45,11 @@ pub enum DaemonError {
     /// A folder or file of ours cannot be used.
     #[error("cannot {what} {path}")]
     Io {
-        /// What was tried.
+        /// The action that failed.
         what: &'static str,
-        /// On what.
+        /// The file or folder.
         path: PathBuf,
-        /// The system's word.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
@@ -58,10 +58,10 @@ pub enum DaemonError {
     Stored {
         /// The folder of the databases.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
-        /// What a person can do about it.
+        /// The step that a person can take.
         hint: Option<String>,
     },
     /// The runtime could not be made.
@@ -70,13 +70,13 @@ pub enum DaemonError {
     /// A part of the daemon ended by itself: our mistake.
     #[error("the daemon's {part} ended unexpectedly")]
     Ended {
-        /// Which part.
+        /// The name of the part.
         part: &'static str,
     },
 }
 
 impl DaemonError {
-    /// What a person can do about it.
+    /// The step that a person can take.
     pub fn hint(&self) -> Option<&str> {
         match self {
             Self::Stored { hint, .. } => hint.as_deref(),
@@ -85,17 +85,17 @@ impl DaemonError {
     }
 }
 
-/// How a daemon came to its end.
+/// Why a daemon ended.
 #[derive(Debug)]
 pub enum Served {
     /// It was told to stop.
     Stopped,
-    /// Another daemon of this home has the lock: this one did nothing. Which
-    /// one, where that one wrote it down.
+    /// Another daemon of this home has the lock: this one did nothing. Contains
+    /// that daemon, if it recorded itself.
     Held(Option<Holder>),
 }
 
-/// Runs the daemon of this home until it is told to stop. Returns at once when
+/// Runs the daemon of this home until it is told to stop. Returns at once if
 /// another one runs.
 ///
 /// # Errors
@@ -113,7 +113,8 @@ pub fn run(home: Home) -> Result<Served, DaemonError> {
         .enable_all()
         .build()
         .map_err(DaemonError::Runtime)?;
-    // One lock of two handles: the other one goes when serving ends, this one last.
+    // Two handles of one lock: the other is closed when serving ends, this one
+    // last.
     let twin = lock.try_clone();
     let twin = twin.map_err(io_error("use", &home.daemon_lock()))?;
     let outcome = runtime.block_on(serve(home, twin));
@@ -121,7 +122,7 @@ pub fn run(home: Home) -> Result<Served, DaemonError> {
         let cause = std::error::Error::source(error).map(ToString::to_string);
         tracing::error!(%error, cause = cause.unwrap_or_default(), "daemon failed");
     }
-    // Whatever still reads files may be left behind: it writes nothing.
+    // Tasks that still read files may be left behind: they write nothing.
     runtime.shutdown_timeout(Duration::from_millis(200));
     drop(lock);
     outcome.map(|()| Served::Stopped)
@@ -139,7 +140,7 @@ fn prepare(home: &Home) -> Result<(), DaemonError> {
     Ok(())
 }
 
-/// Takes the lock of the one daemon; none when another one has it.
+/// Takes the lock of the one daemon; `None` if another daemon has it.
 fn lock(path: &Path) -> Result<Option<File>, DaemonError> {
     let file = OpenOptions::new()
         .read(true)
@@ -156,14 +157,14 @@ fn lock(path: &Path) -> Result<Option<File>, DaemonError> {
     }
 }
 
-/// Everything that runs, and how it is told to stop.
+/// The running parts, and how they are told to stop.
 struct Running {
     man: Man,
     ledger: Ledger,
     thread: LedgerThread,
     nodes: JoinHandle<()>,
     upkeep: JoinHandle<()>,
-    /// Set to true when the daemon leaves.
+    /// Set to true when the daemon is leaving.
     leave: watch::Sender<bool>,
 }
 
@@ -211,7 +212,8 @@ async fn serve(home: &Home, lock: File) -> Result<(), DaemonError> {
         }
     };
     tracing::info!(failed, "daemon stops");
-    // A second signal leaves at once: what was accepted is in the database.
+    // A second signal stops the daemon at once: accepted requests are in the
+    // database.
     let orderly = async {
         leave.send_replace(true);
         upkeep.abort();
@@ -225,7 +227,7 @@ async fn serve(home: &Home, lock: File) -> Result<(), DaemonError> {
     };
     tokio::select! {
         () = orderly => {
-            // The last commit; it is short, and nothing else is left to do.
+            // The last commit; it is short, and no other work is left.
             if thread.join().is_err() {
                 tracing::error!("the ledger panicked");
             }
@@ -274,7 +276,7 @@ fn start(home: &Home) -> Result<Running, DaemonError> {
         idle: NODE_IDLE,
         clock,
     };
-    // What cannot be used is told when a node is to be reached.
+    // A folder that cannot be used is reported when a node is to be reached.
     let usable = |folder: &PathBuf| paths::make_socket_folder(folder).is_ok();
     let sockets = home.socket_folders().into_iter().find(usable);
     let sockets = sockets.unwrap_or_else(|| home.sockets.clone());
@@ -318,18 +320,18 @@ fn start(home: &Home) -> Result<Running, DaemonError> {
     })
 }
 
-/// The signals that the daemon hears.
+/// The signals that the daemon handles.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
     hangup: Signal,
 }
 
-/// What a signal asks for.
+/// The request of a signal.
 enum Said {
     Leave,
-    /// A client misses the socket. The end of a terminal says the same, and
-    /// finds the socket where it is.
+    /// A client misses the socket. The end of a terminal sends the same signal,
+    /// and the socket is then found in place.
     LookForSocket,
 }
 

@@ -26,23 +26,23 @@ pub(crate) use left_out::{LeftOut, in_words};
 pub(crate) use overlay::gather;
 pub(crate) use sweep::{Swept, named, sweep};
 
-/// Largest snapshot that is taken without being asked for, in bytes.
+/// Largest snapshot that is taken without `big`, in bytes.
 pub(crate) const BYTES_MAX: u64 = 200 * 1024 * 1024;
-/// Most files that are taken without being asked for.
+/// Most files that are taken without `big`.
 pub(crate) const FILES_MAX: u64 = 20_000;
 
-/// What of a folder travels.
+/// Which files of a folder travel.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Wanted {
     /// Globs as in `.gitignore`; `None` is the whole folder.
     pub files: Option<Vec<String>>,
     /// Globs of what runs share as links to one read-only file.
     pub linked: Vec<String>,
-    /// Files and folders that travel even when something ignores them.
+    /// Files and folders that travel even if an ignore file names them.
     pub required: Vec<String>,
     /// The program's file, likewise.
     pub main: Option<String>,
-    /// Where results go besides `results/`: never part of it. Absolute, or
+    /// Folders of results besides `results/`, which never travel. Absolute, or
     /// relative to the folder.
     pub left_out: Vec<PathBuf>,
 }
@@ -58,20 +58,20 @@ pub(crate) struct Frozen {
     pub bytes: u64,
     /// How many files there are.
     pub files: u64,
-    /// What lies in the folder and does not travel.
+    /// Files in the folder that do not travel.
     pub left_out: Vec<LeftOut>,
-    /// What a person should know: things that were passed over.
+    /// Notes for a person: files that were passed over.
     pub notes: Vec<String>,
-    /// The commit, and `+` with the hash of the difference, which lies in the
-    /// store, when the work tree is not clean.
+    /// The commit; if the work tree is not clean, with `+` and the hash of the
+    /// diff, which lies in the store.
     pub git: Option<String>,
 }
 
 /// Freezes `folder` into `store`. Blocks.
 ///
 /// # Errors
-/// When something cannot be read, keeps changing, or is too much to be taken
-/// by guess and `big` is not set.
+/// When a file cannot be read, keeps changing, or the folder is too large and
+/// `big` is not set.
 pub(crate) fn freeze(
     folder: &Path,
     wanted: &Wanted,
@@ -102,7 +102,7 @@ pub(crate) fn freeze(
     frozen.tree_hash = keeper.keep_bytes(&frozen.tree.encode_to_vec())?;
     frozen.git = cache.git(folder, &frozen.tree_hash, |folder| {
         let found = git::look(folder)?;
-        // Best effort: a commit without its difference is worth telling.
+        // Best effort: a commit without its diff is worth recording.
         let diff = found.diff.and_then(|diff| keeper.keep_bytes(&diff).ok());
         Some(match diff {
             None => found.commit,
@@ -113,11 +113,11 @@ pub(crate) fn freeze(
     Ok(frozen)
 }
 
-/// The hash of the tree that a freeze would make now. Files that look as they
-/// did are not read, nothing is kept. Blocks.
+/// The hash of the tree that a freeze would make now. Files with an unchanged
+/// `stat` are not read, nothing is kept. Blocks.
 ///
 /// # Errors
-/// When something cannot be read, or keeps changing.
+/// When a file cannot be read, or keeps changing.
 pub(crate) fn look(
     folder: &Path,
     wanted: &Wanted,
@@ -128,10 +128,10 @@ pub(crate) fn look(
     Ok(*blake3::hash(&tree.encode_to_vec()).as_bytes())
 }
 
-/// What would travel, by names and sizes alone. Blocks.
+/// A survey of the files that would travel, by names and sizes alone. Blocks.
 ///
 /// # Errors
-/// When something cannot be read.
+/// When a folder cannot be read.
 pub(crate) fn survey(folder: &Path, wanted: &Wanted) -> Result<Survey, SnapshotError> {
     let found = walk::walk(folder, wanted)?;
     let sizes = found.files.values().filter_map(|file| match file {
@@ -146,7 +146,7 @@ pub(crate) fn survey(folder: &Path, wanted: &Wanted) -> Result<Survey, SnapshotE
     })
 }
 
-/// What would travel of a folder.
+/// The files of a folder that would travel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Survey {
     pub files: u64,
@@ -155,7 +155,7 @@ pub(crate) struct Survey {
     pub left_out: Vec<LeftOut>,
 }
 
-/// The tree of what was found; `keep` gives the content of a file.
+/// The tree of the files found; `keep` returns the content of a file.
 fn tree(
     folder: &Path,
     wanted: &Wanted,

@@ -1,4 +1,4 @@
-//! From a definition to the run that a node gets.
+//! Builds the spec of a run from a definition.
 
 use nero_format::{Buffering, Definition, Fetch, Strays, Stream, Value};
 use nero_wire::v1;
@@ -7,10 +7,10 @@ use serde_json::json;
 use nero_life::change::Rule;
 use nero_life::run::{Made, Takes};
 
-/// Variables of the shell that typed a command which a job on `local` gets.
+/// Variables of the command's shell that a job on `local` gets.
 const SHELL: [&str; 4] = ["PATH", "VIRTUAL_ENV", "PYTHONPATH", "LD_LIBRARY_PATH"];
 
-/// The spec of a run, without its rules: those may change before it is sent.
+/// The spec of a run, without its rules: rules may change before it is sent.
 pub(crate) fn build(
     definition: &Definition,
     made: &Made,
@@ -55,7 +55,7 @@ pub(crate) fn build(
     }
 }
 
-/// Where the data of a run lies on a node.
+/// The paths of a run's data on a node.
 pub(crate) fn data(takes: &Takes, node: &str) -> Vec<v1::DataPath> {
     takes
         .data
@@ -69,7 +69,7 @@ pub(crate) fn data(takes: &Takes, node: &str) -> Vec<v1::DataPath> {
         .collect()
 }
 
-/// What the shell may pass on, then what the definition says.
+/// The shell's variables that are passed on, then those of the definition.
 fn environment(definition: &Definition, shell: &[v1::EnvVar]) -> Vec<v1::EnvVar> {
     let passed = |name: &str| SHELL.contains(&name) || name.starts_with("CONDA_");
     let mut env: Vec<v1::EnvVar> = shell
@@ -91,9 +91,9 @@ fn environment(definition: &Definition, shell: &[v1::EnvVar]) -> Vec<v1::EnvVar>
     env
 }
 
-/// Takes away what the shell passed on: it means something on this machine only.
+/// Removes the shell's variables: they mean something on this machine only.
 pub(crate) fn without_shell(spec: &mut v1::RunSpec) {
-    // What the definition says is expanded on the node, or unsets.
+    // Variables of the definition are expanded on the node, or unset there.
     spec.env.retain(|var| var.expand || var.unset);
 }
 
@@ -110,7 +110,7 @@ pub(crate) fn params(definition: &Definition) -> Vec<v1::Param> {
         .collect()
 }
 
-/// JSON text of a value; numbers that JSON has not become text.
+/// JSON text of a value; numbers that JSON lacks become text.
 fn typed(value: &Value) -> String {
     match value {
         Value::Null => json!(null),

@@ -1,6 +1,5 @@
-//! Looks after what is stored: a check that the start owed, a copy of the
-//! facts in every hour in which something changed, room for them, and logs that
-//! hold little.
+//! Maintains the databases: the check that the start owed, a copy of the facts
+//! in every hour with changes, the looks for room, and the emptying of logs.
 //!
 //! Started by [`crate::run`]; reads the databases on connections of its own
 //! and never writes to them. A failure is logged and ends nothing.
@@ -58,7 +57,8 @@ async fn copies(
     }
 }
 
-/// How old the newest copy is; none when there is none, or it is of tomorrow.
+/// The age of the newest copy; `None` if there is none, or its time is in the
+/// future.
 fn newest_copy(folder: &Path) -> Option<Duration> {
     std::fs::read_dir(folder)
         .ok()?

@@ -1,4 +1,4 @@
-//! Ending what was given up on a node that answers again after all.
+//! Ends the runs that were given up on a node, when the node answers again.
 
 use std::time::Duration;
 
@@ -17,18 +17,18 @@ use nero_life::state::State;
 
 /// Most runs of one `Cancel`.
 const RUNS_MAX: usize = 10_000;
-/// How long an answer may take.
+/// How long the node's reply may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Whether a node may still have what was given up there.
+/// Whether a node may still have runs that were given up there.
 pub(super) fn any(node: &str, state: &State) -> bool {
     let runs = state.experiments.iter().flat_map(|one| one.runs.iter());
     runs.flat_map(|run| &run.desk.abandoned)
         .any(|other| other == node)
 }
 
-/// Ends all of it, and writes down that it was; false where the node answers
-/// that it cannot do it now.
+/// Ends all of them, and records that. Returns false if the node answers that
+/// it cannot do it now.
 pub(super) async fn end(
     node: &str,
     state: &State,
@@ -61,7 +61,8 @@ pub(super) async fn end(
             return Ok(false);
         }
         let tokens = part.iter().map(|(_, run)| run.token.clone()).collect();
-        // Without a receiver the connection is over; it is told anew then.
+        // Without a receiver the connection is over; the next one sends the
+        // tokens again.
         if closed.send(tokens).await.is_err() {
             return Ok(true);
         }

@@ -1,6 +1,6 @@
-//! What outlives the daemon of what it knew of its nodes: when each was heard of
-//! last, since when it is out of reach, and how far its clock is off. Read once at
-//! the start; written by [`keep`] alone.
+//! The contact data of nodes that outlive the daemon: the last contact, the begin
+//! of a silence, and the clock's offset. Read once at the start; written by
+//! [`keep`] alone.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,32 +12,32 @@ use serde::{Deserialize, Serialize};
 use super::registry::Nodes;
 use nero_life::now::Tick;
 
-/// How old a stored contact may be while a node elsewhere is connected. A daemon
-/// that is killed leaves a time that is too early by no more.
+/// How old a stored contact may be while a node elsewhere is connected: after a
+/// kill of the daemon the stored time is too early by no more.
 const EVERY: Duration = Duration::from_secs(20);
-/// Changes that come together are written together.
+/// Changes within this time are written together.
 const GATHER: Duration = Duration::from_secs(2);
 
-/// Of one node.
+/// The contact data of one node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Contact {
-    /// When it was heard of last.
+    /// The time of the last contact.
     pub contact_ms: Option<i64>,
     /// The same moment on our boot clock.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub contact: Option<Tick>,
-    /// Since when it was out of reach; none: it was not.
+    /// Since when the node was out of reach; `None` if it was not.
     pub since_ms: Option<i64>,
-    /// Whether there was a connection.
+    /// Whether the node was connected.
     pub connected: bool,
-    /// Its clock less ours.
+    /// The node's clock minus ours.
     pub clock_offset_ms: Option<i64>,
 }
 
 impl Contact {
-    /// Since when it is out of reach, if it is now: what was connected when the
-    /// daemon ended was heard of until then.
+    /// Since when the node is out of reach, if it is now: the last contact of a
+    /// node that was connected when the daemon ended counts.
     pub(super) fn silent_since_ms(&self) -> Option<i64> {
         match self.connected {
             true => self.contact_ms,
@@ -49,8 +49,8 @@ impl Contact {
 /// By the node's name.
 pub(crate) type Contacts = BTreeMap<String, Contact>;
 
-/// What was stored; nothing where that cannot be read, which is logged: nothing
-/// but times shown to people depends on it.
+/// The stored data; empty if the file cannot be read, which is logged: only times
+/// shown to people depend on it.
 pub(super) fn read(path: &Path) -> Contacts {
     let text = match std::fs::read(path) {
         Ok(text) => text,
@@ -74,7 +74,7 @@ fn write(path: &Path, contacts: &Contacts) -> io::Result<()> {
     std::fs::rename(&fresh, path)
 }
 
-/// Writes what changes, until it is dropped.
+/// Writes the data after each change, until it is dropped.
 pub(super) async fn keep(nodes: Nodes, path: PathBuf) {
     let mut news = nodes.watch();
     let mut written = read(&path);
@@ -94,7 +94,7 @@ pub(super) async fn keep(nodes: Nodes, path: PathBuf) {
         tokio::select! {
             changed = news.changed() => match changed {
                 Ok(()) => tokio::time::sleep(GATHER).await,
-                // The daemon leaves.
+                // The daemon is leaving.
                 Err(_) => return,
             },
             () = tick => {}
@@ -102,7 +102,8 @@ pub(super) async fn keep(nodes: Nodes, path: PathBuf) {
     }
 }
 
-/// Writes what differs from what was written; returns what is written now.
+/// Writes the data if it differs from `written`; returns what the file contains
+/// now.
 pub(super) async fn keep_now(nodes: &Nodes, path: &Path, written: Contacts) -> Contacts {
     let contacts = nodes.contacts();
     if contacts == written {
@@ -137,7 +138,7 @@ mod tests {
         let contacts = Contacts::from([("h1".to_owned(), contact)]);
         write(&path, &contacts).unwrap();
         assert_eq!(read(&path), contacts);
-        // A later version knows more of a node.
+        // A later version stores more about a node.
         std::fs::write(
             &path,
             r#"{"h1":{"contact_ms":5,"connected":true,"colour":"red"}}"#,

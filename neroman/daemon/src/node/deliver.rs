@@ -1,6 +1,6 @@
-//! Carrying decisions to a node: wishes and rules, and which runs are to be
-//! handed over or fetched. Everything may be carried twice; what is done is
-//! written down when the node has answered.
+//! Delivers decisions to a node: cancel requests and rules, and which runs to
+//! hand over or to fetch. Every message may be sent twice; its effect is
+//! recorded when the node has answered.
 
 mod withdraw;
 
@@ -32,9 +32,10 @@ use nero_life::state::State;
 
 /// Most runs of one `Cancel`.
 const CANCELS_MAX: usize = 10_000;
-/// How long an answer may take; neromum answers from memory and its disk.
+/// How long the node's reply may take; neromum answers from memory and its
+/// disk.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Before what a node could not do is carried there again.
+/// The pause before a request that the node could not carry out is sent again.
 const AGAIN: Duration = Duration::from_secs(20);
 /// Interval at which runs that need nothing more are closed together: closing
 /// is synced, and no caller waits for it.
@@ -43,11 +44,11 @@ const CLOSE_EVERY: Duration = Duration::from_secs(1);
 /// The neromum at the other end.
 pub(super) struct Peer {
     pub(super) client: MumClient<Channel>,
-    /// Whether it knows what it is to withdraw a run.
+    /// Whether it supports withdrawals of runs.
     pub(super) gives_back: bool,
 }
 
-/// Carries decisions over one connection.
+/// Delivers decisions over one connection.
 pub(super) struct Deliver {
     settings: Settings,
     inbox: Arc<Inbox>,
@@ -58,7 +59,7 @@ pub(super) struct Deliver {
     results: mpsc::UnboundedSender<RunId>,
     closed: mpsc::Sender<Vec<Vec<u8>>>,
     to_close: HashSet<RunId>,
-    /// When what the node could not do is carried there again.
+    /// When the requests that the node could not carry out are sent again.
     again: Option<Instant>,
 }
 
@@ -108,7 +109,7 @@ impl Deliver {
         }
     }
 
-    /// Looks at what changed and does what is needed.
+    /// Takes the changed runs and does what they need.
     async fn look(&mut self) -> Result<(), Failure> {
         let Some(news) = self.inbox.take() else {
             return Ok(());
@@ -163,7 +164,7 @@ impl Deliver {
                 self.to_close.insert(id);
             }
         }
-        // Wishes first: they are few and wait for nothing.
+        // Cancel requests first: they are few and wait for nothing.
         for part in cancel.chunks(CANCELS_MAX) {
             self.cancel(&state, part).await?;
         }
@@ -181,7 +182,7 @@ impl Deliver {
     }
 
     async fn cancel(&mut self, state: &State, runs: &[RunId]) -> Result<(), Failure> {
-        // Runs with the same wish share a message.
+        // Runs with the same cancel parameters share a message.
         type Alike = (u32, i32, String);
         let mut alike: BTreeMap<Alike, Vec<(RunId, i64, v1::RunRef)>> = BTreeMap::new();
         for id in runs {
@@ -192,8 +193,8 @@ impl Deliver {
                 .or_default()
                 .push((*id, wish.asked_ms, run_ref(run)));
         }
-        // A run is handed over either before this, and ended there, or after
-        // it is known here that it never will be.
+        // A run is either handed over before this, and ended there, or not
+        // handed over at all, which is known here by then.
         let gate = self.gate.clone();
         let _held = gate.lock().await;
         for ((grace_ms, signal, author), wished) in alike {
@@ -221,10 +222,11 @@ impl Deliver {
                 self.ledger.note(false, note).await?;
                 continue;
             }
-            // Other wishes do not wait until there is room for the answer.
+            // Other cancel requests do not wait until there is room for the
+            // answer.
             let ledger = self.ledger.clone();
             tokio::spawn(async move {
-                // The daemon that leaves asks again when it is back.
+                // If the daemon leaves, the next one asks again.
                 let _ = ledger.note(false, note).await;
             });
         }
@@ -245,7 +247,7 @@ impl Deliver {
         request.set_timeout(PATIENCE);
         match self.peer.client.set_rules(request).await {
             Ok(_) => {}
-            // It ended meanwhile; its end is on its way.
+            // The run ended meanwhile; its end is on its way.
             Err(status) if ended_meanwhile(&status) => {}
             Err(status) => {
                 let failure = Failure::node("the node does not take rules");
@@ -262,8 +264,8 @@ impl Deliver {
             .await
     }
 
-    /// A node that answers and cannot do it now keeps its connection: it is
-    /// asked again.
+    /// A node that answers but cannot do it now keeps its connection: the
+    /// request is sent again.
     fn refused(&mut self, failure: Failure, status: &tonic::Status) -> Result<(), Failure> {
         if !cannot_now(status) {
             return Err(failure);
@@ -277,7 +279,7 @@ impl Deliver {
         self.again.get_or_insert_with(|| Instant::now() + AGAIN);
     }
 
-    /// Writes down, synced, that runs need nothing more, and tells neromum.
+    /// Records, synced, that runs need nothing more, and tells neromum.
     async fn close(&mut self) -> Result<(), Failure> {
         let runs: Vec<RunId> = self.to_close.drain().collect();
         let state = self.ledger.state();
@@ -305,8 +307,8 @@ fn ended_meanwhile(status: &tonic::Status) -> bool {
     )
 }
 
-/// Whether a node answers that it cannot do it now: its disk is full, for
-/// example.
+/// Whether the status means that the node cannot do it now, for example because
+/// its disk is full.
 pub(super) fn cannot_now(status: &tonic::Status) -> bool {
     use tonic::Code::{Internal, InvalidArgument, ResourceExhausted};
     let refuses = matches!(

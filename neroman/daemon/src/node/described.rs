@@ -1,27 +1,27 @@
-//! What a node says of itself, held against what can be. This is where its
-//! numbers come in: what is kept is finite and in range, so that arithmetic
-//! further on needs no care and tables show no nonsense.
+//! Checks the description that a node sends. All numbers of a node enter here:
+//! they are finite and in range afterwards, so that arithmetic needs no further
+//! checks and tables show no nonsense.
 
 use nero_wire::v1;
 
 use crate::failure::Failure;
 use nero_life::text::bounded;
 
-/// No machine has more of anything: processors, load, runs.
+/// Limit of every count: processors, load, runs.
 const COUNT_MAX: f64 = 1e7;
-/// No disk or memory is larger: 1 EiB.
+/// Limit of every disk and memory: 1 EiB.
 pub(crate) const BYTES_MAX: u64 = 1 << 60;
-/// The clock of a node: from 1970 to the year 9999.
+/// Range of a node's clock: from 1970 to the year 9999.
 const CLOCK_MS: std::ops::RangeInclusive<i64> = 0..=253_402_300_799_999;
-/// No machine was started longer ago: 100 years.
+/// Limit of the time since a node's boot: 100 years.
 const BOOT_MS_MAX: u64 = 100 * 366 * 86_400_000;
-/// No machine has more GPUs that runs could use.
+/// Limit of GPUs in one machine.
 const GPUS_MAX: usize = 1024;
 
-/// The description with its texts cut to a bearable length.
+/// Returns the description with its texts cut to a bearable length.
 ///
 /// # Errors
-/// Names the first number that cannot be.
+/// Names the first number that is out of range.
 pub(super) fn checked(said: v1::NodeDescription) -> Result<v1::NodeDescription, Failure> {
     let counts = [
         ("cpus", said.cpus, 0.0),

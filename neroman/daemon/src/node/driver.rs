@@ -28,12 +28,13 @@ use crate::results;
 
 /// A session that lasted this long was a good one: the next try is at once.
 const GOOD: Duration = Duration::from_secs(1);
-/// How long a node may take to say what it has.
+/// How long a node may take to describe itself.
 const DESCRIBE: Duration = Duration::from_secs(20);
-/// How long it may take after this machine slept: its connection is dead then.
+/// How long the description may take after this machine slept: a dead connection
+/// gives none.
 const AWAKE: Duration = Duration::from_secs(5);
 
-/// Drives one node until the daemon stops, or the node is configured no more.
+/// Drives one node until the daemon stops, or the node leaves the configuration.
 #[derive(Clone)]
 pub(crate) struct Driver {
     pub(super) settings: Settings,
@@ -44,14 +45,14 @@ pub(crate) struct Driver {
     pub(super) stop: watch::Receiver<Stop>,
 }
 
-/// Whether a driver is to stop.
+/// Whether and why a driver stops.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Stop {
     #[default]
     No,
-    /// The daemon leaves.
+    /// The daemon is leaving.
     Leaving,
-    /// The node is configured no more.
+    /// The node has left the configuration.
     Removed,
 }
 
@@ -61,27 +62,27 @@ impl std::fmt::Debug for Driver {
     }
 }
 
-/// Why a connection ended.
+/// Why a session ended.
 enum SessionEnd {
-    /// There is nothing to do.
+    /// No work is left.
     Idle,
-    /// It is to be made anew at once.
+    /// The connection is made anew at once.
     Anew,
-    /// This machine slept and the node does not answer since.
+    /// This machine slept and the node has not answered since.
     Slept,
     Lost(Unconnected),
 }
 
-/// Between two panics that have nothing to do with each other.
+/// Time between two panics that are taken for unrelated.
 const QUIET: Duration = Duration::from_secs(60);
 
-/// Runs a driver until it is told to stop. A panic costs its node a pause, after
-/// which the driver begins anew: the daemon and the other nodes go on.
+/// Runs a driver until it is told to stop. After a panic the driver pauses and
+/// begins anew: the daemon and the other nodes go on.
 pub(crate) async fn run(driver: Driver) {
     let mut backoff = driver.backoff();
     loop {
         let began = Instant::now();
-        // A task of its own, which ends with this one.
+        // A separate task, which ends with this one.
         let mut work = JoinSet::new();
         work.spawn(driver.clone().run());
         let panic = match work.join_next().await {
@@ -109,7 +110,7 @@ impl Driver {
         })
     }
 
-    /// Says that the work for this node failed by our own mistake.
+    /// Reports that the work for this node failed by our own mistake.
     fn panicked(&self, panic: &(dyn std::any::Any + Send), wait: Duration) {
         let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
         let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
@@ -155,8 +156,8 @@ impl Driver {
         tracing::debug!(node = self.settings.name, "driver ended");
     }
 
-    /// Lets the node's agent leave when no run needs it. It would leave by
-    /// itself, so this waits for nothing.
+    /// Lets the node's agent leave if no run needs it. It would leave by itself,
+    /// so this waits for nothing.
     async fn send_home(&self) {
         let state = self.ledger.state();
         let live = |id: &nero_model::RunId| state.run(*id).is_some_and(|run| run.phase().is_live());
@@ -168,7 +169,8 @@ impl Driver {
         };
         let mut client = MumClient::new(channel);
         let asked = client.stop(v1::StopRequest::default());
-        // It may be gone already, and leaves by itself if it did not hear.
+        // The agent may be gone already, and leaves by itself if the request is
+        // lost.
         let _ = tokio::time::timeout(Duration::from_secs(2), asked).await;
     }
 
@@ -228,7 +230,7 @@ impl Driver {
         connected
     }
 
-    /// Says why, and waits for the next try.
+    /// Reports the failure, and waits for the next try.
     async fn lost(&self, refused: Unconnected, backoff: &mut Backoff) {
         let Unconnected {
             failure,
@@ -242,7 +244,7 @@ impl Driver {
             !known.out_of_reach() || known.needs_person != needs_person
         };
         if news {
-            // Once; what fails again in the same way is no news.
+            // Logged once: the same failure again is no news.
             tracing::warn!(
                 node = self.settings.name,
                 %failure,
@@ -278,12 +280,12 @@ impl Driver {
             backoff.reset();
         }
         if !self.wanted_still() {
-            // No caller needs the node now: it is tried when one does.
+            // No caller needs the node now: the next caller causes a try.
             self.tell.change(|now| now.next_try_ms = None);
         }
     }
 
-    /// Whether there is a reason to be connected.
+    /// Whether a caller or a run needs the connection.
     fn wanted(&self) -> bool {
         self.inbox.link_wanted() || self.needed()
     }
@@ -292,8 +294,8 @@ impl Driver {
         self.inbox.link_is_wanted() || self.needed()
     }
 
-    /// Whether the node may have something to say about runs, or something
-    /// that it is to be told to end.
+    /// Whether the node may have news of runs, or has runs that it must be told
+    /// to end.
     fn needed(&self) -> bool {
         let (state, name) = (self.ledger.state(), &self.settings.name);
         state.on_node(name).open > 0 || abandoned::any(name, &state)
@@ -321,7 +323,7 @@ impl Driver {
             now.greeted = true;
             now.hear(clock.moment());
         });
-        // Whatever is open is looked at anew: nothing is remembered of an
+        // All open runs are looked at anew: this session knows nothing of an
         // earlier connection.
         self.inbox.look_at_all();
         let hearer = transfer::shown(self.tell.clone());
@@ -426,7 +428,7 @@ impl Driver {
         })
     }
 
-    /// Returns when this machine slept and the node does not answer since.
+    /// Returns when this machine slept and the node has not answered since.
     async fn slept(&self, client: MumClient<Channel>) {
         loop {
             wake::resumed().await;
@@ -436,7 +438,7 @@ impl Driver {
         }
     }
 
-    /// Returns when nothing has been open for long enough.
+    /// Returns when no run was open for long enough.
     async fn idle(&self) {
         let mut states = self.ledger.watch();
         let mut since = Instant::now();
@@ -449,7 +451,8 @@ impl Driver {
                 return;
             } else {
                 let rest = self.settings.idle - since.elapsed();
-                // A change of anything may open a run; an error means the end.
+                // Any change may open a run; an error means that the daemon is
+                // leaving.
                 let _ = tokio::time::timeout(rest, states.changed()).await;
             }
         }

@@ -1,4 +1,4 @@
-//! Replication: what a node's journals say, and what neromum knows of runs.
+//! Replication: the records in a node's journals, and neromum's reports of runs.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -40,12 +40,12 @@ const BYTES_MAX: usize = 8 * 1024 * 1024;
 /// In a burst, events of this long are folded together; the first one after a
 /// pause is folded at once.
 const GATHER: Duration = Duration::from_millis(2);
-/// Between two messages of ours.
+/// Messages that wait to be sent.
 const OUTBOX: usize = 16;
-/// Following that went on for so long was no trouble.
+/// A stream that lasted this long was no failure.
 const STEADY: Duration = Duration::from_secs(10);
 
-/// One connection's following.
+/// The replication over one connection.
 pub(super) struct Follow {
     pub(super) settings: Settings,
     pub(super) inbox: Arc<Inbox>,
@@ -54,17 +54,17 @@ pub(super) struct Follow {
     pub(super) tell: Tell,
     /// Tokens of runs that the node may forget.
     pub(super) closed: mpsc::Receiver<Vec<Vec<u8>>>,
-    /// Runs that are ended over this connection since they are not the node's
-    /// any more: each once.
+    /// Runs that were ended over this connection because they are not the node's
+    /// any more; each is ended once.
     pub(super) ended: HashSet<RunId>,
-    /// Runs that the node told of and the database does not know.
+    /// Runs that the node reported and the database does not contain.
     pub(super) unknown: HashSet<RunToken>,
     /// Held while runs are handed over.
     pub(super) gate: Gate,
 }
 
 impl Follow {
-    /// Follows until the connection is lost; says why.
+    /// Follows until the connection is lost; returns the reason.
     pub(super) async fn run(mut self) -> Failure {
         let mut again = Backoff::new(Pace::LOCAL);
         loop {
@@ -72,8 +72,8 @@ impl Follow {
             if let Err(failure) = self.once().await {
                 return failure;
             }
-            // Positions did not fit: asked again from where we stand. A node
-            // that never fits is not asked without end.
+            // The positions did not fit: ask again from ours. The pause grows,
+            // for a node whose positions never fit.
             if began.elapsed() > STEADY {
                 again.reset();
             }
@@ -122,7 +122,7 @@ impl Follow {
                     .map_err(|status| Failure::lost().status(&status))?;
                 batch.take(event);
                 let full = batch.events >= EVENTS_MAX || batch.bytes >= BYTES_MAX;
-                // Whatever came meanwhile shares a transaction.
+                // Events that came meanwhile share the transaction.
                 next = if full {
                     None
                 } else {
@@ -139,8 +139,8 @@ impl Follow {
             });
             let strays = Strays::of(&batch.states, &self.settings.name, &state);
             let batch = batch.of(&self.settings.name, &state);
-            // A node may give a run back at once: that it accepted the run before
-            // is written down first.
+            // A node may give a run back at once: record first that the node
+            // accepted it.
             let held = match batch.gives_back() {
                 true => Some(self.gate.lock().await),
                 false => None,
@@ -158,8 +158,8 @@ impl Follow {
         }
     }
 
-    /// Notes runs that the node has and the database does not know: it is a copy
-    /// from before they were made.
+    /// Counts runs that the node has and the database does not contain: the
+    /// database is then a copy from before they were made.
     fn note_unknown(&mut self, states: &[v1::RunState], state: &State) {
         const KEPT: usize = 10_000;
         let tokens = states
@@ -170,7 +170,7 @@ impl Follow {
         self.unknown.extend(unknown.take(room));
     }
 
-    /// Has runs ended that the node has and must not have.
+    /// Ends the runs that the node has and must not have.
     async fn end(&mut self, mut runs: Vec<RunId>) -> Result<(), Failure> {
         runs.retain(|id| self.ended.insert(*id));
         if runs.is_empty() {
@@ -206,14 +206,14 @@ async fn close(
     requests.send(told).await.map_err(|_| Failure::lost())
 }
 
-/// Runs that a node speaks of though they are not its own any more: ended or
-/// closed here, or elsewhere now.
+/// Runs that a node reports although they are not its own any more: ended or
+/// closed here, or on another node now.
 #[derive(Debug, Default)]
 struct Strays {
-    /// Tokens of those that are over: it did not hear that it may forget them.
+    /// Tokens of runs that are over: the node missed that it may forget them.
     over: Vec<Vec<u8>>,
-    /// Those that it goes on with: they got there after they were ended here,
-    /// or were given up.
+    /// Runs that go on there: they arrived after they were ended here, or were
+    /// given up.
     live: Vec<RunId>,
 }
 
@@ -234,7 +234,7 @@ impl Strays {
     }
 }
 
-/// Where we stand in every run that the node may have.
+/// Our positions in every run that the node may have.
 async fn positions(settings: &Settings, ledger: &Ledger) -> Result<Vec<v1::RunPosition>, Failure> {
     let state = ledger.state();
     let handed: Vec<RunId> = open_runs(&state, &settings.name)
@@ -262,7 +262,7 @@ async fn positions(settings: &Settings, ledger: &Ledger) -> Result<Vec<v1::RunPo
         .collect())
 }
 
-/// A run as it is named on the wire.
+/// The reference to a run on the wire.
 pub(super) fn run_ref(run: &Run) -> v1::RunRef {
     v1::RunRef {
         token: run.made.token.to_vec(),
@@ -271,7 +271,7 @@ pub(super) fn run_ref(run: &Run) -> v1::RunRef {
     }
 }
 
-/// Events that came together.
+/// Events that are folded together.
 #[derive(Default)]
 struct Gathered {
     parts: Vec<OwnedPart>,
@@ -307,7 +307,7 @@ impl Gathered {
         }
     }
 
-    /// Whether the node gives runs back that it may have accepted just now.
+    /// Whether the node gives back runs, which it may have accepted just now.
     fn gives_back(&self) -> bool {
         let mut states = self.states.iter();
         states.any(|word| word.stage() == Stage::UnknownRun)
@@ -327,7 +327,7 @@ impl Gathered {
         self
     }
 
-    /// Folds; whether following has to begin again.
+    /// Folds the events; returns whether following has to begin again.
     async fn fold(self, node: &str, ledger: &Ledger) -> Result<bool, Failure> {
         tracing::debug!(
             parts = self.parts.len(),
@@ -357,10 +357,10 @@ impl Gathered {
     }
 }
 
-/// What neromum's words change: of a run that is on this node still.
+/// The changes from neromum's reports about runs that are still on this node.
 fn said(state: &State, node: &str, states: &[v1::RunState], now_ms: i64) -> Vec<Change> {
-    // A run may be spoken of twice in one message; the last word counts on top
-    // of the ones before.
+    // One message may report a run twice; the later report applies on top of the
+    // earlier.
     let mut desks: HashMap<RunId, Desk> = HashMap::new();
     let mut events = Vec::new();
     for word in states {
@@ -402,7 +402,7 @@ fn said(state: &State, node: &str, states: &[v1::RunState], now_ms: i64) -> Vec<
         .collect()
 }
 
-/// Whether nothing more of a closed run comes, whose points were asked for again.
+/// Whether a closed run, whose points were requested again, sends nothing more.
 fn has_sent_all(stage: Stage) -> bool {
     match stage {
         Stage::Settled | Stage::TakenAway | Stage::Refused | Stage::UnknownRun => true,
@@ -412,7 +412,7 @@ fn has_sent_all(stage: Stage) -> bool {
     }
 }
 
-/// Files of a run that are kept as unusable.
+/// How many unusable files of a run are kept.
 const UNREADABLE_MAX: usize = 10;
 
 fn unreadable(file: &v1::Unreadable) -> Unreadable {
@@ -423,7 +423,7 @@ fn unreadable(file: &v1::Unreadable) -> Unreadable {
     }
 }
 
-/// Longest name of a host that is kept.
+/// How many characters of a host's name are kept.
 const HOST_CHARS_MAX: usize = 64;
 
 fn hear(run: &Run, desk: &mut Desk, word: &v1::RunState, now_ms: i64) {

@@ -1,6 +1,6 @@
-//! Handing runs over to a node, their files first. Beside everything else that
-//! goes there: a wish does not wait for gigabytes, nor does a run whose files are
-//! few or there already.
+//! Hands runs over to a node, their files first. It works beside the other tasks
+//! of a connection: a cancel request does not wait for gigabytes, nor does a run
+//! whose files are few or there already.
 
 mod answer;
 mod batch;
@@ -37,28 +37,29 @@ const BYTES_MAX: usize = 2 * 1024 * 1024;
 const RUNS_WAITING_MAX: usize = 10_000;
 /// Most bytes of one run, so that it fits beside the others of its message.
 const RUN_BYTES_MAX: usize = BYTES_MAX - 64 * 1024;
-/// How long an answer may take; neromum answers from memory and its disk.
+/// How long the node's reply may take; neromum answers from memory and its disk.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Before a node that had no room is tried again.
+/// The pause before a node that had no room is tried again.
 const AGAIN: Duration = Duration::from_secs(20);
-/// Between two looks whether checkpoints came home.
+/// The pause between two looks whether checkpoints came home.
 const CHECKPOINTS: Duration = Duration::from_secs(2);
-/// Before a node that could not take a run now is asked again.
+/// The pause before a node that could not take a run is asked again.
 const SOON: Duration = Duration::from_secs(5);
-/// Files of more bytes than this go beside the others.
+/// Trees that lack more bytes than this go through the second sender.
 const LONG_BYTES: u64 = 1024 * 1024;
 
-/// Held while runs are handed over, and while wishes are carried there: a run
-/// that a node never heard of must not get there after that was told.
+/// Held while runs are handed over, and while cancel requests are sent: a run
+/// must not arrive at a node after the node answered that it does not know the
+/// run.
 pub(super) type Gate = Arc<Mutex<()>>;
 
-/// A run that is not sent now, and why.
+/// A run that is not sent now, and the reason.
 type Held = (RunToken, Carry);
 
-/// Whether the files of runs got to the node.
+/// How the files of a tree get to the node.
 enum Brought {
     There,
-    /// They are sent beside, and their runs handed over after that.
+    /// The second sender sends them, and hands their runs over afterwards.
     Beside,
 }
 
@@ -72,11 +73,13 @@ pub(super) struct HandOver {
     gate: Gate,
     tx: mpsc::UnboundedSender<RunId>,
     rx: mpsc::UnboundedReceiver<RunId>,
-    /// When runs are looked at that had to wait.
+    /// When the runs that had to wait are looked at again.
     again: Option<Instant>,
-    /// Takes runs whose files take long; none: this is who takes them.
+    /// The second sender, for runs whose files take long; `None` in the second
+    /// sender itself.
     beside: Option<mpsc::UnboundedSender<RunId>>,
-    /// Trees that were given away so, and were not there since.
+    /// Trees that were given to the second sender, and were not on the node
+    /// since.
     sent_beside: HashSet<Vec<u8>>,
 }
 
@@ -125,7 +128,7 @@ impl HandOver {
         }
     }
 
-    /// Where runs that are to be handed over are put, and what holds them.
+    /// The queue of runs to hand over, and the gate that holds them.
     pub(super) fn queue(&self) -> (mpsc::UnboundedSender<RunId>, Gate) {
         (self.tx.clone(), self.gate.clone())
     }
@@ -147,7 +150,7 @@ impl HandOver {
         }
     }
 
-    /// Hands over whatever waits.
+    /// Hands over all runs that wait.
     async fn turn(&mut self) -> Result<(), Failure> {
         let mut runs = Vec::new();
         let pause = self.again.unwrap_or_else(Instant::now);
@@ -155,14 +158,14 @@ impl HandOver {
             _ = self.rx.recv_many(&mut runs, RUNS_WAITING_MAX) => {}
             () = tokio::time::sleep_until(pause), if self.again.is_some() => {
                 self.again = None;
-                // Whatever is not there yet is looked at again.
+                // Runs that are still due are looked at again.
                 self.inbox.look_at_all();
             }
         }
         let state = self.ledger.state();
         runs.sort_unstable();
         runs.dedup();
-        // They may have been asked for twice, or be wanted no more.
+        // A run may be in the queue twice, or not be due any more.
         runs.retain(|id| state.run(*id).is_some_and(|run| self.is_due(run)));
         let mut rest = runs.as_slice();
         while !rest.is_empty() {
@@ -184,7 +187,7 @@ impl HandOver {
         hand_over::is_due(run, &self.settings.name)
     }
 
-    /// Writes down why runs are not sent.
+    /// Records why runs are not sent.
     async fn hold(&mut self, held: Vec<Held>) -> Result<(), Failure> {
         for (token, carry) in held {
             match carry {
@@ -199,9 +202,9 @@ impl HandOver {
         Ok(())
     }
 
-    /// Sends the files that the node lacks. Runs whose files are not here any
-    /// more are over, those whose files take long are given away; the others are
-    /// handed back.
+    /// Sends the files that the node lacks. Runs whose files are gone here end,
+    /// those whose files take long go to the second sender; the others are
+    /// returned.
     async fn stage(&mut self, mut batch: Vec<v1::RunSpec>) -> Result<Vec<v1::RunSpec>, Failure> {
         let trees: HashSet<Vec<u8>> = batch
             .iter()
@@ -253,8 +256,8 @@ impl HandOver {
         Ok(Brought::There)
     }
 
-    /// Whether files are to be sent beside the others; the rest of what is being
-    /// sent so is not sent twice.
+    /// Whether the files go through the second sender; the rest of a tree that
+    /// it is sending already is not sent twice.
     fn takes_long(&self, tree: &[u8], lacking: &Lacking) -> bool {
         let long = lacking.bytes() > LONG_BYTES || self.sent_beside.contains(tree);
         self.beside.is_some() && long
@@ -271,7 +274,7 @@ impl HandOver {
         }
     }
 
-    /// Takes down what sending runs comes to.
+    /// Records the outcome of sending.
     async fn mark(&self, tokens: Vec<RunToken>, sending: Sending) -> Result<(), Failure> {
         let name = self.settings.name.clone();
         let now = self.settings.clock.moment();
@@ -286,9 +289,9 @@ impl HandOver {
             .await
     }
 
-    /// Writes down, synced, that runs may reach this node, where another one
-    /// could get them; what was placed elsewhere meanwhile is left out, also when
-    /// it is back: its turn is another.
+    /// Records, synced, that runs may reach this node, where another node could
+    /// get them. A run that was placed elsewhere meanwhile is left out, also if
+    /// it is back: it has another turn.
     async fn offer(&self, mut batch: Vec<v1::RunSpec>) -> Result<Vec<v1::RunSpec>, Failure> {
         let name = self.settings.name.clone();
         let tokens = tokens(batch.iter());
@@ -317,7 +320,7 @@ impl HandOver {
         Ok(batch)
     }
 
-    /// Whatever is not there by then is looked at again.
+    /// Runs that are still due after the pause are looked at again.
     fn look_again(&mut self, pause: Duration) {
         let at = Instant::now() + pause;
         self.again = Some(self.again.map_or(at, |again| again.min(at)));

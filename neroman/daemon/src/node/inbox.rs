@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use nero_model::RunId;
 use tokio::sync::Notify;
 
-/// Runs remembered one by one; beyond, all open ones are looked at.
+/// Runs remembered one by one; for more, all open ones are looked at.
 const REMEMBERED: usize = 20_000;
 
-/// Why a try may succeed now that failed before.
+/// Why a try may succeed that failed before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kick {
     /// A caller wants to read from the node.
@@ -41,7 +41,7 @@ pub(crate) struct Inbox {
     kicked: Notify,
 }
 
-/// What the driver has to look at.
+/// The runs that the driver has to look at.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum News {
     Runs(Vec<RunId>),
@@ -54,7 +54,7 @@ impl Inbox {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A run changed.
+    /// Adds a run that changed.
     pub(crate) fn changed(&self, run: RunId) {
         {
             let mut held = self.held();
@@ -76,7 +76,7 @@ impl Inbox {
         self.kick(Kick::Wanted);
     }
 
-    /// Something happened that makes another try worth while.
+    /// Wakes the driver for another try.
     pub(crate) fn kick(&self, kick: Kick) {
         {
             let mut held = self.held();
@@ -87,7 +87,7 @@ impl Inbox {
         self.news.notify_one();
     }
 
-    /// Waits until one at least as strong as `least` comes, and takes it.
+    /// Waits until a kick at least as strong as `least` comes, and takes it.
     pub(super) async fn kicked(&self, least: Kick) -> Kick {
         loop {
             {
@@ -101,7 +101,7 @@ impl Inbox {
         }
     }
 
-    /// Forgets what was told before: a try begins now.
+    /// Forgets earlier kicks: a try begins now.
     pub(super) fn settle(&self) {
         self.held().kick = None;
     }
@@ -116,7 +116,7 @@ impl Inbox {
         self.describe.notified().await;
     }
 
-    /// Everything is to be looked at.
+    /// Marks all open runs to be looked at.
     pub(super) fn look_at_all(&self) {
         self.held().all = true;
         self.news.notify_one();
@@ -132,7 +132,7 @@ impl Inbox {
         self.held().link
     }
 
-    /// What changed, if anything.
+    /// The changed runs, if any.
     pub(super) fn take(&self) -> Option<News> {
         let mut held = self.held();
         if std::mem::take(&mut held.all) {
@@ -159,7 +159,7 @@ pub(crate) struct Inboxes {
 }
 
 impl Inboxes {
-    /// That of one node.
+    /// The inbox of one node.
     pub(crate) fn of(&self, node: &str) -> Arc<Inbox> {
         let mut nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
         match nodes.get(node) {
@@ -168,7 +168,7 @@ impl Inboxes {
         }
     }
 
-    /// A run changed: rings its node's driver, or the placer.
+    /// Rings the driver of a changed run's node, or the placer.
     pub(crate) fn changed(&self, node: Option<&str>, run: RunId) {
         match node {
             Some(node) => self.of(node).changed(run),
@@ -176,7 +176,7 @@ impl Inboxes {
         }
     }
 
-    /// Something may be placed now that could not be before.
+    /// Rings the placer: a run may be placed that could not be before.
     pub(crate) fn ring_placer(&self) {
         self.placer.notify_one();
     }

@@ -1,6 +1,6 @@
-//! The way to the nodes. Each has one task that connects when there is
-//! something to do, carries wishes there, brings records back, and leaves when
-//! it is idle; the placer chooses nodes for runs that name none.
+//! The connections to nodes. Each node has one task that connects when it has
+//! work, delivers cancel requests, replicates records, and disconnects when it
+//! is idle; the placer chooses nodes for runs that name none.
 
 mod abandoned;
 mod backoff;
@@ -43,19 +43,19 @@ pub(crate) use transfer::{Hearer, Moving};
 pub(crate) struct Link {
     pub channel: Channel,
     pub hello: v1::Hello,
-    /// Returns when what carries the channel has ended.
+    /// Returns when the carrier of the channel has ended.
     pub gone: BoxFuture<'static, ()>,
-    /// What carries it to another machine.
+    /// The ssh connection that carries it to another machine.
     pub host: Option<nero_ssh::Host>,
-    /// What that machine said of itself.
+    /// The facts that the probe of that machine returned.
     pub facts: Option<Arc<nero_agents::Facts>>,
 }
 
-/// Why no connection came about.
+/// Why no connection was made.
 #[derive(Clone, Debug)]
 pub(crate) struct Unconnected {
     pub failure: Failure,
-    /// Trying again is of no use before a person does something.
+    /// A new try is of no use before a person does something.
     pub needs_person: bool,
 }
 
@@ -68,45 +68,46 @@ impl From<Failure> for Unconnected {
     }
 }
 
-/// Is told how far something on its way has come.
+/// Is called with the progress of a transfer.
 pub(crate) type Heard<'a> = &'a (dyn Fn(v1::Progress) + Send + Sync);
 
-/// How one node is connected to.
+/// Connects to one node.
 pub(crate) trait Connect: Send + Sync + 'static {
-    /// Connects, and starts neromum where none answers.
+    /// Connects, and starts neromum if none answers.
     fn connect<'a>(&'a self, heard: Heard<'a>) -> BoxFuture<'a, Result<Link, Unconnected>>;
 
-    /// Lets go of what carries connections: it may be dead without knowing. What
-    /// a person opened stays: what they typed is not thrown away.
+    /// Closes the carriers of connections: they may be dead without notice. A
+    /// carrier that a person opened stays, since its password would be needed
+    /// again.
     fn hang_up(&self) -> BoxFuture<'_, ()>;
 
-    /// Lets go of everything.
+    /// Closes all carriers.
     fn forget(&self) -> BoxFuture<'_, ()> {
         self.hang_up()
     }
 }
 
-/// How nodes are connected to: this machine, and others.
+/// Connects to nodes: this machine, and others.
 pub(crate) trait Ways: Send + Sync + 'static {
-    /// The way to a node, as it is configured now.
+    /// The way to a node by its present configuration.
     fn way(&self, name: &str, node: &nero_config::Node) -> Arc<dyn Connect>;
 }
 
-/// What a driver needs to know.
+/// The settings of a driver.
 #[derive(Clone)]
 pub(crate) struct Settings {
     pub name: String,
     /// Frozen files by content.
     pub store: PathBuf,
-    /// Where results go.
+    /// The folders of results.
     pub results: Places,
-    /// Without anything to do for this long, the connection is given up.
+    /// After this long without work the connection is closed.
     pub idle: Duration,
     pub clock: crate::clock::Clock,
-    /// Out of reach for this long, a node loses what it never got, if another
-    /// one may take it.
+    /// After this long out of reach, a node loses the runs that it never got,
+    /// if another node may take them.
     pub away: Duration,
-    /// Another machine.
+    /// Whether the node is another machine.
     pub remote: bool,
 }
 
@@ -118,16 +119,16 @@ pub(crate) struct Node {
     now: watch::Receiver<NodeNow>,
 }
 
-/// How long a fresh try of a way that failed before is waited for.
+/// How long to wait for a fresh try of a connection that failed before.
 const FRESH_TRY: Duration = Duration::from_secs(10);
 
 impl Node {
-    /// What is known now.
+    /// The present state.
     pub(crate) fn now(&self) -> NodeNow {
         self.now.borrow().clone()
     }
 
-    /// Returns when what is known changes after this is called first.
+    /// Returns at the first change after this is called.
     pub(crate) async fn news(&self) {
         let mut now = self.now.clone();
         now.mark_unchanged();
@@ -135,8 +136,8 @@ impl Node {
         let _ = now.changed().await;
     }
 
-    /// What is known once the node was asked; as it is when it does not answer
-    /// at once or is not connected.
+    /// The state after the node was asked for a description; the present one if
+    /// it is not connected or does not answer in time.
     pub(crate) async fn described(&self, patience: Duration) -> NodeNow {
         let mut now = self.now.clone();
         let asked = {
@@ -152,14 +153,14 @@ impl Node {
                         (now, _) => now.is_some(),
                     }
             });
-            // Late news are for the next one who asks.
+            // A late description serves the next caller.
             let _ = tokio::time::timeout(patience, newer).await.map(drop);
         }
         self.now()
     }
 
-    /// Whether the node says anything within this time; false when it is not
-    /// connected.
+    /// Whether the node sends a description within this time; false if it is
+    /// not connected.
     pub(crate) async fn answers(&self, patience: Duration) -> bool {
         let before = self.now();
         let now = self.described(patience).await;
@@ -170,11 +171,12 @@ impl Node {
         now.connected() && (newer || now.contact_ms > before.contact_ms)
     }
 
-    /// A connection, made when there is none. What was wrong already is told
-    /// once one fresh try failed, or takes long.
+    /// A connection, made if there is none. An earlier failure is returned only
+    /// after one fresh try failed or takes long.
     ///
     /// # Errors
-    /// When none comes about in time, or none can without a person.
+    /// When no connection is made in time, or none can be made without a
+    /// person.
     pub(crate) async fn channel(&self, patience: Duration) -> Result<Channel, Failure> {
         let mut now = self.now.clone();
         let start = Instant::now();
@@ -191,11 +193,11 @@ impl Node {
         self.inbox.want_link();
         let mut settled = async |until: Instant| {
             let settled = now.wait_for(|known| {
-                // This machine's own agent is started anew in a moment.
+                // The agent of this machine is started anew in a moment.
                 let failed = known.failures > asked && self.name != nero_config::LOCAL;
                 known.channel.is_some() || known.needs_person || failed
             });
-            // What is known by then is the answer, whatever it is.
+            // The state after the wait is the answer, whatever it is.
             let _ = tokio::time::timeout_at(until, settled).await.map(drop);
         };
         settled(start + patience.min(FRESH_TRY)).await;
@@ -210,13 +212,13 @@ impl Node {
         }
     }
 
-    /// That the node cannot be asked, and why.
+    /// The failure of a node that cannot be asked, with the reason.
     pub(crate) fn away(&self, known: &NodeNow) -> Failure {
         let failure = Failure::node(format!("node {} does not answer", self.name));
         match (&known.failed, &known.transfer) {
             (Some(why), _) => {
                 let mut hint = why.hint_text().to_owned();
-                // What was done meanwhile is not seen from here.
+                // Steps that the person took meanwhile are not visible here.
                 let told = ["node connect", "node take-over"];
                 if known.needs_person && !told.iter().any(|what| hint.contains(what)) {
                     let join = if hint.is_empty() { "" } else { "; then " };
@@ -232,7 +234,7 @@ impl Node {
     }
 }
 
-/// The runs of a node that it may still have something to say about.
+/// The runs of a node that may still get records.
 pub(crate) fn open_runs(state: &State, node: &str) -> Vec<nero_model::RunId> {
     state
         .experiments

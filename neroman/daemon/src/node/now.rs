@@ -1,4 +1,4 @@
-//! What is known of a node at this moment, and who is told when it changes.
+//! The present state of a node, and notices of its changes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,54 +13,55 @@ use crate::clock::Clock;
 use crate::failure::Failure;
 use nero_life::now::{Moment, Now, Tick};
 
-/// What is known of a node now.
+/// The present state of a node.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NodeNow {
     /// Set while connected.
     pub channel: Option<Channel>,
     /// A try to connect is under way.
     pub connecting: bool,
-    /// Why it is not connected, when the last try failed.
+    /// Why it is not connected, if the last try failed.
     pub failed: Option<Failure>,
     /// It is not tried again before a person does something.
     pub needs_person: bool,
-    /// When it is tried next.
+    /// The time of the next try.
     pub next_try_ms: Option<i64>,
-    /// Since when it has been out of reach: nothing was heard of it since.
+    /// Since when the node is out of reach: its last contact.
     pub since_ms: Option<i64>,
-    /// When that was noticed, on our boot clock.
+    /// When the silence was noticed, on our boot clock.
     pub noticed_boot_ms: Option<i64>,
-    /// When it was heard of last.
+    /// The time of the last contact.
     pub contact_ms: Option<i64>,
     /// The same moment on our boot clock.
     pub contact: Option<Tick>,
-    /// How many tries failed, ever.
+    /// The number of tries that failed since the start.
     pub failures: u64,
-    /// What is on its way there now.
+    /// The transfer to the node that is under way.
     pub transfer: Option<v1::Progress>,
     /// The newest description.
     pub about: Option<Arc<Described>>,
-    /// What its agent said of itself.
+    /// The greeting of its agent.
     pub hello: Option<Arc<v1::Hello>>,
-    /// What carries the connection to another machine.
+    /// The ssh connection to another machine.
     pub host: Option<nero_ssh::Host>,
-    /// What that machine said of itself.
+    /// The facts that the probe of that machine returned.
     pub facts: Option<Arc<nero_agents::Facts>>,
-    /// How many runs it told of on this connection that are not in the database.
+    /// How many runs that the database does not contain were reported on this
+    /// connection.
     pub unknown_runs: usize,
-    /// This daemon was connected to it.
+    /// Whether this daemon was ever connected to it.
     pub greeted: bool,
-    /// What the daemon before this one left.
+    /// The contact data that the daemon before this one stored.
     pub before: Option<Contact>,
 }
 
-/// What a node said of itself, and when.
+/// A node's description, and its time.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Described {
     pub description: v1::NodeDescription,
-    /// Our boot clock when its own showed `description.boot_ms`.
+    /// Our boot clock when the node's showed `description.boot_ms`.
     pub boot_ms: i64,
-    /// Its clock less ours.
+    /// The node's clock minus ours.
     pub clock_offset_ms: i64,
     pub round_trip_ms: f64,
 }
@@ -76,7 +77,7 @@ impl NodeNow {
         }
     }
 
-    /// What the next daemon is to know.
+    /// The contact data for the next daemon.
     pub(super) fn contact(&self) -> Contact {
         let before = self.before.as_ref().filter(|_| !self.greeted);
         Contact {
@@ -88,23 +89,24 @@ impl NodeNow {
         }
     }
 
-    /// Its clock less ours, when that was looked at last.
+    /// The node's clock minus ours, when it was measured last.
     pub(crate) fn clock_offset_ms(&self) -> Option<i64> {
         let now = self.about.as_ref().map(|about| about.clock_offset_ms);
         now.or_else(|| self.before.as_ref()?.clock_offset_ms)
     }
 
-    /// Nothing was heard of it since the daemon was started, nor did a try fail.
+    /// Whether nothing was heard of the node since the daemon's start, and no
+    /// try failed.
     pub(crate) fn unheard(&self) -> bool {
         !self.greeted && !self.out_of_reach()
     }
 
-    /// Whether it is connected.
+    /// Whether the node is connected.
     pub(crate) fn connected(&self) -> bool {
         self.channel.is_some()
     }
 
-    /// When it was heard of last, be it by a sign of life alone.
+    /// The time of the last contact, a mere sign of life included.
     pub(crate) fn heard_ms(&self) -> Option<i64> {
         let later_ms = match (self.heard(), &self.contact) {
             (Some(heard), Some(contact)) => heard.ms.saturating_sub(contact.ms),
@@ -123,24 +125,24 @@ impl NodeNow {
         })
     }
 
-    /// It was heard of at this moment.
+    /// Records a contact at this moment.
     pub(super) fn hear(&mut self, at: Moment) {
         self.contact_ms = Some(at.ms);
         self.contact = Some(at.tick);
     }
 
-    /// Keeps what the connection told that is given up now.
+    /// Keeps the contact time of a connection that ends now.
     pub(super) fn keep_contact(&mut self) {
         (self.contact_ms, self.contact) = (self.heard_ms(), self.heard());
     }
 
-    /// How long it has been known to be out of reach.
+    /// How long the node is known to be out of reach.
     pub(crate) fn away(&self, boot_ms: i64) -> Duration {
         let since_ms = self.noticed_boot_ms.unwrap_or(boot_ms);
         Duration::from_millis(boot_ms.saturating_sub(since_ms).max(0).unsigned_abs())
     }
 
-    /// It is out of reach, which is noticed now.
+    /// Marks the node as out of reach from now on.
     pub(super) fn lose(&mut self, now: &Moment) {
         self.keep_contact();
         let heard = self.contact_ms.filter(|_| self.connected());
@@ -151,7 +153,7 @@ impl NodeNow {
         self.noticed_boot_ms = self.noticed_boot_ms.or(Some(now.tick.ms));
     }
 
-    /// Nothing keeps it out of reach.
+    /// Clears the failure.
     pub(super) fn found(&mut self) {
         self.failed = None;
         self.since_ms = None;
@@ -160,7 +162,7 @@ impl NodeNow {
         self.needs_person = false;
     }
 
-    /// Nothing leads there any more.
+    /// Clears the connection.
     pub(super) fn part(&mut self) {
         self.channel = None;
         self.host = None;
@@ -171,8 +173,8 @@ impl NodeNow {
         self.channel.is_none() && self.since_ms.is_some()
     }
 
-    /// Whether a try may well succeed: nothing failed before, or files are
-    /// being sent there.
+    /// Whether a try is likely to succeed: none failed before, or files are
+    /// being sent.
     pub(super) fn on_its_way(&self) -> bool {
         let sent = self.transfer.as_ref().map_or(0, |sent| sent.total_bytes);
         self.failed.is_none() || sent > 0
@@ -186,13 +188,13 @@ impl NodeNow {
             .unwrap_or_default()
     }
 
-    /// What to do about it.
+    /// The step that the person can take.
     pub(crate) fn hint(&self) -> &str {
         self.failed.as_ref().map_or("", Failure::hint_text)
     }
 }
 
-/// Where a driver says what it knows.
+/// The publisher of a driver's state.
 #[derive(Clone, Debug)]
 pub(crate) struct Tell {
     one: Arc<watch::Sender<NodeNow>>,
@@ -212,7 +214,7 @@ impl Tell {
         self.one.subscribe()
     }
 
-    /// Changes what is known, and tells.
+    /// Changes the state, and wakes the watchers.
     pub(crate) fn change(&self, change: impl FnOnce(&mut NodeNow)) {
         self.one.send_modify(change);
         self.any.send_modify(|count| *count += 1);
@@ -226,20 +228,21 @@ impl Tell {
         });
     }
 
-    /// What is known.
+    /// The present state.
     pub(super) fn now(&self) -> NodeNow {
         self.one.borrow().clone()
     }
 }
 
-/// What is known of all nodes.
+/// The states of all nodes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Known {
     pub(super) nodes: BTreeMap<String, NodeNow>,
 }
 
 impl Known {
-    /// This moment, also on the boot clocks of nodes that told theirs.
+    /// The present moment, also on the boot clocks of nodes that reported
+    /// theirs.
     pub(crate) fn now(&self, clock: Clock) -> Now {
         let here = clock.tick();
         let boot_ms = clock.boot_ms();
@@ -260,12 +263,12 @@ impl Known {
         }
     }
 
-    /// What is known of one; none when it is not configured.
+    /// The state of a node; `None` if it is not configured.
     pub(crate) fn of(&self, node: &str) -> Option<&NodeNow> {
         self.nodes.get(node)
     }
 
-    /// What of it is shown with runs; tells cheaply whether that changed.
+    /// The part that is shown with runs; a cheap way to see whether it changed.
     pub(crate) fn reach(&self) -> Vec<(String, bool, Option<i64>)> {
         self.nodes
             .iter()

@@ -1,4 +1,4 @@
-//! Choosing nodes for runs that wait for one, and taking back what a node out
+//! Chooses nodes for runs that wait for one, and takes back runs that a node out
 //! of reach never got.
 
 mod send_on;
@@ -23,13 +23,13 @@ use nero_life::refusal::Refusal;
 use nero_life::run::Run;
 use nero_life::state::State;
 
-/// What a node said of itself counts for this long.
+/// How long a node's description counts as fresh.
 const FRESH_MS: i64 = 30_000;
-/// How long an answer that may change a choice is waited for.
+/// How long to wait for an answer that may change a choice.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Between two looks while something waits or a node is out of reach.
+/// Between two looks while a run waits or a node is out of reach.
 const EVERY: Duration = Duration::from_secs(10);
-/// Between two looks at all runs for what nodes out of reach never got.
+/// Between two looks at all runs for those that nodes out of reach never got.
 const LEAVE_EVERY: Duration = Duration::from_secs(1);
 /// Runs of one decision.
 const RUNS_MAX: usize = 10_000;
@@ -62,35 +62,36 @@ pub(super) async fn run(nodes: Nodes) {
 
 struct Placer {
     nodes: Nodes,
-    /// What is waited for of each node.
+    /// The nodes whose answers are awaited.
     asked: BTreeMap<String, Asked>,
-    /// When it was looked for what nodes out of reach never got.
+    /// The last look for runs that nodes out of reach never got.
     looked: Option<Instant>,
-    /// When it was looked for what nodes cannot take for now.
+    /// The last look for runs that their nodes cannot take for now.
     looked_for_later: Option<Instant>,
 }
 
-/// A node was asked what it has.
+/// A request for a node's description.
 #[derive(Clone, Copy)]
 struct Asked {
-    /// When first, since it was known last: what other nodes could take does not
-    /// wait longer than [`PATIENCE`] from here.
+    /// The first request since the last description: runs that other nodes could
+    /// take wait no longer than [`PATIENCE`] from here.
     first: Instant,
-    /// When in this way.
+    /// The last request over the same connection, or for the same try.
     at: Instant,
     /// Over a connection; else one is to be made first.
     connected: bool,
 }
 
 impl Asked {
-    /// Whether it was asked in the way that leads there now.
+    /// Whether the request went over the connection that exists now.
     fn counts(self, connected: bool) -> bool {
         self.connected == connected
     }
 }
 
 impl Placer {
-    /// Decides what can be decided; how soon to look again, if anything is left.
+    /// Places the runs that can be placed; returns how soon to look again, if
+    /// any is left.
     async fn look(&mut self) -> Option<Duration> {
         let state = self.nodes.ledger().state();
         let now = self.nodes.clock().tick();
@@ -113,7 +114,7 @@ impl Placer {
             .collect();
         let mut changes: Vec<(RunId, Choice)> = Vec::new();
         let mut pause = due.unwrap_or(EVERY).min(EVERY);
-        // Runs that ask for the same word share what is known of its nodes.
+        // Runs with the same word share the candidates.
         let mut words: BTreeMap<String, Vec<Candidate>> = BTreeMap::new();
         for id in waiting {
             let Some(run) = state.run(id) else { continue };
@@ -137,8 +138,8 @@ impl Placer {
         Some(pause)
     }
 
-    /// What is known of the nodes that a word stands for; those that have not
-    /// been asked lately are asked now.
+    /// The candidates among the nodes that a word stands for; nodes that were
+    /// not asked lately are asked now.
     fn candidates(&mut self, state: &State, word: &str) -> Vec<Candidate> {
         let config = self.nodes.usable_config();
         let Ok(target) = config.resolve(word) else {
@@ -170,7 +171,7 @@ impl Placer {
         if now.needs_person {
             return Standing::Away(away(&now));
         }
-        // However long the way took, the answer gets its time after it.
+        // The answer gets its full time after the connection is made.
         let known = self.asked.get(name).copied();
         let asked = match known.filter(|asked| asked.counts(now.connected())) {
             Some(asked) => asked,
@@ -191,7 +192,7 @@ impl Placer {
             }
         };
         if asked.at.elapsed() >= Duration::from_millis(FRESH_MS.unsigned_abs()) {
-            // Asked anew next time.
+            // The next look asks anew.
             self.asked.remove(name);
         }
         if on_its_way(&now, asked.at.elapsed()) {
@@ -203,7 +204,7 @@ impl Placer {
         Standing::Away(away(&now))
     }
 
-    /// How long until the first of the answers that are waited for is late.
+    /// The time until the first of the awaited answers is late.
     fn patience_left(&self) -> Duration {
         let left = self.asked.values().filter_map(|asked| {
             let left = PATIENCE.checked_sub(asked.first.elapsed())?;
@@ -229,8 +230,8 @@ impl Placer {
         }
     }
 
-    /// Takes back what nodes out of reach never got, where other nodes may have
-    /// it. How soon there may be more to take back.
+    /// Takes back the runs that nodes out of reach never got, if other nodes may
+    /// have them. Returns how soon there may be more.
     async fn leave(&mut self, state: &State, boot_ms: i64) -> Option<Duration> {
         if let Some(at) = self.looked.filter(|at| at.elapsed() < LEAVE_EVERY) {
             return Some(LEAVE_EVERY.saturating_sub(at.elapsed()));
@@ -294,8 +295,8 @@ impl Placer {
     }
 }
 
-/// Chooses for one run; a node that it left lately, since that could not take it
-/// for now, only when no other one can have it.
+/// Chooses a node for one run. A node that the run left lately because it could
+/// not take the run is chosen only if no other can have it.
 fn choose(run: &Run, candidates: &mut [Candidate], now: &Tick) -> Choice {
     let left = |name: &str| later::passed_over(&run.desk, name, now);
     if !candidates.iter().any(|one| left(&one.name)) {
@@ -307,8 +308,8 @@ fn choose(run: &Run, candidates: &mut [Candidate], now: &Tick) -> Choice {
     }
 }
 
-/// The same without some nodes; those that had it and were given up are left
-/// out, those that refused it say why.
+/// The same without some nodes. Nodes that were given up are left out; nodes
+/// that refused the run are reported with their reasons.
 fn choose_but(run: &Run, candidates: &mut [Candidate], but: &dyn Fn(&str) -> bool) -> Choice {
     if run.desk.avoid.is_empty() && !candidates.iter().any(|one| but(&one.name)) {
         return place::choose(&run.made.takes, candidates, &judge::judge);
@@ -335,7 +336,7 @@ fn choose_but(run: &Run, candidates: &mut [Candidate], but: &dyn Fn(&str) -> boo
     choice
 }
 
-/// One more run on a node, in every list that the node is in.
+/// Counts one more run on a node, in every list that contains the node.
 fn taken(words: &mut BTreeMap<String, Vec<Candidate>>, name: &str, cores: f64, but: &str) {
     for (word, candidates) in words {
         if word == but {
@@ -353,7 +354,7 @@ fn count(candidates: &mut [Candidate], name: &str, cores: f64) {
     }
 }
 
-/// What is known of a node, for comparing it with others.
+/// The figures of a node, for comparing it with others.
 pub(super) fn figures(
     state: &State,
     config: &Config,
@@ -398,7 +399,7 @@ pub(super) fn figures(
     }
 }
 
-/// Whether to wait longer for the answer of a node that was asked `asked` ago.
+/// Whether to wait longer for a node that was asked `asked` ago.
 fn on_its_way(now: &NodeNow, asked: Duration) -> bool {
     // A first push may take long on a slow line; a push that stalls is ended.
     let pushed_to = !now.connected() && now.transfer.is_some();

@@ -24,12 +24,12 @@ use crate::ledger::Ledger;
 use nero_life::place::Figures;
 use nero_life::state::State;
 
-/// What the registry is made of.
+/// The parts of the registry.
 pub(crate) struct Setup {
     pub config: PathBuf,
-    /// Where it is kept when nodes were heard of last.
+    /// The file of contact data.
     pub contacts: PathBuf,
-    /// Of every node; the name is filled in.
+    /// Settings of every node; each driver fills in the name.
     pub settings: Settings,
     pub ledger: Ledger,
     pub inboxes: Arc<Inboxes>,
@@ -38,7 +38,7 @@ pub(crate) struct Setup {
     pub stop: watch::Receiver<bool>,
 }
 
-/// The way to a node, as it is configured now.
+/// The way to a node by its present configuration.
 #[derive(Clone)]
 pub(super) struct Way(Arc<Mutex<Arc<dyn Connect>>>);
 
@@ -56,8 +56,8 @@ impl Way {
     }
 }
 
-/// What tells cheaply that the file may have changed, or who may write it or its
-/// folder; none: there is no file.
+/// A cheap fingerprint of the file, its rights and its folder's; `None` if
+/// there is no file.
 type Stamp = Option<[i64; 9]>;
 
 fn stamp(path: &Path) -> Stamp {
@@ -89,7 +89,7 @@ struct Entry {
 struct Held {
     stamp: Stamp,
     config: Arc<Config>,
-    /// Why the file as it is now cannot be used.
+    /// Why the present file cannot be used.
     problem: Option<Failure>,
     nodes: BTreeMap<String, Entry>,
 }
@@ -97,14 +97,14 @@ struct Held {
 struct Shared {
     config: PathBuf,
     contacts: PathBuf,
-    /// As the daemon before this one left it.
+    /// The contact data that the daemon before this one stored.
     before: Contacts,
     settings: Settings,
     ledger: Ledger,
     inboxes: Arc<Inboxes>,
     ways: Arc<dyn Ways>,
     held: Mutex<Held>,
-    /// Rung with every change of what is known of any node.
+    /// Rung with every change of the state of any node.
     any: Arc<watch::Sender<u64>>,
     spawn: mpsc::UnboundedSender<Driver>,
 }
@@ -160,11 +160,12 @@ impl Nodes {
     }
 
     fn held(&self) -> MutexGuard<'_, Held> {
-        // A panic in here leaves drivers as they are; what follows is read anew.
+        // A panic in here leaves the drivers as they are; the file is read
+        // anew.
         self.0.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The configuration as the file says it now.
+    /// The configuration in the present file.
     ///
     /// # Errors
     /// When the file cannot be used; the nodes stay as they were.
@@ -179,7 +180,7 @@ impl Nodes {
         }
     }
 
-    /// The configuration as it could be used last.
+    /// The last configuration that could be used.
     pub(crate) fn usable_config(&self) -> Arc<Config> {
         // A caller that needs the file reports its fault.
         match self.config() {
@@ -188,7 +189,7 @@ impl Nodes {
         }
     }
 
-    /// Reads the file and brings the drivers in line with it.
+    /// Reads the file and starts and stops drivers accordingly.
     fn read(&self, held: &mut Held) {
         held.stamp = stamp(&self.0.config);
         match Config::read(&self.0.config) {
@@ -246,7 +247,7 @@ impl Nodes {
             inbox: Arc::clone(&inbox),
             now: tell.listen(),
         };
-        // A task that is gone means that the daemon leaves.
+        // A task that is gone means that the daemon is leaving.
         let _ = self.0.spawn.send(Driver {
             settings,
             inbox,
@@ -263,12 +264,12 @@ impl Nodes {
         }
     }
 
-    /// The way to a node as it would be configured.
+    /// The way to a node by the given configuration.
     pub(crate) fn way(&self, name: &str, node: &nero_config::Node) -> Arc<dyn Connect> {
         self.0.ways.way(name, node)
     }
 
-    /// A node that is configured.
+    /// A configured node.
     pub(crate) fn node(&self, name: &str) -> Option<Node> {
         self.held().nodes.get(name).map(|entry| entry.node.clone())
     }
@@ -282,7 +283,7 @@ impl Nodes {
             .collect()
     }
 
-    /// What is known of all.
+    /// The states of all nodes.
     pub(crate) fn known(&self) -> Known {
         let mut held = self.held();
         if held.stamp != stamp(&self.0.config) {
@@ -297,7 +298,8 @@ impl Nodes {
         }
     }
 
-    /// Another ssh agent is there: what failed may succeed with it.
+    /// Kicks all nodes after another ssh agent came: failed tries may succeed
+    /// with it.
     pub(crate) fn agent_came(&self) {
         for node in self.all() {
             if node.now().out_of_reach() {
@@ -306,7 +308,7 @@ impl Nodes {
         }
     }
 
-    /// Tells when anything known of any node changes.
+    /// Notices of any change of any node's state.
     pub(crate) fn watch(&self) -> watch::Receiver<u64> {
         self.0.any.subscribe()
     }
@@ -314,7 +316,7 @@ impl Nodes {
     /// A connection to a node.
     ///
     /// # Errors
-    /// When it is not configured, or none comes about in time.
+    /// When the node is not configured, or no connection is made in time.
     pub(crate) async fn channel(&self, node: &str, patience: Duration) -> Result<Channel, Failure> {
         match self.node(node) {
             Some(node) => node.channel(patience).await,
@@ -322,8 +324,8 @@ impl Nodes {
         }
     }
 
-    /// Waits until a node is connected, or anything about it changes; at least
-    /// for a moment.
+    /// Waits until the node is connected, or its state changes; at least for a
+    /// moment.
     pub(crate) async fn settled(&self, node: &str, moment: Duration) {
         tokio::time::sleep(moment).await;
         if let Some(node) = self.node(node)
@@ -338,7 +340,7 @@ impl Nodes {
         self.node(node).map(|node| node.now()).unwrap_or_default()
     }
 
-    /// What the next daemon is to know of them.
+    /// The contact data of all nodes for the next daemon.
     pub(super) fn contacts(&self) -> Contacts {
         let held = self.held();
         let contact = |entry: &Entry| entry.node.now().contact();
@@ -348,7 +350,8 @@ impl Nodes {
             .collect()
     }
 
-    /// What nodes said of themselves last, with what our runs take of them.
+    /// The last descriptions of nodes as figures, with the share that our runs
+    /// take.
     pub(crate) fn figures(&self, state: &State) -> HashMap<String, Figures> {
         let known = self.known();
         let config = self.usable_config();
@@ -371,7 +374,7 @@ impl Nodes {
         &self.0.inboxes
     }
 
-    /// Out of reach for this long, a node loses what it never got.
+    /// After this long out of reach, a node loses the runs that it never got.
     pub(super) fn away(&self) -> Duration {
         self.0.settings.away
     }
@@ -388,7 +391,7 @@ impl Nodes {
     }
 }
 
-/// Whether a connection made for the one serves for the other.
+/// Whether a connection made for `one` serves for `other`.
 fn same(one: &nero_config::Node, other: &nero_config::Node) -> bool {
     one.address == other.address
         && one.root == other.root
@@ -399,7 +402,7 @@ fn same(one: &nero_config::Node, other: &nero_config::Node) -> bool {
         && one.listen == other.listen
 }
 
-/// That nothing leads to a node.
+/// The failure for a node that is not configured.
 pub(crate) fn not_configured(node: &str) -> Failure {
     Failure::node(format!("node {node} is not configured"))
         .hint(format!("neroman node add {node} ADDRESS"))
@@ -422,7 +425,7 @@ impl NodesTask {
                     drivers.spawn(driver::run(driver));
                 }
                 Some(ended) = drivers.join_next() => if let Err(error) = ended {
-                    // What follows of a panic is in `driver::run`.
+                    // `driver::run` handles panics; this one is unexpected.
                     tracing::error!(%error, "a node driver ended");
                     placing.abort();
                     keeping.abort();

@@ -1,6 +1,5 @@
-//! What a run that goes on from an earlier one begins with: the checkpoints in
-//! the earlier one's folder where both go to the same node, else those that
-//! came home.
+//! Checkpoints for a run that goes on from an earlier one: those in the earlier
+//! run's folder if both go to the same node, else those that came home.
 
 use std::path::PathBuf;
 
@@ -19,12 +18,12 @@ use nero_life::run::{Results, Run};
 use nero_life::state::State;
 use nero_life::{clean, needs};
 
-/// Whether a run can be sent as far as its checkpoints go.
+/// Whether a run's checkpoints allow it to be sent.
 pub(super) enum Carry {
     Ready,
-    /// They are not here yet, and why.
+    /// The checkpoints are not here yet, with the reason.
     Wait(String),
-    /// They will never be here, and why.
+    /// The checkpoints will never be here, with the reason.
     Never(String),
 }
 
@@ -77,8 +76,8 @@ pub(super) async fn carry(
     Ok(Carry::Ready)
 }
 
-/// Freezes what came home of the earlier run's checkpoints; or says why that
-/// cannot be, which ends this one run or makes it wait, and nothing else.
+/// Freezes the earlier run's checkpoints that came home. A failure ends or
+/// delays this run alone.
 async fn freeze(
     settings: &Settings,
     earlier: &Run,
@@ -107,7 +106,7 @@ async fn freeze(
         Ok(Ok(Some(frozen))) => Ok(frozen),
         Ok(Ok(None)) if came => Err(Carry::Never(moved)),
         Ok(Ok(None)) => Ok(None),
-        // Our own store has no room, for example.
+        // For example, our own store has no room.
         Ok(Err(error @ SnapshotError::Store { .. })) => Err(Carry::Wait(why(&error))),
         Ok(Err(error)) => Err(Carry::Never(why(&error))),
         Err(error) => Err(Carry::Never(why(&error))),

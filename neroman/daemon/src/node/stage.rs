@@ -1,6 +1,6 @@
 //! Sends frozen files: only those that the node lacks, each by its content, all
-//! of a tree in one stream. Files are read ahead of the network, in order, off
-//! the reactor. A file that was sent in part continues where the cut was.
+//! files of a tree in one stream. Files are read ahead of the network, in order,
+//! off the reactor. A file that was sent in part continues where the cut was.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -25,30 +25,30 @@ use crate::failure::{Failure, connection_lost};
 const PART_BYTES: usize = 256 * 1024;
 /// Parts read ahead of the network: 8 MiB at most, or as many small files.
 const AHEAD: usize = 32;
-/// Hashes of one question.
+/// Hashes of one request.
 const HASHES_MAX: usize = 50_000;
-/// A node sweeps nothing that was asked for within an hour: for so long what
-/// it said is believed.
+/// How long an answer of the node is believed: a node sweeps no file that was
+/// asked for within an hour.
 const STAYS: Duration = Duration::from_secs(10 * 60);
 /// How long the node may take to look into its store.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// How long a whole tree may be on its way; the next try goes on from there.
 const SEND_PATIENCE: Duration = Duration::from_secs(6 * 3600);
 
-/// Why files did not get to the node.
+/// Why files did not reach the node.
 #[derive(Debug)]
 pub(super) enum StageError {
-    /// The node or the way there: the connection is over.
+    /// The node or the connection failed: the connection is over.
     Node(Failure),
-    /// The node cannot take them now, for want of room mostly; everything else
-    /// goes on.
+    /// The node cannot take them now, mostly for want of room; other work goes
+    /// on.
     Later(Failure),
     /// A frozen file here is gone or damaged: only runs that need it fail.
     Own(Failure),
 }
 
 impl StageError {
-    /// Of what a node answered: no room, or a disk that fails it now, ends no
+    /// The kind of a node's error: no room, or a failing disk, does not end the
     /// connection.
     fn of_node(status: &tonic::Status, failure: Failure) -> Self {
         use tonic::Code::{Internal, ResourceExhausted};
@@ -59,7 +59,7 @@ impl StageError {
     }
 }
 
-/// What a node lacks of a tree, the tree itself last.
+/// The blobs of a tree that the node lacks, the tree itself last.
 #[derive(Debug, Default)]
 pub(super) struct Lacking {
     blobs: Vec<Blob>,
@@ -70,7 +70,7 @@ pub(super) struct Lacking {
 struct Blob {
     hash: Vec<u8>,
     size: u64,
-    /// The node has what comes before from an earlier try.
+    /// The node has the bytes before this from an earlier try.
     from: u64,
 }
 
@@ -92,7 +92,7 @@ pub(super) struct Stager {
     node: String,
     client: MumClient<Channel>,
     hearer: Hearer,
-    /// Trees that were whole on the node, and when that was said.
+    /// Trees that were complete on the node, and the time of that answer.
     there: HashMap<Vec<u8>, Instant>,
 }
 
@@ -112,23 +112,24 @@ impl Stager {
         }
     }
 
-    /// One more of the same connection, which has asked nothing yet.
+    /// A second stager of the same connection, which has asked nothing yet.
     pub(super) fn another(&self) -> Self {
         let (store, node) = (self.store.clone(), self.node.clone());
         Self::new(store, node, self.client.clone(), self.hearer.clone())
     }
 
-    /// Whether a tree was said to be there; nothing always is.
+    /// Whether the node reported the tree as complete; an empty hash always
+    /// counts.
     pub(super) fn has(&self, tree: &[u8]) -> bool {
         tree.is_empty() || self.there.contains_key(tree)
     }
 
-    /// The node lacks something of a tree after all, and is asked again.
+    /// Forgets the answer about a tree: the node lacks part of it after all.
     pub(super) fn forget(&mut self, tree: &[u8]) {
         self.there.remove(tree);
     }
 
-    /// What the node lacks of a tree.
+    /// The blobs of a tree that the node lacks.
     pub(super) async fn missing(&mut self, tree: &[u8]) -> Result<Lacking, StageError> {
         self.there.retain(|_, said| said.elapsed() < STAYS);
         if self.there.contains_key(tree) {
@@ -136,8 +137,8 @@ impl Stager {
         }
         let sizes = self.sizes(tree).await?;
         let mut wanted: Vec<Vec<u8>> = sizes.keys().cloned().collect();
-        // A tree that is there says nothing of its files; it is sent last, so
-        // that a broken transfer never leaves a tree without them.
+        // A tree on the node does not prove that its files are there; it is sent
+        // last, so that a broken transfer never leaves a tree without its files.
         wanted.sort_unstable_by(|one, other| (one == tree, one).cmp(&(other == tree, other)));
         let mut blobs = Vec::new();
         for part in wanted.chunks(HASHES_MAX) {
@@ -155,7 +156,8 @@ impl Stager {
         if blobs.is_empty() {
             self.there.insert(tree.to_vec(), Instant::now());
         }
-        // Small ones first: the node puts those that come together in one file.
+        // Small ones first: the node puts small files that come together into
+        // one pack.
         blobs.sort_by_key(|blob| (blob.hash == tree, blob.size > CONTENT_BYTES_MAX as u64));
         Ok(Lacking { blobs })
     }
@@ -182,7 +184,7 @@ impl Stager {
         Ok(sizes)
     }
 
-    /// Sends what the node lacks of a tree.
+    /// Sends the blobs that the node lacks of a tree.
     pub(super) async fn send(&mut self, tree: &[u8], lacking: Lacking) -> Result<(), StageError> {
         let (tx, rx) = mpsc::channel(AHEAD);
         let (bytes, files) = (lacking.bytes(), lacking.blobs.len() as u64);
@@ -203,13 +205,14 @@ impl Stager {
         let read = reading.await.map_err(|error| {
             StageError::Own(Failure::bug("reading frozen files ended early").caused_by(&error))
         })?;
-        // A file that cannot be read ends the stream: the node's word about
-        // that is not the reason.
+        // A file that cannot be read ends the stream: the node's error is then
+        // not the reason.
         read.map_err(StageError::Own)?;
         if let Err(status) = sent {
             let failure = Failure::node("files could not be sent").status(&status);
             return Err(match status.code() {
-                // What came has another content than announced: perhaps ours has.
+                // The content does not match its hash: perhaps our file is
+                // damaged.
                 tonic::Code::InvalidArgument | tonic::Code::Aborted => {
                     let store = self.store.clone();
                     let looked =
@@ -225,13 +228,13 @@ impl Stager {
     }
 }
 
-/// Where a blob lies that is a file of its own.
+/// The path of a blob that is a file of its own.
 pub(super) fn blob(store: &Path, hash: &[u8]) -> PathBuf {
     let name = hex(hash);
     store.join(name.get(..2).unwrap_or("")).join(name)
 }
 
-/// The node's answer, as far as it speaks of what it was asked for.
+/// The node's answer, limited to the blobs that were asked for.
 fn lacking(reply: v1::BlobList, sizes: &HashMap<Vec<u8>, u64>) -> Vec<Blob> {
     let partial = reply.partial.into_iter().chain(std::iter::repeat(0));
     reply
@@ -246,8 +249,8 @@ fn lacking(reply: v1::BlobList, sizes: &HashMap<Vec<u8>, u64>) -> Vec<Blob> {
         .collect()
 }
 
-/// Reads all blobs into the stream. Blocks. Ends early, without a word, when
-/// the other side ended the stream: it says why.
+/// Reads all blobs into the stream. Blocks. Ends early, without an error, when
+/// the receiver ended the stream: the receiver reports why.
 fn read_all(
     store: &Path,
     blobs: &[Blob],
@@ -281,8 +284,8 @@ fn read_all(
     Ok(())
 }
 
-/// A content that a disk changed is taken out of its pack, so that the next
-/// freeze keeps it anew; what else lies there stays.
+/// Removes a damaged content from its pack, so that the next freeze keeps it
+/// anew; the rest of the pack stays.
 fn damaged_in_pack(store: &Path, place: &Place<'_>) -> Failure {
     match nero_pack::heal(store, place.pack()) {
         Ok(()) => Failure::failed("a frozen file was damaged")
@@ -319,8 +322,7 @@ enum End {
     Sent,
     /// The receiver has gone.
     Left,
-    /// The file is not what its name promises: longer, shorter, or of another
-    /// content.
+    /// The file does not match its name: longer, shorter, or of another content.
     Damaged,
 }
 
@@ -339,7 +341,8 @@ fn read_one(
         let offset = at;
         at += count as u64;
         let last = at == blob.size;
-        // The node hashes everything; what is read in one go costs nothing here.
+        // The node hashes everything; hashing a file that was read in one go
+        // costs little.
         let whole = last && offset == 0;
         let wrong = || blake3::hash(&data).as_bytes().as_slice() != blob.hash;
         if at > blob.size || (!last && count == 0) || (whole && wrong()) {
@@ -362,14 +365,15 @@ fn read_one(
     }
 }
 
-/// The first of our own files whose content is not what its name says. Only
-/// looked for when the node found one wanting: it hashes everything anyway.
+/// The first of our own files whose content does not match its name. Called only
+/// after the node rejected one: the node hashes everything anyway.
 fn first_damaged(store: &Path, blobs: &[Blob]) -> Option<Failure> {
     blobs.iter().find_map(|one| {
         let path = blob(store, &one.hash);
         let mut hasher = blake3::Hasher::new();
         match File::open(&path).and_then(|file| hasher.update_reader(file).map(drop)) {
-            // It lies in a pack, whose contents were checked when they were read.
+            // The blob lies in a pack, whose contents were checked while
+            // reading.
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => Some(unreadable(&path, &error)),
             Ok(()) if hasher.finalize().as_bytes().as_slice() == one.hash => None,

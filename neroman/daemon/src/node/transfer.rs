@@ -9,15 +9,15 @@ use nero_wire::v1;
 
 use super::now::Tell;
 
-/// What is done sooner is not worth a line.
+/// A transfer shorter than this is not shown.
 const QUIET: Duration = Duration::from_secs(1);
-/// Between two words.
+/// Between two reports.
 const BETWEEN: Duration = Duration::from_millis(250);
 
-/// Hears how far a transfer is; `None` once it is over.
+/// Receives the progress of a transfer; `None` once it is over.
 pub(crate) type Hearer = Arc<dyn Fn(Option<v1::Progress>) + Send + Sync>;
 
-/// Shows transfers beside what is known of a node.
+/// Shows transfers beside the state of a node.
 pub(crate) fn shown(tell: Tell) -> Hearer {
     Arc::new(move |progress| {
         // Progress wakes no task that waits for news of the node.
@@ -25,7 +25,7 @@ pub(crate) fn shown(tell: Tell) -> Hearer {
     })
 }
 
-/// One transfer; over when it is dropped.
+/// One transfer; it is over when this is dropped.
 pub(crate) struct Moving {
     hearer: Hearer,
     progress: v1::Progress,
@@ -34,7 +34,7 @@ pub(crate) struct Moving {
 }
 
 impl Moving {
-    /// Begins to count; totals of 0 are not known.
+    /// Begins to count; totals of 0 are unknown.
     pub(crate) fn new(
         hearer: Hearer,
         node: &str,
@@ -56,7 +56,7 @@ impl Moving {
         }
     }
 
-    /// More is done.
+    /// Counts what was transferred.
     pub(crate) fn add(&mut self, bytes: u64, files: u64) {
         self.progress.done_bytes += bytes;
         self.progress.done_files += files;

@@ -6,8 +6,8 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 use tokio::time::Instant;
 
-/// Between two looks. Nothing is told by the system without a privilege; this
-/// runs only while a node elsewhere is connected or out of reach.
+/// Between two looks. The system gives no notice to an unprivileged process;
+/// the looks go on only while a node elsewhere is connected or out of reach.
 const EVERY: Duration = Duration::from_secs(5);
 /// A sleep shorter than this breaks no connection.
 const SLEPT: Duration = Duration::from_secs(3);
@@ -28,8 +28,8 @@ pub(super) async fn resumed() {
     }
 }
 
-/// Whether the machine was away, from how much longer it has slept in all and
-/// how long one pause took.
+/// Whether the machine was away, from the growth of its sleep time and the
+/// length of one pause.
 fn was_away(slept: Duration, pause: Duration) -> bool {
     slept >= SLEPT || pause >= EVERY + LATE
 }
@@ -43,8 +43,8 @@ fn asleep() -> Duration {
             u32::try_from(time.tv_nsec).unwrap_or(0),
         )
     };
-    // Monotonic first: a moment between the two calls never looks like sleep
-    // that is taken back.
+    // Monotonic first: a moment between the two calls never looks like negative
+    // sleep.
     let awake = read(ClockId::Monotonic);
     read(ClockId::Boottime).saturating_sub(awake)
 }

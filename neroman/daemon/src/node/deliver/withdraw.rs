@@ -1,6 +1,6 @@
-//! Asks a node for its promise that it never starts runs which another node may
-//! have. The question is recorded durably first: a later report that such a run
-//! was taken away is then no person's abort.
+//! Asks a node to promise that it never starts runs which another node may
+//! have. The question is recorded durably first, so that a later report that
+//! such a run was taken away is not taken for a person's abort.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ impl Deliver {
         if !self.peer.gives_back {
             return self.keep(runs).await;
         }
-        // A run that is being handed over gets there before, or is not sent any
+        // A run that is being handed over arrives before, or is not sent any
         // more.
         let gate = self.gate.clone();
         let _held = gate.lock().await;
@@ -79,14 +79,14 @@ impl Deliver {
                     answered(state, &node, turn, &reply, &now)
                 })
                 .await?;
-            // Without a receiver the connection is over; the node says again
-            // what it has then, and is told.
+            // Without a receiver the connection is over; the node reports its
+            // runs again then, and is told again.
             let _ = self.closed.send(over).await;
         }
         Ok(())
     }
 
-    /// These runs stay on the node.
+    /// Keeps these runs on the node.
     async fn keep(&self, runs: &[RunId]) -> Result<(), Failure> {
         let (node, runs) = (self.settings.name.clone(), runs.to_vec());
         self.ledger
@@ -98,7 +98,7 @@ impl Deliver {
     }
 }
 
-/// A run that is to leave this node.
+/// The run, if it is to leave this node.
 fn leaving<'a>(state: &'a State, node: &str, id: RunId) -> Option<&'a Run> {
     let run = state.run(id)?;
     withdrawal::is_leaving(run, node).then_some(run)
@@ -119,7 +119,7 @@ fn answered(
     changes.flatten().collect()
 }
 
-/// None: its records will tell.
+/// The node's answer; `None` if the run's records will tell.
 fn said(one: &v1::cancel_reply::One) -> Option<Said> {
     match one.outcome() {
         Outcome::NeverStarted => Some(Said::Never),

@@ -1,4 +1,4 @@
-//! What a node says of runs that were handed over to it.
+//! The node's reply about runs that were handed over.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use nero_life::hand_over::{self, Answer};
 use nero_life::now::Moment;
 use nero_life::state::State;
 
-/// What a node's answer changes.
+/// The changes from a node's reply.
 pub(super) fn answered(
     state: &State,
     node: &str,

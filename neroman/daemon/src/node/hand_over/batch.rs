@@ -1,4 +1,4 @@
-//! Which runs go together.
+//! Puts runs together that share a message.
 
 use nero_model::RunId;
 use nero_wire::v1;
@@ -12,8 +12,8 @@ use nero_life::refusal;
 use nero_life::state::State;
 
 impl HandOver {
-    /// As many specs as fit into one message, what has to wait, and how many
-    /// runs they are.
+    /// As many specs as fit into one message, the runs that have to wait, and
+    /// the number of runs taken.
     pub(super) async fn next_batch(
         &self,
         state: &State,
@@ -67,8 +67,8 @@ impl HandOver {
         Ok((batch, held, taken.max(1)))
     }
 
-    /// Runs whose files are there come first; then those of one tree after the
-    /// other, so that none waits for the files of all.
+    /// Groups of runs: first those whose files are there, then one group per
+    /// tree, so that no run waits for the files of all.
     pub(super) fn by_files(&self, batch: Vec<v1::RunSpec>) -> Vec<Vec<v1::RunSpec>> {
         let there =
             |spec: &v1::RunSpec| self.stager.has(&spec.tree) && self.stager.has(&spec.overlay);

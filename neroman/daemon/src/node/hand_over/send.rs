@@ -1,5 +1,5 @@
-//! Sending runs. What a node does not take together is sent in halves, so that
-//! one run that it cannot take holds back no other.
+//! Sends runs. A batch that a node refuses is sent in halves, so that one
+//! unacceptable run holds back no other.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -11,13 +11,13 @@ use super::{AGAIN, HandOver, PATIENCE, SOON, answer, tokens};
 use crate::failure::Failure;
 use nero_life::hand_over::Sending;
 
-/// Calls that a node may refuse in one turn before the rest waits: enough to
-/// find six single runs among a thousand, few for a node that takes none.
+/// Calls that a node may refuse in one turn before the rest waits: enough to find
+/// six refused runs among a thousand, few for a node that takes none.
 const REFUSED_MAX: usize = 64;
 
 impl HandOver {
-    /// Hands runs over. A node that answers and cannot do it now keeps its
-    /// connection: what it does not take is sent again later.
+    /// Hands runs over. A node that answers but cannot take them now keeps its
+    /// connection: the rest is sent again later.
     pub(super) async fn send(&mut self, batch: Vec<v1::RunSpec>) -> Result<(), Failure> {
         let mut parts = vec![batch];
         let (mut refused, began) = (0, Instant::now());
@@ -37,7 +37,7 @@ impl HandOver {
                 return Err(failure);
             }
             refused += 1;
-            // Wishes wait as long as this goes on.
+            // Cancel requests wait as long as this goes on.
             let enough = refused >= REFUSED_MAX || began.elapsed() >= PATIENCE;
             if part.len() > 1 && !enough {
                 let rest = part.split_off(part.len() / 2);
@@ -71,7 +71,7 @@ impl HandOver {
         Ok(reply.into_inner())
     }
 
-    /// Writes down what the node says of runs.
+    /// Records the node's reply about runs.
     async fn heard(
         &mut self,
         reply: v1::HandOverReply,
@@ -88,7 +88,7 @@ impl HandOver {
             self.look_again(SOON);
         }
         for spec in sent.iter().filter(|spec| later.contains(&*spec.token)) {
-            // It may be that the content of files was lost or damaged there since.
+            // The content of files may have been lost or damaged there since.
             self.stager.forget(&spec.tree);
             self.stager.forget(&spec.overlay);
         }

@@ -1,4 +1,4 @@
-//! Runs that their nodes cannot take for now, and other nodes can.
+//! Runs that their nodes cannot take for now, while other nodes can.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,8 +15,8 @@ use nero_life::state::State;
 use nero_life::withdrawal;
 
 impl Placer {
-    /// Sends on what its node could not take for as long as a node may be out of
-    /// reach. How soon there may be more.
+    /// Moves runs that their node could not take for as long as a node may be
+    /// out of reach. Returns how soon there may be more.
     pub(super) async fn send_on(&mut self, state: &State, now: &Tick) -> Option<Duration> {
         if state.put_off == 0 {
             self.looked_for_later = None;
@@ -97,9 +97,9 @@ impl Placer {
         Some(pause)
     }
 
-    /// Whether a run would start there rather than wait again: the node has
-    /// `cores` processors to spare, and starts runs. A node that is being asked
-    /// counts.
+    /// Whether the run would start on the candidate instead of waiting again:
+    /// the node has `cores` processors free, and starts runs. A node that is
+    /// being asked counts.
     fn starts_now(&self, candidate: &Candidate, cores: f64) -> bool {
         let Standing::Known(figures) = &candidate.standing else {
             return true;

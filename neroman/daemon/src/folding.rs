@@ -65,7 +65,7 @@ pub(crate) struct PartsOutcome {
 #[derive(Debug, Default)]
 pub(crate) struct RunFolded {
     pub taken: Taken,
-    /// Facts moved on.
+    /// Whether the facts changed.
     pub facts: bool,
     /// Segment → (incarnation, from, to), for the series. Facts contain their own
     /// positions.

@@ -112,7 +112,7 @@ pub(crate) type Listener = Arc<dyn Fn(&State, RunId, Bell) + Send + Sync>;
 pub(crate) enum Bell {
     /// The driver of its node, or the placer if it has no node yet.
     Node,
-    /// The placer: its node cannot take it for now.
+    /// The placer: the node cannot take the run for now.
     Placer,
 }
 

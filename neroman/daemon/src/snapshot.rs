@@ -36,7 +36,7 @@ pub(crate) const FILES_MAX: u64 = 20_000;
 pub(crate) struct Wanted {
     /// Globs as in `.gitignore`; `None` is the whole folder.
     pub files: Option<Vec<String>>,
-    /// Globs of what runs share as links to one read-only file.
+    /// Globs of files that runs share as links to one read-only file.
     pub linked: Vec<String>,
     /// Files and folders that travel even if an ignore file names them.
     pub required: Vec<String>,

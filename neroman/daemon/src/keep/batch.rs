@@ -1,4 +1,4 @@
-//! What one transaction writes, gathered.
+//! The contents of one transaction.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,10 +8,10 @@ use nero_store::Request;
 use crate::folding::RunFolded;
 use nero_life::change::Change;
 
-/// Everything that one transaction writes.
+/// The contents of one transaction.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
-    /// Whether the commit is reported to a person or node.
+    /// Whether a person or a node is told about the commit: it is then synced.
     pub durable: bool,
     pub(super) changes: Vec<Change>,
     pub(super) desks: BTreeSet<RunId>,
@@ -22,7 +22,7 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// Adds a change. Of a run, only what it is at the end is written.
+    /// Adds a change. For a run, only its final state is written.
     pub(crate) fn push(&mut self, change: Change) {
         match change {
             Change::Desk { run, .. } => {
@@ -45,17 +45,17 @@ impl Batch {
         }
     }
 
-    /// Adds an answer to be given again.
+    /// Adds a reply, for a repeat of its request.
     pub(crate) fn answered(&mut self, id: RequestId, at_ms: i64, reply: Vec<u8>) {
         self.requests.push(Request { id, at_ms, reply });
     }
 
-    /// Adds what was folded of a run.
+    /// Adds the folds of a run.
     pub(crate) fn folded(&mut self, run: RunId, folded: RunFolded) {
         self.folded.entry(run).or_default().push(folded);
     }
 
-    /// Whether there is nothing to write.
+    /// Whether the batch is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.changes.is_empty()
             && self.desks.is_empty()

@@ -1,4 +1,4 @@
-//! Rows of the databases turned into what they mean, at the start.
+//! Decodes the rows of the databases, at the start.
 
 use std::sync::Arc;
 
@@ -9,13 +9,13 @@ use super::rows::{KeptDesk, KeptExperiment};
 use nero_life::change::Described;
 use nero_life::run::{Made, Run};
 
-/// Why what was stored cannot be used.
+/// Why the stored data cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LoadError {
-    /// The database refuses.
+    /// The database returned an error.
     #[error("the database cannot be used")]
     Store(#[from] StoreError),
-    /// A row holds what this build cannot read.
+    /// A row contains data that this build cannot read.
     #[error("{what} in the database cannot be read")]
     Content {
         what: String,
@@ -25,7 +25,7 @@ pub(crate) enum LoadError {
 }
 
 impl LoadError {
-    /// What a person can do about it.
+    /// The step that a person can take.
     pub(crate) fn hint(&self) -> Option<String> {
         match self {
             Self::Store(error) => error.hint(),
@@ -80,8 +80,7 @@ pub(super) fn stored_run(row: &nero_store::RunRow) -> Result<Run, LoadError> {
     ))
 }
 
-/// Turns rows into what they mean, on every processor: a start with 100 000
-/// runs is to be short.
+/// Decodes rows on every processor: a start with 100 000 runs must be short.
 pub(super) fn in_parallel<R: Sync, T: Send>(
     rows: &[R],
     turn: impl Fn(&R) -> Result<T, LoadError> + Sync,

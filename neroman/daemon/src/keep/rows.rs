@@ -1,4 +1,4 @@
-//! What the databases hold of each thing, as rows.
+//! The rows of the databases.
 
 use std::collections::HashMap;
 
@@ -12,21 +12,21 @@ use nero_life::experiment::{Origin, Stamp};
 use nero_life::fold::Position;
 use nero_life::run::{Desk, Handing, Run};
 
-/// What is stored of an experiment beside its definition.
+/// The stored data of an experiment besides its definition.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct KeptExperiment {
     pub(super) extra_rules: Vec<u64>,
 }
 
-/// What is stored of a source beside its columns.
+/// The stored data of a source besides its columns.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct KeptSource {
     pub(super) source: nero_format::Source,
     pub(super) stamp: Stamp,
 }
 
-/// What is stored of a run's desk.
+/// The stored form of a run's desk.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct KeptDesk {
     pub(super) desk: Desk,

@@ -1,5 +1,5 @@
-//! Folds are committed without a sync. What a command is to show of them is
-//! synced first, once for all commands that ask at a time.
+//! Folds are committed without a sync. Before a command shows them they are
+//! synced, once for all commands that ask at a time.
 
 use std::fs::File;
 use std::io;
@@ -12,14 +12,14 @@ use tokio::sync::Mutex;
 
 use crate::failure::Failure;
 
-/// Which commits are on the disk.
+/// Counts the commits, and those that are on the disk.
 #[derive(Debug)]
 pub(super) struct Durable {
     /// The write-ahead logs of both databases. A checkpoint syncs what it moves.
     logs: [PathBuf; 2],
     /// Commits so far.
     committed: AtomicU64,
-    /// The commits that the last sync took in.
+    /// The commits that the last sync covered.
     synced: Mutex<u64>,
 }
 
@@ -32,7 +32,7 @@ impl Durable {
         };
         Arc::new(Self {
             logs: [home.series_db(), home.state_db()].map(log),
-            // What an earlier process committed was perhaps never synced.
+            // The last commits of an earlier process were perhaps never synced.
             committed: AtomicU64::new(1),
             synced: Mutex::new(0),
         })

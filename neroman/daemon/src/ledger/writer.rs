@@ -30,13 +30,13 @@ pub(super) struct Writer {
     pub(super) publish: watch::Sender<Arc<State>>,
     pub(super) full: watch::Sender<Option<NoRoom>>,
     pub(super) again: watch::Sender<()>,
-    /// Something found no room since it was last looked for.
+    /// Whether a write found no room since the last look.
     pub(super) refused: bool,
     pub(super) listener: Listener,
     pub(super) durable: Arc<Durable>,
 }
 
-/// What is told to whom once the batch is committed.
+/// The replies to send once the batch is committed.
 #[derive(Default)]
 struct Answers {
     asks: Vec<Asked>,
@@ -76,7 +76,7 @@ impl Writer {
     }
 
     /// Sets journal bytes apart while there is no room: they need most of it, and
-    /// what needs little goes on without them.
+    /// small writes go on without them.
     fn apart(&self, messages: Vec<Message>) -> (Vec<Message>, Vec<Message>) {
         if self.full.borrow().is_none() {
             return (messages, Vec::new());
@@ -85,7 +85,7 @@ impl Writer {
         messages.into_iter().partition(is_other)
     }
 
-    /// Carries a batch out; whether it held the order to stop.
+    /// Carries a batch out; returns whether it contained the order to stop.
     fn batch(&mut self, messages: Vec<Message>) -> bool {
         let mut work = self.state.clone();
         let mut batch = Batch::default();
@@ -142,8 +142,8 @@ impl Writer {
                     for part in &parts {
                         self.folding.part(&work, &self.keep, part, &mut outcome);
                     }
-                    // The state has to show what was folded before anything
-                    // else is decided over it.
+                    // The state must contain these folds before the next
+                    // decision.
                     let changes = self.folding.changes(&mut batch);
                     take(&mut work, &mut batch, changes);
                     answers.parts.push(AnsweredParts {
@@ -192,7 +192,7 @@ impl Writer {
         stop || self.keep.is_broken()
     }
 
-    /// Runs that waited for the end of an earlier one go on.
+    /// Lets runs go on that waited for the end of an earlier one.
     fn release(&self, work: &mut State, batch: &mut Batch) {
         for run in batch.touched() {
             if let Some((_, change)) = abort::released_by(&self.state, work, run) {
@@ -215,7 +215,7 @@ impl Writer {
                 closed(&work) && !closed(&self.state)
             })
             .collect();
-        // A node forgets a closed run: its points have to be safe before.
+        // A node forgets a closed run: its points must be safe before.
         match self.write(&work, &batch, &closed) {
             Ok(()) => {
                 self.folding.committed();
@@ -248,7 +248,7 @@ impl Writer {
         }
     }
 
-    /// Does in memory what people asked that must not wait for room.
+    /// Applies in memory the requests that must not wait for room.
     fn go_on_unwritten(&mut self, answers: &mut Answers) {
         for mut asked in std::mem::take(&mut answers.asks) {
             let Some(decide) = asked.unwritten.take().filter(|_| asked.answer.is_ok()) else {
@@ -271,7 +271,7 @@ impl Writer {
     }
 
     fn write(&mut self, work: &State, batch: &Batch, closed: &[RunId]) -> Result<(), Unwritten> {
-        // A node forgets a closed run: its points have to be safe before.
+        // A node forgets a closed run: its points must be safe before.
         if !closed.is_empty() {
             self.keep.sync_series()?;
         }
@@ -281,7 +281,7 @@ impl Writer {
         self.keep.write(work, batch)
     }
 
-    /// Says why nothing was written; a lack of room once, while it lasts.
+    /// Logs why nothing was written; a lack of room once, while it lasts.
     fn say(&mut self, unwritten: &Unwritten) {
         let Unwritten { failure, no_room } = unwritten;
         self.refused |= no_room;
@@ -328,7 +328,7 @@ impl Answers {
         }
     }
 
-    /// Gives back what was not written.
+    /// Returns the messages that were not written to their callers.
     fn refuse(self, why: &Unwritten) {
         for asked in self.asks {
             let answer = asked.answer.and_then(|_| Err(why.failure.clone()));

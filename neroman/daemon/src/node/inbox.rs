@@ -18,9 +18,9 @@ pub(crate) enum Kick {
     Wanted,
     /// Another ssh agent was seen.
     Agent,
-    /// A person asked for it.
+    /// A person asked for a try.
     Person,
-    /// The node is configured otherwise: the connection is made anew.
+    /// The node's configuration changed: the connection is made anew.
     Changed,
 }
 

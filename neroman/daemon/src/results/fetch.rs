@@ -1,5 +1,5 @@
-//! Bringing one run's files home over one connection: listed, held against what
-//! is here, and the rest in one stream after the other.
+//! Brings one run's files home over one connection: lists them, compares them
+//! with the files here, and fetches the rest in streams.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -19,32 +19,32 @@ use crate::node::{Hearer, Moving};
 
 /// How long a list of files may take.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// How long nothing at all may come of a stream that goes on.
+/// How long a stream may stay silent.
 pub(super) const SILENCE: Duration = Duration::from_secs(120);
-/// Files of one stream, and bytes of their names: a question fits a message.
+/// Files of one stream, and bytes of their names: the request fits a message.
 pub(super) const STREAM_FILES_MAX: usize = 20_000;
 /// See [`STREAM_FILES_MAX`].
 const STREAM_NAMES_MAX: usize = 2 * 1024 * 1024;
 /// Parts that wait for the disk: 8 MiB at most.
 const PARTS_WAITING: usize = 32;
-/// How often files that change while they are read are taken again.
+/// How often files that change while they are read are fetched again.
 const ROUNDS: usize = 3;
 
-/// Where one run's files come from and go to.
+/// The source and the destination of one run's files.
 #[derive(Clone)]
 pub(super) struct Way {
     pub(super) client: MumClient<Channel>,
     pub(super) run: v1::RunRef,
     pub(super) whose: Whose,
     pub(super) folder: PathBuf,
-    /// Where it is kept what came already.
+    /// The file that records what came already.
     pub(super) known: PathBuf,
     pub(super) hearer: Hearer,
-    /// So many bytes stay free on the disk that takes the results.
+    /// Bytes that stay free on the disk of the results.
     pub(super) min_free: u64,
 }
 
-/// What came home.
+/// The files that came home, and those that did not.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outcome {
     /// Files that travelled.
@@ -53,20 +53,20 @@ pub(crate) struct Outcome {
     pub bytes: u64,
     /// Files that were here already.
     pub unchanged: u64,
-    /// Files that stay on the node since they are too large.
+    /// Files that stay on the node because they are too large.
     pub left: Vec<Stays>,
     /// Files for which there is no room here.
     pub no_room: Vec<Stays>,
     /// Files that the job made and that no output names.
     pub unnamed: Vec<Stays>,
-    /// Outputs that fit nothing.
+    /// Outputs that match no file.
     pub unfit: Vec<String>,
     /// Files that can never come home.
     pub unkept: u64,
     pub notes: Notes,
 }
 
-/// What is held while files come.
+/// The folder and the records, locked while files come.
 struct Held {
     folder: Folder,
     known: Known,
@@ -89,8 +89,8 @@ impl Held {
     }
 }
 
-/// Takes whatever is asked for; `last` says that nothing more will come, so
-/// that what was remembered is forgotten.
+/// Fetches the requested files; `last` means that no more will come, so the
+/// records are removed.
 pub(super) async fn files(way: &Way, ask: &Ask, last: bool) -> Result<Outcome, Trouble> {
     let mut outcome = Outcome::default();
     let mut held = hold(&way.folder, &way.known).await?;
@@ -133,14 +133,14 @@ pub(super) async fn files(way: &Way, ask: &Ask, last: bool) -> Result<Outcome, T
     Ok(outcome)
 }
 
-/// What would come, without bringing it.
+/// The result that `files` would have, without fetching.
 pub(super) async fn look(way: &Way, ask: &Ask) -> Result<Outcome, Trouble> {
     let Some(list) = list(way, ask).await? else {
         return Ok(nothing_there(ask));
     };
     let folder = way.folder.clone();
     if blocking(move || !folder.is_dir()).await? {
-        // Nothing came yet.
+        // No file came yet.
         let all = matches!(ask.made, Made::Comes { .. });
         let comes = |entry: &&v1::FileEntry| all || !entry.made || !entry.globs.is_empty();
         let coming = list.files.iter().filter(comes);
@@ -168,7 +168,7 @@ pub(super) async fn look(way: &Way, ask: &Ask) -> Result<Outcome, Trouble> {
     })
 }
 
-/// What comes of a run whose folder is not there yet.
+/// The result for a run whose folder does not exist yet.
 fn nothing_there(ask: &Ask) -> Outcome {
     Outcome {
         notes: Notes::of(ask.unfit(&v1::ListFilesReply::default())),
@@ -176,7 +176,7 @@ fn nothing_there(ask: &Ask) -> Outcome {
     }
 }
 
-/// What the node has of it; none when a live run has no folder yet.
+/// The node's list; `None` if a live run has no folder yet.
 pub(super) async fn list(way: &Way, ask: &Ask) -> Result<Option<v1::ListFilesReply>, Trouble> {
     let mut request = tonic::Request::new(v1::ListFilesRequest {
         run: Some(way.run.clone()),
@@ -187,7 +187,7 @@ pub(super) async fn list(way: &Way, ask: &Ask) -> Result<Option<v1::ListFilesRep
     request.set_timeout(PATIENCE);
     match way.client.clone().list_files(request).await {
         Ok(reply) => Ok(Some(reply.into_inner())),
-        // A job that took its own folder away left nothing of what it made.
+        // A job that removed its own folder left no files.
         Err(status)
             if status.code() == tonic::Code::NotFound && (ask.live || ask.globs.is_empty()) =>
         {
@@ -224,7 +224,7 @@ async fn choose(
     .await?
 }
 
-/// Brings what was chosen; says what changed meanwhile.
+/// Fetches the chosen files; returns those that changed meanwhile.
 async fn take(
     mut held: Held,
     way: &Way,
@@ -273,7 +273,7 @@ async fn take(
     .await?
 }
 
-/// As many files as one question holds.
+/// As many files as one request may name.
 fn one_stream(wanted: &[Wanted]) -> Vec<Wanted> {
     let mut bytes = 0;
     wanted
@@ -290,7 +290,7 @@ fn one_stream(wanted: &[Wanted]) -> Vec<Wanted> {
 
 type Came = (Received, Result<(), Trouble>);
 
-/// Takes the files of one question. What came before trouble stays.
+/// Fetches the files of one request. Files that came before a failure stay.
 async fn stream(
     held: Held,
     moving: Moving,
@@ -305,7 +305,7 @@ async fn stream(
             .map(|want| v1::read_files_request::Want {
                 path: want.name.clone(),
                 offset: want.from,
-                // One byte more shows that it grew beyond all bounds.
+                // One byte more shows that the file grew beyond all bounds.
                 max_bytes: (want.most - want.from).saturating_add(1),
                 log: false,
             })
@@ -342,7 +342,7 @@ async fn stream(
     Ok((held, moving, (received, result)))
 }
 
-/// Carries parts from the network to the disk's thread until either ends.
+/// Passes parts from the network to the disk's thread until either ends.
 pub(super) async fn pump(
     mut client: MumClient<Channel>,
     request: v1::ReadFilesRequest,
@@ -357,7 +357,7 @@ pub(super) async fn pump(
     loop {
         let part = tokio::select! {
             part = tokio::time::timeout(SILENCE, parts.message()) => part,
-            // Everything that was asked for is here, or it is refused.
+            // All requested files are here, or one was refused.
             () = tx.closed() => return Ok(()),
         };
         let part = part.map_err(|_| silent())?.map_err(failed)?;
@@ -368,7 +368,7 @@ pub(super) async fn pump(
     }
 }
 
-/// That a node says nothing, though its connection is there.
+/// The failure of a node that is silent although its connection exists.
 pub(super) fn silent() -> Trouble {
     Trouble::Node(Failure::node("the node sends nothing more"))
 }

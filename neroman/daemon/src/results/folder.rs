@@ -1,5 +1,5 @@
-//! Writing below one run's folder of results and nowhere else: held open, no
-//! link in it followed, every file under a private name until it is whole.
+//! Writes below one run's folder of results only: the folder is held open, no link
+//! in it is followed, every file has a private name until it is complete.
 
 use std::fs::File;
 use std::io::{self, Seek as _, SeekFrom};
@@ -16,7 +16,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-/// Ending of the name that a file has until it is whole.
+/// Suffix of a file's private name.
 const PART_SUFFIX: &str = ".part";
 /// Levels of folders below the results.
 const DEPTH_MAX: usize = 64;
@@ -30,16 +30,16 @@ pub(super) struct Folder {
     last: Option<(PathBuf, OwnedFd)>,
 }
 
-/// A file that has not its name yet.
+/// A file that does not have its name yet.
 #[derive(Debug)]
 pub(super) struct Part {
     pub(super) file: File,
-    /// Bytes that it holds from an earlier try.
+    /// Bytes from an earlier try.
     pub(super) there: u64,
 }
 
 impl Folder {
-    /// Opens the folder, which must be one and no link.
+    /// Opens the folder, which must be a folder and no link.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         Ok(Self {
             path: path.to_path_buf(),
@@ -48,18 +48,18 @@ impl Folder {
         })
     }
 
-    /// Where it is.
+    /// The path of the folder.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Bytes that may still be written there.
+    /// Free bytes of its file system.
     pub(super) fn free_bytes(&self) -> io::Result<u64> {
         let found = rustix::fs::fstatvfs(&self.top)?;
         Ok(found.f_bavail.saturating_mul(found.f_frsize))
     }
 
-    /// Size and time of a regular file that lies here under its name.
+    /// Size and time of a regular file with this name.
     pub(super) fn there(&mut self, path: &Path) -> Option<(u64, i64)> {
         let name = path.file_name()?.to_owned();
         let parent = self.parent(path, false).ok()?;
@@ -72,7 +72,7 @@ impl Folder {
         Some((u64::try_from(found.st_size).ok()?, ms))
     }
 
-    /// Bytes of a file that a cut left half taken.
+    /// Bytes of a file from an interrupted try.
     pub(super) fn part_bytes(&mut self, path: &Path) -> u64 {
         let Ok(parent) = self.parent(path, false) else {
             return 0;
@@ -84,7 +84,7 @@ impl Folder {
             .unwrap_or(0)
     }
 
-    /// Begins a file under a private name, or goes on with one.
+    /// Begins a file under a private name, or continues it.
     pub(super) fn begin(&mut self, path: &Path, go_on: bool) -> io::Result<Part> {
         let parent = self.parent(path, true)?;
         let name = part_name(path);
@@ -142,8 +142,8 @@ impl Folder {
         Ok(renameat(from_parent, from_name, to_parent, to_name)?)
     }
 
-    /// Makes a link, in the place of another link or of nothing. Whether it is
-    /// there now.
+    /// Makes a link, in place of another link or of nothing. Returns whether it
+    /// exists now.
     pub(super) fn link(&mut self, path: &Path, target: &Path) -> io::Result<bool> {
         let name = path.file_name().ok_or_else(no_name)?;
         let part = part_name(path);
@@ -165,18 +165,18 @@ impl Folder {
         Ok(true)
     }
 
-    /// Whether two names that differ in case alone are one file here.
+    /// Whether this file system treats names that differ in case alone as one.
     pub(super) fn ignores_case(&self) -> bool {
         let name = format!(".{}-case", hex(&nero_model::ids::random::<8>()));
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let made = openat(&self.top, &name, flags, Mode::from(0o600)).is_ok();
         let other = statat(&self.top, name.to_uppercase(), AtFlags::SYMLINK_NOFOLLOW);
-        // A name that stays takes no room.
+        // A leftover probe takes no room.
         let _ = unlinkat(&self.top, &name, AtFlags::empty());
         made && other.is_ok()
     }
 
-    /// Opens a file that lies here under its name, for reading.
+    /// Opens a file for reading.
     pub(super) fn open_file(&mut self, path: &Path) -> io::Result<File> {
         let name = path.file_name().ok_or_else(no_name)?.to_owned();
         let parent = self.parent(path, false)?;
@@ -184,15 +184,15 @@ impl Folder {
         Ok(File::from(openat(parent, name, flags, Mode::empty())?))
     }
 
-    /// Takes away what was begun of a file.
+    /// Removes the private file of a path.
     pub(super) fn discard(&mut self, path: &Path) {
         if let Ok(parent) = self.parent(path, false) {
-            // It takes room under a hidden name and harms nothing.
+            // A leftover takes room under a hidden name and does no harm.
             let _ = unlinkat(parent, part_name(path), AtFlags::empty());
         }
     }
 
-    /// The open folder in which a file is to lie, none of its parts a link.
+    /// The open folder of a file, none of its parents a link.
     fn parent(&mut self, path: &Path, make: bool) -> io::Result<&OwnedFd> {
         let wanted = path.parent().unwrap_or(Path::new(""));
         if wanted.as_os_str().is_empty() {
@@ -228,20 +228,20 @@ fn no_name() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, "the path leads elsewhere")
 }
 
-/// The name that a file has until it is whole: always the same, so that a cut
-/// transfer is found again.
+/// A file's private name: always the same, so that an interrupted transfer is
+/// found again.
 fn part_name(path: &Path) -> String {
     let hash = blake3::hash(path.as_os_str().as_encoded_bytes());
     format!(".{}{PART_SUFFIX}", hex(&hash.as_bytes()[..8]))
 }
 
-/// A path below the results: the node's own names, but for those that would harm a
-/// terminal or this folder. None when it leads elsewhere.
+/// A path below the results: the node's own names, except those that would harm a
+/// terminal or this folder. `None` if it leads elsewhere.
 pub(super) fn safe_path(text: &str) -> Option<PathBuf> {
     named(text, kept)
 }
 
-/// Where an earlier build kept a file: it changed every name but the plainest.
+/// The path of a file by an earlier build, which changed all but plain names.
 pub(super) fn earlier_path(text: &str) -> Option<PathBuf> {
     named(text, file_name)
 }
@@ -262,11 +262,11 @@ fn named(text: &str, name_of: fn(&str) -> String) -> Option<PathBuf> {
         .collect()
 }
 
-/// Longest name of a file on any file system of Linux.
+/// Longest file name on any file system of Linux.
 const NAME_BYTES_MAX: usize = 255;
 
-/// The name itself, unless it holds control characters, is longer than any file
-/// system takes, or is one of those under which files lie here half taken.
+/// The name itself, unless it has control characters, is longer than any file
+/// system takes, or is a private name.
 fn kept(name: &str) -> String {
     let is_part = name.starts_with('.') && name.ends_with(PART_SUFFIX);
     let is_harmless = !name.chars().any(char::is_control) && name.len() <= NAME_BYTES_MAX;
@@ -276,7 +276,7 @@ fn kept(name: &str) -> String {
     }
 }
 
-/// A readable name that no other file has, with the same extension.
+/// A readable, distinct name with the same extension.
 pub(super) fn distinct(name: &str) -> String {
     const EXTENSION_BYTES_MAX: usize = 32;
     let hash = base32(&blake3::hash(name.as_bytes()).as_bytes()[..5]);
@@ -297,9 +297,9 @@ pub(super) fn distinct(name: &str) -> String {
     format!("{stem}~{hash}{extension}")
 }
 
-/// Where a link of a node leads, as it is to be written here; none when it leads
-/// out of the run's folder, or to a name that is another one here. Parents come
-/// first in such a target, so that no other link takes it further up.
+/// The target of a node's link as it is written here; `None` if it leads out of
+/// the run's folder, or to a name that is changed here. Parents come first in such
+/// a target, so that no other link takes it further up.
 pub(super) fn link_target(path: &Path, target: &str, work: &str) -> Option<PathBuf> {
     let depth = path.components().count().checked_sub(1)?;
     let from_top = Path::new(target).strip_prefix(work).ok();

@@ -1,6 +1,6 @@
-//! Whether what a run made is home: every file that its job made or changed, and
-//! its logs, lie here with the very bytes that they have on the node. Both sides
-//! hash what they have at the time of the question; nothing remembered counts.
+//! Compares a run's files and logs on its node with the copies here, byte for
+//! byte. Both sides hash their files at the time of the question; no record
+//! counts.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -17,32 +17,32 @@ use super::logs::Log;
 use super::trouble::Trouble;
 use super::wanted::{Ask, Stays, unlisted};
 
-/// What is not home.
+/// The files of a run that are not home.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NotHome {
     /// The largest first.
     pub files: Vec<Stays>,
-    /// Of what else there is, one line each.
+    /// One line for each other thing that is not home.
     pub others: Vec<String>,
 }
 
 impl NotHome {
-    /// Whether everything is home.
+    /// Whether all files are home.
     pub(crate) fn is_empty(&self) -> bool {
         self.files.is_empty() && self.others.is_empty()
     }
 
-    /// Bytes that would be lost, as far as they are known.
+    /// Bytes that would be lost, as far as known.
     pub(crate) fn bytes(&self) -> u64 {
         let files = self.files.iter();
         files.fold(0, |sum, one| sum.saturating_add(one.bytes))
     }
 }
 
-/// A file that is compared.
+/// A file to compare.
 struct Compared {
     want: v1::read_files_request::Want,
-    /// Where it may lie here, by preference.
+    /// The paths where it may lie here, by preference.
     places: Vec<PathBuf>,
     bytes: u64,
 }
@@ -51,7 +51,7 @@ struct Compared {
 pub(super) async fn not_home(way: &Way, ask: &Ask, logs: Vec<Log>) -> Result<NotHome, Trouble> {
     let list = match fetch::list(way, ask).await {
         Ok(list) => list,
-        // Its work folder is gone; what that held, nothing brings back.
+        // The work folder is gone; its files are lost.
         Err(Trouble::Refused(_)) if !ask.globs.is_empty() => {
             let ask = Ask {
                 globs: Vec::new(),
@@ -133,12 +133,12 @@ fn stays(want: &v1::read_files_request::Want, bytes: u64) -> Stays {
     }
 }
 
-/// What lies here with the same size, and what does not. Blocks.
+/// The files with a copy of the same size here, and those without. Blocks.
 fn by_size(folder: &Path, compared: Vec<Compared>) -> (Vec<Compared>, Vec<Stays>) {
     let mut folder = Folder::open(folder).ok();
     let (mut candidates, mut missing) = (Vec::new(), Vec::new());
     for mut one in compared {
-        // How long the log of a lost run is, only its node knows.
+        // Only the node knows the length of a lost run's log.
         let unknown = one.want.log && one.bytes == 0;
         let bytes = one.bytes;
         if let Some(folder) = &mut folder {
@@ -156,7 +156,7 @@ fn by_size(folder: &Path, compared: Vec<Compared>) -> (Vec<Compared>, Vec<Stays>
     (candidates, missing)
 }
 
-/// Which of these have another content here than there.
+/// The files whose content differs between here and there.
 async fn by_hash(way: &Way, compared: &[Compared]) -> Result<Vec<Stays>, Trouble> {
     let request = v1::ReadFilesRequest {
         run: Some(way.run.clone()),
@@ -189,7 +189,7 @@ async fn by_hash(way: &Way, compared: &[Compared]) -> Result<Vec<Stays>, Trouble
                 continue;
             };
             let is_whole = part.problem.is_empty() && !part.changed;
-            // An empty log holds nothing that could be lost.
+            // An empty log contains nothing that could be lost.
             let none = want.log && bytes == 0 && is_whole && part.offset == 0;
             let mut same = |place: &PathBuf| {
                 let found = folder.as_mut().map(|folder| hash_of(folder, place));

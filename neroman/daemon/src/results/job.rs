@@ -1,5 +1,5 @@
-//! One run's way home: which folder, which files, which logs; and what is
-//! written down when they are there.
+//! The results of one run: the folder, the files, the logs; and the records of
+//! their arrival.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -23,23 +23,23 @@ use crate::node::Hearer;
 use nero_life::homecoming;
 use nero_life::run::{Results, Run};
 
-/// Larger files stay on the node unless `max:` says otherwise.
+/// Larger files stay on the node unless `max:` allows them.
 const FILE_BYTES: u64 = 1 << 30;
 
-/// Where results go on this machine.
+/// The places of results on this machine.
 #[derive(Clone, Debug)]
 pub(crate) struct Places {
-    /// Results of experiments whose folder cannot be written.
+    /// Folder for results of experiments whose folder cannot be written.
     pub(crate) fallback: PathBuf,
-    /// What is known of transfers that are not over.
+    /// Folder of the records about transfers that are not over.
     pub(crate) known: PathBuf,
     pub(crate) pace: Pace,
-    /// The configuration, which says how much stays free.
+    /// The configuration, which sets how much stays free.
     pub(crate) config: PathBuf,
 }
 
 impl Places {
-    /// Of this neroman.
+    /// The places in this neroman's home.
     pub(crate) fn of(home: &Home) -> Self {
         Self {
             fallback: home.data.join("results"),
@@ -50,32 +50,32 @@ impl Places {
     }
 }
 
-/// What a person asks for.
+/// A person's request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Asked {
-    /// Globs; none: everything that is to come home, whatever its size, and the
-    /// whole logs.
+    /// Globs; if empty, all files that are to come home, whatever their size,
+    /// and the whole logs.
     pub include: Vec<String>,
 }
 
-/// A run whose files can be brought home.
+/// A run whose files can be fetched.
 pub(crate) struct Job {
     id: RunId,
     way: Way,
     ended: bool,
-    /// It ended, and all of it came home.
+    /// Whether it ended, and all files came home.
     done: bool,
     outputs: Vec<v1::Output>,
     checkpoint: Vec<String>,
-    /// Where no outputs are named, so many bytes of what the job made come.
+    /// If no outputs are named, the limit in bytes of files that the job made.
     results_max: u64,
-    /// Sizes of stdout and stderr, as far as they are known.
+    /// Sizes of stdout and stderr, if known.
     logs: [Option<u64>; 2],
 }
 
 impl Job {
-    /// Prepares it; none when there is no such run. The folder is there and
-    /// written down afterwards, unless it is only looked what would come.
+    /// Prepares the job; `None` if there is no such run. Makes and records the
+    /// folder, unless the caller only looks.
     pub(crate) async fn prepare(
         places: &Places,
         ledger: &Ledger,
@@ -101,7 +101,7 @@ impl Job {
             }
             known => {
                 let folder = PathBuf::from(known);
-                // A person may have moved it away meanwhile.
+                // A person may have moved the folder away meanwhile.
                 let made = folder.clone();
                 fetch::blocking(move || {
                     std::fs::create_dir_all(&made)
@@ -149,12 +149,12 @@ impl Job {
         }))
     }
 
-    /// Where the files go.
+    /// The folder of the results.
     pub(crate) fn folder(&self) -> &std::path::Path {
         &self.way.folder
     }
 
-    /// What a live run made so far.
+    /// Fetches the files of a live run that exist so far.
     pub(super) async fn live(&self, ledger: &Ledger) -> Result<(), Trouble> {
         let ask = Ask {
             globs: self.globs(Kind::Live),
@@ -166,7 +166,7 @@ impl Job {
         self.all_had_room(&came.no_room)
     }
 
-    /// Everything of a run that ended; written down when it is home.
+    /// Fetches all files of an ended run; records when they are home.
     pub(super) async fn end(&self, ledger: &Ledger) -> Result<(), Trouble> {
         let mut outcome = Outcome::default();
         let refused = self.bring_logs(false, &mut outcome).await?;
@@ -183,13 +183,13 @@ impl Job {
         if let Some(trouble) = refused {
             return Err(trouble);
         }
-        // The rest is here already; this comes when there is room.
+        // The rest is here already; this file comes when there is room.
         self.all_had_room(&no_room)?;
         warnings.extend(self.warnings(&outcome));
         self.done(ledger, outcome, warnings).await
     }
 
-    /// Refuses where files were left out for want of room.
+    /// Refuses if files were left out for want of room.
     fn all_had_room(&self, left_out: &[Stays]) -> Result<(), Trouble> {
         if left_out.is_empty() {
             return Ok(());
@@ -207,7 +207,8 @@ impl Job {
         ))
     }
 
-    /// What becomes of files that no output names: they come where none is named.
+    /// The treatment of files that no output names: they come if no outputs are
+    /// named at all.
     fn made(&self, most: u64) -> Made {
         match self.outputs.is_empty() && self.results_max > 0 {
             true => Made::Comes { most },
@@ -234,7 +235,7 @@ impl Job {
         .collect()
     }
 
-    /// What stayed on the node, and which outputs brought nothing.
+    /// Files that stayed on the node, and outputs that matched no file.
     fn warnings(&self, outcome: &Outcome) -> Vec<String> {
         let node = &self.way.whose.node;
         let mut lines = Vec::new();
@@ -288,7 +289,7 @@ impl Job {
         Ok(refused)
     }
 
-    /// What a person asked for, now.
+    /// Fetches what a person asked for, now.
     pub(crate) async fn asked(&self, ledger: &Ledger, asked: &Asked) -> Result<Outcome, Trouble> {
         let mut outcome = Outcome::default();
         let mut refused = None;
@@ -317,7 +318,7 @@ impl Job {
         Ok(outcome)
     }
 
-    /// What that would bring.
+    /// The result that `asked` would have, without fetching.
     pub(crate) async fn would(&self, asked: &Asked) -> Result<Outcome, Trouble> {
         let mut outcome = Outcome::default();
         if asked.include.is_empty() {
@@ -334,7 +335,7 @@ impl Job {
         Ok(outcome)
     }
 
-    /// What the run made that is not here, byte for byte, as it is there.
+    /// The files of the run that are not here byte for byte.
     pub(crate) async fn not_home(&self) -> Result<NotHome, Trouble> {
         let ask = Ask {
             globs: self.globs(Kind::End),
@@ -394,7 +395,7 @@ impl Job {
         globs
     }
 
-    /// The logs that come; `all`: whole, however long.
+    /// The logs to fetch; with `all`, whole, whatever their length.
     fn wanted_logs(&self, all: bool) -> Vec<Log> {
         [false, true]
             .into_iter()
@@ -413,7 +414,7 @@ impl Job {
                     },
                     ended: self.ended,
                 };
-                // A run that was lost does not say how much it printed.
+                // The length of a lost run's log is unknown.
                 (named.is_some() || bytes != Some(0)).then_some(log)
             })
             .collect()
@@ -458,7 +459,7 @@ impl Job {
         Ok(())
     }
 
-    /// What may be behind the end of a run that failed.
+    /// Hints about the end of a failed run.
     async fn hints(&self, ledger: &Ledger) -> Result<Vec<String>, Trouble> {
         let state = ledger.state();
         let crashed = state
@@ -470,7 +471,7 @@ impl Job {
         let definition = Arc::clone(&experiment.definition);
         let (log, id) = (self.way.folder.join(STDERR), self.id);
         fetch::blocking(move || {
-            // A run that printed nothing has no log.
+            // A run without output has no log.
             let Ok(stderr) = missed::tail(&log) else {
                 return Vec::new();
             };
@@ -494,7 +495,7 @@ impl Outcome {
     }
 }
 
-/// Whether anything of a run comes home before it ends.
+/// Whether any file of a run comes home before it ends.
 pub(super) async fn has_live(ledger: &Ledger, id: RunId) -> Result<bool, Trouble> {
     let spec = spec(ledger, id).await?;
     Ok(spec
@@ -523,7 +524,7 @@ async fn begun(ledger: &Ledger, id: RunId, folder: PathBuf) -> Result<(), Failur
         .await
 }
 
-/// What the run was made to bring home, whatever its experiment says now.
+/// The outputs in the run's spec, whatever its experiment defines now.
 struct Spec {
     outputs: Vec<v1::Output>,
     checkpoint: Vec<String>,
@@ -539,8 +540,7 @@ async fn spec(ledger: &Ledger, id: RunId) -> Result<Spec, Trouble> {
     })
 }
 
-/// Space that stays free. A fault of the configuration is reported by a caller
-/// that needs the rest of it.
+/// Space that stays free. Another caller reports a faulty configuration.
 fn min_free(config: &std::path::Path) -> u64 {
     let config = nero_config::Config::read(config).unwrap_or_default();
     config.results_min_free_bytes()

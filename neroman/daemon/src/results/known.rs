@@ -1,9 +1,9 @@
-//! What came home of one run already, in a small file of ours: a line for each
-//! file that was begun and for each that is whole, only ever appended. Holding
-//! it open locks it: two never bring the same run's files home at once.
+//! The record of one run's transfers, in a small file: a line for each file
+//! that was begun and for each that is complete, only ever appended. The open
+//! file is locked: no two tasks fetch the same run's files at once.
 //!
-//! It saves work and nothing rests on it: a file that is not in it is told from
-//! its size and time, or comes again.
+//! The record only saves work: a file without a line is judged by its size and
+//! time, or fetched again.
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
@@ -16,10 +16,10 @@ use nero_wire::v1;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
-/// More superfluous lines than this, and it is written anew.
+/// After this many superfluous lines the file is rewritten.
 const STALE_LINES_MAX: usize = 10_000;
 
-/// How the original of a file looks.
+/// Size, time and inode of the original file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Stamp {
     pub(super) size: u64,
@@ -28,7 +28,7 @@ pub(super) struct Stamp {
 }
 
 impl Stamp {
-    /// As a node lists it.
+    /// The stamp in a node's list.
     pub(super) fn of(entry: &v1::FileEntry) -> Self {
         Self {
             size: entry.size,
@@ -46,7 +46,8 @@ enum Line {
         path: String,
         #[serde(flatten)]
         stamp: Stamp,
-        /// Bytes of a half file survive a kill, not a power cut.
+        /// The boot id: bytes of a partial file survive a kill, not a power
+        /// cut.
         boot: String,
     },
     Kept {
@@ -59,7 +60,7 @@ enum Line {
     },
 }
 
-/// What is known of one run's files, and the right to bring them home.
+/// The record of one run's files, and the lock.
 #[derive(Debug)]
 pub(super) struct Known {
     place: PathBuf,
@@ -108,7 +109,7 @@ impl Known {
                 if boot == self.boot {
                     self.begun.insert(path, stamp);
                 } else {
-                    // Still begun, so that its half is taken away.
+                    // Still begun, so that its partial file is removed.
                     self.begun.insert(path, Stamp::default());
                 }
             }
@@ -141,22 +142,22 @@ impl Known {
         self.file.write_all(&text)
     }
 
-    /// How the original looked when the file came home whole.
+    /// The stamp of the original when the file came home.
     pub(super) fn kept_as(&self, path: &str) -> Option<Stamp> {
         self.kept.get(path).copied()
     }
 
-    /// How the original looked when its half was taken.
+    /// The stamp of the original when its transfer began.
     pub(super) fn begun_as(&self, path: &str) -> Option<Stamp> {
         self.begun.get(path).copied()
     }
 
-    /// Files of which a part may exist.
+    /// Files that may have a partial copy.
     pub(super) fn halves(&self) -> Vec<String> {
         self.begun.keys().cloned().collect()
     }
 
-    /// A file is being taken.
+    /// Records that a file's transfer begins.
     pub(super) fn begin(&mut self, path: &str, stamp: Stamp) -> io::Result<()> {
         let boot = self.boot.clone();
         self.add(Line::Begun {
@@ -166,7 +167,7 @@ impl Known {
         })
     }
 
-    /// A file is home and whole.
+    /// Records that a file is complete.
     pub(super) fn keep(&mut self, path: &str, stamp: Stamp) -> io::Result<()> {
         self.add(Line::Kept {
             path: path.to_owned(),
@@ -174,7 +175,7 @@ impl Known {
         })
     }
 
-    /// What was begun of a file is gone.
+    /// Records that the partial copy of a file is gone.
     pub(super) fn drop_half(&mut self, path: &str) -> io::Result<()> {
         self.add(Line::Dropped {
             path: path.to_owned(),
@@ -187,16 +188,16 @@ impl Known {
         Ok(())
     }
 
-    /// Closes it; a file that would say nothing is taken away.
+    /// Closes the record; an empty one is removed.
     pub(super) fn close(self) {
         if self.kept.is_empty() && self.begun.is_empty() {
             self.forget();
         }
     }
 
-    /// Nothing more comes: forgets everything.
+    /// Removes the record: no more files come.
     pub(super) fn forget(self) {
-        // A file that stays is compared before it is used.
+        // A leftover record is compared before it is used.
         let _ = fs::remove_file(&self.place);
     }
 }

@@ -16,29 +16,30 @@ use super::trouble::Trouble;
 use crate::failure::Failure;
 use crate::node::Moving;
 
-/// Of a log that is too long to come whole, the end is kept.
+/// The length of the end of a log that is too long to come whole.
 pub(super) const LOG_BYTES: u64 = 1024 * 1024;
 /// Parts that wait for the disk.
 const PARTS_WAITING: usize = 32;
 
-/// One log that is to come.
+/// One log to fetch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Log {
     pub(super) stderr: bool,
-    /// Its size, as far as that is known.
+    /// Its size, if known.
     pub(super) bytes: Option<u64>,
-    /// A longer one does not come whole.
+    /// A longer log does not come whole.
     pub(super) most: u64,
-    /// Nothing more is written to it.
+    /// Whether the run ended: the log does not grow.
     pub(super) ended: bool,
 }
 
 impl Log {
-    /// Whether all of it comes.
+    /// Whether the whole log comes.
     pub(super) fn is_whole(self) -> bool {
         match self.bytes {
             Some(bytes) => bytes <= self.most,
-            // How long it is shows when it comes; none comes in the end alone.
+            // The length shows while it comes; the automatic fetch then takes the
+            // end alone.
             None => self.most > LOG_BYTES,
         }
     }
@@ -58,7 +59,7 @@ impl Log {
     }
 }
 
-/// Where a log goes that is known by this name.
+/// The path of the log with this key.
 pub(super) fn place(key: &str) -> Option<PathBuf> {
     match key {
         "//stdout" => Some(PathBuf::from(STDOUT)),
@@ -67,8 +68,8 @@ pub(super) fn place(key: &str) -> Option<PathBuf> {
     }
 }
 
-/// Whether all of a log is home, of a run that ended and whose files came home:
-/// nothing is appended to it any more, and its size was told at its end.
+/// Whether the whole log is home, of an ended run whose files came home: the log
+/// does not grow, and its size was recorded at the end.
 pub(super) async fn is_home(way: &Way, log: Log) -> Result<bool, Trouble> {
     let path = way.folder.join(log.name());
     blocking(move || {
@@ -94,7 +95,8 @@ async fn tail(way: &Way, log: Log) -> Result<u64, Trouble> {
         run: Some(way.run.clone()),
         stderr: log.stderr,
         offset: match log.bytes {
-            // What a job's leftovers appended after the end is not of the run.
+            // Bytes that leftover processes appended after the end do not belong
+            // to the run.
             Some(bytes) => i64::try_from(bytes.saturating_sub(most)).unwrap_or(0),
             None => -i64::try_from(most).unwrap_or(0),
         },
@@ -157,7 +159,7 @@ fn all_of(log: Log, came: u64, most: u64) -> Result<(), Trouble> {
     Err(Trouble::Refused(failure.because(why)))
 }
 
-/// All of a log, through the disk.
+/// Fetches the whole log, through the disk.
 async fn whole(way: &Way, log: Log) -> Result<u64, Trouble> {
     let stamp = Stamp {
         size: log.bytes.unwrap_or(0),
@@ -219,13 +221,13 @@ async fn whole(way: &Way, log: Log) -> Result<u64, Trouble> {
                 }
             }
             Ok(None) => {
-                // A stream that ends has said everything.
+                // A stream that ends is complete.
                 let end = v1::LogPart {
                     end: true,
                     offset: u64::MAX,
                     ..v1::LogPart::default()
                 };
-                // When the writing has ended, its own result shows that.
+                // If the writer has ended, its own result shows why.
                 let _ = tx.send(end).await;
                 break;
             }
@@ -243,7 +245,7 @@ async fn whole(way: &Way, log: Log) -> Result<u64, Trouble> {
     pumped.map(|()| bytes)
 }
 
-/// What the disk's thread holds while a log comes.
+/// The state of the disk's thread while a log comes.
 struct Writing {
     folder: Folder,
     known: Known,
@@ -254,8 +256,7 @@ struct Writing {
     min_free: u64,
 }
 
-/// Most bytes that may come of a log that comes whole: as many as were counted at
-/// its end.
+/// Most bytes that may come of a whole log: the size at its end.
 fn limit(log: Log) -> u64 {
     match log.bytes.filter(|_| log.ended) {
         Some(bytes) => bytes.min(log.most),
@@ -264,7 +265,7 @@ fn limit(log: Log) -> u64 {
 }
 
 impl Writing {
-    /// Writes parts until the end was told; without it, half a log stays.
+    /// Writes parts until the end part; without it, half a log stays.
     fn take(mut self, parts: impl Iterator<Item = v1::LogPart>) -> Result<u64, Trouble> {
         let path = Path::new(self.log.name());
         let shown = self.folder.path().join(path);
@@ -280,7 +281,7 @@ impl Writing {
         };
         for piece in parts {
             if piece.truncated {
-                // The job began it anew; so does the copy.
+                // The job truncated its log; so does the copy.
                 part = self.folder.begin(path, false).map_err(failed)?;
                 at = piece.offset;
             }
@@ -292,7 +293,7 @@ impl Writing {
             if bytes == 0 && !piece.end && !piece.truncated {
                 return Err(refused(format!("{} came in empty parts", self.log.name())));
             }
-            // A job may begin its log anew while it is read, and not for ever.
+            // A job may truncate its log while it is read, but not for ever.
             let all = travelled.saturating_add(bytes);
             if at.saturating_add(bytes) > most || all > most.saturating_mul(2) {
                 let name = self.log.name();

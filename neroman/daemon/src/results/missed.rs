@@ -1,5 +1,5 @@
-//! Files that a job missed although they lie in its experiment's folder, or
-//! beside it: found in what it printed on standard error when it failed.
+//! Finds files that a job missed although they lie in its experiment's folder,
+//! or beside it, by the names in its standard error.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
@@ -12,9 +12,9 @@ use crate::snapshot::{self, LeftOut};
 
 /// How much of the end of standard error is looked at.
 const TAIL_BYTES: u64 = 64 * 1024;
-/// More hints help no more.
+/// More hints would not help.
 const HINTS_MAX: usize = 3;
-/// What programs say of a file that is not there, in lower case.
+/// Texts of programs about a missing file, in lower case.
 const SAYS: [&str; 6] = [
     "no such file",
     "not found",
@@ -27,7 +27,7 @@ const SAYS: [&str; 6] = [
 /// The end of a log.
 ///
 /// # Errors
-/// When it cannot be read.
+/// When the log cannot be read.
 pub(super) fn tail(log: &Path) -> io::Result<Vec<u8>> {
     let mut file = File::open(log)?;
     let length = file.metadata()?.len();
@@ -37,8 +37,8 @@ pub(super) fn tail(log: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// What to tell of a run that failed. Looks at the folder only when the end of
-/// standard error speaks of a missing file. Blocks.
+/// Hints for a failed run. Looks at the folder only if the end of standard
+/// error names a missing file. Blocks.
 pub(super) fn hints(stderr: &[u8], id: RunId, wanted: &Wanted) -> Vec<String> {
     let folder = &wanted.folder;
     let named = named(&String::from_utf8_lossy(stderr), id);
@@ -84,7 +84,7 @@ fn hint(path: &Path, folder: &Path, left_out: &[LeftOut]) -> Option<String> {
     ))
 }
 
-/// The paths in lines that speak of a missing file, relative to the folder.
+/// The paths in lines about a missing file, relative to the folder.
 fn named(stderr: &str, id: RunId) -> Vec<PathBuf> {
     let mut named = Vec::new();
     let speaks = |line: &&str| {
@@ -104,8 +104,8 @@ fn named(stderr: &str, id: RunId) -> Vec<PathBuf> {
     named
 }
 
-/// A path as the job wrote it, relative to the experiment's folder; none for
-/// what cannot lie there.
+/// A path of the job's text, relative to the experiment's folder; `None` if it
+/// cannot lie there.
 fn relative(text: &str, id: RunId) -> Option<PathBuf> {
     if text.is_empty() || text.len() > 4096 || text.contains("://") {
         return None;
@@ -123,7 +123,7 @@ fn relative(text: &str, id: RunId) -> Option<PathBuf> {
     }
 }
 
-/// A path without `.` and inner `..`, which need not exist; none when it leads
+/// A path without `.` and inner `..`, which need not exist; `None` if it leads
 /// above the root.
 fn plainly(path: &Path) -> Option<PathBuf> {
     let mut plain = PathBuf::new();

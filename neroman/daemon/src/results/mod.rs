@@ -1,10 +1,10 @@
-//! Bringing the results of runs home: logs, and the files that `outputs`
-//! names; those of live runs as they are produced, everything at the end.
-//! Begun anew after a crash where it was, done exactly when complete; never in
-//! the way of anything else.
+//! Brings the results of runs home: logs, and the files that `outputs` names;
+//! those of live runs as they are produced, everything at the end. After a
+//! crash a transfer continues where it was; it is done exactly when it is
+//! complete, and never delays other work.
 //!
-//! What a node says is hostile input: names become safe ones, nothing is
-//! written outside of the run's own folder, sizes and counts are bounded.
+//! A node's replies are hostile input: names are made safe, nothing is written
+//! outside of the run's own folder, sizes and counts are bounded.
 
 mod fetch;
 mod folder;
@@ -45,11 +45,11 @@ pub(crate) use trouble::Trouble;
 
 use queue::{Kind, Queue};
 
-/// Tries before a run's results are given up: `neroman fetch` begins anew.
+/// Tries before a run's results are given up; `neroman fetch` begins anew.
 const TRIES: u32 = 3;
-/// Bytes of a reason that are kept: nodes have a say in it.
+/// Longest reason that is kept, in bytes: it contains text of nodes.
 const WHY_BYTES_MAX: usize = 1000;
-/// Between them.
+/// Between two tries.
 const BETWEEN_TRIES: Duration = Duration::from_secs(1);
 
 /// Fetches over one connection.
@@ -62,7 +62,7 @@ pub(crate) struct Fetcher {
     rx: mpsc::UnboundedReceiver<RunId>,
 }
 
-/// What came of a turn.
+/// The result of a turn.
 struct Turn {
     run: RunId,
     kind: Kind,
@@ -72,7 +72,7 @@ struct Turn {
 
 enum Came {
     Something,
-    /// Nothing ever comes of it in this way.
+    /// No files will ever come this way.
     Nothing,
 }
 
@@ -95,7 +95,7 @@ impl Fetcher {
         }
     }
 
-    /// Where runs are put that may have something to be fetched.
+    /// The queue of runs that may have files to fetch.
     pub(crate) fn queue(&self) -> mpsc::UnboundedSender<RunId> {
         self.tx.clone()
     }
@@ -127,8 +127,8 @@ impl Fetcher {
                     queue.done(turn.run);
                     let tries = tries.entry(turn.run).or_default();
                     let again = self.after(&turn, tries).await;
-                    // A run that ended while its files were looked at waits
-                    // for nothing.
+                    // A run that ended while its files were fetched does not
+                    // wait.
                     match (again, self.wanted(turn.run)) {
                         (_, Some(Kind::End)) if turn.kind == Kind::Live => {
                             queue.add(turn.run, Kind::End, Instant::now());
@@ -146,7 +146,7 @@ impl Fetcher {
         }
     }
 
-    /// What is to be fetched of a run now.
+    /// The kind of fetch that a run needs now.
     fn wanted(&self, run: RunId) -> Option<Kind> {
         let state = self.ledger.state();
         let needs = needs::of(state.run(run)?);
@@ -157,7 +157,7 @@ impl Fetcher {
         }
     }
 
-    /// When the run has its turn again; none when it never has.
+    /// When the run has its next turn; `None` if never.
     async fn after(&self, turn: &Turn, tries: &mut u32) -> Option<Duration> {
         let pace = self.settings.results.pace;
         let trouble = match &turn.result {
@@ -200,7 +200,7 @@ impl Fetcher {
             .await;
     }
 
-    /// Writes down what changes of a run, where anything does.
+    /// Records a change of a run, if there is one.
     async fn note(&self, id: RunId, change: impl Fn(&Run) -> Option<Change> + Send + 'static) {
         if self.ledger.state().run(id).and_then(&change).is_none() {
             return;
@@ -218,13 +218,13 @@ impl Fetcher {
     }
 }
 
-/// A reason as long as it is kept.
+/// A reason, cut to the length that is kept.
 fn bounded(mut why: String) -> String {
     why.truncate(why.floor_char_boundary(WHY_BYTES_MAX));
     why
 }
 
-/// Brings home what there is of one run.
+/// Fetches the files of one run.
 async fn turn(
     settings: Settings,
     ledger: Ledger,

@@ -1,4 +1,4 @@
-//! Where results go: a folder of the run's own, and `latest` beside it.
+//! The folder of a run's results, and the link `latest` beside it.
 
 use std::fs;
 use std::io;
@@ -15,14 +15,14 @@ use crate::failure::Failure;
 use nero_life::experiment::Experiment;
 use nero_life::run::Run;
 
-/// Folders that may be taken, best first, and the name below.
+/// Parent folders, best first, and the name below.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Plan {
     parents: Vec<PathBuf>,
     name: String,
 }
 
-/// Where the results of a run are to go.
+/// The folders that may take the results of a run.
 pub(super) fn plan(experiment: &Experiment, run: &Run, fallback: &Path) -> Plan {
     let definition = &experiment.definition;
     let beside = definition.results_dir.as_deref().unwrap_or("results");
@@ -44,10 +44,10 @@ pub(super) fn plan(experiment: &Experiment, run: &Run, fallback: &Path) -> Plan 
     }
 }
 
-/// Makes the folder in the first place that takes it. Blocks.
+/// Makes the folder in the first parent that takes it. Blocks.
 ///
 /// # Errors
-/// When no place takes it; a full disk may do so later.
+/// When no parent takes it; a full disk may take it later.
 pub(super) fn make(plan: &Plan) -> Result<PathBuf, Trouble> {
     let mut refused = None;
     for parent in &plan.parents {
@@ -60,7 +60,7 @@ pub(super) fn make(plan: &Plan) -> Result<PathBuf, Trouble> {
     Err(not_made(refused))
 }
 
-/// Why the last place does not take it.
+/// Why the last parent does not take it.
 fn not_made(refused: Option<(PathBuf, io::Error)>) -> Trouble {
     match refused {
         Some((folder, error)) => Trouble::unwritten(&folder, &error),
@@ -68,7 +68,7 @@ fn not_made(refused: Option<(PathBuf, io::Error)>) -> Trouble {
     }
 }
 
-/// A folder that exists may still refuse files; a link there is not followed.
+/// Whether files can be made in a folder; a link is not followed.
 fn writable(folder: &Path) -> io::Result<()> {
     if !fs::symlink_metadata(folder)?.is_dir() {
         return Err(io::Error::new(

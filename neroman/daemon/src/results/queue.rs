@@ -7,26 +7,26 @@ use std::time::Duration;
 use nero_model::RunId;
 use tokio::time::Instant;
 
-/// What is brought home of a run.
+/// The kind of a fetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// What a live run made so far.
+    /// The files of a live run so far.
     Live,
-    /// Everything of a run that ended.
+    /// All files of an ended run.
     End,
 }
 
 /// How often the files of a live run are looked at.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
-    /// After its start, or after the connection was made.
+    /// The wait after its start, or after the connection was made.
     pub(crate) first: Duration,
-    /// Between two looks this many times what a look took …
+    /// Between two looks: this many times the duration of the last …
     pub(crate) times: u32,
     /// … and no longer than this.
     pub(crate) longest: Duration,
-    /// Until a node that did not answer, or a disk that was full, is tried
-    /// again.
+    /// The wait before a node that did not answer, or a disk that was full, is
+    /// tried again.
     pub(crate) again: Duration,
 }
 
@@ -42,13 +42,13 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// Until the next look, when the last one took so long.
+    /// The wait until the next look, after one of this duration.
     pub(super) fn after(&self, took: Duration) -> Duration {
         (took * self.times).clamp(self.first, self.longest.max(self.first))
     }
 }
 
-/// Where a run stands.
+/// A run's place in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
     Due(Instant, Kind),
@@ -56,7 +56,7 @@ enum Standing {
     Working,
 }
 
-/// Runs that ended are fetched at the same time, so many.
+/// How many ended runs are fetched concurrently.
 const ENDED_AT_ONCE: usize = 3;
 
 /// The order in which runs get their turn.
@@ -70,11 +70,12 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// A run has something to be fetched; a live one not before `at`.
+    /// Adds a run that has files to fetch; a live one has its turn no earlier
+    /// than `at`.
     pub(super) fn add(&mut self, run: RunId, kind: Kind, at: Instant) {
         match (self.runs.get(&run).copied(), kind) {
             (None, Kind::End) => self.ready(run, Kind::End),
-            // It ended: nothing is waited for any more.
+            // The run ended: its turn need not wait.
             (Some(Standing::Due(due, Kind::Live)), Kind::End) => {
                 self.due.remove(&(due, run));
                 self.ready(run, Kind::End);
@@ -84,7 +85,7 @@ impl Queue {
         }
     }
 
-    /// The run has its turn again at this time.
+    /// Gives the run another turn at this time.
     pub(super) fn later(&mut self, run: RunId, kind: Kind, at: Instant) {
         self.runs.insert(run, Standing::Due(at, kind));
         self.due.insert((at, run));
@@ -98,12 +99,12 @@ impl Queue {
         }
     }
 
-    /// When the next one is due.
+    /// The time when the next run is due.
     pub(super) fn next_due(&self) -> Option<Instant> {
         self.due.first().map(|(at, _)| *at)
     }
 
-    /// Those that are due now get ready.
+    /// Makes the runs ready that are due now.
     pub(super) fn wake(&mut self, now: Instant) {
         while let Some((at, run)) = self.due.first().copied().filter(|(at, _)| *at <= now) {
             self.due.remove(&(at, run));
@@ -113,8 +114,8 @@ impl Queue {
         }
     }
 
-    /// The next run, if one may begin now. Runs that ended come first; beside
-    /// them one live run at a time is looked at.
+    /// The next run, if one may begin now. Ended runs come first; beside them
+    /// one live run at a time has its turn.
     pub(super) fn begin(&mut self) -> Option<(RunId, Kind)> {
         let count = |kind| self.working.values().filter(|one| **one == kind).count();
         let (ended, live) = (count(Kind::End), count(Kind::Live));
@@ -132,7 +133,7 @@ impl Queue {
         turn
     }
 
-    /// A turn is over; the run is not known any more until it is added.
+    /// Ends a turn; the run is forgotten until it is added again.
     pub(super) fn done(&mut self, run: RunId) {
         self.working.remove(&run);
         self.runs.remove(&run);
@@ -159,7 +160,7 @@ mod tests {
         for number in 3..=6 {
             queue.add(run(number), Kind::End, later);
         }
-        // Asked again while it waits or works: once.
+        // Added again while it waits or works: it has one turn.
         queue.add(run(3), Kind::End, later);
         queue.wake(later);
         let mut turns = Vec::new();

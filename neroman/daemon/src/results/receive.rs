@@ -1,6 +1,6 @@
-//! Takes a stream of files and writes them below the results, in the order in
-//! which they were asked for. What does not fit the question is refused: the
-//! stream is a node's word. Blocks; never talks to a node itself.
+//! Writes a stream of files below the results, in the order of the request. A
+//! part that does not fit the request is refused, since nodes are not trusted.
+//! Blocks; never talks to a node itself.
 
 use nero_model::plain::plain;
 use nero_model::safe::Safe;
@@ -16,35 +16,35 @@ use super::wanted::{Notes, Wanted};
 use crate::failure::Failure;
 use crate::node::Moving;
 
-/// After so many bytes it is looked whether there is still room.
+/// How many bytes may come between two looks at the free space.
 pub(super) const LOOK_EVERY_BYTES: u64 = 4 * 1024 * 1024;
 
-/// What came of a stream.
+/// The result of a stream.
 #[derive(Debug, Default)]
 pub(super) struct Received {
     /// Files that are whole.
     pub(super) files: u64,
     /// Bytes that travelled.
     pub(super) bytes: u64,
-    /// How many of those asked for are dealt with, from the first on.
+    /// How many of the requested files are done, from the first on.
     pub(super) next: usize,
     /// Files that changed while they were read.
     pub(super) changed: Vec<String>,
-    /// Files that were there no more, or could not be read, and why.
+    /// Files that were gone or could not be read, and why.
     pub(super) unread: Vec<String>,
     pub(super) notes: Notes,
 }
 
-/// A file that is being taken.
+/// A file that is being written.
 struct Taking {
     file: File,
     hasher: blake3::Hasher,
-    /// Of the next byte.
+    /// The offset of the next byte.
     at: u64,
 }
 
-/// Takes parts until they end. What is half taken when they end early is gone
-/// on with at the next try.
+/// Takes parts until they end. A partial file stays and is continued at the
+/// next try.
 pub(super) fn receive(
     folder: &mut Folder,
     known: &mut Known,
@@ -78,7 +78,7 @@ struct Receiver<'a> {
     known: &'a mut Known,
     wanted: &'a [Wanted],
     moving: &'a mut Moving,
-    /// So many bytes stay free on the disk.
+    /// Bytes that stay free on the disk.
     min_free: u64,
     taking: Option<Taking>,
     received: Received,
@@ -86,7 +86,7 @@ struct Receiver<'a> {
 }
 
 impl Receiver<'_> {
-    /// Takes one part; whether more may come.
+    /// Takes one part; returns whether more may come.
     fn take(&mut self, part: v1::FilePart) -> Result<bool, Trouble> {
         let Some(want) = self.wanted.get(self.received.next) else {
             return Err(refused("more files came than were asked for"));
@@ -124,7 +124,7 @@ impl Receiver<'_> {
             ));
             self.received.changed.push(want.name.clone());
             self.received.next += 1;
-            // Whatever else comes of it is not waited for.
+            // Further parts of this stream are not awaited.
             return Ok(false);
         }
         taking.hasher.update(&part.data);
@@ -181,8 +181,8 @@ impl Receiver<'_> {
             )));
         }
         let changed = part.changed || taking.at != want.stamp.size;
-        // What is not what was listed gets another time, too: it comes again
-        // even when a kill keeps this from being written down.
+        // A file that differs from the list gets another time, too: it is then
+        // fetched again even if a kill prevents the record.
         let at = (!changed).then_some(want.stamp.modified_ms);
         let kept = if changed {
             Stamp::default()
@@ -202,7 +202,7 @@ impl Receiver<'_> {
         Ok(())
     }
 
-    /// The node cannot read it.
+    /// The node cannot read the file.
     fn unread(&mut self, want: &Wanted, why: &str) {
         self.taking = None;
         self.folder.discard(&want.path);
@@ -227,7 +227,7 @@ impl Receiver<'_> {
         note(self.known).map_err(|error| unwritten(self.folder, want, &error))
     }
 
-    /// Whatever a node sends, it never fills this machine's disk.
+    /// Checks the free space: no node may fill this machine's disk.
     fn look_at_room(&mut self) -> Result<(), Trouble> {
         if self.received.bytes < self.looked_at.saturating_add(LOOK_EVERY_BYTES) {
             return Ok(());
@@ -237,14 +237,14 @@ impl Receiver<'_> {
     }
 }
 
-/// Bytes that may come before only `min_free` are free.
+/// How many bytes may come before only `min_free` are free.
 pub(super) fn room(folder: &Folder, min_free: u64) -> Result<u64, Trouble> {
     let free = folder.free_bytes();
     free.map(|free| free.saturating_sub(min_free))
         .map_err(|error| Trouble::unwritten(folder.path(), &error))
 }
 
-/// Refuses when so much more does not fit beside what stays free.
+/// Fails if so many more bytes leave less than `min_free`.
 pub(super) fn enough_room(folder: &Folder, bytes: u64, min_free: u64) -> Result<(), Trouble> {
     let free = folder
         .free_bytes()

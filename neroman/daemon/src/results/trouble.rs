@@ -1,25 +1,25 @@
-//! Why files did not come home, and whether trying again can help.
+//! Why files did not come home, and whether another try can help.
 
 use tonic::{Code, Status};
 
 use crate::failure::{Failure, connection_lost};
 
-/// What a person does about a disk that is full here.
+/// The hint for a full disk here.
 pub(super) const MAKE_ROOM: &str = "make room there, and they come by themselves";
 
 /// Why bringing files home ended early.
 #[derive(Debug)]
 pub(crate) enum Trouble {
-    /// The node or the way there; goes on from where it is.
+    /// The node or the connection failed; a later try continues.
     Node(Failure),
-    /// There is no room here; goes on when there is.
+    /// There is no room here; a later try continues.
     Full(Failure),
-    /// What the node answers cannot be, or this machine refuses: a few tries.
+    /// The node's answer is invalid, or this machine refuses: a few tries.
     Refused(Failure),
 }
 
 impl Trouble {
-    /// What a node's status means.
+    /// The meaning of a node's status.
     pub(super) fn status(what: impl Into<String>, status: &Status) -> Self {
         if connection_lost(status) {
             return Self::Node(Failure::node(what).status(status));
@@ -57,7 +57,7 @@ impl Trouble {
         }
     }
 
-    /// With the name of the node that it is about.
+    /// Names the node in the text.
     #[must_use]
     pub(crate) fn of(self, node: &str) -> Self {
         match self {
@@ -67,7 +67,7 @@ impl Trouble {
         }
     }
 
-    /// In words.
+    /// The failure as text.
     pub(crate) fn failure(&self) -> &Failure {
         match self {
             Self::Node(failure) | Self::Full(failure) | Self::Refused(failure) => failure,
@@ -76,7 +76,7 @@ impl Trouble {
 }
 
 impl From<Failure> for Trouble {
-    /// Our own databases and threads.
+    /// A failure of our own databases or threads.
     fn from(failure: Failure) -> Self {
         Self::Refused(failure)
     }

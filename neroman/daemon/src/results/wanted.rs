@@ -1,5 +1,5 @@
-//! Which of a run's files are taken now: what a node lists, held against what
-//! was asked for, what may come, and what is here already.
+//! Chooses the files to fetch now: compares a node's list with the request, the
+//! limits, and the files here.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -12,16 +12,16 @@ use nero_wire::v1;
 use super::folder::{Folder, distinct, earlier_path, link_target, safe_path};
 use super::known::{Known, Stamp};
 
-/// Files of one run.
+/// Files of one run that are fetched at most.
 const FILES_MAX: usize = 100_000;
-/// Notes kept of one run.
+/// Notes of one run that are kept at most.
 pub(super) const NOTES_MAX: usize = 200;
 /// Bytes of one note: names come from nodes.
 const NOTE_BYTES_MAX: usize = 600;
-/// A file may have grown by so much since it was listed.
+/// How much a file may have grown since it was listed.
 const GROWN_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// What a node lists apart though no content is missed with it.
+/// Entries that a node lists apart, without any content to miss.
 const NO_FILES: [&str; 6] = [
     "(a link)",
     "(a pipe)",
@@ -31,11 +31,11 @@ const NO_FILES: [&str; 6] = [
     "(not a pattern within the folder)",
 ];
 
-/// What is asked for.
+/// A request for files of a run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ask {
     pub(super) globs: Vec<Glob>,
-    /// The run goes on: what is missing or in the way is no matter yet.
+    /// Whether the run is live: missing files do not matter yet.
     pub(super) live: bool,
     /// A person has just named the globs: a glob that fits nothing is reported.
     pub(super) named: bool,
@@ -50,12 +50,12 @@ pub(super) enum Made {
     Ignored,
     /// They stay, which is reported.
     Told,
-    /// They come, so many bytes of them in all.
+    /// They come, up to this many bytes in all.
     Comes { most: u64 },
 }
 
 impl Ask {
-    /// A line for each glob that fits nothing of a list, where that is told.
+    /// A line for each glob that matches no file of a list, if `named` is set.
     pub(super) fn unfit(&self, list: &v1::ListFilesReply) -> Vec<String> {
         let globs = self.unfitting(list).into_iter().filter(|_| self.named);
         globs
@@ -63,9 +63,9 @@ impl Ask {
             .collect()
     }
 
-    /// The globs that fit nothing of a list.
+    /// The globs that match no file of a list.
     pub(super) fn unfitting(&self, list: &v1::ListFilesReply) -> Vec<&Glob> {
-        // A node that does not say which glob found a file cannot be judged.
+        // Without the globs of each file a list cannot be judged.
         let is_silent = |entry: &v1::FileEntry| entry.globs.is_empty() && !entry.made;
         if list.files.iter().any(is_silent) || list.links.iter().any(|link| link.fits) {
             return Vec::new();
@@ -87,22 +87,22 @@ impl Ask {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Glob {
     pub(super) path: String,
-    /// `outputs:` names it, not `checkpoint:`.
+    /// Whether `outputs:` names it, and not `checkpoint:`.
     pub(super) is_output: bool,
     pub(super) most: u64,
 }
 
-/// A file that is to be taken.
+/// A file to fetch.
 #[derive(Clone, Debug)]
 pub(super) struct Wanted {
-    /// As the node calls it.
+    /// The node's name for it.
     pub(super) name: String,
-    /// Where it goes, below the results.
+    /// Its path below the results.
     pub(super) path: PathBuf,
     pub(super) stamp: Stamp,
-    /// What comes before is here from an earlier try.
+    /// The offset to begin at: an earlier try brought the bytes before.
     pub(super) from: u64,
-    /// More than this is not taken.
+    /// Most bytes that are taken.
     pub(super) most: u64,
     pub(super) executable: bool,
 }
@@ -110,28 +110,28 @@ pub(super) struct Wanted {
 /// A file that is not taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stays {
-    /// As it is shown.
+    /// The name as it is shown.
     pub(crate) name: String,
     pub(crate) bytes: u64,
 }
 
-/// What came of a list.
+/// The files of a list, by what happens to them.
 #[derive(Debug, Default)]
 pub(super) struct Choice {
     pub(super) wanted: Vec<Wanted>,
-    /// Bytes that are to travel.
+    /// Bytes to fetch.
     pub(super) bytes: u64,
-    /// Files that are here as they are there.
+    /// Files whose copy here is up to date.
     pub(super) unchanged: u64,
-    /// Links that are to be made: where, and where they lead.
+    /// Links to make: path and target.
     pub(super) links: Vec<(PathBuf, PathBuf)>,
     /// Files that are too large to come.
     pub(super) left: Vec<Stays>,
     /// Files for which there is no room here.
     pub(super) no_room: Vec<Stays>,
-    /// What the job made and no glob names.
+    /// Files that the job made and no glob names.
     pub(super) unnamed: Vec<Stays>,
-    /// Outputs that fit nothing.
+    /// Outputs that match no file.
     pub(super) unfit: Vec<String>,
     /// Files that can never come home: without a name that can be kept, too
     /// many, or not even listed.
@@ -139,7 +139,7 @@ pub(super) struct Choice {
     pub(super) notes: Notes,
 }
 
-/// What is to be said, within bounds.
+/// Lines for a person, within bounds.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Notes {
     lines: Vec<String>,
@@ -174,7 +174,7 @@ impl Notes {
         }
     }
 
-    /// All of them.
+    /// All lines.
     pub(crate) fn into_lines(mut self) -> Vec<String> {
         if self.more > 0 {
             self.lines.push(format!("{} more remarks", self.more));
@@ -183,15 +183,15 @@ impl Notes {
     }
 }
 
-/// Whose files they are, for what is said.
+/// The run and the node, for texts.
 #[derive(Clone, Debug)]
 pub(super) struct Whose {
     pub(super) run: RunId,
     pub(super) node: String,
 }
 
-/// Decides over a list; no more bytes come than there is `room` for. Blocks: looks
-/// at what is here.
+/// Chooses from a list; the chosen bytes fit into `room`. Blocks: looks at the
+/// files here.
 pub(super) fn choose(
     list: &v1::ListFilesReply,
     ask: &Ask,
@@ -317,7 +317,7 @@ impl Choice {
         }
     }
 
-    /// Leaves the largest files out until the rest fits.
+    /// Drops the largest files until the rest fits.
     fn fit_into(&mut self, room: u64) {
         let mut order: Vec<usize> = (0..self.wanted.len()).collect();
         let travels = |want: &Wanted| want.stamp.size - want.from;
@@ -347,8 +347,8 @@ impl Choice {
     }
 }
 
-/// What comes of files that no glob names: the smallest first, as long as all
-/// together are within bounds.
+/// The files without a glob that come: the smallest first, as long as their sum
+/// is within bounds.
 fn coming(list: &v1::ListFilesReply, made: Made) -> HashSet<&str> {
     let Made::Comes { most } = made else {
         return HashSet::new();
@@ -366,10 +366,10 @@ fn coming(list: &v1::ListFilesReply, made: Made) -> HashSet<&str> {
     within.map(|entry| entry.path.as_str()).collect()
 }
 
-/// Where files lie here. Those whose names would be one here, or are taken by the
+/// The paths of files here. Files whose names would collide here, or with the
 /// logs, get distinct ones.
 struct Names {
-    /// How many files have a name, as the file system compares them; empty where
+    /// How many files have a name, as the file system compares names; empty if
     /// every two names differ.
     alike: HashMap<String, usize>,
 }
@@ -400,8 +400,8 @@ impl Names {
     }
 }
 
-/// Whether an earlier build brought the file home under another name, which it
-/// has no more then.
+/// Whether an earlier build brought the file home under another name; the file
+/// is then renamed.
 fn was_here(name: &str, path: &Path, stamp: Stamp, folder: &mut Folder) -> bool {
     let Some(earlier) = earlier_path(name).filter(|earlier| earlier != path) else {
         return false;
@@ -411,15 +411,15 @@ fn was_here(name: &str, path: &Path, stamp: Stamp, folder: &mut Folder) -> bool 
         && folder.rename(&earlier, path).is_ok()
 }
 
-/// Files that a list only speaks of, or that are too many: at least so many.
+/// The least number of files that a list counts without naming them.
 pub(super) fn unlisted(list: &v1::ListFilesReply) -> u64 {
     let is_file = |line: &&String| !NO_FILES.iter().any(|kind| line.ends_with(kind));
     let apart = list.left_out.iter().filter(is_file).count();
     (apart + list.files.len().saturating_sub(FILES_MAX)) as u64
 }
 
-/// How large the file may be: what the most generous of the globs says that
-/// found it. A node that does not say which did is believed to mean all.
+/// The size limit of a file: the largest `most` of the globs that matched it; of
+/// all globs if the node does not report which matched.
 fn most(entry: &v1::FileEntry, globs: &[Glob]) -> u64 {
     let of = |index: &u32| Some(globs.get(usize::try_from(*index).ok()?)?.most);
     let found = entry.globs.iter().filter_map(of).max();
@@ -430,7 +430,7 @@ fn most(entry: &v1::FileEntry, globs: &[Glob]) -> u64 {
     }
 }
 
-/// A file that grows while it is read is not followed for ever.
+/// The limit for a file that grows while it is read.
 fn grown(size: u64) -> u64 {
     size.saturating_mul(2)
         .max(size.saturating_add(GROWN_BYTES_MAX))
@@ -540,7 +540,7 @@ mod tests {
         };
         let told = ["nothing fits `../*`", "nothing fits `c\\n`"];
         assert_eq!(ask.unfit(&list), told);
-        // A node of an earlier build does not say which glob found a file.
+        // A node of an earlier build does not report which glob matched a file.
         list.files[0].globs.clear();
         assert!(ask.unfit(&list).is_empty());
         list.files.clear();

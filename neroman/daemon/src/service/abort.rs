@@ -1,5 +1,5 @@
-//! `Abort`: wishes that runs end. Touches live runs only, queued ones,
-//! too, and gives up those that their node does not know any more.
+//! `Abort`: cancel requests. It reaches live and queued runs only, and gives up
+//! those that their node does not know any more.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use nero_life::run::Wish;
 use nero_life::state::State;
 
 impl Man {
-    /// Asks that what is picked ends.
+    /// Records cancel requests for the picked runs.
     pub(crate) async fn abort(&self, request: v1::AbortRequest) -> Result<v1::AbortReply, Failure> {
         if let Some(answer) = self.ledger.answered(&request.request).await? {
             return Ok(answer);
@@ -64,8 +64,8 @@ impl Man {
         Ok(reply)
     }
 
-    /// Waits a moment for the nodes of what was asked to end, and notes why of
-    /// each run whose node has not confirmed it.
+    /// Waits a moment for the nodes of these runs, and notes the reason for
+    /// each run whose node has not confirmed its request.
     async fn confirm(&self, reply: &mut v1::AbortReply) {
         let mut state = self.ledger.watch();
         let deadline = tokio::time::Instant::now() + CONFIRMED_WITHIN;
@@ -111,12 +111,12 @@ impl Man {
     }
 }
 
-/// How long an abort waits for what nodes answer; they answer from memory and
-/// their disk.
+/// How long an abort waits for the replies of nodes, which answer from memory
+/// and their disk.
 const CONFIRMED_WITHIN: Duration = Duration::from_secs(2);
 
-/// Without room to write it down, only what a node is asked goes on: that is
-/// what may make room. What is only written down here waits.
+/// Without room in the databases, only requests to nodes go on, since they may
+/// make room. The rest waits.
 fn unwritten(
     mut decided: Decided<v1::AbortReply>,
     ledger: &Ledger,

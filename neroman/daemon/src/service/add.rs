@@ -14,7 +14,7 @@ use crate::ledger::{self, Decided};
 use nero_life::add::{self, Merged, Read, Seen, What};
 
 impl Man {
-    /// Adds what is new and updates what changed.
+    /// Adds new experiments and updates changed ones.
     pub(crate) async fn add(&self, request: v1::AddRequest) -> Result<v1::AddReply, Failure> {
         if let Some(answer) = self.ledger.answered(&request.request).await? {
             return Ok(answer);
@@ -49,7 +49,7 @@ impl Man {
     }
 }
 
-/// The paths as they are remembered.
+/// The paths as they are stored.
 ///
 /// # Errors
 /// When one does not exist.
@@ -61,7 +61,7 @@ pub(super) fn canonical(paths: &[String]) -> Result<Vec<PathBuf>, Failure> {
             let found = path.canonicalize().map_err(|error| {
                 Failure::usage(format!("cannot read {given}")).caused_by(&error)
             })?;
-            // The file of a folder is the folder, however it was named.
+            // The file of a folder stands for the folder, whichever was named.
             let of_folder = found
                 .file_name()
                 .is_some_and(|name| name == "neronet.yaml" || name == "config.yaml");
@@ -75,7 +75,7 @@ pub(super) fn canonical(paths: &[String]) -> Result<Vec<PathBuf>, Failure> {
         .collect()
 }
 
-/// The file that a folder means.
+/// The file that a folder stands for.
 fn first_of(folder: &Path) -> PathBuf {
     let native = folder.join("neronet.yaml");
     if native.exists() {

@@ -7,7 +7,7 @@ use super::view::Sight;
 use super::{Man, list, select};
 
 impl Man {
-    /// What the daemon says of itself.
+    /// The state of the daemon itself.
     pub(super) fn daemon_status(&self, request: &v1::DaemonStatusRequest) -> v1::DaemonStatusReply {
         let state = self.ledger.state();
         let zone = select::zone(&request.zone, request.utc_offset_s);

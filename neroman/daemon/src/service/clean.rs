@@ -1,5 +1,5 @@
-//! `Clean`: frees space on nodes, of runs that ended and whose outputs are
-//! home, and of code that no run uses; here, of frozen files that no run names.
+//! `Clean`: frees space. On nodes it removes ended runs whose outputs are home,
+//! and code that no run uses; here, frozen files that no run names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -19,14 +19,14 @@ use nero_life::clean;
 use nero_life::run::Run;
 use nero_life::state::State;
 
-/// This machine, where nodes are named: no node has such a name.
+/// The name of this machine among nodes: no node has such a name.
 const HERE: &str = "(here)";
 
-/// What goes, by node.
+/// Runs that may go, by node.
 type ByNode = BTreeMap<String, Vec<Going>>;
 
 impl Man {
-    /// Takes away what may go; with `dry_run`, only says what would.
+    /// Removes the runs that may go; with `dry_run`, only lists them.
     pub(crate) async fn clean(
         &self,
         request: v1::CleanAskRequest,
@@ -113,7 +113,7 @@ impl Man {
         Ok((going, None))
     }
 
-    /// Frozen files here that no run names.
+    /// Removes the frozen files here that no run names.
     async fn clean_here(&self, dry_run: bool) -> Result<OnNode, Failure> {
         let (ledger, freezer) = (self.ledger.clone(), self.freezer.clone());
         let swept = blocking(move || {
@@ -135,7 +135,7 @@ impl Man {
     }
 }
 
-/// All there are: also what left its source, and what was removed.
+/// All experiments, also those that left their source or were removed.
 fn every(state: &State) -> Vec<Chosen> {
     let all = state.experiments.iter();
     all.map(|one| Chosen {
@@ -145,7 +145,7 @@ fn every(state: &State) -> Vec<Chosen> {
     .collect()
 }
 
-/// The trees that runs were made of, and the differences that go with them.
+/// The trees that runs name, and the diffs that go with them.
 fn named(state: &State) -> (BTreeSet<String>, Vec<String>) {
     let (mut trees, mut others) = (BTreeSet::new(), Vec::new());
     let runs = state.experiments.iter().flat_map(|one| one.runs.iter());
@@ -163,7 +163,8 @@ fn named(state: &State) -> (BTreeSet<String>, Vec<String>) {
     (trees, others)
 }
 
-/// What may go, by node, and why others stay. Of an experiment, all runs.
+/// The runs that may go, by node, and why others stay. For an experiment, all
+/// its runs.
 fn pick(
     state: &State,
     chosen: &[Chosen],

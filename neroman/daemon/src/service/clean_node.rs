@@ -1,5 +1,5 @@
-//! Cleaning one node: what it has is held against what came home, that is
-//! synced, and only then anything goes.
+//! Cleans one node: compares its files with those that came home, syncs these,
+//! and only then has anything removed.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::os::unix::fs::MetadataExt as _;
@@ -27,15 +27,15 @@ use nero_life::state::State;
 
 /// How long a node may take to be reached.
 const REACHED: Duration = Duration::from_secs(10);
-/// How long a node may take to count or to take away what lies there.
+/// How long a node may take to count or to remove its files.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// How long it may take until the node may forget runs.
+/// How long to wait until the node may forget runs.
 const CLOSED: Duration = Duration::from_secs(10);
-/// How often what a node refuses is asked for again, and how soon.
+/// How often runs that the node refuses are asked for again, and how soon.
 const AGAIN: usize = 5;
 /// See [`AGAIN`].
 const BETWEEN: Duration = Duration::from_millis(300);
-/// Runs whose files are compared at the same time.
+/// Runs whose files are compared concurrently.
 const COMPARED_AT_ONCE: usize = 4;
 /// Files named in the reason for which a run stays.
 const NAMED: usize = 3;
@@ -50,22 +50,22 @@ pub(super) struct Going {
     pub(super) id: RunId,
     pub(super) token: Vec<u8>,
     pub(super) folder: PathBuf,
-    /// It was started: there may be something of it.
+    /// Whether the run was started: the node may have files of it.
     pub(super) began: bool,
 }
 
-/// What of one node was cleaned.
+/// The result of cleaning one node.
 #[derive(Default)]
 pub(super) struct Went {
     pub(super) runs: Vec<One>,
     pub(super) node: OnNode,
-    /// Where in `runs` a token's run is.
+    /// The index in `runs` of each token's run.
     places: HashMap<Vec<u8>, usize>,
     cleaned: HashSet<Vec<u8>>,
 }
 
 impl Went {
-    /// Says of a run why it stays; empty: it goes.
+    /// Sets the reason why a run stays; empty if it goes.
     fn skip(&mut self, token: &[u8], why: String) {
         let one = self.places.get(token);
         if let Some(one) = one.and_then(|place| self.runs.get_mut(*place)) {
@@ -73,7 +73,7 @@ impl Went {
         }
     }
 
-    /// Those of a part that the node refused.
+    /// The runs of a part that the node refused.
     fn refused(&self, part: &[Going]) -> Vec<Going> {
         let left = part.iter().filter(|run| !self.cleaned.contains(&run.token));
         left.cloned().collect()
@@ -126,7 +126,8 @@ impl Man {
                     let why = stays(&lost, run.id);
                     (lost, why)
                 }
-                // What cannot be compared goes all the same.
+                // With `unfetched`, a run that cannot be compared goes all the
+                // same.
                 (Err(failure), true) if !failure.is_of_node() => (NotHome::default(), None),
                 (Err(failure), false) if !failure.is_of_node() => {
                     (NotHome::default(), Some(failure.to_string()))
@@ -166,7 +167,8 @@ impl Man {
             for _ in 0..AGAIN {
                 let refused = went.refused(part);
                 if dry_run && request.unfetched {
-                    // What keeps them there is given up when it is done.
+                    // The reason that keeps them is given up when the request
+                    // succeeds.
                     for run in &refused {
                         went.skip(&run.token, String::new());
                     }
@@ -175,7 +177,7 @@ impl Man {
                 if refused.is_empty() {
                     break;
                 }
-                // It may not have heard yet that nothing more is needed.
+                // The node may not have received the closing of these runs yet.
                 tokio::time::sleep(BETWEEN).await;
                 self.clean_part(&mut client, &refused, false, dry_run, went)
                     .await?;
@@ -211,7 +213,7 @@ impl Man {
         let _ = tokio::time::timeout(CLOSED, closed).await.map(drop);
     }
 
-    /// Cleans by one call; unused code goes with the last.
+    /// Cleans by one call; the last call also removes unused code.
     async fn clean_part(
         &self,
         client: &mut MumClient<Channel>,
@@ -258,7 +260,7 @@ impl Man {
         Ok(())
     }
 
-    /// What a run made that is not home as it is on its node.
+    /// The files of a run that are not here as they are on its node.
     async fn not_home(
         &self,
         node: &str,
@@ -281,8 +283,8 @@ impl Man {
     }
 }
 
-/// Has a node take runs away, and writes down that nothing of them lies there
-/// any more. Speaks of no others than were asked for.
+/// Has a node remove runs, and records that it has nothing of them any more.
+/// Returns only runs that were asked for.
 async fn take_away(
     mut client: MumClient<Channel>,
     ledger: Ledger,
@@ -338,7 +340,7 @@ fn stays(lost: &NotHome, run: RunId) -> Option<String> {
     ))
 }
 
-/// What is not home, by name and size, within bounds.
+/// The files that are not home, by name and size, within bounds.
 fn names(lost: &NotHome) -> Vec<String> {
     const NAMES_MAX: usize = 50;
     let size = crate::snapshot::size;
@@ -364,8 +366,7 @@ async fn sizes(client: &mut MumClient<Channel>) -> Result<HashMap<Vec<u8>, u64>,
         .collect())
 }
 
-/// Makes sure that what came home survives a power cut: each disk once.
-/// Blocks.
+/// Syncs the results, so that they survive a power cut: each disk once. Blocks.
 fn sync(folders: Vec<PathBuf>) -> Result<(), Failure> {
     let mut synced = BTreeSet::new();
     for folder in folders.iter().filter(|path| !path.as_os_str().is_empty()) {
@@ -373,7 +374,7 @@ fn sync(folders: Vec<PathBuf>) -> Result<(), Failure> {
             Failure::failed(format!("cannot sync {}", folder.display())).caused_by(&error)
         };
         let open = match std::fs::File::open(folder) {
-            // A person removed the folder, and knows.
+            // A person removed the folder, and knows it.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
             open => open.map_err(failed)?,
         };
@@ -386,7 +387,7 @@ fn sync(folders: Vec<PathBuf>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A node's words, short enough to be shown.
+/// A node's text, cut to a length that can be shown.
 fn bounded(text: &str) -> String {
     const BYTES_MAX: usize = 300;
     let text = plain(text);

@@ -1,5 +1,5 @@
-//! What travels with runs: which files, what stays behind, and whether the code
-//! is another than that of the newest runs.
+//! The files that travel with runs, the files that stay behind, and whether the
+//! code differs from that of the newest runs.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use nero_life::add;
 use nero_life::experiment::Experiment;
 use nero_life::state::State;
 
-/// What of its folder travels with an experiment.
+/// The files of its folder that travel with an experiment.
 pub(crate) fn files(definition: &Definition) -> Wanted {
     let results = definition.results_dir.as_deref().unwrap_or("results");
     Wanted {
@@ -29,9 +29,9 @@ pub(crate) fn files(definition: &Definition) -> Wanted {
     }
 }
 
-/// The experiments whose newest run was made of other code than there is now.
-/// One look per folder: files that look as they did are not read. What cannot be
-/// looked at does not count. Blocks.
+/// The experiments whose code differs from that of their newest run. One look
+/// per folder: files with an unchanged `stat` are not read. A folder that cannot
+/// be read does not count. Blocks.
 pub(super) fn changed(state: &State, freezer: &Freezer) -> HashSet<ExperimentId> {
     let mut of_files: HashMap<Wanted, Vec<(ExperimentId, &str)>> = HashMap::new();
     let present = |one: &&std::sync::Arc<Experiment>| one.hidden_ms.is_none() && !one.is_gone();
@@ -53,8 +53,8 @@ pub(super) fn changed(state: &State, freezer: &Freezer) -> HashSet<ExperimentId>
     changed
 }
 
-/// One line for each folder whose code is another than that of the newest runs
-/// of these.
+/// One line for each folder whose code differs from that of the newest runs of
+/// these experiments.
 pub(super) fn changes(
     state: &State,
     picked: &[ExperimentId],
@@ -78,8 +78,8 @@ pub(super) fn changes(
         .collect()
 }
 
-/// What travels of each folder of these experiments, as far as that can be
-/// looked at. Blocks.
+/// The files that travel from each folder of these experiments, if the folder
+/// can be read. Blocks.
 pub(super) fn survey<'a>(
     definitions: impl Iterator<Item = &'a Definition>,
 ) -> Vec<v1::FolderTaken> {
@@ -98,7 +98,7 @@ pub(super) fn survey<'a>(
     folders
 }
 
-/// What travels of a folder, as clients are told.
+/// The survey of a folder as clients get it.
 pub(super) fn taken(wanted: &Wanted, survey: &Survey) -> v1::FolderTaken {
     v1::FolderTaken {
         folder: wanted.folder.display().to_string(),

@@ -1,4 +1,4 @@
-//! `Du`: what lies where, and how much.
+//! `Du`: the sizes of files on nodes and here.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -16,11 +16,11 @@ use crate::failure::Failure;
 const REACHED: Duration = Duration::from_secs(10);
 /// How long it may take to count.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// Entries that are looked at here; more are not counted.
+/// Entries that are counted here at most.
 const ENTRIES_MAX: u64 = 5_000_000;
 
 impl Man {
-    /// What the nodes and this machine hold.
+    /// The usage of the nodes and of this machine.
     pub(crate) async fn du(&self, request: v1::DuRequest) -> Result<v1::DuReply, Failure> {
         let config = self.nodes.config()?;
         let names: Vec<String> = match request.node.as_str() {
@@ -114,7 +114,7 @@ fn size(folder: &Path) -> u64 {
             match entry.metadata() {
                 Ok(found) if found.is_dir() => folders.push(entry.path()),
                 Ok(found) => bytes += found.len(),
-                // It went away meanwhile.
+                // The file was removed meanwhile.
                 Err(_) => {}
             }
         }

@@ -22,16 +22,16 @@ use nero_life::state::State;
 /// How long a node may take to be reached.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What was picked, by node, and what is said of the rest.
+/// The picked runs by node, and notes about the rest.
 #[derive(Default)]
 struct Picked {
     runs: BTreeMap<String, Vec<RunId>>,
     notes: Vec<String>,
-    /// Runs that were named and have nothing to be fetched.
+    /// Named runs that have no files to fetch.
     over: Vec<One>,
 }
 
-/// How the runs of one node went.
+/// The outcome of the runs of one node.
 #[derive(Default)]
 struct Went {
     done: usize,
@@ -43,7 +43,7 @@ struct Went {
 }
 
 impl Man {
-    /// Brings files of runs home and says of each how it went.
+    /// Brings files of runs home and reports each run's outcome.
     pub(crate) async fn fetch(
         &self,
         request: v1::FetchRequest,
@@ -206,7 +206,7 @@ fn pick(state: &State, chosen: &[Chosen], all: bool) -> Picked {
     picked
 }
 
-/// Why a run has nothing to be fetched.
+/// Why a run has no files to fetch.
 fn nothing(run: &Run) -> Option<String> {
     if let Some(at_ms) = run.desk.cleaned_ms {
         return Some(super::clean::cleaned(at_ms));
@@ -224,7 +224,7 @@ fn not_done(run: RunId, why: String) -> One {
     }
 }
 
-/// Tells how far transfers are; a client that is slow to read misses some.
+/// Sends the progress of transfers; a slow client misses some of it.
 fn told(sink: Sink<v1::FetchEvent>) -> Hearer {
     Arc::new(move |progress| {
         if let Some(progress) = progress {

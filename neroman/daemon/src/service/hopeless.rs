@@ -16,11 +16,11 @@ use nero_life::add::ranges;
 use nero_life::place::{self, Figures};
 use nero_life::run::{Run, Takes};
 
-/// How long nodes may take to say what they have.
+/// How long nodes may take to describe themselves.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Runs with what keeps them from every node. Those of one word whose reasons
-/// differ in figures alone are told together.
+/// Runs with the reasons that keep them from every node. Runs with the same word
+/// whose reasons differ in figures alone share a line.
 #[derive(Debug, Default)]
 pub(super) struct Alike {
     runs: BTreeMap<Kind, Same>,
@@ -29,17 +29,17 @@ pub(super) struct Alike {
 /// The word that was asked for, and the reason without its figures.
 type Kind = (String, String);
 
-/// Runs that are told together.
+/// Runs that share a line.
 #[derive(Debug)]
 struct Same {
     runs: Vec<RunId>,
-    /// That of the first one.
+    /// The reason of the first run.
     why: String,
     differ: bool,
 }
 
 impl Alike {
-    /// One more.
+    /// Adds a run.
     fn add(&mut self, word: &str, why: &str, id: RunId) {
         let same = self.runs.entry(kind(word, why)).or_insert_with(|| Same {
             runs: Vec::new(),
@@ -50,13 +50,14 @@ impl Alike {
         same.differ |= same.why != why;
     }
 
-    /// Leaves out what was told already; from now on the rest was, too.
+    /// Removes the kinds that were reported before, and marks the rest as
+    /// reported.
     fn untold(mut self, told: &mut HashSet<Kind>) -> Self {
         self.runs.retain(|kind, _| told.insert(kind.clone()));
         self
     }
 
-    /// One line for all of a kind; `says` has what is said of one, and of many.
+    /// One line per kind; `says` returns the text for one run, and for many.
     fn lines(self, says: impl Fn(&str) -> [String; 2]) -> impl Iterator<Item = String> {
         self.runs.into_iter().map(move |((word, _), same)| {
             let [one, many] = says(&word);
@@ -79,7 +80,7 @@ impl Alike {
 fn kind(word: &str, why: &str) -> Kind {
     let mut bare = String::with_capacity(why.len());
     for c in why.chars() {
-        // `9` and `10.5` are figures alike.
+        // `9` and `10.5` are equal figures.
         let goes_on = (c.is_ascii_digit() || c == '.') && bare.ends_with('0');
         if !goes_on {
             bare.push(if c.is_ascii_digit() { '0' } else { c });
@@ -97,11 +98,11 @@ fn never_lines(alike: Alike) -> impl Iterator<Item = String> {
     })
 }
 
-/// What a run asks of its node.
+/// A run's demands on its node.
 #[derive(Clone, Debug)]
 pub(super) struct Asking {
     pub id: RunId,
-    /// What was asked for.
+    /// The word that was asked for.
     pub word: String,
     pub takes: Takes,
     /// The run has no node yet. (A node that has it reports its own reasons.)
@@ -109,14 +110,14 @@ pub(super) struct Asking {
 }
 
 impl Asking {
-    /// Whether there are nodes that can never give it.
+    /// Whether some node may never meet the demands.
     fn demands(&self) -> bool {
         self.takes.asks() || self.takes.cpus > 1.0 || self.takes.memory_bytes > 0
     }
 }
 
 impl Man {
-    /// An answer with a line for its runs that no node can ever take.
+    /// The answer with a line for its runs that no node can ever take.
     pub(super) async fn with_outlook(&self, mut answer: v1::StartReply) -> v1::StartReply {
         let state = self.ledger.state();
         let made = answer.experiments.iter().filter(|one| one.run != 0);
@@ -136,8 +137,8 @@ impl Man {
         answer
     }
 
-    /// Which of these runs no node can ever take. Where no node is known that
-    /// may, those that never said what they have are asked, for a moment.
+    /// Lines for those of the runs that no node can ever take. If no node is
+    /// known that may, the nodes without a description are asked, for a moment.
     pub(super) async fn outlook(&self, asking: &[Asking]) -> Vec<String> {
         let (lines, unknown) = self.look(asking);
         if unknown.is_empty() {
@@ -156,7 +157,7 @@ impl Man {
         self.look(asking).0
     }
 
-    /// What is to be said, and the nodes of which more should be known.
+    /// The lines, and the nodes whose description is missing.
     fn look(&self, asking: &[Asking]) -> (Vec<String>, BTreeSet<String>) {
         let config = self.nodes.usable_config();
         let figures = self.nodes.figures(&self.ledger.state());
@@ -184,17 +185,17 @@ impl Man {
 /// Whether the nodes that a word stands for may ever take a run.
 #[derive(Clone, Debug)]
 pub(super) struct Outlook {
-    /// Why not, of those that never will.
+    /// The nodes that never will, with the reasons.
     never: Vec<(String, String)>,
-    /// Those that may.
+    /// The nodes that may.
     may: Vec<String>,
-    /// Those that never said what they have.
+    /// The nodes without a description.
     unknown: Vec<String>,
 }
 
 impl Outlook {
-    /// Of the nodes of a word but those to `avoid`, by what they said of
-    /// themselves last.
+    /// The outlook for the nodes of a word except those to `avoid`, from their
+    /// last descriptions.
     pub(super) fn of(
         config: &Config,
         known: &HashMap<String, Figures>,
@@ -226,7 +227,7 @@ impl Outlook {
         outlook
     }
 
-    /// Why none of them ever will, when that is sure.
+    /// Why no node ever will; `None` if one may.
     pub(super) fn never(&self) -> Option<String> {
         if !self.may.is_empty() || !self.unknown.is_empty() {
             return None;
@@ -241,8 +242,8 @@ impl Outlook {
         Some(reasons.collect::<Vec<_>>().join("; "))
     }
 
-    /// Whether every node that may take it is out of reach; else perhaps after
-    /// which time, in milliseconds.
+    /// `Ok` if every node that may take it is out of reach; else the time after
+    /// which that may be so, in milliseconds, if any.
     fn away(&self, known: &Known, boot_ms: i64) -> Result<(), Option<u64>> {
         let mut left_ms = 0;
         for name in self.may.iter().chain(&self.unknown) {
@@ -256,7 +257,7 @@ impl Outlook {
     }
 }
 
-/// What is known of nodes.
+/// The configuration and state of nodes.
 pub(super) struct Nodes<'a> {
     pub config: &'a Config,
     pub figures: &'a HashMap<String, Figures>,
@@ -269,18 +270,18 @@ pub(super) struct Nodes<'a> {
 pub(super) struct Stuck {
     never: HashSet<RunId>,
     away: HashSet<RunId>,
-    /// What was said of those that wait for a node.
+    /// The kinds that were reported for runs that wait for a node.
     told: HashSet<Kind>,
 }
 
 impl Stuck {
-    /// Whether a run may be worth a word: the placer found no node for it.
+    /// Whether a run may need a report: the placer found no node for it.
     pub(super) fn is_open(&self, run: &Run) -> bool {
         run.unplaced() && !run.desk.why.is_empty() && !self.never.contains(&run.made.id)
     }
 
-    /// Why no node can ever take this run, as things stand now; none where that
-    /// was not said before.
+    /// Why no node can ever take this run at present; `None` if that was not
+    /// reported before.
     pub(super) fn never(&self, run: &Run, nodes: &Nodes<'_>) -> Option<String> {
         if !run.unplaced() || !self.never.contains(&run.made.id) {
             return None;
@@ -291,8 +292,8 @@ impl Stuck {
         Some(format!("`{word}` can never take it ({why})"))
     }
 
-    /// What is to be said now of such runs, of each and of those that wait alike
-    /// once, and after which time to look again at the latest.
+    /// The new lines about such runs, one per run that no node takes and one per
+    /// kind that waits, and the latest time to look again.
     pub(super) fn news(
         &mut self,
         runs: &[&Run],
@@ -301,7 +302,7 @@ impl Stuck {
         let mut hopeless = Alike::default();
         let mut waiting = Alike::default();
         let mut again: Option<u64> = None;
-        // Runs of one command mostly ask for the same.
+        // Runs of one command mostly have the same demands.
         let mut last: Option<(&Run, Outlook)> = None;
         for run in runs {
             let id = run.made.id;
@@ -340,7 +341,7 @@ impl Stuck {
     }
 }
 
-/// Whether what is true of the one is true of the other.
+/// Whether the outlook of one run holds for the other.
 fn alike(one: &Run, other: &Run) -> bool {
     one.made.node == other.made.node
         && one.made.takes == other.made.takes

@@ -1,4 +1,4 @@
-//! `List`: what is picked, as it is now.
+//! `List`: the picked experiments, as they are now.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,7 @@ const SETTLE: Duration = Duration::from_secs(5);
 /// Experiments of one part: about half a megabyte.
 const PART_EXPERIMENTS: usize = 500;
 
-/// What was picked of one state, for its views to be made.
+/// The experiments that were picked from one state, for their views.
 struct Listing {
     state: Arc<State>,
     chosen: Vec<Chosen>,
@@ -33,7 +33,7 @@ struct Listing {
     zone: jiff::tz::TimeZone,
     clock: Clock,
     notes: Vec<String>,
-    /// What views are to hold besides.
+    /// The facts of expressions that views contain besides.
     facts: Vec<Fact>,
 }
 
@@ -43,7 +43,7 @@ impl Listing {
         self.chosen.len().div_ceil(size).max(1)
     }
 
-    /// One of them; the notes come with the first.
+    /// A part; the first one contains the notes.
     fn part(&self, index: usize, size: usize) -> v1::ListReply {
         let zone = self.zone.clone();
         let sight = Sight::new(&self.state, self.nodes.clone(), zone, self.clock);
@@ -68,14 +68,14 @@ impl Listing {
 }
 
 impl Man {
-    /// What is picked, in one message.
+    /// The picked experiments, in one message.
     pub(crate) async fn list(&self, request: v1::ListRequest) -> Result<v1::ListReply, Failure> {
         let listing = self.listing(request).await?;
         blocking(move || listing.part(0, usize::MAX)).await
     }
 
-    /// What is picked, in parts. The daemon holds few of them at a time, and no
-    /// thread while the client does not read.
+    /// The picked experiments, in parts. The daemon holds few of them at a
+    /// time, and no thread while the client does not read.
     pub(crate) async fn list_parts(
         &self,
         request: v1::ListRequest,
@@ -85,7 +85,7 @@ impl Man {
         for index in 0..listing.count(PART_EXPERIMENTS) {
             let listing = Arc::clone(&listing);
             let part = blocking(move || listing.part(index, PART_EXPERIMENTS)).await?;
-            // A client that left wants no more.
+            // The client has left.
             if sink.send(Ok(part)).await.is_err() {
                 break;
             }
@@ -141,8 +141,8 @@ impl Man {
         .await?
     }
 
-    /// Waits until what ended of these is settled and what was taken over was
-    /// heard of; not longer than is bearable.
+    /// Waits until the ended runs among these are settled and the runs that
+    /// were taken over are known; not longer than `SETTLE`.
     pub(super) async fn settle(&self, chosen: &[Chosen]) {
         let mut states = self.ledger.watch();
         let known = self.nodes.known();
@@ -154,12 +154,12 @@ impl Man {
                 }
             }
         };
-        // Whatever is not settled by then is shown as it is.
+        // Runs that are not settled by then are shown as they are.
         let _ = tokio::time::timeout(SETTLE, settled).await;
     }
 }
 
-/// That nothing can be written down, since when, and what to do.
+/// The line about the lack of room: since when, and what to do.
 pub(super) fn no_room(full: &NoRoom, sight: &Sight<'_>) -> String {
     let NoRoom { since_ms, failure } = full;
     format!(
@@ -181,7 +181,7 @@ fn all_settled(state: &State, known: &Known, chosen: &[Chosen]) -> bool {
         .all(|run| view::settled(run) && !run.unheard() || run.forgotten() || away(run))
 }
 
-/// What expressions see of one of these; what is not known is left out.
+/// The facts of expressions for one of these; unknown ones are left out.
 fn facts_of(chosen: &Chosen, facts: &[Fact], sight: &Sight<'_>) -> Vec<v1::FactValue> {
     let Some(experiment) = sight.state.experiment(chosen.id) else {
         return Vec::new();
@@ -206,7 +206,7 @@ fn facts_of(chosen: &Chosen, facts: &[Fact], sight: &Sight<'_>) -> Vec<v1::FactV
     values.collect()
 }
 
-/// The views of what was chosen.
+/// The views of the chosen experiments.
 pub(super) fn views(chosen: &[Chosen], sight: &Sight<'_>) -> Vec<v1::ExperimentView> {
     chosen
         .iter()

@@ -1,5 +1,5 @@
-//! `Logs`: what a run printed, by offset; from its node, else from the copy
-//! that came home.
+//! `Logs`: a run's output, by offset; from its node, else from the copy that
+//! came home.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,26 +20,27 @@ use nero_life::state::State;
 
 /// How long the node may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Before the node is asked again, when it went away within a log.
+/// The pause before the node is asked again, when its connection broke within a
+/// log.
 const BETWEEN: Duration = Duration::from_millis(300);
 /// Bytes of one message from a copy.
 const CHUNK: usize = 128 * 1024;
 
-/// Where a reader stands.
+/// A reader's position.
 struct Place {
     request: v1::ReadLogRequest,
     told: bool,
 }
 
 enum Read {
-    /// To its end.
+    /// Read to its end.
     Done,
-    /// The client left.
+    /// The client has left.
     Left,
-    /// The node went away; what was read stays read.
+    /// The connection broke; the bytes read before stay read.
     Lost {
         failure: Failure,
-        /// Whether asking again may help.
+        /// Whether another try may succeed.
         again: bool,
     },
 }
@@ -68,8 +69,8 @@ impl Man {
         }
     }
 
-    /// Says when the node of a run goes out of reach, and when it is back;
-    /// returns when the daemon leaves.
+    /// Reports when the node of a run goes out of reach, and when it is back;
+    /// returns when the daemon is leaving.
     async fn tell_reach(&self, chosen: &Chosen, sink: &Sink<v1::LogChunk>) -> Failure {
         let mut states = self.ledger.watch();
         let mut nodes = self.nodes.watch();
@@ -177,8 +178,8 @@ impl Man {
                 .run(id)
                 .is_some_and(|run| run.phase().is_live());
             if live && request.follow && again {
-                // A follower of a log must not make the node be tried without
-                // end.
+                // Following a log must not cause endless tries to reach the
+                // node.
                 tokio::select! {
                     () = self.nodes.settled(&node, BETWEEN) => {}
                     ended = self.ended(id) => ended?,
@@ -205,7 +206,8 @@ impl Man {
         ended.map_err(|_| Failure::daemon("the daemon is leaving"))
     }
 
-    /// Waits for the start of a run that is followed. Whether there is a log.
+    /// Waits for the start of a run that is followed. Returns whether there is
+    /// a log.
     async fn await_start(&self, id: RunId, follow: bool) -> Result<bool, Failure> {
         let mut states = self.ledger.watch();
         loop {
@@ -226,7 +228,7 @@ impl Man {
         }
     }
 
-    /// What came home of a log, from where the reader stands.
+    /// Sends the copy of a log that came home, from the reader's position on.
     async fn home_copy(
         &self,
         id: RunId,
@@ -245,7 +247,8 @@ impl Man {
         let unreadable =
             |error| Failure::failed(format!("cannot read {}", path.display())).caused_by(&error);
         let length = file.metadata().await.map_err(unreadable)?.len();
-        // Of a long log the end came home: places in it are those of the log.
+        // If only the end of a long log came home, offsets are still those of
+        // the log.
         let printed = state
             .run(id)
             .and_then(|run| printed(run, place.request.stderr));
@@ -334,7 +337,7 @@ async fn from_node(
     loop {
         let part = match parts.message().await {
             Ok(Some(part)) => part,
-            // A stream that ends has said everything.
+            // A stream that ends is complete.
             Ok(None) => {
                 let _ = sink.send(Ok(end(""))).await;
                 return Read::Done;
@@ -366,7 +369,7 @@ async fn from_node(
     }
 }
 
-/// How much a run that ended printed, as far as that is known.
+/// How much an ended run printed, if known.
 fn printed(run: &Run, stderr: bool) -> Option<u64> {
     let gone = run.journal.newest()?.1.gone.as_ref()?;
     Some(match stderr {

@@ -14,11 +14,11 @@ use crate::node::NodeNow;
 use nero_life::run::Run;
 use nero_life::state::State;
 
-/// Points of one answer; more are asked for in parts.
+/// Points of one reply; a client asks for more in parts.
 const POINTS_MAX: usize = 20_000_000;
 
 impl Man {
-    /// The series of what is picked.
+    /// The series of the picked experiments.
     pub(crate) async fn metrics(
         &self,
         request: v1::MetricsRequest,
@@ -67,7 +67,7 @@ impl Man {
 }
 
 impl Man {
-    /// What is to be said of the points of a run; empty: all are here.
+    /// The note about missing points of a run; empty if all are here.
     pub(super) async fn lacks_points(&self, run: &Run) -> Result<String, Failure> {
         let keys = self.ledger.keys(vec![run.made.id]).await?;
         let Some((_, key)) = keys.into_iter().next().filter(|_| run.points_told() > 0) else {
@@ -111,7 +111,8 @@ fn missing(state: &State, runs: &[RunId]) -> Vec<String> {
         .collect()
 }
 
-/// A line for each name that none of these runs printed, and what they did.
+/// A line for each name that none of these runs printed, with the printed
+/// names.
 fn unknown(state: &State, runs: &[(RunId, RunKey, u64)], names: &[String]) -> Vec<String> {
     let printed: BTreeSet<&str> = runs
         .iter()
@@ -142,10 +143,10 @@ fn unreadable(error: &nero_store::StoreError) -> Failure {
     }
 }
 
-/// How many points there are of each run, whatever their names.
+/// The number of points of each run, whatever their names.
 type Held = Vec<(RunId, u64)>;
 
-/// The series, and what is held of each run.
+/// The series, and the number of points of each run.
 fn read(
     reader: &SeriesReader,
     runs: &[(RunId, RunKey, u64)],

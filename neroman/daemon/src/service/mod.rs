@@ -59,18 +59,18 @@ pub(crate) struct Man {
     pub started_ms: i64,
     /// Rung by `DaemonStop`.
     pub stop: Arc<Notify>,
-    /// True once the daemon leaves: streams end then.
+    /// True once the daemon is leaving: streams end then.
     pub leaving: Receiver<bool>,
 }
 
 pub(crate) use code::files;
 
-/// Messages of a stream that wait for a slow client; it then waits for itself
-/// alone.
+/// Messages of a stream that wait for a slow client; a full stream delays that
+/// client alone.
 const STREAM_MAILBOX: usize = 8;
 
 type Streamed<T> = Pin<Box<dyn tokio_stream::Stream<Item = Result<T, Status>> + Send>>;
-/// Where a streaming call puts what it says.
+/// Receives the messages of a streaming call.
 pub(crate) type Sink<T> = mpsc::Sender<Result<T, Status>>;
 
 /// Runs a streaming call in a task of its own; it ends when the client leaves.
@@ -88,12 +88,13 @@ where
     tokio::spawn(async move {
         let failed = left.clone();
         let gone = async move {
-            // An error means that the sender is gone: the daemon leaves, too.
+            // An error means that the sender is gone: the daemon is leaving,
+            // too.
             drop(leaving.wait_for(|leaving| *leaving).await);
         };
         tokio::select! {
             done = work => if let Err(failure) = done {
-                // A client that left does not hear why.
+                // A client that left does not get the error.
                 let _ = failed.send(Err(failure.into())).await;
             },
             () = left.closed() => {}
@@ -110,8 +111,8 @@ fn answer<T>(result: Result<T, Failure>) -> Result<Response<T>, Status> {
     result.map(Response::new).map_err(Status::from)
 }
 
-/// Answers a call that changes something. It runs in a task of its own, so that
-/// a client that leaves does not leave it half done.
+/// Answers a call that changes something. The call runs in a task of its own,
+/// so that it is completed even if its client leaves.
 async fn carried_out<T: Send + 'static>(
     work: impl Future<Output = Result<T, Failure>> + Send + 'static,
 ) -> Result<Response<T>, Status> {
@@ -394,20 +395,22 @@ impl v1::man_server::Man for Man {
 }
 
 impl Man {
-    /// Remembers a client's ssh agent; nodes that wait for one are tried again.
+    /// Remembers a client's ssh agent; nodes that wait for an agent are tried
+    /// again.
     fn bring_agent(&self, sock: &str) {
         if !sock.is_empty() && self.agents.socks.bring(std::path::Path::new(sock)) {
             self.nodes.agent_came();
         }
     }
 
-    /// This moment, for whatever depends on how long ago something was.
+    /// The present moment on all known clocks.
     fn now(&self) -> Now {
         self.nodes.known().now(self.clock)
     }
 
     fn hello(&self) -> v1::Hello {
-        // Clients compare it with their own, and say when it is another one.
+        // Clients compare this with their own `ssh` command, and report a
+        // difference.
         let ssh = std::env::var_os(nero_ssh::SSH_VARIABLE).unwrap_or_default();
         v1::Hello {
             capabilities: vec![
@@ -424,7 +427,7 @@ pub(crate) fn counted(count: u64, word: &str) -> String {
     format!("{count} {word}{}", if count == 1 { "" } else { "s" })
 }
 
-/// Work that takes a while and never waits: reading files, looking at many
+/// Runs work that takes a while and never waits: reading files, looking at many
 /// experiments.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,

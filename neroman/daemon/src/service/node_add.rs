@@ -1,5 +1,5 @@
-//! `NodeAdd`: a node is connected to and looked at; it is kept in the
-//! configuration when that worked.
+//! `NodeAdd`: connects to a node and examines it; if that works, the configuration
+//! keeps the node.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,13 +22,13 @@ use crate::outside::RemoteAgent;
 
 /// How long a first connection may take, the agents on a slow line included.
 const CONNECT: Duration = Duration::from_secs(30 * 60);
-/// How long the node may take to be looked at closely.
+/// How long the examination of the node may take.
 const EXAMINE: Duration = Duration::from_secs(60);
-/// How long the driver may take to be connected over the way that is open.
+/// How long the driver may take to connect over the open way.
 const DRIVEN: Duration = Duration::from_secs(30);
 
 impl Man {
-    /// Adds a node; says what is found on the way.
+    /// Adds a node; reports each finding.
     pub(crate) async fn node_add(
         &self,
         request: v1::NodeAddRequest,
@@ -36,7 +36,7 @@ impl Man {
     ) -> Result<(), Failure> {
         let known: Option<v1::NodeRemoveReply> = self.ledger.answered(&request.request).await?;
         if known.is_some() {
-            // The same request, asked again after its answer was lost.
+            // The same request again, after its reply was lost.
             return self.say_node(&request.name, &sink).await;
         }
         let edit = edit_of(&request);
@@ -62,8 +62,8 @@ impl Man {
         self.say_node(&request.name, &sink).await
     }
 
-    /// Says what would be done: whether `ssh` gets there, to what machine, and
-    /// what would be sent. Nothing is written there.
+    /// Reports what would be done: whether `ssh` reaches the machine, which
+    /// machine it is, and what would be sent. Nothing is written there.
     async fn look_once(
         &self,
         request: &v1::NodeAddRequest,
@@ -95,7 +95,8 @@ impl Man {
         Ok(())
     }
 
-    /// Connects, unless that is not wanted, and writes the node down.
+    /// Connects, unless `without_test` is set, and writes the node to the
+    /// configuration.
     async fn try_and_keep(
         &self,
         request: &v1::NodeAddRequest,
@@ -121,7 +122,7 @@ impl Man {
         Ok(())
     }
 
-    /// The configuration with a change, which is not written.
+    /// The configuration with a change that is not written.
     async fn prospect(&self, edit: Edit) -> Result<Arc<Config>, Failure> {
         let path = self.home.config.clone();
         blocking(move || {
@@ -142,7 +143,7 @@ impl Man {
         blocking(move || edit.apply(&path).map_err(|error| refused(&error))).await?
     }
 
-    /// That a request was carried out, for its repetition.
+    /// Records that a request was carried out, for its repetition.
     pub(super) async fn remember(&self, request: &[u8]) -> Result<(), Failure> {
         if request.is_empty() {
             return Ok(());
@@ -158,7 +159,7 @@ impl Man {
             .map(drop)
     }
 
-    /// Connects as the node would be, and looks at it.
+    /// Connects to the node by its future configuration, and examines it.
     async fn try_node(
         &self,
         name: &str,
@@ -169,7 +170,7 @@ impl Man {
         let heard = {
             let sink = sink.clone();
             move |progress: v1::Progress| {
-                // A slow terminal misses some of it.
+                // A slow terminal misses some events.
                 let event = v1::NodeEvent {
                     event: Some(Event::Progress(progress)),
                 };
@@ -196,7 +197,7 @@ impl Man {
 struct Trial {
     man: Man,
     name: String,
-    /// Until it is over.
+    /// The node's configuration, until the trial is over.
     node: Option<nero_config::Node>,
 }
 
@@ -228,8 +229,8 @@ async fn let_go(man: &Man, name: &str, node: &nero_config::Node) {
     }
 }
 
-/// What a close look finds; nothing where the agent is too old for it. How far
-/// the clock is off is known here alone.
+/// The findings of an examination; empty if the agent is too old for it. Only the
+/// daemon knows the clock's offset.
 pub(super) async fn examine(
     channel: &Channel,
     programs: Vec<String>,
@@ -259,7 +260,7 @@ pub(super) async fn examine(
     findings
 }
 
-/// What a machine said of itself, and what it would be sent.
+/// The machine's facts, and what would be sent to it.
 fn would(prospect: &Prospect) -> Vec<String> {
     let facts = &prospect.facts;
     let short = |text: &str| text.chars().take(100).collect::<String>();
@@ -290,7 +291,7 @@ fn would(prospect: &Prospect) -> Vec<String> {
     ]
 }
 
-/// That another node is the same folder of the same machine.
+/// A finding if another node is the same folder of the same machine.
 fn same_place(config: &Config, name: &str) -> Option<v1::Finding> {
     let place = |node: &nero_config::Node| {
         let root = node.root.as_deref().unwrap_or("~/.neronet");

@@ -1,4 +1,4 @@
-//! `NodeRemove` and `NodeGone`: nodes that are configured no more, and nodes
+//! `NodeRemove` and `NodeGone`: nodes that leave the configuration, and nodes
 //! that will never answer again.
 
 use std::time::Duration;
@@ -13,11 +13,11 @@ use crate::node::Node;
 use nero_life::gone;
 use nero_life::run::Handing;
 
-/// How long a node that a person calls gone may take to say something.
+/// How long a node that a person calls gone may take to answer.
 const ANSWER: Duration = Duration::from_secs(5);
 
 impl Man {
-    /// Takes a node out of the configuration.
+    /// Removes a node from the configuration.
     pub(crate) async fn node_remove(
         &self,
         request: v1::NodeRemoveRequest,
@@ -51,7 +51,7 @@ impl Man {
             .await
     }
 
-    /// What stays on a node that is removed.
+    /// The runs that stay on a node that is removed.
     fn staying(&self, name: &str) -> Result<v1::NodeRemoveReply, Failure> {
         let state = self.ledger.state();
         let (mut sent, mut queued, mut runs) = (0, 0, 0);
@@ -96,7 +96,7 @@ impl Man {
         })
     }
 
-    /// Gives up what a node had.
+    /// Gives up all runs of a node.
     pub(crate) async fn node_gone(
         &self,
         request: v1::NodeGoneRequest,
@@ -145,13 +145,13 @@ impl Man {
 /// a node that was out of reach, or not tried yet, may be back.
 async fn is_there(node: &Node) -> bool {
     if !node.now().connected() {
-        // Why it is not is no matter here.
+        // The reason for a failure does not matter here.
         let _ = node.channel(ANSWER).await;
     }
     node.now().connected() && node.answers(ANSWER).await
 }
 
-/// Whether a word stands for another node than this one, too.
+/// Whether a word stands also for a node other than this one.
 fn elsewhere(config: &Config, word: &str, node: &str) -> bool {
     config
         .resolve(word)

@@ -26,13 +26,13 @@ use crate::outside::RemoteAgent;
 use nero_life::change::Change;
 use nero_life::taken_over;
 
-/// How long listing what lies there may take.
+/// How long the listing of deployments and runs may take.
 const LIST: Duration = Duration::from_secs(600);
 /// Runs that are taken over at most; more were never on one node.
 const RUNS_MAX: usize = 1_000_000;
-/// How long it may take to say what was taken over.
+/// How long the report of the take-over may take.
 const TOLD: Duration = Duration::from_secs(5);
-/// Notes that are said one by one.
+/// Notes that are reported one by one.
 const NOTES_MAX: usize = 20;
 
 /// A deployment that has runs on the node.
@@ -40,15 +40,15 @@ const NOTES_MAX: usize = 20;
 struct Found {
     /// The name of its folder.
     short: String,
-    /// Names by which nodes were known to it.
+    /// Names that this deployment used for nodes.
     nodes: Vec<String>,
     owner: Owner,
     id: Option<DeploymentId>,
     runs: u64,
 }
 
-/// The deployments that a take-over can mean: the named one; ours, when it is
-/// there and no other can be had; else all others.
+/// The deployments that a take-over can mean: the named one; ours, if it is
+/// there and no other can be taken; else all others.
 fn meant<'a>(wanted: &'a str, own: &str, holds: bool, all: &'a [Found]) -> Vec<&'a str> {
     if !wanted.is_empty() {
         return vec![wanted];
@@ -62,7 +62,7 @@ fn meant<'a>(wanted: &'a str, own: &str, holds: bool, all: &'a [Found]) -> Vec<&
 }
 
 impl Man {
-    /// Takes the runs of a lost machine over.
+    /// Takes over the runs of a lost machine.
     pub(super) async fn node_take_over(
         &self,
         request: v1::NodeTakeOverRequest,
@@ -127,12 +127,12 @@ impl Man {
         self.adopt(&name, id, tenure, specs, &sink).await
     }
 
-    /// Where the definitions of what was taken over are said to come from.
+    /// The placeholder source of the definitions that are taken over.
     fn taken_over(&self) -> PathBuf {
         self.home.data.join(taken_over::FOLDER)
     }
 
-    /// Refuses what would change nothing here.
+    /// Refuses a take-over that would change nothing here.
     fn brings_something(&self, name: &str, specs: Vec<v1::RunSpec>) -> Result<(), Failure> {
         let state = self.ledger.state();
         let folder = self.taken_over();
@@ -154,7 +154,7 @@ impl Man {
         )
     }
 
-    /// Whether this neroman may have that identity.
+    /// Whether this neroman may adopt that identity.
     fn may_adopt(&self, id: DeploymentId) -> Result<(), Failure> {
         let state = self.ledger.state();
         if id == self.deployment || state.experiments.len() == 0 {
@@ -209,7 +209,7 @@ impl Man {
         )
     }
 
-    /// Becomes the owner there, and reads what lies there.
+    /// Becomes the owner there, and reads the specs.
     async fn specs_of(
         &self,
         agent: RemoteAgent,
@@ -260,7 +260,7 @@ impl Man {
                 }];
                 changes.extend(adopted.changes);
                 let said = (adopted.experiments, adopted.runs, adopted.notes);
-                // The caller waits for this.
+                // The caller waits for this result.
                 let _ = tx.send(said);
                 Ok(Decided {
                     answer: v1::NodeRemoveReply::default(),
@@ -270,13 +270,13 @@ impl Man {
             .await?;
         tracing::info!(node = name, deployment = %id, tenure, "taken over");
         let told = tell(sink, rx.await.unwrap_or_default());
-        // A terminal that stands still does not keep the daemon.
+        // A terminal that stands still does not delay the daemon.
         let _ = tokio::time::timeout(TOLD, told).await;
         Ok(())
     }
 }
 
-/// Says what was taken over: how many experiments and runs, and what is odd.
+/// Reports the take-over: the number of experiments and runs, and the notes.
 async fn tell(sink: &Sink<v1::NodeEvent>, adopted: (usize, usize, Vec<String>)) {
     let (experiments, runs, notes) = adopted;
     let more = notes.len().saturating_sub(NOTES_MAX);
@@ -350,7 +350,7 @@ async fn list(channel: Channel, sink: &Sink<v1::NodeEvent>) -> Result<Vec<v1::Ru
 /// The deployments that have runs below a root.
 async fn find(host: &Host, root: &str) -> Result<Vec<Found>, Failure> {
     // Files travel as hexadecimal digits: they are not text. A large spec is
-    // passed over; any other says the same.
+    // passed over; any other has the same content.
     const SCRIPT: &str = r#"
 cd "$root" || exit 3
 file() { printf '%s ' "$1"; od -An -v -tx1 < "$2" | tr -d ' \n'; echo; }

@@ -1,5 +1,5 @@
-//! The way to a node, by a person's word: connecting it now, opening it in a
-//! terminal, looking at it, and saying how a command gets there.
+//! The way to a node, by a person's command: connecting it now, opening it in a
+//! terminal, examining it, and telling how a command gets there.
 
 use std::os::unix::ffi::OsStringExt;
 use std::time::Duration;
@@ -23,15 +23,15 @@ use nero_life::state::State;
 /// How long a person waits for a connection at most; the agents may have to be
 /// sent over a slow line.
 const CONNECT: Duration = Duration::from_secs(30 * 60);
-/// How long a way that is to be opened for a command may take.
+/// How long it may take to open a way for a command.
 const LOCATE: Duration = Duration::from_secs(60);
-/// How long a node that is connected may take to say that it is there.
+/// How long a connected node may take to answer.
 const ANSWER: Duration = Duration::from_secs(10);
-/// Between two words on how far it is.
+/// Between two reports of progress.
 const SAY_EVERY: Duration = Duration::from_millis(250);
 /// Limit of a wrong clock that is not reported.
 const CLOCK_MS: i64 = 2000;
-/// Interpreters that are looked for on a node.
+/// Interpreters that are looked for on a node at most.
 const PROGRAMS_MAX: usize = 50;
 
 /// Sends an event to the caller; if it has left, the event is dropped.
@@ -40,7 +40,7 @@ pub(super) async fn say(sink: &Sink<v1::NodeEvent>, event: Event) {
     let _ = sink.send(Ok(event)).await;
 }
 
-/// What is to be said of a new connection.
+/// The lines about a new connection.
 pub(super) fn lines(name: &str, link: &Link) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(facts) = &link.facts {
@@ -56,7 +56,7 @@ pub(super) fn lines(name: &str, link: &Link) -> Vec<String> {
     lines
 }
 
-/// The failure for a word that names no node: it may be a group, or nothing.
+/// The failure for a word that names no node: it may be a group, or unknown.
 fn unlocated(config: &Config, state: &State, what: &str, failure: Failure) -> Failure {
     if let Some(group) = config.groups.get(what) {
         return Failure::usage(format!("`{what}` is a group"))
@@ -70,7 +70,7 @@ fn unlocated(config: &Config, state: &State, what: &str, failure: Failure) -> Fa
         .hint("`neroman node list` names the nodes")
 }
 
-/// Waits until a node is connected and has said what it has, or a try failed.
+/// Waits until a node is connected and described, or a try failed.
 ///
 /// # Errors
 /// Why it cannot be connected.
@@ -97,7 +97,7 @@ pub(super) async fn until_known(
 }
 
 impl Man {
-    /// A node that is configured.
+    /// A configured node.
     pub(super) fn configured(&self, name: &str) -> Result<Node, Failure> {
         let config = self.nodes.config()?;
         match self.nodes.node(name) {
@@ -109,7 +109,7 @@ impl Man {
         }
     }
 
-    /// The last word: the node as it is now.
+    /// Sends the node as it is now, as the last event.
     pub(super) async fn say_node(
         &self,
         name: &str,
@@ -120,7 +120,7 @@ impl Man {
         Ok(())
     }
 
-    /// Tries at once, whatever was the reason not to.
+    /// Tries to connect at once, whatever kept the daemon from trying.
     pub(crate) async fn node_connect(
         &self,
         request: v1::NodeConnectRequest,
@@ -162,7 +162,7 @@ impl Man {
         })
     }
 
-    /// Looks at a node from near and far.
+    /// Examines a node from there and from here.
     pub(super) async fn node_doctor(
         &self,
         request: v1::NodeDoctorRequest,
@@ -203,7 +203,7 @@ impl Man {
         programs
     }
 
-    /// Where a run or node is, and how a command gets there.
+    /// The place of a run or node, and the command that gets there.
     pub(crate) async fn locate(
         &self,
         request: v1::LocateRequest,
@@ -236,7 +236,7 @@ impl Man {
         Ok(reply)
     }
 
-    /// The root of a node, absolute, when it is known.
+    /// The root of a node, absolute, if known.
     pub(super) fn root_of(&self, name: &str) -> Option<String> {
         if name == LOCAL {
             return Some(self.home.local_root.display().to_string());
@@ -281,7 +281,7 @@ impl Man {
     }
 }
 
-/// The names of ours that the job of a run finds in its environment.
+/// Our variables in the environment of a run's job.
 fn names(
     definition: &nero_format::Definition,
     run: &Run,
@@ -309,7 +309,7 @@ fn names(
     .collect()
 }
 
-/// What the machine is.
+/// Lines about the machine.
 fn about(now: &NodeNow) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(facts) = &now.facts {
@@ -333,7 +333,7 @@ fn about(now: &NodeNow) -> Vec<String> {
     lines
 }
 
-/// How far its clock is off.
+/// The finding about the node's clock.
 pub(super) fn clock(offset_ms: i64) -> v1::Finding {
     use v1::finding::Level;
     let off = offset_ms as f64 / 1000.0;

@@ -1,4 +1,4 @@
-//! `Nodes`: what is known of each.
+//! `Nodes`: the state of each node.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -12,13 +12,13 @@ use super::Man;
 use crate::node::{Described, NodeNow, open_runs};
 use nero_life::state::State;
 
-/// How long a node may take to say what it has.
+/// How long a node may take to describe itself.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Figures older than this are said to be old.
+/// Figures older than this are marked as old.
 const OLD_MS: i64 = 60_000;
 
 impl Man {
-    /// Every node, as it is now; nodes out of reach as they were last.
+    /// Every node as it is now; nodes out of reach as they were last.
     pub(crate) async fn ask_nodes(&self, request: v1::NodesRequest) -> v1::NodesReply {
         let config = self.nodes.usable_config();
         if !request.as_known {
@@ -38,7 +38,7 @@ impl Man {
         }
     }
 
-    /// Every node, as it was heard of last, in the order of the configuration.
+    /// Every node by its last report, in the order of the configuration.
     pub(super) fn node_views(&self, config: &Config) -> Vec<v1::NodeView> {
         config
             .nodes
@@ -47,7 +47,7 @@ impl Man {
             .collect()
     }
 
-    /// One node, as it was heard of last.
+    /// One node by its last report.
     pub(super) fn node_view(&self, config: &Config, name: &str) -> v1::NodeView {
         let now = self.nodes.now(name);
         let configured = config.node(name).cloned().unwrap_or_default();
@@ -85,14 +85,15 @@ impl Man {
         }
         view.clock_offset_s = now.clock_offset_ms().unwrap_or(0) as f64 / 1000.0;
         if !now.connected() || now.about.is_none() {
-            // It cannot say so now; what is known here is newer.
+            // The node cannot report now; the numbers known here are newer.
             (view.live, view.waiting) = own_runs(&state, name);
         }
         let kept_back = configured.min_free_bytes.unwrap_or(MIN_FREE_BYTES);
         let has_figures = |about: &Described| about.description.disk_total_bytes > 0;
         let is_told = now.about.as_deref().is_some_and(has_figures) && !now.out_of_reach();
         if is_told && view.hold.is_empty() && view.disk_free_bytes < kept_back {
-            // Its agent says so, in these words, only when a run wants to start.
+            // Its agent reports this, in these words, only when a run wants to
+            // start.
             view.hold = format!(
                 "disk full: {} MB are free, {} MB are kept back",
                 view.disk_free_bytes / 1_000_000,
@@ -120,7 +121,7 @@ impl Man {
     }
 }
 
-/// What keeps the files of our runs from getting to a node, each said once.
+/// The reasons that keep files of our runs from a node, each once.
 fn troubles(state: &State, node: &str) -> Vec<String> {
     let mut runs: BTreeMap<&str, u64> = BTreeMap::new();
     for run in open_runs(state, node)
@@ -138,7 +139,7 @@ fn troubles(state: &State, node: &str) -> Vec<String> {
     runs.into_iter().map(line).collect()
 }
 
-/// Our runs of a node that are at work, and those that wait for it.
+/// The number of our live runs on a node, and of those that wait for it.
 fn own_runs(state: &State, node: &str) -> (u32, u32) {
     let (mut live, mut waiting) = (0, 0);
     for id in open_runs(state, node) {
@@ -180,7 +181,7 @@ fn describe(view: &mut v1::NodeView, about: &Described) {
     view.round_trip_ms = about.round_trip_ms;
 }
 
-/// What is on its way to a node, in one line.
+/// The transfer to a node, in one line.
 fn transfer(now: &NodeNow) -> String {
     match &now.transfer {
         Some(progress) if progress.total_bytes > 0 => {

@@ -1,4 +1,4 @@
-//! `Paths`: where the files of runs lie.
+//! `Paths`: the folders of runs.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use nero_life::run::{Results, Run};
 use nero_life::state::State;
 
 impl Man {
-    /// The folders of what is picked.
+    /// The folders of the picked runs.
     pub(crate) async fn paths(&self, request: v1::PathsRequest) -> Result<v1::PathsReply, Failure> {
         let selection = select::read(request.selection, "", self.now())?;
         let state = self.ledger.state();
@@ -37,21 +37,20 @@ impl Man {
         .await?
     }
 
-    /// The roots of nodes, as far as they are known.
+    /// The roots of nodes, where known.
     fn roots(&self) -> HashMap<String, PathBuf> {
         let nodes = self.nodes.all().into_iter();
         nodes
             .filter_map(|node| {
                 let root = self.root_of(&node.name)?;
-                // A node's word: shown, and never opened here.
+                // A node's text: it is shown, and never opened here.
                 let plain = root.starts_with('/') && !root.contains(char::is_control);
                 plain.then(|| (node.name, PathBuf::from(root)))
             })
             .collect()
     }
 
-    /// The job's folder of one run; empty when there is none, or it is not
-    /// known.
+    /// The job's folder of one run; empty if there is none, or it is unknown.
     pub(super) fn work_of(&self, run: &Run) -> String {
         work(&self.roots(), &self.deployment, run).0
     }

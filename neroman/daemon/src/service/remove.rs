@@ -1,5 +1,6 @@
-//! `Remove`: hides experiments, and shows them again. Nothing of a run is
-//! touched; what was hidden for long is deleted when the databases are opened.
+//! `Remove`: hides experiments, and shows them again. Runs are not touched;
+//! experiments that were hidden for long are deleted when the databases are
+//! opened.
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use nero_life::state::State;
 use nero_model::ExperimentId;
 
 impl Man {
-    /// Hides what is picked; with `undo` shows what was hidden.
+    /// Hides the picked experiments; with `undo` shows them again.
     pub(crate) async fn remove(
         &self,
         request: v1::RemoveRequest,

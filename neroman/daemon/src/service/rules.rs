@@ -15,11 +15,11 @@ use nero_life::rules::{self, Removed};
 use nero_life::run::Run;
 use nero_life::state::State;
 
-/// More metrics of a run than this are only counted.
+/// More metrics of a run than this are counted only.
 const NAMED_MAX: usize = 8;
 
 impl Man {
-    /// The rules of what is picked, and what they did.
+    /// The rules of the picked experiments, and how often they fired.
     pub(crate) async fn rule_list(
         &self,
         request: v1::RuleListRequest,
@@ -27,7 +27,7 @@ impl Man {
         let selection = select::read(request.selection, "all", self.now())?;
         let state = self.ledger.state();
         let (chosen, picked) = blocking(move || selection.choose(&state)).await??;
-        // What a rule waits for may be on its way still.
+        // The records that a rule needs may still be on their way.
         self.settle(&chosen).await;
         let state = self.ledger.state();
         blocking(move || {
@@ -47,7 +47,7 @@ impl Man {
         .await
     }
 
-    /// Adds a rule to what is picked, live runs too.
+    /// Adds a rule to the picked experiments, also to live runs.
     pub(crate) async fn rule_add(
         &self,
         request: v1::RuleAddRequest,
@@ -107,7 +107,7 @@ impl Man {
             .await
     }
 
-    /// Takes a rule away from what is picked, live runs too.
+    /// Removes a rule from the picked experiments, also from live runs.
     pub(super) async fn rule_remove(
         &self,
         request: v1::RuleRemoveRequest,
@@ -160,8 +160,8 @@ impl Man {
     }
 }
 
-/// The rules of one experiment: those in force in the run, then those that
-/// only the next run will take.
+/// The rules of one experiment: those in force in the run, then those that only
+/// the next run will have.
 pub(super) fn states(
     state: &State,
     experiment: &Experiment,
@@ -195,7 +195,7 @@ pub(super) fn states(
     shown
 }
 
-/// The rules that the next run will take.
+/// The rules that the next run will have.
 fn of_next(state: &State, experiment: &Experiment) -> Vec<v1::RuleState> {
     let mut fresh: Vec<Rule> = Vec::new();
     let ids = nero_life::start::rules(state, experiment, &mut fresh);
@@ -203,7 +203,7 @@ fn of_next(state: &State, experiment: &Experiment) -> Vec<v1::RuleState> {
         .filter_map(|id| {
             let known = state.rules.get(id).map(|rule| &**rule);
             let new = fresh.iter().find(|rule| rule.id == *id);
-            // The number of a rule that no run has is not given yet.
+            // A rule that no run has yet has no number.
             known.map(spec::rule).or_else(|| {
                 new.map(|rule| v1::Rule {
                     id: 0,
@@ -251,8 +251,8 @@ fn of_run(rule: &Rule, experiment: &Experiment, run: &Run) -> v1::RuleState {
     shown
 }
 
-/// What says that a rule cannot have fired, since the run printed no metric
-/// of a name in it.
+/// The note that a rule cannot have fired, because the run printed no metric of
+/// a name in it.
 fn never_seen(text: &str, experiment: &Experiment, run: &Run) -> Option<String> {
     let has_begun = run.started_ms().is_some();
     let expr = Expr::parse(text, &ParseContext::utc(0).standing()).ok()?;

@@ -1,4 +1,4 @@
-//! From the text of a selection to what it picks.
+//! Turns the text of a selection into the experiments and runs that it picks.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use nero_life::pick::Rows;
 use nero_life::run::Run;
 use nero_life::state::State;
 
-/// A selection that was read and not looked up yet.
+/// A selection that was read and not evaluated yet.
 #[derive(Clone, Debug)]
 pub(super) struct Selection {
     text: String,
@@ -25,11 +25,11 @@ pub(super) struct Selection {
     now: Now,
 }
 
-/// One experiment that was picked, with the run that is meant.
+/// One picked experiment, and the run of it that is meant.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Chosen {
     pub id: ExperimentId,
-    /// The run that was named, else none: the current one.
+    /// The named run; `None` for the current one.
     pub run: Option<u32>,
 }
 
@@ -55,7 +55,7 @@ pub(super) fn zone(name: &str, utc_offset_s: u32) -> TimeZone {
 /// Reads a selection; an empty text is `empty`.
 ///
 /// # Errors
-/// When it is no selector, with the place.
+/// When the text is no selector; the failure names the place.
 pub(super) fn read(
     selection: Option<v1::Selection>,
     empty: &str,
@@ -81,22 +81,23 @@ pub(super) fn read(
 }
 
 impl Selection {
-    /// Whether it is `all`, and so no choice.
+    /// Whether the text is `all`.
     pub(super) fn is_all(&self) -> bool {
         self.text == "all"
     }
 
-    /// Whether sources have to be read again before this is looked up.
+    /// Whether sources have to be read again before the evaluation.
     pub(super) fn asks_sources(&self) -> bool {
         self.selector.uses_fact(Fact::Tmod) || self.asks_changed()
     }
 
-    /// Whether the code has to be looked at, too: [`Selection::with_code`].
+    /// Whether the code has to be compared, too: [`Selection::with_code`].
     pub(super) fn asks_changed(&self) -> bool {
         self.selector.uses_state(Word::Changed)
     }
 
-    /// Knows of these that their code is another than that of their newest run.
+    /// The selection with the experiments whose code differs from that of their
+    /// newest run.
     pub(super) fn with_code(&self, changed: &HashSet<ExperimentId>) -> Self {
         Self {
             other_code: Arc::new(changed.clone()),
@@ -104,7 +105,7 @@ impl Selection {
         }
     }
 
-    /// Looks it up.
+    /// Evaluates the selection.
     ///
     /// # Errors
     /// When an id, a range or a name picks nothing, or an expression is wrong.
@@ -121,7 +122,7 @@ impl Selection {
         })
     }
 
-    /// The part of the text that picks nothing, when `rm` hides what it means.
+    /// The part of the text that picks nothing, if it names hidden experiments.
     fn removed_at(&self, error: &SelectorError, state: &State) -> Option<&str> {
         if error.kind != SelectorErrorKind::Nothing {
             return None;
@@ -133,7 +134,7 @@ impl Selection {
         (!hidden.is_empty()).then_some(part)
     }
 
-    /// Looks it up among what `rm` hides.
+    /// Evaluates the selection among hidden experiments.
     ///
     /// # Errors
     /// Also when a run was named.
@@ -147,7 +148,7 @@ impl Selection {
         Ok((ids, picked))
     }
 
-    /// Looks it up where runs make sense.
+    /// Evaluates the selection where runs make sense.
     ///
     /// # Errors
     /// See [`Selection::pick`].
@@ -169,7 +170,7 @@ impl Selection {
         Ok((chosen, picked))
     }
 
-    /// Looks it up where only experiments make sense.
+    /// Evaluates the selection where only experiments make sense.
     ///
     /// # Errors
     /// Also when a run was named.
@@ -196,10 +197,10 @@ fn bad(text: &str, error: &SelectorError) -> Failure {
     }
 }
 
-/// One experiment or run that is named: `144`, `144.2`, or a name.
+/// The one experiment or run that a text names: `144`, `144.2`, or a name.
 ///
 /// # Errors
-/// When it picks nothing, or several.
+/// When it picks none, or several.
 pub(super) fn one(state: &State, what: &str, now: Now) -> Result<Chosen, Failure> {
     let selection = v1::Selection {
         text: what.to_owned(),

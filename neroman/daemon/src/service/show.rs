@@ -1,4 +1,4 @@
-//! `Show`: everything about one experiment or run.
+//! `Show`: all facts of one experiment or run.
 
 use std::time::Duration;
 
@@ -16,13 +16,13 @@ use crate::spec;
 use nero_life::experiment::Experiment;
 use nero_life::run::{Results, Run};
 
-/// Bytes of the last lines that are shown.
+/// Bytes that are read for the last lines.
 const TAIL_BYTES: u64 = 8 * 1024;
-/// How long the node may take for them; they are a convenience.
+/// How long the node may take for the last lines; they are a convenience.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 impl Man {
-    /// Everything about one.
+    /// All facts of one experiment or run.
     pub(crate) async fn show(&self, request: v1::ShowRequest) -> Result<v1::ShowReply, Failure> {
         let zone = select::zone(&request.zone, 0);
         let chosen = select::one(&self.ledger.state(), &request.what, self.now())?;
@@ -111,7 +111,7 @@ impl Man {
         Ok(())
     }
 
-    /// That a run's last lines lie on a node out of reach.
+    /// The note that a run's last lines lie on a node out of reach.
     fn away(&self, run: &Run) -> Option<String> {
         let home = run.desk.results.settled() && !run.desk.results.folder().is_empty();
         let now = self.nodes.now(run.node()?);
@@ -125,7 +125,7 @@ impl Man {
         ))
     }
 
-    /// The end of a log; empty when it can be had nowhere.
+    /// The end of a log; empty if neither copy nor node has it.
     async fn tail(&self, run: &Run, stderr: bool) -> Vec<u8> {
         if let Some(path) = copy_of(run, stderr).filter(|_| run.desk.results.settled()) {
             let tail = super::blocking(move || file_tail(&path)).await;
@@ -256,11 +256,11 @@ fn run_view(run: &Run, sight: &Sight<'_>) -> v1::RunView {
     }
 }
 
-/// Shorter waits for processes that end by themselves are no news.
+/// Shorter waits for processes that end by themselves are not reported.
 const STRAYS_MS_MIN: u64 = 1000;
 
-/// Processes that outlived the main one of the newest start, if they are worth
-/// a word.
+/// Processes that outlived the main one of the newest start, if they need a
+/// report.
 fn strays(run: &Run) -> Option<v1::Strays> {
     let gone = run.journal.newest()?.1.gone.as_ref()?;
     let strays = v1::Strays {

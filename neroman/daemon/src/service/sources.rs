@@ -1,5 +1,5 @@
-//! Reading sources, again and for the first time. What is being written is
-//! tried for a while; a mistake stops the command.
+//! Reads sources, again and for the first time. A source that is being written
+//! is tried for a while; a mistake stops the command.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
@@ -21,12 +21,12 @@ use nero_life::experiment::{Origin, Stamp};
 use nero_life::state::State;
 use nero_life::taken_over;
 
-/// How long a source that is being written is tried.
+/// How long to try a source that is being written.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Between two tries; a file that is written is looked at, not waited for.
+/// Between two tries; no event reports that a file is complete.
 const BETWEEN: Duration = Duration::from_millis(50);
 
-/// What a file looks like from outside.
+/// The size and times of a file.
 fn stamp(path: &Path) -> io::Result<Stamp> {
     let found = fs::metadata(path)?;
     Ok(Stamp {
@@ -39,7 +39,7 @@ fn stamp(path: &Path) -> io::Result<Stamp> {
     })
 }
 
-/// Reads one source whose file does not change meanwhile.
+/// Reads one source; its file did not change meanwhile.
 fn read(path: &Path) -> Result<Read, FormatErrors> {
     let began = Instant::now();
     loop {
@@ -67,7 +67,7 @@ fn read(path: &Path) -> Result<Read, FormatErrors> {
     }
 }
 
-/// The stamp of the file that a path means.
+/// The stamp of the file that a path stands for.
 fn watched(path: &Path) -> Option<(PathBuf, Stamp)> {
     let file = if path.is_dir() {
         ["neronet.yaml", "config.yaml"]
@@ -81,7 +81,7 @@ fn watched(path: &Path) -> Option<(PathBuf, Stamp)> {
     Some((file, stamp))
 }
 
-/// Whether a source may say something else than when it was read.
+/// Whether a source may have changed since it was read.
 fn changed(origin: &Origin) -> bool {
     let path = match origin.source.kind {
         SourceKind::Folder => &origin.source.path,
@@ -90,7 +90,7 @@ fn changed(origin: &Origin) -> bool {
     watched(path) != Some((origin.source.file.clone(), origin.stamp))
 }
 
-/// Reads several sources, or says every mistake of all of them.
+/// Reads several sources, or reports every mistake of all of them.
 ///
 /// # Errors
 /// All mistakes at once; nothing may be changed then.
@@ -121,7 +121,7 @@ pub(super) fn read_paths(paths: &[PathBuf]) -> Result<Vec<Read>, Failure> {
     Err(Failure::usage(what).report(report))
 }
 
-/// Reads again what may have changed of these sources.
+/// Reads those of these sources again that may have changed.
 pub(super) fn read_changed(origins: &[Arc<Origin>]) -> Result<Vec<Read>, Failure> {
     let mut paths: Vec<PathBuf> = origins
         .iter()
@@ -140,7 +140,7 @@ pub(super) fn read_changed(origins: &[Arc<Origin>]) -> Result<Vec<Read>, Failure
     })
 }
 
-/// The sources of these experiments; none of what was taken over without it.
+/// The sources of these experiments; not the placeholders of a take-over.
 pub(super) fn origins_of(state: &State, ids: &[ExperimentId]) -> Vec<Arc<Origin>> {
     let numbers: BTreeMap<u64, ()> = ids
         .iter()
@@ -153,7 +153,7 @@ pub(super) fn origins_of(state: &State, ids: &[ExperimentId]) -> Vec<Arc<Origin>
         .collect()
 }
 
-/// Sources that are not on the disk any more.
+/// Sources whose files do not exist any more.
 pub(super) fn missing(state: &State) -> HashSet<u64> {
     state
         .origins
@@ -164,12 +164,12 @@ pub(super) fn missing(state: &State) -> HashSet<u64> {
 }
 
 impl Man {
-    /// Reads every source again that changed; a line for each change.
+    /// Reads every changed source again; returns a line for each change.
     pub(super) async fn read_all_sources_again(&self) -> Result<Vec<String>, Failure> {
         let state = self.ledger.state();
         let origins: Vec<Arc<Origin>> = state.origins.values().cloned().collect();
         let (reads, missing) = blocking(move || {
-            // A source that is gone says nothing new.
+            // A source that is gone has no news.
             let there: Vec<_> = origins
                 .into_iter()
                 .filter(|origin| origin.source.file.exists())

@@ -1,5 +1,5 @@
-//! `Start` and restart: runs of what is picked. Durable when it is answered;
-//! no node is waited for.
+//! `Start` and restart: makes runs of the picked experiments. They are durable
+//! when the call is answered; the call waits for no node.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -34,10 +34,10 @@ use nero_life::run::{Desk, Made, Takes};
 use nero_life::start::{self, Plan, Wanted};
 use nero_life::state::State;
 
-/// A command whose definitions change under it is tried again this often.
+/// How often a command is tried again when definitions change meanwhile.
 const TRIES: usize = 3;
 
-/// Everything that was read and frozen before the decision.
+/// The sources that were read and the code that was frozen before the decision.
 struct Prepared {
     reads: Vec<Read>,
     missing: HashSet<u64>,
@@ -50,7 +50,7 @@ struct Prepared {
     notes: Vec<String>,
 }
 
-/// What a person asked for.
+/// A person's request.
 struct Asked {
     selection: Option<Selection>,
     paths: Vec<PathBuf>,
@@ -58,19 +58,20 @@ struct Asked {
     as_added: bool,
     big: bool,
     places: Places,
-    /// When it was asked for.
+    /// The time of the request.
     at: Option<Tick>,
 }
 
-/// Where runs go.
+/// The nodes of runs.
 struct Places {
-    /// Named by the command; empty: by the experiment, else the configuration.
+    /// The word in the command; if empty, that of the experiment, else of the
+    /// configuration.
     word: String,
     config: Arc<Config>,
 }
 
 impl Man {
-    /// Makes runs of what is picked.
+    /// Makes runs of the picked experiments.
     pub(crate) async fn start(&self, request: v1::StartRequest) -> Result<v1::StartReply, Failure> {
         if let Some(answer) = self.ledger.answered(&request.request).await? {
             return Ok(self.with_outlook(answer).await);
@@ -132,7 +133,7 @@ impl Man {
         Ok(self.with_outlook(outcome?).await)
     }
 
-    /// Where runs of this command go.
+    /// The nodes for runs of this command.
     fn places(&self, request: &v1::StartRequest) -> Result<Places, Failure> {
         if request.at_most != 0 {
             return Err(Failure::usage("not built yet: --at-most"));
@@ -156,20 +157,20 @@ fn resolved(config: &Config, word: &str, whose: &str) -> Result<Vec<String>, Fai
     }
 }
 
-/// Where one run goes.
+/// The place of one run.
 #[derive(Clone, Debug)]
 struct Placed {
-    /// What was asked for.
+    /// The word that was asked for.
     word: String,
-    /// The node, when there is no choice; else the placer finds one.
+    /// The node, if the word leaves no choice; else the placer finds one.
     node: Option<String>,
     takes: Takes,
-    /// Number of the run whose checkpoints it begins with.
+    /// The number of the run whose checkpoints this one begins with.
     resume: Option<u32>,
 }
 
 impl Places {
-    /// How much of what an experiment's run makes comes home.
+    /// How many bytes of files that a run made come home.
     fn results_max_bytes(&self, experiment: &Experiment) -> u64 {
         let own = experiment.definition.results_max_bytes;
         own.unwrap_or_else(|| self.config.results_max_bytes())
@@ -198,7 +199,7 @@ impl Places {
     }
 }
 
-/// What a run of this takes of its node.
+/// The demands of an experiment's run on its node.
 fn takes(definition: &Definition) -> Takes {
     Takes {
         cpus: definition.resources.cpus,
@@ -211,7 +212,7 @@ fn takes(definition: &Definition) -> Takes {
     }
 }
 
-/// Reads what has to be read, picks, and freezes. Blocks.
+/// Reads sources, picks, and freezes. Blocks.
 fn prepare(
     state: &State,
     asked: &Asked,
@@ -330,7 +331,7 @@ fn of_paths(state: &State, paths: &[PathBuf]) -> Vec<ExperimentId> {
         .collect()
 }
 
-/// What would be done, and what the runs would ask of their nodes.
+/// What would be done, and the demands of the runs.
 fn dry(
     state: &State,
     prepared: &Prepared,
@@ -474,7 +475,7 @@ fn decide(
     })
 }
 
-/// Looks for rules that could not apply to the experiment's next run.
+/// Collects the rules that could not apply to the experiment's next run.
 fn look_at_rules(state: &State, experiment: &Experiment, off: &mut rules::Off) {
     let mut fresh = Vec::new();
     for id in start::rules(state, experiment, &mut fresh) {

@@ -1,5 +1,5 @@
-//! What `Wait` says of nodes: that one which carries awaited runs went out of
-//! reach, and that it is back. Each is said once.
+//! Notices in `Wait` about nodes: that a node with awaited runs went out of
+//! reach, and that it is back. Each is sent once.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,18 +8,18 @@ use nero_wire::v1;
 
 use crate::node::{Known, NodeNow};
 
-/// What is mended sooner is not worth a word.
+/// A shorter silence is not reported.
 const QUIET: Duration = Duration::from_secs(3);
 
-/// The nodes that were said to be out of reach, and since when they were.
+/// The nodes that were reported as out of reach, and since when they were.
 #[derive(Debug, Default)]
 pub(super) struct Unseen {
     told: BTreeMap<String, i64>,
 }
 
 impl Unseen {
-    /// What is to be said now, and after which time to look again at the
-    /// latest. `carried` counts the awaited runs of each node.
+    /// The notices to send now, and the latest time to look again. `carried`
+    /// counts the awaited runs of each node.
     pub(super) fn news(
         &mut self,
         carried: &BTreeMap<&str, u32>,
@@ -55,7 +55,7 @@ impl Unseen {
         (notices, again)
     }
 
-    /// The nodes that are back. A node that carries no run any more is
+    /// The nodes that are back. A node without awaited runs is forgotten.
     /// forgotten.
     fn back(&mut self, carried: &BTreeMap<&str, u32>, known: &Known) -> Vec<v1::NodeNotice> {
         let mut notices = Vec::new();
@@ -77,7 +77,7 @@ impl Unseen {
     }
 }
 
-/// How long nothing is said yet of a node that is out of reach; none: it is not.
+/// The time before a node's silence is reported; `None` if it is in reach.
 pub(super) fn quiet_ms(node: &NodeNow, boot_ms: i64) -> Option<u64> {
     let left = || QUIET.saturating_sub(node.away(boot_ms));
     let left = node.out_of_reach().then(left)?;

@@ -15,7 +15,7 @@ use nero_life::now::{Now, Tick};
 use nero_life::run::{Handing, Results, Run};
 use nero_life::state::State;
 
-/// What views need besides the experiment.
+/// The context of a view.
 pub(super) struct Sight<'a> {
     pub now: Now,
     /// The same on our boot clock.
@@ -44,7 +44,7 @@ impl<'a> Sight<'a> {
         )
     }
 
-    /// What is known of the node of a run that was placed.
+    /// The state of the node of a run that was placed.
     fn node_of(&self, run: &Run) -> Option<&NodeNow> {
         self.nodes.of(run.node()?)
     }
@@ -53,7 +53,7 @@ impl<'a> Sight<'a> {
         self.node_of(run).is_some_and(NodeNow::connected)
     }
 
-    /// Of when what is known of a live run is, while its node is out of reach.
+    /// The age of a live run's facts, while its node is out of reach.
     fn as_of(&self, run: &Run) -> Option<i64> {
         let node = self.node_of(run)?;
         let handed = run.desk.handing >= Handing::Submitted;
@@ -66,14 +66,14 @@ impl<'a> Sight<'a> {
         node.heard_ms().max(last_sign).or(node.since_ms)
     }
 
-    /// Seconds in `running`, as far as that is known.
+    /// Seconds in `running`, if known.
     pub(super) fn runtime_s(&self, run: &Run) -> Option<f64> {
         match self.as_of(run) {
             Some(as_of_ms) => {
                 let node = self.node_of(run);
                 let silent_ms = match node.and_then(NodeNow::heard) {
                     Some(heard) => self.here.since(Some(&heard)),
-                    // Nothing but the run's own records tells of when it is.
+                    // Only the run's own records have a time.
                     None => i64::MAX,
                 };
                 run.runtime_then_s(&self.now.earlier(silent_ms), as_of_ms)
@@ -83,7 +83,7 @@ impl<'a> Sight<'a> {
     }
 }
 
-/// An experiment with the run that is meant.
+/// An experiment with the run to show.
 pub(super) fn experiment(
     experiment: &Experiment,
     run: Option<&Run>,
@@ -176,7 +176,7 @@ fn of_run(view: &mut v1::ExperimentView, run: &Run, sight: &Sight<'_>) {
         Results::Fetching { why, .. } if !why.is_empty() => {
             view.warnings.push(format!("results wait: {why}"));
         }
-        // Of a run whose folder was cleaned nothing stays anywhere.
+        // The warnings of a run whose folder was cleaned do not matter any more.
         Results::Done { warnings, .. } if run.desk.cleaned_ms.is_none() => {
             view.warnings.extend(warnings.iter().cloned());
         }
@@ -198,7 +198,7 @@ fn also_live(view: &mut v1::ExperimentView, run: &Run, sight: &Sight<'_>) {
             "" => String::new(),
             wish => format!(", {wish}"),
         };
-        // Without its number, so that many experiments share one line.
+        // Without the run's number, so that many experiments share one line.
         let warning = format!("an earlier run has not ended yet: {}{wish}", live.state);
         if !view.warnings.contains(&warning) {
             view.warnings.push(warning);
@@ -207,7 +207,7 @@ fn also_live(view: &mut v1::ExperimentView, run: &Run, sight: &Sight<'_>) {
     view.also_live.push(live);
 }
 
-/// Exit code and signal, whichever there is.
+/// Exit code and signal, if any.
 pub(super) fn exit(run: &Run) -> (Option<i32>, Option<i32>) {
     match run.exit() {
         Some(exit) if exit.code_unknown => (None, None),
@@ -217,7 +217,7 @@ pub(super) fn exit(run: &Run) -> (Option<i32>, Option<i32>) {
     }
 }
 
-/// Whether nothing more of an ended run is to come.
+/// Whether an ended run gets no more records.
 pub(super) fn settled(run: &Run) -> bool {
     run.phase().is_live() || run.desk.settled || run.desk.word.is_some() || run.desk.closed
 }
@@ -247,7 +247,7 @@ fn waiting_for(run: &Run) -> String {
     }
 }
 
-/// That nothing is heard of a run's node, since when, and why.
+/// The silence of a run's node: since when, and why.
 fn contact(run: &Run, sight: &Sight<'_>) -> String {
     let Some(name) = run.node() else {
         return String::new();

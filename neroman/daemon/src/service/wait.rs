@@ -1,7 +1,7 @@
-//! `Wait`: tells each end at once, and leaves when all have ended. Of nodes that
-//! carry what is waited for it tells when they go out of reach and are back, of
-//! runs without a node when none takes them; and it leaves when nothing is left
-//! but runs that no node can ever take.
+//! `Wait`: reports each end at once, and returns when all have ended. It reports
+//! when nodes with awaited runs go out of reach and are back, and runs that no
+//! node takes. It returns, too, when only runs are left that no node can ever
+//! take.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,9 +23,9 @@ use nero_life::state::State;
 
 /// How long an end waits at most for being settled.
 const SETTLE: Duration = Duration::from_secs(5);
-/// How long an end waits at most for what may explain it.
+/// How long an end waits at most for results that may explain it.
 const EXPLAINED: Duration = Duration::from_secs(1);
-/// Ends told in one message, so that messages stay small.
+/// Ends in one message, so that messages stay small.
 const TOLD_MAX: usize = 2000;
 
 /// A run that is waited for.
@@ -33,12 +33,12 @@ struct Awaited {
     chosen: Chosen,
     /// The experiment's revision when it was looked at last.
     seen: u64,
-    /// Told no later than this, settled or not.
+    /// The latest time of the report, settled or not.
     until: Option<Instant>,
 }
 
 impl Man {
-    /// Waits for the ends of what is picked.
+    /// Waits for the ends of the picked runs.
     pub(crate) async fn wait(
         &self,
         request: v1::WaitRequest,
@@ -76,7 +76,7 @@ impl Man {
                 return Ok(());
             }
             if let Some(given_up) = self.given_up(&stuck, &awaited, &state, &zone) {
-                // An error is a client that left.
+                // An error means that the client left.
                 let _ = sink.send(Ok(given_up)).await;
                 return Ok(());
             }
@@ -108,8 +108,8 @@ impl Man {
         }
     }
 
-    /// What is to be said of awaited runs that no node takes, and after which
-    /// time to look again at the latest.
+    /// The lines about awaited runs that no node takes, and the latest time to
+    /// look again.
     fn stuck(
         &self,
         stuck: &mut Stuck,
@@ -133,8 +133,8 @@ impl Man {
         stuck.news(&runs, &nodes)
     }
 
-    /// The last message of a wait in which nothing is left but runs that no node
-    /// can ever take: each as it stands, with the reason.
+    /// The last message of a wait in which only runs are left that no node can
+    /// ever take: each as it stands, with the reason.
     fn given_up(
         &self,
         stuck: &Stuck,
@@ -199,7 +199,7 @@ impl Man {
     }
 }
 
-/// A client that left ends the call.
+/// Sends the notices; a client that left ends the call.
 async fn tell_notices(
     sink: &Sink<v1::WaitEvent>,
     notices: Vec<v1::NodeNotice>,
@@ -243,7 +243,7 @@ pub(super) fn zone_of(selection: Option<&v1::Selection>) -> TimeZone {
     })
 }
 
-/// Fixes the awaited run to the one that is current now.
+/// Binds the wait to the run that is current now.
 fn fixed(mut chosen: Chosen, state: &State) -> Awaited {
     let newest = state
         .experiment(chosen.id)
@@ -257,8 +257,8 @@ fn fixed(mut chosen: Chosen, state: &State) -> Awaited {
     }
 }
 
-/// Whether what a run printed before it failed is on its way home: it may tell
-/// which file was missing.
+/// Whether the output of a failed run is on its way home: it may name a missing
+/// file.
 fn explains_itself_soon(run: &Run) -> bool {
     let newest = run.journal.newest();
     let gone = newest.and_then(|(_, incarnation)| incarnation.gone.as_ref());
@@ -267,7 +267,7 @@ fn explains_itself_soon(run: &Run) -> bool {
         && gone.is_some_and(|gone| gone.stderr_bytes > 0)
 }
 
-/// Takes out what has ended; experiments that never ran have nothing to end.
+/// Removes the runs that have ended; an experiment that never ran has no end.
 fn take_ended(
     awaited: &mut Vec<Awaited>,
     state: &State,

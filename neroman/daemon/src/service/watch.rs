@@ -1,4 +1,4 @@
-//! `Watch`: what is picked, and then what changes of it.
+//! `Watch`: the picked experiments, and then their changes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use super::wait::zone_of;
 use super::{Man, Sink, blocking};
 use crate::failure::Failure;
 
-/// Changes come no closer together than this.
+/// The shortest time between two messages.
 const INTERVAL_LEAST: Duration = Duration::from_millis(50);
 /// Experiments of one message, so that messages stay small.
 const TOLD_MAX: usize = 2000;
 
 impl Man {
-    /// Streams what is picked and its changes until the client leaves.
+    /// Streams the picked experiments and their changes until the client leaves.
     pub(super) async fn watch(
         &self,
         request: v1::WatchRequest,
@@ -39,11 +39,12 @@ impl Man {
             let began = Instant::now();
             let state = Arc::clone(&states.borrow_and_update());
             let clock = self.clock;
-            // Read anew each time: ages and states pick others as time goes by.
+            // Evaluated anew each time: selectors on ages and states change with
+            // time.
             let selection = select::read(request.selection.clone(), "all", self.now())?;
             nodes.borrow_and_update();
             let (known_nodes, zone) = (self.nodes.known(), zone.clone());
-            // What is shown of live runs depends on whether their node answers.
+            // The view of a live run depends on whether its node answers.
             let reach = Some(known_nodes.reach());
             let all_live = reach != reached;
             reached = reach;
@@ -59,7 +60,8 @@ impl Man {
                 let notes: Vec<String> = full.into_iter().chain(picked.notes).collect();
                 let must_tell = first || notes != noted;
                 let sight = Sight::new(&state, known_nodes, zone, clock);
-                // What is no longer picked is told once more: its state changed.
+                // Experiments that are no longer picked are sent once more:
+                // their state changed.
                 let mut known: BTreeSet<Chosen> = chosen.into_iter().collect();
                 known.extend(before.iter().cloned());
                 let changed: Vec<Chosen> = known

@@ -1,5 +1,5 @@
-//! What is known of files from the last freezes, in memory: a file that looks
-//! the same is not read again.
+//! The hashes of files at the last freezes, in memory: a file with an unchanged
+//! stamp is not read again.
 
 use std::collections::HashMap;
 use std::fs::Metadata;
@@ -11,11 +11,11 @@ use super::git;
 
 /// Files that are remembered; about 150 bytes each.
 const FILES_MAX: usize = 500_000;
-/// A file that changed so recently may change again without looking different,
-/// since clocks of file systems tick slowly.
+/// A file that changed so recently may change again with the same stamp, since
+/// clocks of file systems tick slowly.
 const TOO_NEW: Duration = Duration::from_secs(2);
 
-/// What a file looks like from outside.
+/// The identity, size and times of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stamp {
     device: u64,
@@ -37,7 +37,7 @@ impl Stamp {
         }
     }
 
-    /// Whether a change since `at` would show.
+    /// Whether a change since `at` would change the stamp.
     fn is_settled(&self, at: SystemTime) -> bool {
         let at = at.duration_since(UNIX_EPOCH).unwrap_or_default();
         let limit = at.saturating_sub(TOO_NEW).as_nanos() as i128;
@@ -45,7 +45,7 @@ impl Stamp {
     }
 }
 
-/// Remembers the hashes of files, and what git said.
+/// Remembers the hashes of files, and the output of git.
 #[derive(Debug, Default)]
 pub(crate) struct Cache {
     files: HashMap<PathBuf, Seen>,
@@ -61,7 +61,7 @@ struct Seen {
     is_settled: bool,
 }
 
-/// What git said of a folder, and when that holds.
+/// The output of git for a folder, and the marks for which it holds.
 #[derive(Debug)]
 struct Said {
     marks: git::Marks,
@@ -70,13 +70,13 @@ struct Said {
 }
 
 impl Cache {
-    /// The content of a file that looks like this.
+    /// The content of a file with this stamp.
     pub(super) fn hash(&self, path: &Path, stamp: &Stamp) -> Option<[u8; 32]> {
         let seen = self.files.get(path)?;
         (seen.is_settled && seen.stamp == *stamp).then_some(seen.hash)
     }
 
-    /// The content that a file of this size had at its last freeze, and may have
+    /// The content of a file of this size at its last freeze; it may be the same
     /// still.
     pub(super) fn guess(&self, path: &Path, size: u64) -> Option<[u8; 32]> {
         let seen = self.files.get(path)?;
@@ -96,8 +96,8 @@ impl Cache {
         self.files.insert(path.to_path_buf(), seen);
     }
 
-    /// What git says of a folder, asked anew when the repository or the frozen
-    /// tree is another than at the last time.
+    /// The output of git for a folder; `ask` is called anew when the repository
+    /// or the frozen tree changed since.
     pub(super) fn git(
         &mut self,
         folder: &Path,
@@ -123,12 +123,12 @@ impl Cache {
         text
     }
 
-    /// Forgets what git said: a difference that it names may be swept.
+    /// Forgets the output of git: a diff that it names may be swept.
     pub(crate) fn forget_git(&mut self) {
         self.git.clear();
     }
 
-    /// Remembers a file however new it is.
+    /// Remembers a file, however new it is.
     #[cfg(test)]
     pub(super) fn believe(&mut self, path: &Path, stamp: Stamp, hash: [u8; 32]) {
         let seen = Seen {

@@ -8,7 +8,7 @@ use super::{BYTES_MAX, FILES_MAX};
 /// Why a folder cannot be frozen.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SnapshotError {
-    /// It is no folder, or cannot be listed.
+    /// The folder is no folder, or cannot be listed.
     #[error("cannot look through {path}")]
     Folder {
         path: PathBuf,
@@ -35,13 +35,13 @@ pub(crate) enum SnapshotError {
     /// A name that cannot travel.
     #[error("the name of {} is not UTF-8", .path.display())]
     Name { path: PathBuf },
-    /// A file that must travel is not there.
+    /// A required file does not exist.
     #[error("{path} does not exist")]
     Missing { path: PathBuf },
-    /// A file that must travel is none that can.
+    /// A required path is neither a file nor a folder.
     #[error("{path} is neither a file nor a folder")]
     Special { path: PathBuf },
-    /// More than is taken by guess.
+    /// The folder is larger than what is taken without `big`.
     #[error(
         "{folder} holds {} in {files} files, more than the {} or {FILES_MAX} files that are taken unasked; most of it: {}",
         size(*.bytes), size(BYTES_MAX), .biggest.join(", ")
@@ -66,7 +66,7 @@ pub(crate) enum SnapshotError {
 }
 
 impl SnapshotError {
-    /// What to do next.
+    /// The next step for the person.
     pub(crate) fn hint(&self) -> Option<String> {
         Some(match self {
             Self::TooMuch { folder, line, .. } => format!(

@@ -1,8 +1,8 @@
-//! Facts that git knows about a folder: the commit, and how the work tree
-//! differs.
+//! The state of a folder's git repository: the commit, and the diff of the work
+//! tree.
 //!
-//! Best effort: without git, or with a slow or unwilling one, these facts are
-//! missing. Nothing of the repository is executed, no question is asked, and no
+//! Best effort: without git, or with a slow or failing one, this state is
+//! missing. Programs of the repository are not run, no prompt appears, and no
 //! lock is taken that a person's own git would wait for.
 
 use std::fs;
@@ -14,23 +14,23 @@ use std::time::{Duration, Instant};
 
 /// How long both calls may take together.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Longest difference that is kept.
+/// Longest diff that is kept.
 const DIFF_BYTES_MAX: u64 = 10 * 1024 * 1024;
 
-/// What git said.
+/// The output of git.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Said {
     /// Of `HEAD`, in hexadecimal.
     pub(super) commit: String,
-    /// What differs from it, where something does.
+    /// The diff from the commit, if any.
     pub(super) diff: Option<Vec<u8>>,
 }
 
-/// What the files of a repository look like that change with every commit,
+/// Size and time of the repository's files that change with every commit,
 /// checkout and `git add`.
 pub(super) type Marks = Vec<(PathBuf, Option<(u64, std::time::SystemTime)>)>;
 
-/// Looks at the repository that a folder lies in; none outside of one.
+/// The marks of the repository that contains a folder; `None` outside of one.
 pub(super) fn marks(folder: &Path) -> Option<Marks> {
     let git = folder
         .ancestors()
@@ -57,7 +57,7 @@ pub(super) fn marks(folder: &Path) -> Option<Marks> {
     Some(marks)
 }
 
-/// Asks git.
+/// Runs git.
 pub(super) fn look(folder: &Path) -> Option<Said> {
     let until = Instant::now() + PATIENCE;
     let commit = ask(folder, &["rev-parse", "--verify", "HEAD"], 1000, until)?;
@@ -82,7 +82,7 @@ pub(super) fn look(folder: &Path) -> Option<Said> {
 /// The output of one call, if it succeeded in time.
 fn ask(folder: &Path, arguments: &[&str], bytes_max: u64, until: Instant) -> Option<Vec<u8>> {
     let mut command = Command::new("git");
-    // A repository's settings may name programs; none of them is to run here.
+    // A repository's settings may name programs; none of them may run here.
     for setting in [
         "core.fsmonitor=false",
         "core.hooksPath=/dev/null",
@@ -115,7 +115,8 @@ fn ask(folder: &Path, arguments: &[&str], bytes_max: u64, until: Instant) -> Opt
         .ok()?;
     let output = read(&mut child, bytes_max, until);
     if output.is_none() {
-        // Late or too long; a child that ended meanwhile refuses, which is fine.
+        // Late or too long; a child that has ended meanwhile cannot be killed,
+        // which is fine.
         let _ = child.kill();
     }
     let ended = child.wait().ok()?;

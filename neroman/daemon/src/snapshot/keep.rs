@@ -1,9 +1,9 @@
-//! Putting files into the store: `<2 hex>/<64 hex>` by BLAKE3, each written
-//! under a private name, synced, and renamed; many small ones together in a
-//! pack (`nero_pack`).
+//! Puts files into the store: `<2 hex>/<64 hex>` by BLAKE3, each written under
+//! a private name, synced, and renamed; many small ones together in a pack
+//! (`nero_pack`).
 //!
 //! Renames wait for [`Keeper::finish`], so that many files are synced together;
-//! a name in the store therefore never holds anything but its content.
+//! a name in the store therefore never has wrong content.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs::{self, File, OpenOptions};
@@ -22,7 +22,7 @@ use rustix::fs::OFlags;
 use super::cache::{Cache, Stamp};
 use super::error::SnapshotError;
 
-/// Up to here a file is read into memory before it is written.
+/// Up to this size a file is read into memory before it is written.
 const SMALL_BYTES: u64 = 1024 * 1024;
 /// Bytes read at once.
 const PART_BYTES: usize = 256 * 1024;
@@ -30,9 +30,9 @@ const PART_BYTES: usize = 256 * 1024;
 const TRIES: usize = 8;
 /// Bytes of a long file that are copied before they are hashed and written back.
 const COPIED_BYTES: u64 = 8 * 1024 * 1024;
-/// A file that is taken again gets a new time when its own is older.
+/// A file that is kept again gets a new time if its own is older.
 const RENEWED_AFTER: Duration = Duration::from_secs(24 * 3600);
-/// Up to so many new files each is synced by itself; more are synced together.
+/// Up to this many new files are synced one by one; more are synced together.
 const SYNCED_ALONE: usize = 64;
 
 /// A file in the store.
@@ -43,11 +43,11 @@ pub(super) struct Kept {
     pub(super) executable: bool,
 }
 
-/// One freeze's writing.
+/// The writer of one freeze.
 #[derive(Debug)]
 pub(super) struct Keeper<'a> {
     store: &'a Path,
-    /// What is there in packs, and which of these were made new.
+    /// The packs of the store, and those of them whose time was renewed.
     packs: Packs,
     renewed: HashSet<PathBuf>,
     /// Content → private name, until [`Keeper::finish`].
@@ -55,7 +55,7 @@ pub(super) struct Keeper<'a> {
     /// Small contents, too few for a pack so far.
     few: BTreeMap<[u8; 32], Vec<u8>>,
     pack: Option<Writer>,
-    /// Whether a pack of this freeze has its name.
+    /// Whether a pack of this freeze got its name.
     named: bool,
 }
 
@@ -74,7 +74,7 @@ impl<'a> Keeper<'a> {
         })
     }
 
-    /// Keeps a file, or knows that it is kept.
+    /// Puts a file into the store, unless it is there.
     pub(super) fn keep(&mut self, path: &Path, cache: &mut Cache) -> Result<Kept, SnapshotError> {
         let unreadable = |source| SnapshotError::Read {
             path: path.to_path_buf(),
@@ -92,8 +92,8 @@ impl<'a> Keeper<'a> {
             if let Some(hash) = cache.hash(path, &stamp).filter(|hash| self.has(hash)) {
                 return Ok(kept(hash));
             }
-            // Never through a link that was put there meanwhile, and never
-            // waiting for the other end of a fifo.
+            // Do not follow a link that was put there meanwhile, and do not
+            // wait for the other end of a fifo.
             let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
             let mut file = OpenOptions::new()
                 .read(true)
@@ -107,8 +107,8 @@ impl<'a> Keeper<'a> {
             let guess = cache
                 .guess(path, stamp.size)
                 .filter(|guess| stamp.size > SMALL_BYTES && self.has(guess));
-            // Reading is less than copying in vain. What cannot be read, or is
-            // shorter now, is told by the copy.
+            // Reading costs less than copying in vain. The copy reports a file
+            // that cannot be read or is shorter now.
             let is_kept = |guess: &[u8; 32]| {
                 let read = hash_to(&file, std::iter::once(stamp.size));
                 read.is_ok_and(|hash| hash == *guess)
@@ -128,7 +128,7 @@ impl<'a> Keeper<'a> {
         })
     }
 
-    /// Keeps bytes of our own making, as a file of their own.
+    /// Puts bytes of our own into the store, as a file of their own.
     pub(super) fn keep_bytes(&mut self, bytes: &[u8]) -> Result<[u8; 32], SnapshotError> {
         let hash = *blake3::hash(bytes).as_bytes();
         if !self.has_alone(&hash) {
@@ -139,7 +139,7 @@ impl<'a> Keeper<'a> {
         Ok(hash)
     }
 
-    /// Keeps the content of a small file.
+    /// Puts the content of a small file into the store.
     fn keep_small(&mut self, bytes: Vec<u8>) -> Result<[u8; 32], SnapshotError> {
         let hash = *blake3::hash(&bytes).as_bytes();
         if self.has(&hash) {
@@ -169,7 +169,7 @@ impl<'a> Keeper<'a> {
         pack.add(hash, bytes)
             .map_err(refused("write", pack.path()))?;
         match pack.is_full() {
-            // What comes next begins another.
+            // The next content begins another pack.
             true => self.name_pack(),
             false => Ok(()),
         }
@@ -188,8 +188,8 @@ impl<'a> Keeper<'a> {
         Ok(())
     }
 
-    /// Whether the content is there. What is taken again is made new: it is not
-    /// swept before the run that names it is known.
+    /// Whether the content is there. Its time is renewed: it is not swept
+    /// before the run that names it is known.
     fn has(&mut self, hash: &[u8; 32]) -> bool {
         if self.few.contains_key(hash) || self.pack.as_ref().is_some_and(|pack| pack.contains(hash))
         {
@@ -208,7 +208,7 @@ impl<'a> Keeper<'a> {
         }
     }
 
-    /// The same of a file of its own.
+    /// The same for a content that is a file of its own.
     fn has_alone(&self, hash: &[u8; 32]) -> bool {
         self.new.contains_key(hash) || is_kept(&self.path(hash))
     }
@@ -230,7 +230,7 @@ impl<'a> Keeper<'a> {
         Ok((path, file))
     }
 
-    /// Copies an open file; `None` when it has another size than it said.
+    /// Copies an open file; `None` if its size is not `size`.
     fn copy(
         &mut self,
         file: &mut File,
@@ -260,7 +260,7 @@ impl<'a> Keeper<'a> {
             Ok(copied) => Ok(copied),
         }
         .inspect_err(|_| {
-            // A leftover takes space and harms nothing.
+            // A leftover takes space and does no harm.
             let _ = fs::remove_file(&private);
         })?;
         if read != size || self.has(&hash) {
@@ -271,7 +271,7 @@ impl<'a> Keeper<'a> {
         Ok(Some(hash))
     }
 
-    /// Syncs what is new and gives it its names.
+    /// Syncs the new files and gives them their names.
     pub(super) fn finish(mut self) -> Result<(), SnapshotError> {
         for bytes in std::mem::take(&mut self.few).into_values() {
             self.keep_bytes(&bytes)?;
@@ -322,10 +322,10 @@ impl<'a> Keeper<'a> {
 }
 
 impl Drop for Keeper<'_> {
-    /// Takes away what a freeze that failed left.
+    /// Removes the private files of a freeze that failed.
     fn drop(&mut self) {
         for private in self.new.values() {
-            // A leftover takes space and harms nothing.
+            // A leftover takes space and does no harm.
             let _ = fs::remove_file(private);
         }
     }
@@ -340,7 +340,7 @@ enum CopyError {
 /// `size`, stops soon after that. The hash is that of the copy, computed by a
 /// thread that follows close behind.
 fn copy_long(file: &File, copy: &File, size: u64) -> Result<(u64, [u8; 32]), CopyError> {
-    // Where the file system can share blocks, the copy is of one moment.
+    // If the file system can share blocks, the copy is of one moment.
     let shared = rustix::fs::ioctl_ficlone(copy, file).is_ok();
     if shared {
         let length = copy.metadata().map_err(CopyError::Read)?.len();
@@ -379,15 +379,16 @@ fn copy_long(file: &File, copy: &File, size: u64) -> Result<(u64, [u8; 32]), Cop
     })
 }
 
-/// Has the kernel begin to write a part to the disk, so that a sync at the end
-/// waits for little. What is not written yet stays in memory.
+/// Has the kernel begin to write a part to the disk, so that the sync at the
+/// end is short. Unwritten parts stay in memory.
 fn write_back(file: &File, from: u64, length: u64) {
     let length = NonZeroU64::new(length);
-    // Without it the sync takes longer, and no more.
+    // Without this the sync takes longer, no more.
     let _ = rustix::fs::fadvise(file, from, length, rustix::fs::Advice::DontNeed);
 }
 
-/// Hashes a file from its beginning, as far as `reached` says each time.
+/// Hashes a file from its beginning, each time up to the next value of
+/// `reached`.
 fn hash_to(file: &File, reached: impl Iterator<Item = u64>) -> io::Result<[u8; 32]> {
     let mut hasher = blake3::Hasher::new();
     let mut part = vec![0; PART_BYTES];
@@ -404,7 +405,7 @@ fn hash_to(file: &File, reached: impl Iterator<Item = u64>) -> io::Result<[u8; 3
     Ok(*hasher.finalize().as_bytes())
 }
 
-/// What keeping a file would find, without keeping it.
+/// The result of keeping a file, without keeping it.
 pub(super) fn look(path: &Path, cache: &mut Cache) -> Result<Kept, SnapshotError> {
     let unreadable = |source| SnapshotError::Read {
         path: path.to_path_buf(),
@@ -441,7 +442,7 @@ pub(super) fn look(path: &Path, cache: &mut Cache) -> Result<Kept, SnapshotError
     })
 }
 
-/// Whether a file of the store is there; an old one is made new.
+/// Whether a file of the store is there; an old one gets the present time.
 fn is_kept(path: &Path) -> bool {
     let Ok(found) = path.symlink_metadata() else {
         return false;
@@ -454,7 +455,7 @@ fn is_kept(path: &Path) -> bool {
     !old || renew(path)
 }
 
-/// Gives a file the present time; false when it went away.
+/// Gives a file the present time; false if it is gone.
 fn renew(path: &Path) -> bool {
     use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, utimensat};
     let now = Timespec {

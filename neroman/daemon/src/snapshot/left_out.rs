@@ -1,5 +1,6 @@
-//! What lies in a folder and does not travel, and which file or field left it
-//! out. Looks at names only, and into no folder that is left out as a whole.
+//! Lists the files of a folder that do not travel, and the ignore file or field
+//! that excludes each. Looks at names only, and into no folder that is excluded
+//! as a whole.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -10,23 +11,24 @@ use ignore::gitignore::GitignoreBuilder;
 use super::Wanted;
 use super::walk::{Everything, NEVER, left_out};
 
-/// More are not looked for.
+/// Most entries that are listed.
 const FOUND_MAX: usize = 200;
-/// So many names are shown in one line.
+/// Most names in one line.
 const SHOWN_MAX: usize = 8;
-/// What programs make beside themselves, which no job misses.
+/// Files that programs make beside themselves, which no job misses.
 const NOT_MISSED: [&str; 3] = ["__pycache__", ".pytest_cache", ".DS_Store"];
 
 /// A file or folder that stays behind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LeftOut {
-    /// Relative to the folder; a folder ends with `/`, and all below is meant.
+    /// Relative to the folder; a folder ends with `/` and stands for all below.
     pub path: String,
     /// `.gitignore`, `.neroignore` or `files`.
     pub by: String,
 }
 
-/// Finds it; what cannot be read is passed over, since the freeze tells of that.
+/// Lists the entries; unreadable ones are passed over, since the freeze reports
+/// them.
 pub(super) fn find(folder: &Path, wanted: &Wanted, found: &Everything) -> Vec<LeftOut> {
     let mut parents: BTreeSet<&str> = BTreeSet::new();
     for path in found.files.keys() {
@@ -49,7 +51,8 @@ pub(super) fn find(folder: &Path, wanted: &Wanted, found: &Everything) -> Vec<Le
             let name = entry.file_name();
             let skipped = (NEVER.iter().chain(&NOT_MISSED)).any(|one| name == *one)
                 || never.iter().any(|path| entry.path() == path);
-            // The parent of what is left out as a whole is entered, it is not.
+            // The walk enters the parent of an excluded folder, but not the
+            // folder.
             let above = entry
                 .path()
                 .parent()
@@ -99,7 +102,8 @@ fn is_empty(folder: &Path) -> bool {
         .is_ok_and(|mut entries| entries.next().is_none())
 }
 
-/// What left it out: of ignore files the nearest that names it.
+/// The file or field that excludes a path: the nearest ignore file that names
+/// it.
 fn by(folder: &Path, wanted: &Wanted, path: &Path, is_folder: bool) -> String {
     for above in path
         .ancestors()
@@ -120,12 +124,12 @@ fn by(folder: &Path, wanted: &Wanted, path: &Path, is_folder: bool) -> String {
     }
     match wanted.files {
         Some(_) => "files".to_owned(),
-        // One above the folder, in its repository.
+        // An ignore file above the folder, in its repository.
         None => ".gitignore".to_owned(),
     }
 }
 
-/// In few words: `data/ (.gitignore)`, `3 × *.pt (.gitignore)`.
+/// Short texts: `data/ (.gitignore)`, `3 × *.pt (.gitignore)`.
 pub(crate) fn in_words(left: &[LeftOut]) -> Vec<String> {
     let mut kinds: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
     for one in left {

@@ -1,5 +1,5 @@
-//! Freezes files that came home from a run, so that they can be laid over the
-//! code of a later one: its checkpoints.
+//! Freezes a run's checkpoints that came home, so that they can be laid over
+//! the code of a later run.
 
 use std::path::Path;
 
@@ -13,10 +13,11 @@ use super::cache::Cache;
 use super::error::SnapshotError;
 use super::keep::Keeper;
 
-/// Freezes what the globs pick of a folder; none when that is nothing. Blocks.
+/// Freezes the files of a folder that the globs match; `None` if there are
+/// none. Blocks.
 ///
 /// # Errors
-/// When something cannot be read or kept.
+/// When a file cannot be read or kept.
 pub(crate) fn gather(
     folder: &Path,
     globs: &[String],
@@ -79,7 +80,7 @@ pub(crate) fn gather(
     Ok(Some(hash))
 }
 
-/// Logs, and files that are not whole yet.
+/// Whether a file is ours: a log, or a file that is not complete.
 fn is_ours(path: &Path) -> bool {
     let half = path
         .file_name()

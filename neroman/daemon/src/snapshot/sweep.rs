@@ -1,6 +1,6 @@
-//! Takes frozen files away that no run has named for a while: marked from the
-//! runs, swept from the store. A freeze makes what it takes again new, so that
-//! nothing goes between a freeze and the run that is made of it.
+//! Removes frozen files that no run has named for a while: marked from the runs,
+//! swept from the store. A freeze renews the time of the files that it takes, so
+//! that no file is swept between a freeze and its run.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -13,20 +13,20 @@ use nero_pack::Pack;
 use nero_wire::v1::Tree;
 use prost::Message as _;
 
-/// Files go that nothing has named for so long.
+/// How long a file must be unnamed before it is removed.
 pub(crate) const UNNAMED: Duration = Duration::from_secs(7 * 24 * 3600);
-/// What a killed freeze left under a private name is not needed after this.
+/// How long a private file of a killed freeze stays.
 const PRIVATE: Duration = Duration::from_secs(24 * 3600);
 
-/// What was taken away, or would be.
+/// The files that were removed, or would be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Swept {
     pub(crate) files: u64,
     pub(crate) bytes: u64,
 }
 
-/// The names of everything that these trees hold, themselves included. A tree
-/// that is not there, or damaged, holds nothing that could be used.
+/// The names of all files in these trees, the trees included. A tree that is
+/// missing or damaged has no usable files.
 pub(crate) fn named(store: &Path, trees: impl Iterator<Item = String>) -> HashSet<String> {
     let mut names = HashSet::new();
     for tree in trees {
@@ -61,11 +61,11 @@ pub(crate) fn sweep(store: &Path, named: &HashSet<String>, dry_run: bool) -> Swe
             for file in fs::read_dir(entry.path()).into_iter().flatten().flatten() {
                 match Pack::open(&file.path()) {
                     Ok(pack) => swept.pack(store, pack, now, named, dry_run),
-                    // Not whole, it holds nothing.
+                    // A pack that is incomplete has no contents.
                     Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                         swept.take(&file, now, UNNAMED, dry_run);
                     }
-                    // It cannot be looked at now.
+                    // The pack cannot be read now.
                     Err(_) => {}
                 }
             }
@@ -77,7 +77,7 @@ pub(crate) fn sweep(store: &Path, named: &HashSet<String>, dry_run: bool) -> Swe
 }
 
 impl Swept {
-    /// Of a pack that is old goes what is not named, where it is all or at least
+    /// Removes the unnamed contents of an old pack, if they are all or at least
     /// half of it: the rest is written anew.
     fn pack(
         &mut self,

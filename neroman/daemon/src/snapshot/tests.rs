@@ -164,7 +164,7 @@ fn what_is_ignored_stays_behind() {
             "sub/keep.log"
         ]
     );
-    // What is named travels, ignored or not.
+    // Named files travel, ignored or not.
     let wanted = Wanted {
         required: vec!["big".to_owned(), "./x.log".to_owned()],
         main: Some("build/out".to_owned()),
@@ -264,10 +264,11 @@ fn too_much_is_refused_with_the_line_to_add() {
 fn unchanged_files_are_not_read_again() {
     let mut place = Place::new(&[("a", "1"), ("b", "2")]);
     place.freeze(&Wanted::default());
-    // What is this new could change unseen.
+    // A file this new could change with the same stamp.
     let stamp = cache::Stamp::of(&place.folder.join("a").metadata().unwrap());
     assert_eq!(place.cache.hash(&place.folder.join("a"), &stamp), None);
-    // The change time cannot be set back; the cache is told that it is old.
+    // The change time cannot be set back; the test tells the cache that it is
+    // old.
     let stamp = cache::Stamp::of(&place.folder.join("a").metadata().unwrap());
     place.cache.believe(&place.folder.join("a"), stamp, [5; 32]);
     let wrong = place.blob(&[5; 32]);
@@ -275,13 +276,13 @@ fn unchanged_files_are_not_read_again() {
     fs::write(&wrong, "1").unwrap();
     let frozen = place.freeze(&Wanted::default());
     assert_eq!(frozen.tree.entries[0].hash, [5; 32], "it was read");
-    // Whatever is gone from the store is read again.
+    // A file that is gone from the store is read again.
     fs::remove_file(&wrong).unwrap();
     let frozen = place.freeze(&Wanted::default());
     assert_eq!(frozen.tree.entries[0].hash, blake3::hash(b"1").as_bytes());
 }
 
-/// When the store's own folder last got or lost a name.
+/// The time when the store's own folder last got or lost a name.
 fn store_changed(place: &Place) -> SystemTime {
     place.store.metadata().unwrap().modified().unwrap()
 }
@@ -301,7 +302,7 @@ fn a_long_file_that_is_only_newer_is_not_copied_again() {
     let again = place.freeze(&Wanted::default());
     assert_eq!(again.tree_hash, first.tree_hash);
     assert_eq!(store_changed(&place), before, "it was copied");
-    // Another content of the same size is taken.
+    // A file with other content of the same size is copied.
     fs::write(&path, vec![8; 3 << 20]).unwrap();
     let other = place.freeze(&Wanted::default());
     let hash = blake3::hash(&vec![8; 3 << 20]);
@@ -377,7 +378,7 @@ fn a_pack_is_swept_when_nothing_of_it_has_been_named_for_long() {
     let most = most.map(|entry| hex(&entry.hash)).collect();
     assert_eq!(sweep(&place.store, &most, false).files, 0);
     assert!(pack.exists());
-    // Taken again it is new, however little of it.
+    // A pack of which any content is kept again is new.
     fs::remove_dir_all(&place.folder).unwrap();
     many(&place, 1, "first");
     place.freeze(&Wanted::default());
@@ -388,7 +389,7 @@ fn a_pack_is_swept_when_nothing_of_it_has_been_named_for_long() {
     assert!(pack.exists(), "that was a rehearsal");
     assert!(sweep(&place.store, &nothing, false).files >= 1);
     assert!(!pack.exists());
-    // What is gone is kept anew.
+    // Contents that are gone are kept anew.
     many(&place, 100, "first");
     assert_eq!(place.freeze(&Wanted::default()).tree, frozen.tree);
     assert_eq!(kept(&place).0, 100);
@@ -416,7 +417,7 @@ fn of_an_old_pack_goes_what_no_run_names() {
         let place = packs.find(hash.as_slice().try_into().unwrap()).unwrap();
         assert!(place.read().is_ok());
     }
-    // Not named any more, it is no younger for that.
+    // A content that lost its name is no younger for that.
     sweep(&place.store, &std::collections::HashSet::new(), false);
     assert_eq!(kept(&place).0, 0);
 }

@@ -1,9 +1,9 @@
-//! Which files of a folder travel.
+//! Chooses the files of a folder that travel.
 //!
-//! The whole folder but what `.gitignore` and `.neroignore` name, or what the
-//! globs of `files` pick of that. What is named plainly (a path without glob
-//! characters, `required_files`, the main file) travels in any case. `.git`,
-//! `.neronet` and folders of results never do.
+//! By default the whole folder except what `.gitignore` and `.neroignore` exclude; with
+//! `files`, the part that its globs match. Paths that are named without glob characters (in
+//! `files`, `required_files`, the main file) always travel. `.git`, `.neronet` and folders
+//! of results never do.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,12 +18,12 @@ use super::{BYTES_MAX, FILES_MAX, Wanted};
 
 /// Names that never travel, at any depth.
 pub(super) const NEVER: [&str; 2] = [".git", ".neronet"];
-/// Remarks of one kind that are spelled out.
+/// Most remarks of one kind.
 const NOTES_MAX: usize = 10;
 /// How many of the biggest entries are named.
 const BIGGEST: usize = 5;
 
-/// One thing that travels.
+/// A file or link that travels.
 #[derive(Debug)]
 pub(super) enum Found {
     File {
@@ -42,7 +42,7 @@ pub(super) struct Everything {
     outward: Vec<String>,
 }
 
-/// Finds what travels; looks at names and sizes only.
+/// Finds the files that travel; looks at names and sizes only.
 pub(super) fn walk(folder: &Path, wanted: &Wanted) -> Result<Everything, SnapshotError> {
     let walk = Walk {
         folder,
@@ -71,7 +71,7 @@ pub(super) fn walk(folder: &Path, wanted: &Wanted) -> Result<Everything, Snapsho
     Ok(everything)
 }
 
-/// Refuses what is too much to be taken by guess.
+/// Fails if the folder is larger than what is taken without `big`.
 pub(super) fn check_size(folder: &Path, found: &Everything) -> Result<(), SnapshotError> {
     let (mut bytes, mut files) = (0, 0);
     let mut parts: BTreeMap<String, (u64, u64)> = BTreeMap::new();
@@ -140,7 +140,7 @@ fn plainly(path: &Path) -> PathBuf {
     plain
 }
 
-/// Plain paths, and everything else as one set of globs.
+/// The plain paths, and all others as one set of globs.
 fn split(
     folder: &Path,
     files: &[String],
@@ -174,7 +174,7 @@ pub(super) fn globs(folder: &Path, globs: &[String]) -> Result<Gitignore, Snapsh
     })
 }
 
-/// Whether a set of globs picks a file, or a folder above it.
+/// Whether a set of globs matches a file, or a folder above it.
 pub(super) fn is_picked(globs: &Gitignore, path: &Path) -> bool {
     globs.matched_path_or_any_parents(path, false).is_ignore()
 }
@@ -185,7 +185,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Adds what lies below `start`. `git`: what git ignores stays behind.
+    /// Adds the files below `start`. With `git`, files that git ignores stay behind.
     fn add(
         &self,
         everything: &mut Everything,
@@ -193,8 +193,8 @@ impl Walk<'_> {
         git: bool,
         globs: Option<&Gitignore>,
     ) -> Result<(), SnapshotError> {
-        // Outside of a work tree `.gitignore` files count from the folder down;
-        // inside, those above it too, as for git, but none above the work tree.
+        // Outside of a work tree `.gitignore` files count from the folder down; inside,
+        // those above it too, as for git, but none above the work tree.
         let in_work_tree = self
             .folder
             .ancestors()
@@ -257,7 +257,7 @@ impl Walk<'_> {
             source,
         };
         let found = match place.symlink_metadata() {
-            // It went away since the folder was listed, as temporary files do.
+            // The file was removed since the folder was listed, as temporary files are.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
             found => found.map_err(read)?,
         };
@@ -279,7 +279,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// A link's target, relative when it lies in the folder; whether it leads out.
+    /// A link's target, relative if it lies in the folder; and whether it leads out.
     fn inward(&self, link: &Path, target: &Path) -> (String, bool) {
         let beside = link.parent().unwrap_or(self.folder);
         let text = |path: &Path| path.to_string_lossy().into_owned();
@@ -304,7 +304,7 @@ impl Walk<'_> {
 }
 
 impl Everything {
-    /// Turns what was passed over into remarks.
+    /// Adds remarks about the paths that were passed over.
     fn say(&mut self) {
         self.special.sort();
         self.special.dedup();

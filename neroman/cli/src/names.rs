@@ -95,14 +95,5 @@ pub fn near(word: &str) -> Option<&'static str> {
         .iter()
         .copied()
         .chain(ALIASES.iter().map(|(alias, _)| *alias));
-    nearest(word, all)
-}
-
-/// The known word that the user may have meant.
-pub fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    known
-        .map(|known| (strsim::damerau_levenshtein(word, known), known))
-        .filter(|(distance, known)| *distance <= known.chars().count().div_ceil(3))
-        .min()
-        .map(|(_, known)| known)
+    nero_model::names::suggest(word, all)
 }

@@ -135,13 +135,13 @@ impl Session {
 /// The first mistake of a configuration, and what holds meanwhile.
 fn broken(error: &ConfigError) -> String {
     let first = match error {
-        ConfigError::Mistakes { path, mistakes } if mistakes.len() > 1 => format!(
+        ConfigError::Mistakes { path, mistakes } if mistakes.list.len() > 1 => format!(
             "{} ({}:{}:{}), and {} more",
-            mistakes[0].message,
+            mistakes.list[0].message,
             path.display(),
-            mistakes[0].place.line,
-            mistakes[0].place.column,
-            mistakes.len() - 1
+            mistakes.list[0].place.line,
+            mistakes.list[0].place.column,
+            mistakes.list.len() - 1
         ),
         other => other.to_string(),
     };

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use std::rc::Rc;
 use std::str::FromStr as _;
 
-use nero_yaml::{Kind, Node};
+use nero_yaml::{Fields, Kind, Node};
 use yaml_edit::{Document, Mapping, YamlNode};
 
 use crate::read;
@@ -212,12 +212,9 @@ fn holds_one(node: &Node) -> bool {
 }
 
 fn root(text: &str) -> Result<Option<Rc<Node>>, Unsafe> {
-    let mut mistakes = Vec::new();
-    let root = read::tree(text, &mut mistakes).map_err(|_| Unsafe)?;
-    match mistakes.is_empty() {
-        true => Ok(root),
-        false => Err(Unsafe),
-    }
+    let mut fields = Fields::default();
+    let root = fields.tree(text, &read::LIMITS).map_err(|_| Unsafe)?;
+    fields.finish().map(|()| root).map_err(|_| Unsafe)
 }
 
 fn value_of(node: &Node) -> Value {

@@ -6,13 +6,14 @@
 
 use std::path::Path;
 
+use nero_model::names::suggest;
 use nero_model::safe::quoted;
 
 use crate::change::{Change, Unsafe, Value};
 use crate::config::{Config, LOCAL, Place};
 use crate::file::{ConfigFile, WriteError};
 use crate::mistake::ConfigError;
-use crate::names::{NameError, check_name, nearest};
+use crate::names::{NameError, check_name};
 use crate::read;
 
 /// What shall be changed.
@@ -152,8 +153,8 @@ impl Edit {
         match read::config(&changed) {
             Ok(_) => Ok(changed),
             Err(mistakes) => Err(EditError::Value {
-                message: mistakes[0].message.clone(),
-                hint: mistakes[0].hint.clone(),
+                message: mistakes.list[0].message.clone(),
+                hint: mistakes.list[0].hint.clone(),
             }),
         }
     }
@@ -252,7 +253,7 @@ fn set(config: &Config, key: &str, value: &str) -> Result<Change, EditError> {
     if let Some((name, field)) = node {
         if config.node(name).is_none() {
             let known = config.nodes.keys().map(String::as_str);
-            let hint = match nearest(name, known) {
+            let hint = match suggest(name, known) {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => format!(
                     "`neroman node add {} ADDRESS` adds it",

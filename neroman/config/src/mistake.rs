@@ -5,19 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use nero_model::safe::Safe;
-
-use crate::config::Place;
-
-/// One mistake.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mistake {
-    /// Where.
-    pub place: Place,
-    /// What is wrong.
-    pub message: String,
-    /// What to do; may be empty.
-    pub hint: String,
-}
+use nero_yaml::{Mistake, Mistakes};
 
 /// Why the configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -68,8 +56,8 @@ pub enum ConfigError {
     Mistakes {
         /// The file.
         path: PathBuf,
-        /// All of them, in the order of the file; never empty.
-        mistakes: Vec<Mistake>,
+        /// All of them.
+        mistakes: Mistakes,
     },
 }
 
@@ -77,8 +65,8 @@ impl ConfigError {
     /// What to do, when there is one answer.
     pub fn hint(&self) -> Option<&str> {
         match self {
-            Self::Mistakes { mistakes, .. } if mistakes.len() == 1 => {
-                Some(mistakes[0].hint.as_str()).filter(|hint| !hint.is_empty())
+            Self::Mistakes { mistakes, .. } if mistakes.list.len() == 1 => {
+                Some(mistakes.list[0].hint.as_str()).filter(|hint| !hint.is_empty())
             }
             // The message holds the command.
             Self::Mistakes { .. } | Self::Stranger { .. } | Self::Writable { .. } => None,
@@ -95,22 +83,24 @@ fn shown(path: &Path) -> String {
 /// All mistakes, a line each.
 struct Listed<'a> {
     path: &'a PathBuf,
-    mistakes: &'a [Mistake],
+    mistakes: &'a Mistakes,
 }
 
 impl fmt::Display for Listed<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = self.path.display().to_string();
         let path = Safe::line(&path);
-        let several = self.mistakes.len() > 1;
+        let Mistakes { list, truncated } = self.mistakes;
+        let several = list.len() > 1;
         if several {
-            write!(f, "{path} has {} mistakes", self.mistakes.len())?;
+            let more = if *truncated { "more than " } else { "" };
+            write!(f, "{path} has {more}{} mistakes", list.len())?;
         }
         for Mistake {
             place,
             message,
             hint,
-        } in self.mistakes
+        } in list
         {
             if several {
                 f.write_str("\n  ")?;

@@ -91,42 +91,6 @@ pub fn check_name(name: &str) -> Result<(), NameError> {
     }
 }
 
-/// The known word that this one is most likely meant to be.
-pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let plain = |text: &str| {
-        text.chars()
-            .filter(|c| c.is_alphanumeric())
-            .flat_map(char::to_lowercase)
-            .take(NAME_CHARS_MAX)
-            .collect::<String>()
-    };
-    let wanted = plain(word);
-    known
-        .into_iter()
-        .map(|candidate| {
-            let other = plain(candidate);
-            let allowed = match other.chars().count() {
-                0..=2 => 0,
-                3..=4 => 1,
-                5..=8 => 2,
-                _ => 3,
-            };
-            let distance = strsim::damerau_levenshtein(&wanted, &other);
-            (distance, allowed, candidate)
-        })
-        .filter(|(distance, allowed, _)| distance <= allowed)
-        .min_by_key(|(distance, _, _)| *distance)
-        .map(|(_, _, candidate)| candidate)
-}
-
-/// "did you mean", or the list of what there is.
-pub(crate) fn known_hint(word: &str, known: &[&str]) -> String {
-    match nearest(word, known.iter().copied()) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => format!("known are {}", known.join(", ")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -162,13 +126,5 @@ mod tests {
             assert_eq!(check_name(bad), Err(error), "{bad}");
         }
         assert_eq!(check_name(&"x".repeat(65)), Err(NameError::Long));
-    }
-
-    #[test]
-    fn near_words_are_found() {
-        let known = ["triton", "box-2", "gpubox"];
-        assert_eq!(nearest("tritom", known), Some("triton"));
-        assert_eq!(nearest("BOX2", known), Some("box-2"));
-        assert_eq!(nearest("gpu", known), None);
     }
 }

@@ -1,18 +1,16 @@
 //! Reads the tree into a [`Config`], collecting every mistake.
 
+use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 
 use indexmap::IndexMap;
+use nero_model::names::word_hint;
 use nero_model::safe::quoted;
-use nero_model::units;
-use nero_yaml::{Entry, Kind, Limits, Wrong};
+use nero_yaml::{Entry, Fields, Kind, Limits, Mistakes, Zero};
 
-use crate::config::{Config, Group, LOCAL, Listen, Node, Place, Size, Word};
-use crate::mistake::Mistake;
-use crate::names::{ANY, check_name, known_hint, nearest};
+use crate::config::{Config, Group, LOCAL, Listen, Node, Size, Word};
+use crate::names::{ANY, check_name};
 
-/// More processors than any machine has.
-const CPUS_MAX: f64 = 1e6;
 /// More text than any address or path has.
 const TEXT_BYTES_MAX: usize = 4096;
 
@@ -43,81 +41,62 @@ const NODE_WORDS_LATER: &[&str] = &[
     "data",
 ];
 
+/// Words of `listen`.
+const LISTEN: &[(&str, Listen)] = &[("auto", Listen::Auto), ("never", Listen::Never)];
+
 /// What a file may hold.
-const LIMITS: Limits = Limits {
+pub(crate) const LIMITS: Limits = Limits {
     depth: 32,
     key_chars: 1024,
     values: 200_000,
     repeated: 200_000,
 };
 
-/// The tree of a text; what does not end the reading is added to `mistakes`.
-pub(crate) fn tree(
-    text: &str,
-    mistakes: &mut Vec<Mistake>,
-) -> Result<Option<Rc<nero_yaml::Node>>, Mistake> {
-    let mut wrong = |wrong| mistakes.push(mistake(wrong));
-    nero_yaml::parse(text, &LIMITS, &mut wrong).map_err(mistake)
-}
-
-fn mistake(Wrong { mark, what }: Wrong) -> Mistake {
-    Mistake {
-        place: mark,
-        message: what.to_string(),
-        hint: what.hint(),
-    }
-}
-
 /// Reads a text, or answers with every mistake in it.
-pub(crate) fn config(text: &str) -> Result<Config, Vec<Mistake>> {
+pub(crate) fn config(text: &str) -> Result<Config, Mistakes> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut reader = Reader {
         text,
-        mistakes: Vec::new(),
+        fields: Fields::default(),
         members: Vec::new(),
     };
-    let root = match tree(text, &mut reader.mistakes) {
-        Ok(root) => root,
-        Err(mistake) => {
-            reader.mistakes.push(mistake);
-            return Err(reader.sorted());
+    let config = match reader.tree(text, &LIMITS) {
+        Ok(Some(root)) => reader.root(&root),
+        Ok(None) => Config::default(),
+        Err(wrong) => {
+            reader.add(wrong.into());
+            Config::default()
         }
     };
-    let config = match &root {
-        Some(root) => reader.root(root),
-        None => Config::default(),
-    };
-    match reader.mistakes.is_empty() {
-        true => Ok(config),
-        false => Err(reader.sorted()),
-    }
+    reader.fields.finish().map(|()| config)
 }
 
 struct Reader<'a> {
     text: &'a str,
-    mistakes: Vec<Mistake>,
+    /// Reads values and holds the mistakes.
+    fields: Fields,
     /// What groups name, each with its group, until all nodes are known.
     members: Vec<(String, Word)>,
 }
 
+impl Deref for Reader<'_> {
+    type Target = Fields;
+
+    fn deref(&self) -> &Fields {
+        &self.fields
+    }
+}
+
+impl DerefMut for Reader<'_> {
+    fn deref_mut(&mut self) -> &mut Fields {
+        &mut self.fields
+    }
+}
+
 impl Reader<'_> {
-    fn sorted(mut self) -> Vec<Mistake> {
-        self.mistakes.sort_by_key(|mistake| mistake.place);
-        self.mistakes.dedup();
-        self.mistakes
-    }
-
-    fn wrong(&mut self, place: Place, message: impl Into<String>, hint: impl Into<String>) {
-        self.mistakes.push(Mistake {
-            place,
-            message: message.into(),
-            hint: hint.into(),
-        });
-    }
-
     fn root(&mut self, root: &nero_yaml::Node) -> Config {
         let mut config = Config::default();
-        for entry in self.entries(root, "the file", "nodes: {box: {address: me@box}}") {
+        for entry in self.entries(root, "config.yaml", "nodes: {box: {address: me@box}}") {
             match entry.key.as_str() {
                 "nodes" => config.nodes = self.nodes(&entry.value),
                 "groups" => config.groups = self.groups(&entry.value),
@@ -138,7 +117,7 @@ impl Reader<'_> {
     /// Nodes in the order of the file, this machine first when it is not named.
     fn nodes(&mut self, given: &nero_yaml::Node) -> IndexMap<String, Node> {
         let mut nodes = IndexMap::new();
-        let entries = self.entries(given, "`nodes`", "nodes: {box: {address: me@box}}");
+        let entries = self.entries(given, "nodes", "nodes: {box: {address: me@box}}");
         if !entries.iter().any(|entry| entry.key == LOCAL) {
             nodes.insert(LOCAL.to_owned(), Node::default());
         }
@@ -161,7 +140,7 @@ impl Reader<'_> {
             place: Some(given.key_mark),
             ..Node::default()
         };
-        let whole = format!("the node {}", quoted(name));
+        let whole = format!("nodes.{name}");
         for entry in self.entries(&given.value, &whole, "{address: me@box, cpus: 8}") {
             let word = entry.key.as_str();
             let full = format!("nodes.{name}.{word}");
@@ -182,11 +161,11 @@ impl Reader<'_> {
             match *known {
                 "address" => node.address = self.address(name, &full, value),
                 "root" => node.root = self.node_root(name, &full, value),
-                "cpus" => node.cpus = self.cpus(&full, value),
-                "memory" => node.memory_bytes = self.bytes(&full, value),
-                "min_free" => node.min_free_bytes = self.bytes(&full, value),
-                "shared" => node.shared = self.truth(&full, value),
-                "listen" => node.listen = self.listen(&full, value),
+                "cpus" => node.cpus = self.fields.cpus(&full, value),
+                "memory" => node.memory_bytes = self.size_bytes(&full, value, Zero::Allowed),
+                "min_free" => node.min_free_bytes = self.size_bytes(&full, value, Zero::Allowed),
+                "shared" => node.shared = self.boolean(&full, value),
+                "listen" => node.listen = self.choice(&full, value, LISTEN).unwrap_or_default(),
                 _ => node.notes = Some(self.written(value)),
             }
         }
@@ -237,60 +216,15 @@ impl Reader<'_> {
         Some(given.text)
     }
 
-    fn cpus(&mut self, full: &str, value: &nero_yaml::Node) -> Option<f64> {
-        let number = value.scalar().and_then(|text| text.parse::<f64>().ok());
-        let fits = number.filter(|number| *number > 0.0 && *number < CPUS_MAX);
-        if fits.is_none() {
-            let message = format!("`{full}` takes a number above zero");
-            self.wrong(value.mark, message, "for example 8, or 0.5");
-        }
-        fits
-    }
-
-    fn bytes(&mut self, full: &str, value: &nero_yaml::Node) -> Option<u64> {
-        let given = self.text(full, value, "16G")?;
-        match units::parse_bytes(&given.text) {
-            Ok(bytes) => Some(bytes),
-            Err(error) => {
-                let message = format!("`{full}` takes a size: {error}");
-                self.wrong(value.mark, message, "for example 16G");
-                None
-            }
-        }
-    }
-
     fn size(&mut self, full: &str, value: &nero_yaml::Node) -> Option<Size> {
-        let bytes = self.bytes(full, value)?;
+        let bytes = self.size_bytes(full, value, Zero::Allowed)?;
         let place = value.mark;
         Some(Size { bytes, place })
     }
 
-    fn truth(&mut self, full: &str, value: &nero_yaml::Node) -> Option<bool> {
-        match value.scalar() {
-            Some("true" | "True" | "yes" | "on") => Some(true),
-            Some("false" | "False" | "no" | "off") => Some(false),
-            _ => {
-                let message = format!("`{full}` takes true or false");
-                self.wrong(value.mark, message, "");
-                None
-            }
-        }
-    }
-
-    fn listen(&mut self, full: &str, value: &nero_yaml::Node) -> Listen {
-        match value.scalar() {
-            Some("auto") => Listen::Auto,
-            Some("never") => Listen::Never,
-            _ => {
-                self.wrong(value.mark, format!("`{full}` takes auto or never"), "");
-                Listen::Auto
-            }
-        }
-    }
-
     fn groups(&mut self, given: &nero_yaml::Node) -> IndexMap<String, Group> {
         let mut groups = IndexMap::new();
-        for entry in self.entries(given, "`groups`", "groups: {gpus: [triton, box]}") {
+        for entry in self.entries(given, "groups", "groups: {gpus: [triton, box]}") {
             let group = quoted(&entry.key);
             if let Err(error) = check_name(&entry.key) {
                 let message = format!("{group} cannot be a group's name: {error}");
@@ -339,27 +273,25 @@ impl Reader<'_> {
 
     /// The entries of a map; nothing at all is an empty one.
     fn entries<'n>(&mut self, node: &'n nero_yaml::Node, what: &str, example: &str) -> &'n [Entry] {
-        match &node.kind {
-            Kind::Map(entries) => entries,
-            Kind::Scalar { .. } if node.is_null() => &[],
-            Kind::Scalar { .. } | Kind::List(_) => {
-                let message = format!("{what} holds {}, not a map", node.describe());
-                self.wrong(node.mark, message, format!("for example `{example}`"));
-                &[]
-            }
+        match node.is_null() {
+            true => &[],
+            false => self.map(what, node, example),
         }
     }
 
     /// A single word or number as it is written.
     fn text(&mut self, what: &str, node: &nero_yaml::Node, example: &str) -> Option<Word> {
-        let text = node
-            .scalar()
-            .filter(|text| !text.is_empty() && text.len() <= TEXT_BYTES_MAX && !node.is_null());
-        let Some(text) = text else {
-            let message = format!("`{}` takes a single value", what.trim_matches('`'));
+        let text = self.single(what, node)?;
+        let wrong = match text {
+            _ if node.is_null() || text.is_empty() => "is empty",
+            _ if text.len() > TEXT_BYTES_MAX => "is too long",
+            _ => "",
+        };
+        if !wrong.is_empty() {
+            let message = format!("`{what}` {wrong}");
             self.wrong(node.mark, message, format!("for example {example}"));
             return None;
-        };
+        }
         Some(Word {
             text: text.to_owned(),
             place: node.mark,
@@ -384,13 +316,7 @@ impl Reader<'_> {
             );
             return;
         }
-        let message = format!("{} is no word of the configuration", quoted(&entry.key));
-        let all = known.iter().chain(later).copied();
-        let hint = match nearest(word, all) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("known are {}", known.join(", ")),
-        };
-        self.wrong(entry.key_mark, message, hint);
+        self.unknown(entry, "is no word of the configuration", known, later);
     }
 
     /// Names that belong to nothing, or to two things.
@@ -417,7 +343,7 @@ impl Reader<'_> {
                 continue;
             }
             let message = format!("the group {group} names the unknown node {}", quoted(word));
-            self.wrong(member.place, message, known_hint(word, &nodes));
+            self.wrong(member.place, message, word_hint(word, &nodes, &[]));
         }
         if let Some(word) = &config.default_node
             && let Err(error) = config.resolve(&word.text)

@@ -1,7 +1,8 @@
 //! What a word means where a node can be named.
 
 use crate::config::{Config, LOCAL};
-use crate::names::{ANY, nearest};
+use crate::names::ANY;
+use nero_model::names::suggest;
 
 /// Where runs may go.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,7 +76,7 @@ impl Config {
         const LISTED: usize = 12;
         let mut known: Vec<&str> = self.nodes.keys().map(String::as_str).collect();
         known.extend(self.groups.keys().map(String::as_str));
-        if let Some(near) = nearest(word, known.iter().copied()) {
+        if let Some(near) = suggest(word, known.iter().copied()) {
             return format!("did you mean `{near}`?");
         }
         let all = match known.len() > LISTED {

@@ -108,7 +108,7 @@ pub(crate) fn read(
 }
 
 fn from_command(reader: &mut Reader<'_>, names: &Names<'_>, given: &Given) -> Command {
-    let before = reader.problems.count();
+    let before = reader.count();
     let mut result = Vec::new();
     match &given.value.kind {
         Kind::List(items) => {
@@ -155,7 +155,7 @@ fn from_command(reader: &mut Reader<'_>, names: &Names<'_>, given: &Given) -> Co
             return Command::Missing;
         }
     }
-    if result.is_empty() && reader.problems.count() == before {
+    if result.is_empty() && reader.count() == before {
         reader.wrong(given.value.mark, "the command is empty", "");
     }
     Command::Words(result)
@@ -307,7 +307,7 @@ fn template(
     node: &Rc<Node>,
     at: At,
 ) -> Option<Word> {
-    if reader.problems.full() {
+    if reader.full() {
         return None;
     }
     match Template::parse(text, &|name| names.kind(name), &|name| names.hint(name)) {

@@ -6,7 +6,6 @@
 
 use crate::block::Given;
 use crate::definition::{RuleAction, RuleDef, Value};
-use crate::fields::word_hint;
 use crate::reader::Reader;
 use crate::rules::checked;
 use crate::scalar::typed;
@@ -28,21 +27,16 @@ const CONDITION_KEYS: &[&str] = &["variablename", "killvalue", "comparator", "wh
 /// One condition as the rule that it means.
 fn condition(reader: &mut Reader<'_>, entry: &Entry) -> Option<RuleDef> {
     let name = &entry.key;
-    let before = reader.problems.count();
+    let before = reader.count();
     let example =
         "{variablename: loss, killvalue: 3, comparator: gt, when: immediately, action: kill}";
     let entries = reader.map(name, &entry.value, example);
-    if reader.problems.count() > before {
+    if reader.count() > before {
         return None;
     }
     for other in entries {
         if !CONDITION_KEYS.contains(&other.key.as_str()) {
-            let message = format!("{} is no part of a condition", quoted(&other.key));
-            reader.wrong(
-                other.key_mark,
-                message,
-                word_hint(&other.key, CONDITION_KEYS),
-            );
+            reader.unknown(other, "is no part of a condition", CONDITION_KEYS, &[]);
         }
     }
     let mut part = |key: &str, needed: bool| {
@@ -67,11 +61,9 @@ fn condition(reader: &mut Reader<'_>, entry: &Entry) -> Option<RuleDef> {
     let when = part("when", false);
     let variable = variable.and_then(|(text, node)| variable_name(reader, text, node));
     let value = killvalue.and_then(|(text, node)| kill_value(reader, text, node));
-    let operator = comparator.and_then(|(text, node)| {
-        choice(
-            reader,
+    let operator = comparator.and_then(|(_, node)| {
+        reader.choice(
             "comparator",
-            text,
             node,
             &[
                 ("gt", ">"),
@@ -82,11 +74,9 @@ fn condition(reader: &mut Reader<'_>, entry: &Entry) -> Option<RuleDef> {
             ],
         )
     });
-    let action = action.and_then(|(text, node)| {
-        choice(
-            reader,
+    let action = action.and_then(|(_, node)| {
+        reader.choice(
             "action",
-            text,
             node,
             &[
                 ("kill", RuleAction::Abort),
@@ -105,7 +95,7 @@ fn condition(reader: &mut Reader<'_>, entry: &Entry) -> Option<RuleDef> {
         Some(seconds) => format!("runtime >= {seconds}s && {compared}"),
         None => compared,
     };
-    if reader.problems.count() > before {
+    if reader.count() > before {
         return None;
     }
     // Made of parts that were checked; nothing of it can be not built.
@@ -117,26 +107,6 @@ fn condition(reader: &mut Reader<'_>, entry: &Entry) -> Option<RuleDef> {
         &written,
         entry,
     )
-}
-
-fn choice<T: Copy>(
-    reader: &mut Reader<'_>,
-    key: &str,
-    text: &str,
-    node: &Node,
-    known: &[(&str, T)],
-) -> Option<T> {
-    let found = known.iter().find(|(word, _)| *word == text);
-    if found.is_none() {
-        let words: Vec<&str> = known.iter().map(|(word, _)| *word).collect();
-        let message = format!("{} is no `{key}`", quoted(text));
-        reader.wrong(
-            node.mark,
-            message,
-            format!("known are {}", words.join(", ")),
-        );
-    }
-    found.map(|(_, value)| *value)
 }
 
 /// The variable as an expression names it: always the metric, as a whole token.

@@ -9,7 +9,7 @@ use crate::params::{self, Axis};
 use crate::reader::{Found, Reader};
 use crate::{outputs, placing, rules, settings};
 use nero_model::safe::quoted;
-use nero_yaml::{Entry, Kind, Mark};
+use nero_yaml::{Entry, Kind, Mark, Zero};
 
 /// A block before its parameters get values.
 #[derive(Debug)]
@@ -79,7 +79,7 @@ pub(crate) fn draft(reader: &mut Reader<'_>, scope: &Scope, name: &str, mark: Ma
         results_dir: text(reader, scope, Field::ResultsDir),
         results_max_bytes: scope
             .get(Field::ResultsMax)
-            .and_then(|given| reader.size_bytes(&given.key, &given.value)),
+            .and_then(|given| reader.size_bytes(&given.key, &given.value, Zero::Refused)),
         custom_msg: text(reader, scope, Field::CustomMsg),
         sbatch_args: sbatch_args(reader, scope),
         not_built,

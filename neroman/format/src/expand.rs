@@ -38,7 +38,7 @@ pub(crate) fn expand(reader: &mut Reader<'_>, draft: &Draft, name: &str, mark: M
         } else {
             name.to_owned()
         };
-        if !make(reader, draft, full, params, mark, common_bytes) || reader.problems.full() {
+        if !make(reader, draft, full, params, mark, common_bytes) || reader.full() {
             return;
         }
     }

@@ -6,6 +6,7 @@
 //! [`NotBuilt`]: crate::NotBuilt
 
 use crate::problem::printable;
+use nero_model::names::suggest;
 
 /// A field of a block, by its present name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -151,7 +152,7 @@ pub(crate) fn word(field: Field) -> &'static str {
 /// The field that a key is most likely meant to be.
 pub(crate) fn suggested(key: &str) -> Option<&'static str> {
     let words = FIELDS.iter().map(|(word, _)| *word);
-    nearest(key, words.chain(LATER.iter().copied()))
+    suggest(key, words.chain(LATER.iter().copied()))
 }
 
 /// What to say of a key of a block that is no field.
@@ -175,44 +176,6 @@ pub(crate) fn field_hint(key: &str, is_map: bool) -> String {
         );
     }
     "a parameter stands inside of `parameters:`".to_owned()
-}
-
-/// "did you mean", or the list of what there is.
-pub(crate) fn word_hint(word: &str, known: &[&str]) -> String {
-    match nearest(word, known.iter().copied()) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => format!("known are {}", known.join(", ")),
-    }
-}
-
-/// The known word that this one is most likely meant to be.
-pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let plain = |text: &str| {
-        text.chars()
-            .filter(|c| !matches!(c, '_' | '-' | ' ' | '.'))
-            .flat_map(char::to_lowercase)
-            .collect::<String>()
-    };
-    // Long words are never typing errors of ours, and comparing them costs a square.
-    if word.chars().count() > 100 {
-        return None;
-    }
-    let wanted = plain(word);
-    known
-        .map(|candidate| {
-            let other = plain(candidate);
-            let distance = strsim::damerau_levenshtein(&wanted, &other);
-            let allowed = match other.chars().count() {
-                0..=2 => 0,
-                3..=4 => 1,
-                5..=8 => 2,
-                _ => 3,
-            };
-            (distance, allowed, candidate)
-        })
-        .filter(|(distance, allowed, _)| distance <= allowed)
-        .min_by_key(|(distance, _, _)| *distance)
-        .map(|(_, _, candidate)| candidate)
 }
 
 #[cfg(test)]

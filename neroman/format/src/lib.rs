@@ -40,12 +40,12 @@ pub use definition::{
     Buffering, DataDef, DataPath, Definition, Fetch, Monitor, NotBuilt, Note, Output, Param, Place,
     Placed, Resources, RuleAction, RuleDef, Source, SourceKind, Strays, Stream, Value,
 };
+pub use nero_yaml::MISTAKES_MAX as PROBLEMS_MAX;
 pub use outputs::glob_mistake;
-pub use problem::{FormatErrors, PROBLEMS_MAX, Problem};
+pub use problem::{FormatErrors, Problem};
 
 use nero_expr::ParseContext;
-use nero_yaml::{Entry, Kind};
-use problem::Problems;
+use nero_yaml::{Entry, Fields, Kind};
 use reader::Reader;
 use std::path::Path;
 
@@ -96,8 +96,8 @@ fn read_text(
     source: &Source,
     context: &ParseContext,
 ) -> Result<(Vec<Definition>, Vec<Note>), FormatErrors> {
-    let mut problems = Problems::default();
-    let root = parse::parse(text, &mut problems)?;
+    let mut fields = Fields::default();
+    let root = parse::parse(text, &mut fields)?;
     let Some(root) = root.filter(|root| !root.is_null()) else {
         return Err(Problem::of_file(
             format!("{} is empty", text.file),
@@ -106,13 +106,12 @@ fn read_text(
         .into());
     };
     let Kind::Map(entries) = &root.kind else {
-        problems.add(
-            text,
+        fields.wrong(
             root.mark,
             format!("the file holds {}, not blocks and fields", root.describe()),
             "add a block such as `+name: {command: python3 main.py}`",
         );
-        return problems.into_result().map(|()| Default::default());
+        return text.checked(fields).map(|()| Default::default());
     };
     if is_foreign(entries, source) {
         return Err(Problem::of_file(
@@ -124,10 +123,9 @@ fn read_text(
         )
         .into());
     }
-    let mut reader = Reader::new(text, &source.folder, context);
-    reader.problems = problems;
+    let mut reader = Reader::new(text, &source.folder, context, fields);
     reader.root(entries, root.mark, &source_name(source));
-    std::mem::take(&mut reader.problems).into_result()?;
+    text.checked(std::mem::take(&mut reader.fields))?;
     let definitions = std::mem::take(&mut reader.definitions);
     Ok((definitions, reader.into_notes()))
 }

@@ -1,11 +1,12 @@
 //! What the names in a block's templates stand for.
 
 use crate::block::Scope;
-use crate::fields::{Field, nearest};
+use crate::fields::Field;
 use crate::params::Axis;
 use crate::placing;
 use crate::problem::printable;
 use crate::pyformat::NameKind;
+use nero_model::names::suggest;
 use nero_model::safe::quoted;
 use std::collections::HashMap;
 
@@ -64,7 +65,7 @@ impl<'a> Names<'a> {
             return placing::data_hint(self.scope, data);
         }
         let known = self.axes.iter().map(|axis| axis.name.as_str());
-        if let Some(near) = nearest(name, known.take(COMPARED)) {
+        if let Some(near) = suggest(name, known.take(COMPARED)) {
             return format!("did you mean {}?", quoted(near));
         }
         if self.axes.is_empty() {

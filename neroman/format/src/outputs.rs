@@ -1,12 +1,11 @@
 //! What comes home (`outputs`) and what travels (`files`).
 
 use crate::definition::{Fetch, Output, Stream};
-use crate::fields::word_hint;
 use crate::problem::printable;
 use crate::reader::Reader;
 use ignore::overrides::OverrideBuilder;
 use nero_model::safe::quoted;
-use nero_yaml::{Entry, Kind, Mark, Node};
+use nero_yaml::{Entry, Kind, Mark, Node, Zero};
 
 /// The entries of `outputs`: one, or a list of texts and maps.
 pub(crate) fn read(reader: &mut Reader<'_>, node: &Node) -> Vec<Output> {
@@ -52,31 +51,19 @@ fn from_map(reader: &mut Reader<'_>, mark: Mark, entries: &[Entry]) -> Option<Ou
     let mut output = None;
     let mut fetch = Fetch::default();
     let mut max_bytes = None;
-    for Entry {
-        key,
-        key_mark,
-        value,
-        ..
-    } in entries
-    {
+    for entry in entries {
+        let Entry { key, value, .. } = entry;
         match key.as_str() {
             "path" => {
                 let path = reader.single("path", value)?;
                 output = Some(named(reader, path, value.mark)?);
             }
-            "fetch" => match reader.single("fetch", value)? {
-                "live" => {}
-                "end" => fetch = Fetch::End,
-                other => {
-                    let message = format!("{} is no time to fetch", quoted(other));
-                    reader.wrong(value.mark, message, "known are live, end");
-                }
-            },
-            "max" => max_bytes = reader.size_bytes("max", value),
-            other => {
-                let message = format!("{} is no part of an output", quoted(other));
-                reader.wrong(*key_mark, message, word_hint(other, KEYS));
+            "fetch" => {
+                let known = [("live", Fetch::Live), ("end", Fetch::End)];
+                fetch = reader.choice("fetch", value, &known).unwrap_or(fetch);
             }
+            "max" => max_bytes = reader.size_bytes("max", value, Zero::Refused),
+            _ => reader.unknown(entry, "is no part of an output", KEYS, &[]),
         }
     }
     if output.is_none() {
@@ -129,30 +116,18 @@ fn travelling(reader: &mut Reader<'_>, mark: Mark, entries: &[Entry]) -> Option<
     const KEYS: &[&str] = &["path", "mode"];
     let mut path = None;
     let mut linked = false;
-    for Entry {
-        key,
-        key_mark,
-        value,
-        ..
-    } in entries
-    {
+    for entry in entries {
+        let Entry { key, value, .. } = entry;
         match key.as_str() {
             "path" => {
                 let written = reader.single("path", value)?;
                 path = Some(glob(reader, "files", written, value.mark)?);
             }
-            "mode" => match reader.single("mode", value)? {
-                "copy" => linked = false,
-                "link" => linked = true,
-                other => {
-                    let message = format!("{} is no mode of files", quoted(other));
-                    reader.wrong(value.mark, message, "known are copy, link");
-                }
-            },
-            other => {
-                let message = format!("{} is no part of an entry of `files`", quoted(other));
-                reader.wrong(*key_mark, message, word_hint(other, KEYS));
+            "mode" => {
+                let known = [("copy", false), ("link", true)];
+                linked = reader.choice("mode", value, &known).unwrap_or(linked);
             }
+            _ => reader.unknown(entry, "is no part of an entry of `files`", KEYS, &[]),
         }
     }
     if path.is_none() {

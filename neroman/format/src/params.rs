@@ -2,7 +2,7 @@
 
 use crate::block::{Named, Scope};
 use crate::definition::{NotBuilt, Param, Value};
-use crate::fields::{GENERATORS_LATER, nearest};
+use crate::fields::GENERATORS_LATER;
 use crate::parse::is_tuple;
 use crate::range::{Range, RangeError};
 use crate::reader::Reader;
@@ -75,7 +75,7 @@ fn values(reader: &mut Reader<'_>, named: &Named, not_built: &mut Vec<NotBuilt>)
     if named.name.is_empty() || named.name.contains('\0') {
         reader.wrong(named.key_mark, "a parameter has no proper name", "");
     }
-    reader.is_marked("parameters", &named.name, named.key_mark);
+    reader.is_marked("`parameters`", &named.name, named.key_mark);
     let node = &*named.value;
     if drops_combinations(named) {
         reader.not_built(not_built, "parameters.exclude", named.key_mark);
@@ -116,18 +116,8 @@ fn scalar(reader: &mut Reader<'_>, name: &str, node: &Node) -> Option<(String, V
         );
         return None;
     };
-    if text.contains('\0') {
-        reader.wrong(
-            node.mark,
-            format!("{} holds a NUL character", quoted(name)),
-            "leave it out",
-        );
-        return None;
-    }
-    if reader.is_marked(name, text, node.mark) {
-        return None;
-    }
-    Some((text.clone(), typed(text, *plain)))
+    let odd = reader.is_odd(&quoted(name), text, node.mark);
+    (!odd).then(|| (text.clone(), typed(text, *plain)))
 }
 
 fn list(reader: &mut Reader<'_>, name: &str, node: &Node, items: &[Rc<Node>]) -> Option<Values> {
@@ -182,7 +172,9 @@ fn generated(
             let words = ["range"]
                 .into_iter()
                 .chain(GENERATORS_LATER.iter().copied());
-            let near = entries.first().and_then(|e| nearest(&e.key, words));
+            let near = entries
+                .first()
+                .and_then(|e| nero_model::names::suggest(&e.key, words));
             let hint = match near {
                 Some(word) if word != "range" || entries.len() == 1 => {
                     format!("did you mean `{word}`?")

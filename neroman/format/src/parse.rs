@@ -3,9 +3,9 @@
 //! Mistakes here are collected like all others; only a text that does not parse ends the
 //! reading. Sizes are bounded by [`LIMITS`].
 
-use crate::problem::{Problem, Problems, printable};
+use crate::problem::{Problem, printable};
 use crate::source::Text;
-use nero_yaml::{Limits, Mark, Node, What, Wrong};
+use nero_yaml::{Fields, Limits, Mark, Node, What, Wrong};
 use std::rc::Rc;
 
 /// What a file may hold: 64 levels, and about 64 MiB of the shortest values.
@@ -21,10 +21,10 @@ const TUPLE: &str = "!!python/tuple";
 
 /// Builds the tree, or `None` for a file without a document. A text that does not
 /// parse is the one mistake that ends the reading at once.
-pub(crate) fn parse(text: &Text, problems: &mut Problems) -> Result<Option<Rc<Node>>, Problem> {
+pub(crate) fn parse(text: &Text, fields: &mut Fields) -> Result<Option<Rc<Node>>, Problem> {
     let mut report = |Wrong { mark, what }: Wrong| {
         if let Some((message, hint)) = said(text, mark, &what) {
-            problems.add(text, mark, message, hint);
+            fields.wrong(mark, message, hint);
         }
     };
     nero_yaml::parse(&text.text, &LIMITS, &mut report).map_err(|Wrong { mark, what }| {

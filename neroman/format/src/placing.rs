@@ -187,7 +187,7 @@ pub(crate) fn is_data(scope: &Scope, name: &str) -> bool {
 /// What to do about a name that `data` does not have.
 pub(crate) fn data_hint(scope: &Scope, name: &str) -> String {
     let known = || scope.data.iter().map(|named| named.name.as_str());
-    if let Some(near) = crate::fields::nearest(name, known().take(1000)) {
+    if let Some(near) = nero_model::names::suggest(name, known().take(1000)) {
         return format!("did you mean {}?", quoted(&format!("data.{near}")));
     }
     match known().next() {

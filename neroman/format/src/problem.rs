@@ -1,19 +1,10 @@
-//! Mistakes of a source: collected, placed and printed.
-//!
-//! The reader goes on after a mistake so that a user sees all of them at once;
-//! [`Problems`] collects them without repeats (an inherited field is read by many
-//! blocks) and stops at a bound. The report shows the line with a caret. Whatever
+//! Mistakes of a source as they are printed: each with its line and a caret. Whatever
 //! comes from the file is made safe to print: no control characters reach a terminal.
 
 use crate::definition::Place;
-use crate::source::Text;
 use nero_model::safe::Safe;
-use nero_yaml::Mark;
-use std::collections::HashSet;
+use nero_yaml::MISTAKES_MAX;
 use std::fmt;
-
-/// More mistakes than a person reads at once; the reader stops there.
-pub const PROBLEMS_MAX: usize = 100;
 
 /// How much of a source line is shown around a mistake.
 const SNIPPET_CHARS: usize = 100;
@@ -67,7 +58,7 @@ impl fmt::Display for Problem {
 pub struct FormatErrors {
     /// In the order of the file.
     pub problems: Vec<Problem>,
-    /// Whether reading stopped at [`PROBLEMS_MAX`].
+    /// Whether reading stopped at [`MISTAKES_MAX`].
     pub truncated: bool,
 }
 
@@ -89,67 +80,13 @@ impl fmt::Display for FormatErrors {
             write!(f, "{problem}")?;
         }
         if self.truncated {
-            writeln!(f, "\nand more; these are the first {PROBLEMS_MAX}")?;
+            writeln!(f, "\nand more; these are the first {MISTAKES_MAX}")?;
         }
         Ok(())
     }
 }
 
 impl std::error::Error for FormatErrors {}
-
-/// The mistakes found so far.
-#[derive(Debug, Default)]
-pub(crate) struct Problems {
-    found: Vec<Problem>,
-    seen: HashSet<(Mark, String)>,
-    truncated: bool,
-}
-
-impl Problems {
-    /// Adds a mistake unless the same was said of the same place. The line is cut out
-    /// only for those that are kept: it may be long, and mistakes many.
-    pub(crate) fn add(
-        &mut self,
-        text: &Text,
-        mark: Mark,
-        message: impl Into<String>,
-        hint: impl Into<String>,
-    ) {
-        let message = message.into();
-        let key = (mark, message.clone());
-        if self.seen.contains(&key) {
-            return;
-        }
-        if self.found.len() >= PROBLEMS_MAX {
-            self.truncated = true;
-            return;
-        }
-        self.seen.insert(key);
-        self.found.push(text.problem(mark, message, hint));
-    }
-
-    /// Whether there is no use in reading on.
-    pub(crate) fn full(&self) -> bool {
-        self.truncated
-    }
-
-    /// How many there are; a caller compares before and after a step.
-    pub(crate) fn count(&self) -> usize {
-        self.found.len() + usize::from(self.truncated)
-    }
-
-    /// All mistakes in the order of the file, or nothing.
-    pub(crate) fn into_result(mut self) -> Result<(), FormatErrors> {
-        if self.found.is_empty() {
-            return Ok(());
-        }
-        self.found.sort_by(|a, b| a.place.cmp(&b.place));
-        Err(FormatErrors {
-            problems: self.found,
-            truncated: self.truncated,
-        })
-    }
-}
 
 /// The text with control and direction characters written out.
 pub(crate) fn printable(text: &str) -> String {

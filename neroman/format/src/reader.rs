@@ -1,22 +1,20 @@
 //! The reading of one source: walks the blocks and collects what comes of them.
 //!
-//! [`Reader`] holds everything that all blocks share: mistakes, notes, names that are
-//! taken, and what was looked up on the disk or compiled before. Its small methods
-//! read one value each and report what does not fit.
+//! [`Reader`] holds everything that all blocks share: the reader of values with its
+//! mistakes, notes, names that are taken, and what was looked up on the disk or
+//! compiled before.
 
 use crate::block::{self, Scope};
 use crate::definition::{Definition, NotBuilt, Note};
 use crate::fields::Field;
 use crate::parse::is_tuple;
-use crate::problem::Problems;
-use crate::scalar;
 use crate::source::Text;
 use crate::{define, expand};
 use nero_expr::ParseContext;
 use nero_model::safe::quoted;
-use nero_model::units::{self, UnitError};
-use nero_yaml::{Entry, Kind, Mark, Node};
+use nero_yaml::{Entry, Fields, Kind, Mark, Node};
 use std::collections::{HashMap, HashSet};
+use std::ops::{Deref, DerefMut};
 use std::path::Path;
 
 /// More notes than a person reads.
@@ -27,7 +25,8 @@ pub(crate) struct Reader<'a> {
     pub(crate) text: &'a Text,
     pub(crate) folder: &'a Path,
     pub(crate) context: &'a ParseContext,
-    pub(crate) problems: Problems,
+    /// Reads values and holds the mistakes.
+    pub(crate) fields: Fields,
     pub(crate) definitions: Vec<Definition>,
     /// Names that are taken: (collection, name) to where.
     pub(crate) names: HashMap<(String, String), Mark>,
@@ -51,13 +50,33 @@ pub(crate) enum Found {
     File { executable: bool },
 }
 
+/// Each block is read with the one reader of values, so that no mistake is told twice.
+impl Deref for Reader<'_> {
+    type Target = Fields;
+
+    fn deref(&self) -> &Fields {
+        &self.fields
+    }
+}
+
+impl DerefMut for Reader<'_> {
+    fn deref_mut(&mut self) -> &mut Fields {
+        &mut self.fields
+    }
+}
+
 impl<'a> Reader<'a> {
-    pub(crate) fn new(text: &'a Text, folder: &'a Path, context: &'a ParseContext) -> Self {
+    pub(crate) fn new(
+        text: &'a Text,
+        folder: &'a Path,
+        context: &'a ParseContext,
+        fields: Fields,
+    ) -> Self {
         Self {
             text,
             folder,
             context,
-            problems: Problems::default(),
+            fields,
             definitions: Vec::new(),
             names: HashMap::new(),
             patterns: HashMap::new(),
@@ -72,7 +91,7 @@ impl<'a> Reader<'a> {
 
     /// Reads all blocks below the root, whose own name is that of the source.
     pub(crate) fn root(&mut self, entries: &[Entry], mark: Mark, source_name: &str) {
-        let before = self.problems.count();
+        let before = self.count();
         let (scope, children) = block::enter(self, &Scope::default(), entries);
         if !children.is_empty() {
             for child in children {
@@ -88,7 +107,7 @@ impl<'a> Reader<'a> {
         ];
         if runs_something.into_iter().any(|f| scope.get(f).is_some()) {
             self.define(&scope, source_name, mark);
-        } else if self.problems.count() == before {
+        } else if self.count() == before {
             self.wrong(
                 mark,
                 "no experiment is described here",
@@ -98,7 +117,7 @@ impl<'a> Reader<'a> {
     }
 
     fn child(&mut self, outer: &Scope, name: &str, entry: &Entry) {
-        if self.problems.full() {
+        if self.full() {
             return;
         }
         let entries: &[Entry] = match &entry.value.kind {
@@ -134,22 +153,12 @@ impl<'a> Reader<'a> {
     }
 
     fn define(&mut self, scope: &Scope, name: &str, mark: Mark) {
-        let before = self.problems.count();
+        let before = self.count();
         let draft = define::draft(self, scope, name, mark);
         // A block with a mistake is expanded no further: what follows from it is noise.
-        if self.problems.count() == before {
+        if self.count() == before {
             expand::expand(self, &draft, name, mark);
         }
-    }
-
-    /// Reports a mistake.
-    pub(crate) fn wrong(
-        &mut self,
-        mark: Mark,
-        message: impl Into<String>,
-        hint: impl Into<String>,
-    ) {
-        self.problems.add(self.text, mark, message, hint);
     }
 
     /// Adds a remark, once.
@@ -204,43 +213,6 @@ impl<'a> Reader<'a> {
         );
     }
 
-    /// A single text; numbers and words count as they were written.
-    pub(crate) fn single<'n>(&mut self, what: &str, node: &'n Node) -> Option<&'n str> {
-        let Some(text) = node.scalar() else {
-            self.wrong(
-                node.mark,
-                format!("`{what}` takes a single text, not {}", node.describe()),
-                "quote it if it is text",
-            );
-            return None;
-        };
-        if text.contains('\0') {
-            self.wrong(
-                node.mark,
-                format!("`{what}` holds a NUL character"),
-                "leave it out",
-            );
-            return None;
-        }
-        if self.is_marked(what, text, node.mark) {
-            return None;
-        }
-        Some(text)
-    }
-
-    /// Reports a character with which we mark places.
-    pub(crate) fn is_marked(&mut self, what: &str, text: &str, mark: Mark) -> bool {
-        let marked = nero_model::data::has_mark(text);
-        if marked {
-            self.wrong(
-                mark,
-                format!("`{what}` holds U+E0D0 or U+E0D1, with which neronet marks places"),
-                "leave these private characters out",
-            );
-        }
-        marked
-    }
-
     /// A text or a list of texts.
     pub(crate) fn several<'n>(&mut self, what: &str, node: &'n Node) -> Vec<(&'n str, &'n Node)> {
         let items = match &node.kind {
@@ -251,65 +223,6 @@ impl<'a> Reader<'a> {
             .into_iter()
             .filter_map(|item| self.single(what, item).map(|text| (text, item)))
             .collect()
-    }
-
-    /// The entries of a map.
-    pub(crate) fn map<'n>(&mut self, what: &str, node: &'n Node, example: &str) -> &'n [Entry] {
-        if let Kind::Map(entries) = &node.kind {
-            return entries;
-        }
-        self.wrong(
-            node.mark,
-            format!("`{what}` takes a map, not {}", node.describe()),
-            format!("for example `{example}`"),
-        );
-        &[]
-    }
-
-    /// `true`, `no` and their like, not quoted.
-    pub(crate) fn boolean(&mut self, what: &str, node: &Node) -> Option<bool> {
-        let truth = match &node.kind {
-            Kind::Scalar { text, plain: true } => scalar::boolean(text),
-            Kind::Scalar { .. } | Kind::List(_) | Kind::Map(_) => None,
-        };
-        if truth.is_none() {
-            self.wrong(node.mark, format!("`{what}` takes true or false"), "");
-        }
-        truth
-    }
-
-    /// A duration above zero.
-    pub(crate) fn duration_ms(&mut self, what: &str, node: &Node) -> Option<u64> {
-        let hint = "write for example 90, 10m, 2h or 1h30m; a bare number is seconds";
-        self.quantity(what, node, units::parse_duration_ms, hint)
-    }
-
-    /// A size above zero.
-    pub(crate) fn size_bytes(&mut self, what: &str, node: &Node) -> Option<u64> {
-        let hint = "write for example 512M or 4G; a bare number is bytes";
-        self.quantity(what, node, units::parse_bytes, hint)
-    }
-
-    fn quantity(
-        &mut self,
-        what: &str,
-        node: &Node,
-        parse: fn(&str) -> Result<u64, UnitError>,
-        hint: &str,
-    ) -> Option<u64> {
-        let text = self.single(what, node)?;
-        match parse(text) {
-            Ok(0) => {
-                self.wrong(node.mark, format!("`{what}` is zero"), hint);
-                None
-            }
-            Ok(amount) => Some(amount),
-            Err(error) => {
-                let error = crate::problem::printable(&error.to_string());
-                self.wrong(node.mark, format!("`{what}`: {error}"), hint);
-                None
-            }
-        }
     }
 
     /// A path below the folder without `.` and empty parts; anything else is reported.

@@ -7,10 +7,11 @@
 use crate::block::{Given, Scope};
 use crate::conditions;
 use crate::definition::{NotBuilt, RuleAction, RuleDef};
-use crate::fields::{ACTIONS, ACTIONS_LATER, Field, word_hint};
+use crate::fields::{ACTIONS, ACTIONS_LATER, Field};
 use crate::problem::printable;
 use crate::reader::Reader;
 use nero_expr::{ErrorKind, Expr, ExprError};
+use nero_model::names::word_hint;
 use nero_model::safe::quoted;
 use nero_yaml::{Entry, Kind, Mark, Node};
 
@@ -99,8 +100,7 @@ fn rule(
             "notify" => RuleAction::Notify,
             key if ACTIONS_LATER.contains(&key) => continue,
             key => {
-                let known = [ACTIONS, ACTIONS_LATER].concat();
-                let mut hint = word_hint(key, &known);
+                let mut hint = word_hint(key, ACTIONS, ACTIONS_LATER);
                 if key.contains([' ', '(', ')', '>', '<', '=']) || entry.value.is_null() {
                     hint.push_str("; in braces quote the expression, since a comma ends it");
                 }

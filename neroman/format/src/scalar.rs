@@ -1,11 +1,9 @@
 //! The typed value beside a parameter's text.
 //!
-//! The text reaches the job; the value is what expressions compare. Words follow
-//! PyYAML (`no` is false), since the original's files were written for it, with the
-//! evident reading of numbers: `010` is ten, `1e-3` a number.
+//! The text reaches the job; the value is what expressions compare.
 
 use crate::definition::Value;
-use nero_yaml::is_null_text;
+use nero_yaml::{Number, boolean, is_null_text, number};
 
 /// The value of a scalar; quoted ones are text whatever they look like.
 pub(crate) fn typed(text: &str, plain: bool) -> Value {
@@ -18,100 +16,11 @@ pub(crate) fn typed(text: &str, plain: bool) -> Value {
     if let Some(truth) = boolean(text) {
         return Value::Bool(truth);
     }
-    number(text).unwrap_or_else(|| Value::Text(text.to_owned()))
-}
-
-/// `true`, `Yes`, `off` and their like.
-pub(crate) fn boolean(text: &str) -> Option<bool> {
-    let lower = text.to_ascii_lowercase();
-    let capital = |word: &str| {
-        let mut letters = word.chars();
-        letters
-            .next()
-            .map(|c| c.to_ascii_uppercase())
-            .into_iter()
-            .chain(letters)
-            .collect::<String>()
-    };
-    // Three spellings count, as in PyYAML; `nO` is text.
-    if text != lower && text != lower.to_ascii_uppercase() && text != capital(&lower) {
-        return None;
+    match number(text) {
+        Some(Number::Int(number)) => Value::Int(number),
+        Some(Number::Float(number)) => Value::Float(number),
+        None => Value::Text(text.to_owned()),
     }
-    match lower.as_str() {
-        "true" | "yes" | "on" => Some(true),
-        "false" | "no" | "off" => Some(false),
-        _ => None,
-    }
-}
-
-fn number(text: &str) -> Option<Value> {
-    let (negative, digits) = match text.as_bytes().first()? {
-        b'-' => (true, &text[1..]),
-        b'+' => (false, &text[1..]),
-        _ => (false, text),
-    };
-    match digits {
-        ".inf" | ".Inf" | ".INF" => {
-            let infinity = if negative {
-                f64::NEG_INFINITY
-            } else {
-                f64::INFINITY
-            };
-            return Some(Value::Float(infinity));
-        }
-        ".nan" | ".NaN" | ".NAN" if digits.len() == text.len() => {
-            return Some(Value::Float(f64::NAN));
-        }
-        _ => {}
-    }
-    let based = |prefix: &str, radix| {
-        let digits = digits.strip_prefix(prefix)?;
-        let fits = !digits.is_empty() && digits.chars().all(|c| c.is_digit(radix));
-        let value = i64::from_str_radix(digits, radix).ok().filter(|_| fits)?;
-        Some(Value::Int(if negative { -value } else { value }))
-    };
-    if let Some(value) = based("0x", 16).or_else(|| based("0o", 8)) {
-        return Some(value);
-    }
-    let plain = without_separators(digits)?;
-    if !is_decimal(&plain) {
-        return None;
-    }
-    let signed = if negative { format!("-{plain}") } else { plain };
-    match signed.parse::<i64>() {
-        Ok(whole) => Some(Value::Int(whole)),
-        Err(_) => signed.parse().ok().map(Value::Float),
-    }
-}
-
-/// `1_000` without its `_`, which may stand between digits only.
-fn without_separators(text: &str) -> Option<String> {
-    let bytes = text.as_bytes();
-    let digit = |index: Option<usize>| {
-        index
-            .and_then(|i| bytes.get(i))
-            .is_some_and(u8::is_ascii_digit)
-    };
-    let misplaced = bytes
-        .iter()
-        .enumerate()
-        .any(|(i, b)| *b == b'_' && !(digit(i.checked_sub(1)) && digit(Some(i + 1))));
-    (!misplaced).then(|| text.replace('_', ""))
-}
-
-/// Digits with at most one point and an exponent.
-fn is_decimal(text: &str) -> bool {
-    let (mantissa, exponent) = match text.split_once(['e', 'E']) {
-        Some((mantissa, exponent)) => (mantissa, Some(exponent)),
-        None => (text, None),
-    };
-    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-    let digits = |t: &str| t.bytes().all(|b| b.is_ascii_digit());
-    let exponent_fits = exponent.is_none_or(|e| {
-        let e = e.strip_prefix(['+', '-']).unwrap_or(e);
-        !e.is_empty() && digits(e)
-    });
-    digits(whole) && digits(fraction) && !(whole.is_empty() && fraction.is_empty()) && exponent_fits
 }
 
 #[cfg(test)]

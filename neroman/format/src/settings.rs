@@ -2,15 +2,11 @@
 
 use crate::block::Scope;
 use crate::definition::{Monitor, NotBuilt, Resources, Strays};
-use crate::fields::{Field, RESOURCES, RESOURCES_LATER, word_hint};
+use crate::fields::{Field, RESOURCES, RESOURCES_LATER};
 use crate::problem::printable;
 use crate::reader::Reader;
-use crate::scalar::typed;
 use nero_model::safe::quoted;
-use nero_yaml::{Entry, Kind, Node};
-
-/// More processors than any machine has.
-const CPUS_MAX: f64 = 1e6;
+use nero_yaml::{Kind, Node, Zero};
 
 /// `resources: {cpus: 2, memory: 4G, time: 2h}`.
 pub(crate) fn resources(
@@ -19,13 +15,8 @@ pub(crate) fn resources(
     not_built: &mut Vec<NotBuilt>,
 ) -> Resources {
     let mut resources = Resources::default();
-    for Entry {
-        key,
-        key_mark,
-        value,
-        ..
-    } in reader.map("resources", node, "resources: {cpus: 2, memory: 4G}")
-    {
+    for entry in reader.map("resources", node, "resources: {cpus: 2, memory: 4G}") {
+        let (key, value) = (&entry.key, &entry.value);
         let known = RESOURCES.contains(&key.as_str());
         let per_node = known && matches!(value.kind, Kind::Map(_));
         if value.is_null() {
@@ -33,85 +24,59 @@ pub(crate) fn resources(
                 continue;
             }
         } else if per_node {
-            reader.not_built(not_built, &format!("resources.{key} per node"), *key_mark);
+            reader.not_built(
+                not_built,
+                &format!("resources.{key} per node"),
+                entry.key_mark,
+            );
             continue;
         }
         match key.as_str() {
-            "cpus" => resources.cpus = cpus(reader, value).unwrap_or(resources.cpus),
-            "memory" => resources.memory_bytes = reader.size_bytes("memory", value),
-            "time" => resources.time_ms = reader.duration_ms("time", value),
-            "disk" => resources.disk_bytes = reader.size_bytes("disk", value),
+            "cpus" => resources.cpus = reader.cpus("cpus", value).unwrap_or(resources.cpus),
+            "memory" => resources.memory_bytes = reader.size_bytes("memory", value, Zero::Refused),
+            "time" => resources.time_ms = reader.duration_ms("time", value, Zero::Refused),
+            "disk" => resources.disk_bytes = reader.size_bytes("disk", value, Zero::Refused),
             later if RESOURCES_LATER.contains(&later) => {
-                reader.not_built(not_built, &format!("resources.{later}"), *key_mark);
+                reader.not_built(not_built, &format!("resources.{later}"), entry.key_mark);
             }
-            other => {
-                let known = [RESOURCES, RESOURCES_LATER].concat();
-                let message = format!("{} is no resource", quoted(other));
-                reader.wrong(*key_mark, message, word_hint(other, &known));
-            }
+            _ => reader.unknown(entry, "is no resource", RESOURCES, RESOURCES_LATER),
         }
     }
     resources
-}
-
-fn cpus(reader: &mut Reader<'_>, node: &Node) -> Option<f64> {
-    let number = node.scalar().and_then(|text| typed(text, true).number());
-    let fits = number.filter(|n| *n > 0.0 && *n <= CPUS_MAX);
-    if fits.is_none() {
-        reader.wrong(
-            node.mark,
-            "`cpus` takes a number above zero",
-            "for example 4, or 0.5 for two runs on one processor",
-        );
-    }
-    fits
 }
 
 /// `monitor: {interval: 10s, grace: 30s, strays: kill}`.
 pub(crate) fn monitor(reader: &mut Reader<'_>, node: &Node) -> Monitor {
     const KEYS: &[&str] = &["interval", "grace", "strays"];
     let mut monitor = Monitor::default();
-    for Entry {
-        key,
-        key_mark,
-        value,
-        ..
-    } in reader.map("monitor", node, "monitor: {interval: 10s, grace: 30s}")
-    {
+    for entry in reader.map("monitor", node, "monitor: {interval: 10s, grace: 30s}") {
+        let (key, value) = (&entry.key, &entry.value);
         if value.is_null() && KEYS.contains(&key.as_str()) {
             continue;
         }
         match key.as_str() {
             "interval" => {
-                let interval = reader.duration_ms("interval", value);
+                let interval = reader.duration_ms("interval", value, Zero::Refused);
                 monitor.interval_ms = interval.unwrap_or(monitor.interval_ms);
             }
-            "grace" => monitor.grace_ms = grace(reader, value).unwrap_or(monitor.grace_ms),
-            "strays" => match reader.single("strays", value) {
-                Some("kill") => monitor.strays = Strays::Kill,
-                Some("wait") => monitor.strays = Strays::Wait,
-                Some("leave") => monitor.strays = Strays::Leave,
-                Some(other) => {
-                    let message = format!("{} is no way to treat strays", quoted(other));
-                    reader.wrong(value.mark, message, "known are kill, wait, leave");
-                }
-                None => {}
-            },
-            other => {
-                let message = format!("{} is no part of `monitor`", quoted(other));
-                reader.wrong(*key_mark, message, word_hint(other, KEYS));
+            // A grace of zero is honest: the final signal at once.
+            "grace" => {
+                let grace = reader.duration_ms("grace", value, Zero::Allowed);
+                monitor.grace_ms = grace.unwrap_or(monitor.grace_ms);
             }
+            "strays" => {
+                let known = [
+                    ("kill", Strays::Kill),
+                    ("wait", Strays::Wait),
+                    ("leave", Strays::Leave),
+                ];
+                let strays = reader.choice("strays", value, &known);
+                monitor.strays = strays.unwrap_or(monitor.strays);
+            }
+            _ => reader.unknown(entry, "is no part of `monitor`", KEYS, &[]),
         }
     }
     monitor
-}
-
-/// A grace of zero is honest: the final signal at once.
-fn grace(reader: &mut Reader<'_>, node: &Node) -> Option<u64> {
-    match node.scalar().map(nero_model::units::parse_duration_ms) {
-        Some(Ok(0)) => Some(0),
-        _ => reader.duration_ms("grace", node),
-    }
 }
 
 /// The patterns of `metrics`; other sources are kept.
@@ -130,13 +95,8 @@ pub(crate) fn metrics(
     let mut patterns = Vec::new();
     for item in items {
         let example = r"- match: 'loss = (?<loss>\S+)'";
-        for Entry {
-            key,
-            key_mark,
-            value,
-            ..
-        } in reader.map("metrics", item, example)
-        {
+        for entry in reader.map("metrics", item, example) {
+            let (key, value) = (&entry.key, &entry.value);
             match key.as_str() {
                 "match" => {
                     if let Some(pattern) = reader.single("match", value)
@@ -146,15 +106,11 @@ pub(crate) fn metrics(
                     }
                 }
                 "file" | "command" => {
-                    reader.not_built(not_built, &format!("metrics.{key}"), *key_mark);
+                    reader.not_built(not_built, &format!("metrics.{key}"), entry.key_mark);
                 }
-                other => {
-                    let message = format!("{} is no source of metrics", quoted(other));
-                    reader.wrong(
-                        *key_mark,
-                        message,
-                        word_hint(other, &["match", "file", "command"]),
-                    );
+                _ => {
+                    let known = &["match", "file", "command"];
+                    reader.unknown(entry, "is no source of metrics", known, &[]);
                 }
             }
         }

@@ -4,8 +4,8 @@
 //! exist. It refuses what is no text before YAML sees it, with the place.
 
 use crate::definition::{Place, Source, SourceKind};
-use crate::problem::{Problem, printable, window};
-use nero_yaml::Mark;
+use crate::problem::{FormatErrors, Problem, printable, window};
+use nero_yaml::{Fields, Mark};
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -56,6 +56,18 @@ impl Text {
             hint: (!hint.is_empty()).then_some(hint),
             snippet: Some(window(self.line(mark.line), mark.column as usize)),
         }
+    }
+
+    /// Nothing, or all mistakes that were found, each with its line.
+    pub(crate) fn checked(&self, fields: Fields) -> Result<(), FormatErrors> {
+        fields.finish().map_err(|mistakes| FormatErrors {
+            problems: mistakes
+                .list
+                .into_iter()
+                .map(|one| self.problem(one.place, one.message, one.hint))
+                .collect(),
+            truncated: mistakes.truncated,
+        })
     }
 
     /// A line without its end; the one behind the last is empty.

@@ -1,7 +1,8 @@
 //! Errors for elements that pick nothing, with the nearest name as a
 //! suggestion.
 
-use nero_expr::{Glob, Pick, Span, State, suggest};
+use nero_expr::{Glob, Pick, Span, State};
+use nero_model::names::suggest;
 
 use crate::catalogue::Catalogue;
 use crate::error::{SelectorError, SelectorErrorKind};

@@ -8,10 +8,10 @@
 use crate::ast::{Asked, NameRef};
 use crate::error::{ErrorKind, ExprError};
 use crate::fact::Fact;
-use crate::names::{same_loosely, suggest};
 use crate::print::{qualified, quoted, written_name};
 use crate::scope::{NameKind, Scope};
 use crate::{Expr, lex};
+use nero_model::names::{same_loosely, suggest};
 
 /// What a name means.
 #[derive(Clone, Debug, PartialEq, Eq)]

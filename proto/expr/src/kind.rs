@@ -4,9 +4,9 @@
 use crate::ast::{ArithOp, Asked, CompareOp, NameRef, Node};
 use crate::error::{ErrorKind, ExprError, Span};
 use crate::fact::{Fact, FactKind};
-use crate::names::suggest;
 use crate::pattern::Glob;
 use crate::state::State;
+use nero_model::names::suggest;
 
 /// What a node gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

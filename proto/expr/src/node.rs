@@ -12,7 +12,8 @@ use crate::fact::{Fact, FactKind};
 use crate::parse::Wanted;
 use crate::scope::{NameKind, Scope};
 use crate::value::{Truth, Value};
-use crate::{Bindings, Expr, ParseContext, same_loosely};
+use crate::{Bindings, Expr, ParseContext};
+use nero_model::names::same_loosely;
 
 /// A fact of a node. The words are those that users type ([`NodeFact::word`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -314,7 +315,7 @@ fn numbers(version: &str) -> Option<Vec<u64>> {
 pub(crate) fn unknown_fact(word: &str) -> (String, Cow<'static, str>) {
     let message = format!("no fact of a node is called `{word}`");
     let words = NodeFact::ALL.map(NodeFact::word);
-    let hint = match crate::suggest(word, words) {
+    let hint = match nero_model::names::suggest(word, words) {
         Some(near) => format!("did you mean `{near}`?").into(),
         None => format!("facts of a node are {}", words.join(" ")).into(),
     };

@@ -1,5 +1,5 @@
 //! What two tiers must agree on: ids, the states of a run, the identity of a
-//! process, where things lie, units, and text that is safe to print.
+//! process, where things lie, units, which name a person may have meant, and text that is safe to print.
 //!
 //! No I/O beyond reading `/proc` for process identities, making private
 //! folders and putting a node's programs in place; no wire types.
@@ -9,6 +9,7 @@ pub mod data;
 pub mod holder;
 pub mod home;
 pub mod ids;
+pub mod names;
 pub mod part;
 pub mod paths;
 pub mod plain;

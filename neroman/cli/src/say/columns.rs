@@ -472,7 +472,7 @@ fn shared(name: &str, all: &[Column]) -> bool {
 
 fn unknown(name: &str, all: &[Column]) -> Fault {
     let names: Vec<String> = all.iter().map(Column::name).collect();
-    let near = crate::names::nearest(name, names.iter().map(String::as_str));
+    let near = nero_model::names::suggest(name, names.iter().map(String::as_str));
     let fault = Fault::usage(format!("there is no column `{name}`"));
     match near {
         Some(near) => fault.hint(format!("did you mean `{near}`?")),

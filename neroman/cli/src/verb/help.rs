@@ -136,7 +136,10 @@ fn of(topic: &str) -> Result<String, Fault> {
         names::Word::NotBuilt(verb) => return Err(Fault::not_built(format!("`{verb}`"))),
         names::Word::Unknown => {
             let known = names::BUILT.iter().copied();
-            let near = names::nearest(topic, known.chain(TOPICS.iter().map(|topic| topic.name)));
+            let near = nero_model::names::suggest(
+                topic,
+                known.chain(TOPICS.iter().map(|topic| topic.name)),
+            );
             return Err(
                 Fault::usage(format!("there is no help for `{topic}`")).hint(match near {
                     Some(near) => format!("did you mean `neroman help {near}`?"),

@@ -8,7 +8,6 @@ use super::{node, status};
 use crate::args::Status;
 use crate::connect::READ_DEADLINE;
 use crate::fault::{Fault, Stop, code};
-use crate::names::nearest;
 use crate::say::json;
 use crate::session::{Session, home};
 
@@ -140,7 +139,7 @@ fn neither(mut fault: Fault, known: &NodesReply, word: &str) -> Fault {
     fault.what.push_str(", and no node or group");
     let nodes = known.nodes.iter().map(|node| node.name.as_str());
     let groups = known.groups.keys().map(String::as_str);
-    match nearest(word, nodes.chain(groups)) {
+    match nero_model::names::suggest(word, nodes.chain(groups)) {
         // The daemon may know an experiment or a collection of a near name.
         Some(near) if !fault.hint_names => {
             fault.hint(format!("did you mean `neroman status {near}`?"))

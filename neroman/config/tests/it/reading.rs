@@ -125,7 +125,7 @@ fn mistakes_have_their_place() {
         ),
         (
             "nodes: {box: {address: [b]}}\n",
-            "`nodes.box.address` takes a single value",
+            "`nodes.box.address` takes a single text, not a list",
         ),
         (
             "nodes: {box: {address: b, root: work}}\n",
@@ -133,7 +133,7 @@ fn mistakes_have_their_place() {
         ),
         (
             "nodes: {local: {memory: much}}\n",
-            "`nodes.local.memory` takes a size",
+            "`nodes.local.memory`: `much` is not a number",
         ),
         (
             "nodes: {local: {cpus: 0}}\n",
@@ -151,10 +151,10 @@ fn mistakes_have_their_place() {
             "nodes: {local: {listen: always}}\n",
             "`nodes.local.listen` takes auto or never",
         ),
-        ("nodes: [a]\n", "`nodes` holds a list, not a map"),
+        ("nodes: [a]\n", "`nodes` takes a map, not a list"),
         (
             "- a\n",
-            "the file holds a list, not a map (config.yaml:1:1)",
+            "`config.yaml` takes a map, not a list (config.yaml:1:1)",
         ),
         (
             "nodes: {12: {address: b}}\n",
@@ -194,7 +194,7 @@ fn mistakes_have_their_place() {
         ),
         (
             "default_node: [local]\n",
-            "`default_node` takes a single value",
+            "`default_node` takes a single text, not a list",
         ),
         (
             "default_node: a\ndefault_node: b\n",
@@ -262,6 +262,17 @@ fn all_mistakes_are_said_at_once_in_the_order_of_the_file() {
     for (line, place) in lines[1..].iter().zip(places) {
         assert!(line.contains(place), "{line}: {place}");
     }
+}
+
+#[test]
+fn of_very_many_mistakes_the_first_hundred_are_listed() {
+    let text: String = (0..150).map(|n| format!("colour{n}: red\n")).collect();
+    let error = read(&text).unwrap_err();
+    assert!(
+        error.starts_with("config.yaml has more than 100 mistakes\n"),
+        "{error}"
+    );
+    assert_eq!(error.lines().count(), 101, "{error}");
 }
 
 #[test]

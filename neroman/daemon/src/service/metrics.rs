@@ -127,9 +127,9 @@ fn unknown(state: &State, runs: &[(RunId, RunKey, u64)], names: &[String]) -> Ve
     names
         .iter()
         .filter(|name| {
-            !printed
-                .iter()
-                .any(|exact| *exact == name.as_str() || nero_expr::same_loosely(name, exact))
+            !printed.iter().any(|exact| {
+                *exact == name.as_str() || nero_model::names::same_loosely(name, exact)
+            })
         })
         .map(|name| format!("no metric `{name}` was printed; there are: {there}"))
         .collect()
@@ -161,7 +161,7 @@ fn read(
         for (series, points) in all {
             let wanted = names.is_empty()
                 || names.iter().any(|name| {
-                    *name == series.name || nero_expr::same_loosely(name, &series.name)
+                    *name == series.name || nero_model::names::same_loosely(name, &series.name)
                 });
             if !wanted {
                 continue;

@@ -1,6 +1,7 @@
 //! `RuleList`, `RuleAdd`, `RuleRemove`.
 
-use nero_expr::{Expr, Fact, NameKind, NameRef, ParseContext, same_loosely};
+use nero_expr::{Expr, Fact, NameKind, NameRef, ParseContext};
+use nero_model::names::same_loosely;
 use nero_wire::v1;
 use nero_wire::v1::rule_change_reply::One;
 

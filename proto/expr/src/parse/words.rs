@@ -9,10 +9,10 @@ use crate::ast::{Asked, NameRef, Node, Pick, PickRef};
 use crate::error::{ErrorKind, ExprError, Span};
 use crate::fact::{Fact, NOT_BUILT};
 use crate::lex::Tok;
-use crate::names::suggest;
 use crate::node::{NodeFact, unknown_fact};
 use crate::number::instant;
 use crate::state::State;
+use nero_model::names::suggest;
 
 /// Functions over the history of a metric, planned.
 const WINDOW_FUNCTIONS: [&str; 8] = [

@@ -12,17 +12,17 @@ fn significant(name: &str) -> impl Iterator<Item = char> {
         .flat_map(char::to_lowercase)
 }
 
-/// Longer names are not looked at for suggestions.
-const SUGGEST_CHARS_MAX: usize = 64;
+/// Longer names are no typing errors, and comparing them costs a square.
+const SUGGEST_CHARS_MAX: usize = 100;
 
-/// The candidate nearest to `written`, when one is near enough to be what was
-/// meant: at most a third of the letters differ.
+/// The candidate that `written` was most likely meant to be; the first of several
+/// that are equally near. A candidate of two letters differs in case and joiners
+/// only, one of up to four in one letter, of up to eight in two, else in three.
 pub fn suggest<T: AsRef<str>>(written: &str, candidates: impl IntoIterator<Item = T>) -> Option<T> {
     if written.len() > SUGGEST_CHARS_MAX {
         return None;
     }
     let key: String = significant(written).collect();
-    let allowed = (key.chars().count() / 3).max(1);
     let mut best: Option<(usize, T)> = None;
     for candidate in candidates {
         let name = candidate.as_ref();
@@ -30,13 +30,27 @@ pub fn suggest<T: AsRef<str>>(written: &str, candidates: impl IntoIterator<Item 
             continue;
         }
         let other: String = significant(name).collect();
+        let allowed = match other.chars().count() {
+            0..=2 => 0,
+            3..=4 => 1,
+            5..=8 => 2,
+            _ => 3,
+        };
         let distance = strsim::osa_distance(&key, &other);
-        let near = distance <= allowed && distance < key.chars().count();
-        if near && best.as_ref().is_none_or(|(least, _)| distance < *least) {
+        if distance <= allowed && best.as_ref().is_none_or(|(least, _)| distance < *least) {
             best = Some((distance, candidate));
         }
     }
     best.map(|(_, candidate)| candidate)
+}
+
+/// "did you mean", or the list of the `known` words. The `later` ones are suggested,
+/// too, and not listed.
+pub fn word_hint(written: &str, known: &[&str], later: &[&str]) -> String {
+    match suggest(written, known.iter().chain(later)) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("known are {}", known.join(", ")),
+    }
 }
 
 #[cfg(test)]
@@ -59,7 +73,9 @@ mod tests {
 
     #[test]
     fn a_slip_is_recognised_and_a_stranger_is_not() {
-        let known = ["error_rate", "loss", "lr"];
+        let known = ["error_rate", "loss", "lr", "gpu-box"];
+        assert_eq!(suggest("GPU_BOX", known), Some("gpu-box"));
+        assert_eq!(suggest("gpu", known), None);
         assert_eq!(suggest("eror_rate", known), Some("error_rate"));
         assert_eq!(suggest("lsos", known), Some("loss"));
         assert_eq!(suggest("temperature", known), None);

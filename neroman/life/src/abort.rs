@@ -1,4 +1,4 @@
-//! Wishes that runs end, and what they release.
+//! Cancel requests for runs, and the runs that they release.
 
 use nero_model::RunId;
 
@@ -8,20 +8,20 @@ use super::gone;
 use super::run::{Run, Wish, Word};
 use super::state::State;
 
-/// What a wish amounts to now.
+/// The result of a cancel request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wished {
-    /// It is written down; the node is told.
+    /// It is recorded; the node will be told.
     Asked,
-    /// It was never sent anywhere: it is over.
+    /// The run was never sent anywhere: it is over.
     TakenAway,
-    /// Its node does not know it any more: nothing is waited for.
+    /// Its node does not know the run any more: nothing is awaited.
     GivenUp,
-    /// There is nothing to end.
+    /// There is no run to end.
     Skipped(String),
 }
 
-/// Records the wish that a run ends.
+/// Records a cancel request.
 pub fn wish(run: &Run, wish: &Wish) -> (Wished, Vec<Change>) {
     if run.forgotten() {
         return (
@@ -34,7 +34,7 @@ pub fn wish(run: &Run, wish: &Wish) -> (Wished, Vec<Change>) {
     }
     let mut desk = run.desk.clone();
     let outcome = if desk.after.is_some() || run.unplaced() || run.movable() {
-        // No node has heard of it: it is offered only as it is written down then.
+        // No node knows the run: an offer would be recorded.
         desk.after = None;
         desk.closed = true;
         desk.word = Some(Word::TakenAway {
@@ -54,29 +54,29 @@ pub fn wish(run: &Run, wish: &Wish) -> (Wished, Vec<Change>) {
     (outcome, vec![change])
 }
 
-/// A node's answer to the wish that a run ends.
+/// A node's answer to a cancel request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The node cannot answer now.
     Unclear,
-    /// Its shim got the wish.
+    /// The run's shim got the request.
     Asked,
-    /// It waited there, or was refused: it never starts there.
+    /// The run waited there, or was refused: it never starts there.
     NeverStarted,
-    /// It had ended already.
+    /// The run had ended already.
     Ended,
-    /// Nothing of it is there.
+    /// The node has nothing of the run.
     Unknown,
-    /// It goes on; nothing was done.
+    /// The run goes on; nothing was done.
     GoesOn,
 }
 
-/// Records a node's answer to the wish that was made at `asked_ms`.
+/// Records a node's answer to the cancel request of `asked_ms`.
 pub fn answered(run: &Run, answer: Answer, asked_ms: Option<i64>, now_ms: i64) -> Option<Change> {
     let never_ran = run.journal.incarnations.is_empty();
     desk_changed(run, |desk| {
-        // What lies there and has not ended by its records may be on its
-        // way to the queue: carried again once more is heard of it.
+        // A run on the node that has not ended by its records may still be on its
+        // way into the queue: the request is sent again once more is known.
         let arrived = answer != Answer::Ended;
         let same = |wish: &&mut Wish| arrived && asked_ms == Some(wish.asked_ms);
         if let Some(wish) = desk.wish.as_mut().filter(same) {
@@ -99,7 +99,7 @@ pub fn answered(run: &Run, answer: Answer, asked_ms: Option<i64>, now_ms: i64) -
     })
 }
 
-/// The wish that a run ends since its experiment is started again.
+/// Cancels the live runs of an experiment that is started again.
 pub fn for_restart(experiment: &Experiment, author: &str, now_ms: i64) -> Vec<Change> {
     let asked = Wish {
         asked_ms: now_ms,
@@ -116,8 +116,8 @@ pub fn for_restart(experiment: &Experiment, author: &str, now_ms: i64) -> Vec<Ch
         .collect()
 }
 
-/// The run that goes on since this one ended between the two states, or turned out
-/// not to be in doubt any more.
+/// The run that goes on because this one ended between the two states, or turned
+/// out not to be in doubt any more.
 pub fn released_by(before: &State, after: &State, run: RunId) -> Option<(RunId, Change)> {
     let ended = |state: &State| state.run(run).is_some_and(|run| run.phase().is_end());
     let doubt = |state: &State| state.run(run).is_some_and(Run::in_doubt);
@@ -128,8 +128,8 @@ pub fn released_by(before: &State, after: &State, run: RunId) -> Option<(RunId, 
     released(after, run)
 }
 
-/// The run that was waiting for the end of another one of its experiment, now
-/// that all earlier ones have ended.
+/// The run that waited for another one of its experiment, now that all earlier
+/// ones have ended.
 pub fn released(state: &State, ended: RunId) -> Option<(RunId, Change)> {
     let experiment = state.experiment(ended.experiment)?;
     let newest = experiment.newest()?;

@@ -1,5 +1,5 @@
-//! What reading sources changes: experiments keep their numbers, what is no
-//! longer in its source is kept and marked.
+//! The changes from reading sources: experiments keep their numbers; those that are
+//! no longer in their source are kept and marked.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write as _;
@@ -15,14 +15,14 @@ use super::identity;
 use super::state::State;
 use super::taken_over;
 
-/// A source that was read, with what its file looked like.
+/// A source that was read, with the stamp of its file.
 #[derive(Clone, Debug)]
 pub struct Read {
     pub loaded: Loaded,
     pub stamp: Stamp,
 }
 
-/// What became of one experiment.
+/// The change of one experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     Added,
@@ -33,7 +33,7 @@ pub enum What {
     Hidden,
 }
 
-/// One experiment that was looked at.
+/// One experiment, with its changes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Seen {
     pub id: ExperimentId,
@@ -45,16 +45,16 @@ pub struct Seen {
     pub notes: Vec<String>,
 }
 
-/// What reading these sources amounts to.
+/// The changes from reading these sources.
 #[derive(Clone, Debug, Default)]
 pub struct Merged {
     pub changes: Vec<Change>,
     pub seen: Vec<Seen>,
-    /// What is true of whole sources, a line each.
+    /// One line for each note on a whole source.
     pub notes: Vec<String>,
 }
 
-/// A source that was read, and what of the state it is.
+/// A source that was read, with the part of the state that it matches.
 struct Known<'a> {
     read: &'a Read,
     id: u64,
@@ -66,8 +66,8 @@ struct Known<'a> {
 }
 
 /// Compares sources with the state. Pure: the caller applies the changes. A source
-/// that is `missing` from the disk may have moved: a new source that is like it
-/// takes its place, with all its experiments.
+/// that is `missing` from the disk may have moved: a similar new source takes its
+/// place, with all its experiments.
 pub fn merge(state: &State, sources: &[Read], missing: &HashSet<u64>, now_ms: i64) -> Merged {
     let mut merged = Merged::default();
     let mut known = recognised(state, sources, missing);
@@ -112,7 +112,7 @@ pub fn merge(state: &State, sources: &[Read], missing: &HashSet<u64>, now_ms: i6
     merged
 }
 
-/// Which source each of these is, and which experiment each definition.
+/// The known source of each of these, and the experiment of each definition.
 fn recognised<'a>(state: &'a State, sources: &'a [Read], missing: &HashSet<u64>) -> Vec<Known<'a>> {
     let mut next_origin = state.origins.last_key_value().map_or(1, |(id, _)| id + 1);
     let mut claimed: HashSet<u64> = HashSet::new();
@@ -153,7 +153,7 @@ fn known_origin<'a>(state: &'a State, read: &Read) -> Option<&'a Arc<Origin>> {
 }
 
 /// The missing source that this new one was before its folder was moved or renamed,
-/// when they have something in common: first the same file, then the same content,
+/// if they have something in common: first the same file, then the same content,
 /// then the same folder's name, then the most in common.
 fn moved_from<'a>(
     state: &'a State,
@@ -185,15 +185,15 @@ fn moved_from<'a>(
             (like, origin)
         })
         .filter(|((_, same_content, _, common), _)| *common > 0 || *same_content)
-        // The first of equals.
+        // The first of equal ones.
         .rev()
         .max_by_key(|(like, _)| *like)
         .map(|(_, origin)| origin)
 }
 
-/// Finds the experiments of definitions that are new to their source among
-/// those that another one does not have any more: of a file of the same folder,
-/// of a source that is missing, or taken over without one.
+/// Finds the experiments of definitions that are new to their source, among those
+/// that another source has lost: a file of the same folder, a source that is
+/// missing, or a take-over without a source.
 fn across<'a>(state: &'a State, known: &mut [Known<'a>], missing: &HashSet<u64>) {
     let mut paired: HashSet<ExperimentId> = HashSet::new();
     let mut leaving: HashSet<ExperimentId> = HashSet::new();
@@ -230,7 +230,7 @@ fn across<'a>(state: &'a State, known: &mut [Known<'a>], missing: &HashSet<u64>)
     }
 }
 
-/// A path of a folder that was moved, where it is now.
+/// The present path of a path in a folder that was moved.
 fn moved_path(path: &Path, from: &Path, to: &Path) -> Option<PathBuf> {
     let below = path.strip_prefix(from).ok()?;
     // Joining nothing would end the path with a slash.
@@ -264,7 +264,8 @@ impl Merged {
         let same = says_same && !old.gone;
         if !same || !equal || old.source != source {
             self.changes.push(Change::Experiment(Arc::new(Described {
-                // Runs were made from this one, however an earlier version took it.
+                // Runs were made from this definition, however an earlier version
+                // read it.
                 fingerprint: match says_same {
                     true => Arc::clone(&old.fingerprint),
                     false => definition.fingerprint().into(),
@@ -306,8 +307,8 @@ impl Merged {
         self.see(old.id, definition, what, changes, notes);
     }
 
-    /// An experiment that is not in its source any more, or was not before; its
-    /// paths follow the folder.
+    /// Keeps an experiment that left its source, or had left it before; its paths
+    /// follow the folder.
     fn left(&mut self, old: &Experiment, from: Option<&Path>, to: &Path) {
         let folder = from
             .filter(|from| *from != to)
@@ -333,7 +334,7 @@ impl Merged {
         }
     }
 
-    /// Results lie in the folder, and went with it.
+    /// Notes that a folder moved, and its results with it.
     fn moved(&mut self, from: &Path, to: &Path, experiments: &[&Experiment]) {
         self.notes.push(format!(
             "moved from {} to {}; numbers and results stay with their experiments",
@@ -355,7 +356,7 @@ impl Merged {
         }
     }
 
-    /// Says that another source, which this one may have been, is not there.
+    /// Notes that another source, which this one may have been, is missing.
     fn note_missing(&mut self, state: &State, new: &Known<'_>, missing: &HashSet<u64>) {
         let folder = &new.read.loaded.source.folder;
         let may_be = |origin: &&Arc<Origin>| {
@@ -397,7 +398,7 @@ impl Merged {
         });
     }
 
-    /// The experiments to type next, `124-186`; those that are gone left out.
+    /// The experiments to type next, as `124-186`; without those that are gone.
     pub fn range(&self) -> String {
         ranges(
             self.seen
@@ -407,8 +408,8 @@ impl Merged {
         )
     }
 
-    /// One line for each change, as said before `start`: `147: lr 0.01 → 0.003`;
-    /// what changed alike in several is one line.
+    /// One line for each change, as printed before `start`: `147: lr 0.01 → 0.003`;
+    /// equal changes of several experiments share a line.
     pub fn lines(&self) -> Vec<String> {
         let mut order: Vec<String> = Vec::new();
         let mut alike: HashMap<String, Vec<ExperimentId>> = HashMap::new();
@@ -465,7 +466,7 @@ pub fn ranges(ids: impl Iterator<Item = ExperimentId>) -> String {
     text
 }
 
-/// Says when a name reads like something else in a selector.
+/// A note if a selector reads the name as something else.
 fn odd_name(name: &str) -> Option<String> {
     let means = nero_selector::reads_as(name)?;
     Some(format!(
@@ -473,7 +474,7 @@ fn odd_name(name: &str) -> Option<String> {
     ))
 }
 
-/// What is different, one phrase each.
+/// The differences of two definitions, one phrase each.
 fn differences(old: &Definition, new: &Definition) -> Vec<String> {
     let mut phrases = params(old, new);
     // The name of a row that a block made follows its parameters.
@@ -485,7 +486,7 @@ fn differences(old: &Definition, new: &Definition) -> Vec<String> {
             phrases.push(what.to_owned());
         }
     };
-    // The command follows the parameters; it is said when it changed otherwise.
+    // The command follows the parameters; another change of it is listed.
     let filled_alike = old.params == new.params || old.argv.len() != new.argv.len();
     say(filled_alike && old.argv != new.argv, "command changed");
     say(old.collections != new.collections, "collections changed");

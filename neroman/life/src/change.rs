@@ -1,5 +1,6 @@
-//! What a decision changes. The ledger writes changes in one transaction and
-//! applies them to the state; loading the database applies them, too.
+//! The changes that decisions return. The ledger writes changes in one
+//! transaction and applies them to the state; loading the database applies
+//! them, too.
 
 use std::sync::Arc;
 
@@ -22,14 +23,14 @@ pub enum Change {
     Rule(Arc<Rule>),
     /// A new run.
     Run(Arc<NewRun>),
-    /// What neroman keeps of a run.
+    /// The stored facts of a run outside its journal.
     Desk {
         run: RunId,
         desk: Box<Desk>,
         /// The rules in force, when they changed.
         rules: Option<Arc<[u64]>>,
     },
-    /// What the journal of a run says.
+    /// The folded journal of a run.
     Journal { run: RunId, journal: Arc<Journal> },
     /// A line of an experiment's history.
     Event {
@@ -43,16 +44,16 @@ pub enum Change {
         deployment: DeploymentId,
         tenure: u64,
     },
-    /// What `last` means from now on.
+    /// The experiments that `last` names from now on.
     Last(Arc<[ExperimentId]>),
 }
 
-/// A change of what is kept of a run; none when nothing differs.
+/// A change of a run's desk; `None` if nothing differs.
 pub fn desk_change(state: &State, run: RunId, change: impl FnOnce(&mut Desk)) -> Option<Change> {
     desk_changed(state.run(run)?, change)
 }
 
-/// The same of a run at hand.
+/// The same for a run at hand.
 pub fn desk_changed(run: &Run, change: impl FnOnce(&mut Desk)) -> Option<Change> {
     let mut desk = run.desk.clone();
     change(&mut desk);

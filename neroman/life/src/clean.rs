@@ -4,7 +4,7 @@ use super::experiment::Experiment;
 use super::needs;
 use super::run::{Run, Word};
 
-/// Whether a folder of this run may lie on a node.
+/// Whether a node may have a folder of this run.
 pub fn lies_there(run: &Run) -> bool {
     let sent = run.desk.handing >= super::run::Handing::Submitted;
     let gone = matches!(run.desk.word, Some(Word::NodeGone { .. }));
@@ -22,8 +22,8 @@ pub fn needed(experiment: &Experiment, run: &Run) -> Option<String> {
     Some(format!("{} is to begin with its checkpoints", next.made.id))
 }
 
-/// Reason why the folder of a run has to stay, as far as it is known here;
-/// `unfetched`: files that did not come home may be lost.
+/// Reason why the folder of a run has to stay, as far as known here. With
+/// `unfetched`, files that did not come home may be lost.
 pub fn stays(run: &Run, unfetched: bool) -> Option<String> {
     let phase = run.phase();
     if phase.is_live() {

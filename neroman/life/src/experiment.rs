@@ -8,12 +8,12 @@ use nero_model::{ExperimentId, StateWord};
 use super::run::Run;
 use super::taken_over;
 
-/// What is to be run.
+/// One experiment.
 #[derive(Clone, Debug)]
 pub struct Experiment {
     pub id: ExperimentId,
     pub definition: Arc<Definition>,
-    /// Digest of what the definition says.
+    /// Digest of the definition.
     pub fingerprint: Arc<str>,
     /// All parameters as the job gets them, in one text.
     pub params_text: Arc<str>,
@@ -21,7 +21,7 @@ pub struct Experiment {
     pub source: u64,
     /// It is no longer in its source.
     pub gone: bool,
-    /// Since when `rm` hides it.
+    /// Since when it is hidden by `rm`.
     pub hidden_ms: Option<i64>,
     pub created_ms: i64,
     pub modified_ms: i64,
@@ -34,18 +34,18 @@ pub struct Experiment {
 }
 
 impl Experiment {
-    /// The run that was made last.
+    /// The newest run.
     pub fn newest(&self) -> Option<&Run> {
         self.runs.last()
     }
 
-    /// The live runs, newest first: one, and beside it those that are still
-    /// ending for its sake, or that were called lost and are not.
+    /// The live runs, newest first: one, and beside it those that are still ending
+    /// for its sake, or that were called lost and are not.
     pub fn live(&self) -> impl Iterator<Item = &Run> {
         self.runs.iter().rev().filter(|run| run.phase().is_live())
     }
 
-    /// The run that its state is taken from: the newest live one, else the newest.
+    /// The run that determines the state: the newest live one, else the newest.
     pub fn current(&self) -> Option<&Run> {
         self.live().next().or(self.newest())
     }
@@ -55,17 +55,17 @@ impl Experiment {
         self.runs.get(usize::try_from(number).ok()?.checked_sub(1)?)
     }
 
-    /// Whether its source was read since and does not have it any more.
+    /// Whether its source was read since and does not contain it any more.
     pub fn is_gone(&self) -> bool {
         self.gone && !taken_over::without_source(&self.definition)
     }
 
-    /// Whether any run of it has not ended.
+    /// Whether any of its runs has not ended.
     pub fn is_live(&self) -> bool {
         self.live().next().is_some()
     }
 
-    /// The one word shown.
+    /// The state as one word.
     pub fn state(&self) -> StateWord {
         match self.current() {
             None => StateWord::Defined,
@@ -73,8 +73,7 @@ impl Experiment {
         }
     }
 
-    /// Whether its definition is newer than its newest run, as far as that is
-    /// known.
+    /// Whether its definition is newer than its newest run, if known.
     pub fn changed(&self) -> bool {
         self.newest().is_some_and(|run| {
             let made_from = &*run.made.fingerprint;
@@ -83,17 +82,17 @@ impl Experiment {
     }
 }
 
-/// One place that definitions were read from.
+/// One source of definitions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Origin {
-    /// Its number here.
+    /// Its number in the database.
     pub id: u64,
     pub source: nero_format::Source,
     /// Modification time and size of its file when it was read.
     pub stamp: Stamp,
 }
 
-/// What tells cheaply that a file may have changed.
+/// A cheap fingerprint of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Stamp {
     pub modified_ns: i64,

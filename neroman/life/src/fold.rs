@@ -1,7 +1,7 @@
-//! Folding journal records into what is known of a run.
+//! Folds journal records into the facts of a run.
 //!
-//! A part is folded once however often and however cut it comes: positions
-//! say what is folded, chain values whether the part belongs there. The result
+//! A part is folded once, however often and in whatever pieces it comes: positions
+//! tell what was folded, chain values whether the part belongs there. The result
 //! does not depend on the order in which segments come.
 
 mod apply;
@@ -17,8 +17,8 @@ use super::journal::{Incarnation, Journal, Key, LogsRead, Segment};
 use apply::apply;
 use told::Told;
 
-/// Segments of watchers that are kept of one run, and as many of all other
-/// writers: a job's end is heard whatever became of its watchers.
+/// Most segments of watchers that are kept for one run, and most of all other
+/// writers: however many watchers a job has, its end is still received.
 pub(super) const SEGMENTS_MAX: usize = 4096;
 /// Bytes of one segment.
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +26,7 @@ pub struct Part<'a> {
     pub token: RunToken,
     pub incarnation: u32,
     pub segment: SegmentId,
-    /// Of the first byte; the header comes along when this is 0.
+    /// Of the first byte; at 0 the part contains the header.
     pub offset: u64,
     /// Whole records.
     pub data: &'a [u8],
@@ -34,7 +34,7 @@ pub struct Part<'a> {
     pub chain: u32,
 }
 
-/// Where one of the two databases stands in a segment.
+/// The position of one of the two databases in a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Position {
     pub offset: u64,
@@ -59,14 +59,14 @@ pub struct Measured {
     pub sample: v1::Sample,
 }
 
-/// What goes into the database of series.
+/// The entries for the database of series.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Taken {
     pub points: Vec<Point>,
     pub samples: Vec<Measured>,
 }
 
-/// What became of a part.
+/// The result of folding a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Folded {
     /// Everything in it was known.
@@ -75,21 +75,21 @@ pub enum Folded {
     Took,
     /// Bytes before it are missing: it must be asked for again.
     Gap,
-    /// It is not the continuation of what was folded: the run is folded anew.
+    /// It does not continue what was folded: the run is folded anew.
     Mismatch,
     /// It is no part of such a segment; nothing was taken.
     Refused,
-    /// The run has as many segments as are kept of one; nothing was taken.
+    /// The run has the most segments that are kept; nothing was taken.
     Full,
 }
 
-/// What the journal of a run is emptied to before it is folded anew. The starts of a
-/// run that has ended stay: they prove the end that was told, also to a daemon that
-/// dies before the records came again.
+/// The journal of a run before it is folded anew. The starts of a run that has ended
+/// stay: they prove the end that was reported, also to a daemon that dies before the
+/// records come again.
 pub fn emptied(ended: Option<BTreeMap<u32, Incarnation>>) -> Journal {
     let mut incarnations = ended.unwrap_or_default();
     for one in incarnations.values_mut() {
-        // The one fact of a start that counts records.
+        // The one fact of a start that is a count.
         one.taken_over = 0;
     }
     Journal {
@@ -98,8 +98,8 @@ pub fn emptied(ended: Option<BTreeMap<u32, Incarnation>>) -> Journal {
     }
 }
 
-/// Folds a part. `series` is how far the other database stands in the segment;
-/// what lies behind it is appended to `taken`, and it is moved on.
+/// Folds a part. `series` is the position of the other database in the segment;
+/// entries behind it are appended to `taken`, and it moves on.
 pub fn fold(
     journal: &mut Journal,
     part: &Part<'_>,
@@ -130,7 +130,7 @@ pub fn fold(
         (part.data, part.offset, part.chain)
     };
     let Some(mut segment) = journal.segments.get(&id).cloned() else {
-        // Asked for again, what was left out would come again without end.
+        // A request for the missing bytes would repeat without end.
         return match journal.overflows {
             true => Folded::Full,
             false => Folded::Gap,
@@ -142,7 +142,7 @@ pub fn fold(
             chain: segment.chain,
         };
     } else if series.offset < HEADER_BYTES as u64 {
-        // Chain values of a header are known only where the header is.
+        // The chain values of a header are known only with the header.
         *series = if part.offset == 0 {
             Position { offset, chain }
         } else {
@@ -185,7 +185,7 @@ pub fn fold(
             if record.is(RecordKind::Metrics) {
                 take_points(journal, &segment, &record, &mut taken.points);
             } else if record.is(RecordKind::Sample) {
-                // A sample that cannot be decoded is counted where facts are.
+                // A sample that cannot be decoded is counted with the facts.
                 taken
                     .samples
                     .extend(record.decode().ok().map(|sample| Measured {
@@ -200,7 +200,7 @@ pub fn fold(
         }
         before = record.chain;
     }
-    // The last record ends where we stand: it has to be the one folded.
+    // The last record ends at our position: it must be the one folded before.
     if reader.offset() == segment.offset && before != segment.chain {
         return Folded::Mismatch;
     }
@@ -208,8 +208,8 @@ pub fn fold(
     if took { Folded::Took } else { Folded::Nothing }
 }
 
-/// Whether points and measurements may lie in it; the database of series keeps
-/// positions of such segments alone.
+/// Whether a segment may contain points and measurements; the database of series
+/// keeps positions of such segments only.
 pub fn holds_series(segment: &Segment) -> bool {
     match Writer::from_byte(segment.writer) {
         Writer::Watcher | Writer::Unknown(_) => true,
@@ -217,7 +217,7 @@ pub fn holds_series(segment: &Segment) -> bool {
     }
 }
 
-/// Whether a run has as many segments of such writers as are kept.
+/// Whether a run has the most segments of such writers.
 fn is_full(journal: &Journal, new: &Segment) -> bool {
     let alike = |held: &&Segment| holds_series(held) == holds_series(new);
     journal.segments.values().filter(alike).count() >= SEGMENTS_MAX
@@ -247,7 +247,7 @@ fn rank(writer: Writer) -> u8 {
     }
 }
 
-/// The points of a record of metrics; the names are known to the segment.
+/// The points of a record of metrics; the segment knows the names.
 fn take_points(journal: &Journal, segment: &Segment, record: &Record<'_>, points: &mut Vec<Point>) {
     let Ok(batch) = record.decode::<v1::Metrics>() else {
         return;

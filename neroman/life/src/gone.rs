@@ -14,16 +14,16 @@ use super::state::State;
 pub enum Gone {
     /// It was never started and goes to another node.
     Moved,
-    /// It was to end, and was never started.
+    /// It was being cancelled, and was never started.
     TakenAway,
     /// The end of the run will never be known.
     Lost,
-    /// It had ended; what had not come home is lost.
+    /// It had ended; its results that had not come home are lost.
     ResultsLost,
 }
 
 impl Gone {
-    /// As it is shown.
+    /// The word for the outcome as it is shown.
     pub fn word(self) -> &'static str {
         match self {
             Self::Moved => "moved",
@@ -34,8 +34,8 @@ impl Gone {
     }
 }
 
-/// Decides about every run of a node. `elsewhere` returns whether the asked-for
-/// name has other nodes, too.
+/// Decides about every run of a node. `elsewhere` returns whether the word that
+/// was asked for has other nodes, too.
 pub fn decide(
     state: &State,
     node: &str,
@@ -68,7 +68,7 @@ pub fn decide(
 }
 
 /// Gives up a run that its node does not know any more, by a person's decision.
-/// If the node knows it again, it is ended there.
+/// If the node reports it again, it is ended there.
 pub fn given_up(run: &Run, who: &str, now_ms: i64) -> Vec<Change> {
     let (id, node) = (run.made.id, run.node_word());
     let mut desk = run.desk.clone();
@@ -82,8 +82,8 @@ pub fn given_up(run: &Run, who: &str, now_ms: i64) -> Vec<Change> {
     become_so(run, desk).chain([event]).collect()
 }
 
-/// Records that a node may still have a run that is no longer the node's own: it
-/// is told to end it.
+/// Records that a node may still have a run that is no longer its own: the node
+/// will be told to end it.
 pub fn left_behind(run: &Run, node: &str) -> Option<Change> {
     desk_changed(run, |desk| {
         if !desk.abandoned.iter().any(|other| other == node) {
@@ -92,7 +92,7 @@ pub fn left_behind(run: &Run, node: &str) -> Option<Change> {
     })
 }
 
-/// Records that a node was told to end what it still had of a run.
+/// Records that a node was told to end its copy of a run.
 pub fn ended_there(run: &Run, node: &str) -> Option<Change> {
     desk_changed(run, |desk| desk.abandoned.retain(|other| other != node))
 }
@@ -116,7 +116,7 @@ fn forgets_positions(run: &Run) -> Change {
     }
 }
 
-/// Of a run that is closed, positions are forgotten.
+/// The desk as a change; a closed run also forgets its positions.
 fn become_so(run: &Run, desk: Desk) -> impl Iterator<Item = Change> + use<> {
     let id = run.made.id;
     let journal = desk.closed.then(|| forgets_positions(run));
@@ -128,7 +128,7 @@ fn become_so(run: &Run, desk: Desk) -> impl Iterator<Item = Change> + use<> {
     journal.into_iter().chain([desk])
 }
 
-/// Nothing is waited for any more.
+/// Marks the run as awaiting nothing more.
 fn lose(desk: &mut Desk, run: &Run, node: &str, who: &str, now_ms: i64) {
     desk.word = Some(Word::NodeGone {
         who: who.to_owned(),
@@ -149,7 +149,7 @@ fn one(
 ) -> (Option<Gone>, Desk) {
     let mut desk = run.desk.clone();
     desk.withdraw = None;
-    // Should it come back after all, whatever it still has of this is ended.
+    // If the node comes back after all, it is told to end the run.
     if desk.offered || desk.handing >= Handing::Submitted {
         desk.abandoned.push(node.to_owned());
         desk.avoid.push(node.to_owned());

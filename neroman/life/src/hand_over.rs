@@ -1,6 +1,6 @@
-//! Changes by handing a run over to a node: its files on their way, the offer, and
-//! the node's answer. Nothing changes for a run that is elsewhere meanwhile, or
-//! that has ended.
+//! The changes of a hand-over to a node: sending the files, the offer, and the
+//! node's answer. A run that is elsewhere meanwhile, or that has ended, does not
+//! change.
 
 use super::change::{Change, desk_changed};
 use super::later;
@@ -15,17 +15,17 @@ pub fn is_due(run: &Run, node: &str) -> bool {
     run.node() == Some(node) && needs::of(run).hand_over
 }
 
-/// What sending a run comes to before its node is asked.
+/// The result of sending a run's files, before its node is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sending {
-    /// Its files are on their way.
+    /// Its files are being sent.
     FilesGo,
-    /// It is sent later, and why.
+    /// It is sent later, with the reason.
     Waits(String),
-    /// It is sent later, since the node cannot take it now; or goes to another
-    /// one.
+    /// It is sent later because the node cannot take it now, or it goes to another
+    /// node.
     Deferred(String),
-    /// It can never be sent, and why.
+    /// It can never be sent, with the reason.
     Never(String),
 }
 
@@ -40,7 +40,7 @@ pub fn sending(run: &Run, node: &str, sending: &Sending, now: &Moment) -> Option
             desk.why.clear();
         }
         Sending::Waits(why) => desk.why = bounded(why),
-        // Its node has the run, and what the run lacks there is said there.
+        // Its node has the run, and reports itself what the run lacks there.
         Sending::Never(_) if desk.send_spec => desk.send_spec = false,
         Sending::Deferred(why) => {
             let why = bounded(why);
@@ -54,8 +54,8 @@ pub fn sending(run: &Run, node: &str, sending: &Sending, now: &Moment) -> Option
     })
 }
 
-/// Takes down that a run may reach this node from now on, where another one could
-/// get it. It is synced before the run is sent.
+/// Records that a run may reach this node from now on, where another node could
+/// get it. This is synced before the run is sent.
 pub fn offered(run: &Run, node: &str) -> Option<Change> {
     if !run.movable() || run.node() != Some(node) {
         return None;
@@ -63,9 +63,8 @@ pub fn offered(run: &Run, node: &str) -> Option<Change> {
     desk_changed(run, |desk| desk.offered = true)
 }
 
-/// Whether a spec that was made for this turn is still to be sent. The run may
-/// have been ended, or placed elsewhere and back, while its files were on their
-/// way.
+/// Whether a spec that was made for this turn may still be sent. The run may have
+/// been ended, or placed elsewhere and back, while its files were sent.
 pub fn may_send(run: &Run, node: &str, turn: u32) -> bool {
     is_due(run, node) && !run.movable() && run.desk.turn() == turn
 }
@@ -75,10 +74,10 @@ pub fn may_send(run: &Run, node: &str, turn: u32) -> bool {
 pub enum Answer {
     /// It has the run, with rules of this version.
     Accepted { rules_version: u64 },
-    /// It cannot take the run for now.
+    /// The node cannot take the run for now.
     Later { why: String, hint: String },
-    /// It cannot take the run. `only_here`: nothing of it was started there, nor
-    /// will be, and another node may take it.
+    /// The node cannot take the run. `only_here`: no job of it was started there,
+    /// nor will be, and another node may take it.
     Refused {
         why: String,
         hint: String,
@@ -86,8 +85,8 @@ pub enum Answer {
     },
 }
 
-/// What a node's answer changes: of a run that was placed elsewhere meanwhile,
-/// nothing counts that an earlier node says.
+/// The changes from a node's answer. If the run was placed elsewhere meanwhile,
+/// the answer of the earlier node does not count.
 pub fn answered(run: &Run, node: &str, answer: &Answer, now: &Moment) -> Vec<Change> {
     if run.node() != Some(node) {
         return Vec::new();
@@ -104,7 +103,7 @@ pub fn answered(run: &Run, node: &str, answer: &Answer, now: &Moment) -> Vec<Cha
             desk.why = bounded(&refusal::with_hint(why, hint));
             later::said(desk, node, &bounded(why), now);
         }),
-        // Its node has it; what it needs to go on is said there.
+        // Its node has the run, and reports itself what the run needs to go on.
         Answer::Refused { .. } if run.desk.send_spec => {
             desk_changed(run, |desk| desk.send_spec = false)
         }

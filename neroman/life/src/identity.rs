@@ -1,6 +1,5 @@
-//! Pairs the definitions of a source that is read again with its experiments:
-//! numbers stay with the experiments that they stood for. Called by `merge`
-//! alone.
+//! Pairs the definitions of a source that is read again with its experiments,
+//! so that numbers stay with their experiments. Called by `merge` alone.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
@@ -8,14 +7,14 @@ use nero_format::{Definition, Param};
 
 use super::experiment::Experiment;
 
-/// For each definition the experiment that it describes anew; `None` for a new
-/// one. No experiment is given twice.
+/// The experiment that each definition describes anew; `None` for a new one. No
+/// experiment is returned twice.
 ///
-/// The first of these that fits decides: the same name, in its collection or in
-/// another; of the same block, the same values of the parameters that vary, so
-/// that constants may change and axes come and go; of a block that was renamed,
-/// the same parameters and command. An experiment in its source comes before an
-/// experiment that had left it.
+/// The first rule that fits decides: the same name, in its collection or in
+/// another; in the same block, the same values of the parameters that vary, so
+/// that constants may change and axes come and go; in a renamed block, the same
+/// parameters and command. An experiment in its source comes before one that
+/// had left it.
 pub fn pair<'a>(old: &[&'a Experiment], new: &[Definition]) -> Vec<Option<&'a Experiment>> {
     let mut old = old.to_vec();
     old.sort_by_key(|one| (one.gone, one.id));
@@ -61,11 +60,11 @@ fn old_blocks(old: &[&Experiment], new: &[Definition]) -> Vec<String> {
 
 struct Pairing<'a, 'n> {
     old: Vec<&'a Experiment>,
-    /// Beside `old`.
+    /// Parallel to `old`.
     old_blocks: Vec<String>,
     taken: Vec<bool>,
     new: &'n [Definition],
-    /// Beside `new`: places in `old`.
+    /// Parallel to `new`: indexes into `old`.
     found: Vec<Option<usize>>,
 }
 
@@ -86,7 +85,7 @@ impl Pairing<'_, '_> {
         self.taken[old] = true;
     }
 
-    /// Pairs what has the same key, in order.
+    /// Pairs definitions and experiments with the same key, in order.
     fn by<K: std::hash::Hash + Eq>(
         &mut self,
         old: &[usize],
@@ -153,7 +152,7 @@ impl Pairing<'_, '_> {
         }
     }
 
-    /// Pairs rows whose block has another name now.
+    /// Pairs rows whose block was renamed.
     fn renamed_blocks(&mut self) {
         let now: HashSet<&str> = self.new.iter().map(|one| one.block.as_str()).collect();
         let before: HashSet<&str> = self.old_blocks.iter().map(String::as_str).collect();
@@ -177,7 +176,7 @@ fn value(definition: &Definition, name: &str) -> Option<String> {
     params.find(|param| param.name == name).map(plain)
 }
 
-/// A value, however it is written: `0.10` is `0.1`.
+/// The canonical form of a value: `0.10` is `0.1`.
 fn plain(param: &Param) -> String {
     match param.value.number() {
         Some(number) => number.to_string(),

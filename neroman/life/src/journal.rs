@@ -1,9 +1,9 @@
-//! What is known of a run from its journal alone. Folded by [`super::fold`],
-//! judged by [`super::outcome`]; stored as JSON with the run.
+//! The facts of a run from its journal alone. Folded by [`super::fold`], judged
+//! by [`super::outcome`]; stored as JSON with the run.
 //!
 //! Every field depends on which records were folded and never on the order in
-//! which parts of different segments came: where one of several records
-//! counts, a [`Key`] says which.
+//! which parts of different segments came: if one of several records counts, a
+//! [`Key`] selects it.
 
 use std::collections::BTreeMap;
 
@@ -11,14 +11,15 @@ use serde::{Deserialize, Serialize};
 
 use super::now::Tick;
 
-/// Where a record lies within its incarnation: writers take over from each
-/// other in the order of `rank`; segments of one writer follow each other on
-/// the monotonic clock of one start of the machine.
+/// The place of a record within its incarnation: writers take over from each
+/// other in the order of `rank`; segments of one writer are ordered by the
+/// monotonic clock of one boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub struct Key {
     /// Shim 0, launcher 1, neromum 2, watcher 3.
     pub rank: u8,
-    /// When the segment was made, by the machine's monotonic clock.
+    /// The time at which the segment was made, on the machine's monotonic
+    /// clock.
     pub made_ns: u64,
     /// Offset in the segment.
     pub offset: u64,
@@ -51,24 +52,24 @@ pub struct Journal {
     /// The newest refusal, with the version refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rules_refused: Option<(u64, String)>,
-    /// What watchers remarked, in order.
+    /// The watchers' remarks, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<Remark>,
-    /// The host as the run found it.
+    /// The host at the run's start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<Host>,
     /// Points that were folded into buckets.
     pub folded_points: u64,
     /// Records of kinds that this build does not know.
     pub unknown_records: u64,
-    /// Records whose payload could not be decoded.
+    /// Records with a payload that could not be decoded.
     pub damaged_records: u64,
-    /// By number of the start its last sign on each boot clock, in milliseconds:
-    /// of that boot on which it ran, and of those on which its output was read
-    /// later. Empty of runs that an earlier build folded.
+    /// The last sign of each start on each boot clock, in milliseconds: for the
+    /// boot on which it ran, and for those on which its output was read later.
+    /// Empty for runs that an earlier build folded.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub signs: BTreeMap<u32, BTreeMap<String, i64>>,
-    /// Its node tells more segments, or names of series, than are kept.
+    /// Whether its node sends more segments, or names of series, than are kept.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub overflows: bool,
 }
@@ -81,13 +82,13 @@ pub struct Incarnation {
     pub claimed: Option<Claimed>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub started_ms: Option<i64>,
-    /// The same moment on its machine's boot clock; none of runs that an
+    /// The same moment on its machine's boot clock; `None` for runs that an
     /// earlier build folded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub started: Option<Tick>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_started: Option<NotStarted>,
-    /// The first wish that it ends.
+    /// The first stop.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop: Option<Stop>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -109,10 +110,11 @@ pub struct Claimed {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NotStarted {
     pub key: Key,
-    /// `nero.journal.v1.JobNotStarted.Stage`, perhaps one not known here.
+    /// `nero.journal.v1.JobNotStarted.Stage`, perhaps a value that this build
+    /// does not know.
     pub stage: i32,
     pub errno: i32,
-    /// What was to be executed; empty in records of earlier builds.
+    /// The program that was to be executed; empty in records of earlier builds.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub program: String,
     pub at_ms: i64,
@@ -121,7 +123,8 @@ pub struct NotStarted {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stop {
     pub key: Key,
-    /// `nero.journal.v1.StopCause`, perhaps one not known here.
+    /// `nero.journal.v1.StopCause`, perhaps a value that this build does not
+    /// know.
     pub cause: i32,
     pub rule: u64,
     pub at_ms: i64,
@@ -141,7 +144,7 @@ pub struct Exit {
     /// See `nero.journal.v1.JobExited`; 0: none, or unknown.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub oom_kills: u64,
-    /// What a job that failed printed last on standard error.
+    /// The last line of a failed job on standard error.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub stderr_line: String,
     pub run_ms: u64,
@@ -158,10 +161,10 @@ pub struct Gone {
     /// From the end of the main process to the last record.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub strays_ms: u64,
-    /// How many go on, as the run was made to let them.
+    /// How many go on because the run allows it.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub strays_left: u64,
-    /// The first of those that were ended, or that go on.
+    /// The first processes of those that were ended, or that go on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub strays: Vec<Stray>,
     pub at_ms: i64,
@@ -177,13 +180,14 @@ pub struct Stray {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Lost {
     pub key: Key,
-    /// `nero.journal.v1.Lost.Reason`, perhaps one not known here.
+    /// `nero.journal.v1.Lost.Reason`, perhaps a value that this build does not
+    /// know.
     pub reason: i32,
     pub detail: String,
     pub at_ms: i64,
 }
 
-/// How far one segment is folded, and what its records lean on.
+/// How far one segment is folded, and the state that its records depend on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Segment {
     pub incarnation: u32,
@@ -191,17 +195,17 @@ pub struct Segment {
     pub writer: u8,
     pub made_ns: u64,
     pub made_wall_ms: i64,
-    /// The start of the machine that `made_ns` counts from, in hexadecimal.
+    /// The boot that `made_ns` counts from, in hexadecimal.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub boot: String,
-    /// Everything before is folded into facts.
+    /// Everything before this offset is folded into facts.
     pub offset: u64,
-    /// Chain value there.
+    /// The chain value at that offset.
     pub chain: u32,
     /// Series by their index.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
-    /// How far its watcher read both logs, by what is folded of it.
+    /// How far its watcher read both logs, by the records folded so far.
     #[serde(default, skip_serializing_if = "LogsRead::is_nothing")]
     pub read_to: LogsRead,
 }
@@ -213,7 +217,7 @@ pub struct LogsRead(pub [LogRead; 2]);
 /// How far one log was read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct LogRead {
-    /// How often the job had cut the file.
+    /// How often the job had truncated the file.
     pub part: u32,
     /// Bytes of this part.
     pub offset: u64,
@@ -226,8 +230,8 @@ impl LogsRead {
 }
 
 impl Segment {
-    /// Whether the writer of this segment began before the writer of the other
-    /// one; both are of the same start of the run.
+    /// Whether this segment's writer began before the other's; both belong to
+    /// the same start of the run.
     pub fn is_before(&self, other: &Self) -> bool {
         if self.boot == other.boot {
             self.made_ns < other.made_ns
@@ -250,11 +254,11 @@ pub struct Metric {
     #[serde(with = "float")]
     pub max: f64,
     pub count: u64,
-    /// When the last point came, wall time of the node.
+    /// Time of the last point, on the node's wall clock.
     pub at_ms: i64,
 }
 
-/// What was measured of the job last.
+/// The last measurement of the job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
     pub key: (u32, Key),
@@ -269,7 +273,7 @@ pub struct Sample {
     pub silent_ms: u64,
 }
 
-/// What a rule did in this run.
+/// How often a rule fired in this run, and how.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RuleFacts {
@@ -300,7 +304,7 @@ pub struct Remark {
     pub text: String,
 }
 
-/// The host as the run found it.
+/// The host at the run's start.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Host {
     pub key: (u32, Key),
@@ -314,19 +318,19 @@ pub struct Host {
 }
 
 impl Journal {
-    /// The start that counts: the highest one heard of.
+    /// The start that counts: the highest known.
     pub fn newest(&self) -> Option<(u32, &Incarnation)> {
         let (number, incarnation) = self.incarnations.last_key_value()?;
         Some((*number, incarnation))
     }
 
-    /// When the job was started first.
+    /// The time of the job's first start.
     pub fn started_ms(&self) -> Option<i64> {
         self.incarnations.values().find_map(|one| one.started_ms)
     }
 
-    /// When the newest start gave its last sign, by its records, and not after
-    /// `latest_ms`; 0 when there is none.
+    /// The last sign of the newest start by its records, not after `latest_ms`;
+    /// 0 if there is none.
     pub fn last_sign_ms(&self, latest_ms: i64) -> i64 {
         let Some((number, newest)) = self.newest() else {
             return 0;
@@ -349,15 +353,15 @@ impl Journal {
         signs.max().unwrap_or(0).min(latest_ms)
     }
 
-    /// Takes down a sign of one start.
+    /// Records a sign of one start.
     pub fn sign(&mut self, incarnation: u32, at: Tick) {
         let known = self.signs.entry(incarnation).or_default();
         let last_ms = known.entry(at.boot).or_default();
         *last_ms = at.ms.max(*last_ms);
     }
 
-    /// For how long the newest start surely ran, in milliseconds: up to its last
-    /// sign.
+    /// For how long the newest start certainly ran, in milliseconds: up to its
+    /// last sign.
     pub fn surely_ran_ms(&self) -> Option<i64> {
         let (number, newest) = self.newest()?;
         let started = newest.started.as_ref()?;
@@ -365,7 +369,7 @@ impl Journal {
         Some(last_ms.saturating_sub(started.ms).max(0))
     }
 
-    /// When the job was started first, on its machine's boot clock.
+    /// The time of the job's first start, on its machine's boot clock.
     pub fn started(&self) -> Option<&Tick> {
         let first = self
             .incarnations
@@ -374,7 +378,7 @@ impl Journal {
         first?.started.as_ref()
     }
 
-    /// Warnings for people: of rules that warn, and remarks.
+    /// Warnings for people: rules that warn, and remarks.
     pub fn warnings(&self) -> Vec<String> {
         let mut texts: Vec<String> = self
             .rules
@@ -410,7 +414,7 @@ impl Journal {
         texts
     }
 
-    /// Forgets what only further folding needs.
+    /// Forgets the state that only further folding needs.
     pub fn compact(&mut self) {
         self.segments.clear();
     }
@@ -472,7 +476,7 @@ mod tests {
             (2, at("b", 7000)),
             (2, at("b", 2000)),
             (1, at("b", 90_000)),
-            // What another boot shows is another clock.
+            // Another boot has another clock.
             (2, at("c", 80_000)),
         ] {
             journal.sign(incarnation, sign);

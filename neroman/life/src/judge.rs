@@ -1,21 +1,22 @@
-//! Whether a node is what an experiment requires.
+//! Judges whether a node meets an experiment's `requires`.
 
 use nero_expr::{NodeFact, NodeScope, ParseContext, Requirement, Value};
 
 use super::place::{Facts, Figures};
 
-/// Whether a node is what `requires` says.
+/// Whether a node meets `requires`.
 ///
 /// # Errors
-/// The parts that it is not, with their values.
+/// The parts that it does not meet, with their values.
 pub fn judge(requires: &str, figures: &Figures) -> Result<(), String> {
     unmet(requires, figures, |_| true)
 }
 
-/// Whether a node can ever be that: what changes by itself is not looked at.
+/// Whether a node may ever meet it: values that change by themselves are
+/// ignored.
 ///
 /// # Errors
-/// The parts that it is not and will not be, with their values.
+/// The parts that it does not meet and never will, with their values.
 pub fn ever(requires: &str, figures: &Figures) -> Result<(), String> {
     unmet(requires, figures, |unmet| unmet.for_good)
 }
@@ -25,7 +26,8 @@ fn unmet(
     figures: &Figures,
     counts: impl Fn(&nero_expr::Unmet) -> bool,
 ) -> Result<(), String> {
-    // It was read when the experiment was added; a later version may know less.
+    // The text was checked when the experiment was added; a later version may
+    // know less.
     let requirement = Requirement::parse(requires, &ParseContext::utc(0))
         .map_err(|error| format!("`{requires}` cannot be read: {error}"))?;
     let unmet: Vec<String> = requirement
@@ -40,7 +42,7 @@ fn unmet(
     }
 }
 
-/// A text that older agents leave empty.
+/// A text that agents of older builds leave empty.
 fn told(text: &str) -> Value<'_> {
     Value::text_or_unknown(Some(text).filter(|text| !text.is_empty()))
 }

@@ -15,14 +15,14 @@ pub const PASSED_OVER_MS: i64 = 10 * 60 * 1000;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Later {
     pub node: String,
-    /// In its own words, bounded.
+    /// The node's words, bounded.
     pub why: String,
     /// Time of the first such statement.
     pub since_ms: i64,
-    /// The same moment on our boot clock; none where an earlier build wrote it.
+    /// The same moment on our boot clock; `None` in data of an earlier build.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Tick>,
-    /// Time at which the run left it.
+    /// Time at which the run left the node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_ms: Option<i64>,
     /// The same moment on our boot clock.
@@ -101,7 +101,7 @@ mod tests {
         assert!(passed("a", 7000) && !passed("b", 7000));
         assert!(passed("a", 7000 + PASSED_OVER_MS - 1));
         assert!(!passed("a", 7000 + PASSED_OVER_MS));
-        // There again, it begins anew.
+        // After a new hand-over the deferral begins anew.
         said(&mut desk, "a", "disk full", &at(9, "b", 9000));
         assert_eq!(desk.later.len(), 1);
         let known = &desk.later[0];

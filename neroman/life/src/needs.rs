@@ -16,23 +16,23 @@ pub struct Needs {
     pub withdraw: bool,
     /// The node has older rules.
     pub rules: bool,
-    /// Its results have to come home.
+    /// Its results must come home.
     pub results: bool,
-    /// Files come home while the job produces them, where its outputs ask for
+    /// Files come home while the job produces them, if its outputs ask for
     /// that.
     pub live_results: bool,
-    /// Nothing more is needed of the node: it may forget the run.
+    /// The run needs nothing more from the node, which may forget it.
     pub close: bool,
 }
 
 impl Needs {
-    /// Whether nothing is to be done now.
+    /// Whether no work is left for now.
     pub fn nothing(self) -> bool {
         self == Self::default()
     }
 }
 
-/// What this run needs.
+/// The work for this run.
 pub fn of(run: &Run) -> Needs {
     let desk = &run.desk;
     if desk.closed || desk.after.is_some() || run.node().is_none() {
@@ -41,7 +41,7 @@ pub fn of(run: &Run) -> Needs {
     let live = run.phase().is_live();
     let unsent = desk.handing < Handing::Submitted && desk.word.is_none();
     let ended = run.phase().is_end();
-    // Nothing of it lies anywhere any more.
+    // No node has files of it any more.
     let gone = desk.cleaned_ms.is_some()
         || desk.unknown_ms.is_some()
         || matches!(desk.word, Some(Word::NodeGone { .. }));
@@ -66,7 +66,7 @@ pub fn of(run: &Run) -> Needs {
     }
 }
 
-/// Whether a change of a run gives its driver something to do.
+/// Whether a change of a run gives its driver work.
 pub fn changed(before: Option<&Run>, after: Option<&Run>) -> bool {
     let Some(after) = after else { return false };
     if after.unplaced() {

@@ -1,7 +1,7 @@
-//! Moments that a step of the wall clock does not move: machines' boot clocks.
+//! Moments on machines' boot clocks, which no step of a wall clock changes.
 //!
-//! A journal's record carries the boot clock of its machine. How long ago it was
-//! is the difference to what that clock shows now, whatever became of any wall
+//! A journal's record contains the boot clock of its machine. Its age is the
+//! difference to the present value of that clock, whatever happened to any wall
 //! clock since, here or there.
 
 use std::collections::BTreeMap;
@@ -12,16 +12,16 @@ use serde::{Deserialize, Serialize};
 /// A moment on one machine's boot clock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tick {
-    /// The kernel's id of that start of the machine, in hexadecimal.
+    /// The kernel's id of that boot, in hexadecimal.
     pub boot: String,
-    /// Milliseconds since then, sleep included.
+    /// Milliseconds since that boot, sleep included.
     pub ms: i64,
 }
 
 impl Tick {
-    /// Milliseconds from an earlier moment to this one, at least: of a moment
-    /// before the machine was started anew, or of an unknown one, no more is sure
-    /// than that this boot came after it.
+    /// Milliseconds from an earlier moment to this one, at least. For a moment of
+    /// an earlier boot, or an unknown one, only the time since this boot is
+    /// certain.
     pub fn since(&self, earlier: Option<&Self>) -> i64 {
         let same = earlier.filter(|earlier| earlier.boot == self.boot);
         let from_ms = same.map_or(0, |earlier| earlier.ms);
@@ -34,7 +34,7 @@ impl Tick {
 pub struct Moment {
     /// The wall clock, for people: milliseconds since 1970.
     pub ms: i64,
-    /// The boot clock, for everything that is decided.
+    /// The boot clock, for all decisions.
     pub tick: Tick,
 }
 
@@ -43,7 +43,7 @@ pub struct Moment {
 pub struct Now {
     /// Our wall clock: milliseconds since 1970.
     pub ms: i64,
-    /// What the boot clocks show that are known; by boot id.
+    /// The present values of the known boot clocks, by boot id.
     pub boots: Arc<BTreeMap<String, i64>>,
 }
 
@@ -57,13 +57,13 @@ impl Now {
         }
     }
 
-    /// Whether the boot clock is known that shows this moment.
+    /// Whether the tick's boot clock is known.
     pub fn knows(&self, tick: &Tick) -> bool {
         self.boots.contains_key(&tick.boot)
     }
 
     /// Milliseconds since a moment that a wall clock showed as `wall_ms`; by its
-    /// tick where that boot clock is known.
+    /// tick if that boot clock is known.
     pub fn since(&self, tick: Option<&Tick>, wall_ms: i64) -> i64 {
         let shown = |tick: &Tick| Some(self.boots.get(&tick.boot)?.saturating_sub(tick.ms));
         tick.and_then(shown)
@@ -71,7 +71,7 @@ impl Now {
             .max(0)
     }
 
-    /// What our wall clock, as it goes now, would have shown at that moment.
+    /// The value that our present wall clock would have shown at that moment.
     pub fn wall_of(&self, tick: Option<&Tick>, wall_ms: i64) -> i64 {
         match tick {
             Some(tick) if self.knows(tick) => {
@@ -81,7 +81,7 @@ impl Now {
         }
     }
 
-    /// The same so many milliseconds earlier.
+    /// The same moment so many milliseconds earlier.
     pub fn earlier(&self, ms: i64) -> Self {
         let boots = self.boots.iter();
         Self {
@@ -115,7 +115,7 @@ mod tests {
             assert_eq!(now.wall_of(Some(&tick), 494_000), 494_000 + step);
             assert_eq!(now.earlier(2000).since(Some(&tick), 494_000), 4000);
         }
-        // Of a boot that nothing is known of the wall clocks are all there is.
+        // For an unknown boot only the wall clocks remain.
         let now = Now::wall(500_000);
         assert_eq!(now.since(Some(&tick), 494_000), 6000);
         assert_eq!(now.since(None, 600_000), 0);

@@ -1,4 +1,4 @@
-//! From what is known of a run to its phase and the reason of its end.
+//! Derives a run's phase and the reason of its end from its facts.
 
 use nero_journal::v1::{StopCause, job_not_started, lost};
 use nero_model::safe::quoted;
@@ -7,12 +7,12 @@ use nero_model::{EndReason, Phase};
 use super::journal::{Incarnation, Journal, RuleFacts};
 use super::run::{Desk, Handing, Word};
 
-/// What a run's evidence amounts to.
+/// The judgement of a run's evidence.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     pub phase: Phase,
     pub reason: Option<EndReason>,
-    /// When it ended, by the node's clock.
+    /// The time of the end, on the node's clock.
     pub ended_ms: Option<i64>,
 }
 
@@ -26,11 +26,11 @@ impl Outcome {
     }
 }
 
-/// Free space below which a failing job is said to have met a full disk.
+/// Free space below which a failing job is reported to have met a full disk.
 const DISK_FULL_BYTES: u64 = 1024 * 1024;
 
-/// Judges a run: the journal's newest start where there is one, else what
-/// neroman did and what neromum said.
+/// Judges a run: by the journal's newest start, if there is one, else by
+/// neroman's and neromum's own records.
 pub fn judge(desk: &Desk, journal: &Journal) -> Outcome {
     if let Some((_, newest)) = journal.newest() {
         if let Some(end) = ended(desk, journal, newest) {
@@ -105,7 +105,7 @@ fn node_gone(who: &str, at_ms: i64) -> Outcome {
     }
 }
 
-/// The end that the records of one start prove, if they do.
+/// The end that the records of one start prove, if any.
 fn ended(desk: &Desk, journal: &Journal, one: &Incarnation) -> Option<Outcome> {
     if let Some(not) = &one.not_started {
         use job_not_started::Stage;
@@ -133,7 +133,8 @@ fn ended(desk: &Desk, journal: &Journal, one: &Incarnation) -> Option<Outcome> {
     };
     let gone_ms = match (&one.gone, &one.lost) {
         (Some(gone), _) => gone.at_ms,
-        // How it ended is known, and a restarted machine has nothing of it left.
+        // The records contain the end, and the restarted machine has no process
+        // left of it.
         (None, Some(lost)) if lost.reason == i32::from(lost::Reason::Rebooted) => exit.at_ms,
         (None, _) => return lost_end(journal, one),
     };
@@ -197,8 +198,8 @@ fn ended(desk: &Desk, journal: &Journal, one: &Incarnation) -> Option<Outcome> {
     })
 }
 
-/// The end of a run that its node calls lost. That was noticed when the node
-/// looked, perhaps a night later: the end is the last sign of the run.
+/// The end of a run that its node calls lost. The node may have noticed it a
+/// night later: the time of the end is the last sign of the run.
 fn lost_end(journal: &Journal, one: &Incarnation) -> Option<Outcome> {
     let lost = one.lost.as_ref()?;
     let reason = match lost::Reason::try_from(lost.reason) {
@@ -218,7 +219,7 @@ fn lost_end(journal: &Journal, one: &Incarnation) -> Option<Outcome> {
     })
 }
 
-/// The rule that asked for the end, as its watcher recorded it.
+/// The rule that stopped the run, by its watcher's record.
 fn aborted_by(journal: &Journal) -> Option<u64> {
     let fired = |facts: &RuleFacts| facts.action == "abort" && facts.fired > 0;
     let rules = journal.rules.iter();
@@ -229,7 +230,7 @@ fn aborted_by(journal: &Journal) -> Option<u64> {
 }
 
 fn by_rule(journal: &Journal, rule: u64) -> EndReason {
-    // Without the record of its firing, nothing here holds a rule's text.
+    // A rule's text is known here only from the record of its firing.
     let facts = journal.rules.get(&rule).filter(|facts| facts.fired > 0);
     EndReason::ByRule {
         rule,

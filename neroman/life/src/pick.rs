@@ -1,4 +1,4 @@
-//! The state as selectors see it.
+//! The state as rows for selectors.
 
 use std::collections::HashSet;
 
@@ -11,7 +11,7 @@ use super::now::Now;
 use super::scope::Sight;
 use super::state::State;
 
-/// All experiments at one moment, or all that `rm` hides.
+/// All experiments at one moment, or all that are hidden by `rm`.
 #[derive(Debug)]
 pub struct Rows<'a> {
     state: &'a State,
@@ -22,12 +22,12 @@ pub struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// Of a state, without what `rm` hides.
+    /// The experiments that are not hidden.
     pub fn of(state: &'a State, now: &'a Now) -> Self {
         Self::which(state, false, now)
     }
 
-    /// Of a state, what `rm` hides.
+    /// The hidden experiments.
     pub fn removed(state: &'a State, now: &'a Now) -> Self {
         Self::which(state, true, now)
     }
@@ -45,7 +45,8 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// Knows of these that their code is another than that of their newest run.
+    /// The rows with the experiments whose code differs from that of their
+    /// newest run.
     pub fn with_code(self, changed: &'a HashSet<ExperimentId>) -> Self {
         Self {
             other_code: Some(changed),
@@ -94,7 +95,7 @@ impl<'a> Catalogue for Rows<'a> {
 
     fn is_gone(&self, row: usize) -> bool {
         let experiment = self.rows[row];
-        // What runs is not overlooked by `abort all`.
+        // `abort all` must not miss a running experiment.
         !self.removed && experiment.is_gone() && !experiment.is_live()
     }
 

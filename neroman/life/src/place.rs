@@ -13,28 +13,28 @@ pub struct Figures {
     pub cpus: f64,
     /// Memory that runs may use.
     pub memory_bytes: u64,
-    /// Free below the node's root.
+    /// Free bytes below the node's root.
     pub disk_free_bytes: u64,
     /// Average number of busy threads, all users together.
     pub load: f64,
     /// Processors that our live runs there take, waiting ones as well.
     pub cores: f64,
-    /// Everything else that expressions ask.
+    /// The other facts that expressions use.
     pub facts: Facts,
 }
 
-/// What `requires` sees of a node beside the other figures.
+/// The facts of a node for `requires`, besides the other figures.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Facts {
-    /// Its name in the configuration.
+    /// The node's name in the configuration.
     pub name: String,
-    /// Its groups, with blanks between.
+    /// The node's groups, with blanks between.
     pub groups: String,
     pub host: String,
     pub os: String,
     pub arch: String,
     pub kernel: String,
-    /// Version of glibc; empty: it has another library.
+    /// Version of glibc; empty if it has another library.
     pub glibc: String,
     pub cpus_free: f64,
     pub memory_free_bytes: u64,
@@ -52,57 +52,58 @@ pub struct GpuFacts {
     pub name: String,
     pub memory_bytes: u64,
     pub memory_free_bytes: u64,
-    /// Share of the time in which it worked.
+    /// Share of the time in which it was busy.
     pub used: f64,
 }
 
 /// Availability of a node.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Standing {
-    /// It was asked lately.
+    /// The node was described lately.
     Known(Box<Figures>),
-    /// Its answer is on its way, and is waited for whatever others have.
+    /// Its answer is on its way, and is awaited whatever other nodes have.
     Asked,
-    /// Its answer is late and may still come (agents are being sent there): it is
-    /// waited for only if no other node fits now.
+    /// Its answer is late and may still come (agents are being sent there): it
+    /// is awaited only if no other node fits now.
     Late,
-    /// It cannot be asked: "no contact since 14:02 (why)".
+    /// The node cannot be asked, as in "no contact since 14:02 (why)".
     Away(String),
-    /// It had this run and refused it: why.
+    /// The node refused this run, with the reason.
     Refused(String),
 }
 
-/// A node that may be taken.
+/// A node that may get the run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Candidate {
     pub name: String,
     pub standing: Standing,
 }
 
-/// What is decided for one run.
+/// The decision for one run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// It goes there.
+    /// The run goes to this node.
     On(String),
     /// An answer that may change the choice is on its way.
     Wait,
-    /// No node takes it now: each with its reason.
+    /// No node takes it now; contains the reason of each.
     Nowhere(String),
-    /// Every node that could take it refused it: each with its reason.
+    /// Every node that could take it refused it; contains the reason of each.
     Never(String),
 }
 
-/// Judges an expression over a node; `Err` says which values are not enough.
+/// Judges an expression over a node; `Err` contains the values that are not
+/// enough.
 pub type Judge<'a> = &'a dyn Fn(&str, &Figures) -> Result<(), String>;
 
-/// Chooses for one run and counts it in, so that the next one sees it.
+/// Chooses for one run and counts it in, so that the next choice sees it.
 pub fn choose(takes: &Takes, nodes: &mut [Candidate], judge: Judge<'_>) -> Choice {
     if let Some(choice) = preferred(takes, nodes, judge) {
         return choice;
     }
     let mut reasons = Vec::new();
     let mut refused = false;
-    // Whether none of them may take it later.
+    // Whether none of the nodes may take it later.
     let mut for_good = true;
     let mut late = false;
     let mut best: Option<(usize, f64)> = None;
@@ -151,7 +152,7 @@ pub fn choose(takes: &Takes, nodes: &mut [Candidate], judge: Judge<'_>) -> Choic
     Choice::On(nodes[index].name.clone())
 }
 
-/// The node that is taken before others, when it fits or may do so soon.
+/// The preferred node, if it fits or may do so soon.
 fn preferred(takes: &Takes, nodes: &mut [Candidate], judge: Judge<'_>) -> Option<Choice> {
     let node = nodes.iter_mut().find(|node| node.name == takes.prefer)?;
     match &mut node.standing {
@@ -165,7 +166,7 @@ fn preferred(takes: &Takes, nodes: &mut [Candidate], judge: Judge<'_>) -> Option
     }
 }
 
-/// Whether the first is to be taken before the second.
+/// Whether the first node comes before the second.
 fn less(figures: &Figures, name: &str, other: &Candidate) -> bool {
     let Standing::Known(held) = &other.standing else {
         return true;
@@ -177,7 +178,7 @@ fn less(figures: &Figures, name: &str, other: &Candidate) -> bool {
         .is_lt()
 }
 
-/// How much of it our own runs take.
+/// The share of the node's processors that our own runs take.
 fn share(figures: &Figures) -> f64 {
     figures.cores / figures.cpus.max(0.01)
 }
@@ -187,7 +188,7 @@ fn busy(figures: &Figures) -> f64 {
     figures.load / figures.cpus.max(0.01)
 }
 
-/// Whether a node has now what a run takes.
+/// Whether a node can take the run now.
 fn fits(takes: &Takes, node: &str, figures: &Figures, judge: Judge<'_>) -> Result<(), String> {
     has_data(takes, node)?;
     ever_fits(takes, figures)?;
@@ -201,7 +202,7 @@ fn fits(takes: &Takes, node: &str, figures: &Figures, judge: Judge<'_>) -> Resul
     judge(&takes.requires, figures)
 }
 
-/// Whether it is said where the data of a run lies on a node.
+/// Whether the configuration has a path for the run's data on a node.
 pub fn has_data(takes: &Takes, node: &str) -> Result<(), String> {
     match takes.data.iter().find(|data| data.path_on(node).is_none()) {
         Some(data) => Err(format!("`data` has no place of `{}` there", data.name)),
@@ -209,7 +210,7 @@ pub fn has_data(takes: &Takes, node: &str) -> Result<(), String> {
     }
 }
 
-/// Whether a node can ever have it.
+/// Whether a node can ever take the run.
 pub fn ever_fits(takes: &Takes, figures: &Figures) -> Result<(), String> {
     if takes.cores() > figures.cpus {
         return Err(format!("cpus {} < {}", figures.cpus, takes.cores()));
@@ -342,7 +343,7 @@ mod tests {
             choose(&run, &mut nodes, &any),
             Choice::Nowhere("a: refused: no data; b: no contact".to_owned())
         );
-        // What is too small for ever is no candidate.
+        // A node that is too small for ever is no candidate.
         let mut nodes = [refused("a"), known("b", 1.0, 0.0)];
         assert_eq!(
             choose(&run, &mut nodes, &any),
@@ -394,7 +395,7 @@ mod tests {
 
     proptest! {
         /// Whatever the nodes are, a run never goes where it does not fit, and
-        /// always somewhere when it fits anywhere.
+        /// always finds a node if one fits.
         #[test]
         fn a_run_goes_where_it_fits(
             sizes in proptest::collection::vec((1u32..64, 0u32..64), 1..8),

@@ -1,4 +1,4 @@
-//! What a decision about a run's node changes.
+//! The changes from a decision about a run's node.
 
 use nero_model::RunId;
 
@@ -10,7 +10,7 @@ use super::run::{Handing, Run, Word};
 use super::state::State;
 use super::text::bounded;
 
-/// What a choice changes, if the run still waits for one.
+/// The changes from a choice, if the run still waits for one.
 pub fn decided(state: &State, id: RunId, choice: Choice, now_ms: i64) -> Vec<Change> {
     if !state.run(id).is_some_and(Run::unplaced) {
         return Vec::new();
@@ -35,7 +35,7 @@ pub fn decided(state: &State, id: RunId, choice: Choice, now_ms: i64) -> Vec<Cha
             let why = refusal::with_hint(&why, &refusal::hints(&desk.refused));
             desk.word = Some(Word::Refused { why, at_ms: now_ms });
             desk.why.clear();
-            // No node has anything of it.
+            // No node has anything of the run.
             desk.closed = true;
         }
         Choice::Wait => {}
@@ -43,7 +43,7 @@ pub fn decided(state: &State, id: RunId, choice: Choice, now_ms: i64) -> Vec<Cha
     change.into_iter().chain(event).collect()
 }
 
-/// What taking a run back changes, if its node still never got it.
+/// The changes from taking a run back, if its node still never got it.
 pub fn taken_back(state: &State, id: RunId, node: &str, why: &str, now_ms: i64) -> Vec<Change> {
     let here = |run: &Run| run.node() == Some(node) && run.movable();
     if !state.run(id).is_some_and(here) {

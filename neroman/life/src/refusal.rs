@@ -1,5 +1,5 @@
-//! A node that cannot have a run which others may have: the run goes back to be
-//! placed, and never to that node again.
+//! A node that cannot have a run which other nodes may have: the run goes back to
+//! the placer, and never to that node again.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,16 +12,16 @@ use super::run::{Desk, Handing, Run, Word};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
     pub node: String,
-    /// In its own words, bounded.
+    /// The node's words, bounded.
     pub why: String,
-    /// What to do about it.
+    /// The step that a person can take.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub hint: String,
     pub at_ms: i64,
 }
 
-/// What a refusal changes. `only_here` says that nothing of the run was started
-/// there, nor will be, and that another node may take it.
+/// The changes from a refusal. `only_here` means that no job of the run was
+/// started there, nor will be, and that another node may take it.
 pub fn refused(run: &Run, refusal: Refusal, only_here: bool) -> Vec<Change> {
     if only_here && may_move(run) {
         return turn_back(run, refusal, None);
@@ -37,12 +37,12 @@ pub fn refused(run: &Run, refusal: Refusal, only_here: bool) -> Vec<Change> {
     vec![become_so(run, desk)]
 }
 
-/// Takes a run back from the node that refused it, and which will not start it
-/// unless it gets it again: that may be where the node could not take it for now;
-/// then `leaves` is this moment.
+/// Takes a run back from a node that refused it and will not start it. If the
+/// node could not take it for now, it may get the run again; `leaves` is then
+/// this moment.
 pub(super) fn turn_back(run: &Run, mut refusal: Refusal, leaves: Option<&Moment>) -> Vec<Change> {
     let id = run.made.id;
-    // Of several nodes each is named beside its words anyway.
+    // With several nodes each is named beside its words anyway.
     let named = format!("node {}: ", refusal.node);
     if let Some(why) = refusal.why.strip_prefix(&named) {
         refusal.why = why.to_owned();
@@ -61,7 +61,7 @@ pub(super) fn turn_back(run: &Run, mut refusal: Refusal, leaves: Option<&Moment>
     vec![become_so(run, turned_back(run, refusal, leaves)), event]
 }
 
-/// The run with this desk.
+/// The run's change to this desk.
 pub(super) fn become_so(run: &Run, desk: Desk) -> Change {
     Change::Desk {
         run: run.made.id,
@@ -70,7 +70,7 @@ pub(super) fn become_so(run: &Run, desk: Desk) -> Change {
     }
 }
 
-/// Whether another node may still have it, once its own says that it cannot.
+/// Whether another node may have the run after its own refused it.
 fn may_move(run: &Run) -> bool {
     run.of_several()
         && run.phase().is_live()
@@ -83,7 +83,7 @@ fn turned_back(run: &Run, refusal: Refusal, leaves: Option<&Moment>) -> Desk {
     let mut desk = run.desk.clone();
     desk.withdraw = None;
     if desk.wish.is_some() {
-        // It was to end, and was never started.
+        // It was being cancelled, and was never started.
         desk.word = Some(Word::TakenAway {
             who: desk.who(),
             at_ms: refusal.at_ms,
@@ -105,7 +105,7 @@ fn turned_back(run: &Run, refusal: Refusal, leaves: Option<&Moment>) -> Desk {
     desk
 }
 
-/// A reason with what to do about it.
+/// A reason with its hint.
 pub fn with_hint(why: &str, hint: &str) -> String {
     match hint {
         "" => why.to_owned(),
@@ -113,7 +113,7 @@ pub fn with_hint(why: &str, hint: &str) -> String {
     }
 }
 
-/// What to do about several refusals, each thing once.
+/// The hints of several refusals, each once.
 pub fn hints(refused: &[Refusal]) -> String {
     let mut hints: Vec<&str> = Vec::new();
     for refusal in refused {

@@ -1,11 +1,11 @@
 //! Reports of a node about a run that it has, and the changes that follow here.
-//! Records of its journal come apart from this and count more.
+//! Records of its journal come separately and count more.
 
 use super::later;
 use super::run::{Desk, Handing, Run, Unreadable, Word};
 use super::withdrawal;
 
-/// How far a run is on its node.
+/// The stage of a run on its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// It lies there and cannot be read now.
@@ -13,7 +13,7 @@ pub enum Standing {
     Waiting,
     Starting,
     Running,
-    /// Every record but a watcher's was sent.
+    /// Every record except a watcher's was sent.
     Ended,
     /// Every record was sent.
     Settled,
@@ -21,7 +21,7 @@ pub enum Standing {
     TakenAway,
     /// The node accepted it, and can never start it.
     Refused,
-    /// The node does not know it.
+    /// The node does not know the run.
     Unknown,
 }
 
@@ -29,18 +29,18 @@ pub enum Standing {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     pub standing: Standing,
-    /// What it waits for, why it was refused or given back, or what is gone of its
-    /// records.
+    /// The reason why it waits, was refused or given back, or the records of it
+    /// that are gone.
     pub why: String,
-    /// Its job goes on without a parent of ours.
+    /// Whether its job goes on without a parent of ours.
     pub unsupervised: bool,
-    /// The host on which it goes on, when that is not where its neromum is.
+    /// The host on which it goes on, if that is not its neromum's host.
     pub host: String,
-    /// Its job made no file and changed none.
+    /// Whether its job made no file and changed none.
     pub made_nothing: bool,
-    /// The node has no spec of it that could be used.
+    /// Whether the node has no usable spec of it.
     pub send_spec: bool,
-    /// Its files that the node cannot use.
+    /// The files of the run that the node cannot use.
     pub unreadable: Vec<Unreadable>,
 }
 
@@ -53,7 +53,7 @@ pub enum Contradiction {
     NeverStarted,
 }
 
-/// Takes down what its node reports of a run.
+/// Records a node's report about a run.
 pub fn heard(run: &Run, desk: &mut Desk, report: &Report, now_ms: i64) -> Option<Contradiction> {
     if report.standing != Standing::Unknown {
         desk.unknown_ms = None;
@@ -61,7 +61,7 @@ pub fn heard(run: &Run, desk: &mut Desk, report: &Report, now_ms: i64) -> Option
     desk.send_spec = report.send_spec;
     desk.unreadable.clone_from(&report.unreadable);
     if report.standing == Standing::Held {
-        // It lies there and cannot be read now: nothing else is said of it.
+        // A held run cannot be read now: the report has no other news.
         desk.why.clone_from(&report.why);
         return None;
     }
@@ -91,7 +91,7 @@ pub fn heard(run: &Run, desk: &mut Desk, report: &Report, now_ms: i64) -> Option
             desk.missing.clone_from(&report.why);
             desk.handing = Handing::Pending;
         }
-        // The node is asked for its word, which says more.
+        // The node is asked for its promise, which is more precise.
         Standing::Unknown | Standing::TakenAway
             if desk.leaves() && run.journal.incarnations.is_empty() => {}
         Standing::Unknown => {
@@ -102,7 +102,7 @@ pub fn heard(run: &Run, desk: &mut Desk, report: &Report, now_ms: i64) -> Option
             let live = run.phase().is_live();
             let began = !run.journal.incarnations.is_empty();
             if live && !began && desk.wish.is_some() {
-                // It is to end, and lies nowhere.
+                // It is being cancelled, and no node has it.
                 desk.word = Some(Word::TakenAway {
                     who: desk.who(),
                     at_ms: now_ms,
@@ -118,7 +118,7 @@ pub fn heard(run: &Run, desk: &mut Desk, report: &Report, now_ms: i64) -> Option
                 return Some(Contradiction::Forgotten);
             }
         }
-        // Its journal says more than any word.
+        // The run's journal counts more than any report.
         Standing::TakenAway | Standing::Refused if has_run(run) => {
             return Some(Contradiction::NeverStarted);
         }
@@ -134,7 +134,7 @@ pub fn heard(run: &Run, desk: &mut Desk, report: &Report, now_ms: i64) -> Option
     None
 }
 
-/// Whether its job was started, by its newest start.
+/// Whether its job was started, by the newest start in its journal.
 fn has_run(run: &Run) -> bool {
     let newest = run.journal.newest();
     newest.is_some_and(|(_, one)| one.started_ms.is_some() && one.not_started.is_none())
@@ -150,7 +150,8 @@ pub enum Stray {
     Live,
 }
 
-/// What a report makes of a run that is ended or closed here, or elsewhere now.
+/// The meaning of a report for a run that is ended or closed here, or elsewhere
+/// now.
 pub fn stray(run: &Run, node: &str, standing: Standing) -> Option<Stray> {
     let elsewhere = run.node() != Some(node);
     match standing {
@@ -159,7 +160,8 @@ pub fn stray(run: &Run, node: &str, standing: Standing) -> Option<Stray> {
         {
             Some(Stray::Over)
         }
-        // What its records ended was live when this was said.
+        // If only its records ended the run, the report may be older than they
+        // are.
         Standing::Waiting | Standing::Starting | Standing::Running
             if elsewhere || run.desk.word.is_some() =>
         {

@@ -1,5 +1,5 @@
-//! Rules added and taken away by hand: for live runs at once, for later ones
-//! with the experiment.
+//! Rules that are added and removed by hand: for live runs at once, for later
+//! ones with the experiment.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -51,14 +51,15 @@ pub struct Off {
 }
 
 impl Off {
-    /// Looks at one rule of one experiment.
+    /// Checks one rule of one experiment.
     pub fn look(&mut self, rule: u64, text: &str, experiment: &Experiment) {
         let parsed = self
             .parsed
             .entry(rule)
             .or_insert_with(|| Expr::parse(text, &ParseContext::utc(0).standing()));
         let problem = match parsed {
-            // Only a parameter that is written as one is missed before the run.
+            // A metric may come with the run; only a parameter is missed before
+            // it.
             Ok(expr)
                 if expr
                     .unbound_names()
@@ -99,21 +100,21 @@ impl Off {
     }
 }
 
-/// Experiments of one note that are named.
+/// Most experiments that a note names.
 const NAMED_MAX: usize = 8;
 
-/// What taking a rule away did.
+/// The result of removing a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Removed {
     /// The experiment never had it.
     NotThere,
-    /// It is gone, for later runs, too.
+    /// The rule is removed, for later runs, too.
     Gone,
-    /// It is gone from the live run; the definition still has it.
+    /// The rule is removed from the live run; the definition still has it.
     FromRunOnly,
 }
 
-/// Takes a rule away from an experiment and its live run.
+/// Removes a rule from an experiment and its live run.
 pub fn remove(experiment: &Experiment, id: u64) -> (Removed, Vec<Change>) {
     let mut changes = Vec::new();
     let by_hand = experiment.extra_rules.contains(&id);
@@ -131,7 +132,7 @@ pub fn remove(experiment: &Experiment, id: u64) -> (Removed, Vec<Change>) {
     (removed, changes)
 }
 
-/// Takes down which version of a run's rules its node has.
+/// Records which version of a run's rules its node has.
 pub fn delivered(run: &Run, version: u64) -> Option<Change> {
     desk_changed(run, |desk| {
         desk.rules_delivered = desk.rules_delivered.max(version);

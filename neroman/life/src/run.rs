@@ -1,5 +1,5 @@
-//! One run: what neroman decided and did (`Desk`), what its journal says
-//! (`Journal`), and the phase that follows from both.
+//! One run: neroman's own decisions and records (`Desk`), the facts of its
+//! journal (`Journal`), and the phase that follows from both.
 
 use std::sync::Arc;
 
@@ -14,15 +14,15 @@ use super::outcome::{self, Outcome};
 use super::refusal::Refusal;
 use super::withdrawal::Withdrawal;
 
-/// What never changes once a run is made.
+/// The facts of a run that never change.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Made {
     pub token: RunToken,
     pub id: RunId,
-    /// What was asked for: a node, a group, `any`. Of a run made before nodes
-    /// were chosen, its node.
+    /// The word that was asked for: a node, a group, `any`. For a run made before
+    /// nodes were chosen, its node.
     pub node: String,
-    /// Its node is chosen by the placer, or was at the start.
+    /// Whether the placer chooses its node, or did so at the start.
     #[serde(default)]
     pub placing: bool,
     pub created_ms: i64,
@@ -35,44 +35,43 @@ pub struct Made {
     /// Commit of the folder, when it is a checkout.
     #[serde(default)]
     pub git: String,
-    /// Fingerprint of the definition it was made from; empty: it was taken
-    /// over, and that is not known.
+    /// Fingerprint of its definition; empty if it was taken over, and so unknown.
     #[serde(default)]
     pub fingerprint: String,
-    /// Time limit, for what is left of it.
+    /// Time limit, to compute the time left.
     #[serde(default)]
     pub time_ms: u64,
-    /// Files are to come home.
+    /// Whether files are to come home.
     #[serde(default)]
     pub outputs: bool,
-    /// No outputs are named: what its job makes comes home.
+    /// Whether no outputs are named: then all files that its job makes come home.
     #[serde(default)]
     pub all_made: bool,
-    /// What it takes of its node.
+    /// The demands on its node.
     #[serde(default)]
     pub takes: Takes,
-    /// It begins with the checkpoints of this earlier run of the experiment.
+    /// The earlier run of the experiment whose checkpoints it begins with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume: Option<u32>,
 }
 
-/// What a run takes of its node, and asks of it beforehand.
+/// The resources that a run takes of its node, and its requirements.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Takes {
     /// Processors; 0 means 1.
     pub cpus: f64,
-    /// 0: not stated.
+    /// Memory; 0 if not stated.
     pub memory_bytes: u64,
     /// Free space below the node's root; 0: not stated.
     pub disk_bytes: u64,
-    /// The canonical expression of `requires`; empty: none.
+    /// The canonical expression of `requires`; empty for none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub requires: String,
-    /// This node is taken before others when it fits; empty: none.
+    /// The node that is preferred if it fits; empty for none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub prefer: String,
-    /// What lies on the nodes already, and where.
+    /// The data on the nodes, with their paths.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub data: Vec<DataDef>,
 }
@@ -83,8 +82,8 @@ impl Takes {
         if self.cpus > 0.0 { self.cpus } else { 1.0 }
     }
 
-    /// Whether it waits here until its node fits. Processors and memory are
-    /// waited for on the node itself, which refuses what it can never give.
+    /// Whether it waits here until a node fits. Runs wait for processors and
+    /// memory on the node itself, which refuses what it can never provide.
     pub fn asks(&self) -> bool {
         self.disk_bytes > 0 || !self.requires.is_empty()
     }
@@ -94,37 +93,37 @@ impl Takes {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Handing {
-    /// Durable here.
+    /// Durable in our database.
     #[default]
     Queued,
-    /// Its files are on their way.
+    /// Its files are being sent.
     Staging,
     /// neromum accepted it.
     Submitted,
-    /// neromum said that it waits or starts.
+    /// neromum reported that it waits or starts.
     Pending,
 }
 
-/// What neromum said of a run that never had a journal.
+/// The node's last report about a run that never had a journal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Word {
-    /// Cancelled before it was started.
+    /// It was cancelled before it was started.
     TakenAway { who: String, at_ms: i64 },
     /// It can never start there.
     Refused { why: String, at_ms: i64 },
-    /// A person said that its node will never answer again.
+    /// A person decided that its node will never answer again.
     NodeGone { who: String, at_ms: i64 },
 }
 
-/// A wish that the run ends.
+/// A cancel request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wish {
     pub asked_ms: i64,
     pub author: String,
     pub grace_ms: u32,
     pub signal: i32,
-    /// The node has it.
+    /// Whether the node has it.
     #[serde(default)]
     pub delivered: bool,
 }
@@ -139,30 +138,30 @@ pub enum Results {
     /// Being fetched into this folder; empty: it is not made yet.
     Fetching {
         folder: String,
-        /// What they wait for on this machine; empty: nothing.
+        /// Why they wait on this machine; empty if they do not.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         why: String,
     },
-    /// Complete in this folder; notes say what stayed on the node.
+    /// Complete in this folder; the notes list files that stayed on the node.
     Done {
         folder: String,
         notes: Vec<String>,
-        /// Files that stayed there since they are too large.
+        /// Files that stayed there because they are too large.
         #[serde(default)]
         left: u64,
         /// Warnings for every view of the run: files that stayed there, and
-        /// outputs that brought nothing.
+        /// outputs that matched no file.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         warnings: Vec<String>,
     },
-    /// It printed nothing and has no outputs.
+    /// The run printed nothing and has no outputs.
     Nothing,
-    /// Given up, and why.
+    /// Given up, with the reason.
     Failed { folder: String, why: String },
 }
 
 impl Results {
-    /// Whether nothing more will be done.
+    /// Whether no further attempt will be made.
     pub fn settled(&self) -> bool {
         match self {
             Self::Open | Self::Fetching { .. } => false,
@@ -170,7 +169,7 @@ impl Results {
         }
     }
 
-    /// Names another folder, where there is one.
+    /// Sets another folder, if there is one.
     pub fn set_folder(&mut self, now: String) {
         match self {
             Self::Done { folder, .. }
@@ -182,7 +181,7 @@ impl Results {
         }
     }
 
-    /// The folder, where there is one.
+    /// The folder, if there is one.
     pub fn folder(&self) -> &str {
         match self {
             Self::Done { folder, .. }
@@ -193,13 +192,13 @@ impl Results {
     }
 }
 
-/// A file of a run that its node cannot use, as the node tells it.
+/// A file of a run that its node cannot use, as the node reports it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unreadable {
     pub path: String,
-    /// Goes on from the path.
+    /// The reason, as a continuation of the path.
     pub why: String,
-    /// What a person does about it.
+    /// The step that a person can take.
     pub hint: String,
 }
 
@@ -209,57 +208,56 @@ impl std::fmt::Display for Unreadable {
     }
 }
 
-/// What neroman itself keeps of a run.
+/// neroman's own records of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Desk {
     pub handing: Handing,
-    /// Where it was placed.
+    /// The node of its placement.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
-    /// It may have reached its node: it is placed anew only on proof.
+    /// Whether it may have reached its node: it is placed anew only on proof.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub offered: bool,
-    /// What it waits for, in neromum's words.
+    /// Why it waits, in neromum's words or ours.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub why: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub word: Option<Word>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wish: Option<Wish>,
-    /// neromum said that every record but a watcher's was sent.
+    /// Whether neromum reported that every record except a watcher's was sent.
     pub ended_told: bool,
-    /// neromum said that every record was sent.
+    /// Whether neromum reported that every record was sent.
     pub settled: bool,
-    /// What is gone of its records, in neromum's words; empty: nothing.
+    /// Records that are gone, in neromum's words; empty for none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub missing: String,
-    /// Since when its node says that it knows nothing of it, though it was
-    /// started there.
+    /// Since when its node does not know it, although it was started there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unknown_ms: Option<i64>,
-    /// Its files that its node cannot use.
+    /// The files of the run that its node cannot use.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unreadable: Vec<Unreadable>,
-    /// Its node has no spec of it that could be used: it is sent again.
+    /// Whether its node lacks a usable spec: it is sent again.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub send_spec: bool,
     /// The run needs nothing from its node any more.
     pub closed: bool,
-    /// The database of series lacks points of it, and its node is asked for them
-    /// again. Seen at each start, and so never stored.
+    /// Whether the database of series lacks points of it, which its node is then
+    /// asked for again. Computed at each start, and so never stored.
     #[serde(skip)]
     pub points_again: bool,
-    /// Its job goes on without a parent of ours.
+    /// Whether its job goes on without a parent of ours.
     pub unsupervised: bool,
-    /// The host on which it goes on, when that is not where its neromum is;
-    /// followed by disk then.
+    /// The host on which it goes on, if that is not its neromum's host; it is
+    /// then followed by disk.
     #[serde(default)]
     pub far_host: String,
-    /// It waits for the end of this earlier run of the experiment.
+    /// The earlier run of the experiment whose end it waits for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<u32>,
-    /// Its node said that its job made no file and changed none.
+    /// Whether its node reported that its job made no file and changed none.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub made_nothing: bool,
     /// Version of the rules in force, 0: none.
@@ -267,64 +265,63 @@ pub struct Desk {
     /// Version of the rules that the node has.
     pub rules_delivered: u64,
     pub results: Results,
-    /// What may be behind its end: files that the job missed and that were left
-    /// out of what travels.
+    /// Possible causes of its end: files that the job missed and that do not
+    /// travel.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hints: Vec<String>,
-    /// Tree of the checkpoints that it begins with, in hexadecimal, when they
-    /// come from here; empty: there are none.
+    /// Tree of the checkpoints that it begins with, in hexadecimal, if they come
+    /// from here; empty if there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overlay: Option<String>,
-    /// When its folder on the node was taken away.
+    /// The time at which its folder on the node was removed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cleaned_ms: Option<i64>,
-    /// Nodes that were given up and may still have it: should one answer
-    /// again, it is told to end it.
+    /// Nodes that were given up and may still have it: a node that answers again
+    /// is told to end it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub abandoned: Vec<String>,
     /// Nodes that had it once and were given up, or refused it: it never goes
     /// there again.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub avoid: Vec<String>,
-    /// What the nodes said that refused it, oldest first.
+    /// The refusals of nodes, oldest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<Refusal>,
-    /// It is to leave its node, so that another one may have it.
+    /// Set while it is to leave its node, so that another one may have it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub withdraw: Option<Withdrawal>,
     /// Nodes that could not take it for now.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub later: Vec<Later>,
-    /// How often it was given to a node and came back.
+    /// How often it was handed to a node and came back.
     pub turns: u32,
 }
 
 impl Desk {
-    /// Whether its node is asked for its word that it never starts it.
+    /// Whether its node is asked to promise that it never starts the run.
     pub fn leaves(&self) -> bool {
         self.withdraw.is_some() && self.wish.is_none()
     }
 
-    /// The first file that keeps its node from seeing how it ends. A watcher's
-    /// segment does not.
+    /// The first unusable file that hides its end. A watcher's segment does not.
     pub fn hides_its_end(&self) -> Option<&Unreadable> {
         let is_watchers = |file: &&Unreadable| file.path.contains("/watch-");
         let mut files = self.unreadable.iter();
         files.find(|file| !is_watchers(file))
     }
 
-    /// The deferral of a node that has the run, or is to get it.
+    /// The deferral by this node.
     pub fn put_off_by(&mut self, node: &str) -> Option<&mut Later> {
         let mut said = self.later.iter_mut();
         said.find(|one| one.node == node && one.left_ms.is_none())
     }
 
-    /// Number of times that it was given to a node, with the present one.
+    /// The number of its hand-overs, the present one included.
     pub fn turn(&self) -> u32 {
         self.turns.saturating_add(1)
     }
 
-    /// Who asked that it ends.
+    /// The person who cancelled it.
     pub fn who(&self) -> String {
         self.wish
             .as_ref()
@@ -341,7 +338,7 @@ pub struct Run {
     pub journal: Arc<Journal>,
     /// Ids of the rules in force.
     pub rules: Arc<[u64]>,
-    /// Follows from the three above; see [`Run::judged`].
+    /// Follows from the three fields above; see [`Run::judged`].
     pub outcome: Outcome,
 }
 
@@ -379,8 +376,8 @@ impl Run {
         }
     }
 
-    /// The same with other contents; an end that was seen stays, but `lost`
-    /// gives way to evidence.
+    /// Replaces parts and judges anew; an end that was seen stays, except that
+    /// `lost` gives way to evidence.
     pub fn update(&mut self, desk: Option<Desk>, journal: Option<Arc<Journal>>) {
         if let Some(desk) = desk {
             self.desk = desk;
@@ -394,15 +391,15 @@ impl Run {
         }
     }
 
-    /// The version by which its rules are to lie on its node: one above a version
-    /// whose file a watcher could not read, so that they are sent again.
+    /// The version for its rules on its node: one above a version whose file a
+    /// watcher could not read, so that they are sent again.
     pub fn rules_version(&self) -> u64 {
         let refused = self.journal.rules_refused.as_ref();
         let next = refused.map_or(0, |(version, _)| version.saturating_add(1));
         self.desk.rules_version.max(next)
     }
 
-    /// The node it was placed on; none while it waits for one.
+    /// The node of its placement; `None` while it waits for one.
     pub fn node(&self) -> Option<&str> {
         match &self.desk.node {
             Some(node) => Some(node),
@@ -416,7 +413,7 @@ impl Run {
         self.phase().is_end() && self.phase() != Phase::Lost
     }
 
-    /// Its node, or what was asked for while it has none.
+    /// Its node, or the word that was asked for while it has none.
     pub fn node_word(&self) -> &str {
         self.node().unwrap_or(&self.made.node)
     }
@@ -426,13 +423,14 @@ impl Run {
         self.open() && self.node().is_none() && self.phase().is_live()
     }
 
-    /// Whether it was placed, and what was asked for may mean other nodes, too.
+    /// Whether it was placed, and the word that was asked for may stand for other
+    /// nodes, too.
     pub fn of_several(&self) -> bool {
         let node = self.desk.node.as_ref();
         self.made.placing && node.is_some_and(|node| *node != self.made.node)
     }
 
-    /// Whether another node may still get it, for all that is known here.
+    /// Whether another node may still get it, as far as known here.
     pub fn movable(&self) -> bool {
         self.of_several()
             && !self.desk.offered
@@ -442,14 +440,14 @@ impl Run {
             && self.phase().is_live()
     }
 
-    /// What its node says that cannot take it for now, where another node may.
-    /// What a node accepted stays there, and what goes on from checkpoints waits
-    /// where they are.
+    /// The deferral of its node, if another node may have it. A run that its node
+    /// accepted stays there, and a run that goes on from checkpoints waits where
+    /// they are.
     pub fn put_off(&self) -> Option<&Later> {
         let node = self.node()?;
         let mut said = self.desk.later.iter();
         let later = said.find(|one| one.node == node && one.left_ms.is_none())?;
-        // Without a reason to wait, its files are on their way there.
+        // Without a reason to wait, its files are being sent there.
         let may_leave = self.of_several()
             && self.open()
             && self.desk.handing < Handing::Submitted
@@ -463,7 +461,7 @@ impl Run {
         may_leave.then_some(later)
     }
 
-    /// How far it has come.
+    /// Its phase.
     pub fn phase(&self) -> Phase {
         self.outcome.phase
     }
@@ -477,7 +475,8 @@ impl Run {
         self.outcome.phase == Phase::Lost && !over
     }
 
-    /// Whether it ended since it was taken away or refused, not by its journal.
+    /// Whether it ended by a cancel or a refusal before its start, not by its
+    /// journal.
     pub fn ended_by_word(&self) -> bool {
         let word = matches!(
             self.desk.word,
@@ -486,30 +485,31 @@ impl Run {
         word && self.phase().is_end()
     }
 
-    /// Whether its node is known to have got it: its answer may be lost, records of
-    /// its journal prove it, too.
+    /// Whether its node certainly got it: by its answer or, if that was lost, by
+    /// records of its journal.
     pub fn was_accepted(&self) -> bool {
         self.desk.handing >= Handing::Submitted || !self.journal.incarnations.is_empty()
     }
 
-    /// Whether records of its journal are taken. An end by the word of its node is
-    /// judged from the journal at the next start, so nothing comes into that.
+    /// Whether records of its journal are folded. An end by its node's report is
+    /// judged from the journal at the next start, so no record may be added to
+    /// it.
     pub fn takes_records(&self) -> bool {
         !self.desk.closed && !self.ended_by_word()
     }
 
-    /// Whether its node does not know it any more, though it was started there,
-    /// and a person did not give it up.
+    /// Whether its node does not know it any more, although it was started there,
+    /// and no person gave it up.
     pub fn forgotten(&self) -> bool {
         self.desk.unknown_ms.is_some() && !self.desk.closed && self.in_doubt()
     }
 
-    /// Why it ended as it did.
+    /// The reason of its end.
     pub fn reason(&self) -> Option<&EndReason> {
         self.outcome.reason.as_ref()
     }
 
-    /// What its job printed last on standard error, where it failed by itself.
+    /// The last line of its job on standard error, if it failed by itself.
     pub fn stderr_line(&self) -> &str {
         match (self.reason(), self.exit()) {
             (
@@ -530,8 +530,8 @@ impl Run {
         self.journal.newest()?.1.exit.as_ref()
     }
 
-    /// Whether its job wrote anything to its logs, or may have: the record of the
-    /// tree's end has the logs' lengths, and may be missing.
+    /// Whether its job printed, or may have: the record of the tree's end
+    /// contains the logs' lengths, and may be missing.
     pub fn printed(&self) -> bool {
         let ended = self.phase().is_end();
         self.journal
@@ -543,14 +543,15 @@ impl Run {
             })
     }
 
-    /// Whether anything of it is to come home: outputs, logs, or what its job made
-    /// where no outputs are named. Its node tells at its end whether that is any.
+    /// Whether files of it are to come home: outputs, logs, or, if no outputs are
+    /// named, files that its job made. Its node reports at its end whether there
+    /// are any.
     pub fn has_results(&self) -> bool {
         let made = self.made.all_made && self.desk.ended_told && !self.desk.made_nothing;
         self.made.outputs || made || self.printed()
     }
 
-    /// When its job was started first.
+    /// The time of its job's first start.
     pub fn started_ms(&self) -> Option<i64> {
         self.journal.started_ms()
     }
@@ -572,8 +573,8 @@ impl Run {
         Some(ms as f64 / 1000.0)
     }
 
-    /// The same of a run whose node was heard of last at `then`, and at
-    /// `then_ms` by the wall clock.
+    /// The same for a run whose node had its last contact at `then`, which our
+    /// wall clock showed as `then_ms`.
     pub fn runtime_then_s(&self, then: &Now, then_ms: i64) -> Option<f64> {
         let newest = self.journal.newest()?.1;
         let started_ms = newest.started_ms?;
@@ -585,27 +586,28 @@ impl Run {
             Some(tick) => then
                 .since(Some(tick), started_ms)
                 .max(surely_ms.unwrap_or(0)),
-            // Of a boot clock that this daemon never saw its own records tell.
+            // For a boot clock that this daemon never saw, its own records
+            // decide.
             None => surely_ms.unwrap_or_else(|| (then_ms - started_ms).max(0)),
         };
         Some(ms as f64 / 1000.0)
     }
 
-    /// Whether its node may still have something to say or to do.
+    /// Whether its node may still have news of it, or work for it.
     pub fn open(&self) -> bool {
         (!self.desk.closed || self.desk.points_again) && self.desk.after.is_none()
     }
 
-    /// How many points its journal told, whether the database of series has
-    /// them or not.
+    /// The number of points in its journal, whether or not the database of series
+    /// has them.
     pub fn points_told(&self) -> u64 {
         let metrics = self.journal.metrics.values();
         metrics.fold(0, |sum, one| sum.saturating_add(one.count))
     }
 
-    /// Has its node asked for its points again where the database of series has
-    /// only `held`: it was closed with all of them, so that database is another
-    /// one now.
+    /// Marks its points to be requested again if the database of series has only
+    /// `held`: it was closed with all of them, so that database is another one
+    /// now.
     pub fn look_for_points(&mut self, held: u64) {
         self.desk.points_again = held < self.points_told()
             && self.desk.closed
@@ -615,8 +617,7 @@ impl Run {
             && super::clean::lies_there(self);
     }
 
-    /// What is to be said of its points where the database of series has only
-    /// `held`.
+    /// The note about its points if the database of series has only `held`.
     pub fn lacks_points(&self, held: u64) -> Option<String> {
         let told = self.points_told();
         let lacking = told.checked_sub(held).filter(|lacking| *lacking > 0)?;

@@ -1,5 +1,5 @@
-//! An experiment as an expression sees it: its definition, its current run (or a
-//! named one), parameters and metrics. Answers from memory.
+//! The facts of an experiment for expressions: its definition, its current run (or
+//! a named one), parameters and metrics. Answers from memory.
 
 use nero_expr::{Fact, NameKind, Scope, Value};
 use nero_format as format;
@@ -18,7 +18,7 @@ pub struct Sight<'a> {
 }
 
 impl<'a> Sight<'a> {
-    /// With the run that its state is taken from.
+    /// With the current run.
     pub fn current(experiment: &'a Experiment, now: &'a Now) -> Self {
         Self {
             experiment,
@@ -27,7 +27,7 @@ impl<'a> Sight<'a> {
         }
     }
 
-    /// Without any run: what is known before one is made.
+    /// Without a run: the facts before a run is made.
     pub fn defined(experiment: &'a Experiment, now: &'a Now) -> Self {
         Self {
             experiment,
@@ -84,7 +84,8 @@ impl<'a> Sight<'a> {
                 let since = self.now.since(sample.tick.as_ref(), sample.at_ms) as f64;
                 (sample.silent_ms as f64 + since) / 1000.0
             })),
-            // Of a live run an age is asked for, which no step of a clock changes.
+            // For a live run the condition asks for an age, which no step of a
+            // clock changes.
             Fact::Tsub if live => Value::Time(
                 self.now
                     .wall_of(run.made.created.as_ref(), run.made.created_ms),
@@ -113,7 +114,7 @@ impl<'a> Sight<'a> {
     }
 }
 
-/// The words by which an end is selected: `reason == 'exit code'`.
+/// The word that selects an end, as in `reason == 'exit code'`.
 fn reason_word(reason: &EndReason) -> &'static str {
     match reason {
         EndReason::Exited { .. } => "exit code",

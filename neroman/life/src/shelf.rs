@@ -44,7 +44,7 @@ impl<T: Clone> Shelf<T> {
         self.chunks.get(chunk)?.get(slot)?.as_ref()
     }
 
-    /// The element, to be changed; copied first when a reader holds it.
+    /// The element, for a change; it is copied first if a reader holds it.
     pub fn get_mut(&mut self, number: u64) -> Option<&mut T> {
         let (chunk, slot) = place(number)?;
         let chunk = Arc::make_mut(self.chunks.get_mut(chunk)?);
@@ -68,7 +68,7 @@ impl<T: Clone> Shelf<T> {
         }
     }
 
-    /// How many elements there are.
+    /// The number of elements.
     pub fn len(&self) -> usize {
         self.count
     }
@@ -111,7 +111,7 @@ impl<K, V> Clone for Drawers<K, V> {
 }
 
 impl<K: Hash + Eq + Clone, V: Clone> Drawers<K, V> {
-    /// What lies under the key.
+    /// The value under the key.
     pub fn get<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<&V>
     where
         K: Borrow<Q>,
@@ -119,7 +119,7 @@ impl<K: Hash + Eq + Clone, V: Clone> Drawers<K, V> {
         self.parts[drawer(key)].get(key)
     }
 
-    /// The value under the key, made when there is none.
+    /// The value under the key; inserts one if there is none.
     pub fn entry(&mut self, key: K) -> &mut V
     where
         V: Default,
@@ -128,7 +128,7 @@ impl<K: Hash + Eq + Clone, V: Clone> Drawers<K, V> {
         part.entry(key).or_default()
     }
 
-    /// The part in which the key lies, to be changed.
+    /// The part with the key, for a change.
     fn part(&mut self, key: &K) -> &mut HashMap<K, V> {
         Arc::make_mut(&mut Arc::make_mut(&mut self.parts)[drawer(key)])
     }

@@ -1,4 +1,4 @@
-//! Which experiments get a new run, and why others do not.
+//! Decides which experiments get a new run, and why others do not.
 
 use nero_format::RuleAction;
 use nero_model::{ExperimentId, Phase, RunId};
@@ -9,31 +9,31 @@ use super::run::Run;
 use super::state::State;
 use super::taken_over;
 
-/// What a start asks for.
+/// The options of a start.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Wanted {
-    /// A new run of whatever is picked.
+    /// A new run for each picked experiment.
     pub restart: bool,
-    /// Go on beside a lost run.
+    /// A new run even beside a lost one.
     pub abandon: bool,
-    /// Begin with the checkpoints of the run before.
+    /// The new run begins with the checkpoints of the run before.
     pub resume: bool,
 }
 
-/// What becomes of one experiment.
+/// The decision for one experiment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Plan {
-    /// It gets this run.
+    /// The experiment gets this run.
     Run {
         id: RunId,
         /// A live run that is ended first.
         after: Option<u32>,
     },
-    /// It is left as it is.
+    /// The experiment is skipped.
     Skip { id: ExperimentId, why: String },
 }
 
-/// Decides over the picked experiments, in their order.
+/// Decides about the picked experiments, in their order.
 pub fn plan(state: &State, picked: &[ExperimentId], wanted: Wanted) -> Vec<Plan> {
     picked
         .iter()
@@ -114,7 +114,7 @@ fn refusal(experiment: &Experiment, wanted: Wanted) -> Option<String> {
         | Phase::Running
         | Phase::Ending => {}
     }
-    // A run that waits for a lost one, or that was taken away while it waited,
+    // A run that waits for a lost one, or that was cancelled while it waited,
     // reached no node: the job of the lost run may still be alive.
     let mut sent = experiment.runs.iter().rev();
     sent.find(|run| run.desk.after.is_none() && run.desk.word.is_none())
@@ -131,7 +131,7 @@ fn still_live(experiment: &Experiment, live: &Run) -> String {
     format!("{word}: {} has not ended yet", live.made.id)
 }
 
-/// A run that is known to be over overlaps with nothing.
+/// The refusal beside a lost run; a run that is certainly over does not matter.
 fn lost(run: &Run, abandon: bool) -> Option<String> {
     if abandon || !run.in_doubt() {
         return None;
@@ -143,8 +143,8 @@ fn lost(run: &Run, abandon: bool) -> Option<String> {
     ))
 }
 
-/// The rules that a new run takes: those of its definition, then those added
-/// by hand. Rules not known yet get ids from `next` on and are returned, too.
+/// The rules of a new run: those of its definition, then those added by hand.
+/// New rules get ids from `next` on and are returned, too.
 pub fn rules(state: &State, experiment: &Experiment, fresh: &mut Vec<Rule>) -> Vec<u64> {
     let mut ids: Vec<u64> = experiment
         .definition
@@ -172,7 +172,7 @@ pub fn rules(state: &State, experiment: &Experiment, fresh: &mut Vec<Rule>) -> V
     ids
 }
 
-/// The id of a rule, a new one when there is none like it.
+/// The id of a rule; a new one if there is none like it.
 pub fn identify(
     state: &State,
     fresh: &mut Vec<Rule>,

@@ -1,5 +1,5 @@
-//! Everything that the daemon knows, in memory. Clones share all parts, so
-//! that readers keep the committed state while the one writer goes on.
+//! The state of the daemon, in memory. Clones share all parts, so that readers
+//! keep the committed state while the one writer goes on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -13,18 +13,18 @@ use super::experiment::{Experiment, Origin, params_text};
 use super::run::Run;
 use super::shelf::{Drawers, Shelf};
 
-/// What the runs of one node come to.
+/// The counts of one node's runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct NodeCount {
-    /// Runs that the node may still have something to say about, or to do for.
+    /// Runs that may still get records from the node, or work for it.
     pub open: u64,
-    /// Of them, live ones.
+    /// The live runs among them.
     pub live: u64,
-    /// Processors that the live ones take.
+    /// Processors that the live runs take.
     pub cores: f64,
 }
 
-/// What one run adds to the counts.
+/// One run's part of the counts.
 struct Share {
     live: bool,
     unplaced: bool,
@@ -71,19 +71,19 @@ pub struct State {
     pub rules: Arc<BTreeMap<u64, Arc<Rule>>>,
     /// Names of parameters and metrics that any experiment has.
     pub known_names: Arc<BTreeSet<(NameKind, String)>>,
-    /// What `last` means; ascending.
+    /// The experiments that `last` names; ascending.
     pub last: Arc<[ExperimentId]>,
     /// Highest number given to an experiment.
     pub highest: u64,
-    /// How many runs there are.
+    /// Number of runs.
     pub runs: u64,
-    /// How many of them are live.
+    /// Number of live runs.
     pub live: u64,
-    /// By node: what is there, or on its way.
+    /// The counts of runs by node.
     pub nodes: Arc<BTreeMap<String, NodeCount>>,
     /// Live runs that wait for the placer.
     pub unplaced: u64,
-    /// Runs that their nodes cannot take for now, and others may.
+    /// Runs that their nodes cannot take for now, while other nodes may.
     pub put_off: u64,
     /// Grows with every change.
     pub revision: u64,
@@ -110,7 +110,7 @@ impl State {
         self.names.get(name).map_or(&[], Vec::as_slice)
     }
 
-    /// The source that was added by this path.
+    /// The source that was added under this path.
     pub fn origin_at(&self, path: &Path) -> Option<&Arc<Origin>> {
         self.origins.get(self.origin_paths.get(path)?)
     }
@@ -122,8 +122,8 @@ impl State {
             .filter(move |experiment| experiment.source == origin)
     }
 
-    /// Applies one change. Changes of what does not exist are ignored: they
-    /// come from decisions over this very state.
+    /// Applies one change. Changes to unknown items are ignored: they come from
+    /// decisions over this same state.
     pub fn apply(&mut self, change: &Change) {
         self.revision += 1;
         match change {
@@ -153,7 +153,7 @@ impl State {
                 self.change_run(*run, |found| found.update(None, Some(Arc::clone(journal))));
             }
             // The history is read from the database when it is shown; the
-            // identity is what the daemon starts with.
+            // identity is fixed at the daemon's start.
             Change::Event { .. } | Change::Adopted { .. } => {}
             Change::Last(last) => self.last = Arc::clone(last),
         }
@@ -204,8 +204,8 @@ impl State {
     }
 
     fn know(&mut self, kind: NameKind, name: &str) {
-        // A set of pairs cannot be asked by a borrowed name without a copy;
-        // names are short and this runs once per change.
+        // A set of pairs cannot be searched with a borrowed name without a
+        // copy; names are short and this runs once per change.
         let key = (kind, name.to_owned());
         if !self.known_names.contains(&key) {
             Arc::make_mut(&mut self.known_names).insert(key);
@@ -228,7 +228,7 @@ impl State {
         self.put_run(run);
     }
 
-    /// Puts a run that was read from its node into the place kept for it.
+    /// Puts a run that was read from its node into the place reserved for it.
     fn replace_unread(&mut self, run: Run) {
         let id = run.made.id;
         let before = self.run(id).map(|run| run.made.token);
@@ -239,7 +239,7 @@ impl State {
         self.change_run(id, |found| *found = run);
     }
 
-    /// Adds a run as it was stored; the next number of its experiment.
+    /// Adds a stored run; it has the next number of its experiment.
     pub fn put_run(&mut self, run: Run) {
         let revision = self.revision;
         let id = run.made.id;
@@ -287,7 +287,7 @@ impl State {
         }
     }
 
-    /// Counts a run in, or out.
+    /// Adds a run to the counts, or subtracts it.
     fn count(&mut self, share: &Share, add: bool) {
         let step = |number: &mut u64, counts: bool| {
             if add {
@@ -313,20 +313,20 @@ impl State {
             count.cores += if add { share.cores } else { -share.cores };
         }
         if count.live == 0 {
-            // No trace of sums that are not exact.
+            // Inexact sums leave no trace.
             count.cores = 0.0;
         }
     }
 
-    /// What the runs of a node come to.
+    /// The counts of a node's runs.
     pub fn on_node(&self, node: &str) -> NodeCount {
         self.nodes.get(node).copied().unwrap_or_default()
     }
 
-    /// Checks what holds of every state; tests call it after every step.
+    /// Checks the invariants of every state; tests call it after every step.
     ///
     /// # Panics
-    /// When counts, indexes and runs do not fit together.
+    /// When counts, indexes and runs do not match.
     pub fn check_invariants(&self) {
         let (mut runs, mut live, mut unplaced, mut put_off) = (0, 0, 0, 0);
         let mut nodes: BTreeMap<String, NodeCount> = BTreeMap::new();

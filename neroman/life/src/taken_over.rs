@@ -1,22 +1,22 @@
-//! What was taken over from a node and has no source here: its definitions are what
-//! its runs say of themselves.
+//! Definitions that were taken over from a node and have no source here: they come
+//! from the specs of their runs.
 
 use nero_format::{Definition, Source};
 
-/// Below the data: where definitions that were taken over are said to lie.
-/// There is no such folder; adding their source again says where they are.
+/// Folder below the data, as the source of definitions that were taken over. The
+/// folder does not exist; adding the real source again replaces it.
 pub const FOLDER: &str = "taken-over";
 
-/// On every definition that was taken over.
+/// Note on every definition that was taken over.
 pub const NOTE: &str = "taken over from its runs: add its source again to change it";
 
-/// Whether a definition was taken over and its source is not here: there is no
-/// code that a new run could have.
+/// Whether a definition was taken over and its source is not here: a new run would
+/// have no code.
 pub fn without_source(definition: &Definition) -> bool {
     definition.notes.iter().any(|note| note == NOTE)
 }
 
-/// Whether a source stands for sources that are not here: nothing of it is read.
+/// Whether a source is the placeholder for missing sources: it is never read.
 pub fn stands_in(source: &Source) -> bool {
     source.digest.is_empty() && source.path.ends_with(FOLDER)
 }

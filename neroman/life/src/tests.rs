@@ -109,7 +109,7 @@ impl Lab {
         merged
     }
 
-    /// Starts what is picked; the numbers of the runs made.
+    /// Starts the picked experiments; returns the plans.
     fn start(&mut self, ids: &[u64], wanted: Wanted) -> Vec<Plan> {
         self.now_ms += 1;
         let ids: Vec<ExperimentId> = ids.iter().map(|id| ExperimentId(*id)).collect();
@@ -176,7 +176,7 @@ impl Lab {
         wished
     }
 
-    /// What a node would say.
+    /// Folds a start as a node would send it.
     fn say(&mut self, id: RunId, incarnation: Incarnation) {
         let mut journal = (*self.state.run(id).unwrap().journal).clone();
         journal.incarnations.insert(1, incarnation);
@@ -372,7 +372,7 @@ fn restarting_a_live_run_ends_it_first() {
     assert_eq!(lab.state.run(run(1, 2)).unwrap().desk.after, Some(1));
     assert!(needs::of(lab.state.run(run(1, 1)).unwrap()).cancel);
     assert!(needs::of(lab.state.run(run(1, 2)).unwrap()).nothing());
-    // Restarting once more takes away what waits, and waits for the same end.
+    // A second restart cancels the waiting run, and waits for the same end.
     lab.start(&[1], RESTART);
     assert_eq!(lab.phase(run(1, 2)), Phase::Aborted);
     assert!(lab.state.run(run(1, 3)).unwrap().desk.after.is_some());
@@ -389,7 +389,7 @@ fn a_lost_run_ended_at_its_last_sign_and_not_when_its_node_looked() {
         started_ms: Some(1_000),
         lost: Some(super::journal::Lost {
             key: Key::default(),
-            // The machine was started anew, which was seen a night later.
+            // The machine was rebooted, which was noticed a night later.
             reason: 1,
             detail: String::new(),
             at_ms: 40_000_000,
@@ -436,7 +436,7 @@ fn a_run_that_was_asked_to_end_keeps_its_experiment_from_starting_until_it_did()
     lab.desk(run(1, 1), |desk| desk.handing = Handing::Submitted);
     lab.say(run(1, 1), running());
     lab.start(&[1], RESTART);
-    // `abort 1`: what waits is taken away, the job takes its time.
+    // `abort 1`: the waiting run is cancelled, the job takes its time.
     assert_eq!(lab.wish(run(1, 2)), Wished::TakenAway);
     let state = |lab: &Lab| lab.state.experiment(ExperimentId(1)).unwrap().state();
     assert_eq!(state(&lab).word(), "running");
@@ -615,8 +615,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Whatever people and nodes do, an experiment has one live run that was
-    /// sent anywhere, ends stay ends, and the counts are right.
+    /// Whatever people and nodes do, an experiment has at most one live run
+    /// that was sent anywhere, ends stay ends, and the counts are right.
     #[test]
     fn no_order_of_steps_breaks_the_state(steps in proptest::collection::vec(step(), 1..60)) {
         let mut lab = Lab::default();

@@ -1,8 +1,8 @@
-//! Texts that nodes send, cut to what is kept of them.
+//! Cuts texts that nodes send to the length that is kept.
 
 use nero_model::plain::plain;
 
-/// A node's words, short enough to keep.
+/// A node's text, cut to the length that is kept.
 pub fn bounded(text: &str) -> String {
     const BYTES_MAX: usize = 1000;
     let text = plain(text);

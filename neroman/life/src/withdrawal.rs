@@ -1,7 +1,7 @@
-//! A run that leaves a node which has it, or may have it. This is recorded before
-//! the node is asked, and over when the node has promised that it never starts the
-//! run. If neroman or neromum dies in between, the node is asked again and answers
-//! the same.
+//! The withdrawal of a run from a node that has it, or may have it. It is recorded
+//! before the node is asked, and over when the node has promised that it never
+//! starts the run. If neroman or neromum dies in between, the node is asked again
+//! and answers the same.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,11 +15,11 @@ use super::run::{Desk, Handing, Run, Word};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Withdrawal {
     pub refusal: Refusal,
-    /// It may come back if the node has nothing of it: it could not take it for
-    /// now.
+    /// Whether it may come back if the node has nothing of it: the node could not
+    /// take it for now.
     #[serde(default)]
     pub passes: bool,
-    /// The node may have been asked: this is synced.
+    /// Whether the node may have been asked: this is synced.
     #[serde(default)]
     pub asked: bool,
 }
@@ -27,16 +27,16 @@ pub struct Withdrawal {
 /// The node's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Said {
-    /// Nothing of it is there, nor will come.
+    /// The node has nothing of the run, and will not get it.
     Nothing,
-    /// It lies there, was not started and never will be.
+    /// The run lies there, was not started and never will be.
     Never,
-    /// It was started: it stays.
+    /// The run was started: it stays.
     Begun,
 }
 
-/// Takes down that a node which accepted a run refuses it: another one of its
-/// group gets it, or it ends.
+/// Records that a node which accepted a run refuses it: another node of its group
+/// gets it, or it ends.
 pub fn refused(run: &Run, desk: &mut Desk, why: String, at_ms: i64) {
     if !may_leave(run, desk) {
         desk.word = Some(Word::Refused { why, at_ms });
@@ -58,7 +58,7 @@ pub fn refused(run: &Run, desk: &mut Desk, why: String, at_ms: i64) {
     });
 }
 
-/// Sends a run on that its node cannot take for now.
+/// Withdraws a run that its node cannot take for now.
 pub fn put_off(run: &Run, now: &Moment) -> Vec<Change> {
     let Some(later) = run.put_off() else {
         return Vec::new();
@@ -81,7 +81,7 @@ pub fn put_off(run: &Run, now: &Moment) -> Vec<Change> {
     vec![become_so(run, desk)]
 }
 
-/// Whether another node may have it once its own gave its word.
+/// Whether another node may have the run after its own gave its promise.
 fn may_leave(run: &Run, desk: &Desk) -> bool {
     run.of_several()
         && run.phase().is_live()
@@ -90,12 +90,12 @@ fn may_leave(run: &Run, desk: &Desk) -> bool {
         && run.journal.incarnations.is_empty()
 }
 
-/// Whether a run is to leave this node, which has not given its word.
+/// Whether a run is to leave this node, which has not given its promise.
 pub fn is_leaving(run: &Run, node: &str) -> bool {
     run.desk.leaves() && run.phase().is_live() && run.node() == Some(node)
 }
 
-/// Takes down that the node may have been asked for its word.
+/// Records that the node may have been asked for its promise.
 pub fn asked(run: &Run) -> Option<Change> {
     desk_changed(run, |desk| {
         if let Some(withdrawal) = &mut desk.withdraw {
@@ -104,7 +104,7 @@ pub fn asked(run: &Run) -> Option<Change> {
     })
 }
 
-/// What the node's word changes: of a run that was given to a node since, nothing.
+/// The changes from the node's answer; none if the run was handed to a node since.
 pub fn answered(run: &Run, node: &str, turn: u32, said: Said, now: &Moment) -> Vec<Change> {
     if run.node() != Some(node) || run.desk.turn() != turn {
         return Vec::new();
@@ -118,12 +118,14 @@ pub fn answered(run: &Run, node: &str, turn: u32, said: Said, now: &Moment) -> V
     }
     let mut refusal = withdrawal.refusal.clone();
     refusal.at_ms = now.ms;
-    // Where a folder of it lies, with a wish, it never begins again.
+    // If a folder of it lies there, with a cancel request, it never starts there
+    // again.
     let passes = withdrawal.passes && said == Said::Nothing;
     refusal::turn_back(run, refusal, passes.then_some(now))
 }
 
-/// A node that cannot give its word keeps the run; what it refused has ended.
+/// Keeps the run on a node that cannot give its promise; a run that it refused
+/// ends.
 pub fn cannot(run: &Run) -> Vec<Change> {
     let Some(withdrawal) = &run.desk.withdraw else {
         return Vec::new();
@@ -141,7 +143,7 @@ pub fn cannot(run: &Run) -> Vec<Change> {
     vec![become_so(run, desk)]
 }
 
-/// It does not leave its node.
+/// Keeps the run on its node.
 fn stays(run: &Run, why: String) -> Vec<Change> {
     let mut desk = run.desk.clone();
     desk.withdraw = None;

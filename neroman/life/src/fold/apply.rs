@@ -1,4 +1,4 @@
-//! What each record changes of what is known of a run.
+//! Applies each kind of record to the facts of a run.
 
 use nero_journal::Record;
 use nero_journal::v1::{self, RecordKind};
@@ -10,21 +10,21 @@ use super::super::journal::{
 use super::super::now::Tick;
 use super::told::{self, Told};
 
-/// Longest remark that is kept, in characters; texts come from other machines.
+/// Longest remark that is kept, in characters: texts come from other machines.
 const TEXT_CHARS_MAX: usize = 2000;
 /// Longest line of a job, and name of a program, that is kept, in characters.
 const LINE_CHARS_MAX: usize = 240;
-/// Processes named that outlived a main process.
+/// Most processes named that outlived a main process.
 const STRAYS_MAX: usize = 16;
-/// Remarks, series and bound names kept of one run; a hostile node cannot
-/// fill the memory.
+/// Most remarks, series and bound names that are kept for one run; a hostile
+/// node cannot fill the memory.
 const REMARKS_MAX: usize = 100;
 /// See [`REMARKS_MAX`].
 const SERIES_MAX: usize = 10_000;
 /// Longest name of a series that is kept, in characters; a watcher takes 200
 /// bytes.
 const NAME_CHARS_MAX: usize = 400;
-/// Names of series kept over all segments of one run; every watcher tells its
+/// Most names of series over all segments of one run; every watcher sends its
 /// own anew.
 pub const NAMES_MAX: usize = 200_000;
 
@@ -90,7 +90,7 @@ pub(super) fn apply(
         | RecordKind::RuleFired => rule(journal, kind, place, at_ms, record),
         RecordKind::WatchStarted => record.decode().map(|started: v1::WatchStarted| {
             if started.settling {
-                // What is read after the end is no sign of life then.
+                // Output that is read after the end is then no sign of life.
                 segment.boot.clear();
             }
             watch_started(journal, place, started);
@@ -135,7 +135,7 @@ pub(super) fn apply(
     }
 }
 
-/// Whether a record of this kind shows that something of the run was alive.
+/// Whether a record of this kind proves that a process of the run was alive.
 fn is_sign(kind: RecordKind) -> bool {
     use RecordKind as Kind;
     match kind {
@@ -169,7 +169,7 @@ fn is_sign(kind: RecordKind) -> bool {
     }
 }
 
-/// When a record was written, on its machine's boot clock.
+/// The time of a record, on its machine's boot clock.
 fn tick(segment: &Segment, record: &Record<'_>) -> Option<Tick> {
     (!segment.boot.is_empty()).then(|| Tick {
         boot: segment.boot.clone(),
@@ -266,7 +266,8 @@ fn life(
                 });
             }
         }
-        // Only the kinds above are sent here; the rest says nothing of a life.
+        // Only the kinds above are passed here; others do not concern the job's
+        // life.
         _ => {}
     }
     Ok(())
@@ -400,7 +401,7 @@ fn rule(
                 facts.last_fired_ms = at_ms;
             }
         }
-        // Only the kinds above are sent here.
+        // Only the kinds above are passed here.
         _ => {}
     }
     Ok(())
@@ -413,8 +414,8 @@ fn rule_facts(journal: &mut Journal, rule: u64) -> Option<&mut RuleFacts> {
     Some(journal.rules.entry(rule).or_default())
 }
 
-/// The rules of the version in force that are off. Every watcher tells the same
-/// of one version.
+/// The rules of the version in force that are off. Every watcher sends the same
+/// for one version.
 fn rules_off(journal: &mut Journal, told: Vec<v1::RuleOff>) {
     let room = REMARKS_MAX.saturating_sub(journal.rules_off.len());
     for off in told.into_iter().take(room) {
@@ -430,7 +431,7 @@ fn watch_started(journal: &mut Journal, place: (u32, Key), started: v1::WatchSta
     let Some(found) = started.environment else {
         return;
     };
-    // The first one of the newest start tells where the job was started.
+    // The first record of the newest start contains the host of the job.
     let better = journal
         .host
         .as_ref()
@@ -467,8 +468,8 @@ fn stray(told: &v1::Stray) -> Stray {
     }
 }
 
-/// Bytes of a node as one short line. Colours and other commands to terminals
-/// are taken out; what is left of them is shown harmlessly wherever it is shown.
+/// Bytes of a node as one short line, without colours and other terminal
+/// commands; every output makes the rest harmless.
 fn short_text(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let mut plain = String::new();

@@ -1,20 +1,20 @@
-//! Which points of a watcher were told by a watcher before it.
+//! Finds the points of a watcher that an earlier watcher has sent.
 //!
-//! A watcher goes on where the segments of those before it end on disk. Where such a
-//! segment is damaged, cut or gone by then, more of it was folded than the watcher
-//! could read, and it tells the rest again from the logs.
+//! A watcher continues where the segments of the earlier ones end on disk. If such a
+//! segment is damaged, cut or gone by then, more of it was folded here than the
+//! watcher could read, and the watcher sends the rest again from the logs.
 
 use nero_journal::v1::{self, Stream};
 
 use super::super::journal::{Journal, LogRead, LogsRead, Segment};
 
-/// How far the logs were read by the watchers before one, in the parts of the logs
-/// that a batch of it is from.
+/// How far the watchers before a watcher read the logs, in the parts of the logs
+/// that a batch is from.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Told([u64; 2]);
 
 impl Told {
-    /// What was told before a batch of this segment.
+    /// The positions before a batch of this segment.
     pub(super) fn before(journal: &Journal, segment: &Segment, batch: &v1::Metrics) -> Self {
         let mut told = Self::default();
         if batch.line_ends.is_empty() {
@@ -39,7 +39,7 @@ impl Told {
         told
     }
 
-    /// Whether a point of the batch was told.
+    /// Whether a point of the batch was sent before.
     pub(super) fn has(&self, batch: &v1::Metrics, index: usize) -> bool {
         let line = batch
             .line_ends

@@ -1,12 +1,12 @@
-//! Which step of a run may follow which: everything that two nodes, a person and the
+//! Which step of a run may follow which: all that two nodes, a person and the
 //! daemon's own death can do to a run, written down as a table (`snapshots/`), and
-//! held against what is promised of every step.
+//! checked against the invariants of every step.
 //!
-//! The table is for people and for another representation of a run: that one is right
-//! when it prints the same. It lists each state with the inputs that change it, the
-//! states that follow, and in brackets what the node is asked for then. Two worlds
-//! that show the same are explored once. Time stands still; rules, files that cannot
-//! be read (but for a spec) and records that are folded anew are left out.
+//! The table serves people and another representation of a run: that one is right if
+//! it prints the same. It lists each state with the inputs that change it, the states
+//! that follow, and in brackets the requests to the node. Two worlds that print the
+//! same are explored once. Time stands still; rules, files that cannot be read
+//! (except a spec) and records that are folded anew are left out.
 
 mod node;
 mod shown;
@@ -23,15 +23,14 @@ use node::Node;
 use shown::{effects, shown};
 use world::{Asked, NODES, Step, World};
 
-/// How often a run may come back before what follows is left out: it is what
-/// followed before.
+/// How often a run may come back before its further steps are left out: they repeat.
 const TURNS_MAX: u32 = 1;
 
-/// State → what happens → states that follow.
+/// State → input → states that follow.
 type Table = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
 
-/// What a world is known by: what is shown of its runs, and of its nodes what they
-/// may answer. One world stands for all that are alike so.
+/// The key of a world: the printed state of its runs, and the possible answers of its
+/// nodes. One world stands for all with the same key.
 fn key(world: &World) -> u64 {
     let mut hasher = DefaultHasher::new();
     let run = world.run();
@@ -57,7 +56,7 @@ fn key(world: &World) -> u64 {
     hasher.finish()
 }
 
-/// Writes a step down, for each run that it changed or could have changed.
+/// Notes a step, for each run that it changed or could have changed.
 fn note(table: &mut Table, from: &World, step: &Step) {
     if !step.heard {
         return;
@@ -90,7 +89,7 @@ fn note(table: &mut Table, from: &World, step: &Step) {
     }
 }
 
-/// What does not hold of a step, though it is promised of every one.
+/// The invariant that a step breaks, if any.
 fn broken(from: &World, step: &Step) -> Option<&'static str> {
     let (before, after) = (from.run(), step.to.run());
     let live = after.phase().is_live();
@@ -158,7 +157,7 @@ fn explore(asked: Asked) -> Table {
     let mut table = Table::new();
     let first = World::new(asked);
     let mut seen = HashSet::from([key(&first)]);
-    // How each world came about: the one before, and what happened.
+    // The origin of each world: the world before, and the input.
     let mut came: Vec<(usize, String)> = vec![(0, "it is made".to_owned())];
     let mut faults: BTreeMap<String, String> = BTreeMap::new();
     let mut open = VecDeque::from([(0, first)]);

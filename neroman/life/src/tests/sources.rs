@@ -1,4 +1,4 @@
-//! Sources that are read again: what keeps its number, and what is said.
+//! Sources that are read again: numbers that stay, and notes.
 
 use std::collections::HashSet;
 use std::fs;
@@ -14,7 +14,7 @@ use crate::pick::Rows;
 use crate::run::Results;
 use crate::start::Wanted;
 
-/// Folders with sources, and what became of reading them.
+/// Folders with sources, and the results of reading them.
 struct Desk {
     base: tempfile::TempDir,
     lab: Lab,
@@ -37,8 +37,8 @@ impl Desk {
         fs::write(self.folder(folder).join("neronet.yaml"), yaml).unwrap();
     }
 
-    /// Reads a folder and takes what that changes; what is not on the disk any
-    /// more is missing.
+    /// Reads a folder and applies the changes; a source that is not on the disk
+    /// any more is missing.
     fn read(&mut self, folder: &str) -> Merged {
         let loaded = nero_format::read_source(&self.folder(folder)).unwrap();
         let inode =
@@ -131,7 +131,8 @@ fn a_product_that_gains_values_or_an_axis_keeps_every_number() {
     let names = desk.names();
     assert_eq!(names[3], (4, "fib_lr-0.2_n-2_seed-1".to_owned()));
     assert_eq!(names[4], (5, "fib_lr-0.05_n-1_seed-1".to_owned()));
-    // And back: what the axis made is gone, and the rest is what it was.
+    // And back: the experiments of the axis are gone, and the rest is as
+    // before.
     let back = desk.add("exp", PRODUCT);
     assert_eq!((count(&back, What::Same), count(&back, What::Gone)), (4, 8));
 }
@@ -150,7 +151,7 @@ fn a_block_that_is_renamed_keeps_its_numbers() {
     assert_eq!(count(&renamed, What::Changed), 5, "{:?}", renamed.lines());
     assert!(renamed.lines().contains(&"5: name one → two".to_owned()));
     assert_eq!(desk.names()[0], (1, "grid_lr-0.1_n-1_seed-1".to_owned()));
-    // An experiment in the place of a deleted one is new.
+    // An experiment that replaces a deleted one is new.
     let replaced = desk.add("exp", "+three:\n  command: other --differently\n");
     assert_eq!(
         (count(&replaced, What::Added), count(&replaced, What::Gone)),
@@ -170,7 +171,7 @@ fn a_copied_folder_is_a_source_of_its_own() {
     assert_eq!(desk.picked("lang/small"), [1, 2]);
     let same_name = desk.add("other/exp", "+small:\n  command: prog\n");
     assert_eq!(count(&same_name, What::Added), 1);
-    // The copy loses a row: that of the original is not taken for it.
+    // The copy loses a row: the original's row is not taken for it.
     desk.add("exp", "collection: lang\n+big:\n  command: prog --big\n");
     let again = desk.read("exp2");
     assert_eq!(count(&again, What::Same), 1);
@@ -259,7 +260,7 @@ fn what_left_its_source_is_picked_by_number_name_and_gone_alone() {
     assert_eq!(desk.picked("fib_n-5"), [6]);
     assert_eq!(desk.picked("3-4"), [3, 4]);
     assert_eq!(desk.picked("4 || 1"), [1, 4]);
-    // What still runs is not overlooked.
+    // A running experiment is not missed.
     desk.lab.start(&[5], Wanted::default());
     assert_eq!(desk.picked("all"), [1, 2, 3, 5]);
     assert_eq!(desk.picked("live"), [5]);

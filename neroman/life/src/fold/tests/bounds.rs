@@ -1,4 +1,4 @@
-//! How much is kept of what a node tells without end.
+//! The limits on facts from a node that sends without end.
 
 use nero_journal::v1::RecordKind;
 use nero_journal::{SegmentId, Writer};
@@ -10,7 +10,7 @@ use crate::fold::{Folded, SEGMENTS_MAX};
 use crate::outcome::judge;
 use crate::run::Desk;
 
-/// A watcher that tells these series.
+/// A watcher that sends these series.
 fn watcher(number: u64, names: &[&str]) -> Builder {
     let id = SegmentId(number.to_be_bytes());
     Builder::named(Writer::Watcher, id, 1, number)

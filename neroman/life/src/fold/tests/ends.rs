@@ -1,4 +1,4 @@
-//! How a run stands and how it ended, judged by its records.
+//! The state and the end of a run, judged by its records.
 
 use nero_journal::Writer;
 use nero_journal::v1::{self, RecordKind};
@@ -9,7 +9,7 @@ use crate::fold::Journal;
 use crate::outcome::judge;
 use crate::run::{Desk, Handing};
 
-/// How each way of ending is judged.
+/// The judgement of each way of ending.
 #[test]
 fn ends_are_judged_by_their_records() {
     let exited = |code, signal| v1::JobExited {
@@ -93,7 +93,7 @@ fn ends_are_judged_by_their_records() {
             "out of memory: exit code 137; the kernel's out-of-memory killer ended a process of \
              this cgroup meanwhile",
         ),
-        // Memory ran out for others.
+        // Other processes of the cgroup ran out of memory.
         (
             begun()
                 .with(RecordKind::StopAsked, &stop(v1::StopCause::Person))
@@ -126,7 +126,7 @@ fn ends_are_judged_by_their_records() {
             Phase::Timeout,
             "time limit of 5 s reached",
         ),
-        // It had ended by itself: what was asked later changes nothing.
+        // The job had ended by itself: a later stop changes nothing.
         (
             begun()
                 .with(RecordKind::JobExited, &exited(4, 0))
@@ -163,7 +163,7 @@ fn ends_are_judged_by_their_records() {
             Phase::Lost,
             "node was restarted",
         ),
-        // What it left behind was still to be waited for.
+        // The processes that it left behind were still awaited.
         (
             begun()
                 .with(RecordKind::JobExited, &exited(3, 0))

@@ -1,4 +1,4 @@
-//! What is known of a run from its segments, and what is not taken for them.
+//! The facts of a run from its segments, and parts that are refused.
 
 use nero_journal::Writer;
 use nero_journal::v1::{self, RecordKind};
@@ -60,7 +60,7 @@ fn what_does_not_belong_is_told_apart() {
         .with(RecordKind::JobStarted, &v1::JobStarted::default())
         .with(RecordKind::JobStarted, &v1::JobStarted::default());
     assert_eq!(folder.take(&other.part(0, 4)), Folded::Mismatch);
-    // Of another run, or no segment at all.
+    // A part of another run, or of no segment at all.
     let mut strange = shim.part(0, 2);
     strange.token = RunToken::from_bytes([8; 16]);
     assert_eq!(folder.take(&strange), Folded::Refused);
@@ -74,7 +74,7 @@ fn the_series_may_lag_behind_the_facts_and_catch_up() {
     let segments = segments(0);
     let mut folder = whole(&segments);
     let (facts, points) = (folder.journal.clone(), folder.points());
-    // The database of series was lost: everything comes again.
+    // The database of series was lost: all parts come again.
     folder.series.clear();
     folder.taken = Taken::default();
     for segment in &segments {

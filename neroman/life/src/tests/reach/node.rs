@@ -1,10 +1,10 @@
-//! A node as far as one run goes: what lies there and what its records hold. It
-//! moves by itself and answers truly; what it answers may get lost.
+//! A node as far as one run goes: its state there and its records. It moves by
+//! itself and answers truly; an answer may get lost.
 
 use crate::journal::{Exit, Gone, Incarnation, Journal, Key, Lost, NotStarted, Stop};
 use nero_journal::v1::{StopCause, job_not_started, lost};
 
-/// What lies on a node.
+/// The state of the run on a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) enum There {
     #[default]
@@ -13,9 +13,9 @@ pub(super) enum There {
     Waiting,
     /// It was accepted and can never start.
     Refused,
-    /// It was claimed; the records tell how far it is.
+    /// It was claimed; the records contain its progress.
     Started,
-    /// Every record but a watcher's was sent.
+    /// Every record except a watcher's was sent.
     Ended,
     Settled,
     /// It was cancelled before it was started.
@@ -42,7 +42,7 @@ pub(super) enum Rec {
 }
 
 impl Rec {
-    /// Whether nothing follows in the journal.
+    /// Whether no record follows in the journal.
     pub(super) fn is_last(self) -> bool {
         match self {
             Self::TreeGone
@@ -56,7 +56,8 @@ impl Rec {
         }
     }
 
-    /// What may follow this record; `cancelled`: the node was told to end the run.
+    /// The records that may follow; `cancelled` if the node was told to end the
+    /// run.
     pub(super) fn next(self, cancelled: bool) -> Vec<Self> {
         match self {
             Self::Claimed if cancelled => vec![Self::NotStartedCancelled],
@@ -79,7 +80,7 @@ impl Rec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Request {
     pub turn: u32,
-    /// The daemon waits for the answer; else the connection was lost.
+    /// Whether the daemon waits for the answer; else the connection was lost.
     pub asker: bool,
 }
 
@@ -87,9 +88,9 @@ pub(super) struct Request {
 pub(super) struct Node {
     pub there: There,
     pub records: Vec<Rec>,
-    /// It was told to end the run.
+    /// Whether it was told to end the run.
     pub cancelled: bool,
-    /// No run of this turn or an earlier one comes in any more.
+    /// No run of this turn or an earlier one is accepted any more.
     pub fence: u32,
     pub request: Option<Request>,
 }
@@ -100,7 +101,7 @@ impl Node {
         self.records.contains(&Rec::Started)
     }
 
-    /// Whether the run waits or goes on here, or may come to that.
+    /// Whether the run waits or goes on here, or may come to do so.
     pub(super) fn may_run(&self) -> bool {
         let comes = self
             .request
@@ -117,7 +118,7 @@ impl Node {
         lies && !self.cancelled
     }
 
-    /// What the node may become by itself.
+    /// The states that the node may reach by itself.
     pub(super) fn moves(&self) -> Vec<Self> {
         let mut moves = Vec::new();
         let becomes = |there| Self {
@@ -158,7 +159,7 @@ impl Node {
     }
 }
 
-/// The journal that so many records amount to.
+/// The journal of these records.
 pub(super) fn journal(records: &[Rec]) -> Journal {
     let mut journal = Journal::default();
     let mut number = 1;

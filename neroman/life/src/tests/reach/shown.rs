@@ -1,11 +1,11 @@
-//! A run as the table shows it: the stage where it stands, with the marks that
-//! decide what may follow. Names, times and numbers are left out, so that another
-//! representation of a run can be shown by the same words.
+//! A run as the table prints it: its stage, with the marks that decide what may
+//! follow. Names, times and numbers are left out, so that another representation
+//! of a run can print the same.
 
 use crate::needs::{self, Needs};
 use crate::run::{Handing, Results, Run, Word};
 
-/// The stage and the marks of a run, and what its node is asked for.
+/// The stage and the marks of a run, and the requests to its node.
 pub(super) fn shown(run: &Run) -> String {
     let mut parts = vec![stage(run)];
     parts.extend(marks(run).into_iter().map(str::to_owned));
@@ -106,7 +106,7 @@ fn needed(run: &Run) -> Vec<&'static str> {
         withdraw,
         rules: _,
         results,
-        // Of every run that runs.
+        // True for every run that runs.
         live_results: _,
         close,
     } = needs::of(run);
@@ -121,7 +121,7 @@ fn needed(run: &Run) -> Vec<&'static str> {
     wanted.map(|(_, word)| word).collect()
 }
 
-/// What a step did beside the stage.
+/// The effects of a step besides the stage.
 pub(super) fn effects(before: &Run, after: &Run) -> Vec<&'static str> {
     let (old, new) = (&before.desk, &after.desk);
     let all = [

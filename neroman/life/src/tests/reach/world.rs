@@ -1,6 +1,5 @@
-//! One experiment, two nodes and everything that may happen next: each step calls
-//! the decision that the daemon would call, under the condition under which it
-//! would.
+//! One experiment, two nodes and every input that may come next: each step calls the
+//! decision that the daemon would call, under the daemon's condition.
 
 use std::sync::Arc;
 
@@ -19,9 +18,9 @@ use crate::tests::{Lab, definition, run as id};
 use crate::withdrawal::{self, Said};
 use crate::{clean, gone, homecoming, needs, placed, rules};
 
-/// Time stands still: which step follows which does not depend on it.
+/// Time stands still: the order of steps does not depend on it.
 const NOW: i64 = 1000;
-/// That moment on both clocks.
+/// The fixed moment on both clocks.
 fn moment() -> Moment {
     let tick = Tick {
         boot: "b".to_owned(),
@@ -32,35 +31,36 @@ fn moment() -> Moment {
 
 pub(super) const NODES: [&str; 2] = ["a", "b"];
 
-/// What may differ from the start on.
+/// The variants of the first state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Asked {
-    /// For a group of two nodes.
+    /// A run for a group of two nodes.
     Group,
-    /// For one node.
+    /// A run for one node.
     OneNode,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct World {
     pub state: State,
-    /// The state before there was a run.
+    /// The state before the run.
     pub base: State,
     pub nodes: [Node; 2],
-    /// Records of its node that were folded.
+    /// The number of its node's records that were folded.
     pub known: usize,
-    /// A node lost what it had, or a person called one gone that was not.
+    /// Whether a node lost the run, or a person called a living node gone.
     pub deceived: bool,
-    /// What follows is what follows elsewhere.
+    /// Whether the further steps are explored elsewhere.
     pub explored: bool,
 }
 
-/// Something that happens.
+/// One input.
 pub(super) struct Step {
     pub label: String,
     /// Whether the daemon is told; else only the world moves.
     pub heard: bool,
-    /// Whether it is its node's own word on the run, or a person's on the node.
+    /// Whether it is its node's own promise about the run, or a person's decision
+    /// about the node.
     pub word: bool,
     pub to: World,
 }
@@ -112,7 +112,7 @@ impl World {
         }))]);
     }
 
-    /// The run that is looked at.
+    /// The run under test.
     pub(super) fn run(&self) -> &Run {
         self.state.run(id(1, 1)).unwrap()
     }
@@ -144,7 +144,7 @@ impl World {
         self.state.check_invariants();
     }
 
-    /// All that may happen next.
+    /// Every input that may come next.
     pub(super) fn steps(&self, asked: Asked) -> Vec<Step> {
         let mut steps = Steps {
             from: self,
@@ -186,7 +186,7 @@ impl Steps<'_> {
         self.with(label, false, changes, |_| {});
     }
 
-    /// A step that changes the world, too.
+    /// Adds a step that changes the world, too.
     fn with(
         &mut self,
         label: &str,
@@ -205,7 +205,7 @@ impl Steps<'_> {
         });
     }
 
-    /// A step that the daemon does not see.
+    /// Adds a step that the daemon does not see.
     fn unheard(&mut self, label: &str, world: impl FnOnce(&mut World)) {
         let mut to = self.from.clone();
         world(&mut to);
@@ -304,7 +304,7 @@ impl Steps<'_> {
         }
     }
 
-    /// What is only in memory is lost, the rest is read as it was stored.
+    /// Adds a restart: memory is lost, the rest is read as it was stored.
     fn restart(&mut self) {
         let mut to = self.from.clone();
         let mut state = self.from.base.clone();
@@ -364,7 +364,7 @@ impl Steps<'_> {
         }
     }
 
-    /// A hand-over reaches the node, and its answer the daemon, or not.
+    /// Adds the arrival of a hand-over, with or without its answer.
     fn arrival(&mut self, index: usize) {
         let node = &self.from.nodes[index];
         let Some(request) = node.request else { return };
@@ -432,7 +432,7 @@ impl Steps<'_> {
         let (run, node) = (self.from.run(), &self.from.nodes[index]);
         let here = self.from.here() == Some(index);
         let asker = node.request.is_some_and(|request| request.asker);
-        // Records are sent before the word that they were.
+        // Records are sent before the report that they were.
         let sent = !here || self.from.known == node.records.len() || !run.takes_records();
         let standing = match node.there {
             There::Nothing if asker || !here => return,
@@ -461,7 +461,7 @@ impl Steps<'_> {
         self.report_of(index, standing, false);
     }
 
-    /// A report of a run whose spec the node can use, or not any more.
+    /// Adds a report of a run whose spec is usable, or not any more.
     fn report_of(&mut self, index: usize, standing: Standing, send_spec: bool) {
         let (run, name) = (self.from.run(), NODES[index]);
         let mut changes = Vec::new();
@@ -626,7 +626,7 @@ impl Steps<'_> {
                 Rec::FolderGone => "its folder is gone",
             };
             let changes = [folded(&node.records[..=known])];
-            // What follows a start does not depend on what was asked for.
+            // The steps after a start do not depend on the word that was asked for.
             let explored = *record == Rec::Started && self.asked == Asked::Group;
             self.with(&format!("record: {what}"), true, changes, |to| {
                 to.known = known + 1;
@@ -662,13 +662,13 @@ impl Steps<'_> {
         }
     }
 
-    /// What a node does without us.
+    /// Adds the steps of a node without us.
     fn by_itself(&mut self, index: usize) {
         let node = &self.from.nodes[index];
         let here = self.from.here() == Some(index);
-        // A node is ahead of what is known here by one record at most.
+        // A node is ahead of the known records by one at most.
         let ahead = here && self.from.known < node.records.len();
-        // What goes on where the run is not any more is heard of as that alone.
+        // A run that goes on elsewhere is reported as that alone.
         let elsewhere = !here && node.there == There::Started;
         if elsewhere {
             return;
@@ -676,9 +676,9 @@ impl Steps<'_> {
         for moved in node.moves().into_iter().filter(|_| !ahead) {
             self.unheard("the node goes on", |to| to.nodes[index] = moved);
         }
-        // That a run which began is unknown to its node does not depend on the group.
+        // A node that forgot a started run is the same for a group or one node.
         let early = self.asked == Asked::OneNode || (here && self.from.known == 0 && !ahead);
-        // A node that loses a run whose spec is on its way begins it anew.
+        // A node that loses a run whose spec is being sent begins it anew.
         let comes = self.from.run().desk.send_spec;
         if node.there != There::Nothing && !self.from.deceived && early && !comes {
             self.unheard("the node loses what it had", |to| {

@@ -203,17 +203,24 @@ impl Agent {
             return Left::NoCut;
         };
         let taken_over_at = <[u8; 16]>::try_from(&*spec.boot_id).ok();
-        let facts = Facts {
-            boot_id: taken_over_at,
-            ..Facts::default()
+        let was_cut = match taken_over_at {
+            Some(_) => {
+                let facts = Facts {
+                    boot_id: taken_over_at,
+                    ..Facts::default()
+                };
+                self.origin(&facts).0 == Origin::Over
+            }
+            // Written anew beside a start that has no claim.
+            None => self.setup.first_since_boot,
         };
-        let (origin, _) = self.origin(&facts);
-        if taken_over_at.is_none() || origin != Origin::Over {
+        if !was_cut {
             return Left::NoCut;
         }
         let run_dir = self.run_dir(id);
         let work = staging::work_folder(&run_dir, 1);
         match segments::newest(&run_dir) {
+            Ok(0) if taken_over_at.is_none() => Left::NoCut,
             Ok(0) if !work.exists() => Left::Nothing,
             Ok(0 | 1) if !segments::folder(&run_dir, 1).join(names::CLAIM).exists() => {
                 Left::Something

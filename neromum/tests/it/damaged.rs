@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use nero_journal::v1::{JobExited, RecordKind};
+use nero_journal::v1::{JobExited, Lost, RecordKind, lost};
 use nero_wire::v1::RunSpec;
 use nero_wire::v1::run_state::Stage;
 use rustix::process::Signal;
@@ -296,4 +296,28 @@ async fn a_damaged_part_of_the_ledger_stops_no_run_and_is_named_and_left() {
         .settled(&specs.iter().chain([&next]).collect::<Vec<_>>())
         .await;
     assert_eq!(std::fs::read(&path).unwrap(), bytes, "it is left");
+}
+
+#[tokio::test]
+async fn a_start_of_which_a_power_cut_left_neither_spec_nor_claim_is_lost_and_not_refused() {
+    let mut node = Node::with(&["--min-free", "1000000000000000"]);
+    let mut mum = node.start().await;
+    let spec = node.sh(1, COUNTED);
+    mum.accept(&[&spec]).await;
+    node.kill_mum();
+    let run_dir = node.run_dir(&spec);
+    std::fs::create_dir(run_dir.join("1")).unwrap();
+    for name in ["1/stdout.log", "1/stderr.log", "spec"] {
+        std::fs::write(run_dir.join(name), "").unwrap();
+    }
+    std::fs::remove_dir_all(node.paths.mum().join("ledger")).unwrap();
+    node.options.clear();
+    let mut mum = node.start().await;
+    let mut follower = mum.follow(Known::default()).await;
+    // neroman has it, and never heard that it began.
+    mum.accept(&[&spec]).await;
+    follower.settled(&[&spec]).await;
+    let lost: Lost = follower.of(&spec).record(RecordKind::Lost).unwrap();
+    assert_eq!(lost.reason(), lost::Reason::Rebooted);
+    assert_eq!(lines(&node, &spec), 0);
 }

@@ -239,7 +239,9 @@ impl Placer {
     }
 
     /// Writes a spec anew that a power cut left without content, or a disk
-    /// damaged, unless another run was started there.
+    /// damaged, unless another run was started there. Beside a start without a
+    /// claim of its own the spec names no boot, since nothing tells in which one
+    /// that start was made; see `Agent::left_by_a_cut`.
     fn replace_torn(
         &self,
         path: &Path,
@@ -248,18 +250,30 @@ impl Placer {
         error: &FrameError,
     ) -> io::Result<Result<bool, No>> {
         let was_started = segments::newest(run_dir)? > 0;
-        if was_started && !has_claim_of(run_dir, &spec.token) {
-            let why = format!("cannot use {}: {error}", path.display());
-            return Ok(Err(no(why, "a run was started there; look at its folder")));
+        let mut spec = spec.clone();
+        match claimed_by(run_dir) {
+            Some(token) if token == *spec.token => {}
+            Some(_) => {
+                let (folder, spec) = (run_dir.display(), path.display());
+                let why = format!("another run was started in {folder}; of {spec}, {error}");
+                return Ok(Err(no(why, "look at that folder")));
+            }
+            None if was_started => spec.boot_id.clear(),
+            None => {}
         }
         std::fs::remove_file(path)?;
-        write_spec(path, spec)?;
+        write_spec(path, &spec)?;
         Ok(Ok(false))
     }
 }
 
 /// Whether the claim of this run's first start exists.
 fn has_claim_of(run_dir: &Path, token: &[u8]) -> bool {
+    claimed_by(run_dir).is_some_and(|claimed| claimed == *token)
+}
+
+/// Returns the token in the claim of the first start; none without a sound header.
+fn claimed_by(run_dir: &Path) -> Option<[u8; 16]> {
     let claim = segments::folder(run_dir, 1).join(names::CLAIM);
     let bytes = nero_journal::open(&claim).and_then(|file| {
         let mut head = Vec::new();
@@ -269,9 +283,8 @@ fn has_claim_of(run_dir: &Path, token: &[u8]) -> bool {
         )?;
         Ok(head)
     });
-    bytes.is_ok_and(|head| {
-        nero_journal::Header::parse(&head).is_ok_and(|header| header.token == *token)
-    })
+    let header = nero_journal::Header::parse(&bytes.ok()?).ok()?;
+    Some(header.token)
 }
 
 /// Finds out from its folder whether this run was handed over before.

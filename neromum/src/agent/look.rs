@@ -38,6 +38,9 @@ impl Agent {
         if self.waits_for_its_spec(token) {
             return;
         }
+        if self.lacks_its_spec(token) {
+            self.read_spec_again(token);
+        }
         // Look at the processes before the segments: a process that was dead then
         // cannot have written a record that the reading missed. The identities are
         // known only from the segments, so these are read twice where it matters.
@@ -265,6 +268,14 @@ impl Agent {
             self.timers.look_later(token, 1, Tracking::Nobody);
         }
         true
+    }
+
+    /// Whether the spec of a run that was started could not be used when it was
+    /// read last.
+    fn lacks_its_spec(&self, token: RunToken) -> bool {
+        let entry = self.entries.get(&token);
+        let files = entry.and_then(|entry| entry.unreadable.get(&0));
+        files.is_some_and(|files| files.iter().any(|file| file.path.ends_with(names::SPEC)))
     }
 
     fn looked(&mut self, token: RunToken, look: segments::Look) {

@@ -3,6 +3,7 @@
 //! or lost, until the file can be read again or a person gives the run up.
 
 use std::fmt;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use nero_journal::HeaderError;
@@ -62,7 +63,13 @@ impl Unreadable {
     /// The remedy for a person. `run_dir`: the run's folder.
     pub(super) fn hint(&self, run_dir: &Path) -> String {
         match &self.what {
-            What::Refused(_) => "let it be read again: it is tried every 2 s".to_owned(),
+            What::Refused(_) => match shut(&self.path, run_dir) {
+                Some(shut) => format!(
+                    "give yourself the right to read it: chmod u+rwX '{}'; it is tried every 2 s",
+                    shut.display()
+                ),
+                None => "let it be read again: it is tried every 2 s".to_owned(),
+            },
             What::Ledger(_) => "put its content back, or remove it; a run whose end cannot be told without it is held, all others go on".to_owned(),
             What::Spec(_) => "it is sent again by neroman, if it has it".to_owned(),
             What::Missing { .. }
@@ -96,6 +103,24 @@ impl Unreadable {
             send_spec: matches!(self.what, What::Spec(_)),
         }
     }
+}
+
+/// The first of the run's folder, the folders below it and the file itself whose
+/// mode keeps its owner from reading.
+fn shut<'a>(path: &'a Path, run_dir: &Path) -> Option<&'a Path> {
+    let is_shut = |path: &&Path| {
+        let Ok(found) = std::fs::symlink_metadata(path) else {
+            return false;
+        };
+        let wanted = if found.is_dir() { 0o500 } else { 0o400 };
+        found.mode() & wanted != wanted
+    };
+    let mut from_above: Vec<&Path> = path.ancestors().collect();
+    from_above.reverse();
+    let mut within = from_above
+        .into_iter()
+        .filter(|one| one.starts_with(run_dir));
+    within.find(is_shut)
 }
 
 impl fmt::Display for Unreadable {

@@ -235,11 +235,17 @@ impl Core {
         self.set_stage(token, Stage::Held { incarnation });
     }
 
-    /// A held run that was never started can be started now.
+    /// What a run needs is known by now. A held run that was never started waits
+    /// for its turn.
     pub fn wait_again(&mut self, token: RunToken, needs: Needs) {
         let Some(run) = self.runs.get_mut(&token) else {
             return;
         };
+        if run.stage.holds_slot() {
+            self.used = self.used.minus(run.needs).plus(needs);
+            run.needs = needs;
+            return;
+        }
         if run.stage != (Stage::Held { incarnation: 0 }) {
             return;
         }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::fs;
 use std::io;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use super::stage::Stage;
@@ -55,6 +56,21 @@ impl Kind {
         }
     }
 
+    /// Whether such files lie in folders of runs.
+    fn is_in_a_run(self) -> bool {
+        match self {
+            Self::Claim | Self::Segment | Self::Spec | Self::Control => true,
+            Self::Facts
+            | Self::FactsLog
+            | Self::Series
+            | Self::SeriesLog
+            | Self::Beside
+            | Self::Ledger
+            | Self::NodeStore
+            | Self::HomeStore => false,
+        }
+    }
+
     /// The kind of a file, from its path below the home; `None` for files without a promise (our
     /// logs, locks, a job's own files and output).
     fn of(path: &Path) -> Option<Self> {
@@ -99,6 +115,8 @@ enum How {
     Swap { other: PathBuf },
     /// An older copy is in its place, without a write-ahead log.
     Older,
+    /// The folder of the file has mode 000.
+    Shut,
 }
 
 /// A change to a file.
@@ -135,6 +153,7 @@ impl Change {
         let roll = random.between(1, 100);
         let how = match roll {
             1..=3 if kind == Kind::Facts => How::Older,
+            76..=81 if kind.is_in_a_run() => How::Shut,
             82..=86 => How::Cut { at },
             87..=90 => How::Zero { at, count },
             91..=94 => How::Delete,
@@ -156,6 +175,10 @@ impl Change {
 
     /// Texts that count as naming the file when the user sees one of them.
     pub(super) fn names(&self) -> Vec<String> {
+        if let (How::Shut, Some(folder)) = (&self.how, self.path.parent()) {
+            // As the command that opens it again.
+            return vec![format!("{}'", folder.display())];
+        }
         let mut paths = vec![&self.path];
         if let How::Swap { other } = &self.how {
             paths.push(other);
@@ -201,6 +224,10 @@ impl Change {
                 fs::rename(&other, &path)?;
                 fs::rename(&aside, &other)
             }
+            How::Shut => {
+                let folder = path.parent().ok_or(io::ErrorKind::NotFound)?;
+                fs::set_permissions(folder, fs::Permissions::from_mode(0))
+            }
             How::Older => {
                 fs::copy(stage.older_facts(), &path)?;
                 for log in ["state.db-wal", "state.db-shm"] {
@@ -222,6 +249,7 @@ impl fmt::Display for Change {
             How::Delete => write!(f, "{path}: deleted"),
             How::Folder => write!(f, "{path}: a folder in its place"),
             How::Swap { other } => write!(f, "{path}: swapped with {}", other.display()),
+            How::Shut => write!(f, "{path}: nobody may use its folder"),
             How::Older => write!(f, "{path}: an older copy in its place, without a log"),
         }
     }
@@ -249,7 +277,6 @@ fn files(base: &Path) -> Vec<(Kind, PathBuf)> {
 }
 
 fn edit(path: &Path, change: impl FnOnce(&mut Vec<u8>)) -> io::Result<()> {
-    use std::os::unix::fs::PermissionsExt as _;
     let mut bytes = fs::read(path)?;
     change(&mut bytes);
     // Stored content is read-only, for its owner too.

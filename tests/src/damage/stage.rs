@@ -23,7 +23,8 @@ pub(super) struct Stage {
 impl Stage {
     /// Makes runs that ended in different ways, live runs and waiting runs; then kills everything.
     pub(super) fn make() -> io::Result<Self> {
-        let home = Home::new();
+        let mut home = Home::new();
+        home.bind_by_modes();
         home.configure("nodes: {local: {cpus: 3}}\n");
         let stage = Self { home, count: 8 };
         let home = &stage.home;

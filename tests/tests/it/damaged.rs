@@ -2,6 +2,7 @@
 //! twice, and neroman sends again whatever it has.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use nero_tests::{Home, Part, until};
@@ -276,4 +277,52 @@ fn rules_whose_file_is_damaged_on_the_node_are_sent_again() {
     fs::write(&go, "").unwrap();
     fired("loss > 9");
     assert_eq!(home.until_settled(1)["state"], "finished");
+}
+
+#[test]
+fn a_folder_of_a_run_that_nobody_may_read_holds_the_run_until_it_can_be_read() {
+    for inner in ["", "1"] {
+        let mut home = Home::new();
+        home.bind_by_modes();
+        let notes = home.path().join("notes");
+        let go = home.path().join("go");
+        let yaml = format!(
+            "collection: m\n+a: {{command: {} note {} start -- print loss 1 -- await {} -- print loss 2}}\n",
+            job(),
+            notes.display(),
+            go.display()
+        );
+        added(&home, "m", &yaml);
+        home.ok(&["start", "1"]);
+        until("a point", || {
+            let seen = home.experiment_json(1);
+            let has_one = seen["metrics"]["loss"]["count"] == 1;
+            has_one.then_some(()).ok_or((seen, home.logs()))
+        });
+        let folder = run_dir(&home, 1).join(inner);
+        let mode = |mode| fs::set_permissions(&folder, fs::Permissions::from_mode(mode)).unwrap();
+        mode(0o000);
+        home.kill_all(&AGENTS);
+        let remedy = format!("chmod u+rwX '{}'", folder.display());
+        let remedy = remedy.replace("/'", "'");
+        until("the folder and the remedy to be named", || {
+            let (text, nodes) = (shown(&home, 1), home.ok(&["status", "nodes"]));
+            let is_told = text.contains("cannot be read") && text.contains(&remedy);
+            let is_told = is_told && nodes.contains("cannot be read");
+            is_told.then_some(()).ok_or((text, nodes, home.logs()))
+        });
+        let seen = home.experiment_json(1);
+        assert_eq!(seen["state"], "running", "{seen}");
+        mode(0o700);
+        until("the warning to go away", || {
+            let told = shown(&home, 1) + &home.ok(&["status", "nodes"]);
+            let is_named = told.contains("cannot be read");
+            (!is_named).then_some(()).ok_or((told, home.logs()))
+        });
+        fs::write(&go, "").unwrap();
+        let seen = home.until_settled(1);
+        assert_eq!(seen["state"], "finished", "{seen}");
+        assert_eq!(seen["metrics"]["loss"]["count"], 2, "{seen}");
+        assert_eq!(fs::read_to_string(&notes).unwrap().lines().count(), 1);
+    }
 }

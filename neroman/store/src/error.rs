@@ -205,7 +205,7 @@ impl StoreError {
             Self::Log { database, .. } if is_series(database) => fold_again(database),
             Self::Log { database, path, .. } => format!(
                 "put it back where it was left behind by a copy; else move {}, its -wal and its -shm away and put the newest \
-                 good copy of `backups/` in its place, or, to go on with what {} holds, move {} and {}.open away",
+                 good copy of `backups/` in its place, or, to go on with what {} holds without its last changes, move {} and {}.open away",
                 database.display(),
                 database.display(),
                 path.display(),

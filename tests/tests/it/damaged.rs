@@ -326,3 +326,21 @@ fn a_folder_of_a_run_that_nobody_may_read_holds_the_run_until_it_can_be_read() {
         assert_eq!(fs::read_to_string(&notes).unwrap().lines().count(), 1);
     }
 }
+
+#[test]
+fn a_home_of_which_the_log_of_the_facts_is_gone_is_not_taken_for_a_new_one() {
+    let home = Home::new();
+    added(
+        &home,
+        "n",
+        &format!("collection: n\n+a: {{command: {} rest}}\n", job()),
+    );
+    home.kill(Part::Daemon);
+    let data = home.base().join("data");
+    for end in ["-wal", "-shm", ".open"] {
+        fs::remove_file(data.join(format!("state.db{end}"))).unwrap();
+    }
+    let status = home.ok(&["status"]);
+    assert!(!status.contains("Nothing is set up yet"), "{status}");
+    assert_eq!(home.experiment_json(1)["collection"], "n");
+}

@@ -220,6 +220,10 @@ impl Writer {
             Ok(()) => {
                 self.folding.committed();
                 self.durable.committed();
+                if self.state.experiments.len() == 0 && work.experiments.len() > 0 {
+                    // `state.db` without its log shows from now on that the home is used.
+                    self.keep.empty_logs();
+                }
                 self.folding.closed(&closed);
                 self.keep.forget_positions(&closed);
                 let before = std::mem::replace(&mut self.state, work);

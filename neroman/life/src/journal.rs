@@ -86,6 +86,10 @@ pub struct Incarnation {
     /// earlier build folded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub started: Option<Tick>,
+    /// Its main process, by the number that its machine gave it; none of runs
+    /// that an earlier build folded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pid: Option<i32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_started: Option<NotStarted>,
     /// The first stop.

@@ -504,6 +504,22 @@ impl Run {
         self.desk.unknown_ms.is_some() && !self.desk.closed && self.in_doubt()
     }
 
+    /// The warning about a run that its node does not know any more: its job may
+    /// still run.
+    pub fn forgotten_text(&self) -> Option<String> {
+        if !self.forgotten() {
+            return None;
+        }
+        let (_, newest) = self.journal.newest()?;
+        let process = newest.pid.map(|pid| format!(" as process {pid}"));
+        let process = process.unwrap_or_default();
+        let (id, node) = (self.made.id, self.node_word());
+        Some(format!(
+            "the root of {node} was deleted, emptied or is not mounted: the job may still run there{process}; \
+             put the root back and the run goes on here, or give it up: neroman abort {id}"
+        ))
+    }
+
     /// The reason of its end.
     pub fn reason(&self) -> Option<&EndReason> {
         self.outcome.reason.as_ref()

@@ -344,3 +344,32 @@ fn a_home_of_which_the_log_of_the_facts_is_gone_is_not_taken_for_a_new_one() {
     assert!(!status.contains("Nothing is set up yet"), "{status}");
     assert_eq!(home.experiment_json(1)["collection"], "n");
 }
+
+#[test]
+fn a_root_that_was_deleted_under_a_live_run_ends_nothing_and_starts_nothing() {
+    let home = Home::new();
+    let notes = home.path().join("notes");
+    let yaml = format!(
+        "collection: g\n+a: {{command: {} note {} start -- rest}}\n",
+        job(),
+        notes.display()
+    );
+    added(&home, "g", &yaml);
+    home.ok(&["start", "1"]);
+    home.until_state(1, "running");
+    let worker = home.until_alive(Part::Job);
+    fs::remove_dir_all(home.base().join("node")).unwrap();
+    let told = until("the run to be told of", || {
+        let text = shown(&home, 1);
+        let is_told = text.contains(&format!("may still run there as process {}", worker.pid));
+        is_told.then_some(text.clone()).ok_or((text, home.logs()))
+    });
+    assert!(told.contains("neroman abort 1.1"), "{told}");
+    let again = home.run(&["restart", "1", "--yes"]);
+    let why = format!("{}{}", again.out, again.err);
+    assert!(why.contains("--abandon"), "{again:#?}");
+    assert_eq!(home.alive(Part::Job), [worker]);
+    assert_eq!(fs::read_to_string(&notes).unwrap().lines().count(), 1);
+    let given_up = home.ok(&["abort", "1", "--yes"]);
+    assert!(given_up.contains("given up"), "{given_up}");
+}

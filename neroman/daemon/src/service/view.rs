@@ -168,6 +168,7 @@ fn of_run(view: &mut v1::ExperimentView, run: &Run, sight: &Sight<'_>) {
     view.hints.clone_from(&run.desk.hints);
     let unreadable = run.desk.unreadable.iter().map(ToString::to_string);
     view.warnings.extend(unreadable);
+    view.warnings.extend(run.forgotten_text());
     match &run.desk.results {
         Results::Failed { why, .. } => {
             view.warnings

@@ -114,6 +114,8 @@ async fn a_run_that_its_node_forgot_is_lost_until_it_is_known_again() {
     };
     let listed = tokio::time::timeout(Duration::from_secs(2), rig.man.list(request));
     listed.await.expect("an answer at once").unwrap();
+    let warned = view.warnings.join("; ");
+    assert!(warned.contains("neroman abort 1.1"), "{warned}");
     let rig = rig.restart().await;
     let refused = rig.restart_runs("1").await.experiments.remove(0).skipped;
     assert!(refused.contains("may still run on local"), "{refused}");

@@ -193,7 +193,11 @@ fn life(
                 time_limit_ms: claimed.time_limit_ms,
             });
         }
-        RecordKind::JobStarted => one.started_ms = Some(at_ms),
+        RecordKind::JobStarted => {
+            let started: v1::JobStarted = record.decode()?;
+            one.started_ms = Some(at_ms);
+            one.pid = started.job.map(|job| job.pid);
+        }
         RecordKind::JobNotStarted => {
             let not: v1::JobNotStarted = record.decode()?;
             if one.not_started.as_ref().is_none_or(|old| key < old.key) {

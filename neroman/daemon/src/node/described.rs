@@ -18,6 +18,32 @@ const BOOT_MS_MAX: u64 = 100 * 366 * 86_400_000;
 /// Limit of GPUs in one machine.
 const GPUS_MAX: usize = 1024;
 
+/// Returns the sizes of what is on a node.
+///
+/// # Errors
+/// Names the first size that is out of range.
+pub(crate) fn checked_usage(said: v1::DiskUsageReply) -> Result<v1::DiskUsageReply, Failure> {
+    let sizes = [
+        ("free disk", said.free_bytes),
+        ("disk", said.total_bytes),
+        ("stored files", said.store_bytes),
+        ("unused stored files", said.store_unused_bytes),
+        ("runs", said.runs_bytes),
+        ("trash", said.trash_bytes),
+        ("agents", said.agents_bytes),
+        ("unused agents", said.agents_unused_bytes),
+    ];
+    let runs = said.runs.iter().map(|run| ("a run", run.bytes));
+    match sizes
+        .into_iter()
+        .chain(runs)
+        .find(|(_, size)| *size > BYTES_MAX)
+    {
+        Some((what, size)) => Err(cannot_be(&format!("the size of {what}"), &size)),
+        None => Ok(said),
+    }
+}
+
 /// Returns the description with its texts cut to a bearable length.
 ///
 /// # Errors
@@ -103,6 +129,28 @@ mod tests {
             disk_free_bytes: 1 << 40,
             clock_ms: 1_790_000_000_000,
             ..v1::NodeDescription::default()
+        }
+    }
+
+    #[test]
+    fn sizes_that_cannot_be_are_refused_by_name() {
+        checked_usage(v1::DiskUsageReply::default()).unwrap();
+        let run = v1::disk_usage_reply::Run {
+            bytes: u64::MAX,
+            ..v1::disk_usage_reply::Run::default()
+        };
+        let of_run = v1::DiskUsageReply {
+            runs: vec![run],
+            ..v1::DiskUsageReply::default()
+        };
+        let of_trash = v1::DiskUsageReply {
+            trash_bytes: u64::MAX,
+            ..v1::DiskUsageReply::default()
+        };
+        for (said, what) in [(of_run, "a run"), (of_trash, "trash")] {
+            let refused = checked_usage(said).unwrap_err().to_string();
+            let expected = format!("the size of {what} is {}", u64::MAX);
+            assert!(refused.contains(&expected), "{refused}");
         }
     }
 

@@ -33,7 +33,7 @@ use crate::failure::Failure;
 use crate::results::Places;
 use nero_life::state::State;
 
-pub(crate) use described::BYTES_MAX;
+pub(crate) use described::{BYTES_MAX, checked_usage};
 pub(crate) use inbox::{Inbox, Inboxes, Kick};
 pub(crate) use now::{Described, Known, NodeNow};
 pub(crate) use registry::{Nodes, Setup, not_configured};

@@ -11,6 +11,7 @@ use nero_wire::v1::mum_client::MumClient;
 
 use super::{Man, blocking};
 use crate::failure::Failure;
+use crate::node::checked_usage;
 
 /// How long a node may take to be reached.
 const REACHED: Duration = Duration::from_secs(10);
@@ -54,12 +55,13 @@ impl Man {
                 MumClient::new(channel).max_decoding_message_size(nero_model::MESSAGE_BYTES_MAX);
             let mut request = tonic::Request::new(v1::DiskUsageRequest { runs });
             request.set_timeout(PATIENCE);
-            client.disk_usage(request).await.map_err(|status| {
+            let said = client.disk_usage(request).await.map_err(|status| {
                 Failure::node("the node does not say what lies there").status(&status)
-            })
+            })?;
+            checked_usage(said.into_inner())
         };
         match asked.await {
-            Ok(usage) => reply.usage = Some(usage.into_inner()),
+            Ok(usage) => reply.usage = Some(usage),
             Err(failure) => {
                 let failure = failure.of(&reply.node);
                 reply.away = failure.is_of_node();

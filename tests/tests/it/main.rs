@@ -29,4 +29,5 @@ mod ssh_groups;
 mod ssh_withdrawn;
 mod story;
 mod take_over;
+mod told;
 mod words;

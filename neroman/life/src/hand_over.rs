@@ -72,7 +72,7 @@ pub fn may_send(run: &Run, node: &str, turn: u32) -> bool {
 /// A node's answer about one run that was handed over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// It has the run, with rules of this version.
+    /// The node has the run, with rules of this version.
     Accepted { rules_version: u64 },
     /// The node cannot take the run for now.
     Later { why: String, hint: String },

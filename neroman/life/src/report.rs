@@ -8,7 +8,7 @@ use super::withdrawal;
 /// The stage of a run on its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// It lies there and cannot be read now.
+    /// The run lies there and cannot be read now.
     Held,
     Waiting,
     Starting,
@@ -143,7 +143,7 @@ fn has_run(run: &Run) -> bool {
 /// A run that a node reports although it is no longer the node's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stray {
-    /// It is over: the node did not hear that it may forget it.
+    /// The run is over: the node missed that it may forget the run.
     Over,
     /// The node goes on with it: it got there after it was ended here, or was
     /// given up.

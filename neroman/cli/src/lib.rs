@@ -22,19 +22,22 @@ use connect::Change;
 use fault::{Fault, Stop, code};
 use session::Session;
 
-/// Runs the command line with the process's own arguments.
-pub fn main() -> ExitCode {
+pub use verb::daemon::{CannotServe, Serve, Served};
+
+/// Runs the command line with the process's own arguments; `daemon run` calls
+/// `daemon`.
+pub fn main(daemon: Serve) -> ExitCode {
     bug::report_panics();
     if args::complete() {
         return ExitCode::SUCCESS;
     }
-    match std::panic::catch_unwind(run) {
+    match std::panic::catch_unwind(|| run(daemon)) {
         Ok(code) => ExitCode::from(code),
         Err(_) => ExitCode::from(code::BUG),
     }
 }
 
-fn run() -> u8 {
+fn run(daemon: Serve) -> u8 {
     let words: Result<Vec<String>, Fault> = std::env::args_os()
         .skip(1)
         .map(|word| {
@@ -44,7 +47,7 @@ fn run() -> u8 {
         .collect();
     let verbs = words.and_then(|words| verbs(&words));
     match verbs {
-        Ok(verbs) => follow(verbs),
+        Ok(verbs) => follow(verbs, daemon),
         Err(fault) => {
             let json = std::env::args_os().any(|word| word == "--json");
             tell(fault, json)
@@ -66,11 +69,12 @@ fn verbs(words: &[String]) -> Result<Vec<args::Read>, Fault> {
 }
 
 /// Does the steps in order; the first that fails ends the line.
-fn follow(verbs: Vec<args::Read>) -> u8 {
+fn follow(verbs: Vec<args::Read>, daemon: Serve) -> u8 {
     if let [args::Read::Do(only)] = verbs.as_slice()
         && let args::Verb::Daemon(args::Daemon::Run { own_session }) = **only
     {
-        return verb::daemon::serve(own_session).unwrap_or_else(|fault| tell(fault, false));
+        let served = verb::daemon::serve(own_session, daemon);
+        return served.unwrap_or_else(|fault| tell(fault, false));
     }
     let mut session = Session::new();
     let changing = session.changing();

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use nero_daemon::Served;
 use nero_model::safe::Safe;
+use nero_model::{Holder, Home};
 use nero_wire::v1::{DaemonStatusReply, DaemonStatusRequest, DaemonStopRequest, Selection};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -29,16 +29,38 @@ pub async fn run(session: &mut Session, args: &Daemon) -> Result<u8, Stop> {
     }
 }
 
-/// Runs the daemon in this process, until it is told to stop.
-pub fn serve(own_session: bool) -> Result<u8, Fault> {
+/// How a daemon came to its end.
+#[derive(Debug)]
+pub enum Served {
+    /// It was told to stop.
+    Stopped,
+    /// Another daemon of this home has the lock. Which one, where it wrote that
+    /// down.
+    Held(Option<Holder>),
+}
+
+/// Why a daemon cannot start or go on.
+#[derive(Debug)]
+pub struct CannotServe {
+    /// What failed.
+    pub error: Box<dyn std::error::Error>,
+    /// What a person can do about it.
+    pub hint: Option<String>,
+}
+
+/// Runs the daemon of a home in this process, until it is told to stop.
+pub type Serve = fn(Home) -> Result<Served, CannotServe>;
+
+/// `daemon run`.
+pub fn serve(own_session: bool, daemon: Serve) -> Result<u8, Fault> {
     let home = home()?;
     if own_session {
         // Fails only for the leader of a group, which has a session already.
         let _ = rustix::process::setsid();
     }
-    let served = nero_daemon::run(home).map_err(|error| {
-        let fault = Fault::new(code::FAILED, "the daemon cannot go on").because(&error);
-        match error.hint() {
+    let served = daemon(home).map_err(|CannotServe { error, hint }| {
+        let fault = Fault::new(code::FAILED, "the daemon cannot go on").because(&*error);
+        match hint {
             Some(hint) => fault.hint(hint),
             None => fault,
         }

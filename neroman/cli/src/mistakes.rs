@@ -48,18 +48,16 @@ pub fn fault(step: &Step, error: &clap::Error) -> Fault {
         .next()
         .map(|part| part.split_whitespace().collect::<Vec<_>>().join(" "))
         .unwrap_or_default();
-    let tip = text
-        .lines()
-        .find_map(|line| line.trim().strip_prefix("tip: "))
-        // An option that does not exist is a slip, hardly ever meant as a value.
-        .filter(|tip| !tip.contains("as a value"));
-    let usage = text
-        .lines()
-        .find_map(|line| line.trim().strip_prefix("Usage: "));
+    let near = [ContextKind::SuggestedArg, ContextKind::SuggestedValue];
+    let near = near.into_iter().find_map(text_of);
+    let usage = match error.get(ContextKind::Usage) {
+        Some(ContextValue::StyledStr(usage)) => Some(usage.to_string()),
+        _ => None,
+    };
     let fault = Fault::usage(what);
-    match (tip, usage) {
-        (Some(tip), _) => fault.hint(tip),
-        (None, Some(usage)) => fault.hint(format!("usage: {usage}")),
+    match (near, usage) {
+        (Some(near), _) => fault.hint(format!("did you mean `{near}`?")),
+        (None, Some(usage)) => fault.hint(usage.replacen("Usage", "usage", 1)),
         (None, None) => fault.hint(help_of(step)),
     }
 }

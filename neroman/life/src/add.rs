@@ -468,10 +468,16 @@ pub fn ranges(ids: impl Iterator<Item = ExperimentId>) -> String {
 
 /// A note if a selector reads the name as something else.
 fn odd_name(name: &str) -> Option<String> {
-    let means = nero_selector::reads_as(name)?;
-    Some(format!(
-        "the name `{name}` reads like {means}: select it in backticks"
-    ))
+    if let Some(means) = nero_selector::reads_as(name) {
+        return Some(format!(
+            "the name `{name}` reads like {means}: select it in backticks"
+        ));
+    }
+    // Marks that join with the letter before them: `é` in two characters.
+    let joined = name.chars().any(|c| ('\u{300}'..='\u{36f}').contains(&c));
+    joined.then(|| {
+        format!("the name `{name}` has letters in two characters, which no key types: select it by its number")
+    })
 }
 
 /// The differences of two definitions, one phrase each.

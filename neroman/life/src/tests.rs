@@ -327,6 +327,17 @@ fn odd_names_and_words_not_built_are_pointed_out() {
         seen[0].notes,
         ["the name `12` reads like an id: select it in backticks"]
     );
+    let notes = |name: &str| {
+        Lab::default().add("/lab", vec![definition(name, "1")]).seen[0]
+            .notes
+            .clone()
+    };
+    assert_eq!(notes("caf\u{e9}"), [""; 0]);
+    let looks_alike = notes("cafe\u{301}");
+    assert!(
+        looks_alike[0].contains("select it by its number"),
+        "{looks_alike:?}"
+    );
     let plans = lab.start(&[1], Wanted::default());
     assert_eq!(
         skipped(&plans),

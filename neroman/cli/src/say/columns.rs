@@ -448,7 +448,7 @@ fn fact_text(fact: Fact, view: &ExperimentView) -> String {
             .unwrap_or_default(),
         // A finished run needs no reason.
         Fact::Reason if view.state == "finished" => String::new(),
-        Fact::Reason => text::why(&view.reason, &view.stderr_line),
+        Fact::Reason => text::why(&view.state, &view.reason, &view.stderr_line),
         Fact::Wish => view.wish.clone(),
         Fact::Waiting => view.waiting_for.clone(),
         Fact::Contact => view.contact.clone(),

@@ -3,11 +3,13 @@
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-/// A reason with the job's last line on standard error, if known.
-pub fn why(reason: &str, stderr_line: &str) -> String {
-    match stderr_line {
-        "" => reason.to_owned(),
-        line => format!("{reason}: {line}"),
+/// A reason with the job's last line on standard error, if known. A reason that
+/// only repeats the state beside it is empty.
+pub fn why(state: &str, reason: &str, stderr_line: &str) -> String {
+    match (reason == state, stderr_line) {
+        (true, _) => String::new(),
+        (false, "") => reason.to_owned(),
+        (false, line) => format!("{reason}: {line}"),
     }
 }
 

@@ -174,7 +174,8 @@ async fn one(
             match next {
                 Next::Message(chunk) => {
                     if !chunk.notice.is_empty() {
-                        out.note(&format!("note: {of}{}", chunk.notice));
+                        let notice = chunk.notice.strip_prefix(name).map(str::trim_start);
+                        out.note(&format!("note: {of}{}", notice.unwrap_or(&chunk.notice)));
                     }
                     if let Some(notice) = chunk.node.filter(|one| is_news(one, &notices)) {
                         out.note(&notice_text(&notice));

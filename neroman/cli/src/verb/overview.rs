@@ -92,7 +92,7 @@ fn needs(screen: &Screen, views: &[ExperimentView]) -> String {
     };
     for view in views {
         if NEEDS.contains(&view.state.as_str()) {
-            let why = text::why(&view.reason, &view.stderr_line);
+            let why = text::why(&view.state, &view.reason, &view.stderr_line);
             note(view.state.as_str(), &why, view.id);
         }
         if !view.wish.is_empty() {

@@ -76,12 +76,12 @@ impl Page<'_> {
             Some(run) => (
                 run.number,
                 &run.state,
-                text::why(&run.reason, &run.stderr_line),
+                text::why(&run.state, &run.reason, &run.stderr_line),
             ),
             None => (
                 view.run,
                 &view.state,
-                text::why(&view.reason, &view.stderr_line),
+                text::why(&view.state, &view.reason, &view.stderr_line),
             ),
         };
         let id = json::run_id(view.id, number).unwrap_or_else(|| view.id.to_string());
@@ -261,7 +261,7 @@ impl Page<'_> {
                 Cell::text(&run.node),
                 Cell::text(&text::local_time(run.started_ms)),
                 Cell::right(&run.runtime_s.map(text::duration).unwrap_or_default()),
-                Cell::text(&text::why(&run.reason, &run.stderr_line)),
+                Cell::text(&text::why(&run.state, &run.reason, &run.stderr_line)),
             ]
         });
         self.table(&header, &rows.collect::<Vec<_>>());

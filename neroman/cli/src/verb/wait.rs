@@ -257,14 +257,9 @@ pub fn as_text(views: &[&ExperimentView]) -> String {
     let mut text = String::new();
     let mut groups: Vec<(String, Vec<&ExperimentView>)> = Vec::new();
     for view in views.iter().filter(|view| view.state != "finished") {
-        let why = if view.reason.is_empty() {
-            view.state.clone()
-        } else {
-            format!(
-                "{}: {}",
-                view.state,
-                text::why(&view.reason, &view.stderr_line)
-            )
+        let why = match text::why(&view.state, &view.reason, &view.stderr_line).as_str() {
+            "" => view.state.clone(),
+            why => format!("{}: {why}", view.state),
         };
         let why = format!("{why}{}", hints(view));
         match groups.iter_mut().find(|(known, _)| *known == why) {

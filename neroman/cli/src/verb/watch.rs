@@ -187,7 +187,10 @@ fn erase(lines: usize) -> String {
 fn change(view: &ExperimentView) -> String {
     let name = super::add::full_name(&view.collection, &view.name);
     let mut line = format!("{}  {name}  {}", view.id, view.state);
-    for more in [&text::why(&view.reason, &view.stderr_line), &view.wish] {
+    for more in [
+        &text::why(&view.state, &view.reason, &view.stderr_line),
+        &view.wish,
+    ] {
         if !more.is_empty() {
             line.push_str(&format!("  {more}"));
         }

@@ -1,4 +1,4 @@
-//! A daemon that answers as it was told and writes down what it was asked.
+//! A daemon that gives prepared answers and records its requests.
 
 use std::fs;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -18,15 +18,15 @@ use tokio_stream::{Stream, StreamExt as _};
 use tonic::transport::Server;
 use tonic::{Request, Response, Status};
 
-/// What it answers. A stream is said message by message.
+/// The prepared answers. A stream is sent message by message.
 #[derive(Clone, Debug, Default)]
 pub struct Answers {
     pub hello: Option<Hello>,
     /// Every call but `Greet` fails with this.
     pub fails: Option<Status>,
-    /// Selections that no experiment is called by.
+    /// Selections that pick no experiment.
     pub no_such: Vec<String>,
-    /// `start` and `abort` are taken and never answered.
+    /// `start` and `abort` are accepted and never answered.
     pub silent: bool,
     /// Streams go on without end after their last message; `du` has no end.
     pub hangs: bool,
@@ -78,13 +78,13 @@ struct Seen {
 impl Seen {
     fn hang_up(&mut self) {
         for connection in std::mem::take(&mut self.connections) {
-            // It may be closed already.
+            // The connection may be closed already.
             let _ = rustix::net::shutdown(connection, rustix::net::Shutdown::Both);
         }
     }
 }
 
-/// What the program did.
+/// The result of running the program.
 #[derive(Debug)]
 pub struct Ran {
     pub code: Option<i32>,
@@ -174,7 +174,7 @@ impl Fake {
         ran.out
     }
 
-    /// What it was asked, in words, without request ids.
+    /// The requests in words, without request ids.
     pub fn requests(&self) -> Vec<String> {
         self.seen.lock().expect("a lock").requests.clone()
     }
@@ -197,7 +197,7 @@ impl Fake {
 
 impl Drop for Fake {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The daemon may have ended by itself.
         let _ = self.stop.take().map(|stop| stop.send(()));
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -221,7 +221,7 @@ struct Service {
 }
 
 impl Service {
-    /// Whether nothing was cut before.
+    /// Whether this is the first cut.
     fn first_cut(&self) -> bool {
         let mut seen = self.seen.lock().expect("a lock");
         seen.lost += 1;
@@ -234,7 +234,7 @@ impl Service {
         }
     }
 
-    /// Whether a selection picks something.
+    /// Whether a selection picks an experiment.
     fn known(&self, text: &str) -> Result<(), Status> {
         match self.answers.no_such.iter().any(|one| one == text) {
             true => Err(Status::invalid_argument(format!(
@@ -273,7 +273,7 @@ impl Service {
 }
 
 impl Service {
-    /// All of it; cut after the first message where that is wanted, once.
+    /// All messages; with `cuts`, cut after the first one, once.
     fn said_or_cut<T: Clone + Send + 'static>(&self, messages: Vec<T>) -> Response<Said<T>> {
         if !self.answers.cuts || !self.first_cut() {
             return self.said(&messages);

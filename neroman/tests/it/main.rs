@@ -1,6 +1,6 @@
-//! The real program against a daemon that says what a test wants: exit codes,
-//! JSON, tables, faults; and the real daemon being started and stopped. What
-//! real daemons do is tested by the rig.
+//! The real program against a daemon with prepared answers: exit codes, JSON,
+//! tables, faults; and starts and stops of the real daemon. The tests of the
+//! rig run real daemons.
 
 mod config;
 mod fake;

@@ -145,7 +145,7 @@ fn connect_runs_what_the_daemon_says_in_this_terminal() {
         "code please\nalpha is ready: 16 CPUs, 64G memory, 3.0T disk free\n"
     );
     assert_eq!(fake.requests(), ["node_login alpha", "node_connect alpha"]);
-    // What ssh says of a way that is open already is not ours to show.
+    // The output of ssh for a way that is open already is not shown.
     let fake = Fake::new(Answers {
         login: NodeLoginReply {
             argv: words(&["/bin/sh", "-c", "echo running; echo it >&2", "-O", "check"]),
@@ -340,7 +340,7 @@ fn status_of_a_node_is_the_node_and_what_is_there() {
             "{verb}"
         );
     }
-    // What names both means the experiment.
+    // A word that names both means the experiment.
     let fake = Fake::new(Answers {
         no_such: vec![],
         ..answers
@@ -695,7 +695,7 @@ fn what_picks_experiments_is_completed() {
     assert_eq!(complete(&["neroman", "exec", "1"]), "14\n15");
 }
 
-/// What a shell is told that asks to complete the last of these words.
+/// The output for a shell that asks to complete the last of these words.
 pub fn completed(mut asking: std::process::Command, words: &[&str]) -> String {
     asking
         .env("NERONET_COMPLETE", "bash")

@@ -1,4 +1,4 @@
-//! What daemons answer, with everything in it that could go wrong on a screen.
+//! Answers of daemons, with everything in them that could go wrong on a screen.
 
 use nero_wire::v1::*;
 
@@ -94,7 +94,7 @@ pub fn four() -> Vec<ExperimentView> {
     vec![running, finished, crashed, defined]
 }
 
-/// One experiment all of whose text comes from an enemy.
+/// One experiment whose texts all come from an enemy.
 pub fn hostile() -> ExperimentView {
     ExperimentView {
         id: 1,
@@ -248,7 +248,7 @@ pub fn started() -> StartReply {
     }
 }
 
-/// A folder of which something stays behind.
+/// A folder with files that stay behind.
 pub fn taken() -> FolderTaken {
     FolderTaken {
         folder: "/home/ada/lang".into(),

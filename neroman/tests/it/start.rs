@@ -1,4 +1,4 @@
-//! The real daemon: started by whoever comes first, stopped by a verb.
+//! The real daemon: started by the first command, stopped by a verb.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What people see, and what is asked of the daemon for it.
+//! The output for people, and the requests to the daemon for it.
 
 use nero_wire::v1::*;
 
@@ -77,7 +77,7 @@ fn a_metric_that_only_repeats_its_parameter_is_no_column() {
     };
     let plain = words(&header(views.clone()));
     assert_eq!(plain.iter().filter(|word| word.ends_with("lr")).count(), 1);
-    // A schedule says more than the parameter, and both are told apart.
+    // A schedule adds to the parameter, and the two are distinguished.
     views[0].metrics.last_mut().expect("pushed").min = 0.01;
     let scheduled = words(&header(views));
     assert!(scheduled.contains(&"param.lr".to_owned()), "{scheduled:?}");
@@ -475,7 +475,7 @@ fn wait_says_once_that_a_node_is_out_of_reach_and_back() {
     let fake = Fake::new(Answers {
         wait: vec![
             notice(false),
-            // As a daemon that was started anew says it again.
+            // As a restarted daemon sends it again.
             notice(false),
             notice(true),
             WaitEvent {

@@ -1,4 +1,4 @@
-//! What is said besides, without being asked: on standard error, and once.
+//! Notes that are printed without being asked for: on standard error, and once.
 
 use nero_wire::v1::*;
 
@@ -29,7 +29,7 @@ fn wait_says_once_that_no_node_takes_a_run_and_not_what_the_start_said() {
             folders: Vec::new(),
             ..samples::started()
         },
-        // As a daemon that was started anew says it again.
+        // As a restarted daemon sends it again.
         wait: vec![noted(never), noted(never), ended()],
         ..Answers::default()
     });
@@ -92,7 +92,7 @@ fn wait_shows_what_it_picked_although_some_of_it_is_gone() {
             ..ended()
         }],
         hangs: true,
-        // What a daemon says of ids that it has not got.
+        // The answer of a daemon that does not have these ids.
         no_such: vec!["2,3,5".into(), "1-3,5".into()],
         ..Answers::default()
     });
@@ -261,7 +261,7 @@ fn a_take_over_ends_when_its_runs_were_heard_of_or_says_of_how_many_not() {
         (ran.code, ran.err.as_str()),
         (Some(0), "note: h1 has not told yet how far 1 run got\n")
     );
-    // Nothing was taken over, and nothing is waited for.
+    // No run was taken over, and the command waits for none.
     let fake = Fake::new(answers(true));
     let ran = fake.run(&["node", "take-over", "h1", "--dry-run"]);
     assert_eq!((ran.err.as_str(), fake.requests().len()), ("", 1));

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use crate::config;
 
-/// Shared by the tasks that stage and the one that sweeps.
+/// Shared by the tasks that stage and by the sweep.
 #[derive(Clone, Debug, Default)]
 pub struct Wishes(Arc<Mutex<Generations>>);
 

@@ -1,4 +1,4 @@
-//! Getting rid of run folders and of stored files that nothing names. neromum is
+//! Removal of run folders and of stored files that no run names. neromum is
 //! killed in the middle of all of it.
 
 use std::path::{Path, PathBuf};
@@ -88,7 +88,7 @@ async fn an_ended_run_goes_and_whoever_asks_again_hears_its_end() {
     wait_for_empty_trash(&node).await;
     assert_eq!(std::fs::read(outside.join("file")).unwrap(), b"keep");
     assert_eq!(usage(&mut mum).await.runs_bytes, 0);
-    // Handed over once more it is the run that ended, and never runs again;
+    // Handed over once more, it is the run that ended, and never runs again;
     // also after another restart.
     for restarted in [false, true] {
         if restarted {
@@ -109,7 +109,7 @@ async fn an_ended_run_goes_and_whoever_asks_again_hears_its_end() {
         let reply = clean(&mut mum, runs(&[&spec])).await;
         assert_eq!(reply.cleaned.len(), 1, "{reply:?}");
     }
-    // A follower that believes it to be open hears the same.
+    // A follower that takes the run for open gets the same.
     let mut known = Known::default();
     known.name(&[&spec]);
     let mut follower = mum.follow(known).await;
@@ -152,7 +152,7 @@ async fn a_run_that_cannot_be_taken_up_now_keeps_no_others_untold() {
     mum.accept(&[&other]).await;
     follower.settled(&[&other]).await;
     assert_eq!(follower.of(&old).stages, [Stage::Unspecified]);
-    // It is told as soon as it can be.
+    // It is reported as soon as its spec can be read.
     std::fs::remove_dir(&spec).unwrap();
     std::fs::rename(&away, &spec).unwrap();
     follower.settled(&[&old]).await;
@@ -235,12 +235,12 @@ async fn files_go_that_nothing_has_named_for_long() {
     };
     over(&mut mum, &[&first, &second]).await;
     clean(&mut mum, runs(&[&first])).await;
-    // A rehearsal counts what a killed neromum left in its trash.
+    // A dry run counts the files that a killed neromum left in its trash.
     wait_for_empty_trash(&node).await;
-    // Asked for within the hour: on its way to somebody, as far as anyone knows.
+    // Asked for within the hour: it may be on its way to a run.
     assert_eq!(clean(&mut mum, store(1)).await.freed_files, 0);
     assert!(has(&node, b"first"));
-    // A new neromum has been asked for nothing yet.
+    // A new neromum has not been asked for any file yet.
     node.kill_mum();
     mum = node.start().await;
     let usage = usage(&mut mum).await;
@@ -259,7 +259,7 @@ async fn files_go_that_nothing_has_named_for_long() {
     assert_eq!(clean(&mut mum, store(1)).await.freed_files, 2);
     assert!(!has(&node, b"first"));
     assert!(has(&node, b"both") && has(&node, b"second"));
-    // A run whose spec cannot be read may name anything.
+    // A run whose spec cannot be read may name any file.
     std::fs::write(node.run_dir(&second).join("spec"), "damaged").unwrap();
     let reply = clean(&mut mum, store(1)).await;
     assert_eq!(reply.freed_files, 0);
@@ -381,8 +381,8 @@ async fn builds_that_nothing_runs_from_go_and_others_stay() {
     assert_eq!(std::fs::read_dir(&bin).unwrap().count(), 1);
 }
 
-/// Killed at any moment of cleaning and sweeping: every run is there whole or
-/// remembered as ended, what is named stays, and the next start finishes.
+/// neromum is killed at any moment of cleaning and sweeping: every run is
+/// complete or recorded as ended, named files stay, and the next start finishes.
 #[tokio::test]
 async fn killed_in_the_middle_nothing_is_half_gone() {
     let mut node = Node::with(&["--cpus", "4"]);

@@ -1,5 +1,5 @@
-//! Files of a node are damaged while nothing of ours runs. A start of neromum
-//! tells what is true, or names the file and does nothing about its run.
+//! Files of a node are damaged while none of our processes runs. A start of
+//! neromum reports the truth, or names the file and does nothing about its run.
 
 use std::path::{Path, PathBuf};
 
@@ -67,7 +67,7 @@ impl Numbers {
     }
 }
 
-/// Damages one file of a run; says what was done.
+/// Damages one file of a run; returns what was done.
 fn damage(node: &Node, spec: &RunSpec, other: &RunSpec, numbers: &mut Numbers) -> String {
     let run_dir = node.run_dir(spec);
     let mut files = vec![
@@ -93,7 +93,7 @@ fn damage(node: &Node, spec: &RunSpec, other: &RunSpec, numbers: &mut Numbers) -
             format!("bit {bit} of byte {place} flipped")
         }
         4 => {
-            // Zeros up to the end are what a writer that died left of its reserve.
+            // A writer that died leaves its reserve, zeros up to the end.
             let half = bytes.len() / 2;
             let place = place % half;
             let end = half.min(place + 40);
@@ -163,7 +163,8 @@ async fn of_a_damaged_file_nothing_is_told_but_the_truth_or_its_name() {
     known.name(&specs.iter().collect::<Vec<_>>());
     let mut follower = mum.follow(known).await;
     told(&mut follower, &specs).await;
-    // By the end of a run that came later, whatever was to be started is.
+    // When a run that came later has ended, all earlier ones have started if they
+    // ever will.
     let later = node.sh(count + 1, "true");
     mum.accept(&[&later]).await;
     follower.stage(&later, Stage::Settled).await;
@@ -180,7 +181,7 @@ async fn of_a_damaged_file_nothing_is_told_but_the_truth_or_its_name() {
     }
 }
 
-/// The run as its node tells it once a file of it is named.
+/// Waits until the node reports the run with this file.
 async fn named(follower: &mut Follower, spec: &RunSpec, path: &Path) {
     follower.until(|known| is_named(known, spec)).await;
     let files = follower.of(spec).unreadable;
@@ -220,7 +221,7 @@ async fn damaged_claim(damage: impl FnOnce(&mut Vec<u8>, usize)) {
     known.name(&[&spec]);
     let mut follower = mum.follow(known).await;
     named(&mut follower, &spec, &claim).await;
-    // It takes nobody's place meanwhile.
+    // Meanwhile it occupies no slot.
     let next = node.sh(2, "true");
     mum.accept(&[&next]).await;
     follower.stage(&next, Stage::Settled).await;
@@ -314,7 +315,7 @@ async fn a_start_of_which_a_power_cut_left_neither_spec_nor_claim_is_lost_and_no
     node.options.clear();
     let mut mum = node.start().await;
     let mut follower = mum.follow(Known::default()).await;
-    // neroman has it, and never heard that it began.
+    // neroman has the run, and never learned that it began.
     mum.accept(&[&spec]).await;
     follower.settled(&[&spec]).await;
     let lost: Lost = follower.of(&spec).record(RecordKind::Lost).unwrap();

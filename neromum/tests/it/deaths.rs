@@ -19,7 +19,7 @@ fn starts(node: &Node, spec: &RunSpec) -> usize {
         .map_or(0, |text| text.lines().count())
 }
 
-/// Ended; whether init has asked for its status is init's affair.
+/// Whether the process ended; init may not have reaped it.
 fn is_gone(process: nero_model::ProcessId) -> bool {
     matches!(process.life(), Ok(Life::Dead | Life::Zombie))
 }
@@ -109,7 +109,7 @@ async fn a_job_outlives_neromum_and_its_code_is_told_by_the_next() {
     started(&node, &one).await;
     started(&node, &two).await;
     node.kill_mum();
-    // One ends while nobody looks, the other later.
+    // One ends while neromum is dead, the other later.
     go(&node, &one);
     let (shim, _) = node.claim(&one);
     wait_for("the shim's end", || {
@@ -141,7 +141,7 @@ async fn the_launcher_dies_and_its_runs_go_on() {
     started(&node, &spec).await;
     let first = node.launcher().await;
     kill(first, Signal::KILL);
-    // A new one takes new runs, and hears when the old one's end.
+    // A new launcher takes new runs, and learns of the old one's end.
     let next = node.sh(2, "exit 0");
     mum.accept(&[&next]).await;
     follower.settled(&[&next]).await;
@@ -235,7 +235,7 @@ async fn a_machine_that_was_started_anew_is_seen_by_its_boot_id() {
     kill(shim, Signal::KILL);
     let job_id = nero_model::ProcessId::of(job).unwrap();
     kill(job, Signal::KILL);
-    // Dead is enough: not every first process reaps what others left behind.
+    // Dead is enough: not every init reaps leftover processes.
     wait_for("the job's end", || is_gone(job_id).then_some(())).await;
     // The claim as another start of the machine would have left it.
     let path = node.run_dir(&spec).join("1/claim");
@@ -286,7 +286,7 @@ async fn a_run_whose_claim_is_zeros_is_held_until_a_person_gives_it_up() {
     follower.stage(&spec, Stage::Unspecified).await;
     let why = follower.of(&spec).why;
     assert!(why.contains("1/claim is empty or cut"), "{why}");
-    // What a person is told to do who gives it up.
+    // The step that a person takes to give the run up.
     std::fs::remove_dir_all(node.run_dir(&spec)).unwrap();
     follower.settled(&[&spec]).await;
     let lost: Lost = follower.of(&spec).record(RecordKind::Lost).unwrap();
@@ -294,7 +294,7 @@ async fn a_run_whose_claim_is_zeros_is_held_until_a_person_gives_it_up() {
     assert_eq!(starts(&node, &spec), 0);
 }
 
-/// What a shim leaves that dies between its claim and its job, but for its gate.
+/// The files of a shim that died between its claim and its job, except its gate.
 fn claim_of_a_dead_shim(node: &Node, spec: &RunSpec) -> nero_journal::SegmentId {
     let mut dead = std::process::Command::new("sleep")
         .arg("600")
@@ -335,8 +335,8 @@ async fn a_start_of_an_older_build_whose_job_may_be_under_way_is_held() {
     assert_eq!(starts(&node, &spec), 0);
 }
 
-/// Ends neromum, and puts a launcher in the place of its own that holds its
-/// first job at `point`; the next neromum finds it there.
+/// Ends neromum, and replaces its launcher by one that holds its first job at
+/// `point`; the next neromum finds it there.
 async fn holding_launcher(node: &mut Node, point: &str) -> std::process::Child {
     let own = node.launcher().await;
     let line = std::fs::read_to_string(format!("/proc/{own}/cmdline")).unwrap();
@@ -496,7 +496,7 @@ async fn a_folder_that_is_gone_is_lost_and_never_started_again() {
     assert_eq!(lost.reason(), lost::Reason::FolderGone);
 }
 
-/// Lets neromum open nothing more than it has open, or what it could before.
+/// Lets neromum open no further file, or as many as before.
 fn descriptors(pid: i32, max: Option<u64>) {
     use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
     let before = getrlimit(Resource::Nofile);
@@ -547,7 +547,8 @@ async fn a_spec_that_cannot_be_read_in_that_moment_loses_no_run() {
         node.run_dir(&spec).join("away"),
     );
     std::fs::rename(&path, &away).unwrap();
-    // The kernel reads no folder as a file, and that says nothing of the run.
+    // The kernel cannot read a folder as a file, which proves nothing about the
+    // run.
     std::fs::create_dir(&path).unwrap();
     node.options.truncate(2);
     let mut mum = node.start().await;
@@ -577,7 +578,8 @@ async fn output_is_read_in_the_end_however_long_its_watcher_is_in_the_way() {
         node.processes().into_iter().find_map(of_it)
     })
     .await;
-    // Its lock is held by another one from now on, of which nothing is known.
+    // From now on the test's own process, unknown to the launcher, holds the
+    // lock.
     let launcher = node.launcher().await;
     kill(launcher, Signal::STOP);
     kill(watcher, Signal::KILL);

@@ -1,4 +1,4 @@
-//! Who may ask what, who serves, who leaves when.
+//! Which callers may ask, which process serves, and when it leaves.
 
 use std::io::{Read as _, Write as _};
 use std::process::Stdio;
@@ -229,7 +229,7 @@ async fn without_a_launcher_runs_wait_and_say_why() {
             run.is_some_and(|run| run.why.contains("nerokid-shim"))
         })
         .await;
-    // It is looked for again and again.
+    // A missing program is looked for again and again.
     for name in ["nerokid-shim", "nerokid"] {
         let from = crate::rig::programs().join(name);
         let private = alone.join(format!(".{name}"));

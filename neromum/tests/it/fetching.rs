@@ -1,5 +1,5 @@
-//! Files of jobs on their way up, out of hostile work folders; what a node says
-//! of itself.
+//! Files of jobs on their way home, out of hostile work folders; a node's
+//! description.
 
 use nero_wire::v1::read_files_request::Want;
 use nero_wire::v1::run_state::Stage;
@@ -119,7 +119,7 @@ async fn readers_that_do_not_read_stop_nobody() {
     };
     let mut idle = Vec::new();
     for _ in 0..12 {
-        // What is not read takes room of its connection.
+        // Unread data takes room of its own connection.
         let mut reader = node.connect().await;
         let stream = reader.client.read_files(request.clone()).await.unwrap();
         idle.push(stream.into_inner());
@@ -134,7 +134,7 @@ async fn readers_that_do_not_read_stop_nobody() {
         .unwrap();
     let peak_kb: u64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
     assert!(peak_kb < 120_000, "{line}");
-    // And whoever reads at last gets all of it.
+    // A late reader gets all of it.
     let mut bytes = 0;
     let mut stream = idle.remove(5);
     while let Some(part) = stream.message().await.unwrap() {

@@ -1,5 +1,5 @@
-//! What a run finds in its folder and environment beside its code: data that
-//! stays on the node, checkpoints of an earlier run.
+//! The things that a run finds in its folder and environment besides its code:
+//! data that stays on the node, checkpoints of an earlier run.
 
 use nero_model::data::place;
 use nero_wire::v1::run_state::Stage;
@@ -116,7 +116,7 @@ async fn what_only_this_node_lacks_is_told_and_never_started_here() {
         "{reply:?}"
     );
     mum.accept(&[&node.sh(3, "true")]).await;
-    // Nothing lies there that a later start or owner would take for a run.
+    // No file lies there that a later start or owner would take for a run.
     assert!(!node.run_dir(&lacking).exists());
     for restart in [false, true] {
         if restart {
@@ -140,7 +140,7 @@ async fn a_run_whose_spec_cannot_be_read_now_is_not_refused_for_good() {
     let aside = path.with_extension("aside");
     std::fs::rename(&path, &aside).unwrap();
     std::fs::create_dir(&path).unwrap();
-    // It is known: its folder is not asked.
+    // A known run is accepted without a look at its folder.
     mum.accept(&[&spec]).await;
     let mut follower = mum.follow(Known::default()).await;
     follower.close(&[&spec]).await;
@@ -191,7 +191,7 @@ async fn a_run_that_was_taken_is_not_refused_for_what_is_missing_since() {
     };
     settled(&mut mum, &[&taken]).await;
     std::fs::remove_dir(&folder).unwrap();
-    // Its asker never got the answer and asks again; so does one after a crash.
+    // neroman never got the answer and asks again; after a crash, too.
     mum.accept(&[&taken]).await;
     node.kill_mum();
     let mut mum = node.start().await;
@@ -287,7 +287,8 @@ async fn a_run_goes_on_from_the_checkpoints_of_an_earlier_one() {
     );
     let earlier = node.run_dir(&first).join("work/ckpt/9.pt");
     assert_eq!(std::fs::read_to_string(earlier).unwrap(), "step9\n");
-    // Nothing fits: it begins at its beginning, and is told so.
+    // If no checkpoint matches, the run begins at its beginning, and its
+    // environment shows that.
     let none = RunSpec {
         checkpoint: vec!["none/**".to_owned()],
         ..resuming(&node, 3, &first, "echo \"[${NERO_RESUME-unset}]\"")
@@ -333,7 +334,7 @@ async fn an_earlier_run_that_is_live_absent_or_cleaned_refuses() {
     follower.settled(&[&first, &waiting]).await;
     follower.close(&[&first, &waiting]).await;
     wait_until_forgotten(&mut mum).await;
-    // One that waits to begin with them keeps them from being cleaned.
+    // A run that waits to begin with them keeps them from being cleaned.
     let block = node.sh(5, "while [ ! -e ../go ]; do sleep 0.01; done");
     let next = resuming(&node, 6, &first, "cat ckpt/a");
     mum.accept(&[&block, &next]).await;

@@ -28,7 +28,7 @@ use tonic::transport::Channel;
 /// How long a condition may take on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(90);
 
-/// A node of its own in a folder that goes with it.
+/// A node in a folder that is removed with it.
 pub struct Node {
     _folder: tempfile::TempDir,
     pub root: PathBuf,
@@ -67,8 +67,8 @@ pub fn programs() -> &'static Path {
     })
 }
 
-/// Whether a program is missing, or older than a source of it: cargo lists these
-/// beside it.
+/// Whether a program is missing, or older than one of its sources: cargo lists
+/// these beside it.
 fn is_old(program: &Path) -> bool {
     let modified = |path: &Path| path.metadata()?.modified();
     let sources = std::fs::read_to_string(program.with_extension("d"));
@@ -81,7 +81,7 @@ fn is_old(program: &Path) -> bool {
 }
 
 impl Node {
-    /// A node that gives two CPUs.
+    /// A node with two CPUs for runs.
     pub fn new() -> Self {
         Self::with(&["--cpus", "2"])
     }
@@ -118,7 +118,7 @@ impl Node {
         command
     }
 
-    /// Starts neromum and says hello.
+    /// Starts neromum and connects.
     pub async fn start(&mut self) -> Mum {
         let command = self.command();
         self.start_as(command).await
@@ -172,7 +172,7 @@ impl Node {
         }
     }
 
-    /// Waits until neromum has ended; its exit code.
+    /// Waits until neromum has ended; returns its exit code.
     pub async fn ended(&mut self) -> Option<i32> {
         let mut mum = self.mum.take().unwrap();
         wait_for("neromum's end", || mum.try_wait().unwrap())
@@ -233,7 +233,7 @@ impl Node {
         (shim, job)
     }
 
-    /// Processes whose environment or command line names this node's root.
+    /// Processes with this node's root in their environment or command line.
     pub fn processes(&self) -> Vec<(i32, String)> {
         let needle = self.root.as_os_str().as_encoded_bytes();
         let mut found = Vec::new();
@@ -311,7 +311,7 @@ pub fn kill(pid: i32, signal: rustix::process::Signal) {
     }
 }
 
-/// Asks again and again until there is an answer, at most for `PATIENCE`.
+/// Asks repeatedly until there is an answer, at most for `PATIENCE`.
 pub async fn wait_for<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -338,7 +338,7 @@ impl Mum {
         self.client.hand_over(request).await.unwrap().into_inner()
     }
 
-    /// Hands runs over, all of which must be accepted.
+    /// Hands runs over; all of them must be accepted.
     pub async fn accept(&mut self, runs: &[&RunSpec]) {
         let reply = self
             .hand_over(runs.iter().map(|&run| run.clone()).collect())
@@ -359,7 +359,7 @@ impl Mum {
         self.client.cancel(request).await.unwrap().into_inner()
     }
 
-    /// Begins to follow with what is known so far.
+    /// Begins to follow from the known positions.
     pub async fn follow(&mut self, known: Known) -> Follower {
         let (requests, queue) = mpsc::channel(16);
         let positions = known
@@ -417,7 +417,8 @@ fn last_four(bytes: &[u8]) -> u32 {
         .map_or(0, |chain| u32::from_le_bytes(*chain))
 }
 
-/// What a follower has folded: every byte of every segment, exactly once.
+/// The bytes that a follower has received: every byte of every segment, exactly
+/// once.
 #[derive(Clone, Debug, Default)]
 pub struct Known {
     pub runs: HashMap<Vec<u8>, KnownRun>,
@@ -482,7 +483,7 @@ impl KnownRun {
     }
 }
 
-/// One `Follow` stream with what it brought.
+/// One `Follow` stream with its events so far.
 pub struct Follower {
     events: Streaming<FollowEvent>,
     requests: mpsc::Sender<FollowRequest>,
@@ -491,7 +492,7 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// Takes one event in; checks that parts continue what is known.
+    /// Takes one event; checks that parts continue the known bytes.
     async fn next(&mut self, deadline: Instant) -> Option<Event> {
         let event = match timeout_at(deadline, self.events.message()).await {
             Err(_) => panic!("nothing came in time; known: {:?}", self.shown()),
@@ -602,7 +603,7 @@ impl Follower {
         }
     }
 
-    /// Says that everything of these runs is kept.
+    /// Closes these runs: everything of them is kept.
     pub async fn close(&mut self, specs: &[&RunSpec]) {
         let request = FollowRequest {
             positions: Vec::new(),
@@ -629,7 +630,8 @@ impl Known {
     }
 }
 
-/// Waits until neromum knows no run: closed ones are told to nobody.
+/// Waits until neromum has forgotten all runs: a new follower gets no closed
+/// one.
 pub async fn wait_until_forgotten(mum: &mut Mum) {
     let deadline = Instant::now() + PATIENCE;
     loop {

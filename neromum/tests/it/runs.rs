@@ -29,7 +29,7 @@ async fn a_run_is_started_ends_and_is_replicated() {
     assert!(run.stages.contains(&Stage::Ended));
     let log = node.run_dir(&spec).join("1/stdout.log");
     assert_eq!(std::fs::read_to_string(log).unwrap(), "hello\n");
-    // What was printed was read by somebody, to the end.
+    // A watcher read the output to its end.
     assert_eq!(run.count(RecordKind::WatchEnded), 1, "{:?}", run.kinds());
 }
 
@@ -48,7 +48,7 @@ async fn a_token_handed_twice_is_one_run() {
     };
     let reply = mum.hand_over(vec![other]).await;
     assert!(reply.refused[0].why.contains("another run lies at"));
-    // Forgotten by neromum, it is still that run.
+    // neromum forgot it; the token is still that run.
     follower.close(&[&spec]).await;
     wait_until_forgotten(&mut mum).await;
     mum.accept(&[&spec]).await;
@@ -308,7 +308,7 @@ async fn neromum_works_in_an_empty_environment_and_under_any_umask() {
     }
 }
 
-/// Nothing of ours can be read by others. (What jobs make is theirs.)
+/// No other user can read our files. (Jobs own the files that they make.)
 fn assert_private(folder: &std::path::Path) {
     use std::os::unix::fs::PermissionsExt;
     for entry in std::fs::read_dir(folder).unwrap().flatten() {

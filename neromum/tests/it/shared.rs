@@ -1,5 +1,5 @@
-//! Where leadership comes from: a file lock on a local root, which changes
-//! nothing and wakes nobody; a lease where several hosts share the root.
+//! The source of leadership: a file lock on a local root, without further
+//! effect or wake-ups; a lease if several hosts share the root.
 
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
@@ -90,7 +90,7 @@ fn serving(node: &Node) -> Vec<i32> {
         .collect()
 }
 
-/// Where the lease's sockets lie; they go with the test.
+/// The folder of the lease's sockets; removed with the test.
 struct Folder(PathBuf);
 
 impl Drop for Folder {
@@ -136,7 +136,7 @@ async fn a_shared_root_holds_a_lease_and_no_socket() {
     let names = sockets(&folder.0);
     assert_eq!(names.len(), 2, "neromum's and the launcher's: {names:?}");
     assert!(node.paths.lease().join("epoch.1").exists());
-    // Once it was so, nobody needs to say it again.
+    // Later dials need no option.
     let (mut again, _child) = dial(&node, &[]).await.unwrap();
     again.client.describe(DescribeRequest {}).await.unwrap();
     assert!(!node.paths.lease().join("epoch.2").exists());

@@ -1,6 +1,6 @@
-//! Launcher, shim and neromum die together, in every order, and somebody
-//! wishes the run to end: before, in between, or afterwards. The job is ended,
-//! and the run has an end, always.
+//! Launcher, shim and neromum die together, in every order, and a person
+//! cancels the run: before, in between, or afterwards. The job is always ended,
+//! and the run always has an end.
 
 use nero_journal::v1::RecordKind;
 use nero_model::process::Life;
@@ -11,7 +11,7 @@ use rustix::process::Signal;
 
 use crate::rig::{Known, Mum, Node, kill, reference, wait_for};
 
-/// Who dies.
+/// The process that dies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Who {
     Launcher,
@@ -29,11 +29,11 @@ const ORDERS: [[Who; 3]; 6] = [
     [Who::Mum, Shim, Launcher],
 ];
 
-/// Does not end politely, has a process that left its session, and says when.
+/// A job that ignores `TERM`, and records a process that left its session.
 const STUBBORN: &str = "trap '' TERM; setsid sleep 600 & echo $! >> ../stray; \
                         while :; do sleep 0.02; done";
 
-/// A run, its processes, and who serves them.
+/// A run, its processes, and their servers.
 struct Scene {
     node: Node,
     mum: Option<Mum>,
@@ -78,7 +78,7 @@ impl Scene {
         }
     }
 
-    /// Wishes an end, by a neromum that is started for it when there is none.
+    /// Cancels the run, by a new neromum if there is none.
     async fn wish(&mut self) {
         if self.mum.is_none() {
             self.mum = Some(self.node.start().await);
@@ -95,7 +95,8 @@ impl Scene {
         client.cancel(request).await.unwrap();
     }
 
-    /// The run has an end, and nothing of its tree is alive.
+    /// Checks that the run has an end, and that no process of its tree is
+    /// alive.
     async fn ends(mut self, how: &str) {
         let mut mum = match self.mum.take() {
             Some(mum) => mum,
@@ -127,7 +128,7 @@ impl Scene {
     }
 }
 
-/// `when` deaths come before the wish; with 3, all of them.
+/// `when` processes die before the cancel; with 3, all of them.
 async fn die_and_wish(when: usize) {
     for order in ORDERS {
         let mut scene = Scene::new().await;

@@ -1,5 +1,5 @@
-//! Files on their way into the store, broken off and gone on with, and swept
-//! from there.
+//! Files on their way into the store, interrupted and continued, and swept from
+//! there.
 
 use std::path::PathBuf;
 
@@ -70,7 +70,8 @@ fn length(path: &std::path::Path) -> Option<u64> {
     std::fs::metadata(path).ok().map(|found| found.len())
 }
 
-/// Begins a blob and leaves its stream open; returns once so much is on disk.
+/// Begins a blob and leaves its stream open; returns once that many bytes are
+/// on disk.
 async fn begin(
     node: &Node,
     mum: &Mum,
@@ -125,7 +126,7 @@ async fn of_many_small_files_none_that_came_before_a_cut_is_sent_again() {
             .await
             .unwrap();
     }
-    // Half of a longer file, so that it is seen that the small ones came.
+    // Half of a longer file: its arrival shows that the small ones arrived.
     let long = noise(200_000, 9);
     let half = parts(&long, 0, 100_000).remove(0);
     sender.send(half).await.unwrap();
@@ -144,7 +145,7 @@ async fn of_many_small_files_none_that_came_before_a_cut_is_sent_again() {
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     };
     assert_eq!(lacking, all[150..]);
-    // The rest, the longer file, and what lists them.
+    // The rest, the longer file, and the tree that lists them.
     let mut rest: Vec<BlobPart> = contents[150..]
         .iter()
         .flat_map(|content| parts(content, 0, 64 * 1024))
@@ -219,10 +220,10 @@ async fn a_transfer_that_neromum_died_in_goes_on_where_it_was() {
     let lacking = missing(&mut mum, &[other.clone(), name.clone()]).await;
     assert_eq!(lacking.hashes, [other, name.clone()]);
     assert_eq!(lacking.partial, [0, 1_000_000]);
-    // Further than what is here is refused, and harms nothing.
+    // An offset beyond the stored bytes is refused, without harm.
     let refused = put(&mut mum, parts(&content, 2_000_000, 100_000)).await;
     assert_eq!(refused.unwrap_err().code(), tonic::Code::FailedPrecondition);
-    // An earlier place is as good: what came after it comes again.
+    // An earlier offset is accepted: the bytes after it come again.
     let reply = put(&mut mum, parts(&content, 999_000, 256 * 1024)).await;
     assert_eq!((reply.unwrap().stored), 1);
     assert_eq!(std::fs::read(blob(&node, &name)).unwrap(), content);
@@ -259,8 +260,8 @@ async fn two_senders_of_one_blob_do_not_harm_each_other() {
     let mum = node.start().await;
     let content = noise(2_000_000, 3);
     let (sender, first) = begin(&node, &mum, &content, 500_000).await;
-    // The second goes on where the first has come to, from what is there, and
-    // a third begins at the beginning.
+    // The second sender continues at the offset that the first reached, and a
+    // third begins at the beginning.
     let mut second = node.connect().await;
     put(&mut second, parts(&content, 300_000, 200_000))
         .await
@@ -345,11 +346,11 @@ async fn a_blob_that_a_power_cut_emptied_is_asked_for_again() {
     std::fs::write(&path, "who").unwrap();
     let reply = mum.hand_over(vec![spec.clone()]).await;
     assert!(reply.refused[0].why.contains("1 of 1 files"), "{reply:?}");
-    // Nothing is wrong with the run: it is taken when the rest has come.
+    // The run itself is not at fault: it is accepted once the rest has come.
     assert!(reply.refused[0].later && !reply.refused[0].only_here);
     assert_eq!(missing(&mut mum, &[hash(&content)]).await.hashes.len(), 1);
     put(&mut mum, parts(&content, 0, 100)).await.unwrap();
-    // So it is with the list of the files.
+    // The same for the list of the files.
     let path = blob(&node, &hash(&tree));
     std::fs::remove_file(&path).unwrap();
     std::fs::write(&path, "half").unwrap();
@@ -365,7 +366,7 @@ async fn ended(mum: &mut Mum, spec: &RunSpec) {
     follower.stage(spec, Stage::Ended).await;
 }
 
-/// Every file of the store that has its name holds what the name says.
+/// Counts the files of the store, and checks that each matches its name.
 fn whole_blobs(node: &Node) -> usize {
     let mut count = 0;
     for folder in std::fs::read_dir(node.paths.store()).unwrap().flatten() {
@@ -412,7 +413,7 @@ async fn killed_while_files_come_and_while_they_go_every_one_is_whole_or_absent(
         .collect();
     put(&mut mum, all(&rest)).await.unwrap();
     assert_eq!(whole_blobs(&node), 1500);
-    // Nothing names them; a new neromum was asked for none.
+    // No run names them, and the new neromum was asked for none.
     let tree = Tree {
         entries: contents[..3]
             .iter()

@@ -1,4 +1,4 @@
-//! Wishes that a run ends: heard whatever went wrong when they were made.
+//! Cancel requests: obeyed whatever went wrong when they were made.
 
 use std::fs;
 
@@ -9,8 +9,7 @@ use nero_wire::v1::{CancelRequest, Rule, RuleSet, RunSpec, SetRulesRequest};
 
 use crate::rig::{Follower, Known, Mum, Node, reference, wait_until_forgotten};
 
-/// Asks for a run's end while its control folder takes nothing, as on a full
-/// disk.
+/// Cancels a run while its control folder accepts no file, as on a full disk.
 async fn wish_in_vain(node: &Node, mum: &mut Mum, spec: &RunSpec) {
     let control = node.run_dir(spec).join("control");
     let away = node.run_dir(spec).join("away");
@@ -61,7 +60,7 @@ async fn one_that_was_noted_and_not_made_before_neromum_died_is_heard_when_it_is
     assert_eq!(follower.of(&spec).count(RecordKind::StopAsked), 1);
 }
 
-/// A run that waits behind another one, and is aborted there.
+/// A run that waits behind another one, and is cancelled there.
 async fn aborted_while_it_waits(node: &mut Node) -> (Mum, Follower, [RunSpec; 2]) {
     let mut mum = node.start().await;
     let first = node.sh(1, "while [ ! -e ../go ]; do sleep 0.01; done");
@@ -146,7 +145,7 @@ async fn rules_whose_version_is_taken_by_others_hold_all_the_same() {
     assert_eq!(asked(set(5, "loss > 1")).await, 5);
     // Its answer was lost.
     assert_eq!(asked(set(5, "loss > 1")).await, 5);
-    // Of a neroman whose database is an older copy; asked twice as well.
+    // From a neroman whose database is an older copy; asked twice as well.
     assert_eq!(asked(set(5, "loss > 2")).await, 6);
     assert_eq!(asked(set(5, "loss > 2")).await, 6);
     let lies: RuleSet = frame::read(FrameKind::Rules, &file(6)).unwrap();
@@ -154,8 +153,8 @@ async fn rules_whose_version_is_taken_by_others_hold_all_the_same() {
     // As a power cut may leave it.
     fs::write(file(7), "").unwrap();
     assert_eq!(asked(set(7, "loss > 3")).await, 8);
-    // Of an older copy again: the same rules lie there, and newer ones hold; or
-    // nothing lies there, and newer ones hold.
+    // From an older copy again: the same rules lie there but newer ones hold,
+    // or no such rules lie there and newer ones hold.
     assert_eq!(asked(set(5, "loss > 1")).await, 9);
     assert_eq!(asked(set(4, "loss > 4")).await, 10);
     assert_eq!(asked(set(4, "loss > 4")).await, 10);

@@ -1,5 +1,6 @@
-//! Runs that are withdrawn since another node may have them: what was not
-//! started here never is, whoever dies, and what was started goes on.
+//! Runs that are withdrawn because another node may have them: a run that was
+//! not started here never is, whichever process dies, and a run that was
+//! started goes on.
 
 use std::fs;
 use std::path::PathBuf;
@@ -30,8 +31,8 @@ fn request(specs: &[&RunSpec], turn: u32) -> CancelRequest {
     }
 }
 
-/// The run does not come in again, by whatever turn, and another node is told
-/// to have it.
+/// Checks that the run is not accepted again, by any turn, and that neroman
+/// learns that another node may have it.
 async fn comes_in_no_more(mum: &mut Mum, spec: &RunSpec) {
     for turn in [1, 2] {
         let reply = mum.hand_over(vec![of_turn(turn, spec)]).await;
@@ -40,7 +41,7 @@ async fn comes_in_no_more(mum: &mut Mum, spec: &RunSpec) {
     }
 }
 
-/// The folders that whoever takes the deployment over is told of.
+/// The folders that a take-over of the deployment gets.
 async fn told_folders(mum: &mut Mum) -> Vec<RunFolder> {
     let mut folders = mum.client.runs(RunsRequest {}).await.unwrap().into_inner();
     let mut told = Vec::new();
@@ -61,8 +62,8 @@ fn starts(node: &Node, spec: &RunSpec) -> bool {
     node.run_dir(spec).join("1").exists() || node.run_dir(spec).join("starts").exists()
 }
 
-/// A run that was accepted, and refused since its folder cannot be built; gone,
-/// the file that is in the way hinders nothing more.
+/// A run that was accepted, then refused because its folder cannot be built.
+/// The file in the way is removed again.
 async fn refused(node: &mut Node) -> (Mum, Follower, RunSpec, PathBuf) {
     let in_the_way = node.paths.mum().join("no-params.json");
     fs::create_dir_all(&in_the_way).unwrap();
@@ -126,7 +127,7 @@ async fn a_word_that_the_disk_refused_is_on_it_before_it_is_given_after_a_kill()
     let away = node.run_dir(&spec).join("away");
     fs::rename(&control, &away).unwrap();
     fs::write(&control, "no folder").unwrap();
-    // What can be said of others is said.
+    // The other run of the request gets its answer.
     let other = node.sh(2, "true");
     let both = request(&[&spec, &other], 1);
     for _ in 0..2 {
@@ -140,7 +141,7 @@ async fn a_word_that_the_disk_refused_is_on_it_before_it_is_given_after_a_kill()
     assert!(node.run_dir(&spec).join("spec").exists());
     fs::remove_file(&control).unwrap();
     fs::rename(&away, &control).unwrap();
-    // Nor does the same request get the same answer then.
+    // The same request gets another answer then.
     let reply = mum.client.cancel(both).await.unwrap().into_inner();
     assert_eq!(reply.runs[0].outcome(), Outcome::NeverStarted);
     assert!(control.join("cancel.1").exists());
@@ -183,7 +184,8 @@ async fn a_run_whose_spec_went_before_the_ledger_had_it_is_not_lost() {
     let mut node = Node::new();
     let (mut mum, _, spec, _) = refused(&mut node).await;
     let run_dir = node.run_dir(&spec);
-    // The ledger has the wish, and not yet that the run is taken away.
+    // The ledger has the cancel request, but not yet that the run is taken
+    // away.
     fs::rename(run_dir.join("control"), run_dir.join("away")).unwrap();
     assert_eq!(withdraw(&mut mum, &spec, 1).await, Outcome::Unspecified);
     node.kill_mum();
@@ -292,12 +294,12 @@ async fn a_later_turn_does_not_wait_for_what_an_earlier_one_left() {
         fs::create_dir_all(run_dir.join("control")).unwrap();
         frame::create(FrameKind::Spec, &run_dir.join("spec"), spec).unwrap();
     };
-    // A folder of that turn that its request did not come to take away.
+    // A folder of that turn whose request died before it removed the folder.
     let first = of_turn(1, &node.sh(1, "true"));
     assert_eq!(withdraw(&mut mum, &first, 1).await, Outcome::UnknownRun);
     left(&first);
     comes_in_no_more(&mut mum, &first).await;
-    // One of a request of this very turn that lost its asker.
+    // A folder of this very turn, from a request that lost its asker.
     let second = of_turn(1, &node.sh(2, "true"));
     assert_eq!(withdraw(&mut mum, &second, 1).await, Outcome::UnknownRun);
     let second = of_turn(2, &second);
@@ -309,7 +311,7 @@ async fn a_later_turn_does_not_wait_for_what_an_earlier_one_left() {
     assert!(!starts(&node, &first));
 }
 
-/// What a shim does first that was on its way all the time.
+/// The claim of a shim that was on its way all the time.
 fn claim(node: &Node, spec: &RunSpec) {
     let folder = node.run_dir(spec).join("1");
     fs::create_dir_all(&folder).unwrap();
@@ -331,7 +333,7 @@ async fn a_claim_of_a_shim_whose_launcher_died_keeps_a_refused_run_here() {
     kill(launcher, Signal::STOP);
     mum.accept(&[&spec]).await;
     follower.stage(&spec, Stage::Starting).await;
-    // Told to start it, nobody knows how far the launcher got.
+    // The launcher was told to start the run; its progress is unknown.
     wait_for("the launch", || {
         node.run_dir(&spec).join("work").exists().then_some(())
     })

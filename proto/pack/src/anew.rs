@@ -1,4 +1,4 @@
-//! Packs made anew of what is to stay of others.
+//! Rewrites packs without the contents that are to go.
 
 use std::fs::{self, File};
 use std::io;
@@ -9,21 +9,20 @@ use crate::{FOLDER, Hash, Pack, Writer, is_gone};
 
 /// Packs below this are small.
 const SMALL_BYTES: u64 = 8 * 1024 * 1024;
-/// So many small ones are put together.
+/// So many small packs are merged.
 pub(crate) const SMALL_MAX: usize = 32;
 
-/// Puts the small packs of a store together when they have become many: each
-/// costs every look into the store a file to open. Nothing of them is lost but
-/// what a disk damaged.
+/// Merges the small packs of a store when they have become many: a look into the store opens each
+/// of them. No content is lost except those that a disk damaged.
 ///
 /// # Errors
-/// When the disk refuses: all packs are as they were then.
+/// When the disk refuses; all packs are then as before.
 pub fn merge(store: &Path) -> io::Result<()> {
     merge_where_room(store, |_| true)
 }
 
-/// As [`merge`], when there `is_room` for so many bytes: the new ones are
-/// written before the old ones go. Later otherwise.
+/// As [`merge`], if there `is_room` for so many bytes: the new packs are written before the old
+/// ones go. Otherwise a later call merges.
 ///
 /// # Errors
 /// As [`merge`].
@@ -48,18 +47,18 @@ pub fn merge_where_room(store: &Path, is_room: impl FnOnce(u64) -> bool) -> io::
     remove(&packs, &new)
 }
 
-/// Writes what is to stay of some packs into new ones, as old as the youngest of
-/// them, and on the disk before any goes; the paths of the new ones. A content that a disk damaged is left out: it
-/// is as if it were not there. The old ones are the caller's to [`remove`].
+/// Writes the contents of some packs that are to stay into new packs, with the time of the
+/// youngest, and syncs these; returns their paths. A content that a disk damaged is left out, as if
+/// it did not exist. The caller [`remove`]s the old packs.
 ///
 /// # Errors
-/// When the disk refuses.
+/// When the disk cannot be written.
 pub fn rewrite(
     store: &Path,
     packs: &[Pack],
     stays: impl Fn(&Pack, &Hash) -> bool,
 ) -> io::Result<Vec<PathBuf>> {
-    // In one order, so that two who do the same at once come to one pack.
+    // In one order, so that two callers at once make the same pack.
     let mut packs: Vec<&Pack> = packs.iter().collect();
     packs.sort_unstable_by_key(|pack| pack.id());
     let mut new = Vec::new();
@@ -98,22 +97,20 @@ pub fn rewrite(
     Ok(new)
 }
 
-/// Makes a pack anew without what a disk damaged of it: that is as if it had
-/// never come.
+/// Rewrites a pack without the contents that a disk damaged: they count as never stored.
 ///
 /// # Errors
-/// When the disk refuses.
+/// When the disk cannot be written.
 pub fn heal(store: &Path, pack: &Path) -> io::Result<()> {
     let pack = [Pack::open(pack)?];
     let new = rewrite(store, &pack, |_, _| true)?;
     remove(&pack, &new)
 }
 
-/// Takes packs away that others replace: none of `new` goes, should it be the
-/// same as an old one.
+/// Removes packs that others replace. A pack in `new` stays, should it be the same as an old one.
 ///
 /// # Errors
-/// When one cannot be removed.
+/// When a pack cannot be removed.
 pub fn remove(packs: &[Pack], new: &[PathBuf]) -> io::Result<()> {
     let old = packs.iter().map(|pack| pack.path().to_path_buf());
     for path in old.filter(|path| !new.contains(path)) {

@@ -1,12 +1,12 @@
 //! Packs: many small contents in one file, found by their BLAKE3.
 //!
-//! Ten thousand files of two kilobytes cost a file system far more to name than
-//! to hold. A store keeps what is small and comes together in one pack; what is
-//! long, or comes alone, stays a file of its own.
+//! Ten thousand files of two kilobytes cost a file system far more to name than to store.
+//! A store keeps small contents that come together in one pack; a content that is long, or
+//! comes alone, stays a file of its own.
 //!
-//! A pack is written once, under a private name, and named by the BLAKE3 of its
-//! index when it is whole. One that a power cut left half-written has no sound
-//! end and is passed over, as if it were not there.
+//! A pack is written once, under a private name, and named by the BLAKE3 of its index when
+//! it is complete. A pack that a power cut left half-written has no sound end and is
+//! passed over, as if it did not exist.
 //!
 //! ```text
 //! contents, one after another
@@ -37,18 +37,18 @@ pub const CONTENT_BYTES_MAX: usize = 64 * 1024;
 /// So many contents that come together are worth a pack.
 pub const CONTENTS_MIN: usize = 64;
 
-/// A pack of so many contents is full: its index stays small in memory, and
-/// rewriting it to drop unused contents copies little.
+/// A pack of so many contents is full: its index stays small in memory, and rewriting it
+/// to drop unused contents copies little.
 const FULL_CONTENTS: usize = 64 * 1024;
-/// So is one of so many bytes.
+/// A pack of so many bytes is full, too.
 const FULL_BYTES: u64 = 256 * 1024 * 1024;
-/// A file that claims more contents than this, or a longer content, is no pack of
-/// ours; it is refused before memory is reserved for it.
+/// Limit of contents in a file: a file that claims more, or a longer content, is no pack
+/// of ours; it is refused before memory is reserved for it.
 const CONTENTS_READ_MAX: u64 = 1024 * 1024;
 /// See [`CONTENTS_READ_MAX`].
 const LENGTH_READ_MAX: u32 = 16 * 1024 * 1024;
 
-/// The folder of packs within that of a store.
+/// The folder of packs within a store.
 pub const FOLDER: &str = "packs";
 
 const MAGIC: &[u8; 8] = b"NEROPAK1";
@@ -61,8 +61,7 @@ fn unsound(why: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why)
 }
 
-/// Whether a file that was there is not any more; a file server says so in its
-/// own way.
+/// Whether the error means that a file is gone; a file server reports that in its own way.
 fn is_gone(error: &io::Error) -> bool {
     matches!(
         error.kind(),

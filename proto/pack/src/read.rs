@@ -1,4 +1,4 @@
-//! Finding and reading what packs hold.
+//! Finds and reads the contents of packs.
 
 use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
@@ -18,13 +18,14 @@ use crate::{
     unsound,
 };
 
-/// Packs that stay open for the next read: a process may hold few files.
+/// Packs that stay open for the next read: a process may open few files.
 pub(crate) const OPEN_MAX: usize = 32;
-/// How often the folder is listed again when a pack went meanwhile.
+/// How often the folder is listed again when a pack vanished meanwhile.
 const LISTINGS_MAX: usize = 32;
 
-/// All sound packs of a store as they were when they were opened. Each holds its
-/// index, 44 bytes per content; some of those that were read from stay open.
+/// All sound packs of a store as they were when they were opened. Each has its
+/// index in memory, 44 bytes per content; some packs that were read from stay
+/// open.
 #[derive(Debug, Default)]
 pub struct Packs {
     packs: Vec<Pack>,
@@ -42,7 +43,7 @@ pub struct Pack {
     index: Vec<u8>,
 }
 
-/// Where a content lies.
+/// The place of a content.
 #[derive(Clone, Copy, Debug)]
 pub struct Place<'a> {
     pack: &'a Pack,
@@ -54,8 +55,8 @@ pub struct Place<'a> {
 }
 
 impl Packs {
-    /// Opens those of a store. What is no pack, not whole, or cannot be read, is
-    /// passed over.
+    /// Opens the packs of a store. A file that is no pack, not complete, or
+    /// cannot be read, is passed over.
     ///
     /// # Errors
     /// When the folder cannot be read, or this process may open no more files.
@@ -74,17 +75,17 @@ impl Packs {
         })
     }
 
-    /// Whether there are none.
+    /// Whether the store has no packs.
     pub fn is_empty(&self) -> bool {
         self.packs.is_empty()
     }
 
-    /// Each of them.
+    /// Every pack.
     pub fn iter(&self) -> impl Iterator<Item = &Pack> {
         self.packs.iter()
     }
 
-    /// Where a content lies.
+    /// The place of a content.
     pub fn find<'a>(&'a self, hash: &'a Hash) -> Option<Place<'a>> {
         self.packs.iter().find_map(|pack| {
             let (offset, length) = pack.find(hash)?;
@@ -99,9 +100,9 @@ impl Packs {
     }
 }
 
-/// Opens all packs of a store. False if a pack vanished meanwhile that is not
-/// in `gone`: it may have been merged into one that was not listed yet, so the
-/// caller lists again.
+/// Opens all packs of a store. Returns false if a pack vanished meanwhile that
+/// is not in `gone`: its contents may be in a new pack that was not listed yet,
+/// so the caller lists again.
 fn list(store: &Path, packs: &mut Vec<Pack>, gone: &mut HashSet<PathBuf>) -> io::Result<bool> {
     packs.clear();
     let entries = match fs::read_dir(store.join(FOLDER)) {
@@ -115,15 +116,16 @@ fn list(store: &Path, packs: &mut Vec<Pack>, gone: &mut HashSet<PathBuf>) -> io:
             Ok(pack) => packs.push(pack),
             Err(error) if is_gone(&error) => complete &= !gone.insert(path),
             Err(error) if is_ours(&error) => return Err(error),
-            // What a power cut left of it, what a person closed, what a disk
-            // does not give back: as if it were not there. It harms no other.
+            // A remnant of a power cut, a file that a person closed to us, or
+            // one that the disk does not return counts as absent. It harms no
+            // other pack.
             Err(_) => {}
         }
     }
     Ok(complete)
 }
 
-/// Whether this process is short of something, and the pack may be well.
+/// Whether this process lacks a resource, so that the pack may be sound.
 fn is_ours(error: &io::Error) -> bool {
     matches!(
         Errno::from_io_error(error),
@@ -132,10 +134,10 @@ fn is_ours(error: &io::Error) -> bool {
 }
 
 impl Pack {
-    /// Opens one.
+    /// Opens a pack.
     ///
     /// # Errors
-    /// `InvalidData` when it is not whole, and what the kernel says.
+    /// `InvalidData` when it is not complete, and errors of the kernel.
     pub fn open(path: &Path) -> io::Result<Self> {
         let file = open(path)?;
         let found = file.metadata()?;
@@ -181,32 +183,32 @@ impl Pack {
         })
     }
 
-    /// Its name.
+    /// The pack's name.
     pub fn id(&self) -> &Hash {
         &self.id
     }
 
-    /// Where it lies.
+    /// The pack's path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Its size.
+    /// The pack's size.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// When it was last made new.
+    /// The time of its last renewal.
     pub fn modified(&self) -> SystemTime {
         self.modified
     }
 
-    /// What it holds.
+    /// The hashes of its contents.
     pub fn hashes(&self) -> impl Iterator<Item = &Hash> {
         self.contents().map(|(hash, _)| hash)
     }
 
-    /// What it holds, and the length of each.
+    /// The hashes and lengths of its contents.
     pub fn contents(&self) -> impl Iterator<Item = (&Hash, u64)> {
         self.entries()
             .map(|(hash, _, length)| (hash, length.into()))
@@ -240,16 +242,16 @@ impl Place<'_> {
         self.length.into()
     }
 
-    /// The pack that holds it.
+    /// The path of its pack.
     pub fn pack(&self) -> &Path {
         &self.pack.path
     }
 
-    /// Reads the content, from another pack when this one went: it was put
-    /// together with others then.
+    /// Reads the content; from another pack if this one is gone, since it was
+    /// then merged with others.
     ///
     /// # Errors
-    /// `InvalidData` when a disk changed it, and what the kernel says.
+    /// `InvalidData` when a disk changed it, and errors of the kernel.
     pub fn read(&self) -> io::Result<Vec<u8>> {
         let mut read = self.read_here();
         let store = self.pack.path.parent().and_then(Path::parent);

@@ -195,7 +195,7 @@ fn small_ones_that_became_many_are_put_together() {
     for content in &all {
         assert_eq!(read(&after, content).unwrap().unwrap(), *content);
     }
-    // Who looked before reads on.
+    // A reader with an old list reads on.
     let found = all.iter().filter_map(|content| read(&before, content));
     let found: Vec<_> = found.map(Result::unwrap).collect();
     assert!(found.len() > anew::SMALL_MAX, "{}", found.len());
@@ -235,7 +235,7 @@ fn made_anew_of_all_that_it_held_a_pack_stays() {
     for content in &all {
         assert_eq!(read(&packs, content).unwrap().unwrap(), *content);
     }
-    // It is as old as it was.
+    // It has its old time.
     assert_eq!(packs.iter().next().unwrap().modified(), old);
 }
 
@@ -256,7 +256,7 @@ fn made_anew_it_holds_what_was_to_stay_and_nothing_damaged() {
     let left: Vec<u8> = all.iter().filter(there).map(|content| content[0]).collect();
     assert_eq!(left, [0, 1, 3, 5, 6, 7, 8]);
     assert_eq!(packs.iter().count(), 1);
-    // Of nothing, none is made.
+    // Without contents no pack is made.
     let packs: Vec<Pack> = new.iter().map(|path| Pack::open(path).unwrap()).collect();
     let new = rewrite(store.path(), &packs, |_, _| false).unwrap();
     assert!(new.is_empty());
@@ -278,7 +278,7 @@ fn what_is_made_anew_of_very_many_is_no_larger_than_others() {
     assert_eq!(held, [80_000 - FULL_CONTENTS, FULL_CONTENTS]);
 }
 
-/// A file that says that it is a pack of so many contents; it is a hole.
+/// A hollow file that claims to be a pack of so many contents.
 fn hollow(store: &Path, count: u32) -> PathBuf {
     let path = write(store, &[b"abc".to_vec()]);
     let index = u64::from(count) * ENTRY_BYTES as u64;

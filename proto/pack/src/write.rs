@@ -13,21 +13,21 @@ use crate::{END_BYTES, ENTRY_BYTES, FOLDER, FULL_BYTES, FULL_CONTENTS, Hash, MAG
 /// Bytes gathered before they are written.
 const BUFFER_BYTES: usize = 256 * 1024;
 
-/// A pack that is being written. Dropped before it was finished, it leaves
-/// nothing.
+/// A pack that is being written. If it is dropped before it was finished, its
+/// file is removed.
 #[derive(Debug)]
 pub struct Writer {
     store: PathBuf,
     private: PathBuf,
     file: BufWriter<File>,
-    /// Where each content lies, and its length.
+    /// The offset and the length of each content.
     index: BTreeMap<Hash, (u64, u32)>,
     at: u64,
     named: bool,
 }
 
 impl Writer {
-    /// Begins one in a store, which exists, under a private name that begins
+    /// Begins a pack in a store, which exists, under a private name that begins
     /// with a dot.
     ///
     /// # Errors
@@ -49,7 +49,7 @@ impl Writer {
         })
     }
 
-    /// The file that is written.
+    /// The path of the file that is being written.
     pub fn path(&self) -> &Path {
         &self.private
     }
@@ -64,15 +64,15 @@ impl Writer {
         self.index.len() >= FULL_CONTENTS || self.at >= FULL_BYTES
     }
 
-    /// Whether it holds this content.
+    /// Whether it contains this content.
     pub fn contains(&self, hash: &Hash) -> bool {
         self.index.contains_key(hash)
     }
 
-    /// Adds a content, whose hash the caller knows to be right.
+    /// Adds a content; the caller guarantees the hash.
     ///
     /// # Errors
-    /// When the disk refuses: the pack cannot be used any more.
+    /// When the disk cannot be written: the pack is then unusable.
     pub fn add(&mut self, hash: Hash, content: &[u8]) -> io::Result<()> {
         if self.contains(&hash) {
             return Ok(());
@@ -85,11 +85,11 @@ impl Writer {
         Ok(())
     }
 
-    /// Ends the pack and names it. `durable`: it is on the disk before it has
-    /// its name; the folder of packs is the caller's to sync.
+    /// Ends the pack and names it. With `durable` it is on the disk before it
+    /// has its name; the caller syncs the folder of packs.
     ///
     /// # Errors
-    /// When the disk refuses; then nothing is left.
+    /// When the disk cannot be written; no file is left then.
     pub fn finish(mut self, durable: bool) -> io::Result<PathBuf> {
         let mut index = Vec::with_capacity(self.index.len() * ENTRY_BYTES + END_BYTES);
         for (hash, (offset, length)) in &self.index {
@@ -122,7 +122,7 @@ impl Writer {
 impl Drop for Writer {
     fn drop(&mut self) {
         if !self.named {
-            // A leftover takes space and harms nothing.
+            // A leftover takes space and does no harm.
             let _ = fs::remove_file(&self.private);
         }
     }

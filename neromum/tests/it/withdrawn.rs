@@ -100,7 +100,7 @@ async fn a_refused_run_is_withdrawn_and_never_starts_whoever_dies() {
     let other = another_ends(&node, &mut mum, &mut follower, 9).await;
     assert_eq!(follower.of(&spec).stage(), Stage::TakenAway);
     assert_eq!(withdraw(&mut mum, &spec, 1).await, Outcome::NeverStarted);
-    // Of a run that is closed its folder alone tells.
+    // Only its folder proves that for a closed run.
     follower.close(&[&spec, &other]).await;
     wait_until_forgotten(&mut mum).await;
     for dies in [false, true] {

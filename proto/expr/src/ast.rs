@@ -9,7 +9,7 @@ use crate::pattern::{Glob, Pattern};
 use crate::scope::NameKind;
 use crate::state::State;
 
-/// How a name was written, and so where it may come from.
+/// How a name was written, which limits what it may mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Asked {
     /// `x`: a parameter or metric, or loosely a fact.
@@ -23,7 +23,7 @@ pub enum Asked {
 }
 
 impl Asked {
-    /// Whether something of `kind` may be meant.
+    /// Whether the name may mean something of `kind`.
     pub fn allows(self, kind: NameKind) -> bool {
         match self {
             Asked::Any | Asked::Quoted => true,
@@ -41,7 +41,7 @@ pub struct NameRef {
     pub asked: Asked,
     /// The name without prefix, quotes or backticks.
     pub text: Box<str>,
-    /// Where it stands first.
+    /// The place of its first use.
     pub span: Span,
 }
 
@@ -69,7 +69,7 @@ pub enum Pick {
     Run {
         /// Number of the experiment.
         id: u64,
-        /// Which of its runs, from 1.
+        /// The number of the run, from 1.
         attempt: u32,
     },
     /// `all`.
@@ -142,7 +142,7 @@ fn range_pick(first: &str, last: &str, step: &str) -> Result<Pick, String> {
     Ok(Pick::Range { first, last, step })
 }
 
-/// A pick and where it stands.
+/// A pick and its place.
 #[derive(Clone, Debug)]
 pub struct PickRef {
     pub pick: Pick,
@@ -210,7 +210,7 @@ impl CompareOp {
         }
     }
 
-    /// Whether it asks for sameness rather than order.
+    /// Whether the operator tests sameness, not order.
     pub fn is_equality(self) -> bool {
         matches!(self, CompareOp::Equal | CompareOp::NotEqual)
     }
@@ -246,7 +246,7 @@ pub(crate) enum Node {
 }
 
 impl Node {
-    /// The nodes right below.
+    /// The child nodes.
     pub fn children(&self) -> &[Node] {
         match self {
             Node::Number(..)

@@ -1,9 +1,9 @@
-//! Which parameter, metric or fact each written name of an expression means.
+//! Binds each written name of an expression to a parameter, metric or fact.
 //!
-//! In a standing rule a name is bound once, when something first fits, and stays
-//! bound: the pairs are recorded with the run ([`Bindings::records`]) and given
-//! to the next watcher ([`Bindings::from_records`]). A second thing that fits a
-//! loosely written name makes it unknown, never switches it.
+//! In a standing rule a name is bound once, at its first fit, and stays bound:
+//! the pairs are recorded with the run ([`Bindings::records`]) and given to the
+//! next watcher ([`Bindings::from_records`]). A second fit of a loosely written
+//! name makes the name unknown, and never switches it.
 
 use crate::ast::{Asked, NameRef};
 use crate::error::{ErrorKind, ExprError};
@@ -13,7 +13,7 @@ use crate::scope::{NameKind, Scope};
 use crate::{Expr, lex};
 use nero_model::names::{same_loosely, suggest};
 
-/// What a name means.
+/// The meaning of a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Bound {
     /// A fact, written loosely (`Run_Time`).
@@ -59,7 +59,7 @@ impl Bound {
     }
 }
 
-/// How well a name fits what is written.
+/// How well an exact name fits a written one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fit {
     Exact,
@@ -84,20 +84,20 @@ pub(crate) fn loose_fact(name: &NameRef) -> Option<Fact> {
         .find(|fact| is_open && same_loosely(fact.word(), &name.text))
 }
 
-/// What is known of one name.
+/// The state of one name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Slot {
-    /// Nothing fits yet.
+    /// No name fits yet.
     Open,
     Bound(Bound),
-    /// More than one thing fits; unknown from then on.
+    /// More than one name fits; unknown from then on.
     Clash(Bound, Bound),
 }
 
-/// What the names of one expression mean for one run.
+/// The meanings of one expression's names for one run.
 ///
-/// Belongs to the expression it was made with; with another one names may be
-/// unknown, nothing worse.
+/// The bindings belong to the expression they were made with; with another
+/// expression names may be unknown, nothing worse.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Bindings {
     slots: Vec<Slot>,
@@ -112,29 +112,28 @@ pub struct BindRecord {
     pub kind: String,
     /// The exact name.
     pub name: String,
-    /// Kind and name of the second thing that fits, when there is one; the name
-    /// is then unknown.
+    /// Kind and name of the second fit, if any; the name is then unknown.
     pub clash: Option<(String, String)>,
 }
 
-/// What a new name changed.
+/// The change that a new name made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Seen {
     /// A name is bound now, and stays so. To be recorded.
     Bound {
         /// As written in the rule.
         written: String,
-        /// What it means.
+        /// The meaning.
         to: Bound,
     },
-    /// A second thing fits a loosely written name: unknown from now on. To be
-    /// recorded and warned about.
+    /// A second name fits a loosely written one: unknown from now on. To be
+    /// recorded and reported.
     Clash {
         /// As written in the rule.
         written: String,
-        /// What it meant.
+        /// The meaning so far.
         first: Bound,
-        /// What fits too.
+        /// The second meaning.
         second: Bound,
     },
 }
@@ -155,7 +154,8 @@ impl Expr {
         });
         let mut slots = Vec::with_capacity(found.len());
         for (name, mut found) in self.names.iter().zip(found) {
-            // A rule leaves a name open rather than mean a fact that it never sees.
+            // A rule leaves a name open instead of binding it to a fact that it
+            // never sees.
             let fact = loose_fact(name).filter(|fact| !self.standing || fact.is_beside_job());
             found.loose.extend(fact.map(Bound::Fact));
             let slot = found.settle();
@@ -172,7 +172,7 @@ impl Expr {
         Ok(Bindings { slots })
     }
 
-    /// The error for a name that exists nowhere, with what was perhaps meant.
+    /// The error for a name that exists nowhere, with a suggestion.
     pub(crate) fn missing(
         &self,
         name: &NameRef,
@@ -212,7 +212,7 @@ impl Expr {
     }
 }
 
-/// `near`, which needs quotes or backticks, as it is typed where `name` stands.
+/// `near` in the form in which it is typed, with quotes or backticks if needed.
 fn odd_name(name: &NameRef, near: &str) -> String {
     match name.asked {
         Asked::Any | Asked::Quoted => quoted(near, '`'),
@@ -221,7 +221,7 @@ fn odd_name(name: &NameRef, near: &str) -> String {
     }
 }
 
-/// `loss - best` of `loss-best`, when both sides are something.
+/// `loss - best` for `loss-best`, if both sides exist.
 fn spaced_out(text: &str, exists: impl Fn(&str) -> bool) -> Option<String> {
     text.match_indices(['-', '/']).find_map(|(at, sign)| {
         let (left, right) = (&text[..at], &text[at + 1..]);
@@ -243,7 +243,7 @@ fn clash_error(name: &NameRef, first: &Bound, second: &Bound) -> ExprError {
     ExprError::new(ErrorKind::Name, name.span, message).hint(hint)
 }
 
-/// What fits one name.
+/// The names that fit one written name.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Found {
     pub exact: Vec<Bound>,
@@ -251,7 +251,7 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// Takes a name that exists, if it fits; the same one twice is once.
+    /// Takes a name that exists, if it fits; a repeat counts once.
     pub fn add(&mut self, name: &NameRef, kind: NameKind, exact: &str) {
         let list = match fit(name, kind, exact) {
             Some(Fit::Exact) => &mut self.exact,
@@ -287,8 +287,8 @@ impl Found {
 }
 
 impl Bindings {
-    /// What the name number `slot` of [`Expr::unbound_names`] means; `None`
-    /// when nothing fits yet or more than one thing does.
+    /// The meaning of the name number `slot` of [`Expr::unbound_names`]; `None`
+    /// if no name fits yet or more than one does.
     pub fn get(&self, slot: usize) -> Option<&Bound> {
         match self.slots.get(slot) {
             Some(Slot::Bound(bound)) => Some(bound),
@@ -296,13 +296,13 @@ impl Bindings {
         }
     }
 
-    /// Whether a name waits for something that fits.
+    /// Whether no name fits yet.
     pub fn is_open(&self, slot: usize) -> bool {
         matches!(self.slots.get(slot), None | Some(Slot::Open))
     }
 
-    /// Whether a metric is bound, or may be once one is seen; without any, the
-    /// outcome does not depend on what the job prints.
+    /// Whether a metric is bound, or may be once one is seen. Without any, the
+    /// outcome does not depend on the job's output.
     pub fn uses_metrics(&self) -> bool {
         self.slots.iter().any(|slot| match slot {
             Slot::Open | Slot::Bound(Bound::Metric(_)) => true,
@@ -311,10 +311,10 @@ impl Bindings {
     }
 
     /// Takes notice of a name that appeared while a standing rule is in force; a
-    /// repeat changes nothing. Empty when no binding changed.
+    /// repeat changes nothing. Returns the changed bindings.
     ///
     /// A name that is bound exactly keeps its binding, whatever appears; a name
-    /// bound loosely becomes unknown when anything else fits.
+    /// bound loosely becomes unknown at the next fit.
     pub fn see(&mut self, expr: &Expr, kind: NameKind, exact: &str) -> Vec<Seen> {
         self.slots.resize(expr.names.len(), Slot::Open);
         let mut seen = Vec::new();
@@ -375,8 +375,8 @@ impl Bindings {
             .collect()
     }
 
-    /// The bindings that were recorded. A record of a name that `expr` does not
-    /// have, or of a kind that this version does not know, is left out.
+    /// The recorded bindings. A record of a name that `expr` does not have, or
+    /// of a kind that this version does not know, is left out.
     pub fn from_records<'r>(
         expr: &Expr,
         records: impl IntoIterator<Item = &'r BindRecord>,
@@ -395,15 +395,14 @@ impl Bindings {
             let second = clash.map(|(kind, name)| bound_from(kind, name));
             slots[slot] = match second {
                 None => Slot::Bound(first),
-                // A clash stays one, even with something that is not known here.
+                // A clash stays a clash, even with a name that is unknown here.
                 Some(second) => Slot::Clash(first.clone(), second.unwrap_or(first)),
             };
         }
         Bindings { slots }
     }
 
-    /// One line for each name that more than one thing has, and that is
-    /// therefore unknown.
+    /// One line for each name that is unknown because more than one name fits.
     pub fn warnings(&self, expr: &Expr) -> Vec<String> {
         let named = expr.names.iter().zip(&self.slots);
         named

@@ -1,8 +1,8 @@
-//! What written names may mean over many experiments at once.
+//! The possible meanings of written names over many experiments at once.
 //!
 //! A selector looks at 100 000 experiments, each with its own parameters and
-//! metrics. The names that exist anywhere are looked through once; for each
-//! experiment only those few that fit are asked for.
+//! metrics. The names that exist anywhere are searched once; each experiment is
+//! asked only for the few that fit.
 
 use std::cell::Cell;
 
@@ -13,7 +13,7 @@ use crate::eval::Resolve;
 use crate::scope::{NameKind, Scope};
 use crate::value::Value;
 
-/// For each name of an expression what it may mean, of all experiments.
+/// For each name of an expression its possible meanings, over all experiments.
 #[derive(Clone, Debug)]
 pub struct Candidates {
     slots: Vec<Found>,
@@ -23,7 +23,7 @@ pub struct Candidates {
 /// A name that means two things in one experiment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
-    /// Which name, of [`Expr::unbound_names`].
+    /// Index of the name in [`Expr::unbound_names`].
     pub slot: usize,
     /// The error to show, without the experiment.
     pub error: ExprError,
@@ -61,8 +61,8 @@ impl Expr {
 }
 
 impl Candidates {
-    /// Whether a name meant two things in what was evaluated since the last
-    /// call; it was unknown there.
+    /// The name that had two meanings in an evaluation since the last call, if
+    /// any; it was unknown there.
     pub fn take_conflict(&self, expr: &Expr) -> Option<Conflict> {
         let slot = usize::from(self.conflict.take()?);
         let name = expr.names.get(slot)?;
@@ -110,7 +110,7 @@ impl Resolve for Candidates {
     }
 }
 
-/// The value of what a name means; unknown when this experiment has none.
+/// The value of a name's meaning; unknown if this experiment has none.
 pub(crate) fn value_of<'s, S: Scope>(bound: &Bound, scope: &'s S) -> Value<'s> {
     match bound {
         Bound::Fact(fact) => scope.fact(*fact),

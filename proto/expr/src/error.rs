@@ -1,4 +1,4 @@
-//! What can be wrong with an expression, and how the place is shown.
+//! Errors of expressions, and pictures of their places.
 //!
 //! Every error of this crate carries a [`Span`] into the text as it was typed,
 //! so that [`ExprError::render`] can put a caret under it. Nothing here writes
@@ -37,7 +37,7 @@ impl Span {
     }
 }
 
-/// What sort of mistake an [`ExprError`] is.
+/// The kinds of an [`ExprError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
     /// The text is not an expression.
@@ -58,13 +58,13 @@ pub enum ErrorKind {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ExprError {
-    /// What sort of mistake it is.
+    /// The kind of mistake.
     pub kind: ErrorKind,
-    /// Where, in the text given to the parser.
+    /// The place in the text given to the parser.
     pub span: Span,
-    /// What is wrong: lower case, no full stop.
+    /// The mistake: lower case, no full stop.
     pub message: String,
-    /// What to do instead, when we know.
+    /// The hint, if we know one.
     pub hint: Option<String>,
 }
 
@@ -88,7 +88,7 @@ impl ExprError {
 
     /// The error as lines for a person: message, text, caret, hint.
     ///
-    /// `text` is what was parsed. No line ends the last line.
+    /// `text` is the parsed text. The last line has no line feed.
     ///
     /// ```text
     /// comparisons do not chain
@@ -101,7 +101,7 @@ impl ExprError {
     }
 }
 
-/// Message, text with a caret, and hint, as [`ExprError::render`] puts them.
+/// Message, text with a caret, and hint, as in [`ExprError::render`].
 ///
 /// Shared with selectors, whose errors have the same shape.
 pub fn render(message: &str, text: &str, span: Span, hint: Option<&str>) -> String {

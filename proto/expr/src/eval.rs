@@ -1,4 +1,4 @@
-//! Evaluation: from a tree, what names mean and a scope to a truth or value.
+//! Evaluation of a tree, with bindings and a scope, to a truth or value.
 //!
 //! Takes no memory but the scratch that a regular expression keeps after its first
 //! use, and stops at the first part that decides.
@@ -159,7 +159,7 @@ impl<'s, S: Scope, R: Resolve> Evaluator<'_, 's, S, R> {
         }
     }
 
-    /// Whether a text, or one of several words, is as `fits` wants it.
+    /// Whether `fits` holds for a text, or for one of several words.
     fn fits(&self, left: &Node, fits: impl Fn(&str) -> bool) -> Truth {
         let any = |text: &str| match fact_kind(left) {
             Some(FactKind::Words) => text.split_whitespace().any(&fits),
@@ -189,7 +189,7 @@ impl<'s, S: Scope, R: Resolve> Evaluator<'_, 's, S, R> {
         }
     }
 
-    /// `group == gpus`: one of the words is; `!=`: none is.
+    /// `group == gpus` holds if one of the words is equal; `!=` if none is.
     fn compare_words(&self, op: CompareOp, words: &str, one: Value<'_>) -> Truth {
         let asked = match op {
             CompareOp::NotEqual => CompareOp::Equal,
@@ -262,7 +262,7 @@ impl<'s, S: Scope, R: Resolve> Evaluator<'_, 's, S, R> {
     }
 }
 
-/// Kind of the fact that a node of the tree is; `None` when the node is no fact.
+/// The kind of the fact in a node of the tree; `None` if the node is no fact.
 fn fact_kind(node: &Node) -> Option<FactKind> {
     match node {
         Node::Fact(fact) => Some(fact.kind()),

@@ -1,4 +1,4 @@
-//! What an expression came to, with the value of everything it names.
+//! The outcome of an expression, with the values of all its names.
 
 use crate::Expr;
 use crate::ast::{CompareOp, Node};
@@ -15,7 +15,7 @@ use crate::value::{NumberText, Truth, Value};
 pub struct NamedValue {
     /// As written in the expression.
     pub written: String,
-    /// What it means; `None` when nothing fits yet or more than one thing does.
+    /// The meaning; `None` if no name fits yet or more than one does.
     pub bound: Option<Bound>,
     /// The value for a person: `7.3`, `7300s`, `20G`, `'adam'`, a UTC time, or
     /// `unknown`.
@@ -24,14 +24,14 @@ pub struct NamedValue {
     pub number: Option<f64>,
 }
 
-/// Why an expression came out as it did.
+/// The outcome of an expression and its reasons.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Explanation {
-    /// What it came to.
+    /// The outcome.
     pub truth: Truth,
-    /// The expression with values beside what is compared: `loss = 7.3 > 5`.
+    /// The expression with values beside the compared parts: `loss = 7.3 > 5`.
     pub text: String,
-    /// Every fact, parameter and metric that is named, once each.
+    /// Every named fact, parameter and metric, once each.
     pub values: Vec<NamedValue>,
 }
 
@@ -55,7 +55,8 @@ impl Expr {
 }
 
 impl Expr {
-    /// A part as it is written, with what its facts are: `load < 4 (load is 7.2)`.
+    /// A part as it is written, with the values of its facts: `load < 4 (load is
+    /// 7.2)`.
     pub(crate) fn beside_values(
         &self,
         part: &Node,
@@ -206,7 +207,7 @@ impl<S: Scope> Explainer<'_, S> {
 
 const STATE: Node = Node::Fact(Fact::State);
 
-/// Whether the node below names nothing, so that its text is its value.
+/// Whether a node contains no name, so that its text is its value.
 fn is_literal(node: &Node) -> bool {
     let mut literal = true;
     node.walk(&mut |node| {
@@ -218,7 +219,7 @@ fn is_literal(node: &Node) -> bool {
     literal
 }
 
-/// A value for a person, in the unit of the fact it is of.
+/// A value for a person, in the unit of its fact.
 fn show(value: Value<'_>, kind: Option<FactKind>) -> String {
     match (value, kind) {
         (Value::Unknown, _) => "unknown".to_owned(),
@@ -249,7 +250,7 @@ fn is_plain(text: &str) -> bool {
     text.len() <= SHOWN_CHARS_MAX && text.chars().all(fits)
 }
 
-/// Of longer texts the beginning is shown.
+/// Longer texts are cut to this length.
 const SHOWN_CHARS_MAX: usize = 80;
 
 /// Bytes with one decimal and the largest unit that leaves at least 1.

@@ -11,9 +11,9 @@
 pub enum Fact {
     /// Number of the experiment.
     Id,
-    /// Its name.
+    /// Name of the experiment.
     Name,
-    /// Its collection.
+    /// Collection of the experiment.
     Collection,
     /// Folder of the experiment.
     Path,
@@ -21,7 +21,7 @@ pub enum Fact {
     Node,
     /// One of the state words of [`crate::State`].
     State,
-    /// Which run of the experiment: 1, 2 ….
+    /// Number of the run in its experiment: 1, 2 ….
     Attempt,
     /// Seconds in `running`, pauses left out.
     Runtime,
@@ -33,7 +33,7 @@ pub enum Fact {
     Exit,
     /// Number of the signal that ended the job.
     Signal,
-    /// Why the run ended as it did.
+    /// Reason of the run's end.
     Reason,
     /// Seconds since the job last printed or wrote something watched.
     Silent,
@@ -41,13 +41,13 @@ pub enum Fact {
     Command,
     /// All parameters as the job gets them, in one text.
     Params,
-    /// When the experiment or its source was last changed.
+    /// Time of the last change of the experiment or its source.
     Tmod,
-    /// When the newest run was submitted.
+    /// Time of the newest run's submission.
     Tsub,
-    /// When it started.
+    /// Time of its start.
     Tstart,
-    /// When it ended.
+    /// Time of its end.
     Tend,
     /// Cores in use now: 1 is one busy core, `40%` is 0.4 of one.
     Cpu,
@@ -57,7 +57,7 @@ pub enum Fact {
     Disk,
 }
 
-/// What a fact is made of.
+/// The kind of a fact's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FactKind {
     /// A plain number.
@@ -76,7 +76,7 @@ pub enum FactKind {
     Words,
 }
 
-/// What has to happen for a fact to change.
+/// The cause of a fact's changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FactSource {
     /// Given with the run.
@@ -154,7 +154,7 @@ impl Fact {
         Fact::ALL.into_iter().find(|fact| fact.word() == word)
     }
 
-    /// What the fact is made of.
+    /// The kind of the fact's value.
     pub fn kind(self) -> FactKind {
         match self {
             Fact::Id | Fact::Attempt | Fact::Exit | Fact::Signal | Fact::Cpu => FactKind::Number,
@@ -172,7 +172,7 @@ impl Fact {
         }
     }
 
-    /// What has to happen for the fact to change.
+    /// The cause of the fact's changes.
     pub fn source(self) -> FactSource {
         match self {
             Fact::Id

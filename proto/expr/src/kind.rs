@@ -1,5 +1,5 @@
-//! What kind of value a node gives, as far as the text alone tells, and the
-//! refusals that follow from it.
+//! The kind of a node's value, as far as the text alone determines it, and the
+//! errors that follow from it.
 
 use crate::ast::{ArithOp, Asked, CompareOp, NameRef, Node};
 use crate::error::{ErrorKind, ExprError, Span};
@@ -8,7 +8,7 @@ use crate::pattern::Glob;
 use crate::state::State;
 use nero_model::names::suggest;
 
-/// What a node gives.
+/// The kind of a node's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Number,
@@ -18,7 +18,7 @@ pub(crate) enum Kind {
     Version,
     /// True or false.
     Condition,
-    /// A name: only its value will tell.
+    /// A name: its kind depends on its value.
     Any,
 }
 
@@ -71,7 +71,7 @@ fn of_fact(kind: FactKind) -> Kind {
     }
 }
 
-/// What `left op right` gives; `None` when it cannot be.
+/// The kind of `left op right`; `None` if the operation is impossible.
 fn arith_kind(op: ArithOp, left: Kind, right: Kind) -> Option<Kind> {
     let adds = matches!(op, ArithOp::Add | ArithOp::Sub);
     match (left, right) {
@@ -92,7 +92,7 @@ fn mismatch(span: Span, message: String) -> ExprError {
     ExprError::new(ErrorKind::Kind, span, message)
 }
 
-/// Refuses what can be no operand of `&& || !` and no whole condition.
+/// Refuses a node that can be no operand of `&& || !` and no whole condition.
 pub(crate) fn check_condition(
     node: &Node,
     span: Span,
@@ -128,7 +128,7 @@ pub(crate) fn check_condition(
     }
 }
 
-/// Refuses arithmetic on what is no number.
+/// Refuses arithmetic on a node that is no number.
 pub(crate) fn check_arith(
     op: ArithOp,
     left: (&Node, Span),
@@ -155,7 +155,7 @@ pub(crate) fn check_arith(
     Err(mismatch(left.1.to(right.1), what).hint("`now - tstart` is a duration, `now - 1h` a time"))
 }
 
-/// Refuses a sign before what is no number.
+/// Refuses a sign before a node that is no number.
 pub(crate) fn check_sign(
     node: &Node,
     span: Span,
@@ -216,7 +216,7 @@ pub(crate) fn check_compare(
     }
 }
 
-/// `state == x`: `x` has to be a state, or nothing is ever picked by it.
+/// Refuses `state == x` if `x` is no state: it would never hold.
 fn check_state_text(left: (&Node, Span), right: (&Node, Span)) -> Result<(), ExprError> {
     let (Node::Fact(Fact::State), Node::Text(word)) = (left.0, right.0) else {
         return Ok(());
@@ -245,7 +245,7 @@ fn check_state_word(word: &str, span: Span) -> Result<(), ExprError> {
     }
 }
 
-/// Refuses globs and regular expressions on what has no text.
+/// Refuses globs and regular expressions on a node without text.
 pub(crate) fn check_pattern(
     left: (&Node, Span),
     glob: Option<(&Glob, Span)>,

@@ -1,8 +1,9 @@
-//! From text to tokens.
+//! Turns text into tokens.
 //!
-//! Owns what belongs together without a blank: names with `/ . -`, numbers with
-//! units, dates, quoted text, the glob behind `=`, and in selectors the shapes
-//! `144` and `124-186`. What a word means is the parser's business.
+//! The lexer decides which characters belong together without a blank: names
+//! with `/ . -`, numbers with units, dates, quoted text, the glob behind `=`,
+//! and in selectors the shapes `144` and `124-186`. The parser decides the
+//! meaning of a word.
 
 use jiff::tz::TimeZone;
 
@@ -74,8 +75,8 @@ pub fn is_name_char(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '_' | '/' | '.' | '-')
 }
 
-/// Whether `text` can be written as a name without backticks, not asking
-/// whether it means something else.
+/// Whether `text` can be written as a name without backticks, regardless of
+/// other meanings.
 pub(crate) fn is_plain_name(text: &str) -> bool {
     text.starts_with(|c: char| c.is_alphabetic() || c == '_')
         && text.chars().all(is_name_char)
@@ -110,7 +111,7 @@ impl<'t> Lexer<'t> {
         &self.text[self.at..]
     }
 
-    /// Whether anything is left behind the blanks.
+    /// Skips blanks; returns whether any text is left.
     fn skip_blanks(&mut self) -> bool {
         let rest = self.rest();
         self.at += rest.len() - rest.trim_start().len();
@@ -296,7 +297,7 @@ impl<'t> Lexer<'t> {
         Err(self.error(1, format!("this {what} is never closed")))
     }
 
-    /// `==`, `=~` and `=`, the last two with what follows.
+    /// `==`, `=~` and `=`, the last two with their pattern.
     fn equals(&mut self) -> Result<(), ExprError> {
         let start = self.at;
         let rest = self.rest();
@@ -360,7 +361,7 @@ impl<'t> Lexer<'t> {
     }
 }
 
-/// Length of what a glob takes: up to a blank, comma, `)`, `&` or `|`.
+/// Length of a glob: up to a blank, comma, `)`, `&` or `|`.
 fn raw_len(text: &str) -> usize {
     text.find(|c: char| c.is_whitespace() || matches!(c, ',' | ')' | '&' | '|'))
         .unwrap_or(text.len())

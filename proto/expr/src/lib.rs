@@ -1,10 +1,10 @@
 //! The expression language of rules, selectors, placement and export.
 //!
-//! Owns: the grammar, its canonical print, which names an expression needs,
-//! what they are bound to, and evaluation with three-valued logic. Called by
-//! neroman (selectors, adding rules) and by the watcher beside each job (standing
-//! rules). Never reads a clock, a file or a database: all of that comes through
-//! [`Scope`] and [`ParseContext`].
+//! This crate contains the grammar, its canonical print, the names that an expression
+//! needs and their bindings, and evaluation with three-valued logic. neroman
+//! (selectors, adding rules) and the watcher beside each job (standing rules) call it.
+//! It never reads a clock, a file or a database: all of that comes through [`Scope`]
+//! and [`ParseContext`].
 //!
 //! An expression is parsed once ([`Expr::parse`]), bound once per run
 //! ([`Expr::bind`]) and evaluated often ([`Expr::eval`], which allocates nothing of its own):
@@ -38,8 +38,8 @@
 //! `loss != loss` finds NaN; NaN is a known value. `/` and `%` follow `f64` too
 //! (`1 / 0` is infinite, the remainder has the sign of the left side).
 //!
-//! What a node must be for a run to go there is a [`Requirement`]: the same language
-//! over the facts of nodes.
+//! The condition on a node for a run to go there is a [`Requirement`]: the same
+//! language over the facts of nodes.
 //!
 //! Not built in this version, and refused by name: `for`, `after`, `loss@10`,
 //! window functions, and the facts of [`NOT_BUILT`].
@@ -87,16 +87,15 @@ pub const TEXT_BYTES_MAX: usize = 8 * 1024;
 /// The most levels that a tree may have. A chain of one `&&` or `||` is one level.
 pub const HEIGHT_MAX: usize = 64;
 
-/// What the meaning of a text depends on besides the text.
+/// The context that the meaning of a text depends on.
 #[derive(Clone, Debug)]
 pub struct ParseContext {
-    /// What `today` and `yesterday` are measured from: Unix milliseconds.
+    /// The moment for `today` and `yesterday`: Unix milliseconds.
     pub now_ms: i64,
     /// The zone of the person who typed the text; dates are read in it.
     pub zone: TimeZone,
-    /// Whether the expression will stand for long. Then `today`, `yesterday`
-    /// and `changed` are refused, and a name not seen yet is unknown rather than
-    /// a mistake.
+    /// Whether the expression is a standing one. Then `today`, `yesterday` and
+    /// `changed` are refused, and a name not seen yet is unknown instead of a mistake.
     pub standing: bool,
 }
 
@@ -143,10 +142,9 @@ impl PartialEq for Expr {
 
 impl Expr {
     /// Parses a condition.
-    ///
-    /// Errors: not an expression; a number, text or time where a condition is
-    /// needed; kinds that do not go together; words not built yet; too long or
-    /// too deep. Whether names exist is asked by [`Expr::bind`].
+    /// Errors: not an expression; a number, text or time where a condition is needed;
+    /// kinds that do not go together; words not built yet; too long or too deep.
+    /// [`Expr::bind`] checks that names exist.
     pub fn parse(text: &str, context: &ParseContext) -> Result<Expr, ExprError> {
         Expr::parse_as(text, context, Wanted::Condition)
     }
@@ -159,8 +157,8 @@ impl Expr {
         Expr::parse_as(text, context, Wanted::Selection)
     }
 
-    /// Parses something that gives a value, such as `epoch / 50`; for
-    /// [`Expr::value`]. A condition is a value too.
+    /// Parses an expression with a value, such as `epoch / 50`, for [`Expr::value`]. A
+    /// condition is a value too.
     ///
     /// Errors as [`Expr::parse`].
     pub fn parse_value(text: &str, context: &ParseContext) -> Result<Expr, ExprError> {
@@ -186,8 +184,8 @@ impl Expr {
             facts,
             standing: context.standing,
         };
-        // Whatever is stored has to be readable again, and the print may be longer than the
-        // source.
+        // A stored text must be readable again, and the canonical print may be longer
+        // than the source.
         if expr.canonical().len() > TEXT_BYTES_MAX {
             let message = format!("with all parentheses this has more than {TEXT_BYTES_MAX} bytes");
             return Err(ExprError::new(ErrorKind::Limit, Span::new(0, 0), message));
@@ -212,14 +210,13 @@ impl Expr {
         }
     }
 
-    /// The names that have to be bound: parameters and metrics, each once, in
-    /// the order of the text.
+    /// The names to bind: parameters and metrics, each once, in the order of the text.
     pub fn unbound_names(&self) -> &[NameRef] {
         &self.names
     }
 
-    /// The facts that are named; a state word names [`Fact::State`]. A loosely
-    /// written fact is found among the bindings instead.
+    /// The named facts; a state word names [`Fact::State`]. A loosely written fact is
+    /// among the bindings instead.
     pub fn facts(&self) -> FactSet {
         self.facts
     }
@@ -229,14 +226,14 @@ impl Expr {
         &self.picks
     }
 
-    /// Whether `fact` is named, or loosely so by a name that may turn out to be
-    /// a parameter or metric instead.
+    /// Whether `fact` is named, or may be meant by a loosely written name, which may
+    /// turn out to be a parameter or metric instead.
     pub fn may_use(&self, fact: Fact) -> bool {
         self.facts.contains(fact)
             || (self.names.iter()).any(|name| bind::loose_fact(name) == Some(fact))
     }
 
-    /// Whether the state word `state` stands in it.
+    /// Whether the expression contains the state word `state`.
     pub fn uses_state(&self, state: State) -> bool {
         let mut uses = false;
         (self.root).walk(&mut |node| uses |= *node == Node::Is(state));
@@ -254,7 +251,7 @@ impl Expr {
             .any(|fact| moves(fact) && self.may_use(fact))
     }
 
-    /// Whether samples of the job (`cpu mem disk`) may be needed to decide it.
+    /// Whether the outcome may depend on samples of the job (`cpu mem disk`).
     pub fn uses_samples(&self) -> bool {
         let sampled = |fact: &Fact| fact.source() == FactSource::Sample;
         Fact::ALL

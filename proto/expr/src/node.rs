@@ -1,8 +1,8 @@
 //! The facts of a node that a requirement may name, and requirements themselves.
 //!
 //! `requires: gpumem > 20G && load < 4` is an expression like any other, but about
-//! the node that a run may go to: it names these facts and nothing else, so every
-//! name is understood when the text is read.
+//! the node that a run may go to: it names only these facts, so every name is
+//! resolved when the text is read.
 
 use std::borrow::Cow;
 
@@ -21,13 +21,14 @@ use nero_model::names::same_loosely;
 pub enum NodeFact {
     /// Processors that runs may use.
     Cpus,
-    /// Of these, how many no run has.
+    /// Processors that no run has.
     CpusFree,
     /// Bytes of memory that runs may use.
     Memory,
-    /// Of these, how many no run has.
+    /// Bytes of that memory that no run has.
     MemoryFree,
-    /// Processes that ran or waited, over the last fifteen minutes.
+    /// Average number of processes that ran or waited, over the last fifteen
+    /// minutes.
     Load,
     /// The same over the last minute.
     Load1,
@@ -39,7 +40,7 @@ pub enum NodeFact {
     GpumemFree,
     /// Bytes of the disk below the node's root.
     Disk,
-    /// Of these, how many are free for us.
+    /// Bytes of that disk that are free for us.
     DiskFree,
     /// Operating system: `linux`.
     Os,
@@ -53,16 +54,16 @@ pub enum NodeFact {
     Host,
     /// The node's name in the configuration.
     Name,
-    /// The groups that it is in.
+    /// The node's groups.
     Group,
-    /// Our runs that live there.
+    /// Number of our live runs there.
     Live,
-    /// Our runs that wait there.
+    /// Number of our runs that wait there.
     Waiting,
 }
 
 impl NodeFact {
-    /// All of them.
+    /// All facts.
     pub const ALL: [NodeFact; 20] = [
         NodeFact::Cpus,
         NodeFact::CpusFree,
@@ -122,7 +123,7 @@ impl NodeFact {
         })
     }
 
-    /// What the fact is made of.
+    /// The kind of the fact's value.
     pub fn kind(self) -> FactKind {
         match self {
             NodeFact::Cpus
@@ -172,10 +173,10 @@ impl NodeFact {
     }
 }
 
-/// One node as requirements see it.
+/// The facts of one node, for requirements.
 pub trait NodeScope {
-    /// A fact; [`Value::Unknown`] when it is not known (yet). Numbers in the unit that
-    /// [`NodeFact`] names, versions as text, groups as names with blanks between.
+    /// A fact; [`Value::Unknown`] if it is not known (yet). Numbers in the unit of
+    /// the [`NodeFact`], versions as text, groups as names with blanks between.
     fn fact(&self, fact: NodeFact) -> Value<'_>;
 }
 
@@ -196,8 +197,8 @@ pub struct Requirement {
 pub struct Unmet {
     /// The part with the values beside it: `gpumem > 20G (gpumem is 8G)`.
     pub text: String,
-    /// Whether waiting cannot change it: every fact that the part names is known and
-    /// lasting ([`NodeFact::is_lasting`]).
+    /// Whether waiting cannot change it: every fact in the part is known and lasting
+    /// ([`NodeFact::is_lasting`]).
     pub for_good: bool,
 }
 
@@ -205,7 +206,7 @@ impl Requirement {
     /// Reads `gpumem > 20G && load < 4`.
     ///
     /// # Errors
-    /// What [`Expr::parse`] refuses, and every name that is no fact of a node.
+    /// The errors of [`Expr::parse`], and every name that is no fact of a node.
     pub fn parse(text: &str, context: &ParseContext) -> Result<Requirement, ExprError> {
         let expr = Expr::parse_as(text, &context.clone().standing(), Wanted::Requirement)?;
         Ok(Requirement { expr })
@@ -216,7 +217,7 @@ impl Requirement {
         self.expr.canonical()
     }
 
-    /// Whether a node meets it. Unknown is not met.
+    /// Whether a node meets it. Unknown counts as not met.
     pub fn check(&self, scope: &impl NodeScope) -> Truth {
         self.expr.eval(&Bindings::default(), &OfNode(scope))
     }
@@ -261,7 +262,7 @@ fn is_lasting(part: &Node) -> bool {
     lasting
 }
 
-/// A node where a run is expected: it has facts of a node and nothing else.
+/// A node in place of a run: the scope has facts of a node only.
 struct OfNode<'a, S>(&'a S);
 
 impl<S: NodeScope> Scope for OfNode<'_, S> {

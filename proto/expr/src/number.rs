@@ -4,11 +4,11 @@ use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::TimeZone;
 use nero_model::units::{parse_duration_ms, size_unit_bytes, time_unit_ms};
 
-/// What stands at the start of a text that looks like a number.
+/// A number, or the mistake in one, at the start of a text.
 pub(crate) enum Scanned {
     /// A number of so many bytes.
     Number { value: f64, len: usize },
-    /// It begins like a number of so many bytes and is none; why, and a hint.
+    /// The text begins like a number and is none; the message, and a hint.
     Bad {
         len: usize,
         message: String,
@@ -56,7 +56,7 @@ fn unit_at(text: &str) -> &str {
     &text[..end.unwrap_or(text.len())]
 }
 
-/// `2:00:00` and `1-12:00:00`: seconds; `None` for what has no two colons.
+/// `2:00:00` and `1-12:00:00` in seconds; `None` for a text without two colons.
 fn clock(text: &str) -> Option<Scanned> {
     let end = text.find(|c: char| !(c.is_ascii_digit() || matches!(c, ':' | '-')));
     let written = &text[..end.unwrap_or(text.len())];
@@ -105,7 +105,7 @@ fn plain_number_len(text: &str) -> Option<usize> {
     Some(len)
 }
 
-/// `40` of `40%`, exactly the number that `0.40` is.
+/// The value of `40%`, exactly the number `0.40`.
 fn percent(plain: &str) -> f64 {
     let exact = if plain.contains(['e', 'E']) {
         None
@@ -140,7 +140,7 @@ fn joined_durations(text: &str, mut above_ms: u64) -> (f64, usize) {
     (sum, len)
 }
 
-/// The number, unless something touches its end that cannot.
+/// The number, unless a character touches its end that must not.
 fn finished(text: &str, len: usize, value: f64) -> Scanned {
     let touching = text[len..].chars().next();
     if touching.is_some_and(|c| c.is_alphanumeric() || matches!(c, '_' | '.' | '%')) {
@@ -185,7 +185,7 @@ const YEARS: std::ops::RangeInclusive<i16> = 1970..=2999;
 /// UTC, else in `zone`. A time that a clock change skips or repeats is the
 /// later or the first of the two, as `jiff` has it ("compatible").
 ///
-/// Returns Unix milliseconds, or why not, and the length.
+/// Returns Unix milliseconds, or the error, and the length.
 pub(crate) fn scan_date(text: &str, zone: &TimeZone) -> Option<(Result<i64, String>, usize)> {
     let bytes = text.as_bytes();
     if !shaped(bytes, b"dddd-dd-dd") {
@@ -240,7 +240,8 @@ pub(crate) fn instant(local: DateTime, zone: &TimeZone) -> Option<i64> {
     Some(timestamp.as_millisecond())
 }
 
-/// A moment as this crate prints and reads it: UTC, milliseconds when there are.
+/// A moment as this crate prints and reads it: UTC, with milliseconds if there
+/// are any.
 pub(crate) fn print_instant(ms: i64) -> String {
     match jiff::Timestamp::from_millisecond(ms) {
         Ok(moment) if ms % 1000 == 0 => moment.to_string(),

@@ -1,4 +1,4 @@
-//! From tokens to the tree, by operator precedence.
+//! Turns tokens into the tree, by operator precedence.
 //!
 //! Tightest first: `! -`, `* / %`, `+ -`, comparisons (they do not chain),
 //! `for after`, `&& and`, `|| or`. Parsing does not recurse, and the height of the
@@ -14,14 +14,14 @@ use crate::kind::{check_condition, check_sign};
 use crate::lex::{Tok, Token, lex};
 use crate::{HEIGHT_MAX, ParseContext, TEXT_BYTES_MAX};
 
-/// What a text was parsed into.
+/// The parsed tree and its tables.
 pub(crate) struct Parsed {
     pub root: Node,
     pub names: Vec<NameRef>,
     pub picks: Vec<PickRef>,
 }
 
-/// What a caller wants.
+/// The kind of text that a caller expects.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wanted {
     /// A condition, as in rules.
@@ -85,13 +85,14 @@ enum Level {
     Product,
 }
 
-/// A part that was read and waits for the value behind it.
+/// A part that was read and waits for the next value.
 enum Waiting {
     Left {
         left: Part,
         tok: Tok,
         level: Level,
-        /// Whether `left` is a chain of this same operator, to be made longer.
+        /// Whether `left` is a chain of this same operator, which is to be
+        /// extended.
         joined: bool,
     },
     Sign {
@@ -106,13 +107,13 @@ enum Waiting {
 }
 
 impl Waiting {
-    /// Whether this is a left side whose operator goes before one of `next`.
+    /// Whether this is a left side whose operator binds before one of `next`.
     fn binds_at(&self, next: Level) -> bool {
         matches!(self, Waiting::Left { level, .. } if *level >= next)
     }
 }
 
-/// What a whole expression was.
+/// The end of an expression.
 enum Closed {
     End(Part),
     Inner(Part),
@@ -129,13 +130,13 @@ struct Parser<'t> {
     text: &'t str,
     context: &'t ParseContext,
     selecting: bool,
-    /// Whether words are facts of a node and nothing else.
+    /// Whether words are facts of a node only.
     about_nodes: bool,
     tokens: Vec<Token>,
     next: usize,
     names: Vec<NameRef>,
     picks: Vec<PickRef>,
-    /// The first planned word met; syntax errors come before it.
+    /// The first planned word; syntax errors are reported before it.
     not_built: Option<ExprError>,
 }
 
@@ -236,7 +237,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Puts a left side and its operator aside; the right side, when that is a
+    /// Sets a left side and its operator aside; returns the right side if that is a
     /// bare word that is text.
     fn begin_right(
         &mut self,
@@ -262,7 +263,7 @@ impl<'t> Parser<'t> {
         Ok(word)
     }
 
-    /// Signs and opening parentheses put aside, and the value behind them;
+    /// Sets signs and opening parentheses aside and reads the value behind them;
     /// `None` after a parenthesis, when the next value is to be read.
     fn operand(&mut self, waiting: &mut Vec<Waiting>) -> Result<Option<Part>, ExprError> {
         let span = self.here();
@@ -344,7 +345,8 @@ impl<'t> Parser<'t> {
         Ok((part, made))
     }
 
-    /// What follows a whole expression: `)`, the end of a function, or the end.
+    /// Reads the end of an expression: `)`, the end of a function, or the end of
+    /// the text.
     fn closed(&mut self, waiting: &mut Vec<Waiting>, inner: Part) -> Result<Closed, ExprError> {
         let Some(Waiting::Open { open, function }) = waiting.pop() else {
             self.expect_end()?;

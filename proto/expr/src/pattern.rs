@@ -23,7 +23,7 @@ impl Glob {
         self.0.contains(['*', '?'])
     }
 
-    /// Whether it consists of wildcards only, and so fits nearly everything.
+    /// Whether it consists of wildcards only, and so fits nearly any text.
     pub fn is_only_wildcards(&self) -> bool {
         self.0.chars().all(|c| matches!(c, '*' | '?'))
     }
@@ -33,7 +33,8 @@ impl Glob {
     pub fn fits(&self, text: &str) -> bool {
         let mut glob = self.0.chars();
         let mut text = text.chars();
-        // Where to go on when the present try fails: behind the last `*`, one character later.
+        // The place to go on when the present try fails: behind the last `*`, one character
+        // later.
         let mut retry = None;
         loop {
             let text_before = text.clone();
@@ -112,7 +113,7 @@ impl PartialEq for Pattern {
     }
 }
 
-/// The essence of a regex error, which comes with a picture of its own.
+/// The message of a regex error, without its picture.
 fn one_line(error: &regex::Error) -> String {
     match error {
         regex::Error::CompiledTooBig(_) => "it is too big".to_owned(),

@@ -114,8 +114,8 @@ impl Printer<'_> {
         }
     }
 
-    /// An operand of a comparison or calculation, where a bare state word, id or
-    /// name in backticks would be read as a value instead.
+    /// Prints an operand of a comparison or calculation, where a bare state word,
+    /// id or name in backticks would be read as a value instead.
     fn value(&self, out: &mut String, node: &Node) -> fmt::Result {
         match node {
             Node::Is(_) | Node::Pick(_) | Node::Not(_) => self.in_parentheses(out, node),
@@ -144,7 +144,7 @@ pub(crate) fn quoted(text: &str, quote: char) -> String {
     out
 }
 
-/// A name as it has to be typed to be this one.
+/// The form in which this name is typed.
 pub(crate) fn written_name(name: &NameRef) -> String {
     let text = &*name.text;
     match name.asked {

@@ -1,11 +1,11 @@
-//! What an expression sees of one run or experiment.
+//! The facts of one run or experiment, for expressions.
 
 use crate::ast::Pick;
 use crate::fact::Fact;
 use crate::node::NodeFact;
 use crate::value::Value;
 
-/// Where a name that is no fact comes from.
+/// The origin of a name that is no fact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum NameKind {
     /// A parameter of the experiment.
@@ -24,16 +24,16 @@ impl NameKind {
     }
 }
 
-/// One run, or an experiment with its newest run, as expressions see it.
+/// One run, or an experiment with its newest run, for expressions.
 ///
 /// Implementors answer from memory: every method may be called for each of
 /// 100 000 experiments, or each time a sample arrives.
 pub trait Scope {
-    /// The time by which ages are measured and that `now` is: Unix milliseconds.
+    /// The present time, for ages and `now`: Unix milliseconds.
     fn now_ms(&self) -> i64;
 
-    /// A fact, [`Value::Unknown`] when there is none (yet). Numbers in the unit
-    /// that [`Fact`] names, moments as [`Value::Time`].
+    /// A fact; [`Value::Unknown`] if there is none (yet). Numbers in the unit of
+    /// the [`Fact`], moments as [`Value::Time`].
     fn fact(&self, fact: Fact) -> Value<'_>;
 
     /// The parameter of exactly this name: its typed value with the text in
@@ -44,7 +44,7 @@ pub trait Scope {
     fn metric(&self, name: &str) -> Option<f64>;
 
     /// Calls `visit` with the exact name of every parameter and metric, in any
-    /// order; used to find what a loosely written name means, and suggestions.
+    /// order; used to bind loosely written names, and for suggestions.
     fn visit_names(&self, visit: &mut dyn FnMut(NameKind, &str));
 
     /// Whether source or code is newer than the newest run.
@@ -52,13 +52,13 @@ pub trait Scope {
         None
     }
 
-    /// Whether it is no longer in its source.
+    /// Whether it has left its source.
     fn gone(&self) -> Option<bool> {
         None
     }
 
-    /// Whether an id, a range or the like means this experiment. Asked only for
-    /// expressions parsed with [`crate::Expr::parse_selecting`].
+    /// Whether an id, a range or the like includes this experiment. Called only
+    /// for expressions parsed with [`crate::Expr::parse_selecting`].
     fn picked(&self, pick: &Pick) -> Option<bool> {
         let _ = pick;
         None

@@ -18,7 +18,7 @@ pub enum State {
     Pending,
     /// Its job is alive.
     Running,
-    /// The job's leader has ended, something of it may live.
+    /// The job's leader has ended; other processes of it may live.
     Ending,
     /// Ended with exit code 0.
     Finished,
@@ -80,8 +80,8 @@ impl State {
             .map_or("", |&(word, _)| word)
     }
 
-    /// Whether this is one state, which a run's `state` can be, rather than a
-    /// word for several.
+    /// Whether this is one state, which a run's `state` can be, and not a word for
+    /// several.
     pub fn is_single(self) -> bool {
         !matches!(
             self,
@@ -111,9 +111,10 @@ impl State {
         }
     }
 
-    /// Whether a run in the state `shown` is meant by this word.
+    /// Whether this word includes the state `shown`.
     ///
-    /// `None` for [`State::Changed`] and [`State::Gone`], which the state does not tell.
+    /// `None` for [`State::Changed`] and [`State::Gone`], which do not follow from the
+    /// state.
     pub fn covers(self, shown: &str) -> Option<bool> {
         let covered = match self {
             State::Changed | State::Gone => return None,

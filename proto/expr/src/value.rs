@@ -62,21 +62,20 @@ impl<'a> Value<'a> {
 
 /// True, false, or not known.
 ///
-/// Kleene's logic: `false && unknown` is false, `true || unknown` is true, and
-/// everything else with an unknown part is unknown. Unknown never selects and
-/// never fires.
+/// Kleene's logic: `false && unknown` is false, `true || unknown` is true, and any other
+/// combination with an unknown part is unknown. Unknown never selects and never fires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Truth {
     /// Holds.
     True,
     /// Does not hold.
     False,
-    /// Something that it depends on is not known.
+    /// A value that it depends on is not known.
     Unknown,
 }
 
 impl Truth {
-    /// Whether it holds for certain; the only thing that selects or fires.
+    /// Whether it holds for certain; only then it selects or fires.
     pub fn is_true(self) -> bool {
         self == Truth::True
     }

@@ -38,12 +38,13 @@ impl Programs {
 
     /// Removes every home, at the very end.
     pub fn clear(&self) {
-        // A leftover harms nobody: it lies in the build folder.
+        // A leftover does no harm: it lies in the build folder.
         let _ = fs::remove_dir_all(&self.scratch);
     }
 }
 
-/// Those in `folder`; without one, everything is built as it would be shipped.
+/// The programs in `folder`; without one, builds everything as it would be
+/// shipped.
 pub fn find(steps: &mut Steps, folder: Option<PathBuf>) -> Result<Programs, String> {
     let target = steps.target();
     let folder = match folder {
@@ -51,7 +52,7 @@ pub fn find(steps: &mut Steps, folder: Option<PathBuf>) -> Result<Programs, Stri
         None => build(steps, &target)?,
     };
     // Homes of this run lie beside those of earlier ones: a file system that is
-    // still busy with what was deleted would be measured otherwise.
+    // still busy with deletions would distort the measurement.
     let scratch = target.join(format!("bench/homes-{}", std::process::id()));
     Ok(Programs {
         folder,

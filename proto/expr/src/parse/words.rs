@@ -1,4 +1,4 @@
-//! What a value is written as: literals, words of the language, names, functions.
+//! Reads values: literals, words of the language, names, functions.
 
 use jiff::civil::Time;
 use jiff::tz::TimeZone;
@@ -246,7 +246,7 @@ impl Parser<'_> {
         u16::try_from(index).map_err(|_| self.limit(span, "too many names"))
     }
 
-    /// `param('…')`, `metric('…')`, and what is planned.
+    /// Reads `param('…')`, `metric('…')`, and planned functions.
     pub(super) fn function(&mut self, word: &str, span: Span) -> Result<Part, ExprError> {
         let open = self.here();
         self.next += 1;

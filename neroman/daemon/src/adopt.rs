@@ -18,7 +18,7 @@ use prost::Message as _;
 
 use nero_life::change::{Change, Described, NewRun, Rule};
 use nero_life::experiment::{Experiment, Origin, Stamp};
-use nero_life::run::{Desk, Handing, Made, Run, TAKE_OVER, Takes, UNREAD, Word};
+use nero_life::run::{Desk, Made, Run, Takes, UNREAD};
 use nero_life::state::State;
 use nero_life::taken_over::NOTE;
 
@@ -232,14 +232,7 @@ fn one(
         ));
     }
     let rules = spec.rules.clone().unwrap_or_default();
-    let desk = Desk {
-        node: Some(node.to_owned()),
-        handing: Handing::Submitted,
-        offered: true,
-        rules_version: rules.version.max(1),
-        rules_delivered: rules.version.max(1),
-        ..Desk::default()
-    };
+    let desk = Desk::taken_over(node, rules.version);
     let bare = v1::RunSpec {
         rules: None,
         ..spec.clone()
@@ -311,17 +304,9 @@ fn elsewhere(id: RunId, now_ms: i64) -> Change {
         takes: Takes::default(),
         resume: None,
     };
-    let desk = Desk {
-        closed: true,
-        word: Some(Word::NodeGone {
-            who: TAKE_OVER.to_owned(),
-            at_ms: now_ms,
-        }),
-        ..Desk::default()
-    };
     Change::Run(Arc::new(NewRun {
         made: Arc::new(made),
-        desk,
+        desk: Desk::reserved(now_ms),
         rules: Arc::from([]),
         spec: v1::RunSpec::default().encode_to_vec().into(),
     }))

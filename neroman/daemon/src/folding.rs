@@ -14,7 +14,6 @@ use crate::keep::{Batch, Keep, Stood};
 use nero_life::change::Change;
 use nero_life::fold::{Folded, Part, Position, Taken, emptied, fold, holds_series};
 use nero_life::journal::Journal;
-use nero_life::outcome::judge;
 use nero_life::state::State;
 
 /// Bytes of one segment, owned.
@@ -101,7 +100,7 @@ impl Folding {
             return;
         };
         let Some(run) = work.run(id) else { return };
-        if run.desk.points_again {
+        if run.asks_for_points() {
             self.points_again(keep, id, part, outcome);
             return;
         }
@@ -117,8 +116,8 @@ impl Folding {
         let mut position = stood.unwrap_or_else(|| at(journal, &name));
         let series_from = position;
         // A reported end stays, also when it is judged anew at the next start.
-        let proves = |journal: &Journal| judge(&run.desk, journal).phase == run.phase();
-        let told = (run.has_ended() && proves(journal)).then(|| journal.incarnations.clone());
+        let proves = |journal: &Journal| run.has_its_end_from(journal);
+        let told = proves(journal).then(|| journal.incarnations.clone());
         let facts_from = at(journal, &name);
         let overflowed = journal.overflows;
         let fresh = self.fresh.entry(id).or_default();
@@ -242,7 +241,7 @@ impl Folding {
         let Some(run) = state.run(id) else {
             return Vec::new();
         };
-        if run.desk.points_again {
+        if run.asks_for_points() {
             // The names of series are known only from the first record on.
             self.again.remove(&id);
             return Vec::new();

@@ -193,7 +193,7 @@ impl Keep {
         let mut lacking = 0_u64;
         for (mut run, row) in in_parallel(&rows, stored_run)?.into_iter().zip(&rows) {
             run.look_for_points(held.get(&row.run.key).copied().unwrap_or(0));
-            lacking += u64::from(run.desk.points_again);
+            lacking += u64::from(run.asks_for_points());
             state.put_run(run);
         }
         if lacking > 0 {

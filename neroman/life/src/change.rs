@@ -48,13 +48,24 @@ pub enum Change {
     Last(Arc<[ExperimentId]>),
 }
 
+impl Change {
+    /// Whether it asks the run's node to end it, and nothing else is to be done.
+    pub fn is_cancel(&self) -> bool {
+        matches!(self, Self::Desk { desk, .. } if desk.wish.is_some() && desk.word.is_none())
+    }
+}
+
 /// A change of a run's desk; `None` if nothing differs.
-pub fn desk_change(state: &State, run: RunId, change: impl FnOnce(&mut Desk)) -> Option<Change> {
+pub(crate) fn desk_change(
+    state: &State,
+    run: RunId,
+    change: impl FnOnce(&mut Desk),
+) -> Option<Change> {
     desk_changed(state.run(run)?, change)
 }
 
 /// The same for a run at hand.
-pub fn desk_changed(run: &Run, change: impl FnOnce(&mut Desk)) -> Option<Change> {
+pub(crate) fn desk_changed(run: &Run, change: impl FnOnce(&mut Desk)) -> Option<Change> {
     let mut desk = run.desk.clone();
     change(&mut desk);
     (desk != run.desk).then(|| Change::Desk {

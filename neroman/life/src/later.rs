@@ -31,7 +31,7 @@ pub struct Later {
 }
 
 /// Records that a node cannot take the run for now.
-pub fn said(desk: &mut Desk, node: &str, why: &str, now: &Moment) {
+pub(crate) fn said(desk: &mut Desk, node: &str, why: &str, now: &Moment) {
     if let Some(known) = desk.put_off_by(node) {
         why.clone_into(&mut known.why);
         return;
@@ -48,12 +48,12 @@ pub fn said(desk: &mut Desk, node: &str, why: &str, now: &Moment) {
 }
 
 /// Records that the node took the run.
-pub fn taken(desk: &mut Desk, node: &str) {
+pub(crate) fn taken(desk: &mut Desk, node: &str) {
     desk.later.retain(|one| one.node != node);
 }
 
 /// Records that the run leaves the node, to which it may come back.
-pub fn left(desk: &mut Desk, node: &str, now: &Moment) {
+pub(crate) fn left(desk: &mut Desk, node: &str, now: &Moment) {
     let known = desk.later.iter_mut().find(|one| one.node == node);
     if let Some(later) = known {
         later.left_ms = Some(now.ms);
@@ -62,7 +62,7 @@ pub fn left(desk: &mut Desk, node: &str, now: &Moment) {
 }
 
 /// Whether the run left the node lately.
-pub fn passed_over(desk: &Desk, node: &str, now: &Tick) -> bool {
+pub(crate) fn passed_over(desk: &Desk, node: &str, now: &Tick) -> bool {
     let lately = |one: &Later| now.since(one.left.as_ref()) < PASSED_OVER_MS;
     let mut left = desk.later.iter().filter(|one| one.node == node);
     left.any(|one| one.left_ms.is_some() && lately(one))

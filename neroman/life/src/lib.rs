@@ -29,6 +29,7 @@ pub mod report;
 pub mod rules;
 pub mod run;
 pub mod scope;
+mod seen;
 pub mod shelf;
 pub mod start;
 pub mod state;

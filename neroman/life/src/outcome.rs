@@ -31,7 +31,7 @@ const DISK_FULL_BYTES: u64 = 1024 * 1024;
 
 /// Judges a run: by the journal's newest start, if there is one, else by
 /// neroman's and neromum's own records.
-pub fn judge(desk: &Desk, journal: &Journal) -> Outcome {
+pub(crate) fn judge(desk: &Desk, journal: &Journal) -> Outcome {
     if let Some((_, newest)) = journal.newest() {
         if let Some(end) = ended(desk, journal, newest) {
             return end;

@@ -1,8 +1,14 @@
 //! Reports of a node about a run that it has, and the changes that follow here.
 //! Records of its journal come separately and count more.
 
+use std::collections::BTreeMap;
+
+use nero_model::RunId;
+
+use super::change::Change;
 use super::later;
 use super::run::{Desk, Handing, Run, Unreadable, Word};
+use super::state::State;
 use super::withdrawal;
 
 /// The stage of a run on its node.
@@ -23,6 +29,16 @@ pub enum Standing {
     Refused,
     /// The node does not know the run.
     Unknown,
+}
+
+impl Standing {
+    /// Whether nothing more of a closed run comes, whose points were asked for again.
+    fn has_sent_all(self) -> bool {
+        match self {
+            Self::Settled | Self::TakenAway | Self::Refused | Self::Unknown => true,
+            Self::Held | Self::Waiting | Self::Starting | Self::Running | Self::Ended => false,
+        }
+    }
 }
 
 /// A node's report about one run; its texts are bounded.
@@ -54,7 +70,12 @@ pub enum Contradiction {
 }
 
 /// Records a node's report about a run.
-pub fn heard(run: &Run, desk: &mut Desk, report: &Report, now_ms: i64) -> Option<Contradiction> {
+pub(crate) fn heard(
+    run: &Run,
+    desk: &mut Desk,
+    report: &Report,
+    now_ms: i64,
+) -> Option<Contradiction> {
     if report.standing != Standing::Unknown {
         desk.unknown_ms = None;
     }
@@ -132,6 +153,51 @@ pub fn heard(run: &Run, desk: &mut Desk, report: &Report, now_ms: i64) -> Option
         Standing::Held => {}
     }
     None
+}
+
+/// What reports of a node change of the runs that are on it still, and which of them
+/// contradict what is known. A run may be reported twice: the later report counts on
+/// top of the earlier one.
+pub fn said(
+    state: &State,
+    node: &str,
+    reports: &[(RunId, Report)],
+    now_ms: i64,
+) -> (Vec<Change>, Vec<(RunId, Contradiction)>) {
+    let mut desks: BTreeMap<RunId, Desk> = BTreeMap::new();
+    let (mut events, mut contradictions) = (Vec::new(), Vec::new());
+    for (id, report) in reports {
+        let here = |run: &&Run| run.open() && run.node() == Some(node);
+        let Some(run) = state.run(*id).filter(here) else {
+            continue;
+        };
+        let desk = desks.entry(*id).or_insert_with(|| run.desk.clone());
+        if run.desk.closed {
+            desk.points_again &= !report.standing.has_sent_all();
+            continue;
+        }
+        let contradiction = heard(run, desk, report, now_ms);
+        contradictions.extend(contradiction.map(|one| (*id, one)));
+        if report.standing == Standing::Unknown && !report.why.is_empty() {
+            let why = &report.why;
+            events.push(Change::Event {
+                experiment: id.experiment,
+                run: Some(id.number),
+                at_ms: now_ms,
+                text: format!("{id}: given back by {node}, and sent there again: {why}"),
+            });
+        }
+    }
+    let changed = |(run, desk): (RunId, Desk)| {
+        let differs = state.run(run).is_some_and(|known| known.desk != desk);
+        differs.then(|| Change::Desk {
+            run,
+            desk: Box::new(desk),
+            rules: None,
+        })
+    };
+    let changes = desks.into_iter().filter_map(changed).chain(events);
+    (changes.collect(), contradictions)
 }
 
 /// Whether its job was started, by the newest start in its journal.

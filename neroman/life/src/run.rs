@@ -212,117 +212,152 @@ impl std::fmt::Display for Unreadable {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Desk {
-    pub handing: Handing,
+    pub(crate) handing: Handing,
     /// The node of its placement.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub node: Option<String>,
+    pub(crate) node: Option<String>,
     /// Whether it may have reached its node: it is placed anew only on proof.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub offered: bool,
+    pub(crate) offered: bool,
     /// Why it waits, in neromum's words or ours.
     #[serde(skip_serializing_if = "String::is_empty")]
-    pub why: String,
+    pub(crate) why: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub word: Option<Word>,
+    pub(crate) word: Option<Word>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub wish: Option<Wish>,
+    pub(crate) wish: Option<Wish>,
     /// Whether neromum reported that every record except a watcher's was sent.
-    pub ended_told: bool,
+    pub(crate) ended_told: bool,
     /// Whether neromum reported that every record was sent.
-    pub settled: bool,
+    pub(crate) settled: bool,
     /// Records that are gone, in neromum's words; empty for none.
     #[serde(skip_serializing_if = "String::is_empty")]
-    pub missing: String,
+    pub(crate) missing: String,
     /// Since when its node does not know it, although it was started there.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub unknown_ms: Option<i64>,
+    pub(crate) unknown_ms: Option<i64>,
     /// The files of the run that its node cannot use.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub unreadable: Vec<Unreadable>,
+    pub(crate) unreadable: Vec<Unreadable>,
     /// Whether its node lacks a usable spec: it is sent again.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub send_spec: bool,
+    pub(crate) send_spec: bool,
     /// The run needs nothing from its node any more.
-    pub closed: bool,
+    pub(crate) closed: bool,
     /// Whether the database of series lacks points of it, which its node is then
     /// asked for again. Computed at each start, and so never stored.
     #[serde(skip)]
-    pub points_again: bool,
+    pub(crate) points_again: bool,
     /// Whether its job goes on without a parent of ours.
-    pub unsupervised: bool,
+    pub(crate) unsupervised: bool,
     /// The host on which it goes on, if that is not its neromum's host; it is
     /// then followed by disk.
     #[serde(default)]
-    pub far_host: String,
+    pub(crate) far_host: String,
     /// The earlier run of the experiment whose end it waits for.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub after: Option<u32>,
+    pub(crate) after: Option<u32>,
     /// Whether its node reported that its job made no file and changed none.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub made_nothing: bool,
+    pub(crate) made_nothing: bool,
     /// Version of the rules in force, 0: none.
-    pub rules_version: u64,
+    pub(crate) rules_version: u64,
     /// Version of the rules that the node has.
-    pub rules_delivered: u64,
-    pub results: Results,
+    pub(crate) rules_delivered: u64,
+    pub(crate) results: Results,
     /// Possible causes of its end: files that the job missed and that do not
     /// travel.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub hints: Vec<String>,
+    pub(crate) hints: Vec<String>,
     /// Tree of the checkpoints that it begins with, in hexadecimal, if they come
     /// from here; empty if there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub overlay: Option<String>,
+    pub(crate) overlay: Option<String>,
     /// The time at which its folder on the node was removed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub cleaned_ms: Option<i64>,
+    pub(crate) cleaned_ms: Option<i64>,
     /// Nodes that were given up and may still have it: a node that answers again
     /// is told to end it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub abandoned: Vec<String>,
+    pub(crate) abandoned: Vec<String>,
     /// Nodes that had it once and were given up, or refused it: it never goes
     /// there again.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub avoid: Vec<String>,
+    pub(crate) avoid: Vec<String>,
     /// The refusals of nodes, oldest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub refused: Vec<Refusal>,
+    pub(crate) refused: Vec<Refusal>,
     /// Set while it is to leave its node, so that another one may have it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub withdraw: Option<Withdrawal>,
+    pub(crate) withdraw: Option<Withdrawal>,
     /// Nodes that could not take it for now.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub later: Vec<Later>,
+    pub(crate) later: Vec<Later>,
     /// How often it was handed to a node and came back.
-    pub turns: u32,
+    pub(crate) turns: u32,
 }
 
 impl Desk {
+    /// A run that is to go to this node, or where the placer sends it, at once or
+    /// after the end of an earlier run.
+    pub fn planned(node: Option<String>, after: Option<u32>) -> Self {
+        Self {
+            node,
+            after,
+            rules_version: 1,
+            ..Self::default()
+        }
+    }
+
+    /// A run that lies on this node with rules of this version.
+    pub fn taken_over(node: &str, rules_version: u64) -> Self {
+        Self {
+            node: Some(node.to_owned()),
+            handing: Handing::Submitted,
+            offered: true,
+            rules_version: rules_version.max(1),
+            rules_delivered: rules_version.max(1),
+            ..Self::default()
+        }
+    }
+
+    /// A number that is kept for a run which no node has shown yet.
+    pub fn reserved(now_ms: i64) -> Self {
+        Self {
+            closed: true,
+            word: Some(Word::NodeGone {
+                who: TAKE_OVER.to_owned(),
+                at_ms: now_ms,
+            }),
+            ..Self::default()
+        }
+    }
+
     /// Whether its node is asked to promise that it never starts the run.
-    pub fn leaves(&self) -> bool {
+    pub(crate) fn leaves(&self) -> bool {
         self.withdraw.is_some() && self.wish.is_none()
     }
 
     /// The first unusable file that hides its end. A watcher's segment does not.
-    pub fn hides_its_end(&self) -> Option<&Unreadable> {
+    pub(crate) fn hides_its_end(&self) -> Option<&Unreadable> {
         let is_watchers = |file: &&Unreadable| file.path.contains("/watch-");
         let mut files = self.unreadable.iter();
         files.find(|file| !is_watchers(file))
     }
 
     /// The deferral by this node.
-    pub fn put_off_by(&mut self, node: &str) -> Option<&mut Later> {
+    pub(crate) fn put_off_by(&mut self, node: &str) -> Option<&mut Later> {
         let mut said = self.later.iter_mut();
         said.find(|one| one.node == node && one.left_ms.is_none())
     }
 
     /// The number of its hand-overs, the present one included.
-    pub fn turn(&self) -> u32 {
+    pub(crate) fn turn(&self) -> u32 {
         self.turns.saturating_add(1)
     }
 
     /// The person who cancelled it.
-    pub fn who(&self) -> String {
+    pub(crate) fn who(&self) -> String {
         self.wish
             .as_ref()
             .map(|wish| wish.author.clone())
@@ -334,7 +369,7 @@ impl Desk {
 #[derive(Clone, Debug)]
 pub struct Run {
     pub made: Arc<Made>,
-    pub desk: Desk,
+    pub(crate) desk: Desk,
     pub journal: Arc<Journal>,
     /// Ids of the rules in force.
     pub rules: Arc<[u64]>,
@@ -346,7 +381,7 @@ pub struct Run {
 /// numbers, and the node that has this run was not read yet.
 pub const UNREAD: &str = "unknown";
 /// Author of the entry that such a run's node is gone.
-pub const TAKE_OVER: &str = "node take-over";
+const TAKE_OVER: &str = "node take-over";
 
 impl Run {
     /// Whether the run only reserves a number: its node was not read when its
@@ -487,7 +522,7 @@ impl Run {
 
     /// Whether its node certainly got it: by its answer or, if that was lost, by
     /// records of its journal.
-    pub fn was_accepted(&self) -> bool {
+    pub fn reached_its_node(&self) -> bool {
         self.desk.handing >= Handing::Submitted || !self.journal.incarnations.is_empty()
     }
 

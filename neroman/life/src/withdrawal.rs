@@ -37,7 +37,7 @@ pub enum Said {
 
 /// Records that a node which accepted a run refuses it: another node of its group
 /// gets it, or it ends.
-pub fn refused(run: &Run, desk: &mut Desk, why: String, at_ms: i64) {
+pub(crate) fn refused(run: &Run, desk: &mut Desk, why: String, at_ms: i64) {
     if !may_leave(run, desk) {
         desk.word = Some(Word::Refused { why, at_ms });
         return;

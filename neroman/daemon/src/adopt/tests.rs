@@ -54,7 +54,7 @@ fn runs_keep_numbers_tokens_and_rules() {
         Some(id)
     );
     let run = state.run(id).unwrap();
-    assert_eq!((run.node(), run.desk.rules_version), (Some("alpha"), 3));
+    assert_eq!((run.node(), run.rules_version()), (Some("alpha"), 3));
     assert_eq!(*run.rules, [7]);
     assert_eq!(state.rules[&7].text, "loss > 2");
     assert!(

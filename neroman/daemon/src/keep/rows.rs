@@ -10,7 +10,7 @@ use crate::folding::RunFolded;
 use nero_life::change::{Described, NewRun};
 use nero_life::experiment::{Origin, Stamp};
 use nero_life::fold::Position;
-use nero_life::run::{Desk, Handing, Run};
+use nero_life::run::{Desk, Run};
 
 /// The stored data of an experiment besides its definition.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -105,9 +105,9 @@ pub(crate) fn unhex(text: &str) -> Option<[u8; 32]> {
 
 pub(super) fn desk_row(run: &Run) -> nero_store::Desk {
     nero_store::Desk {
-        wish_ms: run.desk.wish.as_ref().map(|wish| wish.asked_ms),
+        wish_ms: run.cancel().map(|wish| wish.asked_ms),
         desk: json(&KeptDesk {
-            desk: run.desk.clone(),
+            desk: run.desk().clone(),
             rules: run.rules.to_vec(),
         }),
     }
@@ -117,7 +117,7 @@ pub(super) fn facts_row(run: &Run) -> nero_store::Facts {
     let phase: Phase = run.phase();
     nero_store::Facts {
         phase,
-        submitted_ms: (run.desk.handing >= Handing::Submitted).then_some(run.made.created_ms),
+        submitted_ms: (run.is_accepted()).then_some(run.made.created_ms),
         started_ms: run.started_ms(),
         ended_ms: run.outcome.ended_ms,
         facts: json(&*run.journal),

@@ -210,7 +210,7 @@ impl Writer {
                 let closed = |state: &State| {
                     state
                         .run(*id)
-                        .is_some_and(|run| run.desk.closed && !run.desk.points_again)
+                        .is_some_and(|run| run.is_closed() && !run.asks_for_points())
                 };
                 closed(&work) && !closed(&self.state)
             })

@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Whether a node may still have runs that were given up there.
 pub(super) fn any(node: &str, state: &State) -> bool {
     let runs = state.experiments.iter().flat_map(|one| one.runs.iter());
-    runs.flat_map(|run| &run.desk.abandoned)
+    runs.flat_map(|run| run.left_behind())
         .any(|other| other == node)
 }
 
@@ -40,7 +40,7 @@ pub(super) async fn end(
         .experiments
         .iter()
         .flat_map(|experiment| experiment.runs.iter())
-        .filter(|run| run.desk.abandoned.iter().any(|other| other == node))
+        .filter(|run| run.left_behind().iter().any(|other| other == node))
         .map(|run| (run.made.id, run_ref(run)))
         .collect();
     for part in runs.chunks(RUNS_MAX) {

@@ -187,7 +187,7 @@ impl Deliver {
         let mut alike: BTreeMap<Alike, Vec<(RunId, i64, v1::RunRef)>> = BTreeMap::new();
         for id in runs {
             let Some(run) = state.run(*id) else { continue };
-            let Some(wish) = &run.desk.wish else { continue };
+            let Some(wish) = run.cancel() else { continue };
             alike
                 .entry((wish.grace_ms, wish.signal, wish.author.clone()))
                 .or_default()

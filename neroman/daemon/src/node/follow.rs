@@ -1,6 +1,6 @@
 //! Replication: the records in a node's journals, and neromum's reports of runs.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ use crate::ledger::Ledger;
 use nero_life::change::Change;
 use nero_life::gone;
 use nero_life::report::{self, Contradiction, Report, Standing, Stray};
-use nero_life::run::{Desk, Run, Unreadable};
+use nero_life::run::{Run, Unreadable};
 use nero_life::state::State;
 use nero_life::text::bounded;
 
@@ -239,7 +239,7 @@ async fn positions(settings: &Settings, ledger: &Ledger) -> Result<Vec<v1::RunPo
     let state = ledger.state();
     let handed: Vec<RunId> = open_runs(&state, &settings.name)
         .into_iter()
-        .filter(|id| state.run(*id).is_some_and(Run::was_accepted))
+        .filter(|id| state.run(*id).is_some_and(Run::reached_its_node))
         .collect();
     let stands = ledger.positions(handed).await?;
     Ok(stands
@@ -357,59 +357,25 @@ impl Gathered {
     }
 }
 
-/// The changes from neromum's reports about runs that are still on this node.
+/// What the states change that a node tells: of runs that are on this node still.
 fn said(state: &State, node: &str, states: &[v1::RunState], now_ms: i64) -> Vec<Change> {
-    // One message may report a run twice; the later report applies on top of the
-    // earlier.
-    let mut desks: HashMap<RunId, Desk> = HashMap::new();
-    let mut events = Vec::new();
-    for word in states {
-        let Some(id) = RunToken::from_slice(&word.token).and_then(|token| state.by_token(&token))
-        else {
-            continue;
-        };
-        let here = |run: &&Run| run.open() && run.node() == Some(node);
-        let Some(run) = state.run(id).filter(here) else {
-            continue;
-        };
-        let desk = desks.entry(id).or_insert_with(|| run.desk.clone());
-        if run.desk.closed {
-            desk.points_again &= !has_sent_all(word.stage());
-            continue;
-        }
-        hear(run, desk, word, now_ms);
-        if word.stage() == Stage::UnknownRun && !word.why.is_empty() {
-            events.push(Change::Event {
-                experiment: id.experiment,
-                run: Some(id.number),
-                at_ms: now_ms,
-                text: format!(
-                    "{id}: given back by {node}, and sent there again: {}",
-                    bounded(&word.why)
-                ),
-            });
+    let report = |word: &v1::RunState| {
+        let id = state.by_token(&RunToken::from_slice(&word.token)?)?;
+        Some((id, reported(word)))
+    };
+    let reports: Vec<_> = states.iter().filter_map(report).collect();
+    let (changes, contradictions) = report::said(state, node, &reports, now_ms);
+    for (run, contradiction) in contradictions {
+        match contradiction {
+            Contradiction::Forgotten => {
+                tracing::warn!(%run, "the node does not know a run that it ran");
+            }
+            Contradiction::NeverStarted => {
+                tracing::warn!(%run, "the node calls a run that ran never started");
+            }
         }
     }
-    desks
-        .into_iter()
-        .filter(|(id, desk)| state.run(*id).is_some_and(|run| run.desk != *desk))
-        .map(|(run, desk)| Change::Desk {
-            run,
-            desk: Box::new(desk),
-            rules: None,
-        })
-        .chain(events)
-        .collect()
-}
-
-/// Whether a closed run, whose points were requested again, sends nothing more.
-fn has_sent_all(stage: Stage) -> bool {
-    match stage {
-        Stage::Settled | Stage::TakenAway | Stage::Refused | Stage::UnknownRun => true,
-        Stage::Unspecified | Stage::Waiting | Stage::Starting | Stage::Running | Stage::Ended => {
-            false
-        }
-    }
+    changes
 }
 
 /// How many unusable files of a run are kept.
@@ -425,18 +391,6 @@ fn unreadable(file: &v1::Unreadable) -> Unreadable {
 
 /// How many characters of a host's name are kept.
 const HOST_CHARS_MAX: usize = 64;
-
-fn hear(run: &Run, desk: &mut Desk, word: &v1::RunState, now_ms: i64) {
-    match report::heard(run, desk, &reported(word), now_ms) {
-        Some(Contradiction::Forgotten) => {
-            tracing::warn!(run = %run.made.id, "the node does not know a run that it ran");
-        }
-        Some(Contradiction::NeverStarted) => {
-            tracing::warn!(run = %run.made.id, "the node calls a run that ran never started");
-        }
-        None => {}
-    }
-}
 
 fn reported(word: &v1::RunState) -> Report {
     let files = word.unreadable.iter().take(UNREADABLE_MAX);

@@ -15,7 +15,6 @@ use tokio::time::Instant;
 use super::now::NodeNow;
 use super::registry::Nodes;
 use nero_life::judge;
-use nero_life::later;
 use nero_life::now::Tick;
 use nero_life::place::{self, Candidate, Choice, Facts, Figures, GpuFacts, Standing};
 use nero_life::placed::{decided, taken_back};
@@ -298,7 +297,7 @@ impl Placer {
 /// Chooses a node for one run. A node that the run left lately because it could
 /// not take the run is chosen only if no other can have it.
 fn choose(run: &Run, candidates: &mut [Candidate], now: &Tick) -> Choice {
-    let left = |name: &str| later::passed_over(&run.desk, name, now);
+    let left = |name: &str| run.passes_over(name, now);
     if !candidates.iter().any(|one| left(&one.name)) {
         return choose_but(run, candidates, &|_| false);
     }
@@ -311,7 +310,7 @@ fn choose(run: &Run, candidates: &mut [Candidate], now: &Tick) -> Choice {
 /// The same without some nodes. Nodes that were given up are left out; nodes
 /// that refused the run are reported with their reasons.
 fn choose_but(run: &Run, candidates: &mut [Candidate], but: &dyn Fn(&str) -> bool) -> Choice {
-    if run.desk.avoid.is_empty() && !candidates.iter().any(|one| but(&one.name)) {
+    if run.excluded().is_empty() && !candidates.iter().any(|one| but(&one.name)) {
         return place::choose(&run.made.takes, candidates, &judge::judge);
     }
     let mut others: Vec<Candidate> = candidates
@@ -319,12 +318,12 @@ fn choose_but(run: &Run, candidates: &mut [Candidate], but: &dyn Fn(&str) -> boo
         .filter(|candidate| !but(&candidate.name))
         .filter_map(|candidate| {
             let refused = |refusal: &&Refusal| refusal.node == candidate.name;
-            match run.desk.refused.iter().find(refused) {
+            match run.refusals().iter().find(refused) {
                 Some(refusal) => Some(Candidate {
                     name: candidate.name.clone(),
                     standing: Standing::Refused(refusal.why.clone()),
                 }),
-                None if run.desk.avoid.contains(&candidate.name) => None,
+                None if run.excluded().contains(&candidate.name) => None,
                 None => Some(candidate.clone()),
             }
         })

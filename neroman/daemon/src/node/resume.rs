@@ -54,7 +54,7 @@ pub(super) async fn carry(
         let why = format!("the checkpoints of {id} are on their way from {node}");
         return Ok(Carry::Wait(why));
     }
-    let known = run.desk.overlay.clone();
+    let known = run.overlay().map(str::to_owned);
     let overlay = match known {
         Some(overlay) => overlay,
         None => {
@@ -62,7 +62,7 @@ pub(super) async fn carry(
                 Ok(frozen) => frozen,
                 Err(held) => return Ok(held),
             };
-            if let (None, Results::Failed { why, .. }) = (&frozen, &earlier.desk.results) {
+            if let (None, Results::Failed { why, .. }) = (&frozen, earlier.results()) {
                 return Ok(Carry::Never(format!(
                     "the checkpoints of {id} did not come home: {why} (start it without --resume)"
                 )));
@@ -83,7 +83,7 @@ async fn freeze(
     earlier: &Run,
     spec: &v1::RunSpec,
 ) -> Result<Option<[u8; 32]>, Carry> {
-    let folder = PathBuf::from(earlier.desk.results.folder());
+    let folder = PathBuf::from(earlier.results().folder());
     if folder.as_os_str().is_empty() {
         return Ok(None);
     }
@@ -92,7 +92,7 @@ async fn freeze(
         earlier.made.id,
         folder.display()
     );
-    let came = matches!(earlier.desk.results, Results::Done { .. });
+    let came = matches!(earlier.results(), Results::Done { .. });
     let (globs, store) = (spec.checkpoint.clone(), settings.store.clone());
     let frozen = tokio::task::spawn_blocking(move || match folder.is_dir() {
         true => Ok(Some(snapshot::gather(&folder, &globs, &store)?)),

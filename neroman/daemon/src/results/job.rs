@@ -91,7 +91,7 @@ impl Job {
         else {
             return Ok(None);
         };
-        let folder = match run.desk.results.folder() {
+        let folder = match run.results().folder() {
             known if only_look => PathBuf::from(known),
             "" => {
                 let plan = place::plan(experiment, run, &places.fallback);
@@ -138,7 +138,7 @@ impl Job {
                 min_free,
             },
             ended: run.phase().is_end(),
-            done: matches!(run.desk.results, Results::Done { .. }),
+            done: matches!(run.results(), Results::Done { .. }),
             outputs,
             checkpoint,
             results_max,
@@ -424,9 +424,8 @@ impl Job {
     /// results, too.
     async fn latest(&self, ledger: &Ledger) -> Result<(), Trouble> {
         let state = ledger.state();
-        let is_later = |run: &Run| {
-            run.made.id.number > self.id.number && !run.desk.results.folder().is_empty()
-        };
+        let is_later =
+            |run: &Run| run.made.id.number > self.id.number && !run.results().folder().is_empty();
         let experiment = state.experiment(self.id.experiment);
         if experiment.is_some_and(|one| one.runs.iter().any(is_later)) {
             return Ok(());

@@ -83,8 +83,8 @@ impl Man {
                 let Some(run) = now.run(id(one)).filter(|run| run.phase().is_live()) else {
                     continue;
                 };
-                let is_told = run.desk.wish.as_ref().is_none_or(|wish| wish.delivered);
-                let file = run.desk.hides_its_end();
+                let is_told = run.cancel().is_none_or(|wish| wish.delivered);
+                let file = run.hides_its_end();
                 if is_told && file.is_none() {
                     continue;
                 }
@@ -125,8 +125,7 @@ fn unwritten(
         || Failure::failed("no space left for the databases"),
         |full| full.failure,
     );
-    let is_wish = |change: &Change| matches!(change, Change::Desk { desk, .. } if desk.wish.is_some() && desk.word.is_none());
-    decided.changes.retain(is_wish);
+    decided.changes.retain(Change::is_cancel);
     if decided.changes.is_empty() {
         return Err(why);
     }

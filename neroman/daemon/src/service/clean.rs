@@ -153,8 +153,8 @@ fn named(state: &State) -> (BTreeSet<String>, Vec<String>) {
         if !run.made.tree.is_empty() && !trees.contains(&run.made.tree) {
             trees.insert(run.made.tree.clone());
         }
-        if let Some(overlay) = run.desk.overlay.as_ref().filter(|tree| !tree.is_empty()) {
-            trees.insert(overlay.clone());
+        if let Some(overlay) = run.overlay().filter(|tree| !tree.is_empty()) {
+            trees.insert(overlay.to_owned());
         }
         if let Some((_, diff)) = run.made.git.split_once('+') {
             others.push(diff.to_owned());
@@ -200,7 +200,7 @@ fn pick(
                 None => going.entry(at).or_default().push(Going {
                     id: run.made.id,
                     token: run.made.token.to_vec(),
-                    folder: PathBuf::from(run.desk.results.folder()),
+                    folder: PathBuf::from(run.results().folder()),
                     began: !run.journal.incarnations.is_empty(),
                 }),
             }

@@ -206,7 +206,7 @@ impl Man {
         let ids: Vec<RunId> = able.iter().map(|run| run.id).collect();
         let about = |state: &State, id: &RunId| {
             let run = state.run(*id);
-            run.is_some_and(|run| !run.desk.closed && needs::of(run).close)
+            run.is_some_and(|run| !run.is_closed() && needs::of(run).close)
         };
         let mut states = self.ledger.watch();
         let closed = states.wait_for(|state| !ids.iter().any(|id| about(state, id)));

@@ -79,7 +79,7 @@ impl Man {
                 .experiments
                 .iter()
                 .flat_map(|experiment| experiment.runs.iter())
-                .map(|run| run.desk.results.folder())
+                .map(|run| run.results().folder())
                 .filter(|folder| !folder.is_empty())
                 .map(PathBuf::from)
                 .collect();

@@ -208,7 +208,7 @@ fn pick(state: &State, chosen: &[Chosen], all: bool) -> Picked {
 
 /// Why a run has no files to fetch.
 fn nothing(run: &Run) -> Option<String> {
-    if let Some(at_ms) = run.desk.cleaned_ms {
+    if let Some(at_ms) = run.cleaned_ms() {
         return Some(super::clean::cleaned(at_ms));
     }
     let started = run.started_ms().is_some();

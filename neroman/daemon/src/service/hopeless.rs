@@ -277,7 +277,7 @@ pub(super) struct Stuck {
 impl Stuck {
     /// Whether a run may need a report: the placer found no node for it.
     pub(super) fn is_open(&self, run: &Run) -> bool {
-        run.unplaced() && !run.desk.why.is_empty() && !self.never.contains(&run.made.id)
+        run.unplaced() && !run.why().is_empty() && !self.never.contains(&run.made.id)
     }
 
     /// Why no node can ever take this run at present; `None` if that was not
@@ -287,7 +287,7 @@ impl Stuck {
             return None;
         }
         let word = &run.made.node;
-        let (takes, avoid) = (&run.made.takes, &run.desk.avoid);
+        let (takes, avoid) = (&run.made.takes, run.excluded());
         let why = Outlook::of(nodes.config, nodes.figures, word, takes, avoid).never()?;
         Some(format!("`{word}` can never take it ({why})"))
     }
@@ -313,7 +313,7 @@ impl Stuck {
                     nodes.figures,
                     &run.made.node,
                     &run.made.takes,
-                    &run.desk.avoid,
+                    run.excluded(),
                 ),
             };
             if let Some(why) = outlook.never() {
@@ -323,7 +323,7 @@ impl Stuck {
                 match outlook.away(nodes.known, nodes.boot_ms) {
                     Ok(()) => {
                         self.away.insert(id);
-                        waiting.add(&run.made.node, &run.desk.why, id);
+                        waiting.add(&run.made.node, run.why(), id);
                     }
                     Err(Some(left_ms)) => {
                         again = Some(again.map_or(left_ms, |sooner| sooner.min(left_ms)));
@@ -345,7 +345,7 @@ impl Stuck {
 fn alike(one: &Run, other: &Run) -> bool {
     one.made.node == other.made.node
         && one.made.takes == other.made.takes
-        && one.desk.avoid == other.desk.avoid
+        && one.excluded() == other.excluded()
 }
 
 #[cfg(test)]

@@ -150,7 +150,7 @@ impl Man {
             },
             told: false,
         };
-        if let Some(at_ms) = run.desk.cleaned_ms {
+        if let Some(at_ms) = run.cleaned_ms() {
             let said = super::clean::cleaned(at_ms);
             let copy = copy_of(run, request.stderr);
             if !copy.is_some_and(|path| path.is_file()) {
@@ -263,7 +263,7 @@ impl Man {
                 0,
             ),
         };
-        let cleaned = state.run(id).and_then(|run| run.desk.cleaned_ms);
+        let cleaned = state.run(id).and_then(|run| run.cleaned_ms());
         let mut said = match cleaned {
             Some(at_ms) => super::clean::cleaned(at_ms),
             None => format!("{lost}; this is what came home"),
@@ -380,7 +380,7 @@ fn printed(run: &Run, stderr: bool) -> Option<u64> {
 
 /// The copy of a log in the results of a run.
 pub(super) fn copy_of(run: &Run, stderr: bool) -> Option<PathBuf> {
-    let folder = run.desk.results.folder();
+    let folder = run.results().folder();
     let name = if stderr { STDERR } else { STDOUT };
     (!folder.is_empty()).then(|| PathBuf::from(folder).join(name))
 }

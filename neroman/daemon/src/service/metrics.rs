@@ -106,8 +106,8 @@ impl Man {
 /// A line for each run that may have lost points.
 fn missing(state: &State, runs: &[RunId]) -> Vec<String> {
     let runs = runs.iter().filter_map(|id| state.run(*id));
-    runs.filter(|run| !run.desk.missing.is_empty())
-        .map(|run| format!("{}: {}", run.made.id, run.desk.missing))
+    runs.filter(|run| !run.missing().is_empty())
+        .map(|run| format!("{}: {}", run.made.id, run.missing()))
         .collect()
 }
 

@@ -11,7 +11,6 @@ use crate::failure::Failure;
 use crate::ledger::Decided;
 use crate::node::Node;
 use nero_life::gone;
-use nero_life::run::Handing;
 
 /// How long a node that a person calls gone may take to answer.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -61,7 +60,7 @@ impl Man {
             .flat_map(|experiment| experiment.runs.iter())
             .filter(|run| run.node() == Some(name));
         for run in there {
-            let handed = run.desk.offered || run.desk.handing >= Handing::Submitted;
+            let handed = run.may_be_there();
             runs += u64::from(handed);
             if run.phase().is_live() {
                 sent += u64::from(handed);

@@ -128,8 +128,8 @@ fn troubles(state: &State, node: &str) -> Vec<String> {
         .into_iter()
         .filter_map(|id| state.run(id))
     {
-        if run.phase() == Phase::Staging && !run.desk.why.is_empty() {
-            *runs.entry(&run.desk.why).or_default() += 1;
+        if run.phase() == Phase::Staging && !run.why().is_empty() {
+            *runs.entry(run.why()).or_default() += 1;
         }
     }
     let line = |(why, count)| match count {

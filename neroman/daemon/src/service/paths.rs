@@ -92,7 +92,7 @@ fn work(
     deployment: &DeploymentId,
     run: &Run,
 ) -> (String, String) {
-    if let Some(at_ms) = run.desk.cleaned_ms {
+    if let Some(at_ms) = run.cleaned_ms() {
         return (String::new(), super::clean::cleaned(at_ms));
     }
     let Some(node) = run.node() else {
@@ -111,14 +111,14 @@ fn work(
 }
 
 fn results(run: &Run) -> (String, String) {
-    let note = match &run.desk.results {
+    let note = match run.results() {
         Results::Open if run.started_ms().is_none() && run.phase().is_live() => {
             "it has not been started"
         }
         Results::Open if run.phase().is_live() => "it has not ended",
         Results::Fetching { why, .. } if !why.is_empty() => why,
         Results::Fetching { .. } if run.phase().is_live() => "it has not ended; more is to come",
-        Results::Open | Results::Nothing if run.desk.cleaned_ms.is_some() => {
+        Results::Open | Results::Nothing if run.cleaned_ms().is_some() => {
             "its folder on the node was cleaned, and nothing had come home"
         }
         Results::Open | Results::Nothing if run.journal.incarnations.is_empty() => {
@@ -135,7 +135,7 @@ fn results(run: &Run) -> (String, String) {
         Results::Failed { why, .. } => why,
         Results::Done { .. } => "",
     };
-    (run.desk.results.folder().to_owned(), note.to_owned())
+    (run.results().folder().to_owned(), note.to_owned())
 }
 
 /// The job's folder on its node.

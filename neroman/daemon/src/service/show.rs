@@ -38,7 +38,7 @@ impl Man {
         let mut reply = v1::ShowReply {
             experiment: Some(view::experiment(experiment, run, &sight)),
             run: run.map(|run| run_view(run, &sight)),
-            missing: run.map_or_else(String::new, |run| run.desk.missing.clone()),
+            missing: run.map_or_else(String::new, |run| run.missing().to_owned()),
             runs: experiment
                 .runs
                 .iter()
@@ -99,7 +99,7 @@ impl Man {
             reply.user_cpu_s = sample.cpu_ms as f64 / 1e3;
             reply.peak_rss_bytes = sample.peak_rss_bytes;
         }
-        if let Results::Done { notes, .. } = &run.desk.results {
+        if let Results::Done { notes, .. } = run.results() {
             reply.notes.extend(notes.iter().cloned());
         }
         if let Some(away) = self.away(run) {
@@ -113,7 +113,7 @@ impl Man {
 
     /// The note that a run's last lines lie on a node out of reach.
     fn away(&self, run: &Run) -> Option<String> {
-        let home = run.desk.results.settled() && !run.desk.results.folder().is_empty();
+        let home = run.results().settled() && !run.results().folder().is_empty();
         let now = self.nodes.now(run.node()?);
         if home || run.started_ms().is_none() || !now.out_of_reach() {
             return None;
@@ -127,7 +127,7 @@ impl Man {
 
     /// The end of a log; empty if neither copy nor node has it.
     async fn tail(&self, run: &Run, stderr: bool) -> Vec<u8> {
-        if let Some(path) = copy_of(run, stderr).filter(|_| run.desk.results.settled()) {
+        if let Some(path) = copy_of(run, stderr).filter(|_| run.results().settled()) {
             let tail = super::blocking(move || file_tail(&path)).await;
             return tail.ok().and_then(Result::ok).unwrap_or_default();
         }
@@ -194,7 +194,7 @@ impl Man {
                     lines.push((at, format!("{id}: its supervisor died, another took over")));
                 }
             }
-            if let Some(wish) = &run.desk.wish {
+            if let Some(wish) = run.cancel() {
                 let who = match wish.author.as_str() {
                     "" => String::new(),
                     author => format!(" by {author}"),
@@ -249,7 +249,7 @@ fn run_view(run: &Run, sight: &Sight<'_>) -> v1::RunView {
         signal,
         runtime_s: sight.runtime_s(run),
         incarnations: u32::try_from(run.journal.incarnations.len()).unwrap_or(u32::MAX),
-        results: run.desk.results.folder().to_owned(),
+        results: run.results().folder().to_owned(),
         token: run.made.token.to_string(),
         stderr_line: run.stderr_line().to_owned(),
         strays: strays(run),

@@ -446,12 +446,8 @@ fn decide(
             results_max_bytes,
         )
         .encode_to_vec();
-        let desk = Desk {
-            node,
-            after: after.filter(|number| still_live(&work, *id, *number)),
-            rules_version: 1,
-            ..Desk::default()
-        };
+        let after = after.filter(|number| still_live(&work, *id, *number));
+        let desk = Desk::planned(node, after);
         let new = NewRun {
             made: Arc::new(made),
             desk,

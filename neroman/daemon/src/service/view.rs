@@ -12,7 +12,7 @@ use crate::spec;
 use nero_life::experiment::Experiment;
 use nero_life::journal::Journal;
 use nero_life::now::{Now, Tick};
-use nero_life::run::{Handing, Results, Run};
+use nero_life::run::{Results, Run};
 use nero_life::state::State;
 
 /// The context of a view.
@@ -56,7 +56,7 @@ impl<'a> Sight<'a> {
     /// The age of a live run's facts, while its node is out of reach.
     fn as_of(&self, run: &Run) -> Option<i64> {
         let node = self.node_of(run)?;
-        let handed = run.desk.handing >= Handing::Submitted;
+        let handed = run.is_accepted();
         let is_old = node.out_of_reach() || !node.connected() && node.unheard();
         if !handed || !run.phase().is_live() || !is_old {
             return None;
@@ -139,23 +139,23 @@ fn of_run(view: &mut v1::ExperimentView, run: &Run, sight: &Sight<'_>) {
     view.started_ms = run.started_ms().unwrap_or(0);
     view.ended_ms = run.outcome.ended_ms.unwrap_or(0);
     view.warnings = run.journal.warnings();
-    view.results = run.desk.results.folder().to_owned();
+    view.results = run.results().folder().to_owned();
     view.settled = settled(run);
     if phase.is_live() {
         view.wish = wish(run, sight);
         view.waiting_for = waiting_for(run);
         view.contact = contact(run, sight);
         if run.node().is_some() {
-            let refused = run.desk.refused.iter();
+            let refused = run.refusals().iter();
             view.warnings
                 .extend(refused.map(|no| format!("refused by {}: {}", no.node, no.why)));
         }
-        if run.desk.unsupervised {
+        if run.is_unsupervised() {
             view.warnings
                 .push("unsupervised: its exit code cannot be known".to_owned());
         }
-        if !run.desk.far_host.is_empty() {
-            let host = Safe::line(&run.desk.far_host);
+        if !run.far_host().is_empty() {
+            let host = Safe::line(run.far_host());
             view.warnings.push(format!(
                 "goes on on {host}, another host of its node; followed by disk"
             ));
@@ -165,11 +165,11 @@ fn of_run(view: &mut v1::ExperimentView, run: &Run, sight: &Sight<'_>) {
             view.rss_bytes = Some(sample.rss_bytes);
         }
     }
-    view.hints.clone_from(&run.desk.hints);
-    let unreadable = run.desk.unreadable.iter().map(ToString::to_string);
+    view.hints = run.hints().to_vec();
+    let unreadable = run.unreadable().iter().map(ToString::to_string);
     view.warnings.extend(unreadable);
     view.warnings.extend(run.forgotten_text());
-    match &run.desk.results {
+    match run.results() {
         Results::Failed { why, .. } => {
             view.warnings
                 .push(format!("results are not complete: {why}"));
@@ -178,7 +178,7 @@ fn of_run(view: &mut v1::ExperimentView, run: &Run, sight: &Sight<'_>) {
             view.warnings.push(format!("results wait: {why}"));
         }
         // The warnings of a run whose folder was cleaned do not matter any more.
-        Results::Done { warnings, .. } if run.desk.cleaned_ms.is_none() => {
+        Results::Done { warnings, .. } if run.cleaned_ms().is_none() => {
             view.warnings.extend(warnings.iter().cloned());
         }
         Results::Done { .. } | Results::Open | Results::Fetching { .. } | Results::Nothing => {}
@@ -220,11 +220,11 @@ pub(super) fn exit(run: &Run) -> (Option<i32>, Option<i32>) {
 
 /// Whether an ended run gets no more records.
 pub(super) fn settled(run: &Run) -> bool {
-    run.phase().is_live() || run.desk.settled || run.desk.word.is_some() || run.desk.closed
+    run.phase().is_live() || run.is_told_whole()
 }
 
 fn wish(run: &Run, sight: &Sight<'_>) -> String {
-    let Some(wish) = &run.desk.wish else {
+    let Some(wish) = run.cancel() else {
         return String::new();
     };
     let asked = format!("abort asked {}", sight.clock(wish.asked_ms));
@@ -236,14 +236,14 @@ fn wish(run: &Run, sight: &Sight<'_>) -> String {
 }
 
 fn waiting_for(run: &Run) -> String {
-    match (run.phase(), run.desk.after) {
+    match (run.phase(), run.after()) {
         (_, Some(number)) => format!("the end of run {}.{number}", run.made.id.experiment),
-        (_, None) if run.unplaced() && !run.desk.why.is_empty() => run.desk.why.clone(),
+        (_, None) if run.unplaced() && !run.why().is_empty() => run.why().to_owned(),
         (Phase::Submitted, None) if run.unheard() => {
             "the first word of its node: it was taken over".to_owned()
         }
         (_, None) if run.unplaced() => format!("a node of `{}`", run.made.node),
-        (Phase::Queued | Phase::Staging | Phase::Pending, None) => run.desk.why.clone(),
+        (Phase::Queued | Phase::Staging | Phase::Pending, None) => run.why().to_owned(),
         (_, None) => String::new(),
     }
 }
@@ -259,7 +259,7 @@ fn contact(run: &Run, sight: &Sight<'_>) -> String {
     if node.connected() {
         return String::new();
     }
-    let handed = run.desk.handing >= Handing::Submitted;
+    let handed = run.is_accepted();
     let since = match node.contact_ms.or(node.since_ms) {
         Some(since) if node.unheard() => format!("not heard of since {}", sight.clock(since)),
         Some(since) => format!("no contact since {}", sight.clock(since)),

@@ -263,7 +263,7 @@ fn explains_itself_soon(run: &Run) -> bool {
     let newest = run.journal.newest();
     let gone = newest.and_then(|(_, incarnation)| incarnation.gone.as_ref());
     run.phase() == Phase::Crashed
-        && !run.desk.results.settled()
+        && !run.results().settled()
         && gone.is_some_and(|gone| gone.stderr_bytes > 0)
 }
 

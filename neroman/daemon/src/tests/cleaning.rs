@@ -121,7 +121,7 @@ async fn what_is_cleaned_is_written_down_when_whoever_asked_has_left() {
     rig.mum.files(|files| files.stalled = false);
     let cleaned = |state: &std::sync::Arc<nero_life::state::State>| {
         let run = state.run("1.1".parse().unwrap()).unwrap();
-        run.desk.cleaned_ms.is_some()
+        run.cleaned_ms().is_some()
     };
     let mut states = rig.man.ledger.watch();
     let known = tokio::time::timeout(super::DEADLINE, states.wait_for(cleaned)).await;

@@ -263,7 +263,7 @@ async fn a_run_that_is_to_end_is_over_when_its_node_lost_it_with_the_cancel() {
             experiment: ExperimentId(1),
             number: 1,
         });
-        run.is_some_and(|run| run.desk.wish.as_ref().is_some_and(|wish| wish.delivered))
+        run.is_some_and(|run| run.cancel().is_some_and(|wish| wish.delivered))
     };
     let mut states = rig.man.ledger.watch();
     states.wait_for(|state| told(state)).await.unwrap();

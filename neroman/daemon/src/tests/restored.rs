@@ -91,7 +91,7 @@ async fn all_asked_again(rig: &Rig) {
         state
             .experiments
             .iter()
-            .all(|one| one.runs.iter().all(|run| !run.desk.points_again))
+            .all(|one| one.runs.iter().all(|run| !run.asks_for_points()))
     });
     tokio::time::timeout(super::DEADLINE, over)
         .await

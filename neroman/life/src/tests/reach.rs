@@ -130,7 +130,7 @@ fn broken(from: &World, step: &Step) -> Option<&'static str> {
         (
             "a run that its node has is not ended by what is here",
             !step.label.starts_with("its files are not here")
-                || !before.was_accepted()
+                || !before.reached_its_node()
                 || before.phase() == after.phase(),
         ),
         (

@@ -44,7 +44,10 @@ impl Deliver {
             let Some(run) = leaving(&state, &self.settings.name, *id) else {
                 continue;
             };
-            turns.entry(run.desk.turn()).or_default().push(run_ref(run));
+            turns
+                .entry(run.generation())
+                .or_default()
+                .push(run_ref(run));
         }
         for (turn, runs) in turns {
             let mut request = tonic::Request::new(v1::CancelRequest {

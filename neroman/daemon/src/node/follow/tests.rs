@@ -1,9 +1,10 @@
 use std::path::Path;
 
 use super::*;
+use nero_life::journal::{Incarnation, Journal};
+use nero_model::Phase;
+
 use crate::adopt::adopt;
-use nero_life::change::desk_change;
-use nero_life::run::Handing;
 
 /// A run on the node `beta`, and its token.
 fn on_beta() -> (State, Vec<u8>) {
@@ -25,7 +26,8 @@ fn on_beta() -> (State, Vec<u8>) {
 
 #[test]
 fn a_run_that_its_node_cannot_read_now_stays_as_it_is_and_says_why() {
-    let (state, token) = on_beta();
+    let (mut state, token) = on_beta();
+    let id = state.by_token(&RunToken::from_slice(&token).unwrap());
     let words = [
         v1::RunState {
             token: token.clone(),
@@ -40,13 +42,13 @@ fn a_run_that_its_node_cannot_read_now_stays_as_it_is_and_says_why() {
             ..v1::RunState::default()
         },
     ];
-    let changes = said(&state, "beta", &words, 2);
-    let [Change::Desk { desk, .. }] = &changes[..] else {
-        panic!("{changes:?}");
-    };
+    for change in said(&state, "beta", &words, 2) {
+        state.apply(&change);
+    }
+    let run = state.run(id.unwrap()).unwrap();
     assert_eq!(
-        (&*desk.why, &*desk.far_host, desk.handing),
-        ("cannot use spec", "h", Handing::Pending)
+        (run.why(), run.far_host(), run.phase()),
+        ("cannot use spec", "h", Phase::Pending)
     );
 }
 
@@ -54,19 +56,34 @@ fn a_run_that_its_node_cannot_read_now_stays_as_it_is_and_says_why() {
 fn a_run_that_lies_there_and_cannot_be_read_is_not_forgotten() {
     let (mut state, token) = on_beta();
     let id = state.by_token(&RunToken::from_slice(&token).unwrap());
-    let forgotten = desk_change(&state, id.unwrap(), |desk| desk.unknown_ms = Some(1));
-    state.apply(&forgotten.unwrap());
+    let claimed = Journal {
+        incarnations: [(1, Incarnation::default())].into(),
+        ..Journal::default()
+    };
+    state.apply(&Change::Journal {
+        run: id.unwrap(),
+        journal: Arc::new(claimed),
+    });
+    let unknown = v1::RunState {
+        token: token.clone(),
+        stage: Stage::UnknownRun.into(),
+        ..v1::RunState::default()
+    };
+    for change in said(&state, "beta", &[unknown], 1) {
+        state.apply(&change);
+    }
+    assert!(state.run(id.unwrap()).unwrap().forgotten());
     let word = v1::RunState {
         token,
         stage: Stage::Unspecified.into(),
         why: "cannot use spec".to_owned(),
         ..v1::RunState::default()
     };
-    let changes = said(&state, "beta", &[word], 2);
-    let [Change::Desk { desk, .. }] = &changes[..] else {
-        panic!("{changes:?}");
-    };
-    assert_eq!((desk.unknown_ms, &*desk.why), (None, "cannot use spec"));
+    for change in said(&state, "beta", &[word], 2) {
+        state.apply(&change);
+    }
+    let run = state.run(id.unwrap()).unwrap();
+    assert_eq!((run.forgotten(), run.why()), (false, "cannot use spec"));
 }
 
 #[test]

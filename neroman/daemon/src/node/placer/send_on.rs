@@ -8,7 +8,6 @@ use tokio::time::Instant;
 
 use super::super::now::NodeNow;
 use super::{EVERY, LEAVE_EVERY, Placer, RUNS_MAX, choose_but};
-use nero_life::later;
 use nero_life::now::Tick;
 use nero_life::place::{Candidate, Choice, Standing};
 use nero_life::state::State;
@@ -65,7 +64,7 @@ impl Placer {
                 .collect();
             let no = |name: &str| {
                 name == said.node
-                    || later::passed_over(&run.desk, name, now)
+                    || run.passes_over(name, now)
                     || !starts_at_once.iter().any(|other| other == name)
             };
             match choose_but(run, candidates, &no) {

@@ -436,7 +436,7 @@ impl Steps<'_> {
         let sent = !here || self.from.known == node.records.len() || !run.takes_records();
         let standing = match node.there {
             There::Nothing if asker || !here => return,
-            There::Nothing if !run.was_accepted() => return,
+            There::Nothing if !run.reached_its_node() => return,
             There::Nothing => Standing::Unknown,
             There::Waiting => Standing::Waiting,
             There::Refused => Standing::Refused,

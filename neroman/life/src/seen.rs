@@ -1,0 +1,134 @@
+//! What other crates may read of where a run stands. Its fields are written in this
+//! crate alone.
+
+use super::later;
+use super::now::Tick;
+use super::outcome::judge;
+use super::refusal::Refusal;
+use super::run::{Desk, Handing, Results, Run, Unreadable, Wish};
+use crate::journal::Journal;
+
+impl Run {
+    /// All that neroman keeps of the run, to be stored.
+    pub fn desk(&self) -> &Desk {
+        &self.desk
+    }
+
+    /// How far its results have come home.
+    pub fn results(&self) -> &Results {
+        &self.desk.results
+    }
+
+    /// What it waits for, in the words of its node or of the placer; empty: nothing
+    /// is known.
+    pub fn why(&self) -> &str {
+        &self.desk.why
+    }
+
+    /// The request that it ends.
+    pub fn cancel(&self) -> Option<&Wish> {
+        self.desk.wish.as_ref()
+    }
+
+    /// When its folder on the node was deleted.
+    pub fn cleaned_ms(&self) -> Option<i64> {
+        self.desk.cleaned_ms
+    }
+
+    /// Whether its node is asked for its points again.
+    pub fn asks_for_points(&self) -> bool {
+        self.desk.points_again
+    }
+
+    /// Whether the accepting answer of its node came.
+    pub fn is_accepted(&self) -> bool {
+        self.desk.handing >= Handing::Submitted
+    }
+
+    /// Whether its node may have it.
+    pub fn may_be_there(&self) -> bool {
+        self.desk.offered || self.is_accepted()
+    }
+
+    /// Whether it needs nothing from its node any more.
+    pub fn is_closed(&self) -> bool {
+        self.desk.closed
+    }
+
+    /// Whether no record of it comes any more, as far as its node or a person said.
+    pub fn is_told_whole(&self) -> bool {
+        self.desk.settled || self.desk.word.is_some() || self.desk.closed
+    }
+
+    /// What is gone of its records, in its node's words; empty: nothing.
+    pub fn missing(&self) -> &str {
+        &self.desk.missing
+    }
+
+    /// The host on which it goes on, when that is not where its neromum is.
+    pub fn far_host(&self) -> &str {
+        &self.desk.far_host
+    }
+
+    /// Whether its job goes on without a parent of ours.
+    pub fn is_unsupervised(&self) -> bool {
+        self.desk.unsupervised
+    }
+
+    /// Its files that its node cannot use.
+    pub fn unreadable(&self) -> &[Unreadable] {
+        &self.desk.unreadable
+    }
+
+    /// The first file that keeps its node from seeing how it ends.
+    pub fn hides_its_end(&self) -> Option<&Unreadable> {
+        self.desk.hides_its_end()
+    }
+
+    /// What may be behind its end.
+    pub fn hints(&self) -> &[String] {
+        &self.desk.hints
+    }
+
+    /// The earlier run of the experiment whose end it waits for.
+    pub fn after(&self) -> Option<u32> {
+        self.desk.after
+    }
+
+    /// Tree of the checkpoints that it begins with, in hexadecimal; empty: there
+    /// are none; `None`: that is not known yet.
+    pub fn overlay(&self) -> Option<&str> {
+        self.desk.overlay.as_deref()
+    }
+
+    /// Nodes that were given up and may still have it.
+    pub fn left_behind(&self) -> &[String] {
+        &self.desk.abandoned
+    }
+
+    /// Nodes that never get it again.
+    pub fn excluded(&self) -> &[String] {
+        &self.desk.avoid
+    }
+
+    /// What the nodes said that refused it, oldest first.
+    pub fn refusals(&self) -> &[Refusal] {
+        &self.desk.refused
+    }
+
+    /// How often it was given to a node, the one that it has or gets included: of a
+    /// run that was recalled, what carries an earlier generation counts no more.
+    pub fn generation(&self) -> u32 {
+        self.desk.turn()
+    }
+
+    /// Whether it left the node lately, which could not take it for now.
+    pub fn passes_over(&self, node: &str, now: &Tick) -> bool {
+        later::passed_over(&self.desk, node, now)
+    }
+
+    /// Whether this journal proves the end that was told of the run.
+    pub fn has_its_end_from(&self, journal: &Journal) -> bool {
+        self.has_ended() && judge(&self.desk, journal).phase == self.phase()
+    }
+}

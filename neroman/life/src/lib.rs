@@ -8,6 +8,7 @@
 pub mod abort;
 pub mod add;
 pub mod change;
+pub mod choose;
 pub mod clean;
 pub mod experiment;
 pub mod fold;

@@ -14,12 +14,9 @@ use tokio::time::Instant;
 
 use super::now::NodeNow;
 use super::registry::Nodes;
-use nero_life::judge;
-use nero_life::now::Tick;
-use nero_life::place::{self, Candidate, Choice, Facts, Figures, GpuFacts, Standing};
+use nero_life::choose::{choose, count};
+use nero_life::place::{Candidate, Choice, Facts, Figures, GpuFacts, Standing};
 use nero_life::placed::{decided, taken_back};
-use nero_life::refusal::Refusal;
-use nero_life::run::Run;
 use nero_life::state::State;
 
 /// How long a node's description counts as fresh.
@@ -294,47 +291,6 @@ impl Placer {
     }
 }
 
-/// Chooses a node for one run. A node that the run left lately because it could
-/// not take the run is chosen only if no other can have it.
-fn choose(run: &Run, candidates: &mut [Candidate], now: &Tick) -> Choice {
-    let left = |name: &str| run.passes_over(name, now);
-    if !candidates.iter().any(|one| left(&one.name)) {
-        return choose_but(run, candidates, &|_| false);
-    }
-    match choose_but(run, candidates, &left) {
-        choice @ (Choice::On(_) | Choice::Wait) => choice,
-        Choice::Nowhere(_) | Choice::Never(_) => choose_but(run, candidates, &|_| false),
-    }
-}
-
-/// The same without some nodes. Nodes that were given up are left out; nodes
-/// that refused the run are reported with their reasons.
-fn choose_but(run: &Run, candidates: &mut [Candidate], but: &dyn Fn(&str) -> bool) -> Choice {
-    if run.excluded().is_empty() && !candidates.iter().any(|one| but(&one.name)) {
-        return place::choose(&run.made.takes, candidates, &judge::judge);
-    }
-    let mut others: Vec<Candidate> = candidates
-        .iter()
-        .filter(|candidate| !but(&candidate.name))
-        .filter_map(|candidate| {
-            let refused = |refusal: &&Refusal| refusal.node == candidate.name;
-            match run.refusals().iter().find(refused) {
-                Some(refusal) => Some(Candidate {
-                    name: candidate.name.clone(),
-                    standing: Standing::Refused(refusal.why.clone()),
-                }),
-                None if run.excluded().contains(&candidate.name) => None,
-                None => Some(candidate.clone()),
-            }
-        })
-        .collect();
-    let choice = place::choose(&run.made.takes, &mut others, &judge::judge);
-    if let Choice::On(name) = &choice {
-        count(candidates, name, run.made.takes.cores());
-    }
-    choice
-}
-
 /// Counts one more run on a node, in every list that contains the node.
 fn taken(words: &mut BTreeMap<String, Vec<Candidate>>, name: &str, cores: f64, but: &str) {
     for (word, candidates) in words {
@@ -342,14 +298,6 @@ fn taken(words: &mut BTreeMap<String, Vec<Candidate>>, name: &str, cores: f64, b
             continue;
         }
         count(candidates, name, cores);
-    }
-}
-
-fn count(candidates: &mut [Candidate], name: &str, cores: f64) {
-    for candidate in candidates.iter_mut().filter(|one| one.name == name) {
-        if let Standing::Known(figures) = &mut candidate.standing {
-            figures.cores += cores;
-        }
     }
 }
 

@@ -7,7 +7,8 @@ use nero_model::RunId;
 use tokio::time::Instant;
 
 use super::super::now::NodeNow;
-use super::{EVERY, LEAVE_EVERY, Placer, RUNS_MAX, choose_but};
+use super::{EVERY, LEAVE_EVERY, Placer, RUNS_MAX};
+use nero_life::choose::choose_but;
 use nero_life::now::Tick;
 use nero_life::place::{Candidate, Choice, Standing};
 use nero_life::state::State;

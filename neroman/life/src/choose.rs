@@ -1,0 +1,58 @@
+//! Which node a run gets, of those that what it asks for means: without the nodes
+//! that it must not have, or had lately.
+
+use super::judge;
+use super::now::Tick;
+use super::place::{self, Candidate, Choice, Standing};
+use super::refusal::Refusal;
+use super::run::Run;
+
+/// Chooses a node for one run. A node that the run left lately because it could
+/// not take the run is chosen only if no other can have it.
+pub fn choose(run: &Run, candidates: &mut [Candidate], now: &Tick) -> Choice {
+    let left = |name: &str| run.passes_over(name, now);
+    if !candidates.iter().any(|one| left(&one.name)) {
+        return choose_but(run, candidates, &|_| false);
+    }
+    match choose_but(run, candidates, &left) {
+        choice @ (Choice::On(_) | Choice::Wait) => choice,
+        Choice::Nowhere(_) | Choice::Never(_) => choose_but(run, candidates, &|_| false),
+    }
+}
+
+/// The same without some nodes. Nodes that were given up are left out; nodes
+/// that refused the run are reported with their reasons.
+pub fn choose_but(run: &Run, candidates: &mut [Candidate], but: &dyn Fn(&str) -> bool) -> Choice {
+    if run.excluded().is_empty() && !candidates.iter().any(|one| but(&one.name)) {
+        return place::choose(&run.made.takes, candidates, &judge::judge);
+    }
+    let mut others: Vec<Candidate> = candidates
+        .iter()
+        .filter(|candidate| !but(&candidate.name))
+        .filter_map(|candidate| {
+            let refused = |refusal: &&Refusal| refusal.node == candidate.name;
+            match run.refusals().iter().find(refused) {
+                Some(refusal) => Some(Candidate {
+                    name: candidate.name.clone(),
+                    standing: Standing::Refused(refusal.why.clone()),
+                }),
+                None if run.excluded().contains(&candidate.name) => None,
+                None => Some(candidate.clone()),
+            }
+        })
+        .collect();
+    let choice = place::choose(&run.made.takes, &mut others, &judge::judge);
+    if let Choice::On(name) = &choice {
+        count(candidates, name, run.made.takes.cores());
+    }
+    choice
+}
+
+/// Counts one more run of so many processors on a node.
+pub fn count(candidates: &mut [Candidate], name: &str, cores: f64) {
+    for candidate in candidates.iter_mut().filter(|one| one.name == name) {
+        if let Standing::Known(figures) = &mut candidate.standing {
+            figures.cores += cores;
+        }
+    }
+}

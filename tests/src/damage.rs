@@ -1,7 +1,8 @@
-//! Damage to stored files, from a seed: a home with runs in every position is killed, one of its files
-//! is changed (a flipped bit, a cut, zeros, a deletion, a swap with another run's, an older database) or
-//! its folder is closed to everybody, and everything is started again. Then each run shows what it would
-//! have shown without the damage, or the changed file is named to the user; and no job has run a second time.
+//! Damage to stored files, from a seed: a home with runs in every position is killed, and one of
+//! its files is changed (a flipped bit, a cut, zeros, a deletion, a swap with another run's, an
+//! older database) or its folder is closed to everybody. Then everything is started again. Each run
+//! shows the same as without the damage, or the changed file is named to the user; and no job has
+//! run a second time.
 
 mod change;
 mod look;

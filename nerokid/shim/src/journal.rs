@@ -166,9 +166,8 @@ impl Segment {
         Ok(())
     }
 
-    /// Whether the file has this many names; false when its file server does
-    /// not answer.
-    /// not answer.
+    /// Whether the file has this many names; false if its file server does not
+    /// answer.
     pub fn has_names(&self, names: u32) -> bool {
         rustix::fs::fstat(&self.file).is_ok_and(|found| found.st_nlink == names.into())
     }

@@ -11,10 +11,11 @@
 //! * **without**, when the whole line (behind a heading such as `epoch 8:`) is
 //!   names of one word and numbers by turns: `loss 0.3`, `loss 0.3, acc 0.9`.
 //!
-//! Not taken: a number that more bare numbers follow, which is a row; times and dates, addresses and URLs, paths with line numbers,
-//! options (`--lr=0.1`), comparisons and `+=`, versions; `name:8080` and
-//! `cuda:0`, that is, a whole number that touches its colon behind an unquoted
-//! name other than a step's. `Namespace(lr=0.1)` and `total 48` do give pairs.
+//! Not taken: a number that more bare numbers follow, which is a row; times and
+//! dates, addresses and URLs, paths with line numbers, options (`--lr=0.1`),
+//! comparisons and `+=`, versions; `name:8080` and `cuda:0`, that is, a whole
+//! number that touches its colon behind an unquoted name other than a step's.
+//! `Namespace(lr=0.1)` and `total 48` do give pairs.
 
 use super::found::Found;
 use super::number::{self, Number};

@@ -5,6 +5,7 @@ mod config;
 mod files;
 mod node;
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
@@ -46,11 +47,13 @@ pub enum Verb {
     #[command(
         after_help = "Examples:\n  neroman add .\n  neroman add sweep/ old/config.yaml --dry-run"
     )]
+    #[command(alias = "addexp")]
     Add(Add),
     /// Overview of experiments, or of nodes (also: ls)
     #[command(
         after_help = "Examples:\n  neroman status 'runtime > 2h && loss > 1' --sort -loss\n  neroman status nodes"
     )]
+    #[command(alias = "ls")]
     Status(Status),
     /// Everything about one experiment or run
     #[command(after_help = "Examples:\n  neroman show 144\n  neroman show 144.1 --json")]
@@ -69,9 +72,11 @@ pub enum Verb {
     #[command(
         after_help = "Examples:\n  neroman abort 'runtime > 2h && error_rate > 0.40'\n  neroman abort 144 --grace 5m --signal INT"
     )]
+    #[command(alias = "terminate")]
     Abort(Abort),
     /// Hide experiments; --undo brings them back for 30 days
     #[command(after_help = "Examples:\n  neroman rm 'lr_*' --dry-run\n  neroman rm --undo 3")]
+    #[command(alias = "delexp")]
     Rm(Remove),
     /// Wait until everything picked has ended; 0 when all finished
     #[command(after_help = "Examples:\n  neroman wait all\n  neroman wait live --timeout 2h")]
@@ -555,7 +560,7 @@ pub fn read(step: &Step) -> Result<Read, Fault> {
 
 /// The verbs that `help` lists, with one line each.
 pub fn listed() -> Vec<(String, String)> {
-    Line::command()
+    command()
         .get_subcommands()
         .filter(|verb| !["help", "version"].contains(&verb.get_name()))
         .map(|verb| {
@@ -565,9 +570,10 @@ pub fn listed() -> Vec<(String, String)> {
         .collect()
 }
 
-/// The command as clap knows it, for completions.
-pub fn command() -> clap::Command {
-    Line::command()
+/// The verbs with their options, as clap knows them.
+pub fn command() -> &'static clap::Command {
+    static COMMAND: LazyLock<clap::Command> = LazyLock::new(Line::command);
+    &COMMAND
 }
 
 /// Whether a word such as `--wait` or `--node=x` is an option of a verb.
@@ -578,19 +584,19 @@ pub fn knows(verb: &str, word: &str) -> bool {
 /// The verbs that have an option such as `--node=x` and a verb of its name
 /// whose next word is another verb.
 pub fn owners(word: &str) -> Vec<&'static str> {
-    let command = Line::command();
+    let command = command();
     let name = word.trim_start_matches('-').split('=').next();
     let verb = name.and_then(|name| command.find_subcommand(name));
     if !verb.is_some_and(clap::Command::has_subcommands) {
         return Vec::new();
     }
-    let verbs = crate::names::BUILT.iter().copied();
+    let verbs = command.get_subcommands().map(clap::Command::get_name);
     verbs.filter(|verb| knows(verb, word)).collect()
 }
 
 /// Whether `second` may stand after this verb, as `add` after `node`.
 pub fn has_subverb(verb: &str, second: &str) -> bool {
-    let command = Line::command();
+    let command = command();
     let verb = command.find_subcommand(verb);
     verb.is_some_and(|verb| verb.find_subcommand(second).is_some())
 }
@@ -598,20 +604,11 @@ pub fn has_subverb(verb: &str, second: &str) -> bool {
 /// Where in a step's words an option that stood before all steps belongs; none
 /// when the step does not know it.
 pub fn place_of(step: &Step, word: &str) -> Option<usize> {
-    let command = Line::command();
-    // As `node add` and `node rm`, whose second word is put before the others.
-    let (name, second) = match step.verb {
-        "addnode" => ("node", Some("add")),
-        "delnode" => ("node", Some("rm")),
-        "submit" => ("start", None),
-        "monitor" => ("logs", None),
-        other => (other, None),
-    };
-    let verb = command.find_subcommand(name)?;
-    let (verb, at) = match (second, step.words.first()) {
-        (Some(second), _) => (verb.find_subcommand(second)?, 0),
-        (None, Some(first)) if verb.has_subcommands() => (verb.find_subcommand(first)?, 1),
-        (None, _) => (verb, 0),
+    let command = command();
+    let verb = command.find_subcommand(step.verb)?;
+    let (verb, at) = match step.words.first() {
+        Some(first) if verb.has_subcommands() => (verb.find_subcommand(first)?, 1),
+        _ => (verb, 0),
     };
     let mut options = verb.get_arguments();
     options.any(|arg| is_called(arg, word)).then_some(at)
@@ -623,13 +620,7 @@ pub fn is_switch(verb: &str, word: &str) -> bool {
 }
 
 fn option(verb: &str, word: &str) -> Option<clap::Arg> {
-    let command = Line::command();
-    let verb = match verb {
-        "submit" => "start",
-        "monitor" => "logs",
-        "addnode" | "delnode" => "node",
-        other => other,
-    };
+    let command = command();
     let verb = command.find_subcommand(verb)?;
     verb.get_arguments()
         .chain(

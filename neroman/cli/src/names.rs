@@ -1,45 +1,31 @@
-//! The words that are verbs: built ones, their other names, and those of the
-//! design that are not built yet.
+//! The words that are verbs: those of the command line and their aliases, the
+//! original Neronet's, and those that the design has and this build has not.
 
-/// Verbs that work. `help` and `version` are answered without a daemon.
-pub const BUILT: &[&str] = &[
-    "add",
-    "status",
-    "show",
-    "start",
-    "restart",
-    "abort",
-    "rm",
-    "wait",
-    "logs",
-    "metrics",
-    "results",
-    "path",
-    "fetch",
-    "node",
-    "shell",
-    "exec",
-    "clean",
-    "du",
-    "rule",
-    "config",
-    "daemon",
-    "completions",
-    "help",
-    "version",
+use crate::args;
+
+/// A word of the original Neronet for a verb and the word that follows it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Original {
+    word: &'static str,
+    /// A verb of the command line.
+    pub verb: &'static str,
+    /// The word behind it.
+    pub first: Option<&'static str>,
+}
+
+/// `--submit SEL NODE`: the node becomes an option, see `steps`.
+pub const SUBMIT: Original = original("submit", "start", None);
+
+const ORIGINALS: &[Original] = &[
+    SUBMIT,
+    original("monitor", "logs", Some("--follow")),
+    original("addnode", "node", Some("add")),
+    original("delnode", "node", Some("rm")),
 ];
 
-/// Other names, most of them the original Neronet's.
-pub const ALIASES: &[(&str, &str)] = &[
-    ("addexp", "add"),
-    ("ls", "status"),
-    ("terminate", "abort"),
-    ("delexp", "rm"),
-    ("submit", "submit"),
-    ("monitor", "monitor"),
-    ("addnode", "addnode"),
-    ("delnode", "delnode"),
-];
+const fn original(word: &'static str, verb: &'static str, first: Option<&'static str>) -> Original {
+    Original { word, verb, first }
+}
 
 /// Verbs of the design that answer "not built yet".
 pub const NOT_BUILT: &[&str] = &[
@@ -67,8 +53,8 @@ pub const NOT_BUILT_OPTIONS: &[(&str, &str)] = &[
 /// The meaning of a word where a verb is expected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Word {
-    /// A verb that works; `submit` and `monitor` are rewritten.
-    Verb(&'static str),
+    /// A verb that works, and the original's word that stands for it.
+    Verb(&'static str, Option<&'static Original>),
     /// A verb that is not built yet.
     NotBuilt(&'static str),
     /// No word of ours.
@@ -77,11 +63,11 @@ pub enum Word {
 
 /// Reads a verb without its dashes.
 pub fn read(word: &str) -> Word {
-    if let Some(verb) = BUILT.iter().find(|verb| **verb == word) {
-        return Word::Verb(verb);
+    if let Some(verb) = args::command().find_subcommand(word) {
+        return Word::Verb(verb.get_name(), None);
     }
-    if let Some((_, verb)) = ALIASES.iter().find(|(alias, _)| *alias == word) {
-        return Word::Verb(verb);
+    if let Some(original) = ORIGINALS.iter().find(|original| original.word == word) {
+        return Word::Verb(original.verb, Some(original));
     }
     match NOT_BUILT.iter().find(|verb| **verb == word) {
         Some(verb) => Word::NotBuilt(verb),
@@ -91,9 +77,9 @@ pub fn read(word: &str) -> Word {
 
 /// The verb that the user may have meant.
 pub fn near(word: &str) -> Option<&'static str> {
-    let all = BUILT
-        .iter()
-        .copied()
-        .chain(ALIASES.iter().map(|(alias, _)| *alias));
+    let verbs = args::command().get_subcommands();
+    let all = verbs
+        .flat_map(|verb| std::iter::once(verb.get_name()).chain(verb.get_all_aliases()))
+        .chain(ORIGINALS.iter().map(|original| original.word));
     nero_model::names::suggest(word, all)
 }

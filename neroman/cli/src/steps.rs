@@ -6,12 +6,12 @@
 
 use crate::args;
 use crate::fault::Fault;
-use crate::names::{self, Word};
+use crate::names::{self, Original, Word};
 
 /// One verb with its words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// A verb of [`names::BUILT`].
+    /// A verb of the command line.
     pub verb: &'static str,
     /// Options and operands.
     pub words: Vec<String>,
@@ -37,8 +37,7 @@ pub fn cut(words: &[String]) -> Result<Vec<Step>, Fault> {
     let mut steps = if first.starts_with('-') {
         flags(words)?
     } else {
-        let verb = verb(first)?;
-        rest(verb, &words[1..], false)?
+        begun(verb(first)?, &words[1..], false)?
     };
     for word in everywhere {
         for step in &mut steps {
@@ -47,7 +46,23 @@ pub fn cut(words: &[String]) -> Result<Vec<Step>, Fault> {
             }
         }
     }
-    steps.into_iter().map(originals).collect()
+    Ok(steps)
+}
+
+/// A verb and the original's word that stands for it.
+type Begun = (&'static str, Option<&'static Original>);
+
+/// The words of a verb, and the steps that follow it, with the original's words
+/// replaced.
+fn begun((verb, original): Begun, words: &[String], flagged: bool) -> Result<Vec<Step>, Fault> {
+    let first = original.and_then(|original| original.first);
+    let first = first.map(str::to_owned).into_iter();
+    let words: Vec<String> = first.chain(words.iter().cloned()).collect();
+    let mut steps = rest(verb, &words, flagged)?;
+    if original == Some(&names::SUBMIT) {
+        steps[0] = submit(std::mem::take(&mut steps[0].words))?;
+    }
+    Ok(steps)
 }
 
 /// A line whose first word is a flag.
@@ -59,13 +74,13 @@ fn flags(words: &[String]) -> Result<Vec<Step>, Fault> {
     }
     let (name, value) = flag(&words[0]).ok_or_else(|| unknown_option(&words[0]))?;
     let verb = match names::read(name) {
-        Word::Verb(verb) => verb,
+        Word::Verb(verb, original) => (verb, original),
         Word::NotBuilt(verb) => return Err(Fault::not_built(format!("`--{verb}`"))),
         Word::Unknown => return Err(unknown_option(&words[0])),
     };
     let mut all: Vec<String> = value.map(str::to_owned).into_iter().collect();
     all.extend(words[1..].iter().cloned());
-    rest(verb, &all, true)
+    begun(verb, &all, true)
 }
 
 /// The words of a verb, and the steps that follow it.
@@ -137,9 +152,9 @@ fn flag(word: &str) -> Option<(&str, Option<&str>)> {
     })
 }
 
-fn verb(word: &str) -> Result<&'static str, Fault> {
+fn verb(word: &str) -> Result<Begun, Fault> {
     match names::read(word) {
-        Word::Verb(verb) => Ok(verb),
+        Word::Verb(verb, original) => Ok((verb, original)),
         Word::NotBuilt(verb) => Err(Fault::not_built(format!("`{verb}`"))),
         Word::Unknown => {
             let fault = Fault::usage(format!("`{word}` is no verb of neroman"));
@@ -159,51 +174,30 @@ fn unknown_option(word: &str) -> Fault {
     }
 }
 
-/// `--submit SEL NODE`, `--monitor ID`, `--addnode` and `--delnode` of the original.
-fn originals(step: Step) -> Result<Step, Fault> {
-    match step.verb {
-        "submit" => {
-            let (operands, mut words): (Vec<String>, Vec<String>) = step
-                .words
-                .into_iter()
-                .partition(|word| !word.starts_with('-'));
-            let [picked, node @ ..] = operands.as_slice() else {
-                return Err(Fault::usage("`submit` needs a selector")
-                    .hint("usage: neroman --submit SEL [NODE]"));
-            };
-            match node {
-                [] => {}
-                [node] => words.extend(["--node".to_owned(), node.clone()]),
-                _ => {
-                    return Err(Fault::usage("`submit` takes a selector and a node")
-                        .hint("several selectors are joined by commas"));
-                }
-            }
-            words.push(picked.clone());
-            Ok(Step {
-                verb: "start",
-                words,
-            })
+/// `--submit SEL NODE` is `start --node NODE SEL`.
+fn submit(words: Vec<String>) -> Result<Step, Fault> {
+    let (operands, mut words): (Vec<String>, Vec<String>) =
+        words.into_iter().partition(|word| !word.starts_with('-'));
+    let (picked, node) = match operands.as_slice() {
+        [picked] => (picked, None),
+        [picked, node] => (picked, Some(node)),
+        [] => {
+            return Err(Fault::usage("`submit` needs a selector")
+                .hint("usage: neroman --submit SEL [NODE]"));
         }
-        "monitor" => {
-            let mut words = step.words;
-            words.insert(0, "--follow".into());
-            Ok(Step {
-                verb: "logs",
-                words,
-            })
+        [..] => {
+            return Err(Fault::usage("`submit` takes a selector and a node")
+                .hint("several selectors are joined by commas"));
         }
-        "addnode" | "delnode" => {
-            let mut words = step.words;
-            let verb = if step.verb == "addnode" { "add" } else { "rm" };
-            words.insert(0, verb.into());
-            Ok(Step {
-                verb: "node",
-                words,
-            })
-        }
-        _ => Ok(step),
+    };
+    if let Some(node) = node {
+        words.extend(["--node".to_owned(), node.clone()]);
     }
+    words.push(picked.clone());
+    Ok(Step {
+        verb: "start",
+        words,
+    })
 }
 
 #[cfg(test)]

@@ -129,13 +129,12 @@ pub fn overview() -> String {
 /// The help of a verb.
 fn of(topic: &str) -> Result<String, Fault> {
     let verb = match names::read(topic) {
-        names::Word::Verb("submit") => "start",
-        names::Word::Verb("monitor") => "logs",
-        names::Word::Verb("addnode" | "delnode") => "node",
-        names::Word::Verb(verb) => verb,
+        names::Word::Verb(verb, _) => verb,
         names::Word::NotBuilt(verb) => return Err(Fault::not_built(format!("`{verb}`"))),
         names::Word::Unknown => {
-            let known = names::BUILT.iter().copied();
+            let known = args::command()
+                .get_subcommands()
+                .map(clap::Command::get_name);
             let near = nero_model::names::suggest(
                 topic,
                 known.chain(TOPICS.iter().map(|topic| topic.name)),

@@ -175,7 +175,19 @@ impl Deliver {
             // The receiver lives as long as this connection.
             let _ = self.hand_over.send(id);
         }
-        for id in rules {
+        self.rules(rules).await
+    }
+
+    /// Carries newer rules there. A hand-over brings rules, too: the gate is held
+    /// until its answer is noted, and the node may have reported the run before.
+    async fn rules(&mut self, runs: Vec<RunId>) -> Result<(), Failure> {
+        if runs.is_empty() {
+            return Ok(());
+        }
+        drop(self.gate.lock().await);
+        let state = self.ledger.state();
+        let lacking = |id: &RunId| state.run(*id).is_some_and(|run| needs::of(run).rules);
+        for id in runs.into_iter().filter(lacking) {
             self.set_rules(&state, id).await?;
         }
         Ok(())

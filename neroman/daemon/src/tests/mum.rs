@@ -72,6 +72,8 @@ struct Inner {
     wishes_refused: usize,
     /// Runs are taken and the answer is lost with the connection.
     swallows: bool,
+    /// Runs are taken, and the answer waits.
+    answers_late: bool,
     /// Why it alone takes no runs; empty: it does.
     refuses: String,
     /// Why it takes no runs for now; empty: it does.

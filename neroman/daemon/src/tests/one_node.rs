@@ -1,8 +1,10 @@
 //! What one node costs, and what is known of it after the daemon was replaced.
 
 use super::nodes::{both, connect, lose, running_on_alpha, start_on};
+use super::stories::{TWO, added};
 use super::{Rig, select};
 use nero_wire::v1;
+use nero_wire::v1::run_state::Stage;
 
 #[tokio::test]
 async fn a_panic_over_one_node_costs_that_node_a_pause_and_the_others_nothing() {
@@ -97,5 +99,23 @@ async fn a_clean_counts_no_bytes_that_cannot_be() {
     let node = &reply.nodes[0];
     assert_eq!(node.freed_bytes, 0, "{reply:?}");
     assert!(node.notes[0].contains("cannot be"), "{reply:?}");
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn rules_that_came_with_a_run_are_not_sent_once_more() {
+    let rig = added(TWO).await;
+    rig.mum.answer_late(true);
+    rig.start("1").await;
+    let token = rig.mum.token(1, 1).await;
+    // The node reports the run before its answer to the hand-over is there.
+    rig.mum.stage(&token, Stage::Waiting);
+    rig.state(1, "pending").await;
+    rig.mum.answer_late(false);
+    rig.mum.begin(&token);
+    rig.state(1, "running").await;
+    rig.mum.end(&token, 0, b"");
+    rig.state(1, "finished").await;
+    assert_eq!(rig.mum.rule_sets(), 0);
     rig.stop().await;
 }

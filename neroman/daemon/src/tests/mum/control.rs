@@ -230,6 +230,17 @@ impl FakeMum {
         self.inner.lock().unwrap().chokes = experiment;
     }
 
+    /// Whether it takes runs and answers only when this is taken back.
+    pub(in crate::tests) fn answer_late(&self, late: bool) {
+        self.inner.lock().unwrap().answers_late = late;
+        self.bell.0.send_modify(|count| *count += 1);
+    }
+
+    /// How many sets of rules came beside hand-overs.
+    pub(in crate::tests) fn rule_sets(&self) -> usize {
+        self.inner.lock().unwrap().rules.len()
+    }
+
     /// Whether it keeps silent about the files that it lacks.
     pub(in crate::tests) fn ponder(&self, ponders: bool) {
         self.inner.lock().unwrap().ponders = ponders;

@@ -190,6 +190,10 @@ impl Mum for Service {
         if lost {
             return Err(Status::unavailable("cut"));
         }
+        let mut bell = self.bell.0.subscribe();
+        while self.inner.lock().unwrap().answers_late {
+            bell.changed().await.unwrap();
+        }
         Ok(Response::new(reply))
     }
 

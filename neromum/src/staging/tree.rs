@@ -209,10 +209,12 @@ pub fn build_files(
         shared: trees.join(hex(hash)),
         target,
     };
-    let cores = thread::available_parallelism().map_or(1, NonZero::get);
     let makers = match files.len() {
         0..=config::FILES_MADE_ALONE => 1,
-        _ => cores.min(config::FILE_MAKERS_MAX),
+        // Asking costs twenty system calls: the standard library reads the cgroup's files.
+        _ => thread::available_parallelism()
+            .map_or(1, NonZero::get)
+            .min(config::FILE_MAKERS_MAX),
     };
     // Neighbours go to one thread: two threads in one folder would wait for
     // each other.

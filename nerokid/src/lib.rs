@@ -1,4 +1,4 @@
-//! The watcher of one run: reads what its job prints, measures what it uses,
+//! The watcher of one run: reads its job's output, measures its usage,
 //! evaluates its rules, and writes all of that into a segment of its own.
 //!
 //! It may be killed at any moment and is started again by the launcher; the

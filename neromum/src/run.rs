@@ -52,7 +52,7 @@ pub enum RunError {
     /// There is no authority by which to recognise other hosts' neromums.
     #[error("other hosts cannot be let in")]
     Authority(#[from] crate::relay::authority::AuthorityError),
-    /// Another neromum of this node decides who leads in the other way.
+    /// Another neromum of this node uses the other kind of leadership.
     #[error(
         "a neromum that {how} serves this node; it leaves when nothing is left to do, or when it is told to stop"
     )]

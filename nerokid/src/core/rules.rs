@@ -60,7 +60,7 @@ pub struct Given {
     pub action: String,
     /// Condition of the rule.
     pub text: String,
-    /// Who made it.
+    /// Author of the rule.
     pub author: String,
     /// Pause between two firings; 0 for the default.
     pub repeat_ms: u64,
@@ -69,9 +69,9 @@ pub struct Given {
 /// A wish that the run ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Abort {
-    /// The rule that wishes it.
+    /// The rule that asks for it.
     pub rule: u64,
-    /// Who made the rule.
+    /// Author of the rule.
     pub author: String,
 }
 

@@ -32,7 +32,7 @@ pub enum Fault {
     NeedsPerson,
     /// The connection that was used has ended.
     MasterGone,
-    /// The login shell there does not run what it is given.
+    /// The login shell there does not run our command.
     Shell,
     /// The program `ssh`, its configuration or our folder is at fault, until a
     /// person mends it.

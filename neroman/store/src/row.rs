@@ -190,7 +190,7 @@ pub struct Rule {
     pub action: String,
     /// Canonical expression.
     pub text: String,
-    /// Who wrote it.
+    /// Author of the rule.
     pub author: String,
     /// `file:line`, or `rule add`.
     pub origin: String,

@@ -16,7 +16,7 @@ pub enum Fact {
     },
     /// The job exists.
     JobStarted {
-        /// Who it is.
+        /// The job's process.
         job: Option<ProcessId>,
     },
     /// The job passed its gate; its own record comes before that.

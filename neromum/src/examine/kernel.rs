@@ -1,5 +1,5 @@
-//! What the kernel offers for looking after processes, and what it does when
-//! memory runs out.
+//! The kernel's means to supervise processes, and its actions when memory runs
+//! out.
 
 use std::path::Path;
 

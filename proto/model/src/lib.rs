@@ -1,5 +1,5 @@
-//! What two tiers must agree on: ids, the states of a run, the identity of a
-//! process, where things lie, units, which name a person may have meant, and text that is safe to print.
+//! The parts that two tiers share: ids, the states of a run, the identity of a process, paths,
+//! units, suggestions for misspelt names, and text that is safe to print.
 //!
 //! No I/O beyond reading `/proc` for process identities, making private
 //! folders and putting a node's programs in place; no wire types.

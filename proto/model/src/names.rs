@@ -1,4 +1,4 @@
-//! Which written name may mean which exact one, and what was perhaps meant.
+//! Loose comparison of names, and suggestions for misspelt ones.
 
 /// Whether two names are the same without regard to case, blanks, `_ - / .`.
 /// Takes no memory.

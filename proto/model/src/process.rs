@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::sync::OnceLock;
 
-/// Who a process is, for as long as the machine is up and beyond.
+/// The identity of a process, unique also across boots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ProcessId {
     /// The kernel's id of this start of the machine.

@@ -1,5 +1,5 @@
-//! Text from jobs, files and other machines that is safe to show: what it
-//! holds can act on no terminal.
+//! Text from jobs, files and other machines, made safe to show: no character of
+//! it acts on a terminal.
 
 use std::fmt;
 

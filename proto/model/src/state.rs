@@ -183,7 +183,7 @@ pub enum EndReason {
     CodeUnknown,
     /// The node was started anew while it ran.
     Rebooted,
-    /// A person said that its node will never answer again.
+    /// A person decided that its node will never answer again.
     NodeGone { who: String },
     /// A reason that a node sent and this build does not know.
     Other { text: String },

@@ -57,7 +57,10 @@ pub(super) fn state(planned: &Planned, run: &Value, noted: Noted, node: NodeFate
     let right = match state {
         "finished" => natural == Natural::Code(0) && code == Some(0),
         "crashed" if noted.failures > 0 => {
-            code == Some(WRITE_FAILED.into()) && reason.contains("disk full")
+            // A disk without inodes has room: there the job's own last line tells why.
+            let last = run["stderr_line"].as_str().unwrap_or_default();
+            let told = reason.contains("disk full") || last.contains("No space left on device");
+            code == Some(WRITE_FAILED.into()) && told
         }
         "crashed" => match natural {
             Natural::Code(expected) => expected != 0 && code == Some(expected),

@@ -153,7 +153,7 @@ impl Change {
         let roll = random.between(1, 100);
         let how = match roll {
             1..=3 if kind == Kind::Facts => How::Older,
-            76..=81 if kind.is_in_a_run() => How::Shut,
+            67..=81 if kind.is_in_a_run() => How::Shut,
             82..=86 => How::Cut { at },
             87..=90 => How::Zero { at, count },
             91..=94 => How::Delete,
@@ -226,7 +226,7 @@ impl Change {
             }
             How::Shut => {
                 let folder = path.parent().ok_or(io::ErrorKind::NotFound)?;
-                fs::set_permissions(folder, fs::Permissions::from_mode(0))
+                fs::set_permissions(folder, fs::Permissions::from_mode(0o000))
             }
             How::Older => {
                 fs::copy(stage.older_facts(), &path)?;

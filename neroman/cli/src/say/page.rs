@@ -153,8 +153,12 @@ fn inline(text: &str) -> String {
     let mut shown = String::new();
     let mut rest = text.as_str();
     while let Some((before, name, page, after)) = link(rest) {
-        let page = page.split('#').next().unwrap_or(page);
-        shown.push_str(&format!("{before}{name} ({page})"));
+        shown.push_str(before);
+        shown.push_str(name);
+        // A link within the page only says where it stands.
+        if let Some(page) = page.split('#').next().filter(|page| !page.is_empty()) {
+            shown.push_str(&format!(" ({page})"));
+        }
         rest = after;
     }
     shown + rest
@@ -174,7 +178,7 @@ mod tests {
 
     #[test]
     fn a_page_is_shown_as_text() {
-        let page = "# Title\n\nOne [two](x.md#y) **three**\nfour.\n\n| a | b |\n|---|---|\n| `1` | first of all |\n\
+        let page = "# Title\n\nOne [two](x.md#y) **three**\n[four](#z).\n\n| a | b |\n|---|---|\n| `1` | first of all |\n\
                     | `` `odd` `` | other \\| more |\n\n* an item\n  goes on\n* next\n\n```yaml\nkey:  1\n```\n\n## Part\n\nEnd.\n";
         let shown = plain(section(page, ""), 44);
         let want = "One two (x.md) three four.\n\n  \

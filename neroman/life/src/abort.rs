@@ -21,37 +21,36 @@ pub enum Wished {
     Skipped(String),
 }
 
-/// Records a cancel request.
-pub fn wish(run: &Run, wish: &Wish) -> (Wished, Vec<Change>) {
+/// The result of a cancel request for a run, which is recorded by [`step`](crate::step).
+pub fn comes_to(run: &Run) -> Wished {
     if run.forgotten() {
-        return (
-            Wished::GivenUp,
-            gone::given_up(run, &wish.author, wish.asked_ms),
-        );
-    }
-    if run.phase().is_end() {
-        return (Wished::Skipped(run.phase().word().to_owned()), Vec::new());
-    }
-    let mut desk = run.desk.clone();
-    let outcome = if desk.after.is_some() || run.unplaced() || run.movable() {
+        Wished::GivenUp
+    } else if run.phase().is_end() {
+        Wished::Skipped(run.phase().word().to_owned())
+    } else if run.desk.after.is_some() || run.unplaced() || run.movable() {
         // No node knows the run: an offer would be recorded.
-        desk.after = None;
-        desk.closed = true;
-        desk.word = Some(Word::TakenAway {
-            who: wish.author.clone(),
-            at_ms: wish.asked_ms,
-        });
         Wished::TakenAway
     } else {
-        desk.wish = Some(wish.clone());
         Wished::Asked
+    }
+}
+
+/// Records a cancel request.
+pub(crate) fn wish(run: &Run, wish: &Wish) -> Vec<Change> {
+    let change = match comes_to(run) {
+        Wished::GivenUp => return gone::given_up(run, &wish.author, wish.asked_ms),
+        Wished::Skipped(_) => None,
+        Wished::TakenAway => desk_changed(run, |desk| {
+            desk.after = None;
+            desk.closed = true;
+            desk.word = Some(Word::TakenAway {
+                who: wish.author.clone(),
+                at_ms: wish.asked_ms,
+            });
+        }),
+        Wished::Asked => desk_changed(run, |desk| desk.wish = Some(wish.clone())),
     };
-    let change = Change::Desk {
-        run: run.made.id,
-        desk: Box::new(desk),
-        rules: None,
-    };
-    (outcome, vec![change])
+    change.into_iter().collect()
 }
 
 /// A node's answer to a cancel request.
@@ -72,7 +71,12 @@ pub enum Answer {
 }
 
 /// Records a node's answer to the cancel request of `asked_ms`.
-pub fn answered(run: &Run, answer: Answer, asked_ms: Option<i64>, now_ms: i64) -> Option<Change> {
+pub(crate) fn answered(
+    run: &Run,
+    answer: Answer,
+    asked_ms: Option<i64>,
+    now_ms: i64,
+) -> Option<Change> {
     let never_ran = run.journal.incarnations.is_empty();
     desk_changed(run, |desk| {
         // A run on the node that has not ended by its records may still be on its
@@ -112,7 +116,7 @@ pub fn for_restart(experiment: &Experiment, author: &str, now_ms: i64) -> Vec<Ch
         .runs
         .iter()
         .filter(|run| run.phase().is_live() && run.desk.wish.is_none())
-        .flat_map(|run| wish(run, &asked).1)
+        .flat_map(|run| wish(run, &asked))
         .collect()
 }
 

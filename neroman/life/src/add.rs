@@ -12,7 +12,9 @@ use nero_model::ExperimentId;
 use super::change::{Change, Described};
 use super::experiment::{Experiment, Origin, Stamp};
 use super::identity;
+use super::input::Input;
 use super::state::State;
+use super::step::step;
 use super::taken_over;
 
 /// A source that was read, with the stamp of its file.
@@ -85,7 +87,11 @@ pub fn merge(state: &State, sources: &[Read], missing: &HashSet<u64>, now_ms: i6
         if let Some(before) = one.before
             && before.source.folder != origin.source.folder
         {
-            merged.moved(&before.source.folder, &origin.source.folder, &one.old);
+            merged.moved(
+                (&before.source.folder, &origin.source.folder),
+                &one.old,
+                now_ms,
+            );
         }
         for (definition, old) in one.read.loaded.definitions.iter().zip(&one.pairs) {
             if let Some(old) = old {
@@ -335,7 +341,7 @@ impl Merged {
     }
 
     /// Notes that a folder moved, and its results with it.
-    fn moved(&mut self, from: &Path, to: &Path, experiments: &[&Experiment]) {
+    fn moved(&mut self, (from, to): (&Path, &Path), experiments: &[&Experiment], now_ms: i64) {
         self.notes.push(format!(
             "moved from {} to {}; numbers and results stay with their experiments",
             from.display(),
@@ -346,13 +352,9 @@ impl Merged {
             let Some(folder) = moved_path(folder, from, to) else {
                 continue;
             };
-            let mut desk = run.desk.clone();
-            desk.results.set_folder(folder.display().to_string());
-            self.changes.push(Change::Desk {
-                run: run.made.id,
-                desk: Box::new(desk),
-                rules: None,
-            });
+            let folder = folder.display().to_string();
+            let moved = step(run, &Input::ResultsMoved { folder }, now_ms);
+            self.changes.extend(moved);
         }
     }
 

@@ -10,7 +10,6 @@ use nero_model::{DeploymentId, ExperimentId, RunId};
 use super::experiment::{Experiment, Origin};
 use super::journal::Journal;
 use super::run::{Desk, Made, Run};
-use super::state::State;
 
 /// One change of the state.
 #[derive(Clone, Debug)]
@@ -56,15 +55,6 @@ impl Change {
 }
 
 /// A change of a run's desk; `None` if nothing differs.
-pub(crate) fn desk_change(
-    state: &State,
-    run: RunId,
-    change: impl FnOnce(&mut Desk),
-) -> Option<Change> {
-    desk_changed(state.run(run)?, change)
-}
-
-/// The same for a run at hand.
 pub(crate) fn desk_changed(run: &Run, change: impl FnOnce(&mut Desk)) -> Option<Change> {
     let mut desk = run.desk.clone();
     change(&mut desk);

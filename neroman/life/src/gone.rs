@@ -69,7 +69,7 @@ pub fn decide(
 
 /// Gives up a run that its node does not know any more, by a person's decision.
 /// If the node reports it again, it is ended there.
-pub fn given_up(run: &Run, who: &str, now_ms: i64) -> Vec<Change> {
+pub(crate) fn given_up(run: &Run, who: &str, now_ms: i64) -> Vec<Change> {
     let (id, node) = (run.made.id, run.node_word());
     let mut desk = run.desk.clone();
     lose(&mut desk, run, node, who, now_ms);
@@ -84,7 +84,7 @@ pub fn given_up(run: &Run, who: &str, now_ms: i64) -> Vec<Change> {
 
 /// Records that a node may still have a run that is no longer its own: the node
 /// will be told to end it.
-pub fn left_behind(run: &Run, node: &str) -> Option<Change> {
+pub(crate) fn left_behind(run: &Run, node: &str) -> Option<Change> {
     desk_changed(run, |desk| {
         if !desk.abandoned.iter().any(|other| other == node) {
             desk.abandoned.push(node.to_owned());
@@ -93,12 +93,12 @@ pub fn left_behind(run: &Run, node: &str) -> Option<Change> {
 }
 
 /// Records that a node was told to end its copy of a run.
-pub fn ended_there(run: &Run, node: &str) -> Option<Change> {
+pub(crate) fn ended_there(run: &Run, node: &str) -> Option<Change> {
     desk_changed(run, |desk| desk.abandoned.retain(|other| other != node))
 }
 
 /// Records that a run needs nothing more of its node, and forgets its positions.
-pub fn closed(run: &Run) -> Vec<Change> {
+pub(crate) fn closed(run: &Run) -> Vec<Change> {
     if !needs::of(run).close {
         return Vec::new();
     }

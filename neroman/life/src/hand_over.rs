@@ -30,7 +30,7 @@ pub enum Sending {
 }
 
 /// Records the result of sending a run.
-pub fn sending(run: &Run, node: &str, sending: &Sending, now: &Moment) -> Option<Change> {
+pub(crate) fn sending(run: &Run, node: &str, sending: &Sending, now: &Moment) -> Option<Change> {
     if !is_due(run, node) {
         return None;
     }
@@ -56,7 +56,7 @@ pub fn sending(run: &Run, node: &str, sending: &Sending, now: &Moment) -> Option
 
 /// Records that a run may reach this node from now on, where another node could
 /// get it. This is synced before the run is sent.
-pub fn offered(run: &Run, node: &str) -> Option<Change> {
+pub(crate) fn offered(run: &Run, node: &str) -> Option<Change> {
     if !run.movable() || run.node() != Some(node) {
         return None;
     }
@@ -87,7 +87,7 @@ pub enum Answer {
 
 /// The changes from a node's answer. If the run was placed elsewhere meanwhile,
 /// the answer of the earlier node does not count.
-pub fn answered(run: &Run, node: &str, answer: &Answer, now: &Moment) -> Vec<Change> {
+pub(crate) fn answered(run: &Run, node: &str, answer: &Answer, now: &Moment) -> Vec<Change> {
     if run.node() != Some(node) {
         return Vec::new();
     }

@@ -7,7 +7,7 @@ use super::run::{Results, Run};
 
 /// Takes down that results are fetched into this folder. After a crash they go on
 /// in the same folder.
-pub fn begun(run: &Run, folder: &str) -> Option<Change> {
+pub(crate) fn begun(run: &Run, folder: &str) -> Option<Change> {
     desk_changed(run, |desk| {
         desk.results = Results::Fetching {
             folder: folder.to_owned(),
@@ -17,7 +17,7 @@ pub fn begun(run: &Run, folder: &str) -> Option<Change> {
 }
 
 /// Takes down what results wait for on this machine; empty: nothing any more.
-pub fn waits(run: &Run, why: &str) -> Option<Change> {
+pub(crate) fn waits(run: &Run, why: &str) -> Option<Change> {
     let known = match &run.desk.results {
         Results::Fetching { why, .. } => why,
         Results::Open => "",
@@ -35,7 +35,7 @@ pub fn waits(run: &Run, why: &str) -> Option<Change> {
 }
 
 /// Takes down that results are complete, and what may be behind the run's end.
-pub fn done(run: &Run, done: &Results, hints: &[String]) -> Option<Change> {
+pub(crate) fn done(run: &Run, done: &Results, hints: &[String]) -> Option<Change> {
     desk_changed(run, |desk| {
         desk.results = done.clone();
         desk.hints = hints.to_vec();
@@ -43,7 +43,7 @@ pub fn done(run: &Run, done: &Results, hints: &[String]) -> Option<Change> {
 }
 
 /// Takes down that results are given up, and why.
-pub fn given_up(run: &Run, why: &str) -> Option<Change> {
+pub(crate) fn given_up(run: &Run, why: &str) -> Option<Change> {
     desk_changed(run, |desk| {
         desk.results = Results::Failed {
             folder: desk.results.folder().to_owned(),
@@ -53,7 +53,7 @@ pub fn given_up(run: &Run, why: &str) -> Option<Change> {
 }
 
 /// Takes down that a person wants the run cleaned before all of it was home.
-pub fn forgone(run: &Run) -> Option<Change> {
+pub(crate) fn forgone(run: &Run) -> Option<Change> {
     if !needs::of(run).results {
         return None;
     }
@@ -61,11 +61,11 @@ pub fn forgone(run: &Run) -> Option<Change> {
 }
 
 /// Takes down that the run's folder on its node was taken away.
-pub fn cleaned(run: &Run, now_ms: i64) -> Option<Change> {
+pub(crate) fn cleaned(run: &Run, now_ms: i64) -> Option<Change> {
     desk_changed(run, |desk| desk.cleaned_ms = Some(now_ms))
 }
 
 /// Takes down the tree of the checkpoints that the run begins with.
-pub fn checkpoints(run: &Run, overlay: &str) -> Option<Change> {
+pub(crate) fn checkpoints(run: &Run, overlay: &str) -> Option<Change> {
     desk_changed(run, |desk| desk.overlay = Some(overlay.to_owned()))
 }

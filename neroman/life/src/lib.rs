@@ -14,8 +14,9 @@ pub mod experiment;
 pub mod fold;
 pub mod gone;
 pub mod hand_over;
-pub mod homecoming;
+mod homecoming;
 pub mod identity;
+pub mod input;
 pub mod journal;
 pub mod judge;
 pub mod later;
@@ -24,7 +25,7 @@ pub mod now;
 pub mod outcome;
 pub mod pick;
 pub mod place;
-pub mod placed;
+mod placed;
 pub mod refusal;
 pub mod report;
 pub mod rules;
@@ -34,9 +35,12 @@ mod seen;
 pub mod shelf;
 pub mod start;
 pub mod state;
+mod step;
 pub mod taken_over;
 pub mod text;
 pub mod withdrawal;
+
+pub use step::step;
 
 #[cfg(test)]
 mod tests;

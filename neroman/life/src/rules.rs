@@ -133,7 +133,7 @@ pub fn remove(experiment: &Experiment, id: u64) -> (Removed, Vec<Change>) {
 }
 
 /// Records which version of a run's rules its node has.
-pub fn delivered(run: &Run, version: u64) -> Option<Change> {
+pub(crate) fn delivered(run: &Run, version: u64) -> Option<Change> {
     desk_changed(run, |desk| {
         desk.rules_delivered = desk.rules_delivered.max(version);
     })

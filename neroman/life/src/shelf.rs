@@ -73,6 +73,11 @@ impl<T: Clone> Shelf<T> {
         self.count
     }
 
+    /// Whether there is no element.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
     /// All elements by rising number.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<T>> {
         self.chunks.iter().flat_map(|chunk| chunk.iter().flatten())

@@ -16,6 +16,7 @@ use super::abort::{self, Wished};
 use super::add::{self, Merged, Read, What};
 use super::change::{Change, NewRun};
 use super::experiment::Stamp;
+use super::input::Input;
 use super::journal::{Exit, Gone, Incarnation, Journal, Key};
 use super::needs;
 use super::now::Now;
@@ -171,8 +172,10 @@ impl Lab {
             signal: 0,
             delivered: false,
         };
-        let (wished, change) = abort::wish(self.state.run(id).unwrap(), &wish);
-        self.take(change.into_iter().collect());
+        let run = self.state.run(id).unwrap();
+        let wished = abort::comes_to(run);
+        let changes = crate::step(run, &Input::Cancel(wish), self.now_ms);
+        self.take(changes);
         wished
     }
 

@@ -59,7 +59,7 @@ pub(crate) fn refused(run: &Run, desk: &mut Desk, why: String, at_ms: i64) {
 }
 
 /// Withdraws a run that its node cannot take for now.
-pub fn put_off(run: &Run, now: &Moment) -> Vec<Change> {
+pub(crate) fn put_off(run: &Run, now: &Moment) -> Vec<Change> {
     let Some(later) = run.put_off() else {
         return Vec::new();
     };
@@ -96,7 +96,7 @@ pub fn is_leaving(run: &Run, node: &str) -> bool {
 }
 
 /// Records that the node may have been asked for its promise.
-pub fn asked(run: &Run) -> Option<Change> {
+pub(crate) fn asked(run: &Run) -> Option<Change> {
     desk_changed(run, |desk| {
         if let Some(withdrawal) = &mut desk.withdraw {
             withdrawal.asked = true;
@@ -105,7 +105,7 @@ pub fn asked(run: &Run) -> Option<Change> {
 }
 
 /// The changes from the node's answer; none if the run was handed to a node since.
-pub fn answered(run: &Run, node: &str, turn: u32, said: Said, now: &Moment) -> Vec<Change> {
+pub(crate) fn answered(run: &Run, node: &str, turn: u32, said: Said, now: &Moment) -> Vec<Change> {
     if run.node() != Some(node) || run.desk.turn() != turn {
         return Vec::new();
     }
@@ -126,7 +126,7 @@ pub fn answered(run: &Run, node: &str, turn: u32, said: Said, now: &Moment) -> V
 
 /// Keeps the run on a node that cannot give its promise; a run that it refused
 /// ends.
-pub fn cannot(run: &Run) -> Vec<Change> {
+pub(crate) fn cannot(run: &Run) -> Vec<Change> {
     let Some(withdrawal) = &run.desk.withdraw else {
         return Vec::new();
     };

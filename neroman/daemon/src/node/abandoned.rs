@@ -12,8 +12,9 @@ use super::deliver::cannot_now;
 use super::follow::run_ref;
 use crate::failure::Failure;
 use crate::ledger::Ledger;
-use nero_life::gone;
+use nero_life::input::Input;
 use nero_life::state::State;
+use nero_life::step;
 
 /// Most runs of one `Cancel`.
 const RUNS_MAX: usize = 10_000;
@@ -67,12 +68,13 @@ pub(super) async fn end(
             return Ok(true);
         }
         let ids: Vec<RunId> = part.iter().map(|(id, _)| *id).collect();
-        let node = node.to_owned();
+        let ended = Input::EndedThere {
+            node: node.to_owned(),
+        };
         ledger
-            .note(false, move |state, _| {
+            .note(false, move |state, now_ms| {
                 let runs = ids.iter().filter_map(|id| state.run(*id));
-                runs.filter_map(|run| gone::ended_there(run, &node))
-                    .collect()
+                runs.flat_map(|run| step(run, &ended, now_ms)).collect()
             })
             .await?;
     }

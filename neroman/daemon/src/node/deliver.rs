@@ -23,12 +23,12 @@ use super::inbox::{Inbox, News};
 use super::{Settings, open_runs};
 use crate::failure::{Failure, connection_lost};
 use crate::ledger::Ledger;
-use nero_life::abort::{self, Answer};
+use nero_life::abort::Answer;
 use nero_life::change::Change;
-use nero_life::gone;
+use nero_life::input::Input;
 use nero_life::needs::{self, Needs};
-use nero_life::rules;
 use nero_life::state::State;
+use nero_life::step;
 
 /// Most runs of one `Cancel`.
 const CANCELS_MAX: usize = 10_000;
@@ -267,11 +267,10 @@ impl Deliver {
             }
         }
         self.ledger
-            .note(false, move |state, _| {
+            .note(false, move |state, now_ms| {
                 let run = state.run(id);
-                run.and_then(|run| rules::delivered(run, version))
-                    .into_iter()
-                    .collect()
+                let delivered = Input::RulesDelivered { version };
+                run.map_or_else(Vec::new, |run| step(run, &delivered, now_ms))
             })
             .await
     }
@@ -300,9 +299,10 @@ impl Deliver {
             .filter_map(|id| Some(state.run(*id)?.made.token.to_vec()))
             .collect();
         self.ledger
-            .note(true, move |state, _| {
+            .note(true, move |state, now_ms| {
                 let runs = runs.iter().filter_map(|id| state.run(*id));
-                runs.flat_map(gone::closed).collect()
+                runs.flat_map(|run| step(run, &Input::MayForget, now_ms))
+                    .collect()
             })
             .await?;
         // Without a receiver the connection is over, and the next one begins
@@ -342,8 +342,11 @@ fn cancelled(
         .filter_map(|one| {
             let id = state.by_token(&RunToken::from_slice(&one.token)?)?;
             let asked_ms = asked.get(&id).copied();
-            abort::answered(state.run(id)?, answer(one), asked_ms, now_ms)
+            let answer = answer(one);
+            let answered = Input::CancelAnswered { answer, asked_ms };
+            Some(step(state.run(id)?, &answered, now_ms))
         })
+        .flatten()
         .collect()
 }
 

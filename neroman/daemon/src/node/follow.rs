@@ -27,10 +27,11 @@ use crate::failure::Failure;
 use crate::folding::OwnedPart;
 use crate::ledger::Ledger;
 use nero_life::change::Change;
-use nero_life::gone;
+use nero_life::input::Input;
 use nero_life::report::{self, Contradiction, Report, Standing, Stray};
 use nero_life::run::{Run, Unreadable};
 use nero_life::state::State;
+use nero_life::step;
 use nero_life::text::bounded;
 
 /// Events that are folded in one transaction.
@@ -182,11 +183,11 @@ impl Follow {
             runs = runs.len(),
             "the node has runs that are not its own"
         );
+        let stray = Input::Stray { node };
         self.ledger
-            .note(false, move |state, _| {
+            .note(false, move |state, now_ms| {
                 let runs = runs.iter().filter_map(|id| state.run(*id));
-                runs.filter_map(|run| gone::left_behind(run, &node))
-                    .collect()
+                runs.flat_map(|run| step(run, &stray, now_ms)).collect()
             })
             .await?;
         self.inbox.look_at_all();

@@ -26,8 +26,10 @@ use crate::failure::Failure;
 use crate::ledger::Ledger;
 use crate::spec;
 use nero_life::hand_over::{self, Sending};
+use nero_life::input::Input;
 use nero_life::run::Run;
 use nero_life::state::State;
+use nero_life::step;
 
 /// Most runs of one `HandOver`.
 const RUNS_MAX: usize = 1000;
@@ -276,14 +278,17 @@ impl HandOver {
 
     /// Records the outcome of sending.
     async fn mark(&self, tokens: Vec<RunToken>, sending: Sending) -> Result<(), Failure> {
-        let name = self.settings.name.clone();
-        let now = self.settings.clock.moment();
+        let input = Input::Sending {
+            node: self.settings.name.clone(),
+            sending,
+            tick: self.settings.clock.moment().tick,
+        };
         self.ledger
-            .note(false, move |state, _| {
+            .note(false, move |state, now_ms| {
                 tokens
                     .iter()
                     .filter_map(|token| state.run(state.by_token(token)?))
-                    .filter_map(|run| hand_over::sending(run, &name, &sending, &now))
+                    .flat_map(|run| step(run, &input, now_ms))
                     .collect()
             })
             .await
@@ -293,7 +298,8 @@ impl HandOver {
     /// get them. A run that was placed elsewhere meanwhile is left out, also if
     /// it is back: it has another turn.
     async fn offer(&self, mut batch: Vec<v1::RunSpec>) -> Result<Vec<v1::RunSpec>, Failure> {
-        let name = self.settings.name.clone();
+        let node = self.settings.name.clone();
+        let offer = Input::Offer { node };
         let tokens = tokens(batch.iter());
         let state = self.ledger.state();
         let free = |token: &RunToken| {
@@ -302,11 +308,11 @@ impl HandOver {
         };
         if tokens.iter().any(free) {
             self.ledger
-                .note(true, move |state, _| {
+                .note(true, move |state, now_ms| {
                     tokens
                         .iter()
                         .filter_map(|token| state.run(state.by_token(token)?))
-                        .filter_map(|run| hand_over::offered(run, &name))
+                        .flat_map(|run| step(run, &offer, now_ms))
                         .collect()
                 })
                 .await?;

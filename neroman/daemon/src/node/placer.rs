@@ -15,9 +15,10 @@ use tokio::time::Instant;
 use super::now::NodeNow;
 use super::registry::Nodes;
 use nero_life::choose::{choose, count};
+use nero_life::input::Input;
 use nero_life::place::{Candidate, Choice, Facts, Figures, GpuFacts, Standing};
-use nero_life::placed::{decided, taken_back};
 use nero_life::state::State;
+use nero_life::step;
 
 /// How long a node's description counts as fresh.
 const FRESH_MS: i64 = 30_000;
@@ -211,13 +212,16 @@ impl Placer {
     }
 
     async fn write(&self, choices: Vec<(RunId, Choice)>) {
+        let input = |(id, choice)| (id, Input::Choice(choice));
+        let choices: Vec<_> = choices.into_iter().map(input).collect();
         let written = self
             .nodes
             .ledger()
             .note(false, move |state, now_ms| {
                 choices
                     .iter()
-                    .flat_map(|(id, choice)| decided(state, *id, choice.clone(), now_ms))
+                    .filter_map(|(id, choice)| Some((state.run(*id)?, choice)))
+                    .flat_map(|(run, choice)| step(run, choice, now_ms))
                     .collect()
             })
             .await;
@@ -235,7 +239,7 @@ impl Placer {
         let config = self.nodes.usable_config();
         let patience = self.nodes.away();
         let mut due: Option<Duration> = None;
-        let mut taken: Vec<(RunId, String, String)> = Vec::new();
+        let mut taken: Vec<(RunId, Input)> = Vec::new();
         for (name, _) in state.nodes.iter().filter(|(_, count)| count.live > 0) {
             let known = self.nodes.node(name).map(|node| node.now());
             let gone = match &known {
@@ -264,11 +268,9 @@ impl Placer {
                 continue;
             }
             let why = known.map_or_else(|| "it is not configured".to_owned(), |now| away(&now));
-            taken.extend(
-                movable
-                    .into_iter()
-                    .map(|id| (id, name.clone(), why.clone())),
-            );
+            let node = name.clone();
+            let away = Input::NodeAway { node, why };
+            taken.extend(movable.into_iter().map(|id| (id, away.clone())));
         }
         if taken.is_empty() {
             return due;
@@ -279,7 +281,8 @@ impl Placer {
             .note(false, move |state, now_ms| {
                 taken
                     .iter()
-                    .flat_map(|(id, node, why)| taken_back(state, *id, node, why, now_ms))
+                    .filter_map(|(id, away)| Some((state.run(*id)?, away)))
+                    .flat_map(|(run, away)| step(run, away, now_ms))
                     .collect()
             })
             .await;

@@ -13,10 +13,10 @@ use crate::failure::Failure;
 use crate::keep::unhex;
 use crate::ledger::Ledger;
 use crate::snapshot::{self, SnapshotError};
-use nero_life::homecoming;
+use nero_life::input::Input;
 use nero_life::run::{Results, Run};
 use nero_life::state::State;
-use nero_life::{clean, needs};
+use nero_life::{clean, needs, step};
 
 /// Whether a run's checkpoints allow it to be sent.
 pub(super) enum Carry {
@@ -114,11 +114,11 @@ async fn freeze(
 }
 
 async fn remember(ledger: &Ledger, id: RunId, overlay: String) -> Result<(), Failure> {
+    let checkpoints = Input::Checkpoints { overlay };
     ledger
-        .note(false, move |state, _| {
+        .note(false, move |state, now_ms| {
             let run = state.run(id);
-            let change = run.and_then(|run| homecoming::checkpoints(run, &overlay));
-            change.into_iter().collect()
+            run.map_or_else(Vec::new, |run| step(run, &checkpoints, now_ms))
         })
         .await
 }

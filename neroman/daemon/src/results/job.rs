@@ -20,8 +20,9 @@ use super::{Kind, missed, place};
 use crate::failure::Failure;
 use crate::ledger::Ledger;
 use crate::node::Hearer;
-use nero_life::homecoming;
+use nero_life::input::Input;
 use nero_life::run::{Results, Run};
+use nero_life::step;
 
 /// Larger files stay on the node unless `max:` allows them.
 const FILE_BYTES: u64 = 1 << 30;
@@ -448,11 +449,11 @@ impl Job {
         };
         let id = self.id;
         let hints = self.hints(ledger).await?;
+        let home = Input::ResultsDone { done, hints };
         ledger
-            .note(false, move |state, _| {
+            .note(false, move |state, now_ms| {
                 let run = state.run(id);
-                let change = run.and_then(|run| homecoming::done(run, &done, &hints));
-                change.into_iter().collect()
+                run.map_or_else(Vec::new, |run| step(run, &home, now_ms))
             })
             .await?;
         Ok(())
@@ -513,12 +514,12 @@ fn is_live(output: &v1::Output) -> bool {
 
 /// Records the folder, so that a fetch after a crash continues in it.
 async fn begun(ledger: &Ledger, id: RunId, folder: PathBuf) -> Result<(), Failure> {
+    let folder = folder.display().to_string();
+    let begun = Input::ResultsBegun { folder };
     ledger
-        .note(false, move |state, _| {
-            let folder = folder.display().to_string();
+        .note(false, move |state, now_ms| {
             let run = state.run(id);
-            let change = run.and_then(|run| homecoming::begun(run, &folder));
-            change.into_iter().collect()
+            run.map_or_else(Vec::new, |run| step(run, &begun, now_ms))
         })
         .await
 }

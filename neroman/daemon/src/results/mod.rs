@@ -32,10 +32,10 @@ use tonic::transport::Channel;
 
 use crate::ledger::Ledger;
 use crate::node::{Hearer, Settings};
-use nero_life::change::Change;
-use nero_life::homecoming;
+use nero_life::input::Input;
 use nero_life::needs;
-use nero_life::run::Run;
+use nero_life::state::State;
+use nero_life::step;
 
 pub(crate) use home::NotHome;
 pub(crate) use job::{Asked, Job, Places};
@@ -163,7 +163,8 @@ impl Fetcher {
         let trouble = match &turn.result {
             Ok(Came::Something) => {
                 *tries = 0;
-                self.note(turn.run, |run| homecoming::waits(run, "")).await;
+                let why = String::new();
+                self.note(turn.run, Input::ResultsWait { why }).await;
                 return Some(pace.after(turn.took));
             }
             Ok(Came::Nothing) => return None,
@@ -176,8 +177,7 @@ impl Fetcher {
             (Trouble::Node(_), _) => Some(pace.again),
             (Trouble::Full(_), _) => {
                 let why = bounded(format!("{failure}; {}", failure.hint_text()));
-                self.note(run, move |run| homecoming::waits(run, &why))
-                    .await;
+                self.note(run, Input::ResultsWait { why }).await;
                 Some(pace.again)
             }
             (Trouble::Refused(_), Kind::Live) => Some(pace.longest),
@@ -196,21 +196,19 @@ impl Fetcher {
         let why = bounded(why);
         let node = &self.settings.name;
         tracing::warn!(%run, node, why, "results given up");
-        self.note(run, move |run| homecoming::given_up(run, &why))
-            .await;
+        self.note(run, Input::ResultsGivenUp { why }).await;
     }
 
-    /// Records a change of a run, if there is one.
-    async fn note(&self, id: RunId, change: impl Fn(&Run) -> Option<Change> + Send + 'static) {
-        if self.ledger.state().run(id).and_then(&change).is_none() {
+    /// Records what happens to a run, if that changes anything.
+    async fn note(&self, id: RunId, input: Input) {
+        let changes = move |state: &State, now_ms| {
+            let run = state.run(id);
+            run.map_or_else(Vec::new, |run| step(run, &input, now_ms))
+        };
+        if changes(&self.ledger.state(), 0).is_empty() {
             return;
         }
-        let noted = self
-            .ledger
-            .note(false, move |state, _| {
-                state.run(id).and_then(&change).into_iter().collect()
-            })
-            .await;
+        let noted = self.ledger.note(false, changes).await;
         if let Err(failure) = noted {
             let node = &self.settings.name;
             tracing::warn!(run = %id, node, %failure, "not written down");

@@ -13,8 +13,10 @@ use crate::failure::Failure;
 use crate::ledger::{Decided, Ledger};
 use nero_life::abort::{self, Wished};
 use nero_life::change::Change;
+use nero_life::input::Input;
 use nero_life::run::Wish;
 use nero_life::state::State;
+use nero_life::step;
 
 impl Man {
     /// Records cancel requests for the picked runs.
@@ -176,9 +178,9 @@ fn wishes(state: &State, chosen: &[Chosen], wish: &Wish) -> (Vec<One>, Vec<Chang
         }
         for run in live {
             let number = run.made.id.number;
-            let (outcome, wished) = abort::wish(run, wish);
-            changes.extend(wished);
-            match outcome {
+            let cancel = Input::Cancel(wish.clone());
+            changes.extend(step(run, &cancel, wish.asked_ms));
+            match abort::comes_to(run) {
                 Wished::Asked => say(number, "asked", String::new()),
                 Wished::TakenAway => say(number, "taken away", String::new()),
                 Wished::GivenUp => say(number, "given up", String::new()),

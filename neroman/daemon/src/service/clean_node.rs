@@ -21,9 +21,10 @@ use crate::failure::Failure;
 use crate::ledger::Ledger;
 use crate::node::BYTES_MAX;
 use crate::results::{Job, NotHome, Places, Trouble};
-use nero_life::homecoming;
+use nero_life::input::Input;
 use nero_life::needs;
 use nero_life::state::State;
+use nero_life::step;
 
 /// How long a node may take to be reached.
 const REACHED: Duration = Duration::from_secs(10);
@@ -193,9 +194,10 @@ impl Man {
     async fn give_up(&self, able: &[Going]) -> Result<(), Failure> {
         let given_up: Vec<RunId> = able.iter().map(|run| run.id).collect();
         self.ledger
-            .note_now(true, move |state, _| {
+            .note_now(true, move |state, now_ms| {
                 let runs = given_up.iter().filter_map(|id| state.run(*id));
-                runs.filter_map(homecoming::forgone).collect()
+                runs.flat_map(|run| step(run, &Input::ResultsForgone, now_ms))
+                    .collect()
             })
             .await
     }
@@ -314,7 +316,7 @@ async fn take_away(
             tokens
                 .iter()
                 .filter_map(|token| state.run(state.by_token(&RunToken::from_slice(token)?)?))
-                .filter_map(|run| homecoming::cleaned(run, now_ms))
+                .flat_map(|run| step(run, &Input::Cleaned, now_ms))
                 .collect()
         })
         .await?;

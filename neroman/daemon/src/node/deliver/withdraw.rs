@@ -12,9 +12,11 @@ use super::{Deliver, PATIENCE};
 use crate::failure::Failure;
 use crate::node::follow::run_ref;
 use nero_life::change::Change;
-use nero_life::now::Moment;
+use nero_life::input::Input;
+use nero_life::now::Tick;
 use nero_life::run::Run;
 use nero_life::state::State;
+use nero_life::step;
 use nero_life::withdrawal::{self, Said};
 
 /// Runs of one request: each costs the node a file.
@@ -33,9 +35,11 @@ impl Deliver {
         let _held = gate.lock().await;
         let (node, wanted) = (self.settings.name.clone(), runs.to_vec());
         self.ledger
-            .note(true, move |state, _| {
+            .note(true, move |state, now_ms| {
                 let leaving = wanted.iter().filter_map(|id| leaving(state, &node, *id));
-                leaving.filter_map(withdrawal::asked).collect()
+                leaving
+                    .flat_map(|run| step(run, &Input::RecallAsked, now_ms))
+                    .collect()
             })
             .await?;
         let state = self.ledger.state();
@@ -76,10 +80,10 @@ impl Deliver {
             });
             let over: Vec<Vec<u8>> = over.map(|one| one.token.clone()).collect();
             let node = self.settings.name.clone();
-            let now = self.settings.clock.moment();
+            let tick = self.settings.clock.moment().tick;
             self.ledger
-                .note(false, move |state, _| {
-                    answered(state, &node, turn, &reply, &now)
+                .note(false, move |state, now_ms| {
+                    answered(state, (&node, turn), &reply, &tick, now_ms)
                 })
                 .await?;
             // Without a receiver the connection is over; the node reports its
@@ -93,9 +97,10 @@ impl Deliver {
     async fn keep(&self, runs: &[RunId]) -> Result<(), Failure> {
         let (node, runs) = (self.settings.name.clone(), runs.to_vec());
         self.ledger
-            .note(false, move |state, _| {
+            .note(false, move |state, now_ms| {
                 let here = runs.iter().filter_map(|id| leaving(state, &node, *id));
-                here.flat_map(withdrawal::cannot).collect()
+                here.flat_map(|run| step(run, &Input::RecallUnsupported, now_ms))
+                    .collect()
             })
             .await
     }
@@ -109,15 +114,21 @@ fn leaving<'a>(state: &'a State, node: &str, id: RunId) -> Option<&'a Run> {
 
 fn answered(
     state: &State,
-    node: &str,
-    turn: u32,
+    (node, generation): (&str, u32),
     reply: &v1::CancelReply,
-    now: &Moment,
+    tick: &Tick,
+    now_ms: i64,
 ) -> Vec<Change> {
     let changes = reply.runs.iter().filter_map(|one| {
         let said = said(one)?;
         let id = state.by_token(&RunToken::from_slice(&one.token)?)?;
-        Some(withdrawal::answered(state.run(id)?, node, turn, said, now))
+        let answered = Input::RecallAnswered {
+            node: node.to_owned(),
+            generation,
+            said,
+            tick: tick.clone(),
+        };
+        Some(step(state.run(id)?, &answered, now_ms))
     });
     changes.flatten().collect()
 }

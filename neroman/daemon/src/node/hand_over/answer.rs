@@ -7,9 +7,11 @@ use nero_wire::v1;
 use nero_wire::v1::hand_over_reply::Refusal as Said;
 
 use nero_life::change::Change;
-use nero_life::hand_over::{self, Answer};
-use nero_life::now::Moment;
+use nero_life::hand_over::Answer;
+use nero_life::input::Input;
+use nero_life::now::Tick;
 use nero_life::state::State;
+use nero_life::step;
 
 /// The changes from a node's reply.
 pub(super) fn answered(
@@ -17,7 +19,8 @@ pub(super) fn answered(
     node: &str,
     reply: &v1::HandOverReply,
     versions: &BTreeMap<Vec<u8>, u64>,
-    now: &Moment,
+    tick: &Tick,
+    now_ms: i64,
 ) -> Vec<Change> {
     let accepted = reply.accepted.iter().map(|token| {
         let rules_version = versions.get(token).copied().unwrap_or(0);
@@ -29,7 +32,12 @@ pub(super) fn answered(
         .chain(refused.map(|no| (&no.token, said(no))))
         .filter_map(|(token, answer)| {
             let run = state.run(state.by_token(&RunToken::from_slice(token)?)?)?;
-            Some(hand_over::answered(run, node, &answer, now))
+            let answered = Input::HandOver {
+                node: node.to_owned(),
+                answer,
+                tick: tick.clone(),
+            };
+            Some(step(run, &answered, now_ms))
         })
         .flatten()
         .collect()

@@ -93,10 +93,10 @@ impl HandOver {
             self.stager.forget(&spec.overlay);
         }
         let node = self.settings.name.clone();
-        let now = self.settings.clock.moment();
+        let tick = self.settings.clock.moment().tick;
         self.ledger
-            .note(false, move |state, _| {
-                answer::answered(state, &node, &reply, &versions, &now)
+            .note(false, move |state, now_ms| {
+                answer::answered(state, &node, &reply, &versions, &tick, now_ms)
             })
             .await
     }

@@ -9,10 +9,11 @@ use tokio::time::Instant;
 use super::super::now::NodeNow;
 use super::{EVERY, LEAVE_EVERY, Placer, RUNS_MAX};
 use nero_life::choose::choose_but;
+use nero_life::input::Input;
 use nero_life::now::Tick;
 use nero_life::place::{Candidate, Choice, Standing};
 use nero_life::state::State;
-use nero_life::withdrawal;
+use nero_life::step;
 
 impl Placer {
     /// Moves runs that their node could not take for as long as a node may be
@@ -81,14 +82,14 @@ impl Placer {
             runs = leave.len(),
             "sent on from nodes that cannot take them"
         );
-        let now = self.nodes.clock().moment();
+        let tick = self.nodes.clock().moment().tick;
+        let send_on = Input::SendOn { tick };
         let written = self
             .nodes
             .ledger()
-            .note(false, move |state, _| {
+            .note(false, move |state, now_ms| {
                 let runs = leave.iter().filter_map(|id| state.run(*id));
-                runs.flat_map(|run| withdrawal::put_off(run, &now))
-                    .collect()
+                runs.flat_map(|run| step(run, &send_on, now_ms)).collect()
             })
             .await;
         if let Err(failure) = written {

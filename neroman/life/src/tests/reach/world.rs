@@ -9,24 +9,29 @@ use super::node::{Node, Rec, Request, There, journal};
 use crate::abort::{self, Answer as Cancelled};
 use crate::change::{Change, NewRun};
 use crate::hand_over::{self, Answer, Sending};
-use crate::now::{Moment, Tick};
+use crate::input::Input;
+use crate::now::Tick;
 use crate::place::Choice;
 use crate::report::{self, Report, Standing, Stray};
 use crate::run::{Desk, Made, Results, Run, Takes, Wish};
 use crate::state::State;
+use crate::step;
 use crate::tests::{Lab, definition, run as id};
 use crate::withdrawal::{self, Said};
-use crate::{clean, gone, homecoming, needs, placed, rules};
+use crate::{clean, gone, needs};
 
 /// Time stands still: the order of steps does not depend on it.
 const NOW: i64 = 1000;
-/// The fixed moment on both clocks.
-fn moment() -> Moment {
-    let tick = Tick {
+/// That moment on the boot clock.
+fn tick() -> Tick {
+    Tick {
         boot: "b".to_owned(),
         ms: NOW,
-    };
-    Moment { ms: NOW, tick }
+    }
+}
+
+fn happens(run: &Run, input: Input) -> Vec<Change> {
+    step(run, &input, NOW)
 }
 
 pub(super) const NODES: [&str; 2] = ["a", "b"];
@@ -227,13 +232,16 @@ impl Steps<'_> {
             delivered: false,
         };
         if run.phase().is_live() || run.forgotten() {
-            self.push("a person cancels", abort::wish(run, &wish).1);
+            self.push(
+                "a person cancels",
+                happens(run, Input::Cancel(wish.clone())),
+            );
         }
         match self.from.next() {
             None if self.asked == Asked::OneNode => self.start_again(run.phase().is_live()),
             None => {}
             Some(next) if next.phase().is_live() => {
-                let changes = abort::wish(next, &wish).1;
+                let changes = happens(next, Input::Cancel(wish));
                 self.with("a person cancels the next run", false, changes, |to| {
                     to.explored = true;
                 });
@@ -271,8 +279,8 @@ impl Steps<'_> {
     }
 
     fn placer(&mut self) {
-        let (state, run) = (&self.from.state, self.from.run());
-        let place = |choice| placed::decided(state, run.made.id, choice, NOW);
+        let run = self.from.run();
+        let place = |choice| happens(run, Input::Choice(choice));
         if run.unplaced() {
             let left = |name: &str| run.desk.later.iter().any(|one| one.node == name);
             for (index, name) in NODES.iter().enumerate() {
@@ -293,13 +301,14 @@ impl Steps<'_> {
             }
         }
         if let Some(node) = run.node() {
-            let back = placed::taken_back(state, run.made.id, node, "away", NOW);
+            let (node, why) = (node.to_owned(), "away".to_owned());
+            let back = happens(run, Input::NodeAway { node, why });
             if !back.is_empty() {
                 self.push("its node is out of reach", back);
             }
         }
         if run.put_off().is_some() {
-            let changes = withdrawal::put_off(run, &moment());
+            let changes = happens(run, Input::SendOn { tick: tick() });
             self.push("another node has room", changes);
         }
     }
@@ -351,10 +360,18 @@ impl Steps<'_> {
             ),
             ("its files are not here any more", Sending::Never(why())),
         ] {
-            self.push(label, hand_over::sending(run, name, &sending, &moment()));
+            let node = name.to_owned();
+            let tick = tick();
+            let input = Input::Sending {
+                node,
+                sending,
+                tick,
+            };
+            self.push(label, happens(run, input));
         }
-        let offered = hand_over::offered(run, name);
-        if offered.is_some() {
+        let node = name.to_owned();
+        let offered = happens(run, Input::Offer { node });
+        if !offered.is_empty() {
             self.push("it is offered", offered);
         }
         let turn = run.desk.turn();
@@ -423,7 +440,9 @@ impl Steps<'_> {
                     only_here: false, ..
                 } => "the node refuses it: everywhere",
             };
-            let changes = hand_over::answered(self.from.run(), NODES[index], &answer, &moment());
+            let (node, tick) = (NODES[index].to_owned(), tick());
+            let input = Input::HandOver { node, answer, tick };
+            let changes = happens(self.from.run(), input);
             self.with(label, true, changes, world);
         }
     }
@@ -467,7 +486,8 @@ impl Steps<'_> {
         let mut changes = Vec::new();
         let here = self.from.here() == Some(index);
         if report::stray(run, name, standing) == Some(Stray::Live) {
-            changes.extend(gone::left_behind(run, name));
+            let node = name.to_owned();
+            changes.extend(happens(run, Input::Stray { node }));
         }
         let mut to = self.from.clone();
         to.take(changes);
@@ -544,7 +564,8 @@ impl Steps<'_> {
                 Cancelled::Ended => "ended",
                 Cancelled::Unclear | Cancelled::GoesOn => unreachable!(),
             };
-            let changes = abort::answered(run, answer, Some(NOW), NOW);
+            let asked_ms = Some(NOW);
+            let changes = happens(run, Input::CancelAnswered { answer, asked_ms });
             self.with(
                 &format!("the node is told to end it: {what}"),
                 true,
@@ -554,7 +575,8 @@ impl Steps<'_> {
             self.unheard("the node ends it, its answer is lost", told);
         }
         if run.desk.abandoned.iter().any(|other| other == name) {
-            let changes = gone::ended_there(run, name);
+            let node = name.to_owned();
+            let changes = happens(run, Input::EndedThere { node });
             let label = "a node that it was left behind on ends it";
             self.with(label, false, changes, told);
         }
@@ -568,8 +590,14 @@ impl Steps<'_> {
         }
         let asked = run.desk.withdraw.as_ref().is_some_and(|one| one.asked);
         if !asked {
-            self.push("the node is about to be asked", withdrawal::asked(run));
-            self.push("the node knows no recall", withdrawal::cannot(run));
+            self.push(
+                "the node is about to be asked",
+                happens(run, Input::RecallAsked),
+            );
+            self.push(
+                "the node knows no recall",
+                happens(run, Input::RecallUnsupported),
+            );
             return;
         }
         let turn = run.desk.turn();
@@ -592,7 +620,13 @@ impl Steps<'_> {
                 Said::Never => "it never starts there",
                 Said::Begun => "it goes on",
             };
-            let changes = withdrawal::answered(run, name, turn, said, &moment());
+            let input = Input::RecallAnswered {
+                node: name.to_owned(),
+                generation: turn,
+                said,
+                tick: tick(),
+            };
+            let changes = happens(run, input);
             self.with(
                 &format!("the node answers the recall: {what}"),
                 true,
@@ -644,21 +678,26 @@ impl Steps<'_> {
                 left: 0,
                 warnings: Vec::new(),
             };
-            self.push("its results are home", homecoming::done(run, &done, &[]));
-            self.push("its results are given up", homecoming::given_up(run, "why"));
+            let hints = Vec::new();
+            let home = happens(run, Input::ResultsDone { done, hints });
+            self.push("its results are home", home);
+            let why = "why".to_owned();
+            let given_up = happens(run, Input::ResultsGivenUp { why });
+            self.push("its results are given up", given_up);
             if clean::stays(run, true).is_none() {
-                self.push("a person cleans it", homecoming::forgone(run));
+                self.push("a person cleans it", happens(run, Input::ResultsForgone));
             }
         }
         if clean::lies_there(run) && run.desk.closed {
-            self.push("its folder is cleaned", homecoming::cleaned(run, NOW));
+            self.push("its folder is cleaned", happens(run, Input::Cleaned));
         }
-        let close = gone::closed(run);
+        let close = happens(run, Input::MayForget);
         if !close.is_empty() {
             self.push("the node may forget it", close);
         }
         if needs::of(run).rules {
-            self.push("the node takes its rules", rules::delivered(run, 1));
+            let taken = happens(run, Input::RulesDelivered { version: 1 });
+            self.push("the node takes its rules", taken);
         }
     }
 

@@ -1,0 +1,77 @@
+//! Everything that can happen to one run, but for three things that come for several
+//! at once: what nodes report (`report::said`), a node that is gone for good
+//! (`gone::decide`), and rules that a person changes (`rules`).
+
+use super::now::Tick;
+use super::place::Choice;
+use super::run::{Results, Wish};
+use super::{abort, hand_over, withdrawal};
+
+/// What happens to a run. A node's name says from where it comes: of a run that is
+/// elsewhere meanwhile, nothing changes.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// The placer chose a node, found none now, or knows that none will do.
+    Choice(Choice),
+    /// Its node, which never got it, is out of reach, and why.
+    NodeAway { node: String, why: String },
+    /// What sending it comes to before its node is asked. `tick`: now, on the boot
+    /// clock of this machine.
+    Sending {
+        node: String,
+        sending: hand_over::Sending,
+        tick: Tick,
+    },
+    /// It may reach its node from now on: synced before it is sent.
+    Offer { node: String },
+    /// Its node's answer to the hand-over.
+    HandOver {
+        node: String,
+        answer: hand_over::Answer,
+        tick: Tick,
+    },
+    /// A node has it that is not its own any more.
+    Stray { node: String },
+    /// A node that was told to end what it still had of it did so.
+    EndedThere { node: String },
+    /// A person, or a new run of its experiment, asks that it ends.
+    Cancel(Wish),
+    /// Its node's answer to the cancel that was asked at `asked_ms`.
+    CancelAnswered {
+        answer: abort::Answer,
+        asked_ms: Option<i64>,
+    },
+    /// Another node has room, and its own cannot take it for now.
+    SendOn { tick: Tick },
+    /// Its node may have been asked to give it back: synced.
+    RecallAsked,
+    /// Its node's answer to the recall of this generation.
+    RecallAnswered {
+        node: String,
+        generation: u32,
+        said: withdrawal::Said,
+        tick: Tick,
+    },
+    /// Its node cannot give runs back.
+    RecallUnsupported,
+    /// Its node has rules of this version.
+    RulesDelivered { version: u64 },
+    /// Its results are fetched into this folder.
+    ResultsBegun { folder: String },
+    /// What its results wait for on this machine; empty: nothing any more.
+    ResultsWait { why: String },
+    /// Its results are complete; `hints`: what may be behind its end.
+    ResultsDone { done: Results, hints: Vec<String> },
+    /// Its results are given up, and why.
+    ResultsGivenUp { why: String },
+    /// A person wants it cleaned before all of it was home.
+    ResultsForgone,
+    /// Its results lie in another folder now.
+    ResultsMoved { folder: String },
+    /// Its folder on its node was deleted.
+    Cleaned,
+    /// The tree of the checkpoints that it begins with, in hexadecimal.
+    Checkpoints { overlay: String },
+    /// Its node may forget it, if nothing more is needed.
+    MayForget,
+}

@@ -1,0 +1,55 @@
+//! One step of a run: what happens to it, and what that changes.
+
+use super::change::{Change, desk_changed};
+use super::input::Input;
+use super::now::{Moment, Tick};
+use super::run::Run;
+use super::{abort, gone, hand_over, homecoming, placed, rules, withdrawal};
+
+/// What happens to a run changes so much of it: nothing when that does not fit where
+/// the run stands, as what comes late does not.
+pub fn step(run: &Run, input: &Input, now_ms: i64) -> Vec<Change> {
+    let at = |tick: &Tick| Moment {
+        ms: now_ms,
+        tick: tick.clone(),
+    };
+    let one = |change: Option<Change>| change.into_iter().collect();
+    match input {
+        Input::Choice(choice) => placed::decided(run, choice, now_ms),
+        Input::NodeAway { node, why } => placed::taken_back(run, node, why, now_ms),
+        Input::Sending {
+            node,
+            sending,
+            tick,
+        } => one(hand_over::sending(run, node, sending, &at(tick))),
+        Input::Offer { node } => one(hand_over::offered(run, node)),
+        Input::HandOver { node, answer, tick } => hand_over::answered(run, node, answer, &at(tick)),
+        Input::Stray { node } => one(gone::left_behind(run, node)),
+        Input::EndedThere { node } => one(gone::ended_there(run, node)),
+        Input::Cancel(wish) => abort::wish(run, wish),
+        Input::CancelAnswered { answer, asked_ms } => {
+            one(abort::answered(run, *answer, *asked_ms, now_ms))
+        }
+        Input::SendOn { tick } => withdrawal::put_off(run, &at(tick)),
+        Input::RecallAsked => one(withdrawal::asked(run)),
+        Input::RecallAnswered {
+            node,
+            generation,
+            said,
+            tick,
+        } => withdrawal::answered(run, node, *generation, *said, &at(tick)),
+        Input::RecallUnsupported => withdrawal::cannot(run),
+        Input::RulesDelivered { version } => one(rules::delivered(run, *version)),
+        Input::ResultsBegun { folder } => one(homecoming::begun(run, folder)),
+        Input::ResultsWait { why } => one(homecoming::waits(run, why)),
+        Input::ResultsDone { done, hints } => one(homecoming::done(run, done, hints)),
+        Input::ResultsGivenUp { why } => one(homecoming::given_up(run, why)),
+        Input::ResultsForgone => one(homecoming::forgone(run)),
+        Input::ResultsMoved { folder } => one(desk_changed(run, |desk| {
+            desk.results.set_folder(folder.clone());
+        })),
+        Input::Cleaned => one(homecoming::cleaned(run, now_ms)),
+        Input::Checkpoints { overlay } => one(homecoming::checkpoints(run, overlay)),
+        Input::MayForget => gone::closed(run),
+    }
+}

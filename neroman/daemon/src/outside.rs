@@ -128,7 +128,7 @@ impl Freezer {
 
     /// Deletes frozen files that no run has named for a while. `runs` returns
     /// the trees and diffs that runs name; no freeze goes on meanwhile. Blocks.
-    pub(crate) fn sweep<T, I>(&self, runs: T, dry_run: bool) -> snapshot::Swept
+    pub(crate) fn sweep<T, I>(&self, runs: T, dry_run: bool) -> nero_blobs::Freed
     where
         T: FnOnce() -> (I, Vec<String>),
         I: Iterator<Item = String>,
@@ -137,7 +137,7 @@ impl Freezer {
         cache.forget_git();
         let (trees, others) = runs();
         let mut named = snapshot::named(&self.store, trees);
-        named.extend(others);
+        named.extend(others.iter().filter_map(|one| nero_blobs::parse(one)));
         snapshot::sweep(&self.store, &named, dry_run)
     }
 

@@ -3,24 +3,22 @@
 //! A file that was asked for within the last hour is on its way to a run and
 //! stays.
 
-use std::collections::HashMap;
-use std::fs;
+use std::collections::{HashMap, HashSet};
+use std::fs::{self, Metadata};
 use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
+use nero_blobs::{Hash, Pack, Sweeper, hashed};
 use nero_journal::Clocks;
 use nero_journal::frame::{self, FrameError, FrameKind};
 use nero_journal::v1::{Unnamed, unnamed};
-use nero_model::ids::hex;
 
 use super::Janitor;
 use super::measure::{Size, measure, measure_alone};
 use super::named::Named;
 use crate::config;
-
-mod packs;
 
 /// Space that was freed, or would be in a rehearsal.
 #[derive(Debug, Default)]
@@ -46,7 +44,7 @@ impl Freed {
     }
 }
 
-type Since = HashMap<[u8; 32], i64>;
+type Since = HashMap<Hash, i64>;
 
 /// One sweep.
 struct Sweep<'a> {
@@ -88,7 +86,7 @@ impl Janitor {
     pub fn store_usage(&self) -> (Size, Size) {
         let (mut all, mut unused) = (Size::default(), Size::default());
         let named = self.mark();
-        for (hash, path) in blobs(self.store.folder()) {
+        for (hash, path) in nero_blobs::alone(self.store.folder()) {
             let Some(size) = size_of(&path) else { continue };
             all += size;
             let is_free = |named: &Named| !named.files.contains(&hash);
@@ -114,6 +112,29 @@ impl Janitor {
         (all, unused)
     }
 
+    /// Space of all packs, and of the part that no run names.
+    fn packs_usage(&self, named: Option<&Named>) -> (Size, Size) {
+        let (mut all, mut unused) = (Size::default(), Size::default());
+        for (_, path) in hashed(&self.store.folder().join(nero_blobs::FOLDER)) {
+            let Some(size) = size_of(&path) else { continue };
+            all += size;
+            let (Some(named), Ok(pack)) = (named, Pack::open(&path)) else {
+                continue;
+            };
+            let is_used = |hash: &_| named.files.contains(hash) || self.store.wishes().has(hash);
+            let free = pack.contents().filter(|(hash, _)| !is_used(hash));
+            let free: Vec<u64> = free.map(|(_, length)| length).collect();
+            unused += match free.len() == pack.hashes().count() {
+                true => size,
+                false => Size {
+                    bytes: free.iter().sum(),
+                    files: free.len() as u64,
+                },
+            };
+        }
+        (all, unused)
+    }
+
     fn unnamed_path(&self) -> PathBuf {
         self.store.folder().join("unnamed")
     }
@@ -123,7 +144,7 @@ impl Sweep<'_> {
     fn run(&self, named: &Named, freed: &mut Freed) -> io::Result<()> {
         let store = &self.janitor.store;
         let (old_files, old_trees) = read(&self.janitor.unnamed_path());
-        let (mut files, mut trees) = (Since::new(), Since::new());
+        let mut trees = Since::new();
         // Before the stored files: space that both share is counted with these.
         for (hash, folder) in hashed(&self.janitor.paths.trees()) {
             if named.trees.contains(&hash) {
@@ -142,28 +163,15 @@ impl Sweep<'_> {
             freed.add(size);
             trees.remove(&hash);
         }
-        for (hash, path) in blobs(store.folder()) {
-            if named.files.contains(&hash) {
-                continue;
-            }
-            let since = self.since(&old_files, &hash);
-            files.insert(hash, since);
-            if !self.is_due(since) {
-                continue;
-            }
-            self.in_time()?;
-            let size = size_of(&path).unwrap_or_default();
-            let removed = self.dry_run && !store.wishes().has(&hash)
-                || !self.dry_run
-                    && store
-                        .wishes()
-                        .unless_wished([hash].iter(), || remove(&path))?;
-            if removed {
-                freed.add(size);
-                files.remove(&hash);
-            }
-        }
-        self.packs(named, &old_files, &mut files, freed)?;
+        let mut contents = Contents {
+            sweep: self,
+            named,
+            old: old_files,
+            files: Since::new(),
+            freed,
+        };
+        nero_blobs::sweep(store.folder(), &mut contents)?;
+        let files = contents.files;
         self.partials(freed)?;
         if self.dry_run {
             return Ok(());
@@ -233,6 +241,59 @@ impl Sweep<'_> {
     }
 }
 
+/// The part of a sweep that concerns files and packs.
+struct Contents<'a> {
+    sweep: &'a Sweep<'a>,
+    named: &'a Named,
+    /// Since when contents are unnamed: as the last sweep noted it, and now.
+    old: Since,
+    files: Since,
+    freed: &'a mut Freed,
+}
+
+impl Sweeper for Contents<'_> {
+    fn is_due(&mut self, hash: &Hash, _: SystemTime) -> bool {
+        if self.named.files.contains(hash) {
+            return false;
+        }
+        let since = self.sweep.since(&self.old, hash);
+        self.files.insert(*hash, since);
+        self.sweep.is_due(since) && !self.sweep.janitor.store.wishes().has(hash)
+    }
+
+    fn rehearses(&self) -> io::Result<bool> {
+        self.sweep.in_time().map(|()| self.sweep.dry_run)
+    }
+
+    fn take(
+        &mut self,
+        hashes: &HashSet<Hash>,
+        remove: &mut dyn FnMut() -> io::Result<()>,
+    ) -> io::Result<bool> {
+        let wishes = self.sweep.janitor.store.wishes();
+        wishes.unless_wished(hashes.iter(), remove)
+    }
+
+    fn gone(&mut self, hashes: &HashSet<Hash>, freed: nero_blobs::Freed) {
+        for hash in hashes {
+            self.files.remove(hash);
+        }
+        self.freed.add(Size {
+            bytes: freed.bytes,
+            files: freed.files,
+        });
+    }
+
+    fn stays(&mut self, pack: &Path, error: &io::Error) {
+        self.freed
+            .note(format!("{} stays: {error}", pack.display()));
+    }
+
+    fn space(&self, found: &Metadata) -> u64 {
+        found.blocks() * 512
+    }
+}
+
 fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -243,40 +304,6 @@ fn remove(path: &Path) -> io::Result<()> {
 fn size_of(path: &Path) -> Option<Size> {
     let found = rustix::fs::lstat(path).ok()?;
     Some(Size::of(&found))
-}
-
-/// All blobs: `<2 hex>/<64 hex>`.
-fn blobs(store: &Path) -> impl Iterator<Item = ([u8; 32], PathBuf)> {
-    let folders = (0..=255u8).map(|byte| store.join(hex(&[byte])));
-    let folders: Vec<PathBuf> = folders.collect();
-    folders.into_iter().flat_map(|folder| hashed(&folder))
-}
-
-/// Entries of a folder that are named by a hash.
-fn hashed(folder: &Path) -> Vec<([u8; 32], PathBuf)> {
-    let Ok(entries) = fs::read_dir(folder) else {
-        return Vec::new();
-    };
-    entries
-        .flatten()
-        .filter_map(|entry| Some((hash(entry.file_name().to_str()?)?, entry.path())))
-        .collect()
-}
-
-fn hash(name: &str) -> Option<[u8; 32]> {
-    let digits = name.as_bytes();
-    if digits.len() != 64
-        || !digits
-            .iter()
-            .all(|d| matches!(d, b'0'..=b'9' | b'a'..=b'f'))
-    {
-        return None;
-    }
-    let mut hash = [0; 32];
-    for (byte, pair) in hash.iter_mut().zip(digits.chunks(2)) {
-        *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
-    }
-    Some(hash)
 }
 
 /// Since when files and trees are unnamed. If the file is damaged, the time counts
@@ -377,7 +404,7 @@ mod tests {
         incoming.write(&content).unwrap();
         store.finish(incoming).unwrap();
         for tree in [[1; 32], [2; 32]] {
-            let tree = paths.trees().join(hex(&tree));
+            let tree = paths.trees().join(nero_model::ids::hex(&tree));
             fs::create_dir_all(&tree).unwrap();
             fs::hard_link(store.path(&hash), tree.join("large")).unwrap();
         }

@@ -161,7 +161,7 @@ impl Taker {
             }
             let hash = *checked(&part.hash)?;
             let whole = part.last && part.offset == 0;
-            if whole && part.data.len() <= nero_pack::CONTENT_BYTES_MAX {
+            if whole && part.data.len() <= nero_blobs::CONTENT_BYTES_MAX {
                 let (bytes, needed) = (part.data.len() as u64, self.small.bytes());
                 let taken = self.small.take(hash, part.data);
                 taken.map_err(|error| self.status(&error, needed + bytes))?;

@@ -10,6 +10,7 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use nero_blobs::Refused;
 use nero_model::ids::hex;
 
 use super::store::{Store, WrongHash};
@@ -256,7 +257,13 @@ impl Drop for Incoming {
     }
 }
 
-pub(super) fn at(path: &Path) -> impl FnOnce(io::Error) -> PutError {
+fn at(path: &Path) -> impl FnOnce(io::Error) -> PutError {
     let path = path.to_path_buf();
     move |source| PutError::Io { path, source }
+}
+
+impl From<Refused> for PutError {
+    fn from(Refused { path, source }: Refused) -> Self {
+        Self::Io { path, source }
+    }
 }

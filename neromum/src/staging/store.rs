@@ -1,6 +1,6 @@
 //! Content-addressed files of a deployment on this node: `store/<2>/<64>`,
 //! mode 0400, named by BLAKE3, and many small ones together in packs
-//! (`nero_pack`). Content is checked before it gets its name, and compared with
+//! (`nero_blobs`). Content is checked before it gets its name, and compared with
 //! the name again when it is first used (see `verified`): a power cut, a disk or
 //! a job may have changed it since.
 
@@ -10,9 +10,9 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use nero_blobs::{Packs, Place};
 use nero_model::ids::hex;
 use nero_model::paths::NodePaths;
-use nero_pack::{Packs, Place};
 
 use super::incoming::Flights;
 use super::verified::Verified;
@@ -52,8 +52,7 @@ impl Store {
 
     /// Path of a blob, whether it exists or not.
     pub fn path(&self, hash: &[u8; 32]) -> PathBuf {
-        let name = hex(hash);
-        self.folder.join(&name[..2]).join(name)
+        nero_blobs::path(&self.folder, hash)
     }
 
     /// The store as it is at the first look, for many looks. Callers wish for
@@ -89,8 +88,7 @@ impl Store {
 
     /// A new unique name on the same file system.
     pub(super) fn private_path(&self) -> PathBuf {
-        let name = hex(&nero_model::ids::random::<12>());
-        self.folder.join(format!(".{name}"))
+        nero_blobs::private(&self.folder)
     }
 
     /// Files that were asked for lately.
@@ -149,7 +147,7 @@ impl Store {
             let _ = fs::remove_file(&path).or_else(|_| fs::remove_dir_all(&path));
             return;
         };
-        if nero_pack::heal(&self.folder, damaged.pack()).is_err() {
+        if nero_blobs::heal(&self.folder, damaged.pack()).is_err() {
             // Without room, the other contents go with it, and are sent again.
             let _ = fs::remove_file(damaged.pack());
         }
@@ -158,21 +156,9 @@ impl Store {
     /// Removes half-written files of dead processes. Another neromum with the
     /// same store writes its private files within moments.
     pub fn sweep(&self) {
-        let Ok(entries) = fs::read_dir(&self.folder) else {
-            return;
-        };
-        for entry in entries.flatten() {
-            let private = entry.file_name().as_encoded_bytes().starts_with(b".");
-            let is_left = |found: fs::Metadata| {
-                let age = found
-                    .modified()
-                    .and_then(|at| at.elapsed().map_err(io::Error::other));
-                found.is_file() && age.is_ok_and(|age| age > config::WISH_KEPT)
-            };
-            if private && entry.metadata().is_ok_and(is_left) {
-                // Best effort: a leftover takes space and does no harm.
-                let _ = fs::remove_file(entry.path());
-            }
+        for (path, _) in nero_blobs::leftovers(&self.folder, config::WISH_KEPT) {
+            // Best effort: a leftover takes space and harms nothing.
+            let _ = fs::remove_file(path);
         }
     }
 }

@@ -254,7 +254,7 @@ fn many(count: usize) -> (Vec<Vec<u8>>, Vec<TreeEntry>) {
 }
 
 fn packs(paths: &NodePaths) -> Vec<PathBuf> {
-    let packs = nero_pack::Packs::open(&paths.store()).unwrap();
+    let packs = nero_blobs::Packs::open(&paths.store()).unwrap();
     packs.iter().map(|pack| pack.path().to_path_buf()).collect()
 }
 
@@ -290,7 +290,7 @@ fn a_list_gets_no_name_when_the_disk_refused_what_it_lists() {
     }
     let list = *blake3::hash(b"list").as_bytes();
     gathering.take(list, b"list".to_vec()).unwrap();
-    fs::write(store.folder().join(nero_pack::FOLDER), "in the way").unwrap();
+    fs::write(store.folder().join(nero_blobs::FOLDER), "in the way").unwrap();
     gathering.name(|_| true).unwrap_err();
     // A second call, as after a cut that is noticed twice.
     gathering.name(|_| true).unwrap();
@@ -351,8 +351,8 @@ fn the_list_that_ends_a_transfer_is_a_file_of_its_own() {
 #[test]
 fn packs_do_not_become_ever_more() {
     let place = place();
-    let (contents, entries) = many(50 * (nero_pack::CONTENTS_MIN + 1));
-    for part in contents.chunks(nero_pack::CONTENTS_MIN + 1) {
+    let (contents, entries) = many(50 * (nero_blobs::CONTENTS_MIN + 1));
+    for part in contents.chunks(nero_blobs::CONTENTS_MIN + 1) {
         gather_with(&place.paths, part, false);
     }
     assert_eq!(
@@ -360,7 +360,7 @@ fn packs_do_not_become_ever_more() {
         50,
         "there was no room for others"
     );
-    let (more, _) = many(51 * (nero_pack::CONTENTS_MIN + 1));
+    let (more, _) = many(51 * (nero_blobs::CONTENTS_MIN + 1));
     gather(&place.paths, &more[contents.len()..]);
     let count = packs(&place.paths).len();
     assert!(count < 32, "{count} packs");

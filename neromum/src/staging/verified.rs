@@ -5,11 +5,13 @@
 //! ends with the process, so a restart of the machine always hashes again.
 
 use std::collections::HashMap;
-use std::fs::{File, Metadata, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+
+use nero_blobs::Stamp;
 
 use super::store::WrongHash;
 
@@ -28,25 +30,6 @@ type Slot = Arc<Mutex<Option<Known>>>;
 struct Known {
     hash: [u8; 32],
     stamp: Stamp,
-}
-
-/// Attributes that change when a file is written to. The file's owner cannot set
-/// the time of change back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp {
-    size: u64,
-    modified: (i64, i64),
-    changed: (i64, i64),
-}
-
-impl Stamp {
-    fn of(found: &Metadata) -> Self {
-        Self {
-            size: found.size(),
-            modified: (found.mtime(), found.mtime_nsec()),
-            changed: (found.ctime(), found.ctime_nsec()),
-        }
-    }
 }
 
 /// An open file whose content was compared with its hash.

@@ -9,8 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nero_model::ids::hex;
-use nero_pack::{CONTENT_BYTES_MAX, Packs, Place};
+use nero_blobs::{CONTENT_BYTES_MAX, Packs, Place};
 use nero_wire::v1;
 use nero_wire::v1::mum_client::MumClient;
 use prost::Message as _;
@@ -164,7 +163,7 @@ impl Stager {
 
     /// The sizes of all files of a tree, and of its list.
     async fn sizes(&self, tree: &[u8]) -> Result<HashMap<Vec<u8>, u64>, StageError> {
-        let path = blob(&self.store, tree);
+        let path = nero_blobs::path(&self.store, tree);
         let bytes = tokio::fs::read(&path)
             .await
             .map_err(|error| StageError::Own(unreadable(&path, &error)))?;
@@ -228,12 +227,6 @@ impl Stager {
     }
 }
 
-/// The path of a blob that is a file of its own.
-pub(super) fn blob(store: &Path, hash: &[u8]) -> PathBuf {
-    let name = hex(hash);
-    store.join(name.get(..2).unwrap_or("")).join(name)
-}
-
 /// The node's answer, limited to the blobs that were asked for.
 fn lacking(reply: v1::BlobList, sizes: &HashMap<Vec<u8>, u64>) -> Vec<Blob> {
     let partial = reply.partial.into_iter().chain(std::iter::repeat(0));
@@ -263,7 +256,7 @@ fn read_all(
         let place = hash.ok().and_then(|hash| packs.find(hash));
         let path = match &place {
             Some(place) => place.pack().to_path_buf(),
-            None => blob(store, &one.hash),
+            None => nero_blobs::path(store, &one.hash),
         };
         let sent = match &place {
             Some(place) => read_packed(place, one, tx, &mut moving),
@@ -287,7 +280,7 @@ fn read_all(
 /// Removes a damaged content from its pack, so that the next freeze keeps it
 /// anew; the rest of the pack stays.
 fn damaged_in_pack(store: &Path, place: &Place<'_>) -> Failure {
-    match nero_pack::heal(store, place.pack()) {
+    match nero_blobs::heal(store, place.pack()) {
         Ok(()) => Failure::failed("a frozen file was damaged")
             .hint("`neroman restart` freezes the folder again"),
         Err(error) => damaged(place.pack()).caused_by(&error),
@@ -369,7 +362,7 @@ fn read_one(
 /// after the node rejected one: the node hashes everything anyway.
 fn first_damaged(store: &Path, blobs: &[Blob]) -> Option<Failure> {
     blobs.iter().find_map(|one| {
-        let path = blob(store, &one.hash);
+        let path = nero_blobs::path(store, &one.hash);
         let mut hasher = blake3::Hasher::new();
         match File::open(&path).and_then(|file| hasher.update_reader(file).map(drop)) {
             // The blob lies in a pack, whose contents were checked while
@@ -403,7 +396,7 @@ mod tests {
     fn what_a_disk_damaged_in_a_pack_is_frozen_anew_and_the_rest_is_sent() {
         let store = tempfile::tempdir().unwrap();
         let contents = ["first", "second", "third"].map(str::as_bytes);
-        let mut writer = nero_pack::Writer::begin(store.path()).unwrap();
+        let mut writer = nero_blobs::Writer::begin(store.path()).unwrap();
         let blobs = contents.map(|content| {
             let hash = *blake3::hash(content).as_bytes();
             writer.add(hash, content).unwrap();

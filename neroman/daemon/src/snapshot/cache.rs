@@ -2,10 +2,10 @@
 //! stamp is not read again.
 
 use std::collections::HashMap;
-use std::fs::Metadata;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use nero_blobs::Stamp;
 
 use super::git;
 
@@ -14,36 +14,6 @@ const FILES_MAX: usize = 500_000;
 /// A file that changed so recently may change again with the same stamp, since
 /// clocks of file systems tick slowly.
 const TOO_NEW: Duration = Duration::from_secs(2);
-
-/// The identity, size and times of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stamp {
-    device: u64,
-    inode: u64,
-    pub(super) size: u64,
-    modified_ns: i128,
-    changed_ns: i128,
-}
-
-impl Stamp {
-    pub(super) fn of(found: &Metadata) -> Self {
-        let ns = |seconds: i64, rest: i64| i128::from(seconds) * 1_000_000_000 + i128::from(rest);
-        Self {
-            device: found.dev(),
-            inode: found.ino(),
-            size: found.size(),
-            modified_ns: ns(found.mtime(), found.mtime_nsec()),
-            changed_ns: ns(found.ctime(), found.ctime_nsec()),
-        }
-    }
-
-    /// Whether a change since `at` would change the stamp.
-    fn is_settled(&self, at: SystemTime) -> bool {
-        let at = at.duration_since(UNIX_EPOCH).unwrap_or_default();
-        let limit = at.saturating_sub(TOO_NEW).as_nanos() as i128;
-        self.modified_ns < limit && self.changed_ns < limit
-    }
-}
 
 /// Remembers the hashes of files, and the output of git.
 #[derive(Debug, Default)]
@@ -91,7 +61,7 @@ impl Cache {
         let seen = Seen {
             stamp,
             hash,
-            is_settled: stamp.is_settled(began),
+            is_settled: is_settled(&stamp, began),
         };
         self.files.insert(path.to_path_buf(), seen);
     }
@@ -138,4 +108,11 @@ impl Cache {
         };
         self.files.insert(path.to_path_buf(), seen);
     }
+}
+
+/// Whether a change of the file since `at` would show.
+fn is_settled(stamp: &Stamp, at: SystemTime) -> bool {
+    let at = at.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let limit = at.saturating_sub(TOO_NEW).as_nanos() as i128;
+    stamp.modified_ns < limit && stamp.changed_ns < limit
 }

@@ -97,3 +97,13 @@ pub(crate) fn size(bytes: u64) -> String {
         Some((name, unit)) => format!("{} {name}", bytes / unit),
     }
 }
+
+impl From<nero_blobs::Refused> for SnapshotError {
+    fn from(nero_blobs::Refused { path, source }: nero_blobs::Refused) -> Self {
+        Self::Store {
+            what: "write",
+            path,
+            source,
+        }
+    }
+}

@@ -1,11 +1,11 @@
 //! Puts files into the store: `<2 hex>/<64 hex>` by BLAKE3, each written under
 //! a private name, synced, and renamed; many small ones together in a pack
-//! (`nero_pack`).
+//! (`nero_blobs`).
 //!
 //! Renames wait for [`Keeper::finish`], so that many files are synced together;
 //! a name in the store therefore never has wrong content.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::num::NonZeroU64;
@@ -15,11 +15,10 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use nero_model::ids::{hex, random};
-use nero_pack::{CONTENT_BYTES_MAX, CONTENTS_MIN, Packs, Writer};
+use nero_blobs::{CONTENT_BYTES_MAX, Gather, Packs, Stamp};
 use rustix::fs::OFlags;
 
-use super::cache::{Cache, Stamp};
+use super::cache::Cache;
 use super::error::SnapshotError;
 
 /// Up to this size a file is read into memory before it is written.
@@ -52,11 +51,8 @@ pub(super) struct Keeper<'a> {
     renewed: HashSet<PathBuf>,
     /// Content → private name, until [`Keeper::finish`].
     new: HashMap<[u8; 32], PathBuf>,
-    /// Small contents, too few for a pack so far.
-    few: BTreeMap<[u8; 32], Vec<u8>>,
-    pack: Option<Writer>,
-    /// Whether a pack of this freeze got its name.
-    named: bool,
+    /// Small contents without a name so far.
+    small: Gather,
 }
 
 impl<'a> Keeper<'a> {
@@ -68,9 +64,7 @@ impl<'a> Keeper<'a> {
             packs: packs.map_err(refused("read packs of", store))?,
             renewed: HashSet::new(),
             new: HashMap::new(),
-            few: BTreeMap::new(),
-            pack: None,
-            named: false,
+            small: Gather::new(store, true),
         })
     }
 
@@ -139,60 +133,19 @@ impl<'a> Keeper<'a> {
         Ok(hash)
     }
 
-    /// Puts the content of a small file into the store.
+    /// Keeps the content of a small file.
     fn keep_small(&mut self, bytes: Vec<u8>) -> Result<[u8; 32], SnapshotError> {
         let hash = *blake3::hash(&bytes).as_bytes();
-        if self.has(&hash) {
-            return Ok(hash);
+        if !self.has(&hash) {
+            self.small.add(hash, bytes)?;
         }
-        if self.pack.is_none() {
-            self.few.insert(hash, bytes);
-            if self.few.len() >= CONTENTS_MIN {
-                for (hash, bytes) in std::mem::take(&mut self.few) {
-                    self.add(hash, &bytes)?;
-                }
-            }
-            return Ok(hash);
-        }
-        self.add(hash, &bytes)?;
         Ok(hash)
-    }
-
-    fn add(&mut self, hash: [u8; 32], bytes: &[u8]) -> Result<(), SnapshotError> {
-        let pack = match &mut self.pack {
-            Some(pack) => pack,
-            none => {
-                let begun = Writer::begin(self.store);
-                none.insert(begun.map_err(refused("write to", self.store))?)
-            }
-        };
-        pack.add(hash, bytes)
-            .map_err(refused("write", pack.path()))?;
-        match pack.is_full() {
-            // The next content begins another pack.
-            true => self.name_pack(),
-            false => Ok(()),
-        }
-    }
-
-    fn name_pack(&mut self) -> Result<(), SnapshotError> {
-        let Some(pack) = self.pack.take() else {
-            return Ok(());
-        };
-        let private = pack.path().to_path_buf();
-        let path = pack.finish(true).map_err(refused("write", &private))?;
-        for folder in [path.parent().unwrap_or(self.store), self.store] {
-            open(folder)?.sync_all().map_err(refused("sync", folder))?;
-        }
-        self.named = true;
-        Ok(())
     }
 
     /// Whether the content is there. Its time is renewed: it is not swept
     /// before the run that names it is known.
     fn has(&mut self, hash: &[u8; 32]) -> bool {
-        if self.few.contains_key(hash) || self.pack.as_ref().is_some_and(|pack| pack.contains(hash))
-        {
+        if self.small.has(hash) {
             return true;
         }
         match self.packs.find(hash) {
@@ -210,16 +163,11 @@ impl<'a> Keeper<'a> {
 
     /// The same for a content that is a file of its own.
     fn has_alone(&self, hash: &[u8; 32]) -> bool {
-        self.new.contains_key(hash) || is_kept(&self.path(hash))
-    }
-
-    fn path(&self, hash: &[u8; 32]) -> PathBuf {
-        let name = hex(hash);
-        self.store.join(&name[..2]).join(name)
+        self.new.contains_key(hash) || is_kept(&nero_blobs::path(self.store, hash))
     }
 
     fn private(&self) -> Result<(PathBuf, File), SnapshotError> {
-        let path = self.store.join(format!(".{}", hex(&random::<12>())));
+        let path = nero_blobs::private(self.store);
         let file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -273,13 +221,10 @@ impl<'a> Keeper<'a> {
 
     /// Syncs the new files and gives them their names.
     pub(super) fn finish(mut self) -> Result<(), SnapshotError> {
-        for bytes in std::mem::take(&mut self.few).into_values() {
+        for bytes in self.small.name()?.into_values() {
             self.keep_bytes(&bytes)?;
         }
-        self.name_pack()?;
-        if self.named
-            && let Err(error) = nero_pack::merge(self.store)
-        {
+        if let Err(error) = self.small.merge(|_| true) {
             tracing::warn!(store = %self.store.display(), %error, "packs stay many");
         }
         if self.new.is_empty() {
@@ -298,7 +243,7 @@ impl<'a> Keeper<'a> {
                     .sync_all()
                     .map_err(refused("sync", &private))?;
             }
-            let path = self.path(&hash);
+            let path = nero_blobs::path(self.store, &hash);
             let folder = path.parent().unwrap_or(self.store).to_path_buf();
             match fs::create_dir(&folder) {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {

@@ -2,14 +2,13 @@
 //! swept from the store. A freeze renews the time of the files that it takes, so
 //! that no file is swept between a freeze and its run.
 
-use std::collections::{HashMap, HashSet};
-use std::fs;
+use std::collections::HashSet;
+use std::fs::{self, Metadata};
 use std::io;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use nero_model::ids::hex;
-use nero_pack::Pack;
+use nero_blobs::{Freed, Hash, Sweeper};
 use nero_wire::v1::Tree;
 use prost::Message as _;
 
@@ -18,116 +17,80 @@ pub(crate) const UNNAMED: Duration = Duration::from_secs(7 * 24 * 3600);
 /// How long a private file of a killed freeze stays.
 const PRIVATE: Duration = Duration::from_secs(24 * 3600);
 
-/// The files that were removed, or would be.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Swept {
-    pub(crate) files: u64,
-    pub(crate) bytes: u64,
-}
-
-/// The names of all files in these trees, the trees included. A tree that is
-/// missing or damaged has no usable files.
-pub(crate) fn named(store: &Path, trees: impl Iterator<Item = String>) -> HashSet<String> {
-    let mut names = HashSet::new();
-    for tree in trees {
-        let path = store.join(tree.get(..2).unwrap_or("")).join(&tree);
-        if let Ok(bytes) = fs::read(path)
+/// All files in these trees, the trees included. A tree that is missing or damaged
+/// has no usable files.
+pub(crate) fn named(store: &Path, trees: impl Iterator<Item = String>) -> HashSet<Hash> {
+    let mut named = HashSet::new();
+    for tree in trees.filter_map(|tree| nero_blobs::parse(&tree)) {
+        if let Ok(bytes) = fs::read(nero_blobs::path(store, &tree))
             && let Ok(decoded) = Tree::decode(bytes.as_slice())
         {
-            names.extend(decoded.entries.iter().map(|entry| hex(&entry.hash)));
+            let hashes = decoded.entries.iter();
+            named.extend(hashes.filter_map(|entry| Hash::try_from(&*entry.hash).ok()));
         }
-        names.insert(tree);
+        named.insert(tree);
     }
-    names
+    named
 }
 
-/// Sweeps the store. Blocks. Files that cannot be looked at stay.
-pub(crate) fn sweep(store: &Path, named: &HashSet<String>, dry_run: bool) -> Swept {
-    let mut swept = Swept::default();
-    let now = SystemTime::now();
-    for entry in fs::read_dir(store).into_iter().flatten().flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let Ok(kind) = entry.file_type() else {
-            continue;
-        };
-        if kind.is_dir() && name.len() == 2 {
-            for file in fs::read_dir(entry.path()).into_iter().flatten().flatten() {
-                let name = file.file_name().to_string_lossy().into_owned();
-                if !named.contains(&name) {
-                    swept.take(&file, now, UNNAMED, dry_run);
-                }
-            }
-        } else if kind.is_dir() && name == nero_pack::FOLDER {
-            for file in fs::read_dir(entry.path()).into_iter().flatten().flatten() {
-                match Pack::open(&file.path()) {
-                    Ok(pack) => swept.pack(store, pack, now, named, dry_run),
-                    // A pack that is incomplete has no contents.
-                    Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                        swept.take(&file, now, UNNAMED, dry_run);
-                    }
-                    // The pack cannot be read now.
-                    Err(_) => {}
-                }
-            }
-        } else if kind.is_file() && name.starts_with('.') {
-            swept.take(&entry, now, PRIVATE, dry_run);
+/// Sweeps the store; returns what was removed, or would be. Blocks. Files that
+/// cannot be looked at stay.
+pub(crate) fn sweep(store: &Path, named: &HashSet<Hash>, dry_run: bool) -> Freed {
+    let mut sweep = Sweep {
+        named,
+        dry_run,
+        now: SystemTime::now(),
+        freed: Freed::default(),
+    };
+    for (path, found) in nero_blobs::leftovers(store, PRIVATE) {
+        if dry_run || fs::remove_file(path).is_ok() {
+            sweep.freed.files += 1;
+            sweep.freed.bytes += found.len();
         }
     }
-    swept
+    if let Err(error) = nero_blobs::sweep(store, &mut sweep) {
+        tracing::warn!(store = %store.display(), %error, "sweeping frozen files stopped");
+    }
+    sweep.freed
 }
 
-impl Swept {
-    /// Removes the unnamed contents of an old pack, if they are all or at least
-    /// half of it: the rest is written anew.
-    fn pack(
+/// One sweep: the time of a file is when it was last frozen.
+struct Sweep<'a> {
+    named: &'a HashSet<Hash>,
+    dry_run: bool,
+    now: SystemTime,
+    freed: Freed,
+}
+
+impl Sweeper for Sweep<'_> {
+    fn is_due(&mut self, hash: &Hash, modified: SystemTime) -> bool {
+        let age = self.now.duration_since(modified);
+        age.is_ok_and(|age| age >= UNNAMED) && !self.named.contains(hash)
+    }
+
+    fn rehearses(&self) -> io::Result<bool> {
+        Ok(self.dry_run)
+    }
+
+    fn take(
         &mut self,
-        store: &Path,
-        pack: Pack,
-        now: SystemTime,
-        named: &HashSet<String>,
-        dry_run: bool,
-    ) {
-        let age = now.duration_since(pack.modified());
-        if age.map_or(true, |age| age < UNNAMED) {
-            return;
-        }
-        let all: u64 = pack.contents().map(|(_, length)| length).sum();
-        let goes = pack
-            .contents()
-            .filter(|(hash, _)| !named.contains(&hex(*hash)));
-        let goes: HashMap<[u8; 32], u64> = goes.map(|(hash, length)| (*hash, length)).collect();
-        let whole = goes.len() == pack.hashes().count();
-        let (files, bytes) = match whole {
-            true => (1, pack.bytes()),
-            false => (goes.len() as u64, goes.values().sum()),
-        };
-        if !whole && (goes.is_empty() || bytes < all / 2) {
-            return;
-        }
-        let stays = |_: &Pack, hash: &_| !goes.contains_key(hash);
-        let pack = [pack];
-        let done = dry_run
-            || nero_pack::rewrite(store, &pack, stays)
-                .and_then(|new| nero_pack::remove(&pack, &new))
-                .is_ok();
-        if done {
-            self.files += files;
-            self.bytes += bytes;
-        }
+        _: &HashSet<Hash>,
+        remove: &mut dyn FnMut() -> io::Result<()>,
+    ) -> io::Result<bool> {
+        // No freeze goes on meanwhile. What cannot be removed stays.
+        Ok(remove().is_ok())
     }
 
-    fn take(&mut self, file: &fs::DirEntry, now: SystemTime, after: Duration, dry_run: bool) {
-        let Ok(found) = file.metadata() else { return };
-        let age = found
-            .modified()
-            .ok()
-            .and_then(|at| now.duration_since(at).ok());
-        if !found.is_file() || age.is_none_or(|age| age < after) {
-            return;
-        }
-        if dry_run || fs::remove_file(file.path()).is_ok() {
-            self.files += 1;
-            self.bytes += found.len();
-        }
+    fn gone(&mut self, _: &HashSet<Hash>, freed: Freed) {
+        self.freed.files += freed.files;
+        self.freed.bytes += freed.bytes;
+    }
+
+    fn stays(&mut self, pack: &Path, error: &io::Error) {
+        tracing::warn!(pack = %pack.display(), %error, "a pack is not swept");
+    }
+
+    fn space(&self, found: &Metadata) -> u64 {
+        found.len()
     }
 }

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 
-use nero_model::ids::hex;
 use nero_wire::v1::Tree;
 use prost::Message as _;
 
@@ -52,8 +51,7 @@ impl Place {
     }
 
     fn blob(&self, hash: &[u8]) -> PathBuf {
-        let name = hex(hash);
-        self.store.join(&name[..2]).join(name)
+        nero_blobs::path(&self.store, hash)
     }
 
     fn git(&self, arguments: &[&str]) -> String {
@@ -265,11 +263,11 @@ fn unchanged_files_are_not_read_again() {
     let mut place = Place::new(&[("a", "1"), ("b", "2")]);
     place.freeze(&Wanted::default());
     // A file this new could change with the same stamp.
-    let stamp = cache::Stamp::of(&place.folder.join("a").metadata().unwrap());
+    let stamp = nero_blobs::Stamp::of(&place.folder.join("a").metadata().unwrap());
     assert_eq!(place.cache.hash(&place.folder.join("a"), &stamp), None);
     // The change time cannot be set back; the test tells the cache that it is
     // old.
-    let stamp = cache::Stamp::of(&place.folder.join("a").metadata().unwrap());
+    let stamp = nero_blobs::Stamp::of(&place.folder.join("a").metadata().unwrap());
     place.cache.believe(&place.folder.join("a"), stamp, [5; 32]);
     let wrong = place.blob(&[5; 32]);
     fs::create_dir_all(wrong.parent().unwrap()).unwrap();
@@ -318,8 +316,8 @@ fn many(place: &Place, count: usize, word: &str) {
 
 /// Contents of packs, and files of their own.
 fn kept(place: &Place) -> (usize, usize) {
-    let packs = nero_pack::Packs::open(&place.store).unwrap();
-    let packed = packs.iter().flat_map(nero_pack::Pack::hashes).count();
+    let packs = nero_blobs::Packs::open(&place.store).unwrap();
+    let packed = packs.iter().flat_map(nero_blobs::Pack::hashes).count();
     let folders = fs::read_dir(&place.store).unwrap().flatten();
     let folders = folders.filter(|entry| entry.file_name().len() == 2);
     let alone = folders.map(|folder| fs::read_dir(folder.path()).unwrap().count());
@@ -334,7 +332,7 @@ fn many_small_files_are_kept_in_one() {
     let frozen = place.freeze(&Wanted::default());
     // The large file and the tree lie beside it.
     assert_eq!(kept(&place), (200, 2));
-    let packs = nero_pack::Packs::open(&place.store).unwrap();
+    let packs = nero_blobs::Packs::open(&place.store).unwrap();
     for entry in &frozen.tree.entries {
         if entry.path != "large" {
             let hash = entry.hash.as_slice().try_into().unwrap();
@@ -357,7 +355,7 @@ fn a_pack_is_swept_when_nothing_of_it_has_been_named_for_long() {
     let mut place = Place::new(&[]);
     many(&place, 100, "first");
     let frozen = place.freeze(&Wanted::default());
-    let packs = place.store.join(nero_pack::FOLDER);
+    let packs = place.store.join(nero_blobs::FOLDER);
     let [pack] = fs::read_dir(&packs)
         .unwrap()
         .map(|entry| entry.unwrap().path())
@@ -375,7 +373,9 @@ fn a_pack_is_swept_when_nothing_of_it_has_been_named_for_long() {
     age(&pack);
     // Most of it is named: it stays as it is.
     let most = frozen.tree.entries[..60].iter();
-    let most = most.map(|entry| hex(&entry.hash)).collect();
+    let most = most
+        .map(|entry| nero_blobs::Hash::try_from(&*entry.hash).unwrap())
+        .collect();
     assert_eq!(sweep(&place.store, &most, false).files, 0);
     assert!(pack.exists());
     // A pack of which any content is kept again is new.
@@ -401,18 +401,21 @@ fn of_an_old_pack_goes_what_no_run_names() {
     many(&place, 100, "first");
     let frozen = place.freeze(&Wanted::default());
     let old = std::time::SystemTime::now() - std::time::Duration::from_secs(30 * 24 * 3600);
-    let packs = nero_pack::Packs::open(&place.store).unwrap();
+    let packs = nero_blobs::Packs::open(&place.store).unwrap();
     let path = packs.iter().next().unwrap().path();
     let file = fs::File::open(path).unwrap();
     file.set_modified(old).unwrap();
     let named = [0, 40, 99].map(|at: usize| frozen.tree.entries[at].hash.clone());
-    let names = named.iter().map(|hash| hex(hash)).collect();
+    let names = named
+        .iter()
+        .map(|hash| nero_blobs::Hash::try_from(&**hash).unwrap())
+        .collect();
     let rehearsed = sweep(&place.store, &names, true);
     assert_eq!(kept(&place).0, 100, "that was a rehearsal");
     assert_eq!(rehearsed.files, 97);
     assert_eq!(sweep(&place.store, &names, false), rehearsed);
     assert_eq!(kept(&place).0, 3);
-    let packs = nero_pack::Packs::open(&place.store).unwrap();
+    let packs = nero_blobs::Packs::open(&place.store).unwrap();
     for hash in &named {
         let place = packs.find(hash.as_slice().try_into().unwrap()).unwrap();
         assert!(place.read().is_ok());
@@ -426,13 +429,13 @@ fn of_an_old_pack_goes_what_no_run_names() {
 fn freezes_of_many_changes_do_not_leave_ever_more_packs() {
     let mut place = Place::new(&[]);
     for turn in 0..40 {
-        many(&place, nero_pack::CONTENTS_MIN, &format!("turn {turn}"));
+        many(&place, nero_blobs::CONTENTS_MIN, &format!("turn {turn}"));
         place.freeze(&globs(&["d/*"]));
     }
-    let packs = nero_pack::Packs::open(&place.store).unwrap();
+    let packs = nero_blobs::Packs::open(&place.store).unwrap();
     let count = packs.iter().count();
     assert!(count < 32, "{count} packs");
-    assert_eq!(kept(&place).0, 40 * nero_pack::CONTENTS_MIN);
+    assert_eq!(kept(&place).0, 40 * nero_blobs::CONTENTS_MIN);
 }
 
 #[test]

@@ -1,4 +1,10 @@
-//! Packs: many small contents in one file, found by their BLAKE3.
+//! A store of contents by their BLAKE3: `<2 hex>/<64 hex>` for each file of its
+//! own, and packs of many small ones. neroman freezes code into one, neromum
+//! stages files from another; [`Gather`] and [`sweep`] serve both. Whether packs are
+//! synced, what is named and how long an unnamed content stays are their own:
+//! at home one process renews the time of what it takes again; on a node several
+//! processes share a store, so requests keep files and the age is counted from
+//! the first sweep that found a file unnamed.
 //!
 //! Ten thousand files of two kilobytes cost a file system far more to name than to store.
 //! A store keeps small contents that come together in one pack; a content that is long, or
@@ -20,13 +26,21 @@
 //! so a content that was found in an old one is also in the new one.
 
 mod anew;
+mod folder;
+mod gather;
 mod read;
+mod stamp;
+mod sweep;
 mod write;
 
 use std::io;
 
-pub use anew::{heal, merge, merge_where_room, remove, rewrite};
+pub use anew::{heal, merge, remove, rewrite};
+pub use folder::{alone, hashed, leftovers, parse, path, private};
+pub use gather::{Gather, Refused};
 pub use read::{Pack, Packs, Place};
+pub use stamp::Stamp;
+pub use sweep::{Freed, Sweeper, sweep};
 pub use write::Writer;
 
 /// A content.

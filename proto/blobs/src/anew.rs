@@ -11,22 +11,13 @@ use crate::{FOLDER, Hash, Pack, Writer, is_gone};
 const SMALL_BYTES: u64 = 8 * 1024 * 1024;
 /// So many small packs are merged.
 pub(crate) const SMALL_MAX: usize = 32;
-
-/// Merges the small packs of a store when they have become many: a look into the store opens each
-/// of them. No content is lost except those that a disk damaged.
+/// Merges the small packs of a store when they have become many (a look into the store opens each
+/// of them) and there `is_room` for so many bytes: the new packs are written before the old ones
+/// go. Otherwise a later call merges. No content is lost except those that a disk damaged.
 ///
 /// # Errors
 /// When the disk refuses; all packs are then as before.
-pub fn merge(store: &Path) -> io::Result<()> {
-    merge_where_room(store, |_| true)
-}
-
-/// As [`merge`], if there `is_room` for so many bytes: the new packs are written before the old
-/// ones go. Otherwise a later call merges.
-///
-/// # Errors
-/// As [`merge`].
-pub fn merge_where_room(store: &Path, is_room: impl FnOnce(u64) -> bool) -> io::Result<()> {
+pub fn merge(store: &Path, is_room: impl FnOnce(u64) -> bool) -> io::Result<()> {
     let entries = match fs::read_dir(store.join(FOLDER)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         entries => entries?,

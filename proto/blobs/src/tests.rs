@@ -183,13 +183,13 @@ fn small_ones_that_became_many_are_put_together() {
     for part in parts.by_ref().take(anew::SMALL_MAX - 1) {
         write(store.path(), part);
     }
-    merge(store.path()).unwrap();
+    merge(store.path(), |_| true).unwrap();
     let before = Packs::open(store.path()).unwrap();
     assert_eq!(before.iter().count(), anew::SMALL_MAX - 1);
     for part in parts {
         write(store.path(), part);
     }
-    merge(store.path()).unwrap();
+    merge(store.path(), |_| true).unwrap();
     let after = Packs::open(store.path()).unwrap();
     assert_eq!(after.iter().count(), 1);
     for content in &all {
@@ -216,7 +216,7 @@ fn without_room_for_a_new_one_small_ones_stay_many() {
         asked = Some(needed);
         false
     };
-    merge_where_room(store.path(), full).unwrap();
+    merge(store.path(), full).unwrap();
     assert_eq!(asked, Some(bytes as u64));
     assert_eq!(Packs::open(store.path()).unwrap().iter().count(), 40);
 }

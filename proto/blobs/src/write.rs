@@ -6,7 +6,7 @@ use std::io::{self, BufWriter, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use nero_model::ids::{hex, random};
+use nero_model::ids::hex;
 
 use crate::{END_BYTES, ENTRY_BYTES, FOLDER, FULL_BYTES, FULL_CONTENTS, Hash, MAGIC};
 
@@ -33,7 +33,7 @@ impl Writer {
     /// # Errors
     /// When its file cannot be made.
     pub fn begin(store: &Path) -> io::Result<Self> {
-        let private = store.join(format!(".{}", hex(&random::<12>())));
+        let private = crate::private(store);
         let file = OpenOptions::new()
             .write(true)
             .create_new(true)

@@ -253,7 +253,7 @@ pub struct Restart {
     /// Which ones
     #[arg(required = true, value_name = "SEL", add = picked())]
     pub picked: Vec<String>,
-    /// Go on beside a run of which nobody knows whether it ended
+    /// Start even if the previous run may still be running (state `lost`)
     #[arg(long)]
     pub abandon: bool,
     /// Carry the `checkpoint:` files of the run before over

@@ -59,7 +59,7 @@ fn run(daemon: Serve) -> u8 {
 fn verbs(words: &[String]) -> Result<Vec<args::Read>, Fault> {
     let steps = steps::cut(words)?;
     if steps.is_empty() {
-        let fault = Fault::usage("there is no verb");
+        let fault = Fault::usage("a verb is missing");
         return Err(Fault {
             report: verb::help::overview(),
             ..fault.hint("`neroman status` shows what there is")

@@ -83,7 +83,12 @@ impl Failure {
 
     /// The state changed between looking and deciding: the caller looks again.
     pub(crate) fn moved() -> Self {
-        Self::new(Code::Aborted, 1, "what is to be started keeps changing").hint("try again")
+        Self::new(
+            Code::Aborted,
+            1,
+            "the selected experiments changed while they were being started",
+        )
+        .hint("try again")
     }
 
     /// The next step for the person; empty if none is known.

@@ -606,7 +606,7 @@ fn a_line_without_a_verb_shows_the_verbs() {
     let ran = fake.run(&[]);
     assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{ran:?}");
     assert!(ran.err.contains("usage: neroman VERB"), "{}", ran.err);
-    assert!(ran.err.contains("error: there is no verb"), "{}", ran.err);
+    assert!(ran.err.contains("error: a verb is missing"), "{}", ran.err);
 }
 
 #[test]

@@ -163,7 +163,7 @@ async fn may_go_on(session: &Session, args: &Clean, reply: &CleanAskReply) -> Re
         return Ok(true);
     }
     Err(Fault::usage(format!("this would {what}"))
-        .cause("nothing was named, and nobody can be asked")
+        .cause("nothing was named, and there is no terminal to ask")
         .hint("add --yes to go on, or --dry-run to see what would go")
         .into())
 }

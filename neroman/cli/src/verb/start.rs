@@ -267,7 +267,7 @@ pub async fn may_touch(
         "this would {what} {}",
         text::plural(touched.len(), noun)
     ))
-    .cause("the selector names no id, state or expression, and nobody can be asked")
+    .cause("the selector names no id, state or expression, and there is no terminal to ask")
     .hint("add --yes to go on")
     .into())
 }

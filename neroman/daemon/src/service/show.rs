@@ -294,7 +294,7 @@ fn facts(run: &Run) -> Vec<String> {
     say("kernel", host.kernel.clone());
     say("cpus", host.cpus.to_string());
     say("cpu", host.cpu_model.clone());
-    say("memory", nero_model::units::print_bytes(host.memory_bytes));
+    say("memory", nero_model::units::short_bytes(host.memory_bytes));
     for gpu in &host.gpus {
         say("gpu", gpu.clone());
     }

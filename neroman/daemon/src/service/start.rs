@@ -97,7 +97,9 @@ impl Man {
             at: Some(self.clock.tick()),
         });
         let shell = Arc::new(request.shell);
-        let mut outcome = Err(Failure::failed("what is to be started keeps changing"));
+        let mut outcome = Err(Failure::failed(
+            "the selected experiments changed while they were being started",
+        ));
         for _ in 0..TRIES {
             let state = self.ledger.state();
             let (asked_for, freezer) = (Arc::clone(&asked), self.freezer.clone());

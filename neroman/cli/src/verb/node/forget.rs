@@ -148,7 +148,7 @@ async fn may_go_on(session: &Session, name: &str, reply: &NodeGoneReply) -> Resu
             "this would give up {} of node {name}",
             text::plural(reply.runs.len(), "run")
         ))
-        .cause("a job that still runs there could then run twice, and nobody can be asked")
+        .cause("a job that still runs there could then run twice, and there is no terminal to ask")
         .hint("add --yes when the machine is gone for good")
         .into());
     }

@@ -220,7 +220,7 @@ impl Writer {
             Ok(()) => {
                 self.folding.committed();
                 self.durable.committed();
-                if self.state.experiments.len() == 0 && work.experiments.len() > 0 {
+                if self.state.experiments.is_empty() && !work.experiments.is_empty() {
                     // `state.db` without its log shows from now on that the home is used.
                     self.keep.empty_logs();
                 }

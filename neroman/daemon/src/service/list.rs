@@ -62,7 +62,7 @@ impl Listing {
                 0 => self.notes.clone(),
                 _ => Vec::new(),
             },
-            nothing_set_up: self.state.experiments.len() == 0,
+            nothing_set_up: self.state.experiments.is_empty(),
         }
     }
 }

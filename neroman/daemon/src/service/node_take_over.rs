@@ -157,7 +157,7 @@ impl Man {
     /// Whether this neroman may adopt that identity.
     fn may_adopt(&self, id: DeploymentId) -> Result<(), Failure> {
         let state = self.ledger.state();
-        if id == self.deployment || state.experiments.len() == 0 {
+        if id == self.deployment || state.experiments.is_empty() {
             return Ok(());
         }
         Err(Failure::failed("this neroman has experiments of its own")
@@ -174,7 +174,7 @@ impl Man {
             words.collect::<Vec<_>>().join("; ")
         };
         let own = self.deployment.short().to_string();
-        let holds = self.ledger.state().experiments.len() > 0;
+        let holds = !self.ledger.state().experiments.is_empty();
         let chosen = match meant(wanted, &own, holds, &all).as_slice() {
             [one] => (*one).to_owned(),
             [] => {
@@ -250,7 +250,7 @@ impl Man {
         let (tx, rx) = tokio::sync::oneshot::channel();
         self.ledger
             .ask(&[], move |state, now_ms| {
-                if id != own && state.experiments.len() > 0 {
+                if id != own && !state.experiments.is_empty() {
                     return Err(Failure::moved());
                 }
                 let adopted = adopt::adopt(state, &node, &folder, specs, now_ms);

@@ -87,6 +87,7 @@ pub(crate) fn adopt(
                     hidden_ms: None,
                     created_ms: now_ms,
                     modified_ms: now_ms,
+                    modified: None,
                     extra_rules: Arc::from([]),
                 })),
             );

@@ -469,6 +469,7 @@ mod tests {
             hidden_ms,
             created_ms: 0,
             modified_ms: 0,
+            modified: None,
             extra_rules: Arc::default(),
         }))
     }

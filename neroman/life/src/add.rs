@@ -13,6 +13,7 @@ use super::change::{Change, Described};
 use super::experiment::{Experiment, Origin, Stamp};
 use super::identity;
 use super::input::Input;
+use super::now::Moment;
 use super::state::State;
 use super::step::step;
 use super::taken_over;
@@ -70,7 +71,7 @@ struct Known<'a> {
 /// Compares sources with the state. Pure: the caller applies the changes. A source
 /// that is `missing` from the disk may have moved: a similar new source takes its
 /// place, with all its experiments.
-pub fn merge(state: &State, sources: &[Read], missing: &HashSet<u64>, now_ms: i64) -> Merged {
+pub fn merge(state: &State, sources: &[Read], missing: &HashSet<u64>, now: &Moment) -> Merged {
     let mut merged = Merged::default();
     let mut known = recognised(state, sources, missing);
     across(state, &mut known, missing);
@@ -90,14 +91,14 @@ pub fn merge(state: &State, sources: &[Read], missing: &HashSet<u64>, now_ms: i6
             merged.moved(
                 (&before.source.folder, &origin.source.folder),
                 &one.old,
-                now_ms,
+                now.ms,
             );
         }
         for (definition, old) in one.read.loaded.definitions.iter().zip(&one.pairs) {
             if let Some(old) = old {
-                merged.again(old, definition, origin.id, now_ms);
+                merged.again(old, definition, origin.id, now);
             } else {
-                merged.added(ExperimentId(next_id), definition, origin.id, now_ms);
+                merged.added(ExperimentId(next_id), definition, origin.id, now);
                 next_id += 1;
             }
         }
@@ -247,7 +248,7 @@ fn moved_path(path: &Path, from: &Path, to: &Path) -> Option<PathBuf> {
 }
 
 impl Merged {
-    fn added(&mut self, id: ExperimentId, definition: &Definition, source: u64, now_ms: i64) {
+    fn added(&mut self, id: ExperimentId, definition: &Definition, source: u64, now: &Moment) {
         self.changes.push(Change::Experiment(Arc::new(Described {
             id,
             fingerprint: definition.fingerprint().into(),
@@ -255,8 +256,9 @@ impl Merged {
             source,
             gone: false,
             hidden_ms: None,
-            created_ms: now_ms,
-            modified_ms: now_ms,
+            created_ms: now.ms,
+            modified_ms: now.ms,
+            modified: Some(now.tick.clone()),
             extra_rules: Arc::default(),
         })));
         let mut notes = definition.notes.clone();
@@ -264,7 +266,7 @@ impl Merged {
         self.see(id, definition, What::Added, Vec::new(), notes);
     }
 
-    fn again(&mut self, old: &Experiment, definition: &Definition, source: u64, now_ms: i64) {
+    fn again(&mut self, old: &Experiment, definition: &Definition, source: u64, now: &Moment) {
         let equal = *old.definition == *definition;
         let says_same = equal || old.definition.fingerprint() == definition.fingerprint();
         let same = says_same && !old.gone;
@@ -279,7 +281,11 @@ impl Merged {
                 definition: Arc::new(definition.clone()),
                 source,
                 gone: false,
-                modified_ms: if same { old.modified_ms } else { now_ms },
+                modified_ms: if same { old.modified_ms } else { now.ms },
+                modified: match same {
+                    true => old.modified.clone(),
+                    false => Some(now.tick.clone()),
+                },
                 ..Described::of(old)
             })));
         }
@@ -295,7 +301,7 @@ impl Merged {
             self.changes.push(Change::Event {
                 experiment: old.id,
                 run: None,
-                at_ms: now_ms,
+                at_ms: now.ms,
                 text: format!("changed: {}", changes.join(", ")),
             });
         }

@@ -9,6 +9,7 @@ use nero_model::{DeploymentId, ExperimentId, RunId};
 
 use super::experiment::{Experiment, Origin};
 use super::journal::Journal;
+use super::now::Tick;
 use super::run::{Desk, Made, Run};
 
 /// One change of the state.
@@ -76,6 +77,8 @@ pub struct Described {
     pub hidden_ms: Option<i64>,
     pub created_ms: i64,
     pub modified_ms: i64,
+    /// The same moment on our boot clock; none if an earlier build stored it.
+    pub modified: Option<Tick>,
     pub extra_rules: Arc<[u64]>,
 }
 
@@ -91,6 +94,7 @@ impl Described {
             hidden_ms: experiment.hidden_ms,
             created_ms: experiment.created_ms,
             modified_ms: experiment.modified_ms,
+            modified: experiment.modified.clone(),
             extra_rules: Arc::clone(&experiment.extra_rules),
         }
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use nero_format::Definition;
 use nero_model::{ExperimentId, StateWord};
 
+use super::now::Tick;
 use super::run::Run;
 use super::taken_over;
 
@@ -25,6 +26,8 @@ pub struct Experiment {
     pub hidden_ms: Option<i64>,
     pub created_ms: i64,
     pub modified_ms: i64,
+    /// The same moment on our boot clock; none if an earlier build stored it.
+    pub modified: Option<Tick>,
     /// Rules added by hand; later runs take them, too.
     pub extra_rules: Arc<[u64]>,
     /// Oldest first; the index is the number less one.

@@ -148,7 +148,10 @@ impl Scope for Sight<'_> {
             Fact::State => Value::Text(self.state()),
             Fact::Command => Value::Text(&definition.command_text),
             Fact::Params => Value::Text(&self.experiment.params_text),
-            Fact::Tmod => Value::Time(self.experiment.modified_ms),
+            Fact::Tmod => Value::Time(self.now.wall_of(
+                self.experiment.modified.as_ref(),
+                self.experiment.modified_ms,
+            )),
             other => match self.run {
                 Some(run) => self.of_run(run, other),
                 None => Value::Unknown,

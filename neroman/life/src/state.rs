@@ -174,6 +174,7 @@ impl State {
             old.gone = new.gone;
             old.hidden_ms = new.hidden_ms;
             old.modified_ms = new.modified_ms;
+            old.modified = new.modified.clone();
             old.extra_rules = Arc::clone(&new.extra_rules);
             old.revision = revision;
             if renamed {
@@ -195,6 +196,7 @@ impl State {
                 hidden_ms: new.hidden_ms,
                 created_ms: new.created_ms,
                 modified_ms: new.modified_ms,
+                modified: new.modified.clone(),
                 extra_rules: Arc::clone(&new.extra_rules),
                 runs: Vec::new(),
                 revision,

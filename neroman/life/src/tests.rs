@@ -19,7 +19,7 @@ use super::experiment::Stamp;
 use super::input::Input;
 use super::journal::{Exit, Gone, Incarnation, Journal, Key};
 use super::needs;
-use super::now::Now;
+use super::now::{Moment, Now, Tick};
 use super::run::{Desk, Handing, Made, Results, Takes, Wish, Word};
 use super::start::{self, Plan, Wanted};
 use super::state::State;
@@ -94,6 +94,13 @@ pub(crate) struct Lab {
     now_ms: i64,
 }
 
+/// A moment of this boot at which both clocks show this time.
+pub(crate) fn moment(ms: i64) -> Moment {
+    let boot = "boot".to_owned();
+    let tick = Tick { boot, ms };
+    Moment { ms, tick }
+}
+
 impl Lab {
     pub(crate) fn take(&mut self, changes: Vec<Change>) {
         for change in changes {
@@ -105,7 +112,7 @@ impl Lab {
     pub(crate) fn add(&mut self, path: &str, definitions: Vec<Definition>) -> Merged {
         self.now_ms += 1;
         let reads = [source(path, definitions)];
-        let merged = add::merge(&self.state, &reads, &HashSet::new(), self.now_ms);
+        let merged = add::merge(&self.state, &reads, &HashSet::new(), &moment(self.now_ms));
         self.take(merged.changes.clone());
         merged
     }

@@ -59,6 +59,7 @@ pub(super) fn described(row: &nero_store::Experiment) -> Result<Described, LoadE
         hidden_ms: row.hidden_ms,
         created_ms: row.created_ms,
         modified_ms: row.modified_ms,
+        modified: kept.modified,
         extra_rules: kept.extra_rules.into(),
     })
 }

@@ -10,6 +10,7 @@ use crate::folding::RunFolded;
 use nero_life::change::{Described, NewRun};
 use nero_life::experiment::{Origin, Stamp};
 use nero_life::fold::Position;
+use nero_life::now::Tick;
 use nero_life::run::{Desk, Run};
 
 /// The stored data of an experiment besides its definition.
@@ -17,6 +18,8 @@ use nero_life::run::{Desk, Run};
 #[serde(default)]
 pub(super) struct KeptExperiment {
     pub(super) extra_rules: Vec<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) modified: Option<Tick>,
 }
 
 /// The stored data of a source besides its columns.
@@ -74,6 +77,7 @@ pub(super) fn experiment_row(described: &Described) -> nero_store::Experiment {
         gone: described.gone,
         kept: json(&KeptExperiment {
             extra_rules: described.extra_rules.to_vec(),
+            modified: described.modified.clone(),
         }),
     }
 }

@@ -31,15 +31,15 @@ impl Man {
             Ok::<_, Failure>((reads, sources::missing(&state), folders))
         })
         .await??;
+        let now = self.clock.moment();
         if request.dry_run {
             let state = self.ledger.state();
-            let now_ms = self.clock.now_ms();
-            let merged = add::merge(&state, &reads, &missing, now_ms);
+            let merged = add::merge(&state, &reads, &missing, &now);
             return Ok(reply(&reads, &merged, &folders));
         }
         self.ledger
-            .ask(&request.request, move |state, now_ms| {
-                let merged = add::merge(state, &reads, &missing, now_ms);
+            .ask(&request.request, move |state, _| {
+                let merged = add::merge(state, &reads, &missing, &now);
                 let answer = reply(&reads, &merged, &folders);
                 let mut changes = merged.changes.clone();
                 changes.push(ledger::last(merged.present()));

@@ -180,10 +180,11 @@ impl Man {
         if reads.is_empty() {
             return Ok(Vec::new());
         }
+        let now = self.clock.moment();
         let reply: v1::AddReply = self
             .ledger
-            .ask(&[], move |state, now_ms| {
-                let merged = add::merge(state, &reads, &missing, now_ms);
+            .ask(&[], move |state, _| {
+                let merged = add::merge(state, &reads, &missing, &now);
                 Ok(Decided {
                     answer: v1::AddReply {
                         notes: merged.lines(),

@@ -27,7 +27,7 @@ use nero_life::abort;
 use nero_life::add::{self, Read};
 use nero_life::change::{Change, NewRun};
 use nero_life::experiment::{Experiment, Origin};
-use nero_life::now::Tick;
+use nero_life::now::Moment;
 use nero_life::place;
 use nero_life::rules;
 use nero_life::run::{Desk, Made, Takes};
@@ -59,7 +59,7 @@ struct Asked {
     big: bool,
     places: Places,
     /// The time of the request.
-    at: Option<Tick>,
+    at: Moment,
 }
 
 /// The nodes of runs.
@@ -77,7 +77,6 @@ impl Man {
             return Ok(self.with_outlook(answer).await);
         }
         let places = self.places(&request)?;
-        let now_ms = self.clock.now_ms();
         let selection = match &request.selection {
             None if !request.paths.is_empty() => None,
             Some(given) if given.text.trim().is_empty() && !request.paths.is_empty() => None,
@@ -94,7 +93,7 @@ impl Man {
             as_added: request.as_added,
             big: request.big,
             places,
-            at: Some(self.clock.tick()),
+            at: self.clock.moment(),
         });
         let shell = Arc::new(request.shell);
         let mut outcome = Err(Failure::failed(
@@ -105,10 +104,9 @@ impl Man {
             let (asked_for, freezer) = (Arc::clone(&asked), self.freezer.clone());
             let frozen_for_run = !request.dry_run;
             let prepared =
-                blocking(move || prepare(&state, &asked_for, &freezer, now_ms, frozen_for_run))
-                    .await??;
+                blocking(move || prepare(&state, &asked_for, &freezer, frozen_for_run)).await??;
             if request.dry_run {
-                let (mut answer, asking) = dry(&self.ledger.state(), &prepared, &asked, now_ms)?;
+                let (mut answer, asking) = dry(&self.ledger.state(), &prepared, &asked)?;
                 answer.notes.extend(self.outlook(&asking).await);
                 return Ok(answer);
             }
@@ -219,7 +217,6 @@ fn prepare(
     state: &State,
     asked: &Asked,
     freezer: &Freezer,
-    now_ms: i64,
     freeze: bool,
 ) -> Result<Prepared, Failure> {
     let mut reads = sources::read_paths(&asked.paths)?;
@@ -238,7 +235,7 @@ fn prepare(
     } else {
         sources::missing(state)
     };
-    let merged = add::merge(state, &reads, &missing, now_ms);
+    let merged = add::merge(state, &reads, &missing, &asked.at);
     let mut prospect = state.clone();
     for change in &merged.changes {
         prospect.apply(change);
@@ -338,9 +335,8 @@ fn dry(
     state: &State,
     prepared: &Prepared,
     asked: &Asked,
-    now_ms: i64,
 ) -> Result<(v1::StartReply, Vec<Asking>), Failure> {
-    let merged = add::merge(state, &prepared.reads, &prepared.missing, now_ms);
+    let merged = add::merge(state, &prepared.reads, &prepared.missing, &asked.at);
     let mut prospect = state.clone();
     for change in &merged.changes {
         prospect.apply(change);
@@ -386,7 +382,7 @@ fn decide(
     if !prepared.reads.is_empty() && state.highest != prepared.highest {
         return Err(Failure::moved());
     }
-    let merged = add::merge(state, &prepared.reads, &prepared.missing, now_ms);
+    let merged = add::merge(state, &prepared.reads, &prepared.missing, &asked.at);
     let mut work = state.clone();
     let mut changes = Vec::new();
     let mut take = |work: &mut State, change: Change| {
@@ -436,7 +432,7 @@ fn decide(
         let node = placed.node.clone();
         let results_max_bytes = asked.places.results_max_bytes(&experiment);
         let made = Made {
-            created: asked.at.clone(),
+            created: Some(asked.at.tick.clone()),
             ..made(&experiment, *id, frozen, placed, now_ms, results_max_bytes)
         };
         let encoded = spec::build(

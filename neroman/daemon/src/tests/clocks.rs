@@ -81,6 +81,7 @@ async fn no_step_of_a_clock_changes_how_old_a_live_run_is() {
             "{step_ms}"
         );
         assert_eq!(picked(&rig, "running && tsub < 1h").await, [1], "{step_ms}");
+        assert_eq!(picked(&rig, "tmod < 1h && id == 1").await, [1], "{step_ms}");
         assert_eq!(
             picked(&rig, "waittime > 2h").await,
             [] as [u64; 0],

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use nero_model::RunToken;
 
-use super::{Lab, definition, source};
+use super::{Lab, definition, moment, source};
 use crate::add::{self, Merged, Read, What};
 use crate::change::Change;
 use crate::experiment::Stamp;
@@ -52,7 +52,7 @@ impl Desk {
             .filter(|origin| !origin.source.file.exists())
             .map(|origin| origin.id)
             .collect();
-        let merged = add::merge(&self.lab.state, &reads, &missing, 1);
+        let merged = add::merge(&self.lab.state, &reads, &missing, &moment(1));
         self.lab.take(merged.changes.clone());
         merged
     }
@@ -306,7 +306,7 @@ fn experiments_of_an_earlier_version_find_their_block() {
         &lab.state,
         &[source("/lab", now.to_vec())],
         &HashSet::new(),
-        9,
+        &moment(9),
     );
     assert_eq!(count(&merged, What::Changed), 1, "{:?}", merged.seen);
     assert_eq!(merged.seen[0].id.0, 1);

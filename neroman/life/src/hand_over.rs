@@ -7,12 +7,19 @@ use super::later;
 use super::needs;
 use super::now::Moment;
 use super::refusal::{self, Refusal};
+use super::report;
 use super::run::{Handing, Run, Word};
 use super::text::bounded;
 
 /// Whether this node is to get a run that it has not accepted.
 pub fn is_due(run: &Run, node: &str) -> bool {
     run.node() == Some(node) && needs::of(run).hand_over
+}
+
+/// Whether its node has the run and only lacks its spec. The hand-over tells the
+/// node: if the node lost the run since, it must not take it as a new one.
+pub fn is_sent_again(run: &Run) -> bool {
+    run.desk.send_spec
 }
 
 /// The result of sending a run's files, before its node is asked.
@@ -83,6 +90,8 @@ pub enum Answer {
         hint: String,
         only_here: bool,
     },
+    /// Only its spec was sent again, and the node does not know the run.
+    Unknown,
 }
 
 /// The changes from a node's answer. If the run was placed elsewhere meanwhile,
@@ -103,6 +112,7 @@ pub(crate) fn answered(run: &Run, node: &str, answer: &Answer, now: &Moment) -> 
             desk.why = bounded(&refusal::with_hint(why, hint));
             later::said(desk, node, &bounded(why), now);
         }),
+        Answer::Unknown => desk_changed(run, |desk| report::unknown(run, desk, now.ms)),
         // Its node has the run, and reports itself what the run needs to go on.
         Answer::Refused { .. } if run.desk.send_spec => {
             desk_changed(run, |desk| desk.send_spec = false)

@@ -155,6 +155,21 @@ pub(crate) fn heard(
     None
 }
 
+/// Records that its node answers that it does not know the run.
+pub(crate) fn unknown(run: &Run, desk: &mut Desk, now_ms: i64) {
+    let report = Report {
+        standing: Standing::Unknown,
+        why: String::new(),
+        unsupervised: false,
+        host: String::new(),
+        made_nothing: false,
+        send_spec: false,
+        unreadable: Vec::new(),
+    };
+    // The same contradiction comes as a report, and is logged then.
+    heard(run, desk, &report, now_ms);
+}
+
 /// What reports of a node change of the runs that are on it still, and which of them
 /// contradict what is known. A run may be reported twice: the later report counts on
 /// top of the earlier one.

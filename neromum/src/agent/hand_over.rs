@@ -34,6 +34,9 @@ struct No {
     /// Whether only this node lacks something, so that another node may take the
     /// run.
     here: bool,
+    /// Whether only the spec of the run was sent again, and the node lost the
+    /// run.
+    unknown: bool,
 }
 
 impl No {
@@ -49,6 +52,7 @@ impl No {
             hint: self.hint.to_owned(),
             later: self.later,
             only_here: self.here && !self.later,
+            unknown_run: self.unknown,
         }
     }
 }
@@ -59,6 +63,16 @@ fn no(why: impl Into<String>, hint: &'static str) -> No {
         hint,
         later: false,
         here: false,
+        unknown: false,
+    }
+}
+
+/// The answer to a spec that is sent again to a node that lost its run: the run
+/// may have begun here, so that it is not taken as a new one.
+fn unknown() -> No {
+    No {
+        unknown: true,
+        ..no("this node does not have the run any more", "")
     }
 }
 
@@ -281,6 +295,7 @@ impl Agent {
             fresh,
             earlier,
             turn,
+            sent_again,
         } = placed;
         if let Some(known) = self.entries.get(&token) {
             if known.id != id {
@@ -318,6 +333,10 @@ impl Agent {
                 later: true,
                 ..no(why, DISK)
             });
+        }
+        // A folder of its name lies here, without anything of it.
+        if sent_again {
+            return Err(unknown());
         }
         if let Some(earlier) = earlier {
             if self.is_open(&earlier) {

@@ -90,7 +90,9 @@ impl Mum for Service {
         request: Request<HandOverRequest>,
     ) -> Result<Response<HandOverReply>, Status> {
         self.greeted(&request)?;
-        let runs = request.into_inner().runs;
+        let HandOverRequest {
+            runs, sent_again, ..
+        } = request.into_inner();
         if runs.len() > config::HAND_OVER_MAX {
             return Err(Status::invalid_argument("too many runs in one call"));
         }
@@ -98,10 +100,11 @@ impl Mum for Service {
             .iter()
             .all(|run| staging::is_quick(run) && run.data.is_empty() && !run.movable);
         let placing = if runs.len() <= PLACED_AT_ONCE && quick {
-            self.inner.placer.place(&self.inner.store, runs)
+            let inner = &self.inner;
+            inner.placer.place(&inner.store, runs, &sent_again)
         } else {
             let inner = self.inner.clone();
-            let place = move || inner.placer.place(&inner.store, runs);
+            let place = move || inner.placer.place(&inner.store, runs, &sent_again);
             self.inner.file_work(place).await?
         };
         let ask = |answer| Message::HandOver(placing, answer);

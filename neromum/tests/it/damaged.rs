@@ -266,8 +266,38 @@ async fn a_waiting_run_whose_spec_is_damaged_starts_when_it_is_sent_again() {
     let mut follower = mum.follow(known).await;
     named(&mut follower, &spec, &path).await;
     assert!(follower.of(&spec).unreadable[0].send_spec);
-    mum.accept(&[&spec]).await;
+    let reply = mum.send_again(&spec).await;
+    assert_eq!((reply.accepted.len(), reply.refused), (1, vec![]));
     follower.stage(&spec, Stage::Settled).await;
+    assert_eq!(lines(&node, &spec), 1);
+}
+
+#[tokio::test]
+async fn a_run_whose_spec_is_sent_again_to_a_node_that_lost_the_run_is_not_taken_as_new() {
+    let mut node = Node::new();
+    let mut mum = node.start().await;
+    let spec = node.sh(1, "echo x >> ../starts");
+    settled(&mut mum, &[&spec]).await;
+    node.kill_mum();
+    let run_dir = node.run_dir(&spec);
+    let folder = run_dir.parent().unwrap();
+    std::fs::remove_dir_all(folder).unwrap();
+    std::fs::remove_dir_all(node.paths.mum().join("ledger")).unwrap();
+    let mut mum = node.start().await;
+    // The second time a person has made its empty folder again.
+    for is_made in [false, true] {
+        if is_made {
+            std::fs::create_dir_all(&run_dir).unwrap();
+        }
+        let reply = mum.send_again(&spec).await;
+        assert_eq!(reply.accepted.len(), 0);
+        assert!(reply.refused[0].unknown_run, "{reply:?}");
+        assert!(!reply.refused[0].later && !reply.refused[0].only_here);
+        assert_eq!(folder.exists(), is_made);
+        assert!(!run_dir.exists(), "nothing is made");
+    }
+    // A neroman that knows that it never began may hand it over.
+    settled(&mut mum, &[&spec]).await;
     assert_eq!(lines(&node, &spec), 1);
 }
 

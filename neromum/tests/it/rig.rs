@@ -334,6 +334,17 @@ impl Mum {
         let request = HandOverRequest {
             request: vec![7; 16],
             runs,
+            ..HandOverRequest::default()
+        };
+        self.client.hand_over(request).await.unwrap().into_inner()
+    }
+
+    /// Sends the spec of a run again that the node asked for.
+    pub async fn send_again(&mut self, run: &RunSpec) -> HandOverReply {
+        let request = HandOverRequest {
+            request: vec![7; 16],
+            runs: vec![run.clone()],
+            sent_again: vec![run.token.clone()],
         };
         self.client.hand_over(request).await.unwrap().into_inner()
     }

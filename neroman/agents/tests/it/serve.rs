@@ -105,6 +105,7 @@ async fn hand_over(node: &Node, channel: &Channel) {
     let request = HandOverRequest {
         request: vec![7; 16],
         runs: vec![spec],
+        ..HandOverRequest::default()
     };
     let reply = MumClient::new(channel.clone()).hand_over(request).await;
     assert_eq!(reply.unwrap().into_inner().accepted.len(), 1);

@@ -128,6 +128,19 @@ async fn a_run_that_its_node_forgot_is_lost_until_it_is_known_again() {
 }
 
 #[tokio::test]
+async fn a_begun_run_that_its_node_loses_while_its_spec_is_sent_again_is_not_started_anew() {
+    let (rig, token) = begun(TWO).await;
+    rig.mum.forget(&token);
+    // Its last words before it lost the run arrive late.
+    rig.mum.wants_spec(&token);
+    let view = rig.state(1, "lost").await;
+    assert_eq!(view.reason, "its node does not know it any more");
+    assert_eq!(rig.mum.sent_again(&token), 1);
+    assert!(!rig.mum.has(1, 1));
+    rig.stop().await;
+}
+
+#[tokio::test]
 async fn a_run_that_its_node_forgot_can_be_given_up() {
     let first = RunId {
         experiment: ExperimentId(1),

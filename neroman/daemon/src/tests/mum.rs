@@ -40,6 +40,8 @@ struct Inner {
     forgotten: BTreeMap<Vec<u8>, Held>,
     followers: Vec<mpsc::Sender<Result<v1::FollowEvent, Status>>>,
     hand_overs: usize,
+    /// Runs whose spec alone was sent again.
+    sent_again: Vec<Vec<u8>>,
     cancelled: Vec<Vec<u8>>,
     /// Runs that it was asked to give back.
     withdrawn: Vec<Vec<u8>>,

@@ -19,7 +19,7 @@ use std::hash::{Hash as _, Hasher as _};
 
 use crate::needs;
 use crate::run::Run;
-use node::Node;
+use node::{Node, There};
 use shown::{effects, shown};
 use world::{Asked, NODES, Step, World};
 
@@ -47,7 +47,7 @@ fn key(world: &World) -> u64 {
             .hash(&mut hasher);
         (node.there, node.records.last(), node.ran(), node.cancelled).hash(&mut hasher);
         let request = node.request;
-        let comes = request.map(|one| (one.asker, one.turn > node.fence));
+        let comes = request.map(|one| (one.asker, one.turn > node.fence, one.again));
         (comes, node.fence >= desk.turn()).hash(&mut hasher);
     }
     let ahead = |here: usize| world.nodes[here].records.len() > world.known;
@@ -102,6 +102,10 @@ fn broken(from: &World, step: &Step) -> Option<&'static str> {
         let nodes = step.to.nodes.iter().filter(|node| counts(node));
         nodes.count()
     };
+    let taken_as_new = from.here().is_some_and(|here| {
+        let there = |world: &World| world.nodes[here].there;
+        (there(from), there(&step.to)) == (There::Nothing, There::Waiting)
+    });
     let promises = [
         (
             "one node at most may start a run",
@@ -142,6 +146,10 @@ fn broken(from: &World, step: &Step) -> Option<&'static str> {
                     .wish
                     .as_ref()
                     .is_none_or(|cancel| !cancel.delivered),
+        ),
+        (
+            "no run is taken as new where it is known to have begun",
+            before.journal.incarnations.is_empty() || !taken_as_new,
         ),
         (
             "a run that is to end is not sent",

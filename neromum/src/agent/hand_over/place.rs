@@ -1,6 +1,6 @@
 //! Makes the folders of runs, and refuses runs that cannot be accepted.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use nero_wire::v1::hand_over_reply::Refusal;
 
 use super::check::{Flaw, check_tree, find_data};
 use super::program::Programs;
-use super::{No, disk, given_back, no};
+use super::{No, disk, given_back, no, unknown};
 use crate::agent::segments;
 use crate::clean::gone;
 use crate::core::capacity::{Capacity, Needs};
@@ -40,6 +40,8 @@ pub struct Placed {
     pub(super) earlier: Option<RunToken>,
     /// Number of times that neroman gave it to a node.
     pub(super) turn: u32,
+    /// Whether only its spec is sent again: the node had the run.
+    pub(super) sent_again: bool,
 }
 
 impl Placed {
@@ -53,6 +55,7 @@ impl Placed {
             fresh: false,
             earlier: None,
             turn,
+            sent_again: false,
         }
     }
 }
@@ -95,13 +98,16 @@ pub struct Placer {
 }
 
 impl Placer {
-    /// Checks every run and makes its folder.
-    pub fn place(&self, store: &Store, runs: Vec<RunSpec>) -> Placing {
+    /// Checks every run and makes its folder. `sent_again`: tokens of the runs
+    /// whose spec alone is sent again.
+    pub fn place(&self, store: &Store, runs: Vec<RunSpec>, sent_again: &[Vec<u8>]) -> Placing {
         let mut placing = Placing::default();
+        let sent_again: HashSet<&[u8]> = sent_again.iter().map(Vec::as_slice).collect();
         let mut found = Found::default();
         for spec in runs {
             let token = spec.token.clone();
-            match self.place_one(spec, store, &mut found) {
+            let sent_again = sent_again.contains(&*token);
+            match self.place_one(spec, sent_again, store, &mut found) {
                 Ok(placed) => placing.placed.push(placed),
                 Err(no) => placing.refused.push(no.about(token)),
             }
@@ -109,7 +115,13 @@ impl Placer {
         placing
     }
 
-    fn place_one(&self, spec: RunSpec, store: &Store, found: &mut Found) -> Result<Placed, No> {
+    fn place_one(
+        &self,
+        spec: RunSpec,
+        sent_again: bool,
+        store: &Store,
+        found: &mut Found,
+    ) -> Result<Placed, No> {
         let (token, id) = self.check(&spec)?;
         if self.was_cleaned(token, id)? {
             return Ok(Placed::known(token, id, spec.turn));
@@ -117,7 +129,8 @@ impl Placer {
         match lies(&self.paths.run(id), token, spec.turn) {
             Lies::Here => Ok(Placed::known(token, id, spec.turn)),
             Lies::GivenBack => Err(given_back(&self.paths.run(id))),
-            Lies::Nowhere => self.take(spec, token, id, store, found),
+            Lies::Nowhere if sent_again && !is_there(&self.paths.run(id)) => Err(unknown()),
+            Lies::Nowhere => self.take(spec, (token, id), sent_again, store, found),
             // The run may live, so it must not be refused for good.
             Lies::Unread(error) => {
                 let path = self.paths.run(id).join(names::SPEC);
@@ -128,7 +141,7 @@ impl Placer {
             }
             // The run may have been started, so no other node is to get it.
             Lies::Unclear => self
-                .take(spec, token, id, store, found)
+                .take(spec, (token, id), sent_again, store, found)
                 .map_err(|no| No { here: false, ..no }),
         }
     }
@@ -136,8 +149,8 @@ impl Placer {
     fn take(
         &self,
         mut spec: RunSpec,
-        token: RunToken,
-        id: RunId,
+        (token, id): (RunToken, RunId),
+        sent_again: bool,
         store: &Store,
         found: &mut Found,
     ) -> Result<Placed, No> {
@@ -178,6 +191,7 @@ impl Placer {
             fresh,
             earlier,
             turn: spec.turn,
+            sent_again,
         })
     }
 
@@ -267,6 +281,10 @@ impl Placer {
     }
 }
 
+fn is_there(path: &Path) -> bool {
+    path.symlink_metadata().is_ok()
+}
+
 /// Whether the claim of this run's first start exists.
 fn has_claim_of(run_dir: &Path, token: &[u8]) -> bool {
     claimed_by(run_dir).is_some_and(|claimed| claimed == *token)
@@ -289,7 +307,6 @@ fn claimed_by(run_dir: &Path) -> Option<[u8; 16]> {
 
 /// Finds out from its folder whether this run was handed over before.
 fn lies(run_dir: &Path, token: RunToken, turn: u32) -> Lies {
-    let is_there = |path: &Path| path.symlink_metadata().is_ok();
     match frame::read::<RunSpec>(FrameKind::Spec, &run_dir.join(names::SPEC)) {
         Ok(found) if found.token == token.as_bytes() => {
             let claim = segments::folder(run_dir, 1).join(names::CLAIM);

@@ -494,6 +494,11 @@ pub struct HandOverRequest {
     pub request: ::prost::alloc::vec::Vec<u8>,
     #[prost(message, repeated, tag = "2")]
     pub runs: ::prost::alloc::vec::Vec<RunSpec>,
+    /// Tokens of those of the runs that the node has and wants the spec of: see
+    /// Unreadable.send_spec. If it has lost such a run meanwhile, it makes nothing
+    /// and answers unknown_run: the run may have begun there.
+    #[prost(bytes = "vec", repeated, tag = "3")]
+    pub sent_again: ::prost::alloc::vec::Vec<::prost::alloc::vec::Vec<u8>>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct HandOverReply {
@@ -519,6 +524,9 @@ pub mod hand_over_reply {
         /// the run was started here nor will be, whatever else was sent of it.
         #[prost(bool, tag = "5")]
         pub only_here: bool,
+        /// sent again, and unknown: see STAGE_UNKNOWN_RUN
+        #[prost(bool, tag = "6")]
+        pub unknown_run: bool,
     }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]

@@ -344,6 +344,7 @@ impl Mum {
         let request = HandOverRequest {
             request: RunToken::random().to_vec(),
             runs: runs.iter().map(|&run| run.clone()).collect(),
+            ..HandOverRequest::default()
         };
         let reply = self.client.hand_over(request).await.unwrap().into_inner();
         assert_eq!((reply.refused.len(), reply.accepted.len()), (0, runs.len()));

@@ -46,12 +46,15 @@ pub(super) fn answered(
 /// A node's refusal.
 fn said(no: &Said) -> Answer {
     let (why, hint) = (no.why.clone(), no.hint.clone());
-    match no.later {
-        true => Answer::Later { why, hint },
-        false => Answer::Refused {
+    if no.unknown_run {
+        Answer::Unknown
+    } else if no.later {
+        Answer::Later { why, hint }
+    } else {
+        Answer::Refused {
             why,
             hint,
             only_here: no.only_here,
-        },
+        }
     }
 }

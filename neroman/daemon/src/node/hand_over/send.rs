@@ -3,13 +3,14 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use nero_model::RunToken;
 use nero_wire::v1;
 use tokio::time::Instant;
 
 use super::super::deliver::cannot_now;
 use super::{AGAIN, HandOver, PATIENCE, SOON, answer, tokens};
 use crate::failure::Failure;
-use nero_life::hand_over::Sending;
+use nero_life::hand_over::{self, Sending};
 
 /// Calls that a node may refuse in one turn before the rest waits: enough to find
 /// six refused runs among a thousand, few for a node that takes none.
@@ -62,9 +63,16 @@ impl HandOver {
         &mut self,
         runs: &[v1::RunSpec],
     ) -> Result<v1::HandOverReply, tonic::Status> {
+        let state = self.ledger.state();
+        let is_sent_again = |token: &RunToken| {
+            let run = state.by_token(token).and_then(|id| state.run(id));
+            run.is_some_and(hand_over::is_sent_again)
+        };
+        let sent_again = tokens(runs.iter()).into_iter().filter(is_sent_again);
         let mut request = tonic::Request::new(v1::HandOverRequest {
             request: nero_model::RequestId::random().to_vec(),
             runs: runs.to_vec(),
+            sent_again: sent_again.map(|token| token.to_vec()).collect(),
         });
         request.set_timeout(PATIENCE);
         let reply = self.client.hand_over(request).await?;

@@ -52,6 +52,26 @@ impl FakeMum {
         self.inner.lock().unwrap().hand_overs
     }
 
+    /// How often the spec of a run was sent again, as that of a run that it has.
+    pub(in crate::tests) fn sent_again(&self, token: &[u8]) -> usize {
+        let inner = self.inner.lock().unwrap();
+        inner.sent_again.iter().filter(|one| *one == token).count()
+    }
+
+    /// Says that it cannot use the spec of a run, which is to be sent again.
+    pub(in crate::tests) fn wants_spec(&self, token: &[u8]) {
+        let file = v1::Unreadable {
+            path: "/node/1/1/spec".to_owned(),
+            send_spec: true,
+            ..v1::Unreadable::default()
+        };
+        let state = v1::RunState {
+            unreadable: vec![file],
+            ..state(token, Stage::Unspecified)
+        };
+        self.inner.lock().unwrap().tell(Event::State(state));
+    }
+
     pub(in crate::tests) fn has(&self, experiment: u64, number: u32) -> bool {
         self.inner
             .lock()

@@ -146,7 +146,9 @@ impl Mum for Service {
         request: Request<v1::HandOverRequest>,
     ) -> Result<Response<v1::HandOverReply>, Status> {
         let mut reply = v1::HandOverReply::default();
-        let runs = request.into_inner().runs;
+        let v1::HandOverRequest {
+            runs, sent_again, ..
+        } = request.into_inner();
         let chokes = self.inner(|inner| {
             let chokes = |spec: &v1::RunSpec| inner.chokes == Some(spec.experiment);
             runs.iter().any(chokes)
@@ -156,8 +158,17 @@ impl Mum for Service {
         }
         let lost = self.inner(|inner| {
             inner.hand_overs += 1;
+            inner.sent_again.extend(sent_again.clone());
             for spec in runs {
                 let token = spec.token.clone();
+                if sent_again.contains(&token) && !inner.runs.contains_key(&token) {
+                    reply.refused.push(v1::hand_over_reply::Refusal {
+                        token,
+                        unknown_run: true,
+                        ..v1::hand_over_reply::Refusal::default()
+                    });
+                    continue;
+                }
                 if !inner.refuses.is_empty() {
                     reply.refused.push(v1::hand_over_reply::Refusal {
                         token,

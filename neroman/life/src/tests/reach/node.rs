@@ -82,6 +82,8 @@ pub(super) struct Request {
     pub turn: u32,
     /// Whether the daemon waits for the answer; else the connection was lost.
     pub asker: bool,
+    /// Whether it only brings the spec of a run that the node has.
+    pub again: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -105,7 +107,7 @@ impl Node {
     pub(super) fn may_run(&self) -> bool {
         let comes = self
             .request
-            .is_some_and(|request| request.turn > self.fence);
+            .is_some_and(|request| request.turn > self.fence && !request.again);
         let lies = match self.there {
             There::Waiting | There::Started => true,
             There::Nothing => comes,

@@ -376,7 +376,11 @@ impl Steps<'_> {
         }
         let turn = run.desk.turn();
         if hand_over::may_send(run, name, turn) {
-            let request = Request { turn, asker: true };
+            let request = Request {
+                turn,
+                asker: true,
+                again: hand_over::is_sent_again(run),
+            };
             self.unheard("it is sent", |to| to.nodes[index].request = Some(request));
         }
     }
@@ -407,6 +411,7 @@ impl Steps<'_> {
             only_here,
         };
         let answers = match node.there {
+            There::Nothing if request.again => vec![Answer::Unknown],
             There::Nothing if request.turn <= node.fence => vec![refused(true)],
             There::Nothing => vec![accepted, later, refused(true), refused(false)],
             There::Withdrawn => vec![refused(true)],
@@ -433,6 +438,7 @@ impl Steps<'_> {
             let label = match &answer {
                 Answer::Accepted { .. } => "the node accepts it",
                 Answer::Later { .. } => "the node cannot take it now",
+                Answer::Unknown => "the node lost it and does not take it",
                 Answer::Refused {
                     only_here: true, ..
                 } => "the node refuses it: only here",
@@ -717,9 +723,7 @@ impl Steps<'_> {
         }
         // A node that forgot a started run is the same for a group or one node.
         let early = self.asked == Asked::OneNode || (here && self.from.known == 0 && !ahead);
-        // A node that loses a run whose spec is being sent begins it anew.
-        let comes = self.from.run().desk.send_spec;
-        if node.there != There::Nothing && !self.from.deceived && early && !comes {
+        if node.there != There::Nothing && !self.from.deceived && early {
             self.unheard("the node loses what it had", |to| {
                 to.nodes[index] = Node::default();
                 to.deceived = true;

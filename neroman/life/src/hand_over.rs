@@ -7,7 +7,7 @@ use super::later;
 use super::needs;
 use super::now::Moment;
 use super::refusal::{self, Refusal};
-use super::report;
+use super::report::{self, Report};
 use super::run::{Handing, Run, Word};
 use super::text::bounded;
 
@@ -112,7 +112,7 @@ pub(crate) fn answered(run: &Run, node: &str, answer: &Answer, now: &Moment) -> 
             desk.why = bounded(&refusal::with_hint(why, hint));
             later::said(desk, node, &bounded(why), now);
         }),
-        Answer::Unknown => desk_changed(run, |desk| report::unknown(run, desk, now.ms)),
+        Answer::Unknown => return report::reported(run, node, &Report::unknown(), now.ms),
         // Its node has the run, and reports itself what the run needs to go on.
         Answer::Refused { .. } if run.desk.send_spec => {
             desk_changed(run, |desk| desk.send_spec = false)

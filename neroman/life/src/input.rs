@@ -1,9 +1,10 @@
-//! Everything that can happen to one run, but for three things that come for several
-//! at once: what nodes report (`report::said`), a node that is gone for good
-//! (`gone::decide`), and rules that a person changes (`rules`).
+//! Everything that can happen to one run, but for two things that come for several
+//! at once: a node that is gone for good (`gone::decide`), and rules that a person
+//! changes (`rules`).
 
 use super::now::Tick;
 use super::place::Choice;
+use super::report::Report;
 use super::run::{Results, Wish};
 use super::{abort, hand_over, withdrawal};
 
@@ -30,6 +31,8 @@ pub enum Input {
         answer: hand_over::Answer,
         tick: Tick,
     },
+    /// A node's report about it.
+    Reported { node: String, report: Report },
     /// A node has it that is not its own any more.
     Stray { node: String },
     /// A node that was told to end what it still had of it did so.

@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 
 use nero_model::RunId;
 
-use super::change::Change;
+use super::change::{Change, desk_changed};
+use super::input::Input;
 use super::later;
 use super::run::{Desk, Handing, Run, Unreadable, Word};
 use super::state::State;
+use super::step::step;
 use super::withdrawal;
 
 /// The stage of a run on its node.
@@ -60,6 +62,21 @@ pub struct Report {
     pub unreadable: Vec<Unreadable>,
 }
 
+impl Report {
+    /// The report that the node does not know the run.
+    pub(crate) fn unknown() -> Self {
+        Self {
+            standing: Standing::Unknown,
+            why: String::new(),
+            unsupervised: false,
+            host: String::new(),
+            made_nothing: false,
+            send_spec: false,
+            unreadable: Vec::new(),
+        }
+    }
+}
+
 /// A report that contradicts the known state of the run; it is logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Contradiction {
@@ -70,12 +87,7 @@ pub enum Contradiction {
 }
 
 /// Records a node's report about a run.
-pub(crate) fn heard(
-    run: &Run,
-    desk: &mut Desk,
-    report: &Report,
-    now_ms: i64,
-) -> Option<Contradiction> {
+fn heard(run: &Run, desk: &mut Desk, report: &Report, now_ms: i64) {
     if report.standing != Standing::Unknown {
         desk.unknown_ms = None;
     }
@@ -84,7 +96,7 @@ pub(crate) fn heard(
     if report.standing == Standing::Held {
         // A held run cannot be read now: the report has no other news.
         desk.why.clone_from(&report.why);
-        return None;
+        return;
     }
     desk.unsupervised = report.unsupervised;
     desk.far_host.clone_from(&report.host);
@@ -113,15 +125,14 @@ pub(crate) fn heard(
             desk.handing = Handing::Pending;
         }
         // The node is asked for its promise, which is more precise.
-        Standing::Unknown | Standing::TakenAway
-            if desk.leaves() && run.journal.incarnations.is_empty() => {}
+        Standing::Unknown | Standing::TakenAway if desk.leaves() && !has_begun(run) => {}
         Standing::Unknown => {
             // A node that lost the run lost the cancel with it.
             if let Some(cancel) = &mut desk.wish {
                 cancel.delivered = false;
             }
             let live = run.phase().is_live();
-            let began = !run.journal.incarnations.is_empty();
+            let began = has_begun(run);
             if live && !began && desk.wish.is_some() {
                 // It is being cancelled, and no node has it.
                 desk.word = Some(Word::TakenAway {
@@ -136,13 +147,10 @@ pub(crate) fn heard(
                 later::taken(desk, run.node_word());
             } else if live {
                 desk.unknown_ms = Some(now_ms);
-                return Some(Contradiction::Forgotten);
             }
         }
         // The run's journal counts more than any report.
-        Standing::TakenAway | Standing::Refused if has_run(run) => {
-            return Some(Contradiction::NeverStarted);
-        }
+        Standing::TakenAway | Standing::Refused if has_run(run) => {}
         Standing::TakenAway => {
             desk.word = Some(Word::TakenAway {
                 who: desk.who(),
@@ -152,67 +160,83 @@ pub(crate) fn heard(
         Standing::Refused => withdrawal::refused(run, desk, report.why.clone(), now_ms),
         Standing::Held => {}
     }
-    None
 }
 
-/// Records that its node answers that it does not know the run.
-pub(crate) fn unknown(run: &Run, desk: &mut Desk, now_ms: i64) {
-    let report = Report {
-        standing: Standing::Unknown,
-        why: String::new(),
-        unsupervised: false,
-        host: String::new(),
-        made_nothing: false,
-        send_spec: false,
-        unreadable: Vec::new(),
-    };
-    // The same contradiction comes as a report, and is logged then.
-    heard(run, desk, &report, now_ms);
+/// What a node's report changes of a run that is on it still.
+pub(crate) fn reported(run: &Run, node: &str, report: &Report, now_ms: i64) -> Vec<Change> {
+    if !run.open() || run.node() != Some(node) {
+        return Vec::new();
+    }
+    let closed = run.desk.closed;
+    let change = desk_changed(run, |desk| match closed {
+        true => desk.points_again &= !report.standing.has_sent_all(),
+        false => heard(run, desk, report, now_ms),
+    });
+    let (id, why) = (run.made.id, &report.why);
+    let given_back = !closed && report.standing == Standing::Unknown && !why.is_empty();
+    let event = given_back.then(|| Change::Event {
+        experiment: id.experiment,
+        run: Some(id.number),
+        at_ms: now_ms,
+        text: format!("{id}: given back by {node}, and sent there again: {why}"),
+    });
+    change.into_iter().chain(event).collect()
 }
 
-/// What reports of a node change of the runs that are on it still, and which of them
-/// contradict what is known. A run may be reported twice: the later report counts on
-/// top of the earlier one.
+/// What reports of a node change, in their order. A run changes once, to what its
+/// last report leaves: an end that only an earlier one brought was seen by no person,
+/// and does not stay.
 pub fn said(
     state: &State,
     node: &str,
-    reports: &[(RunId, Report)],
+    reports: impl IntoIterator<Item = (RunId, Report)>,
     now_ms: i64,
-) -> (Vec<Change>, Vec<(RunId, Contradiction)>) {
-    let mut desks: BTreeMap<RunId, Desk> = BTreeMap::new();
-    let (mut events, mut contradictions) = (Vec::new(), Vec::new());
+) -> Vec<Change> {
+    let mut runs: BTreeMap<RunId, Run> = BTreeMap::new();
+    let mut events = Vec::new();
     for (id, report) in reports {
-        let here = |run: &&Run| run.open() && run.node() == Some(node);
-        let Some(run) = state.run(*id).filter(here) else {
+        let known = runs.get(&id).or_else(|| state.run(id));
+        let Some(mut run) = known.cloned() else {
             continue;
         };
-        let desk = desks.entry(*id).or_insert_with(|| run.desk.clone());
-        if run.desk.closed {
-            desk.points_again &= !report.standing.has_sent_all();
-            continue;
+        let node = node.to_owned();
+        for change in step(&run, &Input::Reported { node, report }, now_ms) {
+            match change {
+                Change::Desk { desk, .. } => run.desk = *desk,
+                event => events.push(event),
+            }
         }
-        let contradiction = heard(run, desk, report, now_ms);
-        contradictions.extend(contradiction.map(|one| (*id, one)));
-        if report.standing == Standing::Unknown && !report.why.is_empty() {
-            let why = &report.why;
-            events.push(Change::Event {
-                experiment: id.experiment,
-                run: Some(id.number),
-                at_ms: now_ms,
-                text: format!("{id}: given back by {node}, and sent there again: {why}"),
-            });
-        }
+        runs.insert(id, run);
     }
-    let changed = |(run, desk): (RunId, Desk)| {
-        let differs = state.run(run).is_some_and(|known| known.desk != desk);
-        differs.then(|| Change::Desk {
-            run,
-            desk: Box::new(desk),
-            rules: None,
-        })
-    };
-    let changes = desks.into_iter().filter_map(changed).chain(events);
-    (changes.collect(), contradictions)
+    let changed = |(id, run): (RunId, Run)| desk_changed(state.run(id)?, |desk| *desk = run.desk);
+    let changes = runs.into_iter().filter_map(changed);
+    changes.chain(events).collect()
+}
+
+/// How a report contradicts what is known of an open run, if it does.
+pub fn contradiction(run: &Run, standing: Standing) -> Option<Contradiction> {
+    match standing {
+        Standing::Unknown if run.phase().is_live() && has_begun(run) => {
+            Some(Contradiction::Forgotten)
+        }
+        Standing::TakenAway | Standing::Refused if has_run(run) && !run.desk.closed => {
+            Some(Contradiction::NeverStarted)
+        }
+        Standing::Held
+        | Standing::Waiting
+        | Standing::Starting
+        | Standing::Running
+        | Standing::Ended
+        | Standing::Settled
+        | Standing::TakenAway
+        | Standing::Refused
+        | Standing::Unknown => None,
+    }
+}
+
+/// Whether its journal contains a start.
+fn has_begun(run: &Run) -> bool {
+    !run.journal.incarnations.is_empty()
 }
 
 /// Whether its job was started, by the newest start in its journal.

@@ -4,7 +4,7 @@ use super::change::{Change, desk_changed};
 use super::input::Input;
 use super::now::{Moment, Tick};
 use super::run::Run;
-use super::{abort, gone, hand_over, homecoming, placed, rules, withdrawal};
+use super::{abort, gone, hand_over, homecoming, placed, report, rules, withdrawal};
 
 /// What happens to a run changes so much of it: nothing when that does not fit where
 /// the run stands, as what comes late does not.
@@ -24,6 +24,7 @@ pub fn step(run: &Run, input: &Input, now_ms: i64) -> Vec<Change> {
         } => one(hand_over::sending(run, node, sending, &at(tick))),
         Input::Offer { node } => one(hand_over::offered(run, node)),
         Input::HandOver { node, answer, tick } => hand_over::answered(run, node, answer, &at(tick)),
+        Input::Reported { node, report } => report::reported(run, node, report, now_ms),
         Input::Stray { node } => one(gone::left_behind(run, node)),
         Input::EndedThere { node } => one(gone::ended_there(run, node)),
         Input::Cancel(wish) => abort::wish(run, wish),

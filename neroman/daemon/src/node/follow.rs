@@ -362,21 +362,20 @@ impl Gathered {
 fn said(state: &State, node: &str, states: &[v1::RunState], now_ms: i64) -> Vec<Change> {
     let report = |word: &v1::RunState| {
         let id = state.by_token(&RunToken::from_slice(&word.token)?)?;
-        Some((id, reported(word)))
-    };
-    let reports: Vec<_> = states.iter().filter_map(report).collect();
-    let (changes, contradictions) = report::said(state, node, &reports, now_ms);
-    for (run, contradiction) in contradictions {
-        match contradiction {
-            Contradiction::Forgotten => {
-                tracing::warn!(%run, "the node does not know a run that it ran");
+        let report = reported(word);
+        let here = state.run(id).filter(|run| run.node() == Some(node));
+        match report::contradiction(here?, report.standing) {
+            Some(Contradiction::Forgotten) => {
+                tracing::warn!(run = %id, "the node does not know a run that it ran");
             }
-            Contradiction::NeverStarted => {
-                tracing::warn!(%run, "the node calls a run that ran never started");
+            Some(Contradiction::NeverStarted) => {
+                tracing::warn!(run = %id, "the node calls a run that ran never started");
             }
+            None => {}
         }
-    }
-    changes
+        Some((id, report))
+    };
+    report::said(state, node, states.iter().filter_map(report), now_ms)
 }
 
 /// How many unusable files of a run are kept.

@@ -506,19 +506,11 @@ impl Steps<'_> {
             let report = Report {
                 standing,
                 why,
-                unsupervised: false,
-                host: String::new(),
-                made_nothing: false,
                 send_spec,
-                unreadable: Vec::new(),
+                ..Report::unknown()
             };
-            let mut desk = run.desk.clone();
-            report::heard(&run, &mut desk, &report, NOW);
-            to.take(vec![Change::Desk {
-                run: run.made.id,
-                desk: Box::new(desk),
-                rules: None,
-            }]);
+            let node = name.to_owned();
+            to.take(happens(&run, Input::Reported { node, report }));
         }
         let whose = if here { "its node" } else { "another node" };
         let what = match standing {

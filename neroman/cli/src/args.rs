@@ -116,7 +116,7 @@ pub enum Verb {
         after_help = "Examples:\n  neroman exec alpha -- nvidia-smi\n  neroman exec 144 -- ls -l ckpt"
     )]
     Exec(Exec),
-    /// Free space on nodes: ended runs that are home, code nobody uses
+    /// Free space on nodes: ended runs that are home, unused code
     #[command(
         after_help = "Examples:\n  neroman clean --dry-run\n  neroman clean 1-40 --node alpha --yes"
     )]
@@ -173,7 +173,7 @@ pub struct Add {
     /// Folders (neronet.yaml, else config.yaml) or files
     #[arg(required = true, value_name = "PATH", value_hint = clap::ValueHint::AnyPath)]
     pub paths: Vec<String>,
-    /// Only say what would be done
+    /// Show what would be done, and do nothing
     #[arg(long)]
     pub dry_run: bool,
     #[command(flatten)]
@@ -183,7 +183,7 @@ pub struct Add {
 /// `status`.
 #[derive(Debug, Args)]
 pub struct Status {
-    /// Which ones (all unless given); `nodes`, or the name of a node or group
+    /// Experiments (all unless given); `nodes`, or the name of a node or group
     #[arg(value_name = "SEL|nodes|NODE", add = status_word())]
     pub picked: Vec<String>,
     #[command(flatten)]
@@ -224,7 +224,7 @@ pub struct Launch {
     /// Wait until they have ended, as `wait` does
     #[arg(long)]
     pub wait: bool,
-    /// Only say what would be done
+    /// Show what would be done, and do nothing
     #[arg(long)]
     pub dry_run: bool,
     /// Do not read the sources again
@@ -240,7 +240,7 @@ pub struct Launch {
 /// `start`.
 #[derive(Debug, Args)]
 pub struct Start {
-    /// Which ones; a folder or file is added first
+    /// Experiments, or a folder or file, which is added first
     #[arg(required = true, value_name = "SEL|PATH", add = picked_or_path())]
     pub picked: Vec<String>,
     #[command(flatten)]
@@ -250,7 +250,7 @@ pub struct Start {
 /// `restart`.
 #[derive(Debug, Args)]
 pub struct Restart {
-    /// Which ones
+    /// Experiments, as `neroman help selectors` explains
     #[arg(required = true, value_name = "SEL", add = picked())]
     pub picked: Vec<String>,
     /// Start even if the previous run may still be running (state `lost`)
@@ -269,8 +269,8 @@ pub struct Restart {
 /// `abort`.
 #[derive(Debug, Args)]
 pub struct Abort {
-    /// Which ones; of an experiment every live run, and every one that its node
-    /// does not know any more, which is given up; 144.2 is that run alone
+    /// Experiments or runs: 144 stands for all its live runs, 144.2 for that run
+    /// alone. A run that its node has lost is given up
     #[arg(required = true, value_name = "SEL", add = picked())]
     pub picked: Vec<String>,
     /// Time from the polite signal to SIGKILL, as 30s or 5m
@@ -282,7 +282,7 @@ pub struct Abort {
     /// Do not ask
     #[arg(long, short)]
     pub yes: bool,
-    /// Only say what would be done
+    /// Show what would be done, and do nothing
     #[arg(long)]
     pub dry_run: bool,
     #[command(flatten)]
@@ -292,8 +292,8 @@ pub struct Abort {
 /// `rm`.
 #[derive(Debug, Args)]
 pub struct Remove {
-    /// Which ones; one with a live run stays. Result files are not touched, and
-    /// numbers are never given again
+    /// Experiments; one with a live run stays. Their results stay, and no other
+    /// experiment ever gets their numbers
     #[arg(required = true, value_name = "SEL", add = picked())]
     pub picked: Vec<String>,
     /// Bring back what was removed
@@ -302,7 +302,7 @@ pub struct Remove {
     /// Do not ask
     #[arg(long, short)]
     pub yes: bool,
-    /// Only say what would be done
+    /// Show what would be done, and do nothing
     #[arg(long)]
     pub dry_run: bool,
     #[command(flatten)]
@@ -312,7 +312,7 @@ pub struct Remove {
 /// `wait`.
 #[derive(Debug, Args)]
 pub struct Wait {
-    /// Which ones
+    /// Experiments, as `neroman help selectors` explains
     #[arg(required = true, value_name = "SEL", add = picked())]
     pub picked: Vec<String>,
     /// Wait no longer than this (90s, 2h); 1 when not all had ended by then
@@ -325,10 +325,10 @@ pub struct Wait {
 /// `logs`.
 #[derive(Debug, Args)]
 pub struct Logs {
-    /// Which ones; of several the last lines of each, 10 unless --lines is given
+    /// Experiments or runs; of several, the last lines of each (10 without --lines)
     #[arg(required = true, value_name = "SEL|RUN", add = picked())]
     pub picked: Vec<String>,
-    /// Go on as it grows, until the run has ended
+    /// Print further output as it comes, until the run has ended
     #[arg(long, short)]
     pub follow: bool,
     /// Standard error instead of standard output
@@ -342,7 +342,7 @@ pub struct Logs {
 /// `metrics`.
 #[derive(Debug, Args)]
 pub struct Metrics {
-    /// Which ones
+    /// Experiments, as `neroman help selectors` explains
     #[arg(value_name = "SEL", add = picked())]
     pub picked: String,
     /// Names of metrics; all unless given
@@ -358,16 +358,16 @@ pub struct Metrics {
 /// `results`.
 #[derive(Debug, Args)]
 pub struct Results {
-    /// Which ones
+    /// Experiments, as `neroman help selectors` explains
     #[arg(required = true, value_name = "SEL", add = picked())]
     pub picked: Vec<String>,
     /// One row for all runs that share these parameters
     #[arg(long, value_name = "PARAM", value_delimiter = ',', num_args = 1)]
     pub by: Vec<String>,
-    /// Best first by this metric; `min:NAME` or `max:NAME` says which is best
+    /// Best first by this metric; lower is better with `min:NAME`, higher with `max:NAME`
     #[arg(long, value_name = "METRIC")]
     pub best: Option<String>,
-    /// Write to a file; its ending says how: csv, json, md
+    /// Write to a file; the format follows the extension: csv, json, md
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<String>,
     #[command(flatten)]
@@ -380,7 +380,7 @@ pub struct Results {
 /// `path`.
 #[derive(Debug, Args)]
 pub struct Paths {
-    /// Which ones
+    /// Experiments, as `neroman help selectors` explains
     #[arg(required = true, value_name = "SEL", add = picked())]
     pub picked: Vec<String>,
     /// The working folder on the node instead of the results

@@ -7,13 +7,13 @@ use super::{Json, node_name, node_or_run, picked};
 /// `fetch`.
 #[derive(Debug, Args)]
 pub struct Fetch {
-    /// Which ones (all unless given)
+    /// Experiments (all unless given)
     #[arg(value_name = "SEL", add = picked())]
     pub picked: Vec<String>,
     /// These files of the working folder instead of `outputs:`
     #[arg(long, value_name = "GLOB")]
     pub include: Vec<String>,
-    /// Only say what would be done
+    /// Show what would be done, and do nothing
     #[arg(long)]
     pub dry_run: bool,
     #[command(flatten)]
@@ -23,7 +23,7 @@ pub struct Fetch {
 /// `clean`.
 #[derive(Debug, Args)]
 pub struct Clean {
-    /// Which ones (all that have ended and are home, unless given)
+    /// Experiments (all that have ended and are home, unless given)
     #[arg(value_name = "SEL", add = picked())]
     pub picked: Vec<String>,
     /// Only on this node
@@ -35,7 +35,7 @@ pub struct Clean {
     /// Do not ask
     #[arg(long, short)]
     pub yes: bool,
-    /// Only say what would be done
+    /// Show what would be done, and do nothing
     #[arg(long)]
     pub dry_run: bool,
     #[command(flatten)]

@@ -17,7 +17,7 @@ pub enum Node {
         /// Do not ask
         #[arg(long, short)]
         yes: bool,
-        /// Only say what would be done
+        /// Show what would be done, and do nothing
         #[arg(long)]
         dry_run: bool,
         #[command(flatten)]
@@ -49,7 +49,7 @@ pub enum Node {
         /// Do not ask
         #[arg(long, short)]
         yes: bool,
-        /// Only say what would be done
+        /// Show what would be done, and do nothing
         #[arg(long)]
         dry_run: bool,
         #[command(flatten)]
@@ -63,7 +63,7 @@ pub enum Node {
         /// The 8 characters of the deployment, when several lie there
         #[arg(long, value_name = "ID")]
         deployment: Option<String>,
-        /// Only say what would be done
+        /// Show what would be done, and do nothing
         #[arg(long)]
         dry_run: bool,
         #[command(flatten)]

@@ -217,9 +217,7 @@ fn line(node: &OnNode, dry_run: bool) -> String {
     let mut said = format!("{name}: {verb} {}", text::bytes(node.freed_bytes));
     if node.store_bytes > 0 {
         let store = text::bytes(node.store_bytes);
-        said.push_str(&format!(
-            ", {store} of it code and programs that nobody uses"
-        ));
+        said.push_str(&format!(", {store} of it unused code and programs"));
     }
     said.push('\n');
     for note in &node.notes {

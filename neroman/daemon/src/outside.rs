@@ -128,7 +128,14 @@ impl Freezer {
 
     /// Deletes frozen files that no run has named for a while. `runs` returns
     /// the trees and diffs that runs name; no freeze goes on meanwhile. Blocks.
-    pub(crate) fn sweep<T, I>(&self, runs: T, dry_run: bool) -> nero_blobs::Freed
+    ///
+    /// # Errors
+    /// When a tree cannot be read; then nothing is deleted.
+    pub(crate) fn sweep<T, I>(
+        &self,
+        runs: T,
+        dry_run: bool,
+    ) -> Result<nero_blobs::Freed, snapshot::Unread>
     where
         T: FnOnce() -> (I, Vec<String>),
         I: Iterator<Item = String>,
@@ -136,9 +143,9 @@ impl Freezer {
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
         cache.forget_git();
         let (trees, others) = runs();
-        let mut named = snapshot::named(&self.store, trees);
+        let mut named = snapshot::named(&self.store, trees)?;
         named.extend(others.iter().filter_map(|one| nero_blobs::parse(one)));
-        snapshot::sweep(&self.store, &named, dry_run)
+        Ok(snapshot::sweep(&self.store, &named, dry_run))
     }
 
     /// The hash of the tree that a freeze would make now, in hexadecimal;

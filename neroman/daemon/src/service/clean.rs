@@ -126,10 +126,19 @@ impl Man {
             )
         })
         .await?;
+        let (freed, notes) = match swept {
+            Ok(swept) => (swept.bytes, Vec::new()),
+            Err(unread) => {
+                let cause = std::error::Error::source(&unread).map(|error| format!(": {error}"));
+                let cause = cause.unwrap_or_default();
+                (0, vec![format!("frozen files stay: {unread}{cause}")])
+            }
+        };
         Ok(OnNode {
             node: HERE.to_owned(),
-            freed_bytes: swept.bytes,
-            store_bytes: swept.bytes,
+            freed_bytes: freed,
+            store_bytes: freed,
+            notes,
             ..OnNode::default()
         })
     }

@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 use std::fs::{self, Metadata};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use nero_blobs::{Freed, Hash, Sweeper};
@@ -17,20 +17,38 @@ pub(crate) const UNNAMED: Duration = Duration::from_secs(7 * 24 * 3600);
 /// How long a private file of a killed freeze stays.
 const PRIVATE: Duration = Duration::from_secs(24 * 3600);
 
+/// The list of a run's files cannot be read now, so its files are not known.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot read {path}, the list of a run's files")]
+pub(crate) struct Unread {
+    path: PathBuf,
+    source: io::Error,
+}
+
 /// All files in these trees, the trees included. A tree that is missing or damaged
-/// has no usable files.
-pub(crate) fn named(store: &Path, trees: impl Iterator<Item = String>) -> HashSet<Hash> {
+/// has no usable files: no run can be sent with it any more.
+///
+/// # Errors
+/// When a tree is there and cannot be read: the files that it names must stay.
+pub(crate) fn named(
+    store: &Path,
+    trees: impl Iterator<Item = String>,
+) -> Result<HashSet<Hash>, Unread> {
     let mut named = HashSet::new();
     for tree in trees.filter_map(|tree| nero_blobs::parse(&tree)) {
-        if let Ok(bytes) = fs::read(nero_blobs::path(store, &tree))
-            && let Ok(decoded) = Tree::decode(bytes.as_slice())
-        {
-            let hashes = decoded.entries.iter();
-            named.extend(hashes.filter_map(|entry| Hash::try_from(&*entry.hash).ok()));
+        let path = nero_blobs::path(store, &tree);
+        match fs::read(&path) {
+            Ok(bytes) => {
+                let decoded = Tree::decode(bytes.as_slice()).unwrap_or_default();
+                let hashes = decoded.entries.iter();
+                named.extend(hashes.filter_map(|entry| Hash::try_from(&*entry.hash).ok()));
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(source) => return Err(Unread { path, source }),
         }
         named.insert(tree);
     }
-    named
+    Ok(named)
 }
 
 /// Sweeps the store; returns what was removed, or would be. Blocks. Files that

@@ -396,6 +396,27 @@ fn a_pack_is_swept_when_nothing_of_it_has_been_named_for_long() {
 }
 
 #[test]
+fn a_list_of_files_that_cannot_be_read_is_not_taken_for_an_empty_one() {
+    let mut place = Place::new(&[("a", "first")]);
+    let frozen = place.freeze(&Wanted::default());
+    let tree = nero_model::ids::hex(&frozen.tree_hash);
+    let names = || super::named(&place.store, [tree.clone()].into_iter());
+    assert_eq!(names().unwrap().len(), 2, "the tree and its file");
+    let path = nero_blobs::path(&place.store, &frozen.tree_hash);
+    let aside = place.store.join("aside");
+    fs::rename(&path, &aside).unwrap();
+    assert_eq!(
+        names().unwrap().len(),
+        1,
+        "a tree that is gone names no file"
+    );
+    // No mode keeps root from reading; a folder in the file's place does.
+    fs::create_dir(&path).unwrap();
+    let unread = names().unwrap_err();
+    assert!(unread.to_string().contains(&tree), "{unread}");
+}
+
+#[test]
 fn of_an_old_pack_goes_what_no_run_names() {
     let mut place = Place::new(&[]);
     many(&place, 100, "first");

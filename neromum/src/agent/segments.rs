@@ -111,8 +111,8 @@ pub fn newest(run_dir: &Path) -> io::Result<u32> {
 /// Looks at every segment of an incarnation.
 ///
 /// # Errors
-/// A folder or file that cannot be used and may contain the run's end. A missing
-/// folder has no segments.
+/// A folder or file that cannot be used and may contain the run's end. A folder
+/// that was never there has no segments.
 pub fn look(
     place: Place<'_>,
     segments: &mut Vec<Seg>,
@@ -136,6 +136,9 @@ pub fn look_into(
     let folder = folder(place.run_dir, incarnation);
     let entries = match std::fs::read_dir(&folder) {
         Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound && facts.goes_on() => {
+            return Err(gone(&folder));
+        }
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(Unreadable::refused(&folder, &error)),
     };
@@ -182,7 +185,24 @@ pub fn look_into(
             ));
         }
     }
+    // The claim may have come while the folder was read.
+    if !has_claim && facts.goes_on() && is_gone(&folder.join(names::CLAIM)) {
+        bad.push((names::CLAIM.to_owned(), gone(&folder)));
+    }
     pass_over(bad, facts, look)
+}
+
+/// The fault of a claim that was read and removed, or of its removed folder.
+fn gone(folder: &Path) -> Unreadable {
+    match is_gone(folder) {
+        true => Unreadable::new(folder, What::Gone),
+        false => Unreadable::new(&folder.join(names::CLAIM), What::Gone),
+    }
+}
+
+fn is_gone(path: &Path) -> bool {
+    path.symlink_metadata()
+        .is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
 /// Whether a file of this name is made only after the claim.
@@ -270,7 +290,12 @@ fn look_at(
     let path = folder(place.run_dir, incarnation).join(name);
     let file = match open(&path) {
         Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return match name == names::CLAIM && facts.goes_on() {
+                true => Err(gone(&folder(place.run_dir, incarnation))),
+                false => Ok(()),
+            };
+        }
         Err(error) => return Err(Unreadable::refused(&path, &error)),
     };
     let known = segments

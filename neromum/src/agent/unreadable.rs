@@ -28,6 +28,8 @@ pub enum What {
         /// Name of the younger file.
         beside: String,
     },
+    /// It was read before, and is not there any more.
+    Gone,
     /// A claim without the record of its job, which passed the gate.
     JobMissing,
     /// A segment whose bytes were changed from this offset on.
@@ -73,6 +75,7 @@ impl Unreadable {
             What::Ledger(_) => "put its content back, or remove it; a run whose end cannot be told without it is held, all others go on".to_owned(),
             What::Spec(_) => "it is sent again by neroman, if it has it".to_owned(),
             What::Missing { .. }
+            | What::Gone
             | What::JobMissing
             | What::DamagedAt(_)
             | What::Header(_)
@@ -134,6 +137,7 @@ impl fmt::Display for What {
         match self {
             Self::Refused(why) => write!(f, "cannot be read: {why}"),
             Self::Missing { beside } => write!(f, "is missing, though {beside} is there"),
+            Self::Gone => f.write_str("was removed while its run goes on"),
             Self::JobMissing => f.write_str("ends before the record of its job, which had begun"),
             Self::DamagedAt(offset) => write!(f, "is damaged at byte {offset}"),
             Self::Header(HeaderError::Short) => f.write_str("is empty or cut"),

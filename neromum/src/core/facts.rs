@@ -143,6 +143,11 @@ impl Facts {
         self.gate_passed && !self.started && !self.ended()
     }
 
+    /// Whether the start was claimed and its end is not recorded.
+    pub fn goes_on(&self) -> bool {
+        self.claimed && !self.ended()
+    }
+
     /// Whether no further record of the run's life can come.
     pub fn ended(&self) -> bool {
         self.not_started || self.lost || (self.gone && !self.gate_closed)

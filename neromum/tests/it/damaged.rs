@@ -352,3 +352,27 @@ async fn a_start_of_which_a_power_cut_left_neither_spec_nor_claim_is_lost_and_no
     assert_eq!(lost.reason(), lost::Reason::Rebooted);
     assert_eq!(lines(&node, &spec), 0);
 }
+
+#[tokio::test]
+async fn what_is_removed_of_a_run_that_goes_on_is_named_until_it_is_back() {
+    for part in ["1/claim", "1"] {
+        let mut node = Node::with(&["--cpus", "2"]);
+        let mut mum = node.start().await;
+        let spec = node.sh(1, COUNTED);
+        mum.accept(&[&spec]).await;
+        let mut known = Known::default();
+        known.name(&[&spec]);
+        let mut follower = mum.follow(known).await;
+        follower.stage(&spec, Stage::Running).await;
+        let run_dir = node.run_dir(&spec);
+        let (path, aside) = (run_dir.join(part), run_dir.join("aside"));
+        std::fs::rename(&path, &aside).unwrap();
+        named(&mut follower, &spec, &path).await;
+        assert_eq!(follower.of(&spec).stage(), Stage::Running);
+        std::fs::rename(&aside, &path).unwrap();
+        follower.until(|known| !is_named(known, &spec)).await;
+        go(&node, &spec);
+        follower.stage(&spec, Stage::Settled).await;
+        assert_eq!(lines(&node, &spec), 1);
+    }
+}

@@ -186,9 +186,12 @@ impl Deliver {
         }
         drop(self.gate.lock().await);
         let state = self.ledger.state();
-        let lacking = |id: &RunId| state.run(*id).is_some_and(|run| needs::of(run).rules);
-        for id in runs.into_iter().filter(lacking) {
-            self.set_rules(&state, id).await?;
+        for id in runs {
+            let here = |run: &&nero_life::run::Run| run.node() == Some(&self.settings.name);
+            let run = state.run(id).filter(here);
+            if run.is_some_and(|run| needs::of(run).rules) {
+                self.set_rules(&state, id).await?;
+            }
         }
         Ok(())
     }

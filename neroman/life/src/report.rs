@@ -168,9 +168,13 @@ pub(crate) fn reported(run: &Run, node: &str, report: &Report, now_ms: i64) -> V
         return Vec::new();
     }
     let closed = run.desk.closed;
+    let mut goes_again = false;
     let change = desk_changed(run, |desk| match closed {
         true => desk.points_again &= !report.standing.has_sent_all(),
-        false => heard(run, desk, report, now_ms),
+        false => {
+            heard(run, desk, report, now_ms);
+            goes_again = desk.handing == Handing::Queued && desk.word.is_none() && !desk.leaves();
+        }
     });
     let (id, why) = (run.made.id, &report.why);
     let given_back = !closed && report.standing == Standing::Unknown && !why.is_empty();
@@ -178,7 +182,10 @@ pub(crate) fn reported(run: &Run, node: &str, report: &Report, now_ms: i64) -> V
         experiment: id.experiment,
         run: Some(id.number),
         at_ms: now_ms,
-        text: format!("{id}: given back by {node}, and sent there again: {why}"),
+        text: match goes_again {
+            true => format!("{id}: given back by {node}, and sent there again: {why}"),
+            false => format!("{id}: given back by {node}: {why}"),
+        },
     });
     change.into_iter().chain(event).collect()
 }

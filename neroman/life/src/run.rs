@@ -539,20 +539,29 @@ impl Run {
         self.desk.unknown_ms.is_some() && !self.desk.closed && self.in_doubt()
     }
 
-    /// The warning about a run that its node does not know any more: its job may
-    /// still run.
-    pub fn forgotten_text(&self) -> Option<String> {
-        if !self.forgotten() {
+    /// The warning about a lost run whose job may still run. The job's process is
+    /// named while the machine is known not to have been booted since.
+    pub fn doubt_text(&self, now: &Now) -> Option<String> {
+        if !self.in_doubt() || self.desk.closed && self.desk.unknown_ms.is_some() {
             return None;
         }
         let (_, newest) = self.journal.newest()?;
-        let process = newest.pid.map(|pid| format!(" as process {pid}"));
+        newest.started_ms?;
+        let same_boot = newest.started.as_ref().is_some_and(|tick| now.knows(tick));
+        let process = newest.pid.filter(|_| same_boot);
+        let process = process.map(|pid| format!(" as process {pid}"));
         let process = process.unwrap_or_default();
         let (id, node) = (self.made.id, self.node_word());
-        Some(format!(
-            "the root of {node} was deleted, emptied or is not mounted: the job may still run there{process}; \
-             put the root back and the run goes on here, or give it up: neroman abort {id}"
-        ))
+        Some(match self.forgotten() {
+            true => format!(
+                "{node} does not know this run any more; its root may have been deleted, emptied, or is not mounted. \
+                 The job may still run there{process}; put the root back and the run goes on here, or give it up: neroman abort {id}"
+            ),
+            false => format!(
+                "the job may still run on {node}{process}: end it there; or start anew beside it: neroman restart {} --abandon",
+                id.experiment
+            ),
+        })
     }
 
     /// The reason of its end.

@@ -168,7 +168,7 @@ fn of_run(view: &mut v1::ExperimentView, run: &Run, sight: &Sight<'_>) {
     view.hints = run.hints().to_vec();
     let unreadable = run.unreadable().iter().map(ToString::to_string);
     view.warnings.extend(unreadable);
-    view.warnings.extend(run.forgotten_text());
+    view.warnings.extend(run.doubt_text(&sight.now));
     match run.results() {
         Results::Failed { why, .. } => {
             view.warnings

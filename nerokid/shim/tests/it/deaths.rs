@@ -172,7 +172,9 @@ fn after_the_gate_the_launcher_goes_on_and_keeps_the_code() {
         rig.hear_of(&run, What::TakenOver);
         if point.ends_with("stop") {
             let job = run.claim().started.unwrap().job.unwrap().pid;
-            // Its parent stood still for it, and is dead.
+            // Its parent stood still for it, and is dead. The process stops after
+            // that; a signal before it would be lost.
+            assert_eq!(held(&rig), job);
             crate::rig::signal(job, rustix::process::Signal::CONT);
             // The process itself dies next.
             rig.hear_of(&run, What::Ended);

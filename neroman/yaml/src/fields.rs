@@ -212,7 +212,7 @@ impl Fields {
         let fits = number.filter(|number| *number > 0.0 && *number <= CPUS_MAX);
         if fits.is_none() {
             let message = format!("`{what}` takes a number above zero");
-            let hint = "for example 4, or 0.5 for two runs on one processor";
+            let hint = "for example 4; parts of a processor count, too, as 0.5";
             self.wrong(node.mark, message, hint);
         }
         fits

@@ -104,8 +104,9 @@ fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     }
     let mut bytes = Vec::new();
     if found.is_file() {
-        // A framed file never grows, so its end needs no search: that would be
-        // three more calls for each run that starts.
+        // Only this length is read: to search the end would be three more calls
+        // for each run that starts. A spec that is being written is too short
+        // either way, and is read again.
         bytes.reserve_exact(found.len().min(READ_AT_ONCE) as usize);
         file.take(found.len()).read_to_end(&mut bytes)?;
     }

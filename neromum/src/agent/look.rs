@@ -55,12 +55,13 @@ impl Agent {
         if tracking != Tracking::Tracked {
             read &= self.look(token, incarnation);
         }
-        if !read {
-            self.cannot_decide(token, incarnation, tracking);
-            return;
-        }
+        // Looks first whether a person gave the run up: then nothing of it can be read.
         if self.was_given_up(token) {
             self.folder_gone(token);
+            return;
+        }
+        if !read {
+            self.cannot_decide(token, incarnation, tracking);
             return;
         }
         let Some(entry) = self.entries.get(&token) else {
@@ -249,7 +250,7 @@ impl Agent {
     /// Whether a person removed the folder of a held run.
     fn was_given_up(&self, token: RunToken) -> bool {
         self.core.run(&token).is_some_and(|run| {
-            matches!(run.stage, Stage::Held { .. }) && !self.run_dir(run.id).exists()
+            matches!(run.stage, Stage::Held { .. }) && segments::is_gone(&self.run_dir(run.id))
         })
     }
 
@@ -262,7 +263,7 @@ impl Agent {
         if run.stage != (Stage::Held { incarnation: 0 }) {
             return false;
         }
-        if !self.run_dir(run.id).exists() {
+        if segments::is_gone(&self.run_dir(run.id)) {
             self.folder_gone(token);
         } else if !self.read_spec_again(token) {
             self.timers.look_later(token, 1, Tracking::Nobody);

@@ -200,7 +200,8 @@ fn gone(folder: &Path) -> Unreadable {
     }
 }
 
-fn is_gone(path: &Path) -> bool {
+/// Whether nothing has this name; a folder that cannot be searched proves nothing.
+pub fn is_gone(path: &Path) -> bool {
     path.symlink_metadata()
         .is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }

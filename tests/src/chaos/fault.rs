@@ -68,13 +68,13 @@ impl Chaos {
     /// `kill -9` of every launcher and shim there: exit codes may be lost, but no job may run
     /// twice.
     pub(super) fn kill_supervisors(&mut self, place: &Place) {
-        let mut parts = self.world.parts(place);
-        parts.retain(|(part, _)| matches!(part, Part::Launcher | Part::Shim));
         let node = match place {
             Place::Here => "local".to_owned(),
             Place::Host(name) if self.is_broken(name) => return,
             Place::Host(name) => name.clone(),
         };
+        let mut parts = self.world.parts(place);
+        parts.retain(|(part, _)| matches!(part, Part::Launcher | Part::Shim));
         self.happened("kill supervisors", &format!("{} at {place:?}", parts.len()));
         self.unsupervised.insert(node);
         for (_, id) in &parts {

@@ -5,8 +5,10 @@ use nero_model::RunId;
 use super::change::{Change, desk_changed};
 use super::experiment::Experiment;
 use super::gone;
+use super::input::Input;
 use super::run::{Run, Wish, Word};
 use super::state::State;
+use super::step::step;
 
 /// The result of a cancel request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,25 +118,30 @@ pub fn for_restart(experiment: &Experiment, author: &str, now_ms: i64) -> Vec<Ch
         .runs
         .iter()
         .filter(|run| run.phase().is_live() && run.desk.wish.is_none())
-        .flat_map(|run| wish(run, &asked))
+        .flat_map(|run| step(run, &Input::Cancel(asked.clone()), now_ms))
         .collect()
 }
 
 /// The run that goes on because this one ended between the two states, or turned
-/// out not to be in doubt any more.
-pub fn released_by(before: &State, after: &State, run: RunId) -> Option<(RunId, Change)> {
+/// out not to be in doubt any more, and its changes.
+pub fn released_by(
+    before: &State,
+    after: &State,
+    run: RunId,
+    now_ms: i64,
+) -> Option<(RunId, Vec<Change>)> {
     let ended = |state: &State| state.run(run).is_some_and(|run| run.phase().is_end());
     let doubt = |state: &State| state.run(run).is_some_and(Run::in_doubt);
     let clear = doubt(before) && !doubt(after);
     if !ended(after) || (ended(before) && !clear) {
         return None;
     }
-    released(after, run)
+    released(after, run, now_ms)
 }
 
 /// The run that waited for another one of its experiment, now that all earlier
-/// ones have ended.
-pub fn released(state: &State, ended: RunId) -> Option<(RunId, Change)> {
+/// ones have ended, and its changes.
+pub fn released(state: &State, ended: RunId, now_ms: i64) -> Option<(RunId, Vec<Change>)> {
     let experiment = state.experiment(ended.experiment)?;
     let newest = experiment.newest()?;
     newest.desk.after?;
@@ -144,12 +151,5 @@ pub fn released(state: &State, ended: RunId) -> Option<(RunId, Change)> {
     if newest.phase().is_end() || in_doubt || others.iter().any(|run| run.phase().is_live()) {
         return None;
     }
-    let mut desk = newest.desk.clone();
-    desk.after = None;
-    let change = Change::Desk {
-        run: newest.made.id,
-        desk: Box::new(desk),
-        rules: None,
-    };
-    Some((newest.made.id, change))
+    Some((newest.made.id, step(newest, &Input::Released, now_ms)))
 }

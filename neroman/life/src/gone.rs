@@ -5,9 +5,11 @@ use std::sync::Arc;
 use nero_model::RunId;
 
 use super::change::{Change, desk_changed};
+use super::input::Input;
 use super::needs;
 use super::run::{Desk, Handing, Results, Run, Word};
 use super::state::State;
+use super::step::step;
 
 /// Result for one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,18 +53,14 @@ pub fn decide(
         .flat_map(|experiment| experiment.runs.iter())
         .filter(|run| run.open() && !run.desk.closed && run.node() == Some(node));
     for run in there {
-        let id = run.made.id;
-        let (outcome, desk) = one(run, node, who, now_ms, elsewhere);
-        told.extend(outcome.map(|outcome| (id, outcome)));
-        changes.extend(become_so(run, desk));
-        if let Some(outcome) = outcome {
-            changes.push(Change::Event {
-                experiment: id.experiment,
-                run: Some(id.number),
-                at_ms: now_ms,
-                text: format!("{id}: node {node} is gone, {}", outcome.word()),
-            });
-        }
+        let others = elsewhere(&run.made.node);
+        told.extend(comes_to(run, others).map(|gone| (run.made.id, gone)));
+        let input = Input::NodeGone {
+            node: node.to_owned(),
+            who: who.to_owned(),
+            others,
+        };
+        changes.extend(step(run, &input, now_ms));
     }
     (told, changes)
 }
@@ -140,13 +138,25 @@ fn lose(desk: &mut Desk, run: &Run, node: &str, who: &str, now_ms: i64) {
     }
 }
 
-fn one(
-    run: &Run,
-    node: &str,
-    who: &str,
-    now_ms: i64,
-    elsewhere: &dyn Fn(&str) -> bool,
-) -> (Option<Gone>, Desk) {
+/// What becomes of a run whose node is gone; `None`: it had ended, and all of it
+/// is home. `others`: whether the word that was asked for has other nodes, too.
+fn comes_to(run: &Run, others: bool) -> Option<Gone> {
+    if !run.phase().is_live() && !run.in_doubt() {
+        let lost = !run.desk.results.settled() && run.has_results();
+        return lost.then_some(Gone::ResultsLost);
+    }
+    if run.in_doubt() || !run.journal.incarnations.is_empty() {
+        return Some(Gone::Lost);
+    }
+    Some(match run.desk.wish {
+        Some(_) => Gone::TakenAway,
+        None if run.made.placing && others => Gone::Moved,
+        None => Gone::Lost,
+    })
+}
+
+/// The changes of a run whose node is gone.
+pub(crate) fn gone(run: &Run, node: &str, who: &str, others: bool, now_ms: i64) -> Vec<Change> {
     let mut desk = run.desk.clone();
     desk.withdraw = None;
     // If the node comes back after all, it is told to end the run.
@@ -154,38 +164,38 @@ fn one(
         desk.abandoned.push(node.to_owned());
         desk.avoid.push(node.to_owned());
     }
-    if run.in_doubt() {
-        lose(&mut desk, run, node, who, now_ms);
-        return (Some(Gone::Lost), desk);
-    }
-    if !run.phase().is_live() {
-        desk.closed = true;
-        let lost = !desk.results.settled() && run.has_results();
-        if lost {
+    let outcome = comes_to(run, others);
+    match outcome {
+        None => desk.closed = true,
+        Some(Gone::ResultsLost) => {
+            desk.closed = true;
             desk.results = lost_results(&desk, node);
         }
-        return (lost.then_some(Gone::ResultsLost), desk);
+        Some(Gone::Lost) => lose(&mut desk, run, node, who, now_ms),
+        Some(Gone::TakenAway) => {
+            desk.word = Some(Word::TakenAway {
+                who: desk.who(),
+                at_ms: now_ms,
+            });
+            desk.closed = true;
+        }
+        Some(Gone::Moved) => {
+            desk.node = None;
+            desk.offered = false;
+            desk.turns = desk.turns.saturating_add(1);
+            desk.handing = Handing::Queued;
+            desk.rules_delivered = 0;
+            desk.why.clear();
+        }
     }
-    let never_started = run.journal.incarnations.is_empty();
-    if never_started && desk.wish.is_some() {
-        desk.word = Some(Word::TakenAway {
-            who: desk.who(),
-            at_ms: now_ms,
-        });
-        desk.closed = true;
-        return (Some(Gone::TakenAway), desk);
-    }
-    if never_started && run.made.placing && elsewhere(&run.made.node) {
-        desk.node = None;
-        desk.offered = false;
-        desk.turns = desk.turns.saturating_add(1);
-        desk.handing = Handing::Queued;
-        desk.rules_delivered = 0;
-        desk.why.clear();
-        return (Some(Gone::Moved), desk);
-    }
-    lose(&mut desk, run, node, who, now_ms);
-    (Some(Gone::Lost), desk)
+    let id = run.made.id;
+    let event = outcome.map(|outcome| Change::Event {
+        experiment: id.experiment,
+        run: Some(id.number),
+        at_ms: now_ms,
+        text: format!("{id}: node {node} is gone, {}", outcome.word()),
+    });
+    become_so(run, desk).chain(event).collect()
 }
 
 fn lost_results(desk: &Desk, node: &str) -> Results {

@@ -1,6 +1,6 @@
-//! Everything that can happen to one run, but for two things that come for several
-//! at once: a node that is gone for good (`gone::decide`), and rules that a person
-//! changes (`rules`).
+//! Everything that can happen to one run.
+
+use std::sync::Arc;
 
 use super::now::Tick;
 use super::place::Choice;
@@ -37,6 +37,15 @@ pub enum Input {
     Stray { node: String },
     /// A node that was told to end what it still had of it did so.
     EndedThere { node: String },
+    /// A person decided that its node will never answer again. `others`: whether
+    /// the word that was asked for has other nodes, too.
+    NodeGone {
+        node: String,
+        who: String,
+        others: bool,
+    },
+    /// The earlier run that it waits for is over.
+    Released,
     /// A person, or a new run of its experiment, asks that it ends.
     Cancel(Wish),
     /// Its node's answer to the cancel that was asked at `asked_ms`.
@@ -57,6 +66,8 @@ pub enum Input {
     },
     /// Its node cannot give runs back.
     RecallUnsupported,
+    /// The ids of its rules from now on.
+    Rules { ids: Arc<[u64]> },
     /// Its node has rules of this version.
     RulesDelivered { version: u64 },
     /// Its results are fetched into this folder.

@@ -22,7 +22,7 @@ pub struct Refusal {
 
 /// The changes from a refusal. `only_here` means that no job of the run was
 /// started there, nor will be, and that another node may take it.
-pub fn refused(run: &Run, refusal: Refusal, only_here: bool) -> Vec<Change> {
+pub(crate) fn refused(run: &Run, refusal: Refusal, only_here: bool) -> Vec<Change> {
     if only_here && may_move(run) {
         return turn_back(run, refusal, None);
     }

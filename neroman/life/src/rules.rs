@@ -9,11 +9,13 @@ use nero_model::ExperimentId;
 
 use super::change::{Change, Described, Rule, desk_changed};
 use super::experiment::Experiment;
+use super::input::Input;
 use super::now::Now;
 use super::run::Run;
 use super::scope::Sight;
 use super::start::identify;
 use super::state::State;
+use super::step::step;
 
 /// Adds a rule to the picked experiments; returns its id.
 pub fn add(
@@ -22,6 +24,7 @@ pub fn add(
     action: &str,
     text: &str,
     author: &str,
+    now_ms: i64,
 ) -> (u64, Vec<Change>) {
     let mut fresh = Vec::new();
     let id = identify(state, &mut fresh, action, text, author, "rule add");
@@ -35,7 +38,7 @@ pub fn add(
             changes.push(extra(experiment, with));
         }
         if let Some(run) = live(experiment).filter(|run| !run.rules.contains(&id)) {
-            changes.push(next_version(run, appended(&run.rules, id)));
+            changes.extend(in_force(run, appended(&run.rules, id), now_ms));
         }
     }
     (id, changes)
@@ -115,14 +118,14 @@ pub enum Removed {
 }
 
 /// Removes a rule from an experiment and its live run.
-pub fn remove(experiment: &Experiment, id: u64) -> (Removed, Vec<Change>) {
+pub fn remove(experiment: &Experiment, id: u64, now_ms: i64) -> (Removed, Vec<Change>) {
     let mut changes = Vec::new();
     let by_hand = experiment.extra_rules.contains(&id);
     if by_hand {
         changes.push(extra(experiment, without(&experiment.extra_rules, id)));
     }
     if let Some(run) = live(experiment).filter(|run| run.rules.contains(&id)) {
-        changes.push(next_version(run, without(&run.rules, id)));
+        changes.extend(in_force(run, without(&run.rules, id), now_ms));
     }
     let removed = match (by_hand, changes.is_empty()) {
         (true, _) => Removed::Gone,
@@ -151,13 +154,18 @@ fn without(ids: &[u64], id: u64) -> Arc<[u64]> {
     ids.iter().copied().filter(|one| *one != id).collect()
 }
 
-fn next_version(run: &Run, rules: Arc<[u64]>) -> Change {
+fn in_force(run: &Run, ids: Arc<[u64]>, now_ms: i64) -> Vec<Change> {
+    step(run, &Input::Rules { ids }, now_ms)
+}
+
+/// Puts these rules in force, with the next version.
+pub(crate) fn changed(run: &Run, ids: &Arc<[u64]>) -> Change {
     let mut desk = run.desk.clone();
     desk.rules_version = run.rules_version().saturating_add(1);
     Change::Desk {
         run: run.made.id,
         desk: Box::new(desk),
-        rules: Some(rules),
+        rules: Some(Arc::clone(ids)),
     }
 }
 

@@ -27,6 +27,8 @@ pub fn step(run: &Run, input: &Input, now_ms: i64) -> Vec<Change> {
         Input::Reported { node, report } => report::reported(run, node, report, now_ms),
         Input::Stray { node } => one(gone::left_behind(run, node)),
         Input::EndedThere { node } => one(gone::ended_there(run, node)),
+        Input::NodeGone { node, who, others } => gone::gone(run, node, who, *others, now_ms),
+        Input::Released => one(desk_changed(run, |desk| desk.after = None)),
         Input::Cancel(wish) => abort::wish(run, wish),
         Input::CancelAnswered { answer, asked_ms } => {
             one(abort::answered(run, *answer, *asked_ms, now_ms))
@@ -40,6 +42,7 @@ pub fn step(run: &Run, input: &Input, now_ms: i64) -> Vec<Change> {
             tick,
         } => withdrawal::answered(run, node, *generation, *said, &at(tick)),
         Input::RecallUnsupported => withdrawal::cannot(run),
+        Input::Rules { ids } => vec![rules::changed(run, ids)],
         Input::RulesDelivered { version } => one(rules::delivered(run, *version)),
         Input::ResultsBegun { folder } => one(homecoming::begun(run, folder)),
         Input::ResultsWait { why } => one(homecoming::waits(run, why)),

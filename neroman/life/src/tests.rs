@@ -194,8 +194,8 @@ impl Lab {
             run: id,
             journal: Arc::new(journal),
         }]);
-        if let Some((_, change)) = abort::released(&self.state, id) {
-            self.take(vec![change]);
+        if let Some((_, changes)) = abort::released(&self.state, id, self.now_ms) {
+            self.take(changes);
         }
     }
 
@@ -207,8 +207,8 @@ impl Lab {
             desk: Box::new(desk),
             rules: None,
         }]);
-        if let Some((_, change)) = abort::released(&self.state, id) {
-            self.take(vec![change]);
+        if let Some((_, changes)) = abort::released(&self.state, id, self.now_ms) {
+            self.take(changes);
         }
     }
 

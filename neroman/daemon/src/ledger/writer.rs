@@ -195,8 +195,9 @@ impl Writer {
     /// Lets runs go on that waited for the end of an earlier one.
     fn release(&self, work: &mut State, batch: &mut Batch) {
         for run in batch.touched() {
-            if let Some((_, change)) = abort::released_by(&self.state, work, run) {
-                take(work, batch, vec![change]);
+            let now_ms = self.clock.now_ms();
+            if let Some((_, changes)) = abort::released_by(&self.state, work, run, now_ms) {
+                take(work, batch, changes);
             }
         }
     }

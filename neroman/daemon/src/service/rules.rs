@@ -84,8 +84,8 @@ impl Man {
         let (ids, picked) = blocking(move || selection.experiments(&state)).await??;
         let (action, author) = (request.action, request.author);
         self.ledger
-            .ask(&request.request, move |state, _| {
-                let (rule, changes) = rules::add(state, &ids, &action, &text, &author);
+            .ask(&request.request, move |state, now_ms| {
+                let (rule, changes) = rules::add(state, &ids, &action, &text, &author, now_ms);
                 let mut off = rules::Off::default();
                 for experiment in ids.iter().filter_map(|id| state.experiment(*id)) {
                     off.look(rule, &text, experiment);
@@ -121,7 +121,7 @@ impl Man {
         let (ids, picked) = blocking(move || selection.experiments(&state)).await??;
         let rule = request.rule;
         self.ledger
-            .ask(&request.request, move |state, _| {
+            .ask(&request.request, move |state, now_ms| {
                 if !state.rules.contains_key(&rule) {
                     return Err(Failure::usage(format!("there is no rule {rule}"))
                         .hint("`neroman rule list` shows their numbers"));
@@ -129,7 +129,7 @@ impl Man {
                 let mut changes = Vec::new();
                 let mut changed = Vec::new();
                 for experiment in ids.iter().filter_map(|id| state.experiment(*id)) {
-                    let (removed, more) = rules::remove(experiment, rule);
+                    let (removed, more) = rules::remove(experiment, rule, now_ms);
                     changes.extend(more);
                     let note = match removed {
                         Removed::NotThere => continue,

@@ -142,8 +142,9 @@ impl World {
         for change in &changes {
             self.state.apply(change);
         }
-        if let Some((_, change)) = abort::released_by(&before, &self.state, id(1, 1)) {
-            self.state.apply(&change);
+        let released = abort::released_by(&before, &self.state, id(1, 1), NOW);
+        if let Some((_, changes)) = released {
+            changes.iter().for_each(|change| self.state.apply(change));
             self.explored = true;
         }
         self.state.check_invariants();

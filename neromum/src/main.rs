@@ -16,6 +16,7 @@ mod log;
 mod receive;
 mod relay;
 mod run;
+mod runs;
 mod service;
 mod staging;
 mod warden;

@@ -2,26 +2,25 @@
 //! folder, complete or absent. The file is made before the doorbell rings.
 
 use std::io;
-use std::path::Path;
 
-use nero_journal::WriteError;
 use nero_journal::frame::{self, FrameKind};
 use nero_journal::v1::{Doorbell, StopCause, to_launcher};
+use nero_journal::{Clocks, WriteError};
 use nero_model::paths::run as names;
 use nero_model::process::Life;
 use nero_model::{ExperimentId, ProcessId, RequestId, RunId, RunToken};
 use nero_wire::v1::cancel_reply::{One, Outcome};
 use nero_wire::v1::{
-    Cancel, CancelReply, CancelRequest, KidCommand, RuleSet, RunRef, SetRulesReply, SetRulesRequest,
+    Cancel, CancelReply, CancelRequest, KidCommand, RunRef, SetRulesReply, SetRulesRequest,
 };
 use prost::Message as _;
 use tokio::sync::oneshot;
 
-use super::effects::{may_pass, read_spec};
-use super::follow::newest_wish;
 use super::{Agent, Refused};
-use crate::clean::gone;
 use crate::core::{Cancelled, Stage};
+use crate::runs::control::{first_free, keep_rules, newest_wish};
+use crate::runs::spec::may_pass;
+use crate::runs::{gone, spec};
 
 /// A request for the end of a run.
 #[derive(Clone, Debug, Default)]
@@ -109,7 +108,7 @@ impl Agent {
                 number: run.number,
             };
             // A run that neroman has closed may still have its folder here.
-            return match read_spec(&self.setup, id, token) {
+            return match spec::read(&self.setup.paths, id, token) {
                 Ok(_) => Ok(Outcome::Ended),
                 Err(error) if error.may_pass => Err(io::Error::other(error.file.to_string())),
                 Err(_) => match gone::read(&self.setup.paths, id, token) {
@@ -229,7 +228,7 @@ impl Agent {
             signal: wish.signal,
             rule: 0,
             author: wish.author.clone(),
-            asked_ms: now_ms(),
+            asked_ms: Clocks::now().wall_ns / 1_000_000,
         };
         // Readers of wishes stop at the first gap.
         let mut number = first_free(&control, 1);
@@ -301,65 +300,6 @@ impl Agent {
     }
 }
 
-/// Makes `control/rules.<version>` and returns the version of the file. When
-/// `version` is not above all others, the file gets the version above them:
-/// neroman's database may be older than the node, or a power cut may have lost a
-/// version. The newest set is in force, so it must be the one that neroman sent
-/// last.
-fn keep_rules(control: &Path, rules: &RuleSet) -> io::Result<u64> {
-    let path = |version: u64| control.join(format!("rules.{version}"));
-    let mut rules = rules.clone();
-    loop {
-        let newest = newest_rules(control)?;
-        if rules.version <= newest {
-            match frame::read::<RuleSet>(FrameKind::Rules, &path(newest)) {
-                Ok(found) if found.rules == rules.rules => return Ok(newest),
-                Err(error) if may_pass(&error) => return Err(io::Error::other(error)),
-                Ok(_) | Err(_) => {}
-            }
-            let next = newest.checked_add(1);
-            rules.version = next.ok_or_else(|| io::Error::other("there is no version left"))?;
-        }
-        match frame::create(FrameKind::Rules, &path(rules.version), &rules) {
-            Ok(()) => return Ok(rules.version),
-            // Another process makes files there.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(error),
-        }
-    }
-}
-
-/// The highest version of the rule sets in a run's control folder; 0 when there
-/// is none.
-fn newest_rules(control: &Path) -> io::Result<u64> {
-    let mut newest = 0;
-    for entry in std::fs::read_dir(control)? {
-        let name = entry?.file_name();
-        let version = name.to_str().and_then(|name| name.strip_prefix("rules."));
-        newest = newest.max(version.and_then(|text| text.parse().ok()).unwrap_or(0));
-    }
-    Ok(newest)
-}
-
-/// Makes a wish in the folder of a run that is not in the ledger, so that it is
-/// never started.
-///
-/// # Errors
-/// When the disk refuses.
-pub(super) fn wish_never(run_dir: &Path, token: RunToken) -> io::Result<()> {
-    let wish = Cancel {
-        token: token.to_vec(),
-        cause: StopCause::Person as u32,
-        asked_ms: now_ms(),
-        ..Cancel::default()
-    };
-    let path = run_dir.join(names::CONTROL).join("cancel.1");
-    match frame::create(FrameKind::Cancel, &path, &wish) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        made => made,
-    }
-}
-
 /// Rings a shim or launcher, and continues it if it was stopped. False when it is
 /// dead or cannot be signalled safely.
 fn ring(process: ProcessId) -> io::Result<bool> {
@@ -390,17 +330,4 @@ fn send(process: ProcessId, signals: &[rustix::process::Signal]) -> io::Result<b
         pidfd_send_signal(&pidfd, *signal)?;
     }
     Ok(true)
-}
-
-/// The first number from `number` on without a wish.
-fn first_free(control: &Path, number: u32) -> u32 {
-    let taken = |number: &u32| {
-        let path = control.join(format!("cancel.{number}"));
-        std::fs::symlink_metadata(path).is_ok()
-    };
-    (number..).find(|number| !taken(number)).unwrap_or(u32::MAX)
-}
-
-fn now_ms() -> i64 {
-    nero_journal::Clocks::now().wall_ns / 1_000_000
 }

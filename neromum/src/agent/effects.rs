@@ -2,23 +2,21 @@
 
 use std::sync::Arc;
 
-use nero_journal::frame::{self, FrameError, FrameKind};
 use nero_journal::gate::{self, Gate};
 use nero_journal::v1::{
     Guard, JobNotStarted, Launch, Lost, RecordKind, job_not_started, lost, to_launcher,
 };
-use nero_journal::{Clocks, Segment, Writer};
 use nero_model::paths::run as names;
 use nero_model::{RunId, RunToken};
 use nero_wire::v1::{RunSpec, Tree};
 
-use super::unreadable::{Unreadable, What};
-use super::{Agent, Done, Message, Setup, segments};
+use super::{Agent, Done, Message, Setup};
 use crate::config;
 use crate::core::decide::Tracking;
 use crate::core::facts::Fact;
 use crate::core::{Effect, Stage};
 use crate::files::made;
+use crate::runs::{own, segments, spec};
 use crate::staging::{self, PrepareError};
 
 /// A launch that is ready to be sent.
@@ -153,7 +151,7 @@ impl Agent {
         };
         let id = entry.id;
         let setup = self.setup.clone();
-        let spec = match read_spec(&setup, id, token) {
+        let spec = match spec::read(&setup.paths, id, token) {
             Ok(spec) => spec,
             Err(error) => {
                 let holds = !error.may_pass && setup.paths.run(id).exists();
@@ -237,7 +235,7 @@ impl Agent {
             // Asked again as soon as the launcher answers.
             return;
         }
-        let spec = read_spec(&self.setup, entry.id, token).unwrap_or_default();
+        let spec = spec::read(&self.setup.paths, entry.id, token).unwrap_or_default();
         let run_dir = self.setup.paths.run(entry.id);
         let work = staging::work_folder(&run_dir, incarnation);
         let guard = Guard {
@@ -320,13 +318,7 @@ impl Agent {
             return;
         };
         let run_dir = self.run_dir(entry.id);
-        let written = write_own(&run_dir, token, incarnation, |segment| {
-            segment
-                .append(kind, Clocks::now(), record)
-                .map(|_| ())
-                .map_err(std::io::Error::other)
-        });
-        match written {
+        match own::write(&run_dir, token, incarnation, kind, record) {
             Ok(()) => {
                 tracing::info!(run = %entry.id, incarnation, kind = kind.as_str_name(), "said what nobody else could");
                 self.look_and_decide(token, incarnation);
@@ -386,80 +378,12 @@ impl Agent {
     }
 }
 
-/// Appends to a new segment `mum-<hex>.seg` of ours in an incarnation's folder.
-pub(super) fn write_own(
-    run_dir: &std::path::Path,
-    token: RunToken,
-    incarnation: u32,
-    append: impl FnOnce(&mut Segment) -> std::io::Result<()>,
-) -> std::io::Result<()> {
-    let folder = segments::folder(run_dir, incarnation);
-    nero_model::paths::make_private(&folder)?;
-    let name = format!(
-        "mum-{}{}",
-        nero_model::ids::hex(&nero_model::ids::random::<8>()),
-        names::SEGMENT_SUFFIX
-    );
-    let path = folder.join(name);
-    let written = Segment::create(&path, Writer::Mum, token.as_bytes(), incarnation)
-        .and_then(|mut segment| append(&mut segment));
-    written.inspect_err(|error| {
-        // No reader has seen the file; each try on a full disk would leave
-        // another.
-        if error.kind() != std::io::ErrorKind::AlreadyExists {
-            let _ = std::fs::remove_file(&path);
-        }
-    })
-}
-
 fn watcher(setup: &Setup) -> Vec<String> {
     vec![
         setup.watcher.display().to_string(),
         "--socket".to_owned(),
         setup.socket.display().to_string(),
     ]
-}
-
-/// Reason why a run's spec cannot be used.
-#[derive(Debug)]
-pub(super) struct SpecError {
-    /// The file, and its fault.
-    pub file: Unreadable,
-    /// Whether the disk only fails to deliver the spec now, which proves nothing
-    /// about the run.
-    pub may_pass: bool,
-}
-
-/// Reads a run's spec and checks that it is this run's.
-pub(super) fn read_spec(setup: &Setup, id: RunId, token: RunToken) -> Result<RunSpec, SpecError> {
-    let path = setup.paths.run(id).join(names::SPEC);
-    let spec: RunSpec = frame::read(FrameKind::Spec, &path).map_err(|error| {
-        let why = std::error::Error::source(&error)
-            .map_or_else(|| error.to_string(), |source| format!("{error}: {source}"));
-        let may_pass = may_pass(&error);
-        let what = if may_pass {
-            What::Refused(why)
-        } else {
-            What::Spec(why)
-        };
-        SpecError {
-            file: Unreadable::new(&path, what),
-            may_pass,
-        }
-    })?;
-    if spec.token != token.as_bytes() {
-        return Err(SpecError {
-            file: Unreadable::new(&path, What::Spec("it is another run's".to_owned())),
-            may_pass: false,
-        });
-    }
-    Ok(spec)
-}
-
-/// Whether the file may exist although it cannot be read.
-pub(super) fn may_pass(error: &FrameError) -> bool {
-    use std::io::ErrorKind::{NotADirectory, NotFound};
-    matches!(error, FrameError::Io(error) if !matches!(error.kind(), NotFound | NotADirectory))
 }
 
 /// Time from the polite signal to the final one; 0 in a spec means the default.
@@ -510,22 +434,4 @@ fn build(
         rules,
         code,
     }))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_segment_that_the_disk_refuses_leaves_nothing_behind() {
-        let folder = tempfile::tempdir().unwrap();
-        let token = RunToken::random();
-        let full = || std::io::Error::from(std::io::ErrorKind::StorageFull);
-        let refused = write_own(folder.path(), token, 1, |_| Err(full()));
-        assert_eq!(refused.unwrap_err().kind(), std::io::ErrorKind::StorageFull);
-        let left = || std::fs::read_dir(folder.path().join("1")).unwrap().count();
-        assert_eq!(left(), 0);
-        write_own(folder.path(), token, 1, |_| Ok(())).unwrap();
-        assert_eq!(left(), 1);
-    }
 }

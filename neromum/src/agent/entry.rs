@@ -7,9 +7,9 @@ use nero_wire::v1::Tree;
 use tokio::sync::oneshot;
 
 use super::Until;
-use super::segments::Seg;
-use super::unreadable::Unreadable;
 use crate::core::facts::Facts;
+use crate::runs::segments::Seg;
+use crate::runs::unreadable::Unreadable;
 use crate::warden::bare;
 
 /// The agent's knowledge of a run, beside the state in the core.

@@ -9,17 +9,17 @@ mod stream;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-use nero_model::paths::run as names;
 use nero_model::{ExperimentId, RunId, RunToken};
 use nero_wire::v1::follow_event::Event;
 use nero_wire::v1::{CaughtUp, FollowRequest, RunPosition, RunRef};
 use tokio::sync::{mpsc, oneshot};
 
 use super::recover::Left;
-use super::{Agent, AgentHandle, Done, Message, Setup, effects};
-use crate::clean::gone;
+use super::{Agent, AgentHandle, Done, Message, Setup};
 use crate::config;
 use crate::ledger::Kept;
+use crate::runs::control::newest_wish;
+use crate::runs::{gone, spec};
 use follower::{Follower, Sent};
 use stream::Flow;
 pub use stream::FollowStream;
@@ -103,23 +103,13 @@ pub(super) fn run_id(run: &RunRef) -> RunId {
 
 /// Whether the disk shows now what there is of a run.
 fn answers(setup: &Setup, id: RunId, token: RunToken) -> bool {
-    match effects::read_spec(setup, id, token) {
+    match spec::read(&setup.paths, id, token) {
         Ok(_) => true,
         Err(error) if error.may_pass => false,
         Err(_) => {
-            !matches!(gone::read(&setup.paths, id, token), Err(error) if effects::may_pass(&error))
+            !matches!(gone::read(&setup.paths, id, token), Err(error) if spec::may_pass(&error))
         }
     }
-}
-
-/// The highest number of the wishes in a run's folder; 0 when there is none.
-pub(super) fn newest_wish(run_dir: &std::path::Path) -> u32 {
-    let entries = std::fs::read_dir(run_dir.join(names::CONTROL));
-    let wishes = entries.into_iter().flatten().flatten().filter_map(|entry| {
-        let name = entry.file_name();
-        name.to_str()?.strip_prefix("cancel.")?.parse::<u32>().ok()
-    });
-    wishes.max().unwrap_or(0)
 }
 
 impl Agent {
@@ -264,7 +254,7 @@ impl Agent {
         if id.experiment.0 == 0 || self.cleaning.contains(&token) {
             return Adopted::Unknown;
         }
-        match effects::read_spec(&self.setup, id, token) {
+        match spec::read(&self.setup.paths, id, token) {
             // The folder of this turn was undone, or is about to be.
             Ok(spec) if self.was_turned_away(&token, spec.turn) => return Adopted::Unknown,
             Ok(_) => {}

@@ -7,21 +7,21 @@ mod place;
 mod program;
 
 use std::collections::{HashMap, VecDeque};
+use std::io;
 use std::path::Path;
-use std::{fs, io};
 
-use nero_model::paths::run as names;
 use nero_model::{RunId, RunToken};
 use nero_wire::v1::HandOverReply;
 use nero_wire::v1::hand_over_reply::Refusal;
 use rustix::io::Errno;
 use tokio::sync::oneshot;
 
-use super::effects::may_pass;
+use super::Agent;
 use super::follow::Adopted;
-use super::{Agent, control, segments};
-use crate::clean::gone;
 use crate::config;
+use crate::runs::control::wish_never;
+use crate::runs::spec::{may_pass, unmake};
+use crate::runs::{gone, segments};
 use check::still_live;
 use place::Placed;
 pub use place::{Placer, Placing};
@@ -159,22 +159,6 @@ fn passes(error: &io::Error) -> bool {
 /// The turn with which a run is refused for good.
 pub(super) const NEVER_AGAIN: u32 = u32::MAX;
 
-/// Removes a folder that was made just now for a refused run: a neroman that
-/// takes the deployment over would start the run in it.
-pub(super) fn unmake(run_dir: &Path) -> io::Result<()> {
-    // Without its spec a folder belongs to no run, whichever process removed it.
-    match fs::remove_file(run_dir.join(names::SPEC)) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        removed => removed?,
-    }
-    let _ = fs::remove_file(run_dir.join(names::SPARE));
-    for folder in [&run_dir.join(names::CONTROL), run_dir] {
-        // Other files in it are not ours to remove.
-        let _ = fs::remove_dir(folder);
-    }
-    Ok(())
-}
-
 /// The hint for an error of the disk.
 const DISK: &str = "see to the node's disk, then try again";
 
@@ -253,7 +237,7 @@ impl Agent {
         if let Err(error) = unmake(&run_dir) {
             tracing::error!(run = %id, %error, "the spec of a refused run cannot be removed");
             // A run with a wish is never started.
-            if let Err(error) = control::wish_never(&run_dir, token) {
+            if let Err(error) = wish_never(&run_dir, token) {
                 tracing::error!(run = %id, %error, "a refused run lies there as if it was taken");
             }
         }
@@ -368,24 +352,5 @@ impl Agent {
         self.core
             .accept(token, id, order, needs)
             .map_err(|error| no(error.to_string(), "hand it over again"))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_folder_is_taken_back_also_when_its_spec_went_meanwhile() {
-        let root = tempfile::tempdir().unwrap();
-        let run_dir = root.path().join("1");
-        for has_spec in [true, false] {
-            fs::create_dir_all(run_dir.join(names::CONTROL)).unwrap();
-            if has_spec {
-                fs::write(run_dir.join(names::SPEC), "spec").unwrap();
-            }
-            unmake(&run_dir).unwrap();
-            assert!(!run_dir.exists(), "with its spec: {has_spec}");
-        }
     }
 }

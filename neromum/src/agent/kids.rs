@@ -6,7 +6,8 @@ use nero_model::RunToken;
 use nero_wire::v1::KidCommand;
 use tokio::sync::{mpsc, oneshot};
 
-use super::{Agent, segments};
+use super::Agent;
+use crate::runs::segments;
 
 /// An event of a watcher's connection, for the agent.
 #[derive(Debug)]

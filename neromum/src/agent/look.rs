@@ -5,13 +5,14 @@ use nero_model::paths::run as names;
 use nero_model::process::{Life, Stat};
 use nero_model::{ProcessId, RunToken};
 
-use super::unreadable::{Unreadable, What};
-use super::{Agent, segments};
+use super::Agent;
 use crate::config;
 use crate::core::Stage;
 use crate::core::decide::{self, Decision, Lives, Tracking, decide};
 use crate::core::facts::Facts;
 use crate::lease;
+use crate::runs::segments;
+use crate::runs::unreadable::{Unreadable, What};
 
 impl Agent {
     pub(super) fn look_and_decide(&mut self, token: RunToken, incarnation: u32) {

@@ -16,7 +16,6 @@ mod kids;
 mod launchers;
 mod look;
 mod recover;
-pub mod segments;
 mod settle;
 mod sync;
 mod timers;
@@ -34,6 +33,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::config;
 use crate::core::Core;
 use crate::ledger::{self, Ledger};
+use crate::runs::unreadable::Unreadable;
 use crate::staging::environment::Base;
 use crate::staging::store::Store;
 use crate::warden::bare;
@@ -44,8 +44,6 @@ pub use follow::FollowStream;
 pub use hand_over::{Placer, Placing};
 pub use handle::{AgentHandle, Busy, Done, Leaving, Message, Refused, Until};
 pub use kids::KidNews;
-pub use recover::Raw;
-use unreadable::Unreadable;
 
 /// Settings and resources of the agent.
 #[derive(Debug)]

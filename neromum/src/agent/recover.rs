@@ -4,19 +4,18 @@
 
 use std::io;
 
-use nero_journal::Clocks;
 use nero_journal::v1::{LedgerExited, Lost, RecordKind, lost};
 use nero_model::paths::run as names;
 use nero_model::{RunId, RunToken};
 
-use super::follow::newest_wish;
-use super::hand_over::unmake;
-use super::withdraw::was_withdrawn;
-use super::{Agent, Entry, effects, segments};
+use super::{Agent, Entry};
 use crate::core::capacity::Needs;
 use crate::core::decide::{Decision, Origin, Tracking};
 use crate::core::facts::Facts;
 use crate::ledger::{Kept, State};
+use crate::runs::control::{has_rules, newest_wish};
+use crate::runs::spec::{self, unmake, was_withdrawn};
+use crate::runs::{own, segments};
 use crate::staging;
 
 impl Agent {
@@ -61,7 +60,7 @@ impl Agent {
             self.core.restore_taken_away(token, kept.id, kept.order);
             return;
         }
-        let spec = effects::read_spec(&self.setup, kept.id, token);
+        let spec = spec::read(&self.setup.paths, kept.id, token);
         if spec.as_ref().is_err_and(|error| !error.may_pass) && was_withdrawn(&run_dir, token) {
             // neromum was killed before the ledger had the record.
             entry.withdrawn = true;
@@ -177,19 +176,7 @@ impl Agent {
     /// in the ledger.
     fn write_copies(&mut self, token: RunToken, exited: &LedgerExited) {
         let run_dir = self.run_dir(self.entries[&token].id);
-        let written = effects::write_own(&run_dir, token, exited.incarnation, |segment| {
-            for copy in &exited.records {
-                let kind = i32::try_from(copy.kind)
-                    .ok()
-                    .and_then(|kind| RecordKind::try_from(kind).ok())
-                    .unwrap_or_default();
-                segment
-                    .append(kind, segments::clocks_of(copy), &Raw(&copy.payload))
-                    .map_err(std::io::Error::other)?;
-            }
-            Ok(())
-        });
-        match written {
+        match own::write_copies(&run_dir, token, exited.incarnation, &exited.records) {
             Ok(()) => drop(self.look(token, exited.incarnation)),
             Err(error) => tracing::error!(%error, "cannot write the copy of a run's end"),
         }
@@ -199,7 +186,7 @@ impl Agent {
     /// has no claim: the power cut may have taken the claim's name, with the job
     /// at work.
     pub(super) fn left_by_a_cut(&self, token: RunToken, id: RunId) -> Left {
-        let Ok(spec) = effects::read_spec(&self.setup, id, token) else {
+        let Ok(spec) = spec::read(&self.setup.paths, id, token) else {
             return Left::NoCut;
         };
         let taken_over_at = <[u8; 16]>::try_from(&*spec.boot_id).ok();
@@ -249,7 +236,7 @@ impl Agent {
             return false;
         };
         let id = entry.id;
-        let spec = match effects::read_spec(&self.setup, id, token) {
+        let spec = match spec::read(&self.setup.paths, id, token) {
             Ok(spec) => spec,
             Err(error) => {
                 self.set_unreadable(token, 0, vec![error.file]);
@@ -286,13 +273,7 @@ impl Agent {
             detail: String::new(),
         };
         let run_dir = self.run_dir(entry.id);
-        let written = effects::write_own(&run_dir, token, start, |segment| {
-            segment
-                .append(RecordKind::Lost, Clocks::now(), &record)
-                .map(|_| ())
-                .map_err(std::io::Error::other)
-        });
-        match written {
+        match own::write(&run_dir, token, start, RecordKind::Lost, &record) {
             Ok(()) => {
                 self.look(token, start);
                 self.core.found(token, start, Decision::Ended);
@@ -311,46 +292,4 @@ pub(super) enum Left {
     Nothing,
     /// A folder that a start made.
     Something,
-}
-
-/// Whether the run needs a watcher even when it printed nothing.
-pub(super) fn has_rules(spec: &nero_wire::v1::RunSpec, run_dir: &std::path::Path) -> bool {
-    let given = spec
-        .rules
-        .as_ref()
-        .is_some_and(|rules| !rules.rules.is_empty());
-    given
-        || std::fs::read_dir(run_dir.join(names::CONTROL)).is_ok_and(|entries| {
-            entries
-                .flatten()
-                .any(|entry| entry.file_name().as_encoded_bytes().starts_with(b"rules."))
-        })
-}
-
-/// A payload that is written exactly as it was read.
-#[derive(Debug)]
-pub struct Raw<'a>(pub &'a [u8]);
-
-impl prost::Message for Raw<'_> {
-    fn encode_raw(&self, out: &mut impl bytes::BufMut) {
-        out.put_slice(self.0);
-    }
-
-    fn merge_field(
-        &mut self,
-        tag: u32,
-        wire_type: prost::encoding::WireType,
-        input: &mut impl bytes::Buf,
-        context: prost::encoding::DecodeContext,
-    ) -> Result<(), prost::DecodeError> {
-        prost::encoding::skip_field(wire_type, tag, input, context)
-    }
-
-    fn encoded_len(&self) -> usize {
-        self.0.len()
-    }
-
-    fn clear(&mut self) {
-        self.0 = &[];
-    }
 }

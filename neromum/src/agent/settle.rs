@@ -14,10 +14,10 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::{Agent, Done, Entry, Message, segments};
-use crate::clean::gone;
+use super::{Agent, Done, Entry, Message};
 use crate::config;
 use crate::core::Stage;
+use crate::runs::{gone, segments};
 
 /// Ended runs whose output was not read to the end.
 #[derive(Debug, Default)]

@@ -6,21 +6,19 @@
 //! this process.
 
 use std::io;
-use std::path::Path;
 
-use nero_journal::frame::{self, FrameError, FrameKind};
 use nero_model::paths::run as names;
 use nero_model::{RunId, RunToken};
+use nero_wire::v1::RunRef;
 use nero_wire::v1::cancel_reply::Outcome;
-use nero_wire::v1::{RunRef, RunSpec};
 
 use super::Agent;
 use super::control::Wish;
-use super::effects::read_spec;
 use super::follow::{Adopted, run_id};
 use super::hand_over::NEVER_AGAIN;
 use crate::core::Stage;
 use crate::core::decide::Decision;
+use crate::runs::spec::{self, was_withdrawn};
 
 impl Agent {
     /// Withdraws a run unless it was started. `Ended` means that there is no
@@ -108,7 +106,7 @@ impl Agent {
             entry.withdrawn = true;
         }
         // The spec is missing or another run's: the folder was given away before.
-        if read_spec(&self.setup, id, token).is_err_and(|error| !error.may_pass) {
+        if spec::read(&self.setup.paths, id, token).is_err_and(|error| !error.may_pass) {
             return;
         }
         let run_dir = self.run_dir(id);
@@ -152,18 +150,5 @@ impl Agent {
         let refused = self.core.run(token).map(|run| &run.stage) == Some(&Stage::Refused);
         let entry = self.entries.get(token);
         refused && entry.is_some_and(|entry| entry.incarnation > 1 || entry.facts.claimed)
-    }
-}
-
-/// Whether the folder is that of this run, withdrawn. A spec that cannot be read
-/// counts, too: no run is started from that name.
-pub(super) fn was_withdrawn(run_dir: &Path, token: RunToken) -> bool {
-    match frame::read::<RunSpec>(FrameKind::Spec, &run_dir.join(names::WITHDRAWN)) {
-        Ok(spec) => spec.token == token.as_bytes(),
-        Err(FrameError::Io(error)) => !matches!(
-            error.kind(),
-            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-        ),
-        Err(_) => true,
     }
 }

@@ -6,11 +6,9 @@
 //! decides which run may go, never a look at the disk alone.
 
 mod builds;
-pub mod gone;
 pub mod measure;
 mod named;
 pub mod remove;
-pub mod runs;
 pub mod sweep;
 mod withdrawn;
 

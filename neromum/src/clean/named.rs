@@ -6,7 +6,8 @@ use std::io;
 use nero_wire::v1::Tree;
 use prost::Message as _;
 
-use super::{Janitor, runs};
+use super::Janitor;
+use crate::runs::{folders, spec};
 use crate::staging::store::Look;
 
 /// Everything that runs name.
@@ -52,8 +53,8 @@ impl Janitor {
         let mut named = Named::default();
         let mut seen = HashMap::new();
         let look = self.store.look();
-        for (_, run_dir) in runs::all(&self.paths).map_err(MarkError::List)? {
-            let spec = match runs::spec(&run_dir) {
+        for (_, run_dir) in folders::all(&self.paths).map_err(MarkError::List)? {
+            let spec = match spec::of_folder(&run_dir) {
                 Ok(spec) => spec,
                 // A folder without a spec was given up before it named any file.
                 Err(_) if is_bare(&run_dir) => continue,

@@ -7,21 +7,22 @@ use std::time::{Duration, SystemTime};
 
 use nero_model::paths::run as names;
 
+use super::Janitor;
 use super::measure::measure;
 use super::sweep::Freed;
-use super::{Janitor, runs};
 use crate::config;
+use crate::runs::{folders, spec};
 
 impl Janitor {
     /// Removes the folders of runs that were withdrawn long ago.
     pub(super) fn clean_withdrawn(&self, unnamed_ms: u64, dry_run: bool, freed: &mut Freed) {
         let kept = Duration::from_millis(unnamed_ms.max(config::UNNAMED_KEPT_MS));
-        let all = match runs::all(&self.paths) {
+        let all = match folders::all(&self.paths) {
             Ok(all) => all,
             Err(error) => return freed.note(format!("withdrawn runs are left: {error}")),
         };
         for (_, run_dir) in all {
-            if !runs::was_withdrawn(&run_dir) || !is_older(&run_dir, kept) {
+            if !spec::is_withdrawn(&run_dir) || !is_older(&run_dir, kept) {
                 continue;
             }
             let size = measure(&run_dir).unwrap_or_default();

@@ -7,9 +7,10 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use nero_model::units::short_bytes as shown;
+
 use super::programs::ask;
 use super::{Findings, Subject};
-use crate::service::shown;
 
 /// Time above which a sync is reported as slow.
 const SLOW: Duration = Duration::from_millis(200);

@@ -2,9 +2,11 @@
 //! out.
 
 use std::path::Path;
+use std::sync::OnceLock;
+
+use nero_model::units::short_bytes as shown;
 
 use super::Findings;
-use crate::service::{kernel, libc, shown};
 
 pub fn judge(findings: &mut Findings) {
     system(findings);
@@ -107,6 +109,58 @@ fn temporary(findings: &mut Findings) {
     }
 }
 
+/// The kernel's release.
+pub fn kernel() -> String {
+    let name = rustix::system::uname();
+    name.release().to_string_lossy().into_owned()
+}
+
+/// The C library that the node's programs use; ours may be another. Read once,
+/// from the library's file.
+pub fn libc() -> &'static str {
+    static FOUND: OnceLock<String> = OnceLock::new();
+    FOUND.get_or_init(|| {
+        let arch = std::env::consts::ARCH;
+        let folders = [
+            "/lib64".to_owned(),
+            format!("/lib/{arch}-linux-gnu"),
+            "/lib".to_owned(),
+            format!("/usr/lib/{arch}-linux-gnu"),
+            "/usr/lib64".to_owned(),
+            "/usr/lib".to_owned(),
+        ];
+        let glibc = folders
+            .iter()
+            .find_map(|folder| std::fs::read(format!("{folder}/libc.so.6")).ok());
+        if let Some(library) = glibc {
+            return glibc_version(&library).unwrap_or_else(|| "glibc".to_owned());
+        }
+        if Path::new(&format!("/lib/ld-musl-{arch}.so.1")).exists() {
+            return "musl".to_owned();
+        }
+        String::new()
+    })
+}
+
+/// Reads the version from a text in the library: `GNU C Library (…) stable
+/// release version 2.36.`
+fn glibc_version(library: &[u8]) -> Option<String> {
+    let after = |text: &[u8], word: &[u8]| {
+        let at = text.windows(word.len()).position(|window| window == word)?;
+        Some(at + word.len())
+    };
+    let named = &library[after(library, b"GNU C Library")?..];
+    let named = &named[..named.len().min(200)];
+    let version = &named[after(named, b"version ")?..];
+    let length = version
+        .iter()
+        .take_while(|byte| byte.is_ascii_digit() || **byte == b'.')
+        .count();
+    let version = std::str::from_utf8(&version[..length]).ok()?;
+    let version = version.trim_end_matches('.');
+    (!version.is_empty()).then(|| format!("glibc {version}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -116,5 +170,15 @@ mod tests {
         let text = "MemTotal:  100 kB\nSwapTotal:       8 kB\n";
         assert_eq!(meminfo(text, "SwapTotal"), Some(8192));
         assert_eq!(meminfo(text, "Swap"), None);
+    }
+
+    #[test]
+    fn the_version_is_read_out_of_the_library() {
+        let library = b"\0\0GNU C Library (Debian GLIBC 2.36-9) stable release version 2.36.\nCopy";
+        assert_eq!(glibc_version(library).as_deref(), Some("glibc 2.36"));
+        let old = b"GNU C Library stable release version 2.17, by Roland McGrath";
+        assert_eq!(glibc_version(old).as_deref(), Some("glibc 2.17"));
+        assert_eq!(glibc_version(b"GNU C Library"), None);
+        assert_eq!(glibc_version(b""), None);
     }
 }

@@ -3,10 +3,10 @@
 
 use std::path::{Path, PathBuf};
 
+use nero_model::units::short_bytes as shown;
 use rustix::process::{Resource, Rlimit, getrlimit};
 
 use super::Findings;
-use crate::service::shown;
 
 /// Free processes below which a warning is given.
 const PROCESSES_FEW: u64 = 256;

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use nero_model::safe::Safe;
+use nero_model::units::short_bytes as shown;
 use nero_wire::v1::Gpu;
 use rustix::fs::{Access, access};
 use tokio::process::Command;
 
 use super::Findings;
-use crate::service::shown;
 use crate::staging::environment::Base;
 
 /// Time limit of one program.

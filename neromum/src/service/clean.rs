@@ -18,8 +18,8 @@ use super::{Inner, off_reactor};
 use crate::agent::{Candidate, Message, Verdict};
 use crate::clean::measure::{Size, measure};
 use crate::clean::sweep::Freed;
-use crate::clean::{gone, runs};
 use crate::config;
+use crate::runs::{folders, gone, spec};
 
 /// Number of run folders on their way to a neroman that takes over.
 const FOLDERS_WAITING: usize = 16;
@@ -73,12 +73,12 @@ fn measure_all(
         reply.total_bytes = found.f_blocks.saturating_mul(found.f_frsize);
     }
     let mut told = 0;
-    for (id, folder) in runs::all(paths)? {
+    for (id, folder) in folders::all(paths)? {
         let size = measure(&folder)?;
         reply.runs_bytes += size.bytes;
         if each_run && told < REPLY_BYTES_MAX {
             told += folder.as_os_str().len() + 64;
-            let token = runs::spec(&folder).map(|spec| spec.token);
+            let token = spec::of_folder(&folder).map(|spec| spec.token);
             reply.runs.push(Run {
                 run: Some(RunRef {
                     token: token.unwrap_or_default(),
@@ -205,7 +205,7 @@ fn look(inner: &Inner, run: &RunRef) -> Look {
         _ => return Look::Refused("this is no run".to_owned()),
     };
     let run_dir = paths.run(id);
-    let spec = match runs::spec(&run_dir) {
+    let spec = match spec::of_folder(&run_dir) {
         Ok(spec) if spec.token == token.as_bytes() => spec,
         found => {
             return match (gone::read(paths, id, token), found) {
@@ -218,7 +218,7 @@ fn look(inner: &Inner, run: &RunRef) -> Look {
             };
         }
     };
-    let life = match runs::life(&run_dir, token) {
+    let life = match folders::life(&run_dir, token) {
         Ok(life) => life,
         Err(error) => return Look::Refused(format!("cannot read its segments: {error}")),
     };
@@ -253,7 +253,7 @@ fn take_away(
     let mut ready: Vec<(RunToken, PathBuf, Size)> = Vec::new();
     for one in going {
         let run_dir = paths.run(one.id);
-        let noted = runs::life(&run_dir, one.token).and_then(|life| {
+        let noted = folders::life(&run_dir, one.token).and_then(|life| {
             let size = measure(&run_dir)?;
             if !dry_run {
                 gone::write(paths, one.id, life.end(one.token))?;
@@ -294,7 +294,7 @@ fn take_away(
 /// Every run folder, except those of withdrawn runs.
 pub async fn folders(inner: &Arc<Inner>) -> Result<Answers<RunFolder>, Status> {
     let paths = inner.placer.paths.clone();
-    let listed = inner.in_turn(move || runs::all(&paths)).await?;
+    let listed = inner.in_turn(move || folders::all(&paths)).await?;
     let listed = listed
         .map_err(|error| Status::internal(format!("cannot list the run folders: {error}")))?;
     let (folders, answers) = mpsc::channel(FOLDERS_WAITING);
@@ -305,7 +305,7 @@ pub async fn folders(inner: &Arc<Inner>) -> Result<Answers<RunFolder>, Status> {
             let Ok(room) = folders.reserve().await else {
                 return;
             };
-            let described = inner.file_work(move || runs::describe(&folder)).await;
+            let described = inner.file_work(move || folders::describe(&folder)).await;
             if let Some(described) = described.transpose() {
                 room.send(described);
             }

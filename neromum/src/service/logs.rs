@@ -13,9 +13,9 @@ use tokio::sync::{mpsc, oneshot};
 use tonic::Status;
 
 use super::{Inner, io_status};
-use crate::agent::segments;
 use crate::agent::{AgentHandle, Message, Until};
 use crate::files::log::{From, Growth, Log, PARTS_IN_FLIGHT};
+use crate::runs::segments;
 
 type Parts = mpsc::Sender<Result<LogPart, Status>>;
 

@@ -32,9 +32,8 @@ use crate::clean::Janitor;
 use crate::config;
 use crate::lease::Held;
 use crate::staging::store::Store;
-pub use describe::{kernel, libc, memory_bytes};
+pub use describe::memory_bytes;
 use link::{Link, LinkInfo};
-pub use nero_model::units::short_bytes as shown;
 
 /// State that every call may need.
 #[derive(Clone, Debug)]

@@ -19,8 +19,9 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::link::LinkInfo;
 use super::{Service, io_status};
-use crate::agent::{FollowStream, Message, segments};
+use crate::agent::{FollowStream, Message};
 use crate::examine::Subject;
+use crate::runs::segments;
 use crate::{config, files, staging};
 
 /// A stream of answers.

@@ -12,9 +12,9 @@ use tokio::sync::mpsc;
 
 use super::stream::Flow;
 use crate::agent::Entry;
-use crate::agent::segments::{self, Fresh, Seg};
 use crate::config;
 use crate::core::{Run, Stage};
+use crate::runs::segments::{self, Fresh, Seg};
 
 /// Result of sending to a follower.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

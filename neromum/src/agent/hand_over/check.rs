@@ -11,8 +11,8 @@ use nero_wire::v1::RunSpec;
 
 use super::place::Placer;
 use super::{No, no, passes};
-use crate::clean::{gone, runs};
 use crate::config;
+use crate::runs::{folders, gone};
 use crate::staging::data::{DataError, Lying};
 use crate::staging::store::Store;
 use crate::staging::tree::{self, TreeError};
@@ -84,7 +84,7 @@ impl Placer {
                 return Err(no(format!("run {id} is not on {node}"), HINT).here());
             }
         }
-        let life = runs::life(&run_dir, token).map_err(|error| unread(&error))?;
+        let life = folders::life(&run_dir, token).map_err(|error| unread(&error))?;
         if life.facts.ended() || life.never_began() {
             return Ok(Some(token));
         }

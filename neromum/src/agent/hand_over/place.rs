@@ -13,9 +13,9 @@ use nero_wire::v1::hand_over_reply::Refusal;
 use super::check::{Flaw, check_tree, find_data};
 use super::program::Programs;
 use super::{No, disk, given_back, no, unknown};
-use crate::agent::segments;
-use crate::clean::gone;
 use crate::core::capacity::{Capacity, Needs};
+use crate::runs::gone;
+use crate::runs::segments::{self, claimed_by};
 use crate::staging::environment::Base;
 use crate::staging::store::Store;
 
@@ -288,21 +288,6 @@ fn is_there(path: &Path) -> bool {
 /// Whether the claim of this run's first start exists.
 fn has_claim_of(run_dir: &Path, token: &[u8]) -> bool {
     claimed_by(run_dir).is_some_and(|claimed| claimed == *token)
-}
-
-/// Returns the token in the claim of the first start; none without a sound header.
-fn claimed_by(run_dir: &Path) -> Option<[u8; 16]> {
-    let claim = segments::folder(run_dir, 1).join(names::CLAIM);
-    let bytes = nero_journal::open(&claim).and_then(|file| {
-        let mut head = Vec::new();
-        io::Read::read_to_end(
-            &mut io::Read::take(file, nero_journal::HEADER_BYTES as u64),
-            &mut head,
-        )?;
-        Ok(head)
-    });
-    let header = nero_journal::Header::parse(&bytes.ok()?).ok()?;
-    Some(header.token)
 }
 
 /// Finds out from its folder whether this run was handed over before.

@@ -8,9 +8,9 @@ use nero_journal::frame::{self, FrameKind};
 use nero_journal::v1::{LedgerExited, RecordKind, ledger_exited};
 use nero_model::paths::{NodePaths, run as names};
 use nero_model::{ExperimentId, RunId, RunToken};
-use nero_wire::v1::{RuleSet, RunFolder, RunSpec, SegmentPosition};
+use nero_wire::v1::{RuleSet, RunFolder, SegmentPosition};
 
-use crate::agent::segments;
+use super::{segments, spec};
 use crate::core::facts::Facts;
 
 /// Limit of damaged rule sets that are passed over in the search for the
@@ -58,25 +58,6 @@ fn numbered(folder: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
     Ok(found)
 }
 
-/// Reads the spec of a folder.
-///
-/// # Errors
-/// A text, when the spec cannot be read or is damaged.
-pub fn spec(run_dir: &Path) -> Result<RunSpec, String> {
-    let path = run_dir.join(names::SPEC);
-    frame::read(FrameKind::Spec, &path).map_err(|error| {
-        let why = std::error::Error::source(&error)
-            .map_or_else(|| error.to_string(), |source| format!("{error}: {source}"));
-        format!("cannot use {}: {why}", path.display())
-    })
-}
-
-/// Whether a folder belongs to no run because its run was withdrawn.
-pub fn was_withdrawn(run_dir: &Path) -> bool {
-    let is_there = |name| fs::symlink_metadata(run_dir.join(name)).is_ok();
-    is_there(names::WITHDRAWN) && !is_there(names::SPEC)
-}
-
 /// Describes a run folder for a take-over; `None` when its run was withdrawn,
 /// so that another node may have it.
 pub fn describe(run_dir: &Path) -> Option<RunFolder> {
@@ -89,7 +70,7 @@ pub fn describe(run_dir: &Path) -> Option<RunFolder> {
             folder.problem = text;
         }
     };
-    match spec(run_dir) {
+    match spec::of_folder(run_dir) {
         Ok(mut spec) => {
             match newest_rules(run_dir, spec.rules.take()) {
                 Ok(rules) => spec.rules = rules,
@@ -97,13 +78,13 @@ pub fn describe(run_dir: &Path) -> Option<RunFolder> {
             }
             folder.spec = Some(spec);
         }
-        Err(_) if was_withdrawn(run_dir) => return None,
+        Err(_) if spec::is_withdrawn(run_dir) => return None,
         Err(why) => problem(why),
     }
-    let spec = folder.spec.as_ref();
-    let token = spec
+    let named = folder.spec.as_ref();
+    let token = named
         .and_then(|spec| RunToken::from_slice(&spec.token))
-        .or_else(|| claimed_for(run_dir));
+        .or_else(|| segments::claimed_by(run_dir).map(RunToken::from_bytes));
     match token.map(|token| life(run_dir, token)) {
         Some(Ok(life)) => folder.segments = life.segments,
         Some(Err(error)) => problem(format!("cannot read its segments: {error}")),
@@ -111,14 +92,6 @@ pub fn describe(run_dir: &Path) -> Option<RunFolder> {
         None => problem("its spec names no run".to_owned()),
     }
     Some(folder)
-}
-
-/// The run in the first claim of a folder.
-fn claimed_for(run_dir: &Path) -> Option<RunToken> {
-    let claim = segments::folder(run_dir, 1).join(names::CLAIM);
-    let bytes = nero_journal::read_file(&claim).ok()?;
-    let header = nero_journal::Header::parse(&bytes).ok()?;
-    Some(RunToken::from_bytes(header.token))
 }
 
 /// The rule set in force: the newest readable one in the folder, or the spec's
@@ -232,7 +205,7 @@ pub fn life(run_dir: &Path, token: RunToken) -> io::Result<RunLife> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nero_wire::v1::Rule;
+    use nero_wire::v1::{Rule, RunSpec};
 
     fn set(version: u64, text: &str) -> RuleSet {
         let rule = Rule {

@@ -6,7 +6,7 @@ mod read;
 mod tests;
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
@@ -15,8 +15,8 @@ use nero_journal::v1::{
     job_not_started, ledger_exited,
 };
 use nero_journal::{
-    Clocks, HEADER_BYTES, Header, HeaderError, PAYLOAD_BYTES_MAX, RECORD_OVERHEAD, Reader, Record,
-    Stop, is_shut,
+    HEADER_BYTES, Header, HeaderError, PAYLOAD_BYTES_MAX, RECORD_OVERHEAD, Reader, Record, Stop,
+    is_shut,
 };
 use nero_model::RunToken;
 use nero_model::paths::run as names;
@@ -106,6 +106,17 @@ pub fn newest(run_dir: &Path) -> io::Result<u32> {
         newest = newest.max(number.unwrap_or(0));
     }
     Ok(newest)
+}
+
+/// Returns the token in the claim of the first start; none without a sound header.
+pub fn claimed_by(run_dir: &Path) -> Option<[u8; 16]> {
+    let claim = folder(run_dir, 1).join(names::CLAIM);
+    let bytes = nero_journal::open(&claim).and_then(|file| {
+        let mut head = Vec::new();
+        file.take(HEADER_BYTES as u64).read_to_end(&mut head)?;
+        Ok(head)
+    });
+    Some(Header::parse(&bytes.ok()?).ok()?.token)
 }
 
 /// Looks at every segment of an incarnation.
@@ -467,17 +478,6 @@ fn take(record: &Record<'_>, facts: &mut Facts, look: &mut Look) {
             wall_ns: record.wall_ns,
             mono_ns: record.mono_ns,
         });
-    }
-}
-
-/// The time at which the original of a copied record was written.
-pub fn clocks_of(copy: &ledger_exited::Copy) -> Clocks {
-    match copy.wall_ns {
-        0 => Clocks::now(),
-        wall_ns => Clocks {
-            wall_ns,
-            mono_ns: copy.mono_ns,
-        },
     }
 }
 

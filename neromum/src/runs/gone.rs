@@ -7,17 +7,17 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use nero_journal::Clocks;
 use nero_journal::frame::{self, FrameError, FrameKind};
 use nero_journal::v1::{
     Gone, JobNotStarted, LedgerExited, RecordKind, job_not_started, ledger_exited,
 };
-use nero_journal::{Clocks, Segment, Writer};
 use nero_model::paths::{NodePaths, run as names};
 use nero_model::{DeploymentId, RunId, RunToken};
 use nero_wire::v1::RunSpec;
 use prost::Message as _;
 
-use crate::agent::segments;
+use super::{folders, own};
 
 /// Path of the file.
 pub fn path(paths: &NodePaths, id: RunId) -> PathBuf {
@@ -86,12 +86,10 @@ pub fn raise(
         ..RunSpec::default()
     };
     let incarnation = end.incarnation.max(1);
-    let folder = segments::folder(&run_dir, incarnation);
     nero_model::paths::make_private(&run_dir)?;
-    nero_model::paths::make_private(&folder)?;
     // A neromum that was killed while cleaning may have left the whole folder.
-    if !super::runs::life(&run_dir, token)?.facts.ended() {
-        write_end(&folder, token, incarnation, end.records)?;
+    if !folders::life(&run_dir, token)?.facts.ended() {
+        write_end(&run_dir, token, incarnation, end.records)?;
     }
     // The spec comes last: a folder without it belongs to no run.
     match frame::create(FrameKind::Spec, &run_dir.join(names::SPEC), &spec) {
@@ -100,8 +98,10 @@ pub fn raise(
     }
 }
 
+/// Writes the records of an end; those of a run that was never started when there
+/// are none.
 fn write_end(
-    folder: &Path,
+    run_dir: &Path,
     token: RunToken,
     incarnation: u32,
     mut records: Vec<ledger_exited::Copy>,
@@ -118,25 +118,5 @@ fn write_end(
             ..Default::default()
         });
     }
-    let name = format!(
-        "mum-{}{}",
-        nero_model::ids::hex(&nero_model::ids::random::<8>()),
-        names::SEGMENT_SUFFIX
-    );
-    let path = folder.join(name);
-    let mut segment = Segment::create(&path, Writer::Mum, token.as_bytes(), incarnation)?;
-    for copy in &records {
-        let kind = i32::try_from(copy.kind)
-            .ok()
-            .and_then(|kind| RecordKind::try_from(kind).ok())
-            .unwrap_or_default();
-        segment
-            .append(
-                kind,
-                segments::clocks_of(copy),
-                &crate::agent::Raw(&copy.payload),
-            )
-            .map_err(io::Error::other)?;
-    }
-    Ok(())
+    own::write_copies(run_dir, token, incarnation, &records)
 }

@@ -1,0 +1,109 @@
+//! The control folder of a run: wishes `cancel.<n>` and rule sets
+//! `rules.<version>`, complete or absent.
+
+use std::io;
+use std::path::Path;
+
+use nero_journal::Clocks;
+use nero_journal::frame::{self, FrameKind};
+use nero_journal::v1::StopCause;
+use nero_model::RunToken;
+use nero_model::paths::run as names;
+use nero_wire::v1::{Cancel, RuleSet, RunSpec};
+
+use super::spec::may_pass;
+
+/// The highest number of the wishes in a run's folder; 0 when there is none.
+pub fn newest_wish(run_dir: &Path) -> u32 {
+    let entries = std::fs::read_dir(run_dir.join(names::CONTROL));
+    let wishes = entries.into_iter().flatten().flatten().filter_map(|entry| {
+        let name = entry.file_name();
+        name.to_str()?.strip_prefix("cancel.")?.parse::<u32>().ok()
+    });
+    wishes.max().unwrap_or(0)
+}
+
+/// The first number from `number` on without a wish.
+pub fn first_free(control: &Path, number: u32) -> u32 {
+    let taken = |number: &u32| {
+        let path = control.join(format!("cancel.{number}"));
+        std::fs::symlink_metadata(path).is_ok()
+    };
+    (number..).find(|number| !taken(number)).unwrap_or(u32::MAX)
+}
+
+/// Makes a wish in the folder of a run that is not in the ledger, so that it is
+/// never started.
+///
+/// # Errors
+/// When the disk refuses.
+pub fn wish_never(run_dir: &Path, token: RunToken) -> io::Result<()> {
+    let wish = Cancel {
+        token: token.to_vec(),
+        cause: StopCause::Person as u32,
+        asked_ms: Clocks::now().wall_ns / 1_000_000,
+        ..Cancel::default()
+    };
+    let path = run_dir.join(names::CONTROL).join("cancel.1");
+    match frame::create(FrameKind::Cancel, &path, &wish) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        made => made,
+    }
+}
+
+/// Whether the run needs a watcher even when it printed nothing.
+pub fn has_rules(spec: &RunSpec, run_dir: &Path) -> bool {
+    let given = spec
+        .rules
+        .as_ref()
+        .is_some_and(|rules| !rules.rules.is_empty());
+    given
+        || std::fs::read_dir(run_dir.join(names::CONTROL)).is_ok_and(|entries| {
+            entries
+                .flatten()
+                .any(|entry| entry.file_name().as_encoded_bytes().starts_with(b"rules."))
+        })
+}
+
+/// Makes `control/rules.<version>` and returns the version of the file. When
+/// `version` is not above all others, the file gets the version above them:
+/// neroman's database may be older than the node, or a power cut may have lost a
+/// version. The newest set is in force, so it must be the one that neroman sent
+/// last.
+///
+/// # Errors
+/// When the disk refuses, or the newest set cannot be read now.
+pub fn keep_rules(control: &Path, rules: &RuleSet) -> io::Result<u64> {
+    let path = |version: u64| control.join(format!("rules.{version}"));
+    let mut rules = rules.clone();
+    loop {
+        let newest = newest_rules(control)?;
+        if rules.version <= newest {
+            match frame::read::<RuleSet>(FrameKind::Rules, &path(newest)) {
+                Ok(found) if found.rules == rules.rules => return Ok(newest),
+                Err(error) if may_pass(&error) => return Err(io::Error::other(error)),
+                Ok(_) | Err(_) => {}
+            }
+            let next = newest.checked_add(1);
+            rules.version = next.ok_or_else(|| io::Error::other("there is no version left"))?;
+        }
+        match frame::create(FrameKind::Rules, &path(rules.version), &rules) {
+            Ok(()) => return Ok(rules.version),
+            // Another process makes files there.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// The highest version of the rule sets in a run's control folder; 0 when there
+/// is none.
+fn newest_rules(control: &Path) -> io::Result<u64> {
+    let mut newest = 0;
+    for entry in std::fs::read_dir(control)? {
+        let name = entry?.file_name();
+        let version = name.to_str().and_then(|name| name.strip_prefix("rules."));
+        newest = newest.max(version.and_then(|text| text.parse().ok()).unwrap_or(0));
+    }
+    Ok(newest)
+}

@@ -1,0 +1,142 @@
+//! Records that neromum itself adds to a run: each in a new segment
+//! `mum-<hex>.seg`, since a segment has one writer.
+
+use std::io;
+use std::path::Path;
+
+use nero_journal::v1::{RecordKind, ledger_exited};
+use nero_journal::{Clocks, Segment, Writer};
+use nero_model::RunToken;
+use nero_model::paths::run as names;
+
+use super::segments;
+
+/// Writes one record, with the time of now.
+///
+/// # Errors
+/// When the disk refuses; then no segment is left behind.
+pub fn write(
+    run_dir: &Path,
+    token: RunToken,
+    incarnation: u32,
+    kind: RecordKind,
+    record: &impl prost::Message,
+) -> io::Result<()> {
+    write_own(run_dir, token, incarnation, |segment| {
+        append(segment, kind, Clocks::now(), record)
+    })
+}
+
+/// Writes copies of an end's records, with the times of the originals.
+///
+/// # Errors
+/// When the disk refuses; then no segment is left behind.
+pub fn write_copies(
+    run_dir: &Path,
+    token: RunToken,
+    incarnation: u32,
+    copies: &[ledger_exited::Copy],
+) -> io::Result<()> {
+    write_own(run_dir, token, incarnation, |segment| {
+        copies.iter().try_for_each(|copy| {
+            let kind = i32::try_from(copy.kind)
+                .ok()
+                .and_then(|kind| RecordKind::try_from(kind).ok())
+                .unwrap_or_default();
+            append(segment, kind, clocks_of(copy), &Raw(&copy.payload))
+        })
+    })
+}
+
+fn append(
+    segment: &mut Segment,
+    kind: RecordKind,
+    at: Clocks,
+    record: &impl prost::Message,
+) -> io::Result<()> {
+    let written = segment.append(kind, at, record);
+    written.map(drop).map_err(io::Error::other)
+}
+
+/// The time at which the original of a copied record was written.
+fn clocks_of(copy: &ledger_exited::Copy) -> Clocks {
+    match copy.wall_ns {
+        0 => Clocks::now(),
+        wall_ns => Clocks {
+            wall_ns,
+            mono_ns: copy.mono_ns,
+        },
+    }
+}
+
+/// Appends to a new segment `mum-<hex>.seg` of ours in an incarnation's folder.
+fn write_own(
+    run_dir: &Path,
+    token: RunToken,
+    incarnation: u32,
+    append: impl FnOnce(&mut Segment) -> io::Result<()>,
+) -> io::Result<()> {
+    let folder = segments::folder(run_dir, incarnation);
+    nero_model::paths::make_private(&folder)?;
+    let name = format!(
+        "mum-{}{}",
+        nero_model::ids::hex(&nero_model::ids::random::<8>()),
+        names::SEGMENT_SUFFIX
+    );
+    let path = folder.join(name);
+    let written = Segment::create(&path, Writer::Mum, token.as_bytes(), incarnation)
+        .and_then(|mut segment| append(&mut segment));
+    written.inspect_err(|error| {
+        // No reader has seen the file; each try on a full disk would leave
+        // another.
+        if error.kind() != io::ErrorKind::AlreadyExists {
+            let _ = std::fs::remove_file(&path);
+        }
+    })
+}
+
+/// A payload that is written exactly as it was read.
+#[derive(Debug)]
+struct Raw<'a>(&'a [u8]);
+
+impl prost::Message for Raw<'_> {
+    fn encode_raw(&self, out: &mut impl bytes::BufMut) {
+        out.put_slice(self.0);
+    }
+
+    fn merge_field(
+        &mut self,
+        tag: u32,
+        wire_type: prost::encoding::WireType,
+        input: &mut impl bytes::Buf,
+        context: prost::encoding::DecodeContext,
+    ) -> Result<(), prost::DecodeError> {
+        prost::encoding::skip_field(wire_type, tag, input, context)
+    }
+
+    fn encoded_len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn clear(&mut self) {
+        self.0 = &[];
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_segment_that_the_disk_refuses_leaves_nothing_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let token = RunToken::random();
+        let full = || std::io::Error::from(std::io::ErrorKind::StorageFull);
+        let refused = write_own(folder.path(), token, 1, |_| Err(full()));
+        assert_eq!(refused.unwrap_err().kind(), std::io::ErrorKind::StorageFull);
+        let left = || std::fs::read_dir(folder.path().join("1")).unwrap().count();
+        assert_eq!(left(), 0);
+        write_own(folder.path(), token, 1, |_| Ok(())).unwrap();
+        assert_eq!(left(), 1);
+    }
+}

@@ -55,6 +55,8 @@ pub enum Input {
     },
     /// Another node has room, and its own cannot take it for now.
     SendOn { tick: Tick },
+    /// Another node can start it now, and its own cannot.
+    Balance { to: String, tick: Tick },
     /// Its node may have been asked to give it back: synced.
     RecallAsked,
     /// Its node's answer to the recall of this generation.

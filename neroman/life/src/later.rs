@@ -36,7 +36,7 @@ pub(crate) fn said(desk: &mut Desk, node: &str, why: &str, now: &Moment) {
         why.clone_into(&mut known.why);
         return;
     }
-    taken(desk, node);
+    desk.later.retain(|one| one.node != node);
     desk.later.push(Later {
         node: node.to_owned(),
         why: why.to_owned(),
@@ -49,16 +49,25 @@ pub(crate) fn said(desk: &mut Desk, node: &str, why: &str, now: &Moment) {
 
 /// Records that the node took the run.
 pub(crate) fn taken(desk: &mut Desk, node: &str) {
-    desk.later.retain(|one| one.node != node);
+    let waits = |one: &Later| one.node == node && one.left_ms.is_none();
+    desk.later.retain(|one| !waits(one));
 }
 
 /// Records that the run leaves the node, to which it may come back.
-pub(crate) fn left(desk: &mut Desk, node: &str, now: &Moment) {
-    let known = desk.later.iter_mut().find(|one| one.node == node);
-    if let Some(later) = known {
+pub(crate) fn left(desk: &mut Desk, node: &str, why: &str, now: &Moment) {
+    if desk.put_off_by(node).is_none() {
+        said(desk, node, why, now);
+    }
+    if let Some(later) = desk.put_off_by(node) {
         later.left_ms = Some(now.ms);
         later.left = Some(now.tick.clone());
     }
+}
+
+/// Whether the run left any node within the last so many milliseconds.
+pub(crate) fn left_within(desk: &Desk, ms: i64, now: &Tick) -> bool {
+    let mut left = desk.later.iter().filter(|one| one.left_ms.is_some());
+    left.any(|one| now.since(one.left.as_ref()) < ms)
 }
 
 /// Whether the run left the node lately.
@@ -96,7 +105,7 @@ mod tests {
             !passed_over(&desk, "a", &at(0, "b", 6000).tick),
             "still there"
         );
-        left(&mut desk, "a", &at(0, "b", 7000));
+        left(&mut desk, "a", "disk full", &at(0, "b", 7000));
         let passed = |node, tick_ms| passed_over(&desk, node, &at(0, "b", tick_ms).tick);
         assert!(passed("a", 7000) && !passed("b", 7000));
         assert!(passed("a", 7000 + PASSED_OVER_MS - 1));
@@ -115,7 +124,12 @@ mod tests {
         for step_ms in [-DAY_MS, 0, DAY_MS] {
             let mut desk = Desk::default();
             said(&mut desk, "a", "disk full", &at(DAY_MS, "b", 1000));
-            left(&mut desk, "a", &at(DAY_MS + step_ms, "b", 40_000));
+            left(
+                &mut desk,
+                "a",
+                "disk full",
+                &at(DAY_MS + step_ms, "b", 40_000),
+            );
             let known = &desk.later[0];
             let later = at(DAY_MS - step_ms, "b", 100_000).tick;
             assert_eq!(later.since(known.since.as_ref()), 99_000);
@@ -127,7 +141,7 @@ mod tests {
     fn after_a_restart_of_the_machine_and_of_an_older_build_time_counts_from_its_boot() {
         let mut desk = Desk::default();
         said(&mut desk, "a", "disk full", &at(0, "b", 1_000_000_000));
-        left(&mut desk, "a", &at(0, "b", 1_000_000_000));
+        left(&mut desk, "a", "disk full", &at(0, "b", 1_000_000_000));
         let soon = at(0, "c", 5000).tick;
         assert_eq!(soon.since(desk.later[0].since.as_ref()), 5000);
         assert!(passed_over(&desk, "a", &soon));

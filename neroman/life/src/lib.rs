@@ -7,6 +7,7 @@
 
 pub mod abort;
 pub mod add;
+pub mod balance;
 pub mod change;
 pub mod choose;
 pub mod clean;

@@ -20,11 +20,23 @@ pub struct Refusal {
     pub at_ms: i64,
 }
 
+/// How a run leaves a node that never starts it.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Leaves<'a> {
+    /// The node refused it: it never goes there again.
+    Refused,
+    /// The node had no room for it, or another one had: it may go there again.
+    ForNow(&'a Moment),
+    /// Another node had room, and a folder of the run lies on this one: it never
+    /// goes there again.
+    ForGood(&'a Moment),
+}
+
 /// The changes from a refusal. `only_here` means that no job of the run was
 /// started there, nor will be, and that another node may take it.
 pub(crate) fn refused(run: &Run, refusal: Refusal, only_here: bool) -> Vec<Change> {
     if only_here && may_move(run) {
-        return turn_back(run, refusal, None);
+        return turn_back(run, refusal, &Leaves::Refused);
     }
     let why = with_hint(&refusal.why, &refusal.hint);
     let desk = Desk {
@@ -37,20 +49,17 @@ pub(crate) fn refused(run: &Run, refusal: Refusal, only_here: bool) -> Vec<Chang
     vec![become_so(run, desk)]
 }
 
-/// Takes a run back from a node that refused it and will not start it. If the
-/// node could not take it for now, it may get the run again; `leaves` is then
-/// this moment.
-pub(super) fn turn_back(run: &Run, mut refusal: Refusal, leaves: Option<&Moment>) -> Vec<Change> {
+/// Takes a run back from a node that will not start it.
+pub(super) fn turn_back(run: &Run, mut refusal: Refusal, leaves: &Leaves<'_>) -> Vec<Change> {
     let id = run.made.id;
     // With several nodes each is named beside its words anyway.
     let named = format!("node {}: ", refusal.node);
     if let Some(why) = refusal.why.strip_prefix(&named) {
         refusal.why = why.to_owned();
     }
-    let how = if leaves.is_some() {
-        "taken back from"
-    } else {
-        "refused by"
+    let how = match leaves {
+        Leaves::Refused => "refused by",
+        Leaves::ForNow(_) | Leaves::ForGood(_) => "taken back from",
     };
     let event = Change::Event {
         experiment: id.experiment,
@@ -79,7 +88,7 @@ fn may_move(run: &Run) -> bool {
         && run.journal.incarnations.is_empty()
 }
 
-fn turned_back(run: &Run, refusal: Refusal, leaves: Option<&Moment>) -> Desk {
+fn turned_back(run: &Run, refusal: Refusal, leaves: &Leaves<'_>) -> Desk {
     let mut desk = run.desk.clone();
     desk.withdraw = None;
     if desk.wish.is_some() {
@@ -90,11 +99,16 @@ fn turned_back(run: &Run, refusal: Refusal, leaves: Option<&Moment>) -> Desk {
         });
         return desk;
     }
-    if let Some(now) = leaves {
-        later::left(&mut desk, &refusal.node, now);
-    } else {
-        desk.avoid.push(refusal.node.clone());
-        desk.refused.push(refusal);
+    match leaves {
+        Leaves::ForNow(now) => later::left(&mut desk, &refusal.node, &refusal.why, now),
+        Leaves::ForGood(now) => {
+            later::left(&mut desk, &refusal.node, &refusal.why, now);
+            desk.avoid.push(refusal.node);
+        }
+        Leaves::Refused => {
+            desk.avoid.push(refusal.node.clone());
+            desk.refused.push(refusal);
+        }
     }
     desk.node = None;
     desk.offered = false;

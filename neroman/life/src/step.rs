@@ -4,7 +4,7 @@ use super::change::{Change, desk_changed};
 use super::input::Input;
 use super::now::{Moment, Tick};
 use super::run::Run;
-use super::{abort, gone, hand_over, homecoming, placed, report, rules, withdrawal};
+use super::{abort, balance, gone, hand_over, homecoming, placed, report, rules, withdrawal};
 
 /// What happens to a run changes so much of it: nothing when that does not fit where
 /// the run stands, as what comes late does not.
@@ -34,6 +34,7 @@ pub fn step(run: &Run, input: &Input, now_ms: i64) -> Vec<Change> {
             one(abort::answered(run, *answer, *asked_ms, now_ms))
         }
         Input::SendOn { tick } => withdrawal::put_off(run, &at(tick)),
+        Input::Balance { to, tick } => balance::recalled(run, to, &at(tick)),
         Input::RecallAsked => one(withdrawal::asked(run)),
         Input::RecallAnswered {
             node,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::change::{Change, desk_changed};
 use super::later;
 use super::now::Moment;
-use super::refusal::{self, Refusal, become_so};
+use super::refusal::{self, Leaves, Refusal, become_so};
 use super::run::{Desk, Handing, Run, Word};
 
 /// The reason of a withdrawal, and its progress.
@@ -19,9 +19,33 @@ pub struct Withdrawal {
     /// take it for now.
     #[serde(default)]
     pub passes: bool,
+    /// The node that has room for it; empty if its own node cannot have it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub to: String,
     /// Whether the node may have been asked: this is synced.
     #[serde(default)]
     pub asked: bool,
+}
+
+/// Why a run leaves its node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// The node cannot start it.
+    CannotStart,
+    /// The node cannot take it for now.
+    NoRoomNow,
+    /// Another node can start it now.
+    RoomElsewhere,
+}
+
+impl Withdrawal {
+    pub(crate) fn cause(&self) -> Cause {
+        match (self.passes, self.to.is_empty()) {
+            (_, false) => Cause::RoomElsewhere,
+            (true, true) => Cause::NoRoomNow,
+            (false, true) => Cause::CannotStart,
+        }
+    }
 }
 
 /// The node's answer.
@@ -54,6 +78,7 @@ pub(crate) fn refused(run: &Run, desk: &mut Desk, why: String, at_ms: i64) {
             at_ms,
         },
         passes: false,
+        to: String::new(),
         asked,
     });
 }
@@ -70,12 +95,13 @@ pub(crate) fn put_off(run: &Run, now: &Moment) -> Vec<Change> {
         at_ms: now.ms,
     };
     if run.movable() {
-        return refusal::turn_back(run, refusal, Some(now));
+        return refusal::turn_back(run, refusal, &Leaves::ForNow(now));
     }
     let mut desk = run.desk.clone();
     desk.withdraw = Some(Withdrawal {
         refusal,
         passes: true,
+        to: String::new(),
         asked: false,
     });
     vec![become_so(run, desk)]
@@ -120,8 +146,14 @@ pub(crate) fn answered(run: &Run, node: &str, turn: u32, said: Said, now: &Momen
     refusal.at_ms = now.ms;
     // If a folder of it lies there, with a cancel request, it never starts there
     // again.
-    let passes = withdrawal.passes && said == Said::Nothing;
-    refusal::turn_back(run, refusal, passes.then_some(now))
+    let comes_back = said == Said::Nothing;
+    let how = match withdrawal.cause() {
+        Cause::NoRoomNow if comes_back => Leaves::ForNow(now),
+        Cause::CannotStart | Cause::NoRoomNow => Leaves::Refused,
+        Cause::RoomElsewhere if comes_back => Leaves::ForNow(now),
+        Cause::RoomElsewhere => Leaves::ForGood(now),
+    };
+    refusal::turn_back(run, refusal, &how)
 }
 
 /// Keeps the run on a node that cannot give its promise; a run that it refused
@@ -131,8 +163,10 @@ pub(crate) fn cannot(run: &Run) -> Vec<Change> {
         return Vec::new();
     };
     let why = withdrawal.refusal.why.clone();
-    if withdrawal.passes {
-        return stays(run, why);
+    match withdrawal.cause() {
+        Cause::NoRoomNow => return stays(run, why),
+        Cause::RoomElsewhere => return stays(run, String::new()),
+        Cause::CannotStart => {}
     }
     let mut desk = run.desk.clone();
     desk.withdraw = None;

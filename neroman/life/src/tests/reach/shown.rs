@@ -4,6 +4,7 @@
 
 use crate::needs::{self, Needs};
 use crate::run::{Handing, Results, Run, Word};
+use crate::withdrawal::Cause;
 
 /// The stage and the marks of a run, and the requests to its node.
 pub(super) fn shown(run: &Run) -> String {
@@ -32,7 +33,11 @@ fn stage(run: &Run) -> String {
         None => {}
     }
     if let Some(recall) = &desk.withdraw {
-        let why = if recall.passes { "deferred" } else { "refused" };
+        let why = match recall.cause() {
+            Cause::CannotStart => "refused",
+            Cause::NoRoomNow => "deferred",
+            Cause::RoomElsewhere => "room elsewhere",
+        };
         let asked = if recall.asked { ", node asked" } else { "" };
         return format!("recalled: {why}{asked}");
     }

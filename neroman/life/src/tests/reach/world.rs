@@ -18,7 +18,7 @@ use crate::state::State;
 use crate::step;
 use crate::tests::{Lab, definition, run as id};
 use crate::withdrawal::{self, Said};
-use crate::{clean, gone, needs};
+use crate::{balance, clean, gone, needs};
 
 /// Time stands still: the order of steps does not depend on it.
 const NOW: i64 = 1000;
@@ -312,6 +312,12 @@ impl Steps<'_> {
             let changes = happens(run, Input::SendOn { tick: tick() });
             self.push("another node has room", changes);
         }
+        let other = self.from.here().map(|here| NODES[1 - here]);
+        if let Some(to) = other.filter(|to| balance::waits_freely(run) && !balance::left(run, to)) {
+            let (to, tick) = (to.to_owned(), tick());
+            let changes = happens(run, Input::Balance { to, tick });
+            self.push("another node could start it now", changes);
+        }
     }
 
     /// Adds a restart: memory is lost, the rest is read as it was stored.
@@ -600,39 +606,46 @@ impl Steps<'_> {
             return;
         }
         let turn = run.desk.turn();
-        let (said, there, fence) = match node.there {
-            There::Nothing => (Some(Said::Nothing), There::Nothing, turn),
-            There::Waiting | There::Refused | There::TakenAway | There::Withdrawn => {
-                (Some(Said::Never), There::Withdrawn, node.fence)
+        // What waits and no process of the node ever was to start leaves no trace.
+        let answers = match node.there {
+            There::Nothing => vec![(Some(Said::Nothing), There::Nothing, turn)],
+            There::Waiting => vec![
+                (Some(Said::Never), There::Withdrawn, node.fence),
+                (Some(Said::Nothing), There::Nothing, turn),
+            ],
+            There::Refused | There::TakenAway | There::Withdrawn => {
+                vec![(Some(Said::Never), There::Withdrawn, node.fence)]
             }
-            There::Started => (Some(Said::Begun), There::Started, node.fence),
-            There::Ended | There::Settled => (None, node.there, node.fence),
+            There::Started => vec![(Some(Said::Begun), There::Started, node.fence)],
+            There::Ended | There::Settled => vec![(None, node.there, node.fence)],
         };
+        for (said, there, fence) in answers {
+            self.recall_answered(index, said, there, fence);
+        }
+    }
+
+    fn recall_answered(&mut self, index: usize, said: Option<Said>, there: There, fence: u32) {
         let told = move |to: &mut World| {
             to.nodes[index].there = there;
             to.nodes[index].fence = fence;
         };
         self.unheard("the node is asked, its answer is lost", told);
-        if let Some(said) = said {
-            let what = match said {
-                Said::Nothing => "nothing of it is there",
-                Said::Never => "it never starts there",
-                Said::Begun => "it goes on",
-            };
-            let input = Input::RecallAnswered {
-                node: name.to_owned(),
-                generation: turn,
-                said,
-                tick: tick(),
-            };
-            let changes = happens(run, input);
-            self.with(
-                &format!("the node answers the recall: {what}"),
-                true,
-                changes,
-                told,
-            );
-        }
+        let Some(said) = said else { return };
+        let what = match said {
+            Said::Nothing => "nothing of it is there",
+            Said::Never => "it never starts there",
+            Said::Begun => "it goes on",
+        };
+        let run = self.from.run();
+        let input = Input::RecallAnswered {
+            node: NODES[index].to_owned(),
+            generation: run.desk.turn(),
+            said,
+            tick: tick(),
+        };
+        let changes = happens(run, input);
+        let label = format!("the node answers the recall: {what}");
+        self.with(&label, true, changes, told);
     }
 
     fn records(&mut self, index: usize) {

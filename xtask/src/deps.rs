@@ -43,6 +43,10 @@ const NOT_IN_SHIM: &[&str] = &["tokio", "tonic", "regex", "rusqlite", "rustls"];
 /// database and no wire type.
 const NOT_IN_LIFE: &[&str] = &["tokio", "tonic", "rusqlite", "nero-wire"];
 
+/// What the crate that shows experiments must not link: it has no terminal and no
+/// database.
+const NOT_IN_VIEWS: &[&str] = &["clap", "comfy-table", "rusqlite"];
+
 /// Checks the whole tree.
 ///
 /// # Errors
@@ -70,6 +74,11 @@ pub fn check(root: &Path) -> Result<(), String> {
     for (package, unwanted, why) in [
         ("nerokid-shim", NOT_IN_SHIM, "one runs beside every job"),
         ("nero-life", NOT_IN_LIFE, "it decides and does nothing else"),
+        (
+            "nero-views",
+            NOT_IN_VIEWS,
+            "a mail and a browser will show the same facts",
+        ),
     ] {
         let tree = tree_of(root, package)?;
         let is_linked = |name: &&&str| {

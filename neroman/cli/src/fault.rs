@@ -4,6 +4,7 @@
 
 use nero_model::plain::plain_owned;
 use nero_model::safe::Safe;
+use nero_views::{NoColumn, text};
 use nero_wire::v1::Failure;
 use prost::Message as _;
 use serde_json::{Value, json};
@@ -212,6 +213,21 @@ fn exit_code_of(status: Code) -> u8 {
         | Code::FailedPrecondition
         | Code::Aborted
         | Code::Unauthenticated => code::FAILED,
+    }
+}
+
+impl From<NoColumn> for Fault {
+    fn from(error: NoColumn) -> Self {
+        match error {
+            NoColumn::NotBuilt(name) => Self::not_built(format!("the column `{name}`")),
+            NoColumn::Unknown { name, near, there } => {
+                let fault = Self::usage(format!("there is no column `{name}`"));
+                match near {
+                    Some(near) => fault.hint(format!("did you mean `{near}`?")),
+                    None => fault.hint(format!("there are {}", text::some(&there))),
+                }
+            }
+        }
     }
 }
 

@@ -139,7 +139,7 @@ async fn all(session: &mut Session, verbs: Vec<args::Read>) -> u8 {
         };
         if ended != code::OK {
             if at + 1 < count {
-                let skipped = say::text::plural(count - at - 1, "step");
+                let skipped = nero_views::text::plural(count - at - 1, "step");
                 session
                     .out
                     .note(&format!("note: not done: {skipped} after this one"));
@@ -158,7 +158,7 @@ fn tell(fault: Fault, json: bool) -> u8 {
         writeln!(
             std::io::stdout().lock(),
             "{}",
-            say::json::print(&fault.json())
+            nero_views::json::print(&fault.json())
         )
     } else {
         write!(std::io::stderr().lock(), "{}", fault.text())

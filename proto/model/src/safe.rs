@@ -74,6 +74,14 @@ fn acts(c: char) -> bool {
         || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}')
 }
 
+/// Whether a variable's value must not be shown.
+pub fn looks_secret(name: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    ["TOKEN", "KEY", "PASSWORD", "PASSWD", "SECRET", "CREDENTIAL"]
+        .iter()
+        .any(|part| name.contains(part))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

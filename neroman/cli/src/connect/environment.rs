@@ -3,6 +3,7 @@
 
 use std::ffi::OsString;
 
+use nero_model::safe::looks_secret;
 use nero_wire::v1::EnvVar;
 
 /// Variables that a daemon needs from the shell that starts it.
@@ -61,14 +62,6 @@ pub fn for_jobs() -> Vec<EnvVar> {
         .collect();
     picked.sort_by(|one, other| one.name.cmp(&other.name));
     picked
-}
-
-/// Whether a variable's value must not be shown.
-pub fn looks_secret(name: &str) -> bool {
-    let name = name.to_ascii_uppercase();
-    ["TOKEN", "KEY", "PASSWORD", "PASSWD", "SECRET", "CREDENTIAL"]
-        .iter()
-        .any(|part| name.contains(part))
 }
 
 fn listed(name: &str, names: &[&str], beginnings: &[&str]) -> bool {

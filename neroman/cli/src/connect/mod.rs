@@ -24,7 +24,7 @@ use tonic::{Request, Response, Status, Streaming};
 use crate::fault::Fault;
 use crate::say::Out;
 
-pub use environment::{for_jobs, looks_secret};
+pub use environment::for_jobs;
 pub use silence::{Silence, Whose};
 pub use spawn::{Program, last_lines, lock};
 

@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nero_model::safe::Safe;
+use nero_views::text;
 use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{ListRequest, NodeView, NodesRequest, Selection};
 use tonic::transport::Channel;
 
-use crate::say::{Out, progress, text};
+use crate::say::{Out, progress};
 
 /// An answer within this time needs no report.
 const QUIET: Duration = Duration::from_millis(1500);

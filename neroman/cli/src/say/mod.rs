@@ -2,19 +2,18 @@
 //! data to standard output, the rest to standard error, and nothing that a
 //! job, a file or a daemon wrote can act on a terminal.
 
-pub mod columns;
-pub mod csv;
-pub mod json;
+pub mod experiments;
+pub mod overview;
 pub mod page;
 pub mod progress;
 pub mod screen;
 pub mod table;
-pub mod text;
 
 use std::io::{self, BufRead as _, Write as _};
 
 use nero_model::plain::plain;
 use nero_model::safe::Safe;
+use nero_views::json;
 use serde_json::Value;
 
 use crate::fault::{Fault, Stop};
@@ -119,15 +118,6 @@ impl Out {
             Ok(Err(error)) => Err(cannot(&error).into()),
             Err(error) => Err(cannot(&error).into()),
         }
-    }
-}
-
-/// A variable's value; what looks secret is masked once more.
-pub fn text_of_var(var: &nero_wire::v1::EnvVar) -> &str {
-    if crate::connect::looks_secret(&var.name) {
-        "***"
-    } else {
-        &var.value
     }
 }
 

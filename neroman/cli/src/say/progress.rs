@@ -7,9 +7,8 @@ use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
 use nero_model::safe::Safe;
+use nero_views::text;
 use nero_wire::v1::Progress;
-
-use super::text;
 
 /// A transfer that ends within this time is not shown.
 const QUIET: Duration = Duration::from_secs(1);

@@ -2,6 +2,7 @@
 
 use comfy_table::{Attribute, Cell as Shown, CellAlignment, Color, ContentArrangement, Table};
 use nero_model::safe::Safe;
+use nero_views::text;
 
 use super::Screen;
 
@@ -17,9 +18,6 @@ pub const COLUMNS_MAX: usize = 32;
 
 /// Rows of a table on a terminal at most.
 pub const ROWS_MAX: usize = 1000;
-
-/// Names that are listed one by one.
-const NAMED_MAX: usize = 8;
 
 /// A cell and how it is shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -69,6 +67,16 @@ impl Cell {
             paint: paint_of(word),
             ..Self::text(word)
         }
+    }
+
+    /// The text, made safe.
+    pub fn as_text(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether it is aligned at its last digits.
+    pub fn is_right(&self) -> bool {
+        self.right
     }
 
     fn shown(&self, screen: &Screen) -> Shown {
@@ -141,16 +149,7 @@ pub fn print(screen: &Screen, header: &[String], rows: &[Vec<Cell>]) -> (String,
 pub fn no_room(left_out: &[String]) -> String {
     match left_out {
         [] => String::new(),
-        names => format!("(no room for {})\n", Safe::line(&some(names))),
-    }
-}
-
-/// Names in a sentence: the first few, and how many more there are.
-pub fn some(names: &[String]) -> String {
-    let named = names[..names.len().min(NAMED_MAX)].join(", ");
-    match names.len().saturating_sub(NAMED_MAX) {
-        0 => named,
-        more => format!("{named} and {more} more"),
+        names => format!("(no room for {})\n", Safe::line(&text::some(names))),
     }
 }
 

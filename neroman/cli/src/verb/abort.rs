@@ -1,6 +1,7 @@
 //! `abort SEL`: ends live runs and takes queued ones away. With more than one
 //! experiment it lists them and asks; it aborts exactly the listed ones.
 
+use nero_views::{json, text};
 use nero_wire::v1::abort_reply::One;
 use nero_wire::v1::{AbortReply, AbortRequest, Selection};
 use serde_json::{Value, json};
@@ -9,7 +10,6 @@ use super::start::{may_go_on, skips};
 use crate::args::Abort;
 use crate::connect::Change;
 use crate::fault::{Fault, Stop, code};
-use crate::say::{json, text};
 use crate::session::{Session, author, request, selection};
 
 /// Runs the verb.

@@ -1,6 +1,7 @@
 //! `add PATH…`: registers experiments, prints what changed for each, and ends
 //! with the next command to type.
 
+use nero_views::{json, text};
 use nero_wire::v1::add_reply::One;
 use nero_wire::v1::add_reply::one::What;
 use nero_wire::v1::{AddReply, AddRequest, FolderTaken};
@@ -9,8 +10,8 @@ use serde_json::{Value, json};
 use crate::args::Add;
 use crate::connect::{Change, for_jobs};
 use crate::fault::{Stop, code};
+use crate::say::Screen;
 use crate::say::table::{self, Cell};
-use crate::say::{Screen, json, text};
 use crate::session::{Session, absolute, request};
 
 /// More lines than this are counted instead.
@@ -105,7 +106,7 @@ fn lines(screen: &Screen, those: &[&One]) -> String {
         vec![
             Cell::text(word(one.what())),
             Cell::right(&one.experiment.to_string()),
-            Cell::text(&full_name(&one.collection, &one.name)),
+            Cell::text(&text::full_name(&one.collection, &one.name)),
             Cell::text(&said.join("; ")),
         ]
     };
@@ -125,15 +126,6 @@ fn lines(screen: &Screen, those: &[&One]) -> String {
         ));
     }
     text
-}
-
-/// `collection/name`.
-pub fn full_name(collection: &str, name: &str) -> String {
-    if collection.is_empty() {
-        name.to_owned()
-    } else {
-        format!("{collection}/{name}")
-    }
 }
 
 /// One line per folder: what travels with its runs, and what does not.

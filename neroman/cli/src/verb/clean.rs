@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use nero_model::safe::Safe;
+use nero_views::{json, text};
 use nero_wire::v1::clean_ask_reply::{OnNode, One};
 use nero_wire::v1::{CleanAskReply, CleanAskRequest, Selection};
 use serde_json::{Value, json};
@@ -12,7 +13,6 @@ use super::start::skips;
 use crate::args::Clean;
 use crate::connect::{Change, Whose};
 use crate::fault::{Fault, Stop, code};
-use crate::say::{json, text};
 use crate::session::{Session, refuse_empty, request, selection};
 
 /// That many run numbers of any length fit into one selector.

@@ -2,11 +2,12 @@
 
 use nero_config::{Config, Edit, EditError, NODE_VARIABLE, Origin};
 use nero_model::safe::Safe;
+use nero_views::json;
 use serde_json::{Value, json};
 
 use crate::args::Config as Args;
 use crate::fault::{Fault, Stop, code};
-use crate::say::{Out, json};
+use crate::say::Out;
 use crate::session::home;
 
 /// Runs the verb.

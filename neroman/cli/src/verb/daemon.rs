@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use nero_model::safe::Safe;
 use nero_model::{Holder, Home};
+use nero_views::{json, text};
 use nero_wire::v1::{DaemonStatusReply, DaemonStatusRequest, DaemonStopRequest, Selection};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -12,7 +13,6 @@ use serde_json::json;
 use crate::args::Daemon;
 use crate::connect::{READ_DEADLINE, last_lines, lock};
 use crate::fault::{Fault, Stop, code};
-use crate::say::{json, text};
 use crate::session::{Session, home, selection};
 
 /// How long a daemon may take to leave.

@@ -1,6 +1,7 @@
 //! `du [NODE]`: which files lie where, and their sizes.
 
 use nero_model::safe::Safe;
+use nero_views::{json, text};
 use nero_wire::v1::disk_usage_reply::Run;
 use nero_wire::v1::du_reply::OnNode;
 use nero_wire::v1::{DuReply, DuRequest};
@@ -9,8 +10,8 @@ use serde_json::{Value, json};
 use crate::args::Du;
 use crate::connect::{CHANGE_DEADLINE, Whose};
 use crate::fault::{Stop, code};
+use crate::say::Screen;
 use crate::say::table::{self, Cell};
-use crate::say::{Screen, json, text};
 use crate::session::Session;
 
 /// Runs the verb.

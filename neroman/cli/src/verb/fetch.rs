@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use nero_model::safe::Safe;
+use nero_views::{json, text};
 use nero_wire::v1::fetch_event::{Event, One};
 use nero_wire::v1::{FetchEvent, FetchRequest};
 use serde_json::{Value, json};
@@ -10,8 +11,8 @@ use serde_json::{Value, json};
 use crate::args::Fetch;
 use crate::connect::{CHANGE_DEADLINE, Next, Whose};
 use crate::fault::{Stop, code};
+use crate::say::Out;
 use crate::say::progress::Meter;
-use crate::say::{Out, json, text};
 use crate::session::{Session, refuse_empty, selection};
 
 /// Runs the verb. A call that is repeated after a lost connection finds the

@@ -1,12 +1,13 @@
 //! `help`, `version` and `completions`: answered without a daemon.
 
 use nero_model::VERSION;
+use nero_views::json;
 use serde_json::json;
 
 use crate::args::{self, Read, Shell};
 use crate::fault::{Fault, Stop, code};
 use crate::names;
-use crate::say::{Out, json, page};
+use crate::say::{Out, page};
 use crate::steps::Step;
 
 const BEFORE: &str = "\

@@ -1,14 +1,34 @@
 //! `status --json` of any number of experiments: printed as they arrive, so that
 //! neither side holds more than a few hundred of them.
 
+use nero_views::json;
 use nero_wire::v1::{ListReply, ListRequest};
 use serde_json::json;
 use tonic::Streaming;
 
 use crate::connect::{Next, READ_DEADLINE};
 use crate::fault::{Fault, Stop};
-use crate::say::json;
 use crate::session::{Session, selection};
+
+/// The picked experiments, as they are now, with these facts of expressions
+/// besides.
+pub async fn list(
+    session: &mut Session,
+    picked: &[String],
+    facts: Vec<String>,
+) -> Result<ListReply, Fault> {
+    let asked = ListRequest {
+        selection: Some(selection(picked)),
+        settle: false,
+        facts,
+    };
+    let client = session.client().await?;
+    client
+        .call(READ_DEADLINE, asked, async |man, request| {
+            man.list(request).await
+        })
+        .await
+}
 
 /// The picked experiments, as a stream whose first part has arrived.
 pub struct Parts {

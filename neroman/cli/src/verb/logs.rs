@@ -4,13 +4,14 @@
 use std::time::Duration;
 
 use nero_model::safe::Safe;
+use nero_views::text;
 use nero_wire::v1::{ExperimentView, ListRequest, LogsRequest};
 
 use super::wait::{is_news, notice_text};
 use crate::args::Logs;
 use crate::connect::{Next, READ_DEADLINE, Whose};
 use crate::fault::{Fault, Stop, code};
-use crate::say::{Out, text};
+use crate::say::Out;
 use crate::session::{Session, selection};
 
 /// How long to look for output on standard error.

@@ -1,5 +1,6 @@
 //! `metrics SEL [NAME…]`: every point of the series.
 
+use nero_views::{csv, json, text};
 use nero_wire::v1::metrics_reply::Series;
 use nero_wire::v1::{MetricsReply, MetricsRequest};
 use serde_json::{Value, json};
@@ -7,8 +8,8 @@ use serde_json::{Value, json};
 use crate::args::Metrics;
 use crate::connect::READ_DEADLINE;
 use crate::fault::{Stop, code};
+use crate::say::Screen;
 use crate::say::table::{self, Cell};
-use crate::say::{Screen, csv, json, text};
 use crate::session::{Session, selection};
 
 /// Runs the verb.

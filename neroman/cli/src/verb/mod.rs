@@ -14,7 +14,6 @@ mod logs;
 mod metrics;
 mod node;
 mod on_node;
-mod overview;
 mod path;
 mod restart;
 mod results;

@@ -1,20 +1,19 @@
 //! `status NODE`: a node, or the nodes of a group, and the experiments there.
 
 use nero_config::{Config, LOCAL, check_name};
-use nero_wire::v1::{ListReply, NodesReply, NodesRequest};
-use serde_json::json;
+use nero_wire::v1::{NodesReply, NodesRequest};
 
-use super::{node, status};
-use crate::args::Status;
+use super::listed::list;
 use crate::connect::READ_DEADLINE;
-use crate::fault::{Fault, Stop, code};
-use crate::say::json;
+use crate::fault::{Fault, code};
 use crate::session::{Session, home};
 
 /// A word that names nodes and no experiment.
 pub struct Named {
-    word: String,
-    nodes: Vec<String>,
+    /// The word.
+    pub word: String,
+    /// The nodes that it names.
+    pub nodes: Vec<String>,
 }
 
 impl Named {
@@ -53,39 +52,6 @@ impl Named {
             .collect();
         each.join(",")
     }
-
-    /// Shows the nodes and the experiments there.
-    pub async fn show(&self, session: &mut Session, args: &Status) -> Result<u8, Stop> {
-        let mut reply = ask(session, false).await?;
-        reply.nodes.retain(|node| self.nodes.contains(&node.name));
-        reply
-            .groups
-            .retain(|name, group| *name == self.word || group.names.contains(&self.word));
-        let there = status::list(session, &[self.selector()], status::asked_facts(args)).await?;
-        session.warn_of_broken_config();
-        if args.json.json {
-            let (views, _) = status::arranged(&there.experiments, args)?;
-            let nodes: Vec<_> = reply.nodes.iter().map(json::node).collect();
-            let views: Vec<_> = views.iter().map(json::experiment).collect();
-            session.out.json(&json::document(json!({
-                "nodes": nodes,
-                "experiments": views,
-            })))?;
-            return Ok(code::OK);
-        }
-        let mut screen = session.out.screen;
-        let nodes = node::nodes_as_text(&screen, &reply);
-        let lines = u16::try_from(nodes.lines().count() + 1).unwrap_or(u16::MAX);
-        screen.height = screen.height.saturating_sub(lines);
-        let experiments = match there.experiments.is_empty() {
-            true => "no experiment runs there, ran there last, or waits for it\n".to_owned(),
-            // A note that the selection picks nothing would name words that the
-            // user did not type.
-            false => status::as_text(&screen, &without_notes(there), args)?,
-        };
-        session.out.text(&format!("{nodes}\n{experiments}"))?;
-        Ok(code::OK)
-    }
 }
 
 /// Adds a hint to the fault of a verb about experiments when one of the words
@@ -120,7 +86,7 @@ pub async fn hinted(session: &mut Session, fault: Fault, words: &[String]) -> Fa
             continue;
         };
         // If an experiment has this name, another word is wrong.
-        let listed = status::list(session, &[word.to_owned()], Vec::new()).await;
+        let listed = list(session, &[word.to_owned()], Vec::new()).await;
         if listed.is_err_and(|fault| fault.exit_code == code::USAGE) {
             return fault.hint(hint);
         }
@@ -169,7 +135,8 @@ pub fn note_namesake(session: &Session, picked: &[String]) {
     }
 }
 
-async fn ask(session: &mut Session, as_known: bool) -> Result<NodesReply, Fault> {
+/// The nodes and groups; with `as_known` no node is asked.
+pub async fn ask(session: &mut Session, as_known: bool) -> Result<NodesReply, Fault> {
     let client = session.client().await?;
     let asked = NodesRequest { as_known };
     client
@@ -177,11 +144,4 @@ async fn ask(session: &mut Session, as_known: bool) -> Result<NodesReply, Fault>
             man.nodes(request).await
         })
         .await
-}
-
-fn without_notes(reply: ListReply) -> ListReply {
-    ListReply {
-        notes: Vec::new(),
-        ..reply
-    }
 }

@@ -1,6 +1,7 @@
 //! `path SEL`: where results lie, one path a line.
 
 use nero_config::Config;
+use nero_views::json;
 use nero_wire::v1::PathsRequest;
 use nero_wire::v1::paths_reply::One;
 use serde_json::json;
@@ -8,7 +9,6 @@ use serde_json::json;
 use crate::args::Paths;
 use crate::connect::READ_DEADLINE;
 use crate::fault::{Fault, Stop, code};
-use crate::say::json;
 use crate::session::{Session, home, selection};
 
 /// Runs the verb.

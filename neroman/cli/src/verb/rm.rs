@@ -1,6 +1,7 @@
 //! `rm SEL`: hides experiments; `--undo` brings them back. With more than one
 //! experiment it lists them and asks; it removes exactly the listed ones.
 
+use nero_views::{json, text};
 use nero_wire::v1::remove_reply::One;
 use nero_wire::v1::{RemoveReply, RemoveRequest, Selection};
 use serde_json::{Value, json};
@@ -10,7 +11,6 @@ use super::start::{may_touch, skips};
 use crate::args::Remove;
 use crate::connect::Change;
 use crate::fault::{Fault, Stop, code};
-use crate::say::{json, text};
 use crate::session::{Session, request, selection};
 
 /// Runs the verb.

@@ -1,6 +1,7 @@
 //! `rule list|add|rm`: standing rules.
 
 use nero_model::safe::Safe;
+use nero_views::{json, text};
 use nero_wire::v1::{
     RuleAddRequest, RuleChangeReply, RuleListRequest, RuleRemoveRequest, RuleState,
 };
@@ -9,8 +10,8 @@ use serde_json::json;
 use crate::args::Rule;
 use crate::connect::{Change, READ_DEADLINE};
 use crate::fault::{Fault, Stop, code};
+use crate::say::Screen;
 use crate::say::table::{self, Cell};
-use crate::say::{Screen, json, text};
 use crate::session::{Session, author, request, selection};
 
 /// Actions that work.

@@ -1,17 +1,17 @@
 //! `show ID|RUN`: all facts of an experiment or one of its runs.
 
 use nero_model::safe::Safe;
+use nero_views::{Fact, json, of_run, text};
 use nero_wire::v1::{
     EnvVar, ExperimentView, Output, RuleState, RunView, ShowReply, ShowRequest, Strays,
 };
 use serde_json::{Value, json};
 
-use super::add::full_name;
 use crate::args::Show;
 use crate::connect::READ_DEADLINE;
 use crate::fault::{Stop, code};
+use crate::say::Screen;
 use crate::say::table::{self, Cell};
-use crate::say::{Screen, json, text, text_of_var};
 use crate::session::{Session, zone};
 
 /// Metrics that are listed.
@@ -44,13 +44,17 @@ pub async fn run(session: &mut Session, args: &Show) -> Result<u8, Stop> {
 /// The page for eyes.
 pub fn as_text(screen: &Screen, reply: &ShowReply) -> String {
     let view = reply.experiment.clone().unwrap_or_default();
+    let asked = match &reply.run {
+        Some(run) => of_run(view.clone(), run.clone()),
+        None => view.clone(),
+    };
     let mut page = Page {
         screen,
         text: String::new(),
     };
-    page.head(&view, reply.run.as_ref());
-    page.what(&view, reply);
-    page.times(&view, reply.run.as_ref());
+    page.head(&asked);
+    page.what(&asked, reply);
+    page.times(&asked, reply.run.as_ref());
     page.used(&view, reply);
     page.code(&view, reply);
     page.metrics(&view);
@@ -71,32 +75,21 @@ struct Page<'a> {
 }
 
 impl Page<'_> {
-    fn head(&mut self, view: &ExperimentView, run: Option<&RunView>) {
-        let (number, state, reason) = match run {
-            Some(run) => (
-                run.number,
-                &run.state,
-                text::why(&run.state, &run.reason, &run.stderr_line),
-            ),
-            None => (
-                view.run,
-                &view.state,
-                text::why(&view.state, &view.reason, &view.stderr_line),
-            ),
-        };
-        let id = json::run_id(view.id, number).unwrap_or_else(|| view.id.to_string());
+    fn head(&mut self, view: &ExperimentView) {
+        let id = json::run_id(view.id, view.run).unwrap_or_else(|| view.id.to_string());
         let mut line = format!(
             "{id}  {}  {}",
-            Safe::line(&full_name(&view.collection, &view.name)),
-            table::painted(self.screen, state)
+            Safe::line(&text::full_name(&view.collection, &view.name)),
+            table::painted(self.screen, &view.state)
         );
+        let reason = text::why(&view.state, &view.reason, &view.stderr_line);
         if !reason.is_empty() {
             line.push_str(&format!("  {}", Safe::line(&reason)));
         }
         self.text.push_str(&format!("{line}\n"));
-        self.field("asked", &view.wish);
-        self.field("waits for", &view.waiting_for);
-        self.field("contact", &view.contact);
+        self.fact("asked", view, Fact::Wish);
+        self.fact("waits for", view, Fact::Waiting);
+        self.fact("contact", view, Fact::Contact);
         for hint in &view.hints {
             self.field("hint", hint);
         }
@@ -117,52 +110,36 @@ impl Page<'_> {
         if view.collections.len() > 1 {
             self.field("collections", &view.collections.join(", "));
         }
-        self.field("folder", &view.path);
-        let node = reply.run.as_ref().map_or(&view.node, |run| &run.node);
-        self.field("node", node);
-        let results = reply.run.as_ref().map_or(&view.results, |run| &run.results);
-        self.field("results", results);
+        self.fact("folder", view, Fact::Path);
+        self.fact("node", view, Fact::Node);
+        self.fact("results", view, Fact::Results);
         self.field("work", &reply.work);
         let outputs: Vec<String> = reply.outputs.iter().map(output).collect();
         self.field("outputs", &outputs.join(", "));
     }
 
     fn times(&mut self, view: &ExperimentView, run: Option<&RunView>) {
-        let (created, started, ended, runtime) = match run {
-            Some(run) => (run.created_ms, run.started_ms, run.ended_ms, run.runtime_s),
-            None => (
-                view.submitted_ms,
-                view.started_ms,
-                view.ended_ms,
-                view.runtime_s,
-            ),
-        };
-        self.time("added", view.created_ms);
+        self.fact("added", view, Fact::Created);
         if view.modified_ms != view.created_ms {
-            self.time("changed", view.modified_ms);
+            self.fact("changed", view, Fact::Modified);
         }
-        self.time("submitted", created);
-        self.time("started", started);
-        self.time("ended", ended);
-        if let Some(runtime) = runtime {
-            let mut said = text::duration(runtime);
-            if view.as_of_ms != 0 {
-                said.push_str(&format!(" by {}", text::local_time(view.as_of_ms)));
-            }
-            self.field("runtime", &said);
+        self.fact("submitted", view, Fact::Submitted);
+        self.fact("started", view, Fact::Started);
+        self.fact("ended", view, Fact::Ended);
+        let by = match view.as_of_ms {
+            0 => String::new(),
+            ms => format!(" by {}", text::local_time(ms)),
+        };
+        if view.runtime_s.is_some() {
+            self.field("runtime", &(Fact::Runtime.value(view).text() + &by));
         }
         if let Some(run) = run
             && run.incarnations > 1
         {
             self.field("starts", &run.incarnations.to_string());
         }
-        let exit_code = run.map_or(view.exit_code, |run| run.exit_code);
-        if let Some(exit_code) = exit_code {
-            self.field("exit code", &exit_code.to_string());
-        }
-        if let Some(signal) = run.map_or(view.signal, |run| run.signal) {
-            self.field("signal", &nero_model::state::signal_name(signal));
-        }
+        self.fact("exit code", view, Fact::Exit);
+        self.fact("signal", view, Fact::Signal);
         if let Some(strays) = run.and_then(|run| run.strays.as_ref()) {
             self.field("left behind", &left_behind(strays));
         }
@@ -285,10 +262,8 @@ impl Page<'_> {
         }
     }
 
-    fn time(&mut self, name: &str, ms: i64) {
-        if ms != 0 {
-            self.field(name, &text::local_time(ms));
-        }
+    fn fact(&mut self, name: &str, view: &ExperimentView, fact: Fact) {
+        self.field(name, &fact.value(view).text());
     }
 
     fn list(&mut self, name: &str, items: impl Iterator<Item = String>) {
@@ -313,7 +288,7 @@ fn variable(var: &EnvVar) -> String {
     if var.unset {
         format!("{} unset", var.name)
     } else {
-        format!("{}={}", var.name, text_of_var(var))
+        format!("{}={}", var.name, text::variable(var))
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use nero_views::{json, text};
 use nero_wire::v1::start_reply::One;
 use nero_wire::v1::{Selection, StartReply, StartRequest};
 use serde_json::{Value, json};
@@ -12,7 +13,7 @@ use super::wait;
 use crate::args::{Launch, Start};
 use crate::connect::{Change, for_jobs};
 use crate::fault::{Stop, code};
-use crate::say::{Out, json, text};
+use crate::say::Out;
 use crate::session::{Session, absolute, request, selection};
 
 /// More started runs than this are only counted.

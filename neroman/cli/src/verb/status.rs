@@ -1,20 +1,19 @@
 //! `status [SEL|nodes|NODE]`: the experiments or nodes. A table if it fits the
 //! screen, else an overview.
 
-use nero_model::safe::Safe;
-use nero_wire::v1::{ExperimentView, ListReply, ListRequest};
+use nero_views::columns::{self, Column};
+use nero_views::{Fact, csv, json};
+use nero_wire::v1::{ExperimentView, ListReply};
 use serde_json::json;
 
-use super::listed::Parts;
-use super::on_node::{Named, may_name_nodes, note_namesake};
-use super::{overview, watch};
+use super::listed::{Parts, list};
+use super::on_node::{self, Named, may_name_nodes, note_namesake};
+use super::{node, watch};
 use crate::args::Status;
-use crate::connect::READ_DEADLINE;
 use crate::fault::{Fault, Stop, code};
-use crate::say::columns::{self, Column, Fact};
-use crate::say::table;
-use crate::say::{Screen, csv, json, text};
-use crate::session::{Session, selection};
+use crate::say::experiments::as_table;
+use crate::say::{Screen, overview};
+use crate::session::Session;
 
 /// Runs the verb.
 pub async fn run(session: &mut Session, args: &Status) -> Result<u8, Stop> {
@@ -22,7 +21,7 @@ pub async fn run(session: &mut Session, args: &Status) -> Result<u8, Stop> {
         if args.watch || args.csv || args.sort.is_some() || !args.columns.is_empty() {
             return Err(Fault::usage("`status nodes` takes --json and nothing else").into());
         }
-        return super::node::list(session, args.json.json).await;
+        return node::list(session, args.json.json).await;
     }
     if args.watch && args.picked.len() != 1 {
         return watch::run(session, args, &args.picked).await;
@@ -40,7 +39,7 @@ pub async fn run(session: &mut Session, args: &Status) -> Result<u8, Stop> {
         Found::Nodes(named) if args.csv => {
             list(session, &[named.selector()], asked_facts(args)).await?
         }
-        Found::Nodes(named) => return named.show(session, args).await,
+        Found::Nodes(named) => return on_nodes(session, &named, args).await,
     };
     if args.watch {
         return watch::run(session, args, &args.picked).await;
@@ -48,11 +47,13 @@ pub async fn run(session: &mut Session, args: &Status) -> Result<u8, Stop> {
     session.warn_of_broken_config();
     if args.json.json {
         let (views, _) = arranged(&reply.experiments, args)?;
-        session.out.json(&document(&views, &reply.notes))?;
+        session.out.json(&json::experiments(&views, &reply.notes))?;
     } else if args.csv {
         session.out.notes(&reply.notes);
         let (views, chosen) = arranged(&reply.experiments, args)?;
-        session.out.raw(&as_csv(&views, chosen))?;
+        let chosen = chosen.unwrap_or_else(|| columns::all(&views));
+        let (header, rows) = columns::sheet(&chosen, &views);
+        session.out.raw(&csv::print(&header, &rows))?;
     } else {
         let text = as_text(&session.out.screen, &reply, args)?;
         if !reply.nothing_set_up {
@@ -60,6 +61,39 @@ pub async fn run(session: &mut Session, args: &Status) -> Result<u8, Stop> {
         }
         session.out.text(&text)?;
     }
+    Ok(code::OK)
+}
+
+/// Shows the nodes and the experiments there.
+async fn on_nodes(session: &mut Session, named: &Named, args: &Status) -> Result<u8, Stop> {
+    let mut reply = on_node::ask(session, false).await?;
+    reply.nodes.retain(|node| named.nodes.contains(&node.name));
+    reply
+        .groups
+        .retain(|name, group| *name == named.word || group.names.contains(&named.word));
+    let there = list(session, &[named.selector()], asked_facts(args)).await?;
+    session.warn_of_broken_config();
+    if args.json.json {
+        let (views, _) = arranged(&there.experiments, args)?;
+        let nodes: Vec<_> = reply.nodes.iter().map(json::node).collect();
+        let views: Vec<_> = views.iter().map(json::experiment).collect();
+        session.out.json(&json::document(json!({
+            "nodes": nodes,
+            "experiments": views,
+        })))?;
+        return Ok(code::OK);
+    }
+    let mut screen = session.out.screen;
+    let nodes = node::nodes_as_text(&screen, &reply);
+    let lines = u16::try_from(nodes.lines().count() + 1).unwrap_or(u16::MAX);
+    screen.height = screen.height.saturating_sub(lines);
+    let experiments = match there.experiments.is_empty() {
+        true => "no experiment runs there, ran there last, or waits for it\n".to_owned(),
+        // A note that the selection picks nothing would name words that the
+        // user did not type.
+        false => as_text(&screen, &without_notes(there), args)?,
+    };
+    session.out.text(&format!("{nodes}\n{experiments}"))?;
     Ok(code::OK)
 }
 
@@ -102,41 +136,15 @@ async fn found(session: &mut Session, args: &Status) -> Result<Found, Stop> {
 }
 
 /// The facts of `--columns` and `--sort` that are asked for by name.
-pub fn asked_facts(args: &Status) -> Vec<String> {
+fn asked_facts(args: &Status) -> Vec<String> {
     let sorted = args.sort.as_deref();
     let sorted = sorted.map(|name| name.strip_prefix('-').unwrap_or(name));
     let names = args.columns.iter().map(String::as_str).chain(sorted);
     columns::asked_facts(names)
 }
 
-/// The picked experiments, as they are now, with these facts of expressions
-/// besides.
-pub async fn list(
-    session: &mut Session,
-    picked: &[String],
-    facts: Vec<String>,
-) -> Result<ListReply, Fault> {
-    let asked = ListRequest {
-        selection: Some(selection(picked)),
-        settle: false,
-        facts,
-    };
-    let client = session.client().await?;
-    client
-        .call(READ_DEADLINE, asked, async |man, request| {
-            man.list(request).await
-        })
-        .await
-}
-
-/// `status --json`.
-pub fn document(views: &[ExperimentView], notes: &[String]) -> serde_json::Value {
-    let views: Vec<_> = views.iter().map(json::experiment).collect();
-    json::document(json!({ "experiments": views, "notes": notes }))
-}
-
 /// The experiments as `--sort` wants them, and the columns that were named.
-pub fn arranged(
+fn arranged(
     views: &[ExperimentView],
     args: &Status,
 ) -> Result<(Vec<ExperimentView>, Option<Vec<Column>>), Fault> {
@@ -157,21 +165,8 @@ pub fn arranged(
     Ok((sorted, (!chosen.is_empty()).then_some(chosen)))
 }
 
-fn as_csv(views: &[ExperimentView], chosen: Option<Vec<Column>>) -> Vec<u8> {
-    let columns = chosen.unwrap_or_else(|| columns::all(views));
-    let header: Vec<String> = columns
-        .iter()
-        .map(|column| column.csv_name(&columns))
-        .collect();
-    let rows: Vec<Vec<csv::Cell>> = views
-        .iter()
-        .map(|view| columns.iter().map(|column| column.csv(view)).collect())
-        .collect();
-    csv::print(&header, &rows)
-}
-
 /// The lines for eyes.
-pub fn as_text(screen: &Screen, reply: &ListReply, args: &Status) -> Result<String, Fault> {
+fn as_text(screen: &Screen, reply: &ListReply, args: &Status) -> Result<String, Fault> {
     if reply.nothing_set_up {
         return Ok(nothing_set_up());
     }
@@ -201,62 +196,19 @@ pub fn as_text(screen: &Screen, reply: &ListReply, args: &Status) -> Result<Stri
     Ok(as_table(screen, &views, chosen))
 }
 
+fn without_notes(reply: ListReply) -> ListReply {
+    ListReply {
+        notes: Vec::new(),
+        ..reply
+    }
+}
+
 /// Whether the words pick a single run, as `144.2`.
 fn names_run(picked: &[String]) -> bool {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     let elements = picked.iter().flat_map(|word| word.split(','));
     let mut pairs = elements.filter_map(|element| element.trim().split_once('.'));
     pairs.any(|(id, run)| is_number(id) && is_number(run))
-}
-
-/// One row per experiment, and the counts.
-pub fn as_table(screen: &Screen, views: &[ExperimentView], chosen: Option<Vec<Column>>) -> String {
-    let columns = chosen.unwrap_or_else(|| columns::telling(views));
-    let mut text = columns::print(screen, &columns, views);
-    for (word, told) in [("warning", warnings(views)), ("hint", hints(views))] {
-        for (ids, what) in told {
-            let (ids, what) = (text::ids(&ids), Safe::line(&what));
-            text.push_str(&format!("{word} {ids}: {what}\n"));
-        }
-    }
-    text.push_str(&format!("{}\n", counts(screen, views)));
-    text
-}
-
-/// `3 running · 2 finished`.
-pub fn counts(screen: &Screen, views: &[ExperimentView]) -> String {
-    let counts = text::count(views.iter().map(|view| view.state.as_str()));
-    let shown: Vec<String> = counts
-        .iter()
-        .map(|(count, word)| format!("{count} {}", table::painted(screen, word)))
-        .collect();
-    shown.join(" · ")
-}
-
-/// Each warning once, with all experiments that have it.
-pub fn warnings(views: &[ExperimentView]) -> Vec<(Vec<u64>, String)> {
-    grouped(views, |view| &view.warnings)
-}
-
-/// The same for hints about reasons.
-pub fn hints(views: &[ExperimentView]) -> Vec<(Vec<u64>, String)> {
-    grouped(views, |view| &view.hints)
-}
-
-fn grouped(
-    views: &[ExperimentView],
-    lines: impl Fn(&ExperimentView) -> &[String],
-) -> Vec<(Vec<u64>, String)> {
-    let mut grouped: Vec<(Vec<u64>, String)> = Vec::new();
-    for view in views {
-        for warning in lines(view) {
-            match grouped.iter_mut().find(|(_, known)| known == warning) {
-                Some((ids, _)) => ids.push(view.id),
-                None => grouped.push((vec![view.id], warning.clone())),
-            }
-        }
-    }
-    grouped
 }
 
 fn nothing_set_up() -> String {

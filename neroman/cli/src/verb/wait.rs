@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use nero_model::Phase;
 use nero_model::safe::Safe;
+use nero_views::{json, text};
 use nero_wire::v1::{ExperimentView, ListRequest, NodeNotice, Selection, WaitRequest};
 use serde_json::{Value, json};
 
-use super::add::full_name;
 use crate::args::Wait;
 use crate::connect::{Next, READ_DEADLINE};
 use crate::fault::{Fault, Stop, code};
-use crate::say::{Out, json, text};
+use crate::say::{Out, experiments};
 use crate::session::{Session, selection};
 
 /// Runs the verb.
@@ -270,7 +270,11 @@ pub fn as_text(views: &[&ExperimentView]) -> String {
     for (why, those) in groups {
         let ids: Vec<u64> = those.iter().map(|view| view.id).collect();
         let which = match those.as_slice() {
-            [only] => format!("{}  {}", only.id, full_name(&only.collection, &only.name)),
+            [only] => format!(
+                "{}  {}",
+                only.id,
+                text::full_name(&only.collection, &only.name)
+            ),
             _ => text::ids(&ids),
         };
         let line = format!("{which}  {why}");
@@ -278,7 +282,7 @@ pub fn as_text(views: &[&ExperimentView]) -> String {
     }
     // A finished experiment may have warnings: its results may wait for room.
     let told: Vec<ExperimentView> = views.iter().map(|view| (*view).clone()).collect();
-    for (ids, warning) in super::status::warnings(&told) {
+    for (ids, warning) in experiments::warnings(&told) {
         let line = format!("warning {}: {warning}", text::ids(&ids));
         text.push_str(&format!("{}\n", nero_model::safe::Safe::line(&line)));
     }

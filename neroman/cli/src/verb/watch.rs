@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use std::io::Write as _;
 
 use nero_model::safe::Safe;
+use nero_views::{json, text};
 use nero_wire::v1::{ExperimentView, WatchEvent, WatchRequest};
 
-use super::{overview, status};
 use crate::args::Status;
 use crate::connect::{Next, READ_DEADLINE};
 use crate::fault::{Fault, Stop, code};
-use crate::say::{Out, Screen, text};
+use crate::say::{Out, Screen, experiments, overview};
 use crate::session::{Session, selection};
 
 /// Between two drawings on a terminal.
@@ -90,7 +90,7 @@ impl Shown {
         }
         if self.json {
             if is_news || !changed.is_empty() {
-                self.out.json(&status::document(&changed, &self.notes))?;
+                self.out.json(&json::experiments(&changed, &self.notes))?;
             }
         } else if self.out.screen.tty {
             self.draw()?;
@@ -118,7 +118,8 @@ impl Shown {
             return Ok(());
         }
         let views: Vec<ExperimentView> = self.views.values().cloned().collect();
-        self.out.line(&status::counts(&self.out.screen, &views))
+        self.out
+            .line(&experiments::counts(&self.out.screen, &views))
     }
 }
 
@@ -129,7 +130,7 @@ fn frame(screen: &Screen, views: &[ExperimentView], notes: &[String]) -> String 
         .map(|note| format!("note: {}\n", Safe::line(note)))
         .collect();
     drawn += &if views.len() + notes.len() + 4 <= usize::from(screen.height) {
-        status::as_table(screen, views, None)
+        experiments::as_table(screen, views, None)
     } else {
         overview::as_text(screen, views)
     };
@@ -185,7 +186,7 @@ fn erase(lines: usize) -> String {
 
 /// The line of a change, for a person who reads a file.
 fn change(view: &ExperimentView) -> String {
-    let name = super::add::full_name(&view.collection, &view.name);
+    let name = text::full_name(&view.collection, &view.name);
     let mut line = format!("{}  {name}  {}", view.id, view.state);
     for more in [
         &text::why(&view.state, &view.reason, &view.stderr_line),

@@ -1,6 +1,7 @@
 //! Following a verb that works on a node: its steps, findings and transfers.
 
 use nero_model::safe::Safe;
+use nero_views::{json, text};
 use nero_wire::v1::finding::Level;
 use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::node_event::Event;
@@ -11,8 +12,8 @@ use tonic::{Request, Response, Status, Streaming};
 
 use crate::connect::{CHANGE_DEADLINE, Next};
 use crate::fault::{Fault, Stop, code};
+use crate::say::Out;
 use crate::say::progress::Meter;
-use crate::say::{Out, json, text};
 use crate::session::Session;
 
 /// How much is printed, and in which form.

@@ -1,13 +1,13 @@
 //! `node rm` and `node gone`: list the runs concerned, ask, act.
 
 use nero_model::safe::Safe;
+use nero_views::{json, text};
 use nero_wire::v1::node_gone_reply::One;
 use nero_wire::v1::{NodeGoneReply, NodeGoneRequest, NodeRemoveReply, NodeRemoveRequest};
 use serde_json::json;
 
 use crate::connect::Change;
 use crate::fault::{Fault, Stop, code};
-use crate::say::{json, text};
 use crate::session::{Session, author, request};
 
 /// Runs that are named one by one before the question.

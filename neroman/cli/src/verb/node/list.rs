@@ -1,12 +1,13 @@
 //! `node list` and `status nodes`: the machines and how they do.
 
+use nero_views::{json, text};
 use nero_wire::v1::{NodeView, NodesReply, NodesRequest};
 use serde_json::json;
 
 use crate::connect::READ_DEADLINE;
 use crate::fault::{Stop, code};
+use crate::say::Screen;
 use crate::say::table::{self, Cell};
-use crate::say::{Screen, json, text};
 use crate::session::Session;
 
 /// Asks the nodes and shows them.

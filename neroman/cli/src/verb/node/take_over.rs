@@ -2,12 +2,12 @@
 //! node has reported their states.
 
 use nero_model::safe::Safe;
+use nero_views::text;
 use nero_wire::v1::{ListRequest, NodeTakeOverRequest};
 
 use super::events::{self, How};
 use crate::connect::READ_DEADLINE;
 use crate::fault::{Fault, Stop, code};
-use crate::say::text;
 use crate::session::{Session, request, selection};
 
 /// How often the runs are looked at. Each look waits some seconds for the node.

@@ -1,11 +1,11 @@
 //! The rows of `results`: pure, from the daemon's list.
 
+use nero_views::columns::{loose, metric, metrics, param, params};
+use nero_views::json::parameter;
+use nero_views::text::some;
 use nero_wire::v1::{ExperimentView, MetricSummary, Param};
 
 use crate::fault::Fault;
-use crate::say::columns::{loose, metric, metrics, param, params};
-use crate::say::json::parameter;
-use crate::say::table::some;
 
 /// Which value of a metric is the best.
 #[derive(Clone, Debug, PartialEq, Eq)]

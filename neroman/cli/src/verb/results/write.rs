@@ -1,30 +1,19 @@
 //! `results` as a table, CSV, JSON and Markdown.
 
 use nero_model::safe::Safe;
-use nero_wire::v1::{ExperimentView, Param};
+use nero_views::columns::{sheet, telling};
+use nero_views::{Column, Fact, Value as Known, csv, json, text};
 use serde_json::{Map, Value, json};
 
 use super::rows::{Best, Found, Group, Groups, Runs, Stats};
-use crate::say::columns::{Column, Fact, telling};
+use crate::say::Screen;
+use crate::say::experiments::cell;
 use crate::say::table::{self, Cell};
-use crate::say::{Screen, csv, json, text};
 
 /// For eyes: columns only where values differ.
 pub fn text(screen: &Screen, found: &Found) -> String {
     let (header, rows) = shown(found);
-    let cells: Vec<Vec<Cell>> = rows
-        .iter()
-        .map(|row| {
-            row.iter()
-                .map(|shown| match shown {
-                    Shown::State(word) => Cell::state(word),
-                    Shown::Number(text) => Cell::right(text),
-                    Shown::Text(text) => Cell::text(text),
-                })
-                .collect()
-        })
-        .collect();
-    let (mut text, left_out) = table::print(screen, &header, &cells);
+    let (mut text, left_out) = table::print(screen, &header, &rows);
     text.push_str(&table::no_room(&left_out));
     text.push_str(&format!("{}\n", count(found)));
     text
@@ -37,12 +26,14 @@ pub fn md(found: &Found) -> String {
     let mut text = line(header.iter().map(|name| for_md(name)).collect());
     let right = |at: usize| {
         rows.iter()
-            .any(|row| matches!(row.get(at), Some(Shown::Number(_))))
+            .any(|row| row.get(at).is_some_and(Cell::is_right))
     };
     let rule = (0..header.len()).map(|at| if right(at) { "---:" } else { "---" }.to_owned());
     text.push_str(&line(rule.collect()));
     for row in &rows {
-        text.push_str(&line(row.iter().map(|cell| for_md(cell.text())).collect()));
+        text.push_str(&line(
+            row.iter().map(|cell| for_md(cell.as_text())).collect(),
+        ));
     }
     text
 }
@@ -51,22 +42,13 @@ pub fn md(found: &Found) -> String {
 pub fn csv(found: &Found) -> Vec<u8> {
     match found {
         Found::Runs(runs) => {
-            let columns = all_columns(runs);
-            let mut header: Vec<String> = columns
-                .iter()
-                .map(|column| column.csv_name(&columns))
-                .collect();
-            header.extend(runs.best.iter().map(best_name));
-            let rows: Vec<Vec<csv::Cell>> = runs
-                .views
-                .iter()
-                .map(|view| {
-                    let mut row: Vec<csv::Cell> =
-                        columns.iter().map(|column| column.csv(view)).collect();
-                    row.extend(runs.best.iter().map(|best| number(best.of(view))));
-                    row
-                })
-                .collect();
+            let (mut header, mut rows) = sheet(&all_columns(runs), &runs.views);
+            if let Some(best) = &runs.best {
+                header.push(best_name(best));
+                for (row, view) in rows.iter_mut().zip(&runs.views) {
+                    row.push(number(best.of(view)));
+                }
+            }
             csv::print(&header, &rows)
         }
         Found::Groups(groups) => {
@@ -117,29 +99,14 @@ pub fn json(found: &Found) -> String {
     format!("{}\n", json::print(&document))
 }
 
-/// A cell for eyes or Markdown.
-enum Shown {
-    State(String),
-    Number(String),
-    Text(String),
-}
-
-impl Shown {
-    fn text(&self) -> &str {
-        match self {
-            Self::State(text) | Self::Number(text) | Self::Text(text) => text,
-        }
-    }
-}
-
-fn shown(found: &Found) -> (Vec<String>, Vec<Vec<Shown>>) {
+fn shown(found: &Found) -> (Vec<String>, Vec<Vec<Cell>>) {
     match found {
         Found::Runs(runs) => shown_runs(runs),
         Found::Groups(groups) => shown_groups(groups),
     }
 }
 
-fn shown_runs(runs: &Runs) -> (Vec<String>, Vec<Vec<Shown>>) {
+fn shown_runs(runs: &Runs) -> (Vec<String>, Vec<Vec<Cell>>) {
     let mut columns = telling(&runs.views);
     // A row is a run; an experiment may have several.
     if !columns.contains(&Column::Fact(Fact::Run)) {
@@ -155,29 +122,17 @@ fn shown_runs(runs: &Runs) -> (Vec<String>, Vec<Vec<Shown>>) {
         header.insert(at, best_name(best));
     }
     let rows = runs.views.iter().map(|view| {
-        let mut row: Vec<Shown> = columns
-            .iter()
-            .map(|column| shown_cell(column, view))
-            .collect();
+        let mut row: Vec<Cell> = columns.iter().map(|column| cell(column, view)).collect();
         if let Some(best) = &runs.best {
             let value = best.of(view).map(text::number).unwrap_or_default();
-            row.insert(at, Shown::Number(value));
+            row.insert(at, Cell::right(&value));
         }
         row
     });
     (header, rows.collect())
 }
 
-fn shown_cell(column: &Column, view: &ExperimentView) -> Shown {
-    let text = column.text(view);
-    match (column, column.csv(view)) {
-        (Column::Fact(Fact::State), _) => Shown::State(text),
-        (_, csv::Cell::Number(_)) => Shown::Number(text),
-        _ => Shown::Text(text),
-    }
-}
-
-fn shown_groups(groups: &Groups) -> (Vec<String>, Vec<Vec<Shown>>) {
+fn shown_groups(groups: &Groups) -> (Vec<String>, Vec<Vec<Cell>>) {
     let mut header = groups.by.clone();
     header.push("n".into());
     header.extend(
@@ -191,15 +146,15 @@ fn shown_groups(groups: &Groups) -> (Vec<String>, Vec<Vec<Shown>>) {
         header.push("finished".into());
     }
     let rows = groups.rows.iter().map(|group| {
-        let mut row: Vec<Shown> = group
+        let mut row: Vec<Cell> = group
             .params
             .iter()
-            .map(|param| Shown::Text(param.as_ref().map(|p| p.text.clone()).unwrap_or_default()))
+            .map(|param| Cell::text(param.as_ref().map_or("", |param| &param.text)))
             .collect();
-        row.push(Shown::Number(group.ids.len().to_string()));
-        row.extend(group.stats.iter().map(|stats| Shown::Number(spread(stats))));
+        row.push(Cell::right(&group.ids.len().to_string()));
+        row.extend(group.stats.iter().map(|stats| Cell::right(&spread(stats))));
         if !all_finished {
-            row.push(Shown::Number(group.finished.to_string()));
+            row.push(Cell::right(&group.finished.to_string()));
         }
         row
     });
@@ -264,7 +219,15 @@ fn all_columns(runs: &Runs) -> Vec<Column> {
 }
 
 fn csv_group(group: &Group) -> Vec<csv::Cell> {
-    let mut row: Vec<csv::Cell> = group.params.iter().map(csv_param).collect();
+    let mut row: Vec<csv::Cell> = group
+        .params
+        .iter()
+        .map(|param| {
+            param
+                .as_ref()
+                .map_or(csv::Cell::Empty, |param| Known::Param(param).csv())
+        })
+        .collect();
     row.push(csv::Cell::whole(group.ids.len()));
     row.push(csv::Cell::whole(group.finished));
     for stats in &group.stats {
@@ -272,14 +235,6 @@ fn csv_group(group: &Group) -> Vec<csv::Cell> {
         row.push(number(stats.deviation));
     }
     row
-}
-
-fn csv_param(param: &Option<Param>) -> csv::Cell {
-    match param {
-        Some(param) if json::parameter(param).is_number() => csv::Cell::Number(param.text.clone()),
-        Some(param) => csv::Cell::text(&param.text),
-        None => csv::Cell::Empty,
-    }
 }
 
 fn json_group(groups: &Groups, group: &Group) -> Value {

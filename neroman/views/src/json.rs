@@ -11,7 +11,8 @@ use serde::Serialize as _;
 use serde_json::ser::{CompactFormatter, Formatter, Serializer};
 use serde_json::{Map, Value, json};
 
-use super::text::iso_time;
+use crate::Fact;
+use crate::text::{self, iso_time};
 
 /// Prints a document on one line. Characters that could act on a terminal are
 /// written as `\u`, which changes no value.
@@ -36,56 +37,17 @@ pub fn document(fields: Value) -> Value {
     Value::Object(all)
 }
 
-/// An experiment as in `status --json`.
+/// An experiment as in `status --json`: every fact under its key.
 pub fn experiment(view: &ExperimentView) -> Value {
-    let also_live = view.also_live.iter().map(|live| {
-        json!({
-            "run": run_id(view.id, live.number),
-            "state": live.state,
-            "node": some(&live.node),
-            "wish": some(&live.wish),
-        })
-    });
-    let also_live: Vec<Value> = also_live.collect();
-    json!({
-        "id": view.id,
-        "name": view.name,
-        "collection": some(&view.collection),
-        "state": view.state,
-        "node": some(&view.node),
-        "run": run_id(view.id, view.run),
-        "parameters": parameters(&view.params),
-        "metrics": metrics(&view.metrics),
-        "progress": Value::Null,
-        "runtime_s": view.runtime_s.map(number),
-        "exit_code": view.exit_code,
-        "signal": view.signal,
-        "reason": some(&view.reason),
-        "stderr_line": some(&view.stderr_line),
-        "created_at": iso_time(view.created_ms),
-        "modified_at": iso_time(view.modified_ms),
-        "submitted_at": iso_time(view.submitted_ms),
-        "started_at": iso_time(view.started_ms),
-        "ended_at": iso_time(view.ended_ms),
-        "path": some(&view.path),
-        "warnings": view.warnings,
-        "hints": view.hints,
-        "gone": view.gone,
-        "tags": [],
-        "note": Value::Null,
-        "collections": view.collections,
-        "phase": some(&view.phase),
-        "wish": some(&view.wish),
-        "waiting_for": some(&view.waiting_for),
-        "contact": some(&view.contact),
-        "as_of": iso_time(view.as_of_ms),
-        "cpu_cores": view.cpu_cores.map(number),
-        "rss_bytes": view.rss_bytes,
-        "results": some(&view.results),
-        "settled": view.settled,
-        "not_built": view.not_built,
-        "also_live": also_live,
-    })
+    let facts = Fact::ALL.iter();
+    let fields = facts.map(|fact| (fact.key().to_owned(), fact.value(view).json()));
+    Value::Object(fields.collect())
+}
+
+/// `status --json`.
+pub fn experiments(views: &[ExperimentView], notes: &[String]) -> Value {
+    let views: Vec<_> = views.iter().map(experiment).collect();
+    document(json!({ "experiments": views, "notes": notes }))
 }
 
 /// A run as in `show --json`.
@@ -195,7 +157,7 @@ pub fn environment(vars: &[EnvVar]) -> Value {
         let value = if var.unset {
             Value::Null
         } else {
-            json!(super::text_of_var(var))
+            json!(text::variable(var))
         };
         (var.name.clone(), value)
     });
@@ -229,14 +191,14 @@ pub fn some(text: &str) -> Option<&str> {
     (!text.is_empty()).then_some(text)
 }
 
-fn parameters(params: &[Param]) -> Value {
+pub(crate) fn parameters(params: &[Param]) -> Value {
     let fields = params
         .iter()
         .map(|param| (param.name.clone(), parameter(param)));
     Value::Object(fields.collect())
 }
 
-fn metrics(summaries: &[MetricSummary]) -> Value {
+pub(crate) fn metrics(summaries: &[MetricSummary]) -> Value {
     let fields = summaries.iter().map(|metric| {
         let value = json!({
             "last": number(metric.last),

@@ -2,6 +2,38 @@
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use nero_model::safe::looks_secret;
+use nero_wire::v1::EnvVar;
+
+/// Names that are listed one by one.
+const NAMED_MAX: usize = 8;
+
+/// `collection/name`.
+pub fn full_name(collection: &str, name: &str) -> String {
+    if collection.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{collection}/{name}")
+    }
+}
+
+/// A variable's value; what looks secret is masked once more.
+pub fn variable(var: &EnvVar) -> &str {
+    if looks_secret(&var.name) {
+        "***"
+    } else {
+        &var.value
+    }
+}
+
+/// Names in a sentence: the first few, and how many more there are.
+pub fn some(names: &[String]) -> String {
+    let named = names[..names.len().min(NAMED_MAX)].join(", ");
+    match names.len().saturating_sub(NAMED_MAX) {
+        0 => named,
+        more => format!("{named} and {more} more"),
+    }
+}
 
 /// A reason with the job's last line on standard error, if known. A reason that
 /// only repeats the state beside it is empty.

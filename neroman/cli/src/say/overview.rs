@@ -2,11 +2,13 @@
 //! counts by state and node, what needs a person, what runs.
 
 use nero_model::safe::Safe;
+use nero_views::columns::telling;
+use nero_views::text;
 use nero_wire::v1::ExperimentView;
 
-use super::status::{counts, hints, warnings};
-use crate::say::table::{self, Cell};
-use crate::say::{Screen, columns, text};
+use super::experiments::{counts, hints, warnings};
+use super::table::{self, Cell};
+use super::{Screen, experiments};
 
 /// States in the order of a life, for the table of counts.
 const STATES: &[&str] = &[
@@ -147,8 +149,8 @@ fn runs(screen: &Screen, views: &[ExperimentView], room: usize) -> String {
         return String::new();
     }
     let shown = &running[..running.len().min(room)];
-    let chosen = columns::telling(shown);
-    let mut text = format!("\nrunning\n{}", columns::print(screen, &chosen, shown));
+    let chosen = telling(shown);
+    let mut text = format!("\nrunning\n{}", experiments::print(screen, &chosen, shown));
     if running.len() > shown.len() {
         text.push_str(&format!(
             "… and {} more: neroman status running\n",

@@ -1,0 +1,82 @@
+//! Experiments for eyes: a table, what it warns of, and the counts.
+
+use nero_model::safe::Safe;
+use nero_views::columns::telling;
+use nero_views::{Column, Value, text};
+use nero_wire::v1::ExperimentView;
+
+use super::Screen;
+use super::table::{self, Cell};
+
+/// One row per experiment, and the counts.
+pub fn as_table(screen: &Screen, views: &[ExperimentView], chosen: Option<Vec<Column>>) -> String {
+    let columns = chosen.unwrap_or_else(|| telling(views));
+    let mut text = print(screen, &columns, views);
+    for (word, told) in [("warning", warnings(views)), ("hint", hints(views))] {
+        for (ids, what) in told {
+            let (ids, what) = (text::ids(&ids), Safe::line(&what));
+            text.push_str(&format!("{word} {ids}: {what}\n"));
+        }
+    }
+    text.push_str(&format!("{}\n", counts(screen, views)));
+    text
+}
+
+/// `3 running · 2 finished`.
+pub fn counts(screen: &Screen, views: &[ExperimentView]) -> String {
+    let counts = text::count(views.iter().map(|view| view.state.as_str()));
+    let shown: Vec<String> = counts
+        .iter()
+        .map(|(count, word)| format!("{count} {}", table::painted(screen, word)))
+        .collect();
+    shown.join(" · ")
+}
+
+/// Each warning once, with all experiments that have it.
+pub fn warnings(views: &[ExperimentView]) -> Vec<(Vec<u64>, String)> {
+    grouped(views, |view| &view.warnings)
+}
+
+/// The same for hints about reasons.
+pub fn hints(views: &[ExperimentView]) -> Vec<(Vec<u64>, String)> {
+    grouped(views, |view| &view.hints)
+}
+
+fn grouped(
+    views: &[ExperimentView],
+    lines: impl Fn(&ExperimentView) -> &[String],
+) -> Vec<(Vec<u64>, String)> {
+    let mut grouped: Vec<(Vec<u64>, String)> = Vec::new();
+    for view in views {
+        for warning in lines(view) {
+            match grouped.iter_mut().find(|(_, known)| known == warning) {
+                Some((ids, _)) => ids.push(view.id),
+                None => grouped.push((vec![view.id], warning.clone())),
+            }
+        }
+    }
+    grouped
+}
+
+/// The experiments as a table, and below it the names of columns left out.
+pub fn print(screen: &Screen, columns: &[Column], views: &[ExperimentView]) -> String {
+    let header: Vec<String> = columns.iter().map(|column| column.title(columns)).collect();
+    // Looking up a cell by name among thousands is slow: only what can be
+    // shown.
+    let shown = &columns[..columns.len().min(table::COLUMNS_MAX)];
+    let rows: Vec<Vec<Cell>> = views
+        .iter()
+        .map(|view| shown.iter().map(|column| cell(column, view)).collect())
+        .collect();
+    let (text, left_out) = table::print(screen, &header, &rows);
+    text + &table::no_room(&left_out)
+}
+
+/// What a column shows of an experiment.
+pub fn cell(column: &Column, view: &ExperimentView) -> Cell {
+    match column.value(view) {
+        Value::State(word) => Cell::state(word),
+        value if value.is_number() => Cell::right(&column.text(view)),
+        _ => Cell::text(&column.text(view)),
+    }
+}

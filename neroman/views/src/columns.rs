@@ -1,0 +1,297 @@
+//! Columns of experiments: what `--columns` and `--sort` name, and which ones a
+//! table shows by itself.
+
+use std::cmp::Ordering;
+
+use nero_expr::{FactKind, NOT_BUILT};
+use nero_wire::v1::{ExperimentView, MetricSummary, Param};
+
+use crate::json::parameter;
+use crate::{Fact, Value, csv, fact, text};
+
+/// One column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Column {
+    /// A fact that every experiment has.
+    Fact(Fact),
+    /// A parameter.
+    Param(String),
+    /// The latest value of a metric.
+    Metric(String),
+    /// A fact of expressions that views hold when it is asked for
+    /// ([`asked_facts`]).
+    Asked(nero_expr::Fact),
+}
+
+/// A name that no column has.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoColumn {
+    /// A fact of the design that is not there yet.
+    #[error("the column `{0}` is not built yet")]
+    NotBuilt(String),
+    /// No fact, parameter or metric.
+    #[error("there is no column `{name}`")]
+    Unknown {
+        /// The name.
+        name: String,
+        /// The column that was perhaps meant.
+        near: Option<String>,
+        /// All names.
+        there: Vec<String>,
+    },
+}
+
+impl Column {
+    /// The name, as in a header.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Fact(fact) => fact.name().to_owned(),
+            Self::Param(name) | Self::Metric(name) => name.clone(),
+            Self::Asked(fact) => fact.word().to_owned(),
+        }
+    }
+
+    /// The value that an experiment has.
+    pub fn value<'a>(&self, view: &'a ExperimentView) -> Value<'a> {
+        match self {
+            Self::Fact(fact) => fact.value(view),
+            Self::Param(name) => param(view, name).map_or(Value::Unknown, Value::Param),
+            Self::Metric(name) => {
+                metric(view, name).map_or(Value::Unknown, |metric| Value::Number(metric.last))
+            }
+            Self::Asked(fact) => fact::asked(view, *fact),
+        }
+    }
+
+    /// The text for people, not yet safe. Old figures stand in brackets.
+    pub fn text(&self, view: &ExperimentView) -> String {
+        let value = self.value(view);
+        text::marked(&value.text(), value.is_measured() && view.as_of_ms != 0)
+    }
+
+    /// The name in a CSV header, with the unit.
+    pub fn csv_name(&self, all: &[Self]) -> String {
+        match self {
+            Self::Fact(fact) => fact.csv_name().to_owned(),
+            Self::Asked(fact) => match fact.kind() {
+                FactKind::Seconds => format!("{}_s", fact.word()),
+                FactKind::Bytes => format!("{}_bytes", fact.word()),
+                FactKind::Number
+                | FactKind::Text
+                | FactKind::Time
+                | FactKind::Version
+                | FactKind::Words => fact.word().to_owned(),
+            },
+            Self::Param(_) | Self::Metric(_) => self.title(all),
+        }
+    }
+
+    /// The name in a table, with a prefix where another column has the same.
+    pub fn title(&self, all: &[Self]) -> String {
+        match self {
+            Self::Param(name) if shared(name, all) => format!("param.{name}"),
+            Self::Metric(name) if shared(name, all) => format!("metric.{name}"),
+            Self::Fact(_) | Self::Asked(_) | Self::Param(_) | Self::Metric(_) => self.name(),
+        }
+    }
+
+    /// The order of rows: numbers before text, missing values last.
+    pub fn compare(&self, one: &ExperimentView, other: &ExperimentView) -> Ordering {
+        let key = |view| match self.value(view).csv() {
+            csv::Cell::Number(text) => (0, text.parse::<f64>().unwrap_or(f64::NAN), String::new()),
+            csv::Cell::Text(text) => (1, 0.0, text),
+            csv::Cell::Empty => (2, 0.0, String::new()),
+        };
+        let ((kind, number, text), (kind2, number2, text2)) = (key(one), key(other));
+        kind.cmp(&kind2)
+            .then(number.total_cmp(&number2))
+            .then_with(|| text.cmp(&text2))
+    }
+}
+
+/// The facts among these names of columns that views contain only on request.
+pub fn asked_facts<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
+    names
+        .filter(|name| Fact::named(name).is_none())
+        .filter(|name| nero_expr::Fact::from_word(name).is_some())
+        .map(str::to_owned)
+        .collect()
+}
+
+/// The column of a name that was typed.
+///
+/// # Errors
+/// When no fact, parameter or metric has that name.
+pub fn named(name: &str, views: &[ExperimentView]) -> Result<Column, NoColumn> {
+    let has_param = |wanted: &str| views.iter().any(|view| param(view, wanted).is_some());
+    let has_metric = |wanted: &str| views.iter().any(|view| metric(view, wanted).is_some());
+    if let Some(rest) = name.strip_prefix("param.").filter(|rest| has_param(rest)) {
+        return Ok(Column::Param(rest.to_owned()));
+    }
+    if let Some(rest) = name.strip_prefix("metric.").filter(|rest| has_metric(rest)) {
+        return Ok(Column::Metric(rest.to_owned()));
+    }
+    if let Some(fact) = Fact::named(name) {
+        return Ok(Column::Fact(fact));
+    }
+    if let Some(fact) = nero_expr::Fact::from_word(name) {
+        return Ok(Column::Asked(fact));
+    }
+    if has_param(name) {
+        return Ok(Column::Param(name.to_owned()));
+    }
+    if has_metric(name) {
+        return Ok(Column::Metric(name.to_owned()));
+    }
+    let all = all(views);
+    match all
+        .iter()
+        .find(|column| loose(&column.name()) == loose(name))
+    {
+        Some(column) => Ok(column.clone()),
+        // Without experiments no name can be checked.
+        None if views.is_empty() => Ok(Column::Metric(name.to_owned())),
+        None if NOT_BUILT.contains(&name) => Err(NoColumn::NotBuilt(name.to_owned())),
+        None => Err(unknown(name, &all)),
+    }
+}
+
+/// Every column of a CSV.
+pub fn all(views: &[ExperimentView]) -> Vec<Column> {
+    Fact::of_csv()
+        .map(Column::Fact)
+        .chain(params(views).into_iter().map(Column::Param))
+        .chain(metrics(views).into_iter().map(Column::Metric))
+        .collect()
+}
+
+/// A header and a row per experiment, for CSV.
+pub fn sheet(columns: &[Column], views: &[ExperimentView]) -> (Vec<String>, Vec<Vec<csv::Cell>>) {
+    let row = |view| {
+        let cells = columns.iter().map(|column| column.value(view).csv());
+        cells.collect()
+    };
+    let header = columns.iter().map(|column| column.csv_name(columns));
+    (header.collect(), views.iter().map(row).collect())
+}
+
+/// The columns that a table shows by default: those whose values differ. A
+/// narrow terminal cuts from the right, so the most wanted come first: metrics
+/// before their steps and before parameters that are part of the names. A
+/// metric that only repeats its parameter is left out.
+pub fn telling(views: &[ExperimentView]) -> Vec<Column> {
+    let mut columns = vec![Column::Fact(Fact::Id), Column::Fact(Fact::Name)];
+    let differs = |column: &Column| {
+        let mut texts = views.iter().map(|view| column.text(view));
+        let first = texts.next().unwrap_or_default();
+        texts.any(|text| text != first)
+    };
+    let said = |column: &Column| views.iter().any(|view| !column.text(view).is_empty());
+    for fact in [Fact::Collection, Fact::State, Fact::Node] {
+        let column = Column::Fact(fact);
+        if fact == Fact::State || differs(&column) {
+            columns.push(column);
+        }
+    }
+    let runtime = Column::Fact(Fact::Runtime);
+    if said(&runtime) {
+        columns.push(runtime);
+    }
+    let varying = params(views).into_iter().map(Column::Param);
+    let (in_names, others): (Vec<_>, Vec<_>) = varying
+        .filter(differs)
+        .partition(|column| is_in_names(column, views));
+    let printed = metrics(views).into_iter();
+    let (steps, measured): (Vec<_>, Vec<_>) = printed
+        .filter(|name| !repeats_parameter(name, views))
+        .map(Column::Metric)
+        .partition(|column| is_step(&column.name()));
+    columns.extend(others);
+    columns.extend(measured);
+    for fact in [Fact::Reason, Fact::Wish, Fact::Waiting, Fact::Contact] {
+        let column = Column::Fact(fact);
+        if said(&column) {
+            columns.push(column);
+        }
+    }
+    columns.extend(steps);
+    columns.extend(in_names);
+    columns
+}
+
+/// Whether every experiment's name contains its value of a parameter, as the
+/// names of a product do: `fit_lr-0.1_n-3`.
+fn is_in_names(column: &Column, views: &[ExperimentView]) -> bool {
+    let name = column.name();
+    views.iter().all(|view| {
+        param(view, &name).is_none_or(|p| view.name.contains(&format!("{name}-{}", p.text)))
+    })
+}
+
+/// Whether a metric only repeats its parameter, which the program printed.
+fn repeats_parameter(name: &str, views: &[ExperimentView]) -> bool {
+    views.iter().all(|view| {
+        let Some(metric) = metric(view, name) else {
+            return true;
+        };
+        let given = param(view, name).and_then(|param| parameter(param).as_f64());
+        given.is_some_and(|given| metric.min == given && metric.max == given)
+    })
+}
+
+/// Names that count a job's progress.
+fn is_step(name: &str) -> bool {
+    const STEPS: [&str; 5] = ["step", "globalstep", "iteration", "iter", "epoch"];
+    STEPS.contains(&loose(name).as_str())
+}
+
+/// Names of parameters in the order in which they first come.
+pub fn params(views: &[ExperimentView]) -> Vec<String> {
+    distinct(views.iter().flat_map(|view| &view.params).map(|p| &p.name))
+}
+
+/// Names of metrics in the order in which they first come.
+pub fn metrics(views: &[ExperimentView]) -> Vec<String> {
+    distinct(views.iter().flat_map(|view| &view.metrics).map(|m| &m.name))
+}
+
+/// An experiment's parameter.
+pub fn param<'a>(view: &'a ExperimentView, name: &str) -> Option<&'a Param> {
+    view.params.iter().find(|param| param.name == name)
+}
+
+/// An experiment's metric.
+pub fn metric<'a>(view: &'a ExperimentView, name: &str) -> Option<&'a MetricSummary> {
+    view.metrics.iter().find(|metric| metric.name == name)
+}
+
+/// A name as loosely as selectors match it.
+pub fn loose(name: &str) -> String {
+    name.chars()
+        .filter(|c| !matches!(c, ' ' | '_' | '-' | '/' | '.'))
+        .flat_map(char::to_lowercase)
+        .collect()
+}
+
+/// Whether a name needs its prefix: another column has it too.
+fn shared(name: &str, all: &[Column]) -> bool {
+    all.iter().filter(|column| column.name() == name).count() > 1
+}
+
+fn unknown(name: &str, all: &[Column]) -> NoColumn {
+    let there: Vec<String> = all.iter().map(Column::name).collect();
+    let near = nero_model::names::suggest(name, there.iter().map(String::as_str));
+    NoColumn::Unknown {
+        name: name.to_owned(),
+        near: near.map(str::to_owned),
+        there,
+    }
+}
+
+fn distinct<'a>(names: impl Iterator<Item = &'a String>) -> Vec<String> {
+    let mut seen = std::collections::HashSet::new();
+    names
+        .filter(|name| seen.insert(name.as_str()))
+        .cloned()
+        .collect()
+}

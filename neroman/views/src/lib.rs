@@ -1,0 +1,17 @@
+//! What people and programs see of experiments. [`Fact`] is the one table of facts;
+//! each has a name and a [`Value`] with a type, and its text, CSV and JSON follow
+//! from the type.
+//!
+//! The command line prints with it. It owns no terminal, no connection and no
+//! file: it takes messages of the wire and returns text or documents.
+
+pub mod columns;
+pub mod csv;
+mod fact;
+pub mod json;
+pub mod text;
+mod value;
+
+pub use columns::{Column, NoColumn};
+pub use fact::{Fact, of_run};
+pub use value::Value;

@@ -5,6 +5,7 @@
 
 mod files;
 mod host;
+mod hyperqueue;
 mod listing;
 mod printing;
 pub mod programs;

@@ -10,6 +10,7 @@ use crate::steps::{Steps, execute};
 pub struct Programs {
     folder: PathBuf,
     scratch: PathBuf,
+    tools: PathBuf,
     root: PathBuf,
 }
 
@@ -27,6 +28,11 @@ impl Programs {
     /// One of them.
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)
+    }
+
+    /// The folder of a tool that stays for later benches.
+    pub fn tool(&self, name: &str) -> PathBuf {
+        self.tools.join(name)
     }
 
     /// A fresh folder below which a home may be made.
@@ -57,6 +63,7 @@ pub fn find(steps: &mut Steps, folder: Option<PathBuf>) -> Result<Programs, Stri
     Ok(Programs {
         folder,
         scratch,
+        tools: target.join("bench/tools"),
         root: steps.root().to_path_buf(),
     })
 }

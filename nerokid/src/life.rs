@@ -97,8 +97,26 @@ impl Life {
             RecordKind::TreeGone | RecordKind::JobNotStarted | RecordKind::Lost => {
                 self.over = true;
             }
-            // The watcher's own, and what later versions add, changes nothing here.
-            _ => {}
+            // The watcher's own records tell nothing about the job's life.
+            RecordKind::Unspecified
+            | RecordKind::SignalSent
+            | RecordKind::WatchStarted
+            | RecordKind::Metrics
+            | RecordKind::Sample
+            | RecordKind::RulesApplied
+            | RecordKind::RulesRefused
+            | RecordKind::RuleBound
+            | RecordKind::RuleFired
+            | RecordKind::LogTruncated
+            | RecordKind::MetricsFolded
+            | RecordKind::Notice
+            | RecordKind::WatchEnded
+            | RecordKind::LedgerAccepted
+            | RecordKind::LedgerTakenAway
+            | RecordKind::LedgerCancelAsked
+            | RecordKind::LedgerExited
+            | RecordKind::LedgerClosed
+            | RecordKind::LedgerAnswered => {}
         }
     }
 

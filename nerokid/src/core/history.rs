@@ -62,6 +62,10 @@ impl History {
         let Ok(kind) = RecordKind::try_from(i32::from(record.kind)) else {
             return;
         };
+        let of_rules = matches!(kind, RecordKind::RuleBound | RecordKind::RuleFired);
+        if self.rules_only && !of_rules {
+            return;
+        }
         let now_ms = record.mono_ns / 1_000_000;
         match kind {
             RecordKind::RuleBound => self.bound.extend(record.decode::<v1::RuleBound>()),
@@ -70,7 +74,6 @@ impl History {
                     self.fired(fired, now_ms);
                 }
             }
-            _ if self.rules_only => {}
             RecordKind::Metrics => {
                 if let Ok(metrics) = record.decode() {
                     self.metrics(&metrics);
@@ -102,9 +105,26 @@ impl History {
                     self.complete |= ended.complete;
                 }
             }
-            // Records of other writers, and of later versions, are of no use
-            // here.
-            _ => {}
+            // A watcher begins with the facts above alone.
+            RecordKind::Unspecified
+            | RecordKind::Claimed
+            | RecordKind::JobStarted
+            | RecordKind::JobNotStarted
+            | RecordKind::StopAsked
+            | RecordKind::SignalSent
+            | RecordKind::JobExited
+            | RecordKind::TreeGone
+            | RecordKind::TakenOver
+            | RecordKind::WatchStarted
+            | RecordKind::MetricsFolded
+            | RecordKind::Notice
+            | RecordKind::Lost
+            | RecordKind::LedgerAccepted
+            | RecordKind::LedgerTakenAway
+            | RecordKind::LedgerCancelAsked
+            | RecordKind::LedgerExited
+            | RecordKind::LedgerClosed
+            | RecordKind::LedgerAnswered => {}
         }
     }
 

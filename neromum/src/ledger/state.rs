@@ -146,8 +146,32 @@ impl State {
                 let answered: LedgerAnswered = record.decode()?;
                 self.remember(answered.request, answered.answer);
             }
+            // Records of run folders have no place here.
+            Ok(
+                RecordKind::Unspecified
+                | RecordKind::Claimed
+                | RecordKind::JobStarted
+                | RecordKind::JobNotStarted
+                | RecordKind::StopAsked
+                | RecordKind::SignalSent
+                | RecordKind::JobExited
+                | RecordKind::TreeGone
+                | RecordKind::TakenOver
+                | RecordKind::WatchStarted
+                | RecordKind::Metrics
+                | RecordKind::Sample
+                | RecordKind::RulesApplied
+                | RecordKind::RulesRefused
+                | RecordKind::RuleBound
+                | RecordKind::RuleFired
+                | RecordKind::LogTruncated
+                | RecordKind::MetricsFolded
+                | RecordKind::Notice
+                | RecordKind::WatchEnded
+                | RecordKind::Lost,
+            ) => {}
             // A record of a newer build: kept on disk, skipped here.
-            _ => {}
+            Err(_) => {}
         }
         Ok(())
     }

@@ -469,7 +469,28 @@ fn take(record: &Record<'_>, facts: &mut Facts, look: &mut Look) {
             true
         }
         RecordKind::JobNotStarted => facts.not_started,
-        _ => false,
+        RecordKind::Unspecified
+        | RecordKind::Claimed
+        | RecordKind::JobStarted
+        | RecordKind::SignalSent
+        | RecordKind::TakenOver
+        | RecordKind::WatchStarted
+        | RecordKind::Metrics
+        | RecordKind::Sample
+        | RecordKind::RulesApplied
+        | RecordKind::RulesRefused
+        | RecordKind::RuleBound
+        | RecordKind::RuleFired
+        | RecordKind::LogTruncated
+        | RecordKind::MetricsFolded
+        | RecordKind::Notice
+        | RecordKind::WatchEnded
+        | RecordKind::LedgerAccepted
+        | RecordKind::LedgerTakenAway
+        | RecordKind::LedgerCancelAsked
+        | RecordKind::LedgerExited
+        | RecordKind::LedgerClosed
+        | RecordKind::LedgerAnswered => false,
     };
     if ends {
         look.ends.push(ledger_exited::Copy {
@@ -498,7 +519,12 @@ fn fact_of(kind: RecordKind, record: &Record<'_>) -> Option<Fact> {
         },
         RecordKind::JobNotStarted => match decoded::<JobNotStarted>(record).stage() {
             job_not_started::Stage::Gate => Fact::GateClosed,
-            _ => Fact::NotStarted,
+            job_not_started::Stage::Unspecified
+            | job_not_started::Stage::Output
+            | job_not_started::Stage::Folder
+            | job_not_started::Stage::Exec
+            | job_not_started::Stage::Fork
+            | job_not_started::Stage::Cancelled => Fact::NotStarted,
         },
         RecordKind::JobExited => Fact::LeaderEnded,
         RecordKind::TreeGone => {
@@ -524,7 +550,24 @@ fn fact_of(kind: RecordKind, record: &Record<'_>) -> Option<Fact> {
             complete: decoded::<WatchEnded>(record).complete,
         },
         RecordKind::Lost => Fact::Lost,
-        _ => return None,
+        RecordKind::Unspecified
+        | RecordKind::StopAsked
+        | RecordKind::SignalSent
+        | RecordKind::Metrics
+        | RecordKind::Sample
+        | RecordKind::RulesApplied
+        | RecordKind::RulesRefused
+        | RecordKind::RuleBound
+        | RecordKind::RuleFired
+        | RecordKind::LogTruncated
+        | RecordKind::MetricsFolded
+        | RecordKind::Notice
+        | RecordKind::LedgerAccepted
+        | RecordKind::LedgerTakenAway
+        | RecordKind::LedgerCancelAsked
+        | RecordKind::LedgerExited
+        | RecordKind::LedgerClosed
+        | RecordKind::LedgerAnswered => return None,
     })
 }
 

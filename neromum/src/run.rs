@@ -174,8 +174,17 @@ async fn serve_by_lease(options: &Options, paths: NodePaths) -> Result<(), RunEr
         begin_log(&paths)?;
         let relay = begun.door.addresses();
         tracing::info!(epoch = held.epoch(), why = begun.why, ?relay, "leads");
-        begun.door.serve(keeper)?;
-        serve_from(options, paths, seat).await
+        let mut accepting = begun.door.serve(keeper)?;
+        let deaf = async {
+            while let Some(ended) = accepting.join_next().await {
+                tracing::error!(?ended, "other hosts are not heard at one address");
+            }
+            std::future::pending().await
+        };
+        tokio::select! {
+            served = serve_from(options, paths, seat) => served,
+            served = deaf => served,
+        }
     };
     let served = served.await;
     held.leave();

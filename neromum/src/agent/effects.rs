@@ -10,7 +10,7 @@ use nero_model::paths::run as names;
 use nero_model::{RunId, RunToken};
 use nero_wire::v1::{RunSpec, Tree};
 
-use super::{Agent, Done, Message, Setup};
+use super::{Agent, Done, Setup};
 use crate::config;
 use crate::core::decide::Tracking;
 use crate::core::facts::Fact;
@@ -171,11 +171,13 @@ impl Agent {
             self.prepared(token, incarnation, start);
             return;
         }
-        let done = self.done.clone();
-        tokio::task::spawn_blocking(move || {
+        let lost = PrepareError::Io {
+            path: staging::work_folder(&setup.paths.run(id), incarnation),
+            source: std::io::Error::other("its thread panicked; please report it"),
+        };
+        self.off_reactor(Done::Prepared(token, incarnation, Err(lost)), move || {
             let start = build(&setup, id, token, &spec, incarnation);
-            // Sending fails only when the agent is gone.
-            let _ = done.send(Message::Done(Done::Prepared(token, incarnation, start)));
+            Done::Prepared(token, incarnation, start)
         });
     }
 

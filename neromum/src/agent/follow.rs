@@ -133,6 +133,7 @@ impl Agent {
         };
         self.followers.next += 1;
         let id = self.followers.next;
+        // `Flow` bounds the bytes and events in it.
         let (events, receiver) = mpsc::unbounded_channel();
         let flow = Arc::new(Flow::default());
         let stream = FollowStream::new(id, receiver, flow.clone(), handle);
@@ -215,13 +216,11 @@ impl Agent {
         if waiting.is_empty() || std::mem::replace(&mut self.followers.looks, true) {
             return;
         }
-        let (setup, done) = (self.setup.clone(), self.done.clone());
-        tokio::task::spawn_blocking(move || {
+        let setup = self.setup.clone();
+        self.off_reactor(Done::Looked(HashSet::new()), move || {
             let answers = |(token, id): &(RunToken, RunId)| answers(&setup, *id, *token);
             let found = waiting.into_iter().filter(answers);
-            let found = found.map(|(token, _)| token).collect();
-            // Sending fails only when the agent is gone.
-            let _ = done.send(Message::Done(Done::Looked(found)));
+            Done::Looked(found.map(|(token, _)| token).collect())
         });
     }
 

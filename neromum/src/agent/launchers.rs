@@ -90,13 +90,24 @@ impl Launchers {
         self.next += 1;
         self.opening += 1;
         let link = LinkId(self.next);
-        tokio::spawn(bare::serve(launcher, link, move |news| {
-            let handle = handle.clone();
+        let own = launcher.program.is_some();
+        let teller = handle.clone();
+        let serving = tokio::spawn(bare::serve(launcher, link, move |news| {
+            let teller = teller.clone();
             async move {
                 // Sending fails once neromum leaves.
-                let _ = handle.tell(Message::Launcher(news)).await;
+                let _ = teller.tell(Message::Launcher(news)).await;
             }
         }));
+        // Whatever ends the link, its panic included, the agent learns of it.
+        tokio::spawn(async move {
+            let why = match serving.await {
+                Ok(why) => why.to_string(),
+                Err(panic) => panic.to_string(),
+            };
+            let down = News::Down { link, own, why };
+            let _ = handle.tell(Message::Launcher(down)).await;
+        });
     }
 }
 

@@ -15,6 +15,7 @@ mod handle;
 mod kids;
 mod launchers;
 mod look;
+mod off_reactor;
 mod recover;
 mod settle;
 mod sync;

@@ -11,10 +11,10 @@ use nero_model::RunToken;
 use nero_model::paths::run as names;
 use nero_model::process::Life;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::{Agent, Done, Entry, Message};
+use super::off_reactor::Report;
+use super::{Agent, Done, Entry};
 use crate::config;
 use crate::core::Stage;
 use crate::runs::{gone, segments};
@@ -137,14 +137,13 @@ impl Agent {
         }
         self.settling.running = true;
         let (program, socket) = (self.setup.watcher.clone(), self.setup.socket.clone());
-        let done = self.done.clone();
+        // Its drop at the end of the task says that the process is gone.
+        let report = Report::new(self.done.clone(), Done::SettlerGone);
         tokio::spawn(async move {
-            let settled = settle(&program, &socket, &lines, &done, PATIENCE).await;
+            let settled = settle(&program, &socket, &lines, &report, PATIENCE).await;
             if let Err(error) = settled {
                 tracing::error!(%error, program = %program.display(), "settling failed");
             }
-            // Sending fails only when the agent is gone.
-            let _ = done.send(Message::Done(Done::SettlerGone));
         });
     }
 
@@ -250,7 +249,7 @@ async fn settle(
     program: &Path,
     socket: &Path,
     lines: &[u8],
-    done: &mpsc::UnboundedSender<Message>,
+    report: &Report,
     patience: Patience,
 ) -> std::io::Result<()> {
     let mut child = tokio::process::Command::new(program)
@@ -283,8 +282,7 @@ async fn settle(
                 return Ok(());
             };
             if let Some((run_dir, answer)) = answer(&line) {
-                // Sending fails only when the agent is gone.
-                let _ = done.send(Message::Done(Done::Settled(run_dir, answer)));
+                report.tell(Done::Settled(run_dir, answer));
             }
         }
     };
@@ -335,6 +333,7 @@ fn answer(line: &[u8]) -> Option<(PathBuf, Answer)> {
 mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt as _;
+    use tokio::sync::mpsc;
 
     const SHORT: Duration = Duration::from_millis(50);
     /// Longer than anything here takes on a busy machine.
@@ -347,7 +346,8 @@ mod tests {
         std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).unwrap();
         let (done, _boxes) = mpsc::unbounded_channel();
-        settle(&program, Path::new("/none"), lines, &done, patience).await
+        let report = Report::new(done, Done::SettlerGone);
+        settle(&program, Path::new("/none"), lines, &report, patience).await
     }
 
     #[tokio::test]

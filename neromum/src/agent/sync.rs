@@ -7,7 +7,7 @@ use nero_model::RunToken;
 use nero_wire::v1::CancelReply;
 use tokio::sync::oneshot;
 
-use super::{Agent, Done, Message, Refused};
+use super::{Agent, Done, Refused};
 use crate::config;
 use crate::core::Stage;
 use crate::ledger::{Kept, State};
@@ -95,10 +95,9 @@ impl Agent {
         self.sync.current = std::mem::take(&mut self.sync.next);
         self.sync.burst = (self.sync.current.ends.len() >= config::SYNC_BURST).then_some(now);
         let file = self.ledger.syncer();
-        let done = self.done.clone();
-        tokio::task::spawn_blocking(move || {
-            // Sending fails only when the agent is gone.
-            let _ = done.send(Message::Done(Done::Synced(file.sync_data())));
+        let lost = std::io::Error::other("the thread that syncs it panicked");
+        self.off_reactor(Done::Synced(Err(lost)), move || {
+            Done::Synced(file.sync_data())
         });
     }
 

@@ -12,7 +12,7 @@ use nero_model::DeploymentId;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::task::AbortHandle;
+use tokio::task::{AbortHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
@@ -59,21 +59,21 @@ impl Door {
         self.listeners.iter().filter_map(of).collect()
     }
 
-    /// Serves as long as the runtime lives, or until no certificate can be made
-    /// any more.
+    /// Accepts connections until the result is dropped, a task for each socket.
     ///
     /// # Errors
     /// When the first certificate cannot be made.
-    pub fn serve(self, keeper: Keeper) -> Result<(), AuthorityError> {
+    pub fn serve(self, keeper: Keeper) -> Result<JoinSet<()>, AuthorityError> {
+        let mut accepting = JoinSet::new();
         if self.listeners.is_empty() {
-            return Ok(());
+            return Ok(accepting);
         }
         let keeper = Arc::new(keeper);
         keeper.acceptor()?;
         for listener in self.listeners {
-            tokio::spawn(accept(listener, keeper.clone()));
+            accepting.spawn(accept(listener, keeper.clone()));
         }
-        Ok(())
+        Ok(accepting)
     }
 }
 
@@ -142,8 +142,12 @@ impl Keeper {
         Ok((outside, place.map_err(full)?))
     }
 
-    /// Joins a connection to the leader's socket.
-    async fn join(&self, mut outside: TlsStream<TcpStream>) -> io::Result<()> {
+    /// Joins a connection to the leader's socket, and keeps its place until the end.
+    async fn join(
+        &self,
+        mut outside: TlsStream<TcpStream>,
+        _place: OwnedSemaphorePermit,
+    ) -> io::Result<()> {
         let inside = UnixStream::connect(&self.socket).await?;
         // Tells the dialler that it was accepted: a TLS client learns of a
         // refusal only when it reads.
@@ -207,24 +211,36 @@ fn notice_death(stream: &TcpStream) -> io::Result<()> {
 }
 
 async fn accept(listener: TcpListener, keeper: Arc<Keeper>) {
+    let (mut greetings, mut joined) = (JoinSet::new(), JoinSet::new());
     loop {
-        let Ok((stream, from)) = listener.accept().await else {
-            tokio::time::sleep(PAUSE_WHEN_EXHAUSTED).await;
-            continue;
-        };
-        let greeter = keeper.clone();
-        let greeting = tokio::spawn(async move {
-            match greeter.greet(stream).await {
-                Ok((outside, place)) => drop(tokio::spawn(async move {
-                    let _place = place;
-                    if let Err(error) = greeter.join(outside).await {
-                        greeter.refuse(from, &error);
-                    }
-                })),
-                Err(error) => greeter.refuse(from, &error),
+        let ended = tokio::select! {
+            accepted = listener.accept() => {
+                let Ok((stream, from)) = accepted else {
+                    tokio::time::sleep(PAUSE_WHEN_EXHAUSTED).await;
+                    continue;
+                };
+                let keeper_of_it = keeper.clone();
+                let greet = async move { (from, keeper_of_it.greet(stream).await) };
+                keeper.begun(greetings.spawn(greet));
+                continue;
             }
-        });
-        keeper.begun(greeting.abort_handle());
+            Some(greeted) = greetings.join_next() => match greeted {
+                Ok((from, Ok((outside, place)))) => {
+                    let keeper = keeper.clone();
+                    joined.spawn(async move { (from, keeper.join(outside, place).await) });
+                    continue;
+                }
+                Ok((from, Err(error))) => Ok((from, Err(error))),
+                Err(error) => Err(error),
+            },
+            Some(ended) = joined.join_next() => ended,
+        };
+        match ended {
+            Ok((from, Err(error))) => keeper.refuse(from, &error),
+            // A greeting may have been dropped for a newer one.
+            Err(error) if error.is_panic() => tracing::error!(%error, "a connection was dropped"),
+            Ok((_, Ok(()))) | Err(_) => {}
+        }
     }
 }
 
@@ -243,7 +259,7 @@ mod tests {
         let addresses = door.addresses();
         let keeper = Keeper::new(ca.clone(), deployment, "login", 3, &socket);
         let places = keeper.places.clone();
-        door.serve(keeper).unwrap();
+        let _accepting = door.serve(keeper).unwrap();
         let authority = Authority::open(&ca, deployment).unwrap();
         let frozen = call(&authority, &addresses, "login", 3).await.unwrap();
         let (inside, _) = leader.accept().await.unwrap();
@@ -265,7 +281,8 @@ mod tests {
         let _leader = tokio::net::UnixListener::bind(&socket).unwrap();
         let door = Door::open(&[IpAddr::from([127, 0, 0, 1])]).await;
         let addresses = door.addresses();
-        door.serve(Keeper::new(ca.clone(), deployment, "login", 3, &socket))
+        let _accepting = door
+            .serve(Keeper::new(ca.clone(), deployment, "login", 3, &socket))
             .unwrap();
         let mut strangers = Vec::new();
         for _ in 0..2 * GREETINGS_MAX {

@@ -10,6 +10,7 @@ use nero_wire::v1::clean_reply::Refusal;
 use nero_wire::v1::disk_usage_reply::Run;
 use nero_wire::v1::{CleanReply, CleanRequest, DiskUsageReply, RunFolder, RunRef};
 use tokio::sync::mpsc;
+use tokio_stream::StreamExt as _;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
@@ -299,7 +300,7 @@ pub async fn folders(inner: &Arc<Inner>) -> Result<Answers<RunFolder>, Status> {
         .map_err(|error| Status::internal(format!("cannot list the run folders: {error}")))?;
     let (folders, answers) = mpsc::channel(FOLDERS_WAITING);
     let inner = inner.clone();
-    tokio::spawn(async move {
+    let describing = tokio::spawn(async move {
         for (_, folder) in listed {
             // The caller may have left.
             let Ok(room) = folders.reserve().await else {
@@ -311,5 +312,6 @@ pub async fn folders(inner: &Arc<Inner>) -> Result<Answers<RunFolder>, Status> {
             }
         }
     });
-    Ok(Box::pin(ReceiverStream::new(answers)))
+    let answers = ReceiverStream::new(answers).chain(super::end_of(describing));
+    Ok(Box::pin(answers))
 }

@@ -57,8 +57,9 @@ pub async fn many(
 
 fn stream(inner: Arc<Inner>, reader: Reader, alone: bool) -> Answers<FilePart> {
     let (steps, answers) = mpsc::channel(STEPS_WAITING);
-    tokio::spawn(read(inner, reader, alone, steps));
-    Box::pin(ReceiverStream::new(answers).flat_map(futures_util::stream::iter))
+    let reading = tokio::spawn(read(inner, reader, alone, steps));
+    let answers = ReceiverStream::new(answers).flat_map(futures_util::stream::iter);
+    Box::pin(answers.chain(super::end_of(reading)))
 }
 
 type Step = Vec<Result<FilePart, Status>>;

@@ -55,7 +55,19 @@ impl Kids for Service {
         if !agent.ask(attached).await? {
             return Err(Status::not_found("the run is not known here"));
         }
-        tokio::spawn(listen(agent, kid, messages));
+        let gone = KidNews::Gone {
+            id: kid.id,
+            token: kid.token,
+        };
+        let listening = tokio::spawn(listen(agent.clone(), kid, messages));
+        // Whatever ends the listening, its panic included, the agent learns of it.
+        tokio::spawn(async move {
+            if let Err(panic) = listening.await {
+                tracing::error!(%panic, "a watcher is not heard any more");
+            }
+            // If the agent has left, it has no watchers to update.
+            let _ = agent.tell(Message::Kid(gone)).await;
+        });
         Ok(Response::new(Box::pin(ReceiverStream::new(queue).map(Ok))))
     }
 }
@@ -100,10 +112,4 @@ async fn listen(agent: AgentHandle, kid: Attached, mut messages: Streaming<KidMe
             return;
         }
     }
-    let gone = KidNews::Gone {
-        id: kid.id,
-        token: kid.token,
-    };
-    // If the agent has left, it has no watchers to update.
-    let _ = agent.tell(Message::Kid(gone)).await;
 }

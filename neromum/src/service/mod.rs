@@ -24,7 +24,8 @@ use nero_wire::v1::kids_server::KidsServer;
 use nero_wire::v1::mum_server::MumServer;
 use nero_wire::v1::{RunRef, RunSpec};
 use tokio::sync::{Semaphore, oneshot};
-use tokio_stream::StreamExt as _;
+use tokio::task::{JoinError, JoinHandle};
+use tokio_stream::{Stream, StreamExt as _};
 use tonic::{Request, Status};
 
 use crate::agent::{AgentHandle, Leaving, Message, Placer, Refused};
@@ -257,6 +258,17 @@ fn io_status(what: &str, error: &std::io::Error) -> Status {
     }
 }
 
+/// The end of a stream of answers that a task fills: an error if the task
+/// panicked, since its reader would take the part that came for the whole.
+fn end_of<T>(filling: JoinHandle<()>) -> impl Stream<Item = Result<T, Status>> {
+    let failed = |ended: Result<(), JoinError>| {
+        let panic = ended.err()?;
+        tracing::error!(%panic, "a stream of answers ends early");
+        Some(Err(Status::internal("reading files failed")))
+    };
+    futures_util::stream::once(filling).filter_map(failed)
+}
+
 /// Runs file work off the reactor.
 async fn off_reactor<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
@@ -264,4 +276,26 @@ async fn off_reactor<T: Send + 'static>(
     tokio::task::spawn_blocking(work)
         .await
         .map_err(|_| Status::internal("reading files failed"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::sync::mpsc;
+    use tokio_stream::wrappers::ReceiverStream;
+
+    #[tokio::test]
+    async fn a_stream_whose_task_panics_ends_with_an_error() {
+        for panics in [false, true] {
+            let (parts, answers) = mpsc::channel(1);
+            let filling = tokio::spawn(async move {
+                parts.send(Ok(1)).await.unwrap();
+                assert!(!panics, "this panic belongs to the test");
+            });
+            let answers = ReceiverStream::new(answers).chain(end_of(filling));
+            let answers: Vec<Result<u8, Status>> = answers.collect().await;
+            assert!(matches!(answers[0], Ok(1)));
+            assert_eq!(answers[1..].iter().any(Result::is_err), panics);
+        }
+    }
 }

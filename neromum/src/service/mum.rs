@@ -2,15 +2,16 @@
 
 use std::pin::Pin;
 
+use futures_util::StreamExt as _;
 use nero_wire::hello;
 use nero_wire::v1::mum_server::Mum;
 use nero_wire::v1::read_files_request::Want;
 use nero_wire::v1::{
     BlobList, BlobPart, CancelReply, CancelRequest, CleanReply, CleanRequest, DescribeRequest,
-    DiskUsageReply, DiskUsageRequest, ExamineReply, ExamineRequest, FilePart, FollowRequest,
-    HandOverReply, HandOverRequest, Hello, ListFilesReply, ListFilesRequest, LogPart,
-    NodeDescription, PutBlobsReply, ReadFileRequest, ReadFilesRequest, ReadLogRequest, Role,
-    RunFolder, RunsRequest, SetRulesReply, SetRulesRequest, StopReply, StopRequest,
+    DiskUsageReply, DiskUsageRequest, ExamineReply, ExamineRequest, FilePart, FollowEvent,
+    FollowRequest, HandOverReply, HandOverRequest, Hello, ListFilesReply, ListFilesRequest,
+    LogPart, NodeDescription, PutBlobsReply, ReadFileRequest, ReadFilesRequest, ReadLogRequest,
+    Role, RunFolder, RunsRequest, SetRulesReply, SetRulesRequest, StopReply, StopRequest,
 };
 use tokio::sync::mpsc;
 use tokio_stream::Stream;
@@ -19,7 +20,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::link::LinkInfo;
 use super::{Service, io_status};
-use crate::agent::{FollowStream, Message};
+use crate::agent::Message;
 use crate::examine::Subject;
 use crate::runs::segments;
 use crate::{config, files, staging};
@@ -132,12 +133,12 @@ impl Mum for Service {
         Ok(Response::new(self.inner.ask(ask).await??))
     }
 
-    type FollowStream = FollowStream;
+    type FollowStream = Answers<FollowEvent>;
 
     async fn follow(
         &self,
         request: Request<Streaming<FollowRequest>>,
-    ) -> Result<Response<FollowStream>, Status> {
+    ) -> Result<Response<Self::FollowStream>, Status> {
         self.greeted(&request)?;
         let mut requests = request.into_inner();
         let first = requests
@@ -148,16 +149,21 @@ impl Mum for Service {
         let ask = |answer| Message::Follow(first, answer);
         let stream = agent.ask(ask).await?;
         let id = stream.id;
-        tokio::spawn(async move {
-            // Ends with the connection; the end of the reply stream informs the
-            // agent.
+        // Ends with the connection; the end of the reply stream informs the agent.
+        let listening = tokio::spawn(async move {
             while let Ok(Some(more)) = requests.message().await {
                 if agent.tell(Message::FollowMore(id, more)).await.is_err() {
                     return;
                 }
             }
         });
-        Ok(Response::new(stream))
+        // A follower that is not heard any more begins anew.
+        let unheard = async {
+            if listening.await.is_ok() {
+                std::future::pending().await
+            }
+        };
+        Ok(Response::new(Box::pin(stream.take_until(unheard))))
     }
 
     type ReadLogStream = Answers<LogPart>;
@@ -171,8 +177,9 @@ impl Mum for Service {
         let (token, run_dir) = self.run_dir(request.run.clone()).await?;
         let (parts, answers) = mpsc::channel(files::log::PARTS_IN_FLIGHT);
         let inner = self.inner.clone();
-        tokio::spawn(super::logs::read(inner, token, run_dir, request, parts));
-        Ok(Response::new(Box::pin(ReceiverStream::new(answers))))
+        let reading = tokio::spawn(super::logs::read(inner, token, run_dir, request, parts));
+        let answers = ReceiverStream::new(answers).chain(super::end_of(reading));
+        Ok(Response::new(Box::pin(answers)))
     }
 
     async fn list_files(

@@ -1,5 +1,5 @@
-//! The link to a launcher: frames over a Unix socket. One reading and one
-//! writing task per launcher, so that a full buffer on one side cannot block
+//! The link to a launcher: frames over a Unix socket. One task per launcher reads
+//! and writes at the same time, so that a full buffer on one side cannot block
 //! the other. The launcher of this build is started when none answers;
 //! launchers of older builds are only listened to and asked to leave.
 
@@ -72,19 +72,18 @@ pub struct Launcher {
 const FRAME_BYTES_MAX: usize = nero_model::MESSAGE_BYTES_MAX;
 
 /// Connects to the launcher, starts it when none answers, and passes its
-/// messages on until the connection ends. `tell` delivers news to the agent.
-pub async fn serve<F, T>(launcher: Launcher, link: LinkId, tell: F)
+/// messages on until the connection ends; returns the reason. `tell` delivers
+/// news to the agent.
+pub async fn serve<F, T>(launcher: Launcher, link: LinkId, tell: F) -> io::Error
 where
     F: Fn(News) -> T,
     T: Future<Output = ()>,
 {
     let own = launcher.program.is_some();
-    let why = match open(&launcher).await {
+    match open(&launcher).await {
         Ok(stream) => talk(stream, &launcher, link, own, &tell).await,
         Err(error) => error,
-    };
-    let why = why.to_string();
-    tell(News::Down { link, own, why }).await;
+    }
 }
 
 async fn open(launcher: &Launcher) -> Result<UnixStream, io::Error> {
@@ -155,7 +154,9 @@ fn start(launcher: &Launcher, program: &Path) -> io::Result<()> {
         .spawn()
         .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", program.display())))?;
     tracing::info!(pid = child.id(), "launcher started");
-    // Waits for the child's end, so that no zombie stays.
+    // Waits for the child's end, so that no zombie stays. This task outlives the
+    // link, and nothing waits for it: the agent learns of a dead launcher by the
+    // end of its link.
     tokio::spawn(async move {
         let ended = child.wait().await;
         tracing::info!(?ended, "launcher ended");
@@ -175,22 +176,29 @@ where
     T: Future<Output = ()>,
 {
     let (mut reader, writer) = stream.into_split();
+    // Not bounded: see `News::Up`.
     let (orders, queue) = mpsc::unbounded_channel();
     if let Err(error) = say_hello(&launcher.build, &orders) {
         return error;
     }
-    let writing = tokio::spawn(write(writer, queue));
     let mut frames = Frames::default();
-    let why = match read_hello(&mut reader, &mut frames).await {
-        Ok(()) => {
-            tell(News::Up { link, own, orders }).await;
-            read(&mut reader, &mut frames, link, tell).await
+    let reading = async {
+        match read_hello(&mut reader, &mut frames).await {
+            Ok(()) => {
+                tell(News::Up { link, own, orders }).await;
+                read(&mut reader, &mut frames, link, tell).await
+            }
+            Err(error) => error,
         }
-        Err(error) => error,
     };
-    // The agent drops its sender of orders when it gets `Down`.
-    writing.abort();
-    why
+    let writing = async {
+        write(writer, queue).await;
+        std::future::pending().await
+    };
+    tokio::select! {
+        why = reading => why,
+        why = writing => why,
+    }
 }
 
 fn say_hello(build: &str, orders: &mpsc::UnboundedSender<Vec<u8>>) -> io::Result<()> {

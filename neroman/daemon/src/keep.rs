@@ -24,8 +24,8 @@ pub(crate) use batch::Batch;
 use change::{Given, write_change};
 pub(crate) use load::LoadError;
 use load::{described, in_parallel, read, stored_run};
-use rows::KeptSource;
 pub(crate) use rows::unhex;
+use rows::{KeptSource, json};
 
 /// Why a batch was not written.
 #[derive(Clone, Debug)]
@@ -272,16 +272,12 @@ impl Keep {
             let key = |run: &RunId| fresh.get(run).or_else(|| keys.get(run)).copied();
             for id in &batch.desks {
                 if let (Some(key), Some(run)) = (key(id), work.run(*id)) {
-                    tx.put_desk(key, &rows::desk_row(run))?;
+                    tx.put_desk(key, &rows::desk(run))?;
                 }
             }
-            for id in batch.desks.union(&batch.journals) {
-                let Some(run) = work.run(*id) else { continue };
-                // The phase of a run without a journal follows from its desk.
-                if (batch.journals.contains(id) || run.phase().is_end())
-                    && let Some(key) = key(id)
-                {
-                    tx.put_facts(key, &rows::facts_row(run))?;
+            for id in &batch.journals {
+                if let (Some(key), Some(run)) = (key(id), work.run(*id)) {
+                    tx.put_facts(key, &json(&*run.journal))?;
                 }
             }
             for request in &batch.requests {

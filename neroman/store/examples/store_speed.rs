@@ -23,11 +23,7 @@ fn speed_of_loading() {
                 row.definition = row.definition.repeat(16);
                 tx.put_experiment(&row)?;
                 let key = tx.insert_run(&run(id, 1), &[1; 800])?;
-                let facts = nero_store::Facts {
-                    facts: vec![b'x'; 300],
-                    ..nero_store::Facts::default()
-                };
-                tx.put_facts(key, &facts)?;
+                tx.put_facts(key, &[b'x'; 300])?;
             }
             Ok::<_, StoreError>(())
         })

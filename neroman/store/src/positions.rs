@@ -41,11 +41,6 @@ pub(crate) fn forget(db: &Db, run: RunKey) -> Result<(), StoreError> {
         .map(drop)
 }
 
-/// The positions of one run.
-pub(crate) fn of(db: &Db, run: RunKey) -> Result<Vec<Position>, StoreError> {
-    state::SEGMENT.some(db, "WHERE run = ?", &[cell::int(run.0)], state::position)
-}
-
 /// All positions.
 pub(crate) fn all(db: &Db) -> Result<Vec<Position>, StoreError> {
     state::SEGMENT.all(db, state::position)

@@ -5,7 +5,7 @@
 use std::fmt;
 
 use nero_journal::SegmentId;
-use nero_model::{ExperimentId, Phase, RequestId, RunId, RunToken};
+use nero_model::{ExperimentId, RequestId, RunId, RunToken};
 
 /// A run's number within the store; never reused. Metrics refer to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -26,16 +26,6 @@ pub struct Source {
     pub id: SourceId,
     /// The path that the user named, absolute; one source per path.
     pub path: String,
-    /// `folder`, `file`.
-    pub kind: String,
-    /// The file that was read.
-    pub file: String,
-    /// The folder that its experiments work from.
-    pub folder: String,
-    /// Digest of the file's bytes.
-    pub digest: String,
-    /// Modification time of the file.
-    pub mtime_ns: i64,
     /// Data of the caller.
     pub kept: Vec<u8>,
 }
@@ -45,18 +35,12 @@ pub struct Source {
 pub struct Experiment {
     /// Given by [`crate::Tx::new_experiment`].
     pub id: ExperimentId,
-    /// The first of its collections.
-    pub collection: String,
-    /// Name of the experiment.
-    pub name: String,
     /// The definition, as JSON.
     pub definition: String,
     /// Digest of the definition's content.
     pub fingerprint: String,
     /// The source that defines it.
     pub source: Option<SourceId>,
-    /// The folder that it works from.
-    pub path: String,
     /// Time at which it was added.
     pub created_ms: i64,
     /// Time of the last change of its definition.
@@ -78,50 +62,8 @@ pub struct Run {
     pub id: RunId,
     /// Random bits that no other run ever has.
     pub token: RunToken,
-    /// The node that the run goes to.
-    pub node: String,
-    /// BLAKE3 of its frozen tree; none: no files.
-    pub tree: Option<[u8; 32]>,
-    /// Time at which the run was made.
-    pub created_ms: i64,
     /// Data of the caller.
     pub made: Vec<u8>,
-}
-
-/// Decisions of neroman about a run.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Desk {
-    /// Time at which the end of the run was asked for.
-    pub wish_ms: Option<i64>,
-    /// Data of the caller.
-    pub desk: Vec<u8>,
-}
-
-/// The run's phase and the facts that were folded from its journal.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Facts {
-    /// How far it has come.
-    pub phase: Phase,
-    /// Time at which the node accepted it.
-    pub submitted_ms: Option<i64>,
-    /// Start of its job.
-    pub started_ms: Option<i64>,
-    /// End of the run.
-    pub ended_ms: Option<i64>,
-    /// Data of the caller.
-    pub facts: Vec<u8>,
-}
-
-impl Default for Facts {
-    fn default() -> Self {
-        Self {
-            phase: Phase::Queued,
-            submitted_ms: None,
-            started_ms: None,
-            ended_ms: None,
-            facts: Vec::new(),
-        }
-    }
 }
 
 /// A run as [`crate::Store::read_all`] gives it.
@@ -129,10 +71,10 @@ impl Default for Facts {
 pub struct RunRow {
     /// The constant part.
     pub run: Run,
-    /// Decisions of neroman.
-    pub desk: Desk,
-    /// Phase and folded facts.
-    pub facts: Facts,
+    /// Decisions of neroman; data of the caller.
+    pub desk: Vec<u8>,
+    /// Facts that were folded from its journal; data of the caller.
+    pub facts: Vec<u8>,
 }
 
 /// A place in a segment: everything before `offset` is folded and `chain` is
@@ -182,10 +124,6 @@ pub struct Advance {
 pub struct Rule {
     /// Given by [`crate::Tx::new_rule`].
     pub id: RuleId,
-    /// Version of the set that it came with.
-    pub version: u64,
-    /// The experiment, where it belongs to one.
-    pub experiment: Option<ExperimentId>,
     /// `abort`, `warn`, `notify`.
     pub action: String,
     /// Canonical expression.
@@ -194,32 +132,6 @@ pub struct Rule {
     pub author: String,
     /// `file:line`, or `rule add`.
     pub origin: String,
-    /// 0: the default.
-    pub repeat_ms: u64,
-    /// Later runs take it.
-    pub active: bool,
-    /// Time at which it was made.
-    pub created_ms: i64,
-}
-
-/// Effects of a rule in one run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RuleState {
-    /// The run.
-    pub run: RunKey,
-    /// The rule.
-    pub rule: RuleId,
-    /// How often it fired.
-    pub fired: u32,
-    /// Time of the last firing.
-    pub last_fired_ms: Option<i64>,
-    /// "loss = 7.31, runtime = 12.4 s".
-    pub last_values: String,
-    /// Bindings such as "errorrate → error_rate", as JSON or lines: the
-    /// caller's format.
-    pub bound: String,
-    /// Reason why the rule cannot be evaluated.
-    pub problem: String,
 }
 
 /// A reply that a repeated request gets again.
@@ -246,17 +158,6 @@ pub struct Event {
     pub text: String,
 }
 
-/// The last known state of a node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Node {
-    /// Name of the node.
-    pub name: String,
-    /// Time of its last answer.
-    pub contact_ms: Option<i64>,
-    /// The encoded description.
-    pub description: Vec<u8>,
-}
-
 /// Everything that a daemon needs in memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Loaded {
@@ -266,14 +167,8 @@ pub struct Loaded {
     pub experiments: Vec<Experiment>,
     /// In the order in which they were made.
     pub runs: Vec<RunRow>,
-    /// By run. Positions of closed runs are forgotten by [`crate::Tx::forget_positions`].
-    pub positions: Vec<Position>,
     /// By number.
     pub rules: Vec<Rule>,
-    /// By run.
-    pub rule_states: Vec<RuleState>,
-    /// By name.
-    pub nodes: Vec<Node>,
     /// Experiments that the selector `last` picks.
     pub last: Vec<ExperimentId>,
 }

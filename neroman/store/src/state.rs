@@ -1,4 +1,9 @@
 //! The tables of `state.db`: how each row type is written and read.
+//!
+//! A row is its key and the caller's encoded form. Schema and checksums of version 1
+//! have columns besides which repeat parts of that form, and tables that hold
+//! nothing; no build reads these. New rows leave them empty, and every start
+//! verifies those of older builds with the rest.
 
 mod tables;
 
@@ -8,8 +13,8 @@ use nero_model::{ExperimentId, RequestId, RunId, RunToken};
 use crate::db::Db;
 use crate::error::StoreError;
 use crate::row::{
-    At, Desk, Event, Experiment, Facts, Loaded, Node, Position, Request, Rule, RuleId, RuleState,
-    Run, RunKey, RunRow, Source, SourceId,
+    At, Event, Experiment, Loaded, Position, Request, Rule, RuleId, Run, RunKey, RunRow, Source,
+    SourceId,
 };
 use crate::table::{Cells, Table, cell};
 
@@ -17,6 +22,11 @@ pub(crate) use tables::{
     ALL, EVENT, EXPERIMENT, META, NODE, REQUEST, RULE, RULE_STATE, RUN, RUN_DESK, RUN_FACTS,
     RUN_SPEC, SEGMENT, SOURCE, meta,
 };
+
+/// What a column of text contains that no build reads.
+const UNUSED: &str = "";
+/// The same, for a phase: older builds insist on a word that they know.
+const UNUSED_PHASE: &str = "queued";
 
 /// Reads everything that a daemon needs, every row verified.
 pub(crate) fn read_all(db: &Db) -> Result<Loaded, StoreError> {
@@ -28,10 +38,7 @@ pub(crate) fn read_all(db: &Db) -> Result<Loaded, StoreError> {
         sources: SOURCE.all(db, source)?,
         experiments: EXPERIMENT.all(db, experiment)?,
         runs: runs(db)?,
-        positions: SEGMENT.all(db, position)?,
         rules: RULE.all(db, rule)?,
-        rule_states: RULE_STATE.all(db, rule_state)?,
-        nodes: NODE.all(db, node)?,
         last: get_meta(db, meta::LAST)?.map_or_else(Vec::new, |bytes| {
             let (numbers, _) = bytes.as_chunks::<8>();
             numbers
@@ -40,8 +47,9 @@ pub(crate) fn read_all(db: &Db) -> Result<Loaded, StoreError> {
                 .collect()
         }),
     };
-    META.verify(db)?;
-    REQUEST.verify(db)?;
+    for table in [&META, &REQUEST, &SEGMENT, &RULE_STATE, &NODE] {
+        table.verify(db)?;
+    }
     tx.finish().map_err(|error| db.failed(error))?;
     Ok(loaded)
 }
@@ -49,8 +57,9 @@ pub(crate) fn read_all(db: &Db) -> Result<Loaded, StoreError> {
 /// The three tables of runs hold the same keys in the same order.
 fn runs(db: &Db) -> Result<Vec<RunRow>, StoreError> {
     let made = RUN.all(db, run)?;
-    let desks = RUN_DESK.all(db, |cells| Some((cells.int(0)?, desk(cells)?)))?;
-    let known = RUN_FACTS.all(db, |cells| Some((cells.int(0)?, facts(cells)?)))?;
+    let encoded =
+        |table: &Table, at| table.all(db, |cells| Some((cells.int(0)?, cells.bytes(at)?.to_vec())));
+    let (desks, known) = (encoded(&RUN_DESK, 2)?, encoded(&RUN_FACTS, 5)?);
     let unlike = |table: &Table| StoreError::DamagedTable {
         path: db.path.clone(),
         table: table.name,
@@ -105,11 +114,11 @@ pub(crate) fn put_source(db: &Db, source: &Source) -> Result<(), StoreError> {
         &[
             cell::unsigned(source.id.0),
             cell::text(&source.path),
-            cell::text(&source.kind),
-            cell::text(&source.file),
-            cell::text(&source.folder),
-            cell::text(&source.digest),
-            cell::int(source.mtime_ns),
+            cell::text(UNUSED),
+            cell::text(UNUSED),
+            cell::text(UNUSED),
+            cell::text(UNUSED),
+            cell::int(0),
             cell::bytes(&source.kept),
         ],
     )
@@ -119,11 +128,6 @@ fn source(cells: &Cells<'_>) -> Option<Source> {
     Some(Source {
         id: SourceId(cells.unsigned(0)?),
         path: cells.text(1)?,
-        kind: cells.text(2)?,
-        file: cells.text(3)?,
-        folder: cells.text(4)?,
-        digest: cells.text(5)?,
-        mtime_ns: cells.int(6)?,
         kept: cells.bytes(7)?.to_vec(),
     })
 }
@@ -133,12 +137,12 @@ pub(crate) fn put_experiment(db: &Db, row: &Experiment) -> Result<(), StoreError
         db,
         &[
             cell::unsigned(row.id.0),
-            cell::text(&row.collection),
-            cell::text(&row.name),
+            cell::text(UNUSED),
+            cell::text(UNUSED),
             cell::text(&row.definition),
             cell::text(&row.fingerprint),
             cell::maybe(row.source.map(|source| source.0.cast_signed())),
-            cell::text(&row.path),
+            cell::text(UNUSED),
             cell::int(row.created_ms),
             cell::int(row.modified_ms),
             cell::maybe(row.hidden_ms),
@@ -151,14 +155,11 @@ pub(crate) fn put_experiment(db: &Db, row: &Experiment) -> Result<(), StoreError
 fn experiment(cells: &Cells<'_>) -> Option<Experiment> {
     Some(Experiment {
         id: ExperimentId(cells.unsigned(0)?),
-        collection: cells.text(1)?,
-        name: cells.text(2)?,
         definition: cells.text(3)?,
         fingerprint: cells.text(4)?,
         source: cells
             .maybe(5)?
             .map(|number| SourceId(number.cast_unsigned())),
-        path: cells.text(6)?,
         created_ms: cells.int(7)?,
         modified_ms: cells.int(8)?,
         hidden_ms: cells.maybe(9)?,
@@ -175,11 +176,9 @@ pub(crate) fn insert_run(db: &Db, key: RunKey, run: &Run, spec: &[u8]) -> Result
             cell::unsigned(run.id.experiment.0),
             cell::int(run.id.number),
             cell::bytes(run.token.as_bytes()),
-            cell::text(&run.node),
-            run.tree
-                .as_ref()
-                .map_or(rusqlite::types::ValueRef::Null, |tree| cell::bytes(tree)),
-            cell::int(run.created_ms),
+            cell::text(UNUSED),
+            cell::maybe(None),
+            cell::int(0),
             cell::bytes(&run.made),
         ],
     )?;
@@ -187,10 +186,6 @@ pub(crate) fn insert_run(db: &Db, key: RunKey, run: &Run, spec: &[u8]) -> Result
 }
 
 fn run(cells: &Cells<'_>) -> Option<Run> {
-    let tree = match cells.raw(5)? {
-        rusqlite::types::ValueRef::Null => None,
-        _ => Some(cells.exact(5)?),
-    };
     Some(Run {
         key: RunKey(cells.int(0)?),
         id: RunId {
@@ -198,9 +193,6 @@ fn run(cells: &Cells<'_>) -> Option<Run> {
             number: cells.small(2)?,
         },
         token: RunToken::from_bytes(cells.exact(3)?),
-        node: cells.text(4)?,
-        tree,
-        created_ms: cells.int(6)?,
         made: cells.bytes(7)?.to_vec(),
     })
 }
@@ -211,46 +203,25 @@ pub(crate) fn spec(db: &Db, run: RunKey) -> Result<Option<Vec<u8>>, StoreError> 
     })
 }
 
-pub(crate) fn put_desk(db: &Db, run: RunKey, desk: &Desk) -> Result<(), StoreError> {
+pub(crate) fn put_desk(db: &Db, run: RunKey, desk: &[u8]) -> Result<(), StoreError> {
     RUN_DESK.upsert(
         db,
-        &[
-            cell::int(run.0),
-            cell::maybe(desk.wish_ms),
-            cell::bytes(&desk.desk),
-        ],
+        &[cell::int(run.0), cell::maybe(None), cell::bytes(desk)],
     )
 }
 
-fn desk(cells: &Cells<'_>) -> Option<Desk> {
-    Some(Desk {
-        wish_ms: cells.maybe(1)?,
-        desk: cells.bytes(2)?.to_vec(),
-    })
-}
-
-pub(crate) fn put_facts(db: &Db, run: RunKey, facts: &Facts) -> Result<(), StoreError> {
+pub(crate) fn put_facts(db: &Db, run: RunKey, facts: &[u8]) -> Result<(), StoreError> {
     RUN_FACTS.upsert(
         db,
         &[
             cell::int(run.0),
-            cell::text(facts.phase.word()),
-            cell::maybe(facts.submitted_ms),
-            cell::maybe(facts.started_ms),
-            cell::maybe(facts.ended_ms),
-            cell::bytes(&facts.facts),
+            cell::text(UNUSED_PHASE),
+            cell::maybe(None),
+            cell::maybe(None),
+            cell::maybe(None),
+            cell::bytes(facts),
         ],
     )
-}
-
-fn facts(cells: &Cells<'_>) -> Option<Facts> {
-    Some(Facts {
-        phase: cells.text(1)?.parse().ok()?,
-        submitted_ms: cells.maybe(2)?,
-        started_ms: cells.maybe(3)?,
-        ended_ms: cells.maybe(4)?,
-        facts: cells.bytes(5)?.to_vec(),
-    })
 }
 
 pub(crate) fn put_position(db: &Db, position: &Position) -> Result<(), StoreError> {
@@ -283,15 +254,15 @@ pub(crate) fn put_rule(db: &Db, rule: &Rule) -> Result<(), StoreError> {
         db,
         &[
             cell::unsigned(rule.id.0),
-            cell::unsigned(rule.version),
-            cell::maybe(rule.experiment.map(|id| id.0.cast_signed())),
+            cell::int(0),
+            cell::maybe(None),
             cell::text(&rule.action),
             cell::text(&rule.text),
             cell::text(&rule.author),
             cell::text(&rule.origin),
-            cell::unsigned(rule.repeat_ms),
-            cell::int(rule.active),
-            cell::int(rule.created_ms),
+            cell::int(0),
+            cell::int(1),
+            cell::int(0),
         ],
     )
 }
@@ -299,44 +270,10 @@ pub(crate) fn put_rule(db: &Db, rule: &Rule) -> Result<(), StoreError> {
 fn rule(cells: &Cells<'_>) -> Option<Rule> {
     Some(Rule {
         id: RuleId(cells.unsigned(0)?),
-        version: cells.unsigned(1)?,
-        experiment: cells
-            .maybe(2)?
-            .map(|number| ExperimentId(number.cast_unsigned())),
         action: cells.text(3)?,
         text: cells.text(4)?,
         author: cells.text(5)?,
         origin: cells.text(6)?,
-        repeat_ms: cells.unsigned(7)?,
-        active: cells.int(8)? != 0,
-        created_ms: cells.int(9)?,
-    })
-}
-
-pub(crate) fn put_rule_state(db: &Db, state: &RuleState) -> Result<(), StoreError> {
-    RULE_STATE.upsert(
-        db,
-        &[
-            cell::int(state.run.0),
-            cell::unsigned(state.rule.0),
-            cell::int(state.fired),
-            cell::maybe(state.last_fired_ms),
-            cell::text(&state.last_values),
-            cell::text(&state.bound),
-            cell::text(&state.problem),
-        ],
-    )
-}
-
-fn rule_state(cells: &Cells<'_>) -> Option<RuleState> {
-    Some(RuleState {
-        run: RunKey(cells.int(0)?),
-        rule: RuleId(cells.unsigned(1)?),
-        fired: cells.small(2)?,
-        last_fired_ms: cells.maybe(3)?,
-        last_values: cells.text(4)?,
-        bound: cells.text(5)?,
-        problem: cells.text(6)?,
     })
 }
 
@@ -391,23 +328,4 @@ pub(crate) fn events(db: &Db, experiment: ExperimentId) -> Result<Vec<Event>, St
             })
         },
     )
-}
-
-pub(crate) fn put_node(db: &Db, node: &Node) -> Result<(), StoreError> {
-    NODE.upsert(
-        db,
-        &[
-            cell::text(&node.name),
-            cell::maybe(node.contact_ms),
-            cell::bytes(&node.description),
-        ],
-    )
-}
-
-fn node(cells: &Cells<'_>) -> Option<Node> {
-    Some(Node {
-        name: cells.text(0)?,
-        contact_ms: cells.maybe(1)?,
-        description: cells.bytes(2)?.to_vec(),
-    })
 }

@@ -239,14 +239,6 @@ impl Store {
         state::events(&self.state, experiment)
     }
 
-    /// Positions up to which the segments of a run are folded into `state.db`.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
-    pub fn positions(&self, run: RunKey) -> Result<Vec<Position>, StoreError> {
-        positions::of(&self.state, run)
-    }
-
     /// The highest number that was ever given to an experiment, 0 for none.
     ///
     /// # Errors

@@ -5,10 +5,7 @@ use nero_model::{DeploymentId, ExperimentId, RequestId};
 use crate::db::Db;
 use crate::error::StoreError;
 use crate::positions;
-use crate::row::{
-    Advance, Desk, Event, Experiment, Facts, Node, Request, Rule, RuleId, RuleState, Run, RunKey,
-    Source, SourceId,
-};
+use crate::row::{Event, Experiment, Request, Rule, RuleId, Run, RunKey, Source, SourceId};
 use crate::state::{self, meta};
 use crate::table::cell;
 
@@ -70,14 +67,6 @@ impl Tx<'_> {
         state::put_source(self.db, source)
     }
 
-    /// Removes a source.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
-    pub fn remove_source(&mut self, id: SourceId) -> Result<bool, StoreError> {
-        state::SOURCE.delete(self.db, &[cell::unsigned(id.0)])
-    }
-
     /// A number for a new experiment: 1, 2, 3 …, never reused.
     ///
     /// # Errors
@@ -114,8 +103,8 @@ impl Tx<'_> {
     pub fn insert_run(&mut self, run: &Run, spec: &[u8]) -> Result<RunKey, StoreError> {
         let key = RunKey(self.next(meta::NEXT_RUN)?.cast_signed());
         state::insert_run(self.db, key, run, spec)?;
-        state::put_desk(self.db, key, &Desk::default())?;
-        state::put_facts(self.db, key, &Facts::default())?;
+        state::put_desk(self.db, key, &[])?;
+        state::put_facts(self.db, key, &[])?;
         Ok(key)
     }
 
@@ -123,15 +112,15 @@ impl Tx<'_> {
     ///
     /// # Errors
     /// See [`StoreError`].
-    pub fn put_desk(&mut self, run: RunKey, desk: &Desk) -> Result<(), StoreError> {
+    pub fn put_desk(&mut self, run: RunKey, desk: &[u8]) -> Result<(), StoreError> {
         state::put_desk(self.db, run, desk)
     }
 
-    /// Replaces the phase and folded facts of a run.
+    /// Replaces the folded facts of a run.
     ///
     /// # Errors
     /// See [`StoreError`].
-    pub fn put_facts(&mut self, run: RunKey, facts: &Facts) -> Result<(), StoreError> {
+    pub fn put_facts(&mut self, run: RunKey, facts: &[u8]) -> Result<(), StoreError> {
         state::put_facts(self.db, run, facts)
     }
 
@@ -149,29 +138,10 @@ impl Tx<'_> {
         ] {
             table.delete(self.db, &key)?;
         }
-        self.forget_positions(run)?;
+        positions::forget(self.db, run)?;
         self.db
             .change("DELETE FROM rule_state WHERE run = ?", [run.0])
             .map(drop)
-    }
-
-    /// Moves the positions up to which segments of a run are folded into this
-    /// file.
-    ///
-    /// # Errors
-    /// [`StoreError::Position`] when a fold does not begin where the last one
-    /// ended: fold nothing of it, or the whole run anew.
-    pub fn advance(&mut self, run: RunKey, steps: &[Advance]) -> Result<(), StoreError> {
-        positions::advance(self.db, run, steps)
-    }
-
-    /// Forgets the positions up to which a run's segments are folded: before it
-    /// is folded anew, or when it will have no further records.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
-    pub fn forget_positions(&mut self, run: RunKey) -> Result<(), StoreError> {
-        positions::forget(self.db, run)
     }
 
     /// A number for a new rule; never reused.
@@ -188,14 +158,6 @@ impl Tx<'_> {
     /// See [`StoreError`].
     pub fn put_rule(&mut self, rule: &Rule) -> Result<(), StoreError> {
         state::put_rule(self.db, rule)
-    }
-
-    /// Replaces the effects of a rule in a run.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
-    pub fn put_rule_state(&mut self, state: &RuleState) -> Result<(), StoreError> {
-        state::put_rule_state(self.db, state)
     }
 
     /// The reply that a request got, if it was made before.
@@ -234,22 +196,6 @@ impl Tx<'_> {
             .and_then(|mut statement| statement.query_row([], |row| row.get(0)))
             .map_err(|error| self.db.failed(error))?;
         state::insert_event(self.db, id, event)
-    }
-
-    /// Adds a node, or replaces its last known state.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
-    pub fn put_node(&mut self, node: &Node) -> Result<(), StoreError> {
-        state::put_node(self.db, node)
-    }
-
-    /// Removes a node.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
-    pub fn remove_node(&mut self, name: &str) -> Result<bool, StoreError> {
-        state::NODE.delete(self.db, &[cell::text(name)])
     }
 
     /// Sets the experiments that the selector `last` picks.

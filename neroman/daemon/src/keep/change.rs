@@ -42,15 +42,10 @@ pub(super) fn write_change(
             }
             tx.put_rule(&nero_store::Rule {
                 id: nero_store::RuleId(rule.id),
-                version: 0,
-                experiment: None,
                 action: rule.action.clone(),
                 text: rule.text.clone(),
                 author: rule.author.clone(),
                 origin: rule.origin.clone(),
-                repeat_ms: 0,
-                active: true,
-                created_ms: 0,
             })
         }
         Change::Run(new) => {

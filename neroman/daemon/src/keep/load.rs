@@ -67,11 +67,11 @@ pub(super) fn described(row: &nero_store::Experiment) -> Result<Described, LoadE
 pub(super) fn stored_run(row: &nero_store::RunRow) -> Result<Run, LoadError> {
     let what = || format!("run {}", row.run.id);
     let made: Made = read(&row.run.made, what)?;
-    let kept: KeptDesk = read(&row.desk.desk, what)?;
-    let journal = if row.facts.facts.is_empty() {
+    let kept: KeptDesk = read(&row.desk, what)?;
+    let journal = if row.facts.is_empty() {
         Arc::default()
     } else {
-        Arc::new(read(&row.facts.facts, what)?)
+        Arc::new(read(&row.facts, what)?)
     };
     Ok(Run::judged(
         Arc::new(made),

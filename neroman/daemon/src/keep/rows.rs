@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 
-use nero_model::Phase;
 use nero_store::{Advance, At, Point, RunFold, RunKey, Sample};
 use serde::{Deserialize, Serialize};
 
@@ -41,36 +40,23 @@ pub(super) fn json(value: &impl Serialize) -> Vec<u8> {
 }
 
 pub(super) fn source_row(origin: &Origin) -> nero_store::Source {
-    let source = &origin.source;
     nero_store::Source {
         id: nero_store::SourceId(origin.id),
-        path: source.path.display().to_string(),
-        kind: match source.kind {
-            nero_format::SourceKind::Folder => "folder".to_owned(),
-            nero_format::SourceKind::File => "file".to_owned(),
-        },
-        file: source.file.display().to_string(),
-        folder: source.folder.display().to_string(),
-        digest: source.digest.clone(),
-        mtime_ns: origin.stamp.modified_ns,
+        path: origin.source.path.display().to_string(),
         kept: json(&KeptSource {
-            source: source.clone(),
+            source: origin.source.clone(),
             stamp: origin.stamp,
         }),
     }
 }
 
 pub(super) fn experiment_row(described: &Described) -> nero_store::Experiment {
-    let definition = &described.definition;
     nero_store::Experiment {
         id: described.id,
-        collection: definition.collection().to_owned(),
-        name: definition.name.clone(),
-        definition: serde_json::to_string(&**definition)
+        definition: serde_json::to_string(&*described.definition)
             .expect("a definition has text keys and finite numbers only"),
         fingerprint: described.fingerprint.to_string(),
         source: Some(nero_store::SourceId(described.source)),
-        path: definition.folder.display().to_string(),
         created_ms: described.created_ms,
         modified_ms: described.modified_ms,
         hidden_ms: described.hidden_ms,
@@ -83,15 +69,11 @@ pub(super) fn experiment_row(described: &Described) -> nero_store::Experiment {
 }
 
 pub(super) fn run_row(new: &NewRun) -> nero_store::Run {
-    let made = &new.made;
     nero_store::Run {
         key: RunKey(0),
-        id: made.id,
-        token: made.token,
-        node: made.node.clone(),
-        tree: unhex(&made.tree),
-        created_ms: made.created_ms,
-        made: json(&**made),
+        id: new.made.id,
+        token: new.made.token,
+        made: json(&*new.made),
     }
 }
 
@@ -107,25 +89,11 @@ pub(crate) fn unhex(text: &str) -> Option<[u8; 32]> {
     Some(bytes)
 }
 
-pub(super) fn desk_row(run: &Run) -> nero_store::Desk {
-    nero_store::Desk {
-        wish_ms: run.cancel().map(|wish| wish.asked_ms),
-        desk: json(&KeptDesk {
-            desk: run.desk().clone(),
-            rules: run.rules.to_vec(),
-        }),
-    }
-}
-
-pub(super) fn facts_row(run: &Run) -> nero_store::Facts {
-    let phase: Phase = run.phase();
-    nero_store::Facts {
-        phase,
-        submitted_ms: (run.is_accepted()).then_some(run.made.created_ms),
-        started_ms: run.started_ms(),
-        ended_ms: run.outcome.ended_ms,
-        facts: json(&*run.journal),
-    }
+pub(super) fn desk(run: &Run) -> Vec<u8> {
+    json(&KeptDesk {
+        desk: run.desk().clone(),
+        rules: run.rules.to_vec(),
+    })
 }
 
 pub(super) fn run_fold(key: RunKey, folded: &RunFolded) -> RunFold {

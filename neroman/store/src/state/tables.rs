@@ -1,4 +1,5 @@
-//! The tables of `state.db`, and the names of what `meta` holds.
+//! The tables of `state.db` with all columns, since a checksum covers them, and the names
+//! of what `meta` holds. `rule_state` and `node` are empty, but are verified.
 
 use crate::table::Table;
 

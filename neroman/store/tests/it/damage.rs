@@ -110,7 +110,8 @@ fn what_is_not_ours_is_refused_and_left() {
         ("the last page gone", |bytes| {
             bytes.truncate(bytes.len() - 4096)
         }),
-        ("a byte gone", |bytes| bytes.truncate(bytes.len() - 1)),
+        // SQLite reads zeros behind the end of the file, so zeros are not missed.
+        ("a byte gone", |bytes| while bytes.pop() == Some(0) {}),
         ("all zeros", |bytes| bytes.fill(0)),
         ("the first page zeros", |bytes| bytes[..4096].fill(0)),
         ("the second page zeros", |bytes| bytes[4096..8192].fill(0)),

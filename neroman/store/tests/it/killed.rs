@@ -75,7 +75,7 @@ fn acknowledged_rows_survive() {
         assert!(loaded.runs.last().unwrap().run.key.0 >= last);
         assert_eq!(loaded.experiments.len() % 2, 0, "half a transaction");
         assert_eq!(loaded.experiments.len(), loaded.runs.len());
-        assert_eq!(loaded.experiments.len(), loaded.rule_states.len());
+        assert_eq!(loaded.experiments.len(), loaded.rules.len());
         let folded = store.all_series().unwrap();
         assert_eq!(folded.len() % 2, 0, "half a fold");
         assert!(folded.iter().any(|series| series.run.0 == last));

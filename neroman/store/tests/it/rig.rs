@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use nero_journal::SegmentId;
-use nero_model::{ExperimentId, Home, Phase, RequestId, RunId, RunToken};
+use nero_model::{ExperimentId, Home, RequestId, RunId, RunToken};
 use nero_store::{
-    Advance, At, Desk, Event, Experiment, Facts, Node, Point, Request, Rule, RuleState, Run,
-    RunFold, RunKey, Sample, Source, Store, StoreError, Tx,
+    Advance, At, Event, Experiment, Point, Request, Rule, Run, RunFold, RunKey, Sample, Source,
+    Store, StoreError, Tx,
 };
 
 pub(crate) fn home(folder: &Path) -> Home {
@@ -23,12 +23,9 @@ pub(crate) fn bytes(number: u64) -> [u8; 16] {
 pub(crate) fn experiment(id: ExperimentId, name: &str) -> Experiment {
     Experiment {
         id,
-        collection: "mnist".to_owned(),
-        name: name.to_owned(),
         definition: format!("{{\"name\":\"{name}\",\"argv\":[\"python\",\"train.py\"]}}"),
         fingerprint: format!("print of {name}"),
         source: None,
-        path: "/home/ann/mnist".to_owned(),
         created_ms: 1_700_000_000_000,
         modified_ms: 1_700_000_000_001,
         hidden_ms: None,
@@ -43,9 +40,6 @@ pub(crate) fn run(experiment: ExperimentId, number: u32) -> Run {
         key: RunKey::default(),
         id,
         token: RunToken::from_bytes(bytes(experiment.0 * 1000 + u64::from(number))),
-        node: "local".to_owned(),
-        tree: number.is_multiple_of(2).then_some([9; 32]),
-        created_ms: 1_700_000_000_002,
         made: br#"{"git":"0123456789abcdef"}"#.to_vec(),
     }
 }
@@ -56,11 +50,6 @@ pub(crate) fn one(tx: &mut Tx<'_>, name: &str) -> Result<RunKey, StoreError> {
     tx.put_source(&Source {
         id: source,
         path: format!("/home/ann/{name}"),
-        kind: "folder".to_owned(),
-        file: format!("/home/ann/{name}/neronet.yaml"),
-        folder: format!("/home/ann/{name}"),
-        digest: "00".repeat(32),
-        mtime_ns: 17,
         kept: Vec::new(),
     })?;
     let id = tx.new_experiment()?;
@@ -70,56 +59,15 @@ pub(crate) fn one(tx: &mut Tx<'_>, name: &str) -> Result<RunKey, StoreError> {
     })?;
     let run = run(id, 1);
     let key = tx.insert_run(&run, format!("spec of {name}").as_bytes())?;
-    tx.put_desk(
-        key,
-        &Desk {
-            wish_ms: Some(5),
-            desk: b"desk".to_vec(),
-        },
-    )?;
-    tx.put_facts(
-        key,
-        &Facts {
-            phase: Phase::Running,
-            submitted_ms: Some(1),
-            started_ms: Some(2),
-            ended_ms: None,
-            facts: format!("facts of {name}").into_bytes(),
-        },
-    )?;
-    tx.advance(
-        key,
-        &[Advance {
-            incarnation: 1,
-            segment: SegmentId([1; 8]),
-            from: At::default(),
-            to: At {
-                offset: 80,
-                chain: 0xdead_beef,
-            },
-        }],
-    )?;
+    tx.put_desk(key, b"desk")?;
+    tx.put_facts(key, format!("facts of {name}").as_bytes())?;
     let rule = tx.new_rule()?;
     tx.put_rule(&Rule {
         id: rule,
-        version: 1,
-        experiment: Some(id),
         action: "abort".to_owned(),
         text: "loss > 10".to_owned(),
         author: "ann".to_owned(),
         origin: "neronet.yaml:7:3".to_owned(),
-        repeat_ms: 0,
-        active: true,
-        created_ms: 3,
-    })?;
-    tx.put_rule_state(&RuleState {
-        run: key,
-        rule,
-        fired: 2,
-        last_fired_ms: Some(4),
-        last_values: "loss = 11".to_owned(),
-        bound: "loss → train/loss".to_owned(),
-        problem: String::new(),
     })?;
     tx.insert_event(&Event {
         experiment: id,
@@ -133,11 +81,6 @@ pub(crate) fn one(tx: &mut Tx<'_>, name: &str) -> Result<RunKey, StoreError> {
         reply: id.0.to_le_bytes().to_vec(),
     })?;
     tx.set_last(&[id])?;
-    tx.put_node(&Node {
-        name: "local".to_owned(),
-        contact_ms: Some(8),
-        description: b"described".to_vec(),
-    })?;
     Ok(key)
 }
 

@@ -64,10 +64,12 @@ impl Link {
     /// Begins to dial.
     pub fn start(caller: Caller) -> Self {
         let (to_watcher, events) = mpsc::channel(QUEUE);
-        Self {
-            task: tokio::spawn(keep(caller, to_watcher)),
-            events,
-        }
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "`Link` awaits it; its channel tells the end"
+        )]
+        let task = tokio::spawn(keep(caller, to_watcher));
+        Self { task, events }
     }
 
     /// The next event; `None` when the task has ended, which it does only at

@@ -1,6 +1,14 @@
 //! The program `neromum`: the agent of one node for one user and deployment.
 //! See `docs/design/runs.md`.
 
+#![cfg_attr(
+    test,
+    allow(
+        clippy::disallowed_methods,
+        reason = "the runtime of a test ends its tasks"
+    )
+)]
+
 mod agent;
 mod args;
 mod build_id;

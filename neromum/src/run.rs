@@ -330,6 +330,7 @@ async fn serve_agent(
     mut bells: Bells,
 ) -> Result<End, RunError> {
     let (stop, stopped) = oneshot::channel::<()>();
+    #[expect(clippy::disallowed_methods, reason = "the loop below awaits it")]
     let mut serving = tokio::spawn(service.serve(listener, async move {
         // A dropped sender stops it, too.
         let _ = stopped.await;

@@ -1,7 +1,9 @@
 //! Checks of dependencies that must hold without `cargo deny`: one TLS
-//! provider, licences, banned crates, and no source but the registry.
+//! provider, licences, banned crates, no source but the registry, and modules
+//! that decide without doing.
 
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
@@ -47,10 +49,29 @@ const NOT_IN_LIFE: &[&str] = &["tokio", "tonic", "rusqlite", "nero-wire"];
 /// database.
 const NOT_IN_VIEWS: &[&str] = &["clap", "comfy-table", "rusqlite"];
 
+/// Modules that decide and do nothing else. Each is part of a crate that also does things, so
+/// neither the crate's manifest nor its `clippy.toml` can say this.
+const DECIDING: &[&str] = &[
+    "neromum/src/core",
+    "nerokid/src/core",
+    "nerokid/shim/src/core.rs",
+];
+
+/// What a deciding module must not name.
+const NOT_IN_DECIDING: &[&str] = &[
+    "std::fs",
+    "std::env",
+    "std::process",
+    "std::thread",
+    "Instant::now",
+    "SystemTime::now",
+    "tokio",
+];
+
 /// Checks the whole tree.
 ///
 /// # Errors
-/// Every crate that breaks a rule, by name.
+/// Every crate that breaks a rule, by name; every line of a deciding module that does something.
 pub fn check(root: &Path) -> Result<(), String> {
     let metadata = metadata(root)?;
     let packages = metadata["packages"]
@@ -88,11 +109,43 @@ pub fn check(root: &Path) -> Result<(), String> {
         let linked = unwanted.iter().filter(is_linked);
         broken.extend(linked.map(|name| format!("{package} links {name}, and {why}")));
     }
+    for module in DECIDING {
+        broken.extend(doing(&root.join(module))?);
+    }
     if broken.is_empty() {
         Ok(())
     } else {
         Err(broken.join("\n"))
     }
+}
+
+/// Lines of a module, a file or a folder, that name what it must not.
+fn doing(module: &Path) -> Result<Vec<String>, String> {
+    let at = |error: std::io::Error| format!("{}: {error}", module.display());
+    if module.is_dir() {
+        let entries: Result<Vec<PathBuf>, _> = fs::read_dir(module)
+            .map_err(at)?
+            .map(|entry| entry.map(|entry| entry.path()))
+            .collect();
+        let each: Result<Vec<_>, _> = entries
+            .map_err(at)?
+            .iter()
+            .map(|path| doing(path))
+            .collect();
+        return Ok(each?.concat());
+    }
+    let text = fs::read_to_string(module).map_err(at)?;
+    let code = |line: &str| !line.trim_start().starts_with("//");
+    let lines = (1..).zip(text.lines()).filter(|(_, line)| code(line));
+    Ok(lines
+        .filter_map(|(number, line)| {
+            let name = NOT_IN_DECIDING.iter().find(|name| line.contains(**name))?;
+            let module = module.display();
+            Some(format!(
+                "{module}:{number} names {name}, and this module only decides"
+            ))
+        })
+        .collect())
 }
 
 /// Whether an SPDX expression can be met with the allowed licences.
@@ -139,7 +192,20 @@ fn tree_of(root: &Path, package: &str) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::allowed;
+    use super::{allowed, doing};
+
+    #[test]
+    fn a_line_of_a_deciding_module_that_reads_the_clock_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("core.rs");
+        std::fs::write(&file, "// Instant::now\nlet now = Instant::now();\n").unwrap();
+        let named = doing(folder.path()).unwrap();
+        assert_eq!(named.len(), 1, "{named:?}");
+        assert!(
+            named[0].contains("core.rs:2 names Instant::now"),
+            "{named:?}"
+        );
+    }
 
     #[test]
     fn an_expression_is_met_by_one_allowed_licence_of_each_part() {

@@ -1,6 +1,11 @@
 //! The watcher's decisions over tables and properties, and the real program
 //! against real files, processes and sockets.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the runtime of a test ends its tasks"
+)]
+
 mod end;
 mod finding;
 mod intake;

@@ -5,6 +5,14 @@
 //! home, `service/` is the gRPC edge that the command line speaks to, and
 //! [`run()`] is the order of start and stop.
 
+#![cfg_attr(
+    test,
+    allow(
+        clippy::disallowed_methods,
+        reason = "the runtime of a test ends its tasks"
+    )
+)]
+
 mod adopt;
 mod clock;
 mod door;

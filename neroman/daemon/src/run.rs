@@ -192,6 +192,7 @@ async fn serve(home: &Home, lock: File) -> Result<(), DaemonError> {
             // The sender lives in this function, which awaits the server.
             let _ = leaving.wait_for(|stop| *stop).await;
         });
+    #[expect(clippy::disallowed_methods, reason = "the loop below awaits it")]
     let mut server = tokio::spawn(server);
     let mut ledger_gone = ledger.watch();
     tracing::info!(version = nero_model::VERSION, "daemon ready");
@@ -310,12 +311,14 @@ fn start(home: &Home) -> Result<Running, DaemonError> {
         leaving: stop,
     };
     let upkeep = upkeep::run(home.clone(), clock, ledger.clone(), check_owed);
+    #[expect(clippy::disallowed_methods, reason = "`Running` is awaited")]
+    let (nodes, upkeep) = (tokio::spawn(driving.run()), tokio::spawn(upkeep));
     Ok(Running {
         man,
         ledger,
         thread,
-        nodes: tokio::spawn(driving.run()),
-        upkeep: tokio::spawn(upkeep),
+        nodes,
+        upkeep,
         leave,
     })
 }

@@ -5,6 +5,8 @@
 //! that brings one. The daemon's ledger applies the changes and writes them, its
 //! other parts translate requests.
 
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests write files"))]
+
 pub mod abort;
 pub mod add;
 pub mod balance;

@@ -68,6 +68,10 @@ pub(crate) async fn run(mut command: Command, deadline: Duration) -> Result<Ende
                 tokio::join!(drain(&mut stdout, &mut out), drain(&mut stderr, &mut err))
             })
             .await;
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "it ends with the last writer of the pipe, and nothing depends on it"
+            )]
             tokio::spawn(keep_open(stderr));
             Ok(Ended { status, out, err })
         }

@@ -320,6 +320,10 @@ impl LastWords {
         let kept = Arc::new(Mutex::new(Vec::new()));
         let into = Arc::clone(&kept);
         let (reading, more) = watch::channel(());
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "`Reader` ends it; a panic closes the channel that `finish` waits for"
+        )]
         let reader = tokio::spawn(async move {
             let _reading = reading;
             let mut part = [0; 1024];

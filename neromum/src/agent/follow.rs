@@ -133,7 +133,10 @@ impl Agent {
         };
         self.followers.next += 1;
         let id = self.followers.next;
-        // `Flow` bounds the bytes and events in it.
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "`Flow` bounds the bytes and events in it"
+        )]
         let (events, receiver) = mpsc::unbounded_channel();
         let flow = Arc::new(Flow::default());
         let stream = FollowStream::new(id, receiver, flow.clone(), handle);

@@ -92,6 +92,7 @@ impl Launchers {
         let link = LinkId(self.next);
         let own = launcher.program.is_some();
         let teller = handle.clone();
+        #[expect(clippy::disallowed_methods, reason = "the next task awaits it")]
         let serving = tokio::spawn(bare::serve(launcher, link, move |news| {
             let teller = teller.clone();
             async move {
@@ -99,7 +100,10 @@ impl Launchers {
                 let _ = teller.tell(Message::Launcher(news)).await;
             }
         }));
-        // Whatever ends the link, its panic included, the agent learns of it.
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "it tells the agent the end of the link, whatever ended it"
+        )]
         tokio::spawn(async move {
             let why = match serving.await {
                 Ok(why) => why.to_string(),

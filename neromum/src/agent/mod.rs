@@ -131,6 +131,10 @@ impl Agent {
         state: ledger::State,
     ) -> (Self, AgentHandle, Mailboxes) {
         let (mailbox, inbox) = mpsc::channel(config::MAILBOX);
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "one message for each piece of work that the agent began"
+        )]
         let (done, done_inbox) = mpsc::unbounded_channel();
         let mut agent = Self {
             setup: Arc::new(setup),

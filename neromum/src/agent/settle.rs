@@ -137,8 +137,11 @@ impl Agent {
         }
         self.settling.running = true;
         let (program, socket) = (self.setup.watcher.clone(), self.setup.socket.clone());
-        // Its drop at the end of the task says that the process is gone.
         let report = Report::new(self.done.clone(), Done::SettlerGone);
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the drop of `report` tells the agent its end, whatever ended it"
+        )]
         tokio::spawn(async move {
             let settled = settle(&program, &socket, &lines, &report, PATIENCE).await;
             if let Err(error) = settled {

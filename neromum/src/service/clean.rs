@@ -102,7 +102,12 @@ pub async fn clean(inner: &Arc<Inner>, request: CleanRequest) -> Result<CleanRep
         return Err(Status::invalid_argument("too many runs in one call"));
     }
     let inner = inner.clone();
-    tokio::spawn(async move { clean_all(&inner, request).await })
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "awaited at once, unless the caller leaves"
+    )]
+    let cleaning = tokio::spawn(async move { clean_all(&inner, request).await });
+    cleaning
         .await
         .map_err(|_| Status::internal("cleaning failed"))?
 }
@@ -300,6 +305,10 @@ pub async fn folders(inner: &Arc<Inner>) -> Result<Answers<RunFolder>, Status> {
         .map_err(|error| Status::internal(format!("cannot list the run folders: {error}")))?;
     let (folders, answers) = mpsc::channel(FOLDERS_WAITING);
     let inner = inner.clone();
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the end of the answers tells its end"
+    )]
     let describing = tokio::spawn(async move {
         for (_, folder) in listed {
             // The caller may have left.

@@ -57,6 +57,10 @@ pub async fn many(
 
 fn stream(inner: Arc<Inner>, reader: Reader, alone: bool) -> Answers<FilePart> {
     let (steps, answers) = mpsc::channel(STEPS_WAITING);
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the end of the answers tells its end"
+    )]
     let reading = tokio::spawn(read(inner, reader, alone, steps));
     let answers = ReceiverStream::new(answers).flat_map(futures_util::stream::iter);
     Box::pin(answers.chain(super::end_of(reading)))

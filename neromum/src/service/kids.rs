@@ -59,8 +59,12 @@ impl Kids for Service {
             id: kid.id,
             token: kid.token,
         };
+        #[expect(clippy::disallowed_methods, reason = "the next task awaits it")]
         let listening = tokio::spawn(listen(agent.clone(), kid, messages));
-        // Whatever ends the listening, its panic included, the agent learns of it.
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "it tells the agent that the watcher is gone, whatever ended the listening"
+        )]
         tokio::spawn(async move {
             if let Err(panic) = listening.await {
                 tracing::error!(%panic, "a watcher is not heard any more");

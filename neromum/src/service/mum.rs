@@ -150,6 +150,7 @@ impl Mum for Service {
         let stream = agent.ask(ask).await?;
         let id = stream.id;
         // Ends with the connection; the end of the reply stream informs the agent.
+        #[expect(clippy::disallowed_methods, reason = "`unheard` below awaits it")]
         let listening = tokio::spawn(async move {
             while let Ok(Some(more)) = requests.message().await {
                 if agent.tell(Message::FollowMore(id, more)).await.is_err() {
@@ -177,6 +178,10 @@ impl Mum for Service {
         let (token, run_dir) = self.run_dir(request.run.clone()).await?;
         let (parts, answers) = mpsc::channel(files::log::PARTS_IN_FLIGHT);
         let inner = self.inner.clone();
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the end of the answers tells its end"
+        )]
         let reading = tokio::spawn(super::logs::read(inner, token, run_dir, request, parts));
         let answers = ReceiverStream::new(answers).chain(super::end_of(reading));
         Ok(Response::new(Box::pin(answers)))

@@ -154,9 +154,10 @@ fn start(launcher: &Launcher, program: &Path) -> io::Result<()> {
         .spawn()
         .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", program.display())))?;
     tracing::info!(pid = child.id(), "launcher started");
-    // Waits for the child's end, so that no zombie stays. This task outlives the
-    // link, and nothing waits for it: the agent learns of a dead launcher by the
-    // end of its link.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "it only keeps a zombie away; the end of the link tells of a dead launcher"
+    )]
     tokio::spawn(async move {
         let ended = child.wait().await;
         tracing::info!(?ended, "launcher ended");
@@ -176,7 +177,10 @@ where
     T: Future<Output = ()>,
 {
     let (mut reader, writer) = stream.into_split();
-    // Not bounded: see `News::Up`.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the agent never waits for a launcher: see `News::Up`"
+    )]
     let (orders, queue) = mpsc::unbounded_channel();
     if let Err(error) = say_hello(&launcher.build, &orders) {
         return error;

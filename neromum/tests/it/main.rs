@@ -1,5 +1,10 @@
 //! neromum with real launchers, shims and watchers.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the runtime of a test ends its tasks"
+)]
+
 mod cleaning;
 mod damaged;
 mod deaths;

@@ -3,6 +3,14 @@
 //!
 //! Wire types end in `service/` and in links; `core/` never sees them.
 
+#![cfg_attr(
+    test,
+    allow(
+        clippy::disallowed_methods,
+        reason = "the runtime of a test ends its tasks"
+    )
+)]
+
 #[cfg(feature = "client")]
 mod dial;
 pub mod hello;

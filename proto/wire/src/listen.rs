@@ -72,6 +72,10 @@ impl OwnerOnly {
     /// # Errors
     /// As [`OwnerOnly::bind`].
     pub fn bind_again(path: &Path) -> io::Result<(Self, Rebind)> {
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "one message for each signal that asks for the socket"
+        )]
         let (listeners, again) = mpsc::unbounded_channel();
         let own = Self {
             again: Some(again),

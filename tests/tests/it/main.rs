@@ -1,5 +1,10 @@
 //! Scenarios with the real programs: what a user was promised, whatever dies.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the runtime of a test ends its tasks"
+)]
+
 mod clients;
 mod clock;
 mod content;

@@ -94,7 +94,10 @@ impl HandOver {
         hearer: Hearer,
     ) -> Self {
         let (store, node) = (settings.store.clone(), settings.name.clone());
-        // Holds numbers of runs only, of each no more than its changes.
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "numbers of runs, each at most once per change"
+        )]
         let (tx, rx) = mpsc::unbounded_channel();
         Self {
             stager: Stager::new(store, node, client.clone(), hearer),
@@ -113,6 +116,10 @@ impl HandOver {
 
     /// A second sender, for runs whose files take long. Shares this one's gate.
     fn long(&mut self) -> Self {
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "numbers of runs, each at most once per change"
+        )]
         let (tx, rx) = mpsc::unbounded_channel();
         self.beside = Some(tx.clone());
         Self {

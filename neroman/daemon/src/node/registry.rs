@@ -130,7 +130,10 @@ impl Nodes {
     /// Reads the configuration and makes the drivers; they work once the task
     /// is run.
     pub(crate) fn new(setup: Setup) -> (Self, NodesTask) {
-        // Holds drivers only until the task takes them.
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "one driver for each node, taken as soon as the task runs"
+        )]
         let (spawn, spawned) = mpsc::unbounded_channel();
         let shared = Shared {
             config: setup.config,
@@ -413,9 +416,11 @@ impl NodesTask {
     pub(crate) async fn run(mut self) {
         let mut drivers = JoinSet::new();
         let mut stop = self.stop.clone();
-        let mut placing = tokio::spawn(placer::run(self.nodes.clone()));
         let contacts = self.nodes.0.contacts.clone();
-        let keeping = tokio::spawn(contacts::keep(self.nodes.clone(), contacts.clone()));
+        // Both end only by our own mistake, and with this function.
+        let mut lasting = JoinSet::new();
+        lasting.spawn(placer::run(self.nodes.clone()));
+        lasting.spawn(contacts::keep(self.nodes.clone(), contacts.clone()));
         let stopped = async move { stop.wait_for(|stop| *stop).await.map(drop) };
         tokio::pin!(stopped);
         loop {
@@ -427,19 +432,15 @@ impl NodesTask {
                 Some(ended) = drivers.join_next() => if let Err(error) = ended {
                     // `driver::run` handles panics; this one is unexpected.
                     tracing::error!(%error, "a node driver ended");
-                    placing.abort();
-                    keeping.abort();
                     return;
                 },
-                _ = &mut placing => {
-                    tracing::error!("the placer ended");
-                    keeping.abort();
+                ended = lasting.join_next() => {
+                    tracing::error!(?ended, "the placer or the keeper of contacts ended");
                     return;
                 }
             }
         }
-        placing.abort();
-        keeping.abort();
+        lasting.shutdown().await;
         contacts::keep_now(&self.nodes, &contacts, Contacts::new()).await;
         self.nodes.stop_all();
         while drivers.join_next().await.is_some() {}

@@ -124,6 +124,10 @@ impl Agents {
     pub(crate) fn end_strangers(&self, config: &nero_config::Config) {
         let Ok(ssh) = self.ssh() else { return };
         let ending = ssh.end_strangers(config.nodes.keys().map(|name| &**name));
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "it ends with the commands that it waits for, and nothing depends on it"
+        )]
         tokio::spawn(async move {
             let ended = ending.await;
             if ended > 0 {

@@ -83,7 +83,10 @@ impl Fetcher {
         client: MumClient<Channel>,
         hearer: Hearer,
     ) -> Self {
-        // Holds numbers of runs only, of each no more than its changes.
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "numbers of runs, each at most once per change"
+        )]
         let (tx, rx) = mpsc::unbounded_channel();
         Self {
             settings,

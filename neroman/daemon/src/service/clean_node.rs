@@ -240,6 +240,10 @@ impl Man {
         });
         request.set_timeout(PATIENCE);
         // The removal is recorded here even if the caller leaves meanwhile.
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "awaited in the next line, unless the caller leaves"
+        )]
         let taking = tokio::spawn(take_away(client.clone(), self.ledger.clone(), request));
         let reply = taking
             .await

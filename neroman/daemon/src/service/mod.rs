@@ -29,9 +29,11 @@ mod view;
 mod wait;
 mod watch;
 
+use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use futures_util::FutureExt as _;
 use nero_model::{DeploymentId, Home};
 use nero_wire::{hello, v1};
 use tokio::sync::watch::Receiver;
@@ -85,6 +87,10 @@ where
     let (tx, rx) = mpsc::channel(STREAM_MAILBOX);
     let left = tx.clone();
     let work = make(tx);
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "its answers are its owner: a panic becomes the last of them"
+    )]
     tokio::spawn(async move {
         let failed = left.clone();
         let gone = async move {
@@ -93,10 +99,14 @@ where
             drop(leaving.wait_for(|leaving| *leaving).await);
         };
         tokio::select! {
-            done = work => if let Err(failure) = done {
-                // A client that left does not get the error.
-                let _ = failed.send(Err(failure.into())).await;
-            },
+            // Without the answer to a panic, the client would take what it has for the whole.
+            done = AssertUnwindSafe(work).catch_unwind() => {
+                let done = done.unwrap_or_else(|_| Err(Failure::bug("this command ended early in the daemon")));
+                if let Err(failure) = done {
+                    // A client that left does not get the error.
+                    let _ = failed.send(Err(failure.into())).await;
+                }
+            }
             () = left.closed() => {}
             () = gone => {
                 let status = Failure::daemon("the daemon is leaving").into();
@@ -116,6 +126,10 @@ fn answer<T>(result: Result<T, Failure>) -> Result<Response<T>, Status> {
 async fn carried_out<T: Send + 'static>(
     work: impl Future<Output = Result<T, Failure>> + Send + 'static,
 ) -> Result<Response<T>, Status> {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "awaited at once, unless the client leaves"
+    )]
     let done = tokio::spawn(work).await;
     let ended_early =
         |error| Err(Failure::bug("this command ended early in the daemon").caused_by(&error));
@@ -435,4 +449,25 @@ pub(crate) async fn blocking<T: Send + 'static>(
     tokio::task::spawn_blocking(work)
         .await
         .map_err(|error| Failure::bug("a step of this command ended early").caused_by(&error))
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::watch;
+    use tokio_stream::StreamExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_list_that_breaks_off_by_a_mistake_of_ours_ends_with_an_error() {
+        let (_leave, leaving) = watch::channel(false);
+        let mut answers = streamed(leaving, |sink| async move {
+            sink.send(Ok(1)).await.unwrap();
+            panic!("a mistake");
+        })
+        .into_inner();
+        assert_eq!(answers.next().await.unwrap().unwrap(), 1);
+        let last = answers.next().await.expect("an error, no end").unwrap_err();
+        assert!(last.message().contains("ended early"), "{last}");
+    }
 }

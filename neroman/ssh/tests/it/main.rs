@@ -1,5 +1,10 @@
 //! nero-ssh against a real `sshd`.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the runtime of a test ends its tasks"
+)]
+
 mod commands;
 mod faults;
 mod frozen;

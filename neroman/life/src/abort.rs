@@ -6,7 +6,8 @@ use super::change::{Change, desk_changed};
 use super::experiment::Experiment;
 use super::gone;
 use super::input::Input;
-use super::run::{Run, Wish, Word};
+use super::run::{Run, Wish};
+use super::stage::Verdict;
 use super::state::State;
 use super::step::step;
 
@@ -29,7 +30,7 @@ pub fn comes_to(run: &Run) -> Wished {
         Wished::GivenUp
     } else if run.phase().is_end() {
         Wished::Skipped(run.phase().word().to_owned())
-    } else if run.desk.after.is_some() || run.unplaced() || run.movable() {
+    } else if run.after().is_some() || run.unplaced() || run.movable() {
         // No node knows the run: an offer would be recorded.
         Wished::TakenAway
     } else {
@@ -43,12 +44,11 @@ pub(crate) fn wish(run: &Run, wish: &Wish) -> Vec<Change> {
         Wished::GivenUp => return gone::given_up(run, &wish.author, wish.asked_ms),
         Wished::Skipped(_) => None,
         Wished::TakenAway => desk_changed(run, |desk| {
-            desk.after = None;
-            desk.closed = true;
-            desk.word = Some(Word::TakenAway {
+            desk.stage.end(Verdict::TakenAway {
                 who: wish.author.clone(),
                 at_ms: wish.asked_ms,
             });
+            desk.stage.close();
         }),
         Wished::Asked => desk_changed(run, |desk| desk.wish = Some(wish.clone())),
     };
@@ -79,7 +79,6 @@ pub(crate) fn answered(
     asked_ms: Option<i64>,
     now_ms: i64,
 ) -> Option<Change> {
-    let never_ran = run.journal.incarnations.is_empty();
     desk_changed(run, |desk| {
         // A run on the node that has not ended by its records may still be on its
         // way into the queue: the request is sent again once more is known.
@@ -89,11 +88,8 @@ pub(crate) fn answered(
             wish.delivered = true;
         }
         match answer {
-            Answer::NeverStarted | Answer::Unknown if never_ran && desk.word.is_none() => {
-                desk.word = Some(Word::TakenAway {
-                    who: desk.who(),
-                    at_ms: now_ms,
-                });
+            Answer::NeverStarted | Answer::Unknown if desk.stage.is_before_start() => {
+                desk.take_away(now_ms);
             }
             Answer::Unclear
             | Answer::Asked
@@ -144,9 +140,12 @@ pub fn released_by(
 pub fn released(state: &State, ended: RunId, now_ms: i64) -> Option<(RunId, Vec<Change>)> {
     let experiment = state.experiment(ended.experiment)?;
     let newest = experiment.newest()?;
-    newest.desk.after?;
+    newest.after()?;
     let others = &experiment.runs[..experiment.runs.len() - 1];
-    let before = others.iter().rev().find(|run| run.desk.word.is_none());
+    let before = others
+        .iter()
+        .rev()
+        .find(|run| run.desk.stage.verdict().is_none());
     let in_doubt = before.is_some_and(Run::in_doubt);
     if newest.phase().is_end() || in_doubt || others.iter().any(|run| run.phase().is_live()) {
         return None;

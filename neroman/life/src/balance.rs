@@ -5,13 +5,14 @@
 //! goes back by balancing to a node that it left, and after one move it stays for
 //! [`STAYS_MS`]. A node gets its next runs when the ones before have begun there.
 
-use nero_model::{Phase, RunId};
+use nero_model::RunId;
 
 use super::change::Change;
 use super::later;
 use super::now::{Moment, Tick};
 use super::refusal::{self, Leaves, Refusal, become_so};
 use super::run::{Run, Takes};
+use super::stage::Stage;
 use super::withdrawal::Withdrawal;
 
 /// How long a run that was moved stays where it is, in milliseconds.
@@ -66,13 +67,18 @@ impl Job {
     /// A live run as it stands on its node.
     pub fn of(run: &Run, usual_ms: Option<u64>, now: &Tick) -> Self {
         let Takes { memory_bytes, .. } = run.made.takes;
-        let leaves = run.desk.withdraw.as_ref();
-        let at = match leaves.filter(|_| run.desk.leaves()) {
-            _ if !run.journal.incarnations.is_empty() => At::Begun,
-            Some(recall) => At::Leaves {
+        let at = match &run.desk.stage {
+            Stage::Begun { .. } => At::Begun,
+            Stage::Recalled { recall, .. } if run.desk.leaves() => At::Leaves {
                 to: recall.to.clone(),
             },
-            None => At::Waits {
+            Stage::Behind { .. }
+            | Stage::Unplaced
+            | Stage::Chosen { .. }
+            | Stage::Offered { .. }
+            | Stage::Accepted { .. }
+            | Stage::Recalled { .. }
+            | Stage::Over { .. } => At::Waits {
                 free: waits_freely(run) && !later::left_within(&run.desk, STAYS_MS, now),
             },
         };
@@ -237,20 +243,18 @@ fn has_room(node: &Member, nodes: &[Member]) -> bool {
 /// Whether a run waits on its node, and another one may have it. A run that goes on
 /// from checkpoints stays: they may lie there.
 pub fn waits_freely(run: &Run) -> bool {
-    let desk = &run.desk;
-    run.of_several()
-        && run.open()
-        && matches!(
-            run.phase(),
-            Phase::Queued | Phase::Submitted | Phase::Pending
-        )
-        && run.made.resume.is_none()
-        && run.made.takes.prefer.is_empty()
-        && desk.word.is_none()
-        && desk.wish.is_none()
-        && desk.withdraw.is_none()
-        && !desk.send_spec
-        && run.journal.incarnations.is_empty()
+    let waits = match &run.desk.stage {
+        Stage::Chosen { sending, .. } | Stage::Offered { sending, .. } => !sending,
+        Stage::Accepted { .. } => true,
+        Stage::Behind { .. }
+        | Stage::Unplaced
+        | Stage::Recalled { .. }
+        | Stage::Begun { .. }
+        | Stage::Over { .. } => false,
+    };
+    let bound = run.made.resume.is_some() || !run.made.takes.prefer.is_empty();
+    let asked = run.desk.wish.is_some() || run.desk.send_spec;
+    waits && run.of_several() && !bound && !asked
 }
 
 /// Whether the run left this node once, because that had no room for it.
@@ -275,12 +279,16 @@ pub(crate) fn recalled(run: &Run, to: &str, now: &Moment) -> Vec<Change> {
     }
     let mut desk = run.desk.clone();
     desk.why = format!("it goes to {to}, which has room, if {node} has not started it yet");
-    desk.withdraw = Some(Withdrawal {
-        refusal,
-        passes: true,
-        to: to.to_owned(),
-        asked: false,
-    });
+    desk.stage = Stage::Recalled {
+        node: node.to_owned(),
+        recall: Withdrawal {
+            refusal,
+            passes: true,
+            to: to.to_owned(),
+            asked: false,
+        },
+        from: desk.stage.handing(),
+    };
     vec![become_so(run, desk)]
 }
 

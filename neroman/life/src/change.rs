@@ -51,7 +51,7 @@ pub enum Change {
 impl Change {
     /// Whether it asks the run's node to end it, and nothing else is to be done.
     pub fn is_cancel(&self) -> bool {
-        matches!(self, Self::Desk { desk, .. } if desk.wish.is_some() && desk.word.is_none())
+        matches!(self, Self::Desk { desk, .. } if desk.wish.is_some() && desk.stage.verdict().is_none())
     }
 }
 

@@ -7,7 +7,8 @@ use nero_model::RunId;
 use super::change::{Change, desk_changed};
 use super::input::Input;
 use super::needs;
-use super::run::{Desk, Handing, Results, Run, Word};
+use super::run::{Desk, Results, Run};
+use super::stage::Verdict;
 use super::state::State;
 use super::step::step;
 
@@ -51,7 +52,7 @@ pub fn decide(
         .experiments
         .iter()
         .flat_map(|experiment| experiment.runs.iter())
-        .filter(|run| run.open() && !run.desk.closed && run.node() == Some(node));
+        .filter(|run| run.open() && !run.is_closed() && run.node() == Some(node));
     for run in there {
         let others = elsewhere(&run.made.node);
         told.extend(comes_to(run, others).map(|gone| (run.made.id, gone)));
@@ -100,7 +101,7 @@ pub(crate) fn closed(run: &Run) -> Vec<Change> {
     if !needs::of(run).close {
         return Vec::new();
     }
-    let desk = desk_changed(run, |desk| desk.closed = true);
+    let desk = desk_changed(run, |desk| desk.stage.close());
     desk.into_iter().chain([forgets_positions(run)]).collect()
 }
 
@@ -117,7 +118,7 @@ fn forgets_positions(run: &Run) -> Change {
 /// The desk as a change; a closed run also forgets its positions.
 fn become_so(run: &Run, desk: Desk) -> impl Iterator<Item = Change> + use<> {
     let id = run.made.id;
-    let journal = desk.closed.then(|| forgets_positions(run));
+    let journal = desk.stage.is_closed().then(|| forgets_positions(run));
     let desk = Change::Desk {
         run: id,
         desk: Box::new(desk),
@@ -128,11 +129,11 @@ fn become_so(run: &Run, desk: Desk) -> impl Iterator<Item = Change> + use<> {
 
 /// Marks the run as awaiting nothing more.
 fn lose(desk: &mut Desk, run: &Run, node: &str, who: &str, now_ms: i64) {
-    desk.word = Some(Word::NodeGone {
+    desk.stage.end(Verdict::NodeGone {
         who: who.to_owned(),
         at_ms: now_ms,
     });
-    desk.closed = true;
+    desk.stage.close();
     if !run.journal.incarnations.is_empty() && !desk.results.settled() {
         desk.results = lost_results(desk, node);
     }
@@ -145,7 +146,7 @@ fn comes_to(run: &Run, others: bool) -> Option<Gone> {
         let lost = !run.desk.results.settled() && run.has_results();
         return lost.then_some(Gone::ResultsLost);
     }
-    if run.in_doubt() || !run.journal.incarnations.is_empty() {
+    if run.in_doubt() || !run.desk.stage.is_before_start() {
         return Some(Gone::Lost);
     }
     Some(match run.desk.wish {
@@ -158,35 +159,24 @@ fn comes_to(run: &Run, others: bool) -> Option<Gone> {
 /// The changes of a run whose node is gone.
 pub(crate) fn gone(run: &Run, node: &str, who: &str, others: bool, now_ms: i64) -> Vec<Change> {
     let mut desk = run.desk.clone();
-    desk.withdraw = None;
     // If the node comes back after all, it is told to end the run.
-    if desk.offered || desk.handing >= Handing::Submitted {
+    if desk.stage.may_be_there() {
         desk.abandoned.push(node.to_owned());
         desk.avoid.push(node.to_owned());
     }
     let outcome = comes_to(run, others);
     match outcome {
-        None => desk.closed = true,
+        None => desk.stage.close(),
         Some(Gone::ResultsLost) => {
-            desk.closed = true;
+            desk.stage.close();
             desk.results = lost_results(&desk, node);
         }
         Some(Gone::Lost) => lose(&mut desk, run, node, who, now_ms),
         Some(Gone::TakenAway) => {
-            desk.word = Some(Word::TakenAway {
-                who: desk.who(),
-                at_ms: now_ms,
-            });
-            desk.closed = true;
+            desk.take_away(now_ms);
+            desk.stage.close();
         }
-        Some(Gone::Moved) => {
-            desk.node = None;
-            desk.offered = false;
-            desk.turns = desk.turns.saturating_add(1);
-            desk.handing = Handing::Queued;
-            desk.rules_delivered = 0;
-            desk.why.clear();
-        }
+        Some(Gone::Moved) => desk.leave_node(),
     }
     let id = run.made.id;
     let event = outcome.map(|outcome| Change::Event {

@@ -8,7 +8,8 @@ use super::needs;
 use super::now::Moment;
 use super::refusal::{self, Refusal};
 use super::report::{self, Report};
-use super::run::{Handing, Run, Word};
+use super::run::Run;
+use super::stage::{Handing, Stage, Verdict};
 use super::text::bounded;
 
 /// Whether this node is to get a run that it has not accepted.
@@ -43,7 +44,7 @@ pub(crate) fn sending(run: &Run, node: &str, sending: &Sending, now: &Moment) ->
     }
     desk_changed(run, |desk| match sending {
         Sending::FilesGo => {
-            desk.handing = desk.handing.max(Handing::Staging);
+            desk.stage.advance(Handing::Staging);
             desk.why.clear();
         }
         Sending::Waits(why) => desk.why = bounded(why),
@@ -56,7 +57,7 @@ pub(crate) fn sending(run: &Run, node: &str, sending: &Sending, now: &Moment) ->
         }
         Sending::Never(why) => {
             let why = bounded(why);
-            desk.word = Some(Word::Refused { why, at_ms: now.ms });
+            desk.stage.end(Verdict::Refused { why, at_ms: now.ms });
         }
     })
 }
@@ -67,7 +68,14 @@ pub(crate) fn offered(run: &Run, node: &str) -> Option<Change> {
     if !run.movable() || run.node() != Some(node) {
         return None;
     }
-    desk_changed(run, |desk| desk.offered = true)
+    desk_changed(run, |desk| {
+        if let Stage::Chosen { node, sending } = &mut desk.stage {
+            desk.stage = Stage::Offered {
+                node: std::mem::take(node),
+                sending: *sending,
+            };
+        }
+    })
 }
 
 /// Whether a spec that was made for this turn may still be sent. The run may have
@@ -102,13 +110,13 @@ pub(crate) fn answered(run: &Run, node: &str, answer: &Answer, now: &Moment) -> 
     }
     let change = match answer {
         Answer::Accepted { rules_version } => desk_changed(run, |desk| {
-            desk.handing = desk.handing.max(Handing::Submitted);
+            desk.stage.advance(Handing::Submitted);
             desk.rules_delivered = desk.rules_delivered.max(*rules_version);
             desk.send_spec = false;
             later::taken(desk, node);
         }),
         Answer::Later { why, hint } => desk_changed(run, |desk| {
-            desk.handing = desk.handing.max(Handing::Staging);
+            desk.stage.advance(Handing::Staging);
             desk.why = bounded(&refusal::with_hint(why, hint));
             later::said(desk, node, &bounded(why), now);
         }),

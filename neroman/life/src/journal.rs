@@ -328,6 +328,12 @@ impl Journal {
         Some((*number, incarnation))
     }
 
+    /// Whether the job was started, by the newest start.
+    pub(crate) fn has_run(&self) -> bool {
+        let newest = self.newest();
+        newest.is_some_and(|(_, one)| one.started_ms.is_some() && one.not_started.is_none())
+    }
+
     /// The time of the job's first start.
     pub fn started_ms(&self) -> Option<i64> {
         self.incarnations.values().find_map(|one| one.started_ms)

@@ -3,7 +3,8 @@
 
 use nero_model::Phase;
 
-use super::run::{Handing, Run, Word};
+use super::run::Run;
+use super::stage::{Handing, Stage, Verdict};
 
 /// Work to do for a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,35 +36,69 @@ impl Needs {
 /// The work for this run.
 pub fn of(run: &Run) -> Needs {
     let desk = &run.desk;
-    if desk.closed || desk.after.is_some() || run.node().is_none() {
-        return Needs::default();
-    }
     let live = run.phase().is_live();
-    let unsent = desk.handing < Handing::Submitted && desk.word.is_none();
-    let ended = run.phase().is_end();
-    // No node has files of it any more.
-    let gone = desk.cleaned_ms.is_some()
-        || desk.unknown_ms.is_some()
-        || matches!(desk.word, Some(Word::NodeGone { .. }));
-    // A run that never started has made no files.
-    let began = !run.journal.incarnations.is_empty();
-    let results = ended && !gone && !desk.results.settled() && began && run.has_results();
-    Needs {
-        // Do not hand over a run that is being cancelled. If an earlier
-        // hand-over arrived unacknowledged, the cancel ends it there.
-        hand_over: (live && unsent && !desk.leaves() && desk.wish.is_none() && !began)
-            || (desk.send_spec && !gone && desk.word.is_none()),
-        cancel: live && desk.wish.as_ref().is_some_and(|wish| !wish.delivered),
-        withdraw: live && desk.leaves() && !began,
-        rules: live
-            && !unsent
-            && !desk.leaves()
-            && run.rules_version() > desk.rules_delivered
-            && desk.wish.is_none(),
-        results,
-        live_results: matches!(run.phase(), Phase::Running | Phase::Ending) && run.made.outputs,
-        close: ended && !results && (desk.settled || desk.word.is_some()),
+    let asks = desk.wish.as_ref();
+    // A run that is being cancelled gets nothing new. If an earlier hand-over
+    // arrived unacknowledged, the cancel ends it there.
+    let goes_on = live && asks.is_none();
+    let none = Needs::default();
+    let told = Needs {
+        cancel: live && asks.is_some_and(|cancel| !cancel.delivered),
+        ..none
+    };
+    let rules = goes_on && run.rules_version() > desk.rules_delivered;
+    match &desk.stage {
+        Stage::Behind { .. } | Stage::Unplaced => none,
+        Stage::Begun { closed: true, .. } | Stage::Over { closed: true, .. } => none,
+        Stage::Chosen { .. } | Stage::Offered { .. } => Needs {
+            hand_over: goes_on || desk.send_spec,
+            ..told
+        },
+        Stage::Accepted { .. } => Needs {
+            hand_over: desk.send_spec,
+            rules,
+            ..told
+        },
+        Stage::Recalled { .. } => Needs {
+            hand_over: desk.send_spec,
+            withdraw: goes_on,
+            ..told
+        },
+        Stage::Begun { unknown_ms, .. } => {
+            let known = unknown_ms.is_none() && desk.cleaned_ms.is_none();
+            let results = known && results(run);
+            Needs {
+                hand_over: desk.send_spec && known,
+                rules,
+                results,
+                live_results: run.made.outputs && is_at_work(run),
+                close: run.phase().is_end() && desk.settled && !results,
+                ..told
+            }
+        }
+        Stage::Over { verdict, .. } => {
+            let gone = matches!(verdict, Verdict::NodeGone { .. });
+            let results = !gone && results(run);
+            Needs {
+                results,
+                close: !results,
+                ..none
+            }
+        }
     }
+}
+
+/// Whether its job runs.
+fn is_at_work(run: &Run) -> bool {
+    matches!(run.phase(), Phase::Running | Phase::Ending)
+}
+
+/// Whether files of an ended run are to come home. A run that never started has made
+/// none, and a folder that was cleaned has none.
+fn results(run: &Run) -> bool {
+    let made = !run.journal.incarnations.is_empty() && run.has_results();
+    let missing = run.desk.cleaned_ms.is_none() && !run.desk.results.settled();
+    run.phase().is_end() && made && missing
 }
 
 /// Whether a change of a run gives its driver work.
@@ -98,5 +133,5 @@ fn begun(run: &Run) -> (Handing, Phase) {
         Phase::Queued => Phase::Staging,
         other => other,
     };
-    (run.desk.handing.max(Handing::Staging), phase)
+    (run.desk.stage.handing().max(Handing::Staging), phase)
 }

@@ -5,7 +5,8 @@ use nero_model::safe::quoted;
 use nero_model::{EndReason, Phase};
 
 use super::journal::{Incarnation, Journal, RuleFacts};
-use super::run::{Desk, Handing, Word};
+use super::run::Desk;
+use super::stage::{Stage, Verdict};
 
 /// The judgement of a run's evidence.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,7 +37,7 @@ pub(crate) fn judge(desk: &Desk, journal: &Journal) -> Outcome {
         if let Some(end) = ended(desk, journal, newest) {
             return end;
         }
-        if let Some(Word::NodeGone { who, at_ms }) = &desk.word {
+        if let Some(Verdict::NodeGone { who, at_ms }) = desk.stage.verdict() {
             return node_gone(who, *at_ms);
         }
         if desk.settled {
@@ -49,7 +50,11 @@ pub(crate) fn judge(desk: &Desk, journal: &Journal) -> Outcome {
                 ended_ms: Some(journal.last_sign_ms(i64::MAX)),
             };
         }
-        if let Some(at_ms) = desk.unknown_ms {
+        if let Stage::Begun {
+            unknown_ms: Some(at_ms),
+            ..
+        } = desk.stage
+        {
             return Outcome {
                 phase: Phase::Lost,
                 reason: Some(EndReason::Other {
@@ -69,28 +74,23 @@ pub(crate) fn judge(desk: &Desk, journal: &Journal) -> Outcome {
                 Phase::Running
             });
         }
-        if desk.word.is_none() {
+        if desk.stage.verdict().is_none() {
             return Outcome::still(Phase::Pending);
         }
     }
-    match &desk.word {
-        Some(Word::TakenAway { who, at_ms }) => Outcome {
+    match desk.stage.verdict() {
+        Some(Verdict::TakenAway { who, at_ms }) => Outcome {
             phase: Phase::Aborted,
             reason: Some(EndReason::TakenAway { who: who.clone() }),
             ended_ms: Some(*at_ms),
         },
-        Some(Word::Refused { why, at_ms }) => Outcome {
+        Some(Verdict::Refused { why, at_ms }) => Outcome {
             phase: Phase::Crashed,
             reason: Some(EndReason::Other { text: why.clone() }),
             ended_ms: Some(*at_ms),
         },
-        Some(Word::NodeGone { who, at_ms }) => node_gone(who, *at_ms),
-        None => Outcome::still(match desk.handing {
-            Handing::Queued => Phase::Queued,
-            Handing::Staging => Phase::Staging,
-            Handing::Submitted => Phase::Submitted,
-            Handing::Pending => Phase::Pending,
-        }),
+        Some(Verdict::NodeGone { who, at_ms }) => node_gone(who, *at_ms),
+        None => Outcome::still(desk.stage.waits_in()),
     }
 }
 

@@ -4,8 +4,24 @@ use super::change::{Change, desk_changed};
 use super::later;
 use super::place::Choice;
 use super::refusal;
-use super::run::{Handing, Run, Word};
+use super::run::Run;
+use super::stage::{Stage, Verdict};
 use super::text::bounded;
+
+/// The change of a run whose earlier run is over.
+pub(crate) fn released(run: &Run) -> Option<Change> {
+    desk_changed(run, |desk| {
+        if let Stage::Behind { node, .. } = &mut desk.stage {
+            desk.stage = match node.take() {
+                Some(node) => Stage::Chosen {
+                    node,
+                    sending: false,
+                },
+                None => Stage::Unplaced,
+            };
+        }
+    })
+}
 
 /// The changes from a choice, if the run still waits for one.
 pub(crate) fn decided(run: &Run, choice: &Choice, now_ms: i64) -> Vec<Change> {
@@ -24,17 +40,20 @@ pub(crate) fn decided(run: &Run, choice: &Choice, now_ms: i64) -> Vec<Change> {
     };
     let change = desk_changed(run, |desk| match choice {
         Choice::On(name) => {
-            desk.node = Some(name.clone());
+            desk.stage = Stage::Chosen {
+                node: name.clone(),
+                sending: false,
+            };
             desk.why.clear();
         }
         Choice::Nowhere(why) => desk.why = bounded(why),
         Choice::Never(why) => {
             let why = bounded(why);
             let why = refusal::with_hint(&why, &refusal::hints(&desk.refused));
-            desk.word = Some(Word::Refused { why, at_ms: now_ms });
+            desk.stage.end(Verdict::Refused { why, at_ms: now_ms });
             desk.why.clear();
             // No node has anything of the run.
-            desk.closed = true;
+            desk.stage.close();
         }
         Choice::Wait => {}
     });
@@ -48,8 +67,7 @@ pub(crate) fn taken_back(run: &Run, node: &str, why: &str, now_ms: i64) -> Vec<C
     }
     let id = run.made.id;
     let change = desk_changed(run, |desk| {
-        desk.node = None;
-        desk.handing = Handing::Queued;
+        desk.stage = Stage::Unplaced;
         later::taken(desk, node);
     });
     let event = Change::Event {

@@ -3,10 +3,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::change::Change;
+use super::change::{Change, desk_changed};
 use super::later;
 use super::now::Moment;
-use super::run::{Desk, Handing, Run, Word};
+use super::run::{Desk, Run};
+use super::stage::Verdict;
 
 /// A node's statement that it cannot have a run that was not started there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,14 +40,9 @@ pub(crate) fn refused(run: &Run, refusal: Refusal, only_here: bool) -> Vec<Chang
         return turn_back(run, refusal, &Leaves::Refused);
     }
     let why = with_hint(&refusal.why, &refusal.hint);
-    let desk = Desk {
-        word: Some(Word::Refused {
-            why,
-            at_ms: refusal.at_ms,
-        }),
-        ..run.desk.clone()
-    };
-    vec![become_so(run, desk)]
+    let at_ms = refusal.at_ms;
+    let change = desk_changed(run, |desk| desk.stage.end(Verdict::Refused { why, at_ms }));
+    change.into_iter().collect()
 }
 
 /// Takes a run back from a node that will not start it.
@@ -81,22 +77,13 @@ pub(super) fn become_so(run: &Run, desk: Desk) -> Change {
 
 /// Whether another node may have the run after its own refused it.
 fn may_move(run: &Run) -> bool {
-    run.of_several()
-        && run.phase().is_live()
-        && run.desk.handing < Handing::Submitted
-        && run.desk.word.is_none()
-        && run.journal.incarnations.is_empty()
+    run.of_several() && !run.desk.stage.is_accepted() && run.desk.stage.is_before_start()
 }
 
 fn turned_back(run: &Run, refusal: Refusal, leaves: &Leaves<'_>) -> Desk {
     let mut desk = run.desk.clone();
-    desk.withdraw = None;
     if desk.wish.is_some() {
-        // It was being cancelled, and was never started.
-        desk.word = Some(Word::TakenAway {
-            who: desk.who(),
-            at_ms: refusal.at_ms,
-        });
+        desk.take_away(refusal.at_ms);
         return desk;
     }
     match leaves {
@@ -110,12 +97,7 @@ fn turned_back(run: &Run, refusal: Refusal, leaves: &Leaves<'_>) -> Desk {
             desk.refused.push(refusal);
         }
     }
-    desk.node = None;
-    desk.offered = false;
-    desk.turns = desk.turns.saturating_add(1);
-    desk.handing = Handing::Queued;
-    desk.rules_delivered = 0;
-    desk.why.clear();
+    desk.leave_node();
     desk
 }
 
@@ -146,6 +128,7 @@ mod tests {
 
     use super::super::journal::Journal;
     use super::super::run::{Made, Takes, Wish};
+    use super::super::stage::{Handing, Stage};
     use super::*;
 
     fn placed(asked: &str, node: &str) -> Run {
@@ -169,9 +152,10 @@ mod tests {
             resume: None,
         };
         let desk = Desk {
-            node: Some(node.to_owned()),
-            offered: true,
-            handing: Handing::Staging,
+            stage: Stage::Offered {
+                node: node.to_owned(),
+                sending: true,
+            },
             rules_version: 1,
             ..Desk::default()
         };
@@ -203,7 +187,7 @@ mod tests {
     #[test]
     fn a_run_of_a_group_goes_back_and_never_there_again() {
         let (run, lines) = after(placed("lab", "h1"), true);
-        assert!(run.unplaced() && !run.desk.offered, "{run:?}");
+        assert!(run.unplaced(), "{run:?}");
         let kept = &run.desk.refused[0];
         assert_eq!((&*kept.node, &*kept.why), ("h1", "no data"));
         assert_eq!(run.desk.avoid, ["h1"]);
@@ -228,7 +212,7 @@ mod tests {
         journal.incarnations.insert(1, Default::default());
         begun.update(None, Some(Arc::new(journal)));
         let mut accepted = placed("lab", "h1");
-        accepted.desk.handing = Handing::Submitted;
+        accepted.desk.stage.advance(Handing::Submitted);
         for run in [begun, accepted] {
             let (run, _) = after(run, true);
             assert_eq!(run.node(), Some("h1"));

@@ -8,7 +8,8 @@ use nero_model::RunId;
 use super::change::{Change, desk_changed};
 use super::input::Input;
 use super::later;
-use super::run::{Desk, Handing, Run, Unreadable, Word};
+use super::run::{Desk, Run, Unreadable};
+use super::stage::{Handing, Stage};
 use super::state::State;
 use super::step::step;
 use super::withdrawal;
@@ -89,7 +90,7 @@ pub enum Contradiction {
 /// Records a node's report about a run.
 fn heard(run: &Run, desk: &mut Desk, report: &Report, now_ms: i64) {
     if report.standing != Standing::Unknown {
-        desk.unknown_ms = None;
+        desk.stage.know();
     }
     desk.send_spec = report.send_spec;
     desk.unreadable.clone_from(&report.unreadable);
@@ -102,61 +103,62 @@ fn heard(run: &Run, desk: &mut Desk, report: &Report, now_ms: i64) {
     desk.far_host.clone_from(&report.host);
     match report.standing {
         Standing::Waiting | Standing::Starting => {
-            desk.handing = Handing::Pending;
+            desk.stage.advance(Handing::Pending);
             desk.why.clone_from(&report.why);
             later::taken(desk, run.node_word());
         }
         Standing::Running => {
-            desk.handing = Handing::Pending;
-            desk.withdraw = None;
+            desk.stage.keep();
+            desk.stage.advance(Handing::Pending);
             desk.why.clear();
         }
         Standing::Ended => {
             desk.ended_told = true;
             desk.made_nothing = report.made_nothing;
-            desk.withdraw = None;
+            desk.stage.keep();
         }
         Standing::Settled => {
-            desk.withdraw = None;
+            desk.stage.keep();
+            desk.stage.advance(Handing::Pending);
             desk.ended_told = true;
             desk.made_nothing = report.made_nothing;
             desk.settled = true;
             desk.missing.clone_from(&report.why);
-            desk.handing = Handing::Pending;
         }
         // The node is asked for its promise, which is more precise.
-        Standing::Unknown | Standing::TakenAway if desk.leaves() && !has_begun(run) => {}
+        Standing::Unknown | Standing::TakenAway if desk.leaves() => {}
         Standing::Unknown => {
             // A node that lost the run lost the cancel with it.
             if let Some(cancel) = &mut desk.wish {
                 cancel.delivered = false;
             }
-            let live = run.phase().is_live();
-            let began = has_begun(run);
-            if live && !began && desk.wish.is_some() {
-                // It is being cancelled, and no node has it.
-                desk.word = Some(Word::TakenAway {
-                    who: desk.who(),
-                    at_ms: now_ms,
-                });
-            } else if live && !began {
-                desk.handing = Handing::Queued;
-                desk.offered = false;
-                desk.rules_delivered = 0;
-                desk.why.clone_from(&report.why);
-                later::taken(desk, run.node_word());
-            } else if live {
-                desk.unknown_ms = Some(now_ms);
+            match &mut desk.stage {
+                Stage::Behind { .. } | Stage::Unplaced | Stage::Over { .. } => {}
+                Stage::Begun { unknown_ms, .. } if run.phase().is_live() => {
+                    *unknown_ms = Some(now_ms);
+                }
+                Stage::Begun { .. } => {}
+                Stage::Chosen { node, .. }
+                | Stage::Offered { node, .. }
+                | Stage::Accepted { node, .. }
+                | Stage::Recalled { node, .. } => {
+                    if desk.wish.is_some() {
+                        // It is being cancelled, and no node has it.
+                        desk.take_away(now_ms);
+                        return;
+                    }
+                    let node = std::mem::take(node);
+                    later::taken(desk, &node);
+                    let sending = false;
+                    desk.stage = Stage::Chosen { node, sending };
+                    desk.rules_delivered = 0;
+                    desk.why.clone_from(&report.why);
+                }
             }
         }
         // The run's journal counts more than any report.
-        Standing::TakenAway | Standing::Refused if has_run(run) => {}
-        Standing::TakenAway => {
-            desk.word = Some(Word::TakenAway {
-                who: desk.who(),
-                at_ms: now_ms,
-            });
-        }
+        Standing::TakenAway | Standing::Refused if run.journal.has_run() => {}
+        Standing::TakenAway => desk.take_away(now_ms),
         Standing::Refused => withdrawal::refused(run, desk, report.why.clone(), now_ms),
         Standing::Held => {}
     }
@@ -167,13 +169,13 @@ pub(crate) fn reported(run: &Run, node: &str, report: &Report, now_ms: i64) -> V
     if !run.open() || run.node() != Some(node) {
         return Vec::new();
     }
-    let closed = run.desk.closed;
+    let closed = run.is_closed();
     let mut goes_again = false;
     let change = desk_changed(run, |desk| match closed {
         true => desk.points_again &= !report.standing.has_sent_all(),
         false => {
             heard(run, desk, report, now_ms);
-            goes_again = desk.handing == Handing::Queued && desk.word.is_none() && !desk.leaves();
+            goes_again = desk.stage.handing() == Handing::Queued && desk.stage.is_before_start();
         }
     });
     let (id, why) = (run.made.id, &report.why);
@@ -223,10 +225,10 @@ pub fn said(
 /// How a report contradicts what is known of an open run, if it does.
 pub fn contradiction(run: &Run, standing: Standing) -> Option<Contradiction> {
     match standing {
-        Standing::Unknown if run.phase().is_live() && has_begun(run) => {
+        Standing::Unknown if run.phase().is_live() && !run.desk.stage.is_before_start() => {
             Some(Contradiction::Forgotten)
         }
-        Standing::TakenAway | Standing::Refused if has_run(run) && !run.desk.closed => {
+        Standing::TakenAway | Standing::Refused if run.journal.has_run() && !run.is_closed() => {
             Some(Contradiction::NeverStarted)
         }
         Standing::Held
@@ -239,17 +241,6 @@ pub fn contradiction(run: &Run, standing: Standing) -> Option<Contradiction> {
         | Standing::Refused
         | Standing::Unknown => None,
     }
-}
-
-/// Whether its journal contains a start.
-fn has_begun(run: &Run) -> bool {
-    !run.journal.incarnations.is_empty()
-}
-
-/// Whether its job was started, by the newest start in its journal.
-fn has_run(run: &Run) -> bool {
-    let newest = run.journal.newest();
-    newest.is_some_and(|(_, one)| one.started_ms.is_some() && one.not_started.is_none())
 }
 
 /// A run that a node reports although it is no longer the node's own.
@@ -268,14 +259,14 @@ pub fn stray(run: &Run, node: &str, standing: Standing) -> Option<Stray> {
     let elsewhere = run.node() != Some(node);
     match standing {
         Standing::Settled | Standing::TakenAway | Standing::Refused
-            if elsewhere || run.desk.closed =>
+            if elsewhere || run.is_closed() =>
         {
             Some(Stray::Over)
         }
         // If only its records ended the run, the report may be older than they
         // are.
         Standing::Waiting | Standing::Starting | Standing::Running
-            if elsewhere || run.desk.word.is_some() =>
+            if elsewhere || run.desk.stage.verdict().is_some() =>
         {
             Some(Stray::Live)
         }

@@ -12,7 +12,7 @@ use super::later::Later;
 use super::now::{Now, Tick};
 use super::outcome::{self, Outcome};
 use super::refusal::Refusal;
-use super::withdrawal::Withdrawal;
+use super::stage::{Stage, Verdict};
 
 /// The facts of a run that never change.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -87,33 +87,6 @@ impl Takes {
     pub fn asks(&self) -> bool {
         self.disk_bytes > 0 || !self.requires.is_empty()
     }
-}
-
-/// How far handing over has come.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Handing {
-    /// Durable in our database.
-    #[default]
-    Queued,
-    /// Its files are being sent.
-    Staging,
-    /// neromum accepted it.
-    Submitted,
-    /// neromum reported that it waits or starts.
-    Pending,
-}
-
-/// The node's last report about a run that never had a journal.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Word {
-    /// It was cancelled before it was started.
-    TakenAway { who: String, at_ms: i64 },
-    /// It can never start there.
-    Refused { why: String, at_ms: i64 },
-    /// A person decided that its node will never answer again.
-    NodeGone { who: String, at_ms: i64 },
 }
 
 /// A cancel request.
@@ -212,18 +185,12 @@ impl std::fmt::Display for Unreadable {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Desk {
-    pub(crate) handing: Handing,
-    /// The node of its placement.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) node: Option<String>,
-    /// Whether it may have reached its node: it is placed anew only on proof.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub(crate) offered: bool,
+    /// Where it stands; stored in the form of [`Kept`](crate::kept::Kept).
+    #[serde(skip)]
+    pub(crate) stage: Stage,
     /// Why it waits, in neromum's words or ours.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(crate) why: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) word: Option<Word>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) wish: Option<Wish>,
     /// Whether neromum reported that every record except a watcher's was sent.
@@ -233,17 +200,12 @@ pub struct Desk {
     /// Records that are gone, in neromum's words; empty for none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(crate) missing: String,
-    /// Since when its node does not know it, although it was started there.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) unknown_ms: Option<i64>,
     /// The files of the run that its node cannot use.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) unreadable: Vec<Unreadable>,
     /// Whether its node lacks a usable spec: it is sent again.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) send_spec: bool,
-    /// The run needs nothing from its node any more.
-    pub(crate) closed: bool,
     /// Whether the database of series lacks points of it, which its node is then
     /// asked for again. Computed at each start, and so never stored.
     #[serde(skip)]
@@ -254,9 +216,6 @@ pub struct Desk {
     /// then followed by disk.
     #[serde(default)]
     pub(crate) far_host: String,
-    /// The earlier run of the experiment whose end it waits for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) after: Option<u32>,
     /// Whether its node reported that its job made no file and changed none.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) made_nothing: bool,
@@ -287,9 +246,6 @@ pub struct Desk {
     /// The refusals of nodes, oldest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) refused: Vec<Refusal>,
-    /// Set while it is to leave its node, so that another one may have it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) withdraw: Option<Withdrawal>,
     /// Nodes that could not take it for now.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) later: Vec<Later>,
@@ -302,8 +258,14 @@ impl Desk {
     /// after the end of an earlier run.
     pub fn planned(node: Option<String>, after: Option<u32>) -> Self {
         Self {
-            node,
-            after,
+            stage: match (after, node) {
+                (Some(run), node) => Stage::Behind { run, node },
+                (None, None) => Stage::Unplaced,
+                (None, Some(node)) => Stage::Chosen {
+                    node,
+                    sending: false,
+                },
+            },
             rules_version: 1,
             ..Self::default()
         }
@@ -312,9 +274,10 @@ impl Desk {
     /// A run that lies on this node with rules of this version.
     pub fn taken_over(node: &str, rules_version: u64) -> Self {
         Self {
-            node: Some(node.to_owned()),
-            handing: Handing::Submitted,
-            offered: true,
+            stage: Stage::Accepted {
+                node: node.to_owned(),
+                queued: false,
+            },
             rules_version: rules_version.max(1),
             rules_delivered: rules_version.max(1),
             ..Self::default()
@@ -324,18 +287,22 @@ impl Desk {
     /// A number that is kept for a run which no node has shown yet.
     pub fn reserved(now_ms: i64) -> Self {
         Self {
-            closed: true,
-            word: Some(Word::NodeGone {
-                who: TAKE_OVER.to_owned(),
-                at_ms: now_ms,
-            }),
+            stage: Stage::Over {
+                node: None,
+                verdict: Verdict::NodeGone {
+                    who: TAKE_OVER.to_owned(),
+                    at_ms: now_ms,
+                },
+                accepted: false,
+                closed: true,
+            },
             ..Self::default()
         }
     }
 
     /// Whether its node is asked to promise that it never starts the run.
     pub(crate) fn leaves(&self) -> bool {
-        self.withdraw.is_some() && self.wish.is_none()
+        matches!(self.stage, Stage::Recalled { .. }) && self.wish.is_none()
     }
 
     /// The first unusable file that hides its end. A watcher's segment does not.
@@ -354,6 +321,20 @@ impl Desk {
     /// The number of its hand-overs, the present one included.
     pub(crate) fn turn(&self) -> u32 {
         self.turns.saturating_add(1)
+    }
+
+    /// It is over: it was being cancelled, and was never started.
+    pub(crate) fn take_away(&mut self, at_ms: i64) {
+        let who = self.who();
+        self.stage.end(Verdict::TakenAway { who, at_ms });
+    }
+
+    /// It waits for the placer again, with the next generation.
+    pub(crate) fn leave_node(&mut self) {
+        self.stage = Stage::Unplaced;
+        self.turns = self.turns.saturating_add(1);
+        self.rules_delivered = 0;
+        self.why.clear();
     }
 
     /// The person who cancelled it.
@@ -387,8 +368,15 @@ impl Run {
     /// Whether the run only reserves a number: its node was not read when its
     /// experiment was taken over.
     pub fn is_unread(&self) -> bool {
-        let word = matches!(&self.desk.word, Some(Word::NodeGone { who, .. }) if who == TAKE_OVER);
-        word && self.desk.node.is_none() && self.made.node == UNREAD
+        let Stage::Over {
+            node: None,
+            verdict: Verdict::NodeGone { who, .. },
+            ..
+        } = &self.desk.stage
+        else {
+            return false;
+        };
+        who == TAKE_OVER && self.made.node == UNREAD
     }
 
     /// Whether the run was taken over and its node has not reported it yet, so
@@ -400,7 +388,13 @@ impl Run {
     }
 
     /// Puts a run together.
-    pub fn judged(made: Arc<Made>, desk: Desk, journal: Arc<Journal>, rules: Arc<[u64]>) -> Self {
+    pub fn judged(
+        made: Arc<Made>,
+        mut desk: Desk,
+        journal: Arc<Journal>,
+        rules: Arc<[u64]>,
+    ) -> Self {
+        desk.stage.settle(&made, !journal.incarnations.is_empty());
         let outcome = outcome::judge(&desk, &journal);
         Self {
             made,
@@ -420,6 +414,8 @@ impl Run {
         if let Some(journal) = journal {
             self.journal = journal;
         }
+        let begun = !self.journal.incarnations.is_empty();
+        self.desk.stage.settle(&self.made, begun);
         let outcome = outcome::judge(&self.desk, &self.journal);
         if !self.has_ended() || outcome.phase == self.outcome.phase {
             self.outcome = outcome;
@@ -436,11 +432,8 @@ impl Run {
 
     /// The node of its placement; `None` while it waits for one.
     pub fn node(&self) -> Option<&str> {
-        match &self.desk.node {
-            Some(node) => Some(node),
-            None if self.made.placing => None,
-            None => Some(&self.made.node),
-        }
+        let asked = Some(self.made.node.as_str()).filter(|_| !self.made.placing);
+        self.desk.stage.node().or(asked)
     }
 
     /// Whether an end was seen that stays.
@@ -455,45 +448,35 @@ impl Run {
 
     /// Whether it waits for the placer.
     pub fn unplaced(&self) -> bool {
-        self.open() && self.node().is_none() && self.phase().is_live()
+        matches!(self.desk.stage, Stage::Unplaced)
     }
 
     /// Whether it was placed, and the word that was asked for may stand for other
     /// nodes, too.
     pub fn of_several(&self) -> bool {
-        let node = self.desk.node.as_ref();
+        let node = self.desk.stage.node();
         self.made.placing && node.is_some_and(|node| *node != self.made.node)
     }
 
     /// Whether another node may still get it, as far as known here.
     pub fn movable(&self) -> bool {
-        self.of_several()
-            && !self.desk.offered
-            && self.desk.handing < Handing::Submitted
-            && self.desk.word.is_none()
-            && self.journal.incarnations.is_empty()
-            && self.phase().is_live()
+        matches!(self.desk.stage, Stage::Chosen { .. }) && self.of_several()
     }
 
     /// The deferral of its node, if another node may have it. A run that its node
     /// accepted stays there, and a run that goes on from checkpoints waits where
     /// they are.
     pub fn put_off(&self) -> Option<&Later> {
-        let node = self.node()?;
-        let mut said = self.desk.later.iter();
-        let later = said.find(|one| one.node == node && one.left_ms.is_none())?;
+        let (Stage::Chosen { node, .. } | Stage::Offered { node, .. }) = &self.desk.stage else {
+            return None;
+        };
+        let stays = self.made.resume.is_some() || self.desk.wish.is_some();
         // Without a reason to wait, its files are being sent there.
-        let may_leave = self.of_several()
-            && self.open()
-            && self.desk.handing < Handing::Submitted
-            && self.made.resume.is_none()
-            && !self.desk.why.is_empty()
-            && self.phase().is_live()
-            && self.desk.word.is_none()
-            && self.desk.wish.is_none()
-            && self.desk.withdraw.is_none()
-            && self.journal.incarnations.is_empty();
-        may_leave.then_some(later)
+        if stays || !self.of_several() || self.desk.why.is_empty() {
+            return None;
+        }
+        let mut said = self.desk.later.iter();
+        said.find(|one| one.node == *node && one.left_ms.is_none())
     }
 
     /// Its phase.
@@ -510,39 +493,40 @@ impl Run {
         self.outcome.phase == Phase::Lost && !over
     }
 
-    /// Whether it ended by a cancel or a refusal before its start, not by its
-    /// journal.
-    pub fn ended_by_word(&self) -> bool {
-        let word = matches!(
-            self.desk.word,
-            Some(Word::TakenAway { .. } | Word::Refused { .. })
-        );
-        word && self.phase().is_end()
-    }
-
     /// Whether its node certainly got it: by its answer or, if that was lost, by
     /// records of its journal.
     pub fn reached_its_node(&self) -> bool {
-        self.desk.handing >= Handing::Submitted || !self.journal.incarnations.is_empty()
+        self.desk.stage.is_accepted()
     }
 
     /// Whether records of its journal are folded. An end by its node's report is
     /// judged from the journal at the next start, so no record may be added to
     /// it.
     pub fn takes_records(&self) -> bool {
-        !self.desk.closed && !self.ended_by_word()
+        !self.desk.stage.is_closed() && self.desk.stage.verdict().is_none()
     }
 
     /// Whether its node does not know it any more, although it was started there,
     /// and no person gave it up.
     pub fn forgotten(&self) -> bool {
-        self.desk.unknown_ms.is_some() && !self.desk.closed && self.in_doubt()
+        self.unknown_there() && self.in_doubt()
+    }
+
+    fn unknown_there(&self) -> bool {
+        matches!(
+            self.desk.stage,
+            Stage::Begun {
+                unknown_ms: Some(_),
+                closed: false,
+                ..
+            }
+        )
     }
 
     /// The warning about a lost run whose job may still run. The job's process is
     /// named while the machine is known not to have been booted since.
     pub fn doubt_text(&self, now: &Now) -> Option<String> {
-        if !self.in_doubt() || self.desk.closed && self.desk.unknown_ms.is_some() {
+        if !self.in_doubt() {
             return None;
         }
         let (_, newest) = self.journal.newest()?;
@@ -655,7 +639,17 @@ impl Run {
 
     /// Whether its node may still have news of it, or work for it.
     pub fn open(&self) -> bool {
-        (!self.desk.closed || self.desk.points_again) && self.desk.after.is_none()
+        match self.desk.stage {
+            Stage::Behind { .. } => false,
+            Stage::Begun { closed, .. } | Stage::Over { closed, .. } => {
+                !closed || self.desk.points_again
+            }
+            Stage::Unplaced
+            | Stage::Chosen { .. }
+            | Stage::Offered { .. }
+            | Stage::Accepted { .. }
+            | Stage::Recalled { .. } => true,
+        }
     }
 
     /// The number of points in its journal, whether or not the database of series
@@ -669,9 +663,9 @@ impl Run {
     /// `held`: it was closed with all of them, so that database is another one
     /// now.
     pub fn look_for_points(&mut self, held: u64) {
+        let closed = matches!(self.desk.stage, Stage::Begun { closed: true, .. });
         self.desk.points_again = held < self.points_told()
-            && self.desk.closed
-            && self.desk.word.is_none()
+            && closed
             && self.phase().is_end()
             && !self.in_doubt()
             && super::clean::lies_there(self);
@@ -682,7 +676,7 @@ impl Run {
         let told = self.points_told();
         let lacking = told.checked_sub(held).filter(|lacking| *lacking > 0)?;
         let node = self.node_word();
-        let why = match self.desk.points_again || !self.desk.closed {
+        let why = match self.desk.points_again || !self.desk.stage.is_closed() {
             true => format!("they are asked of {node} again"),
             false => {
                 format!("series.db is not the one they came into, and {node} has no more of them")

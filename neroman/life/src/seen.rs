@@ -5,15 +5,11 @@ use super::later;
 use super::now::Tick;
 use super::outcome::judge;
 use super::refusal::Refusal;
-use super::run::{Desk, Handing, Results, Run, Unreadable, Wish};
+use super::run::{Results, Run, Unreadable, Wish};
+use super::stage::Stage;
 use crate::journal::Journal;
 
 impl Run {
-    /// All that neroman keeps of the run, to be stored.
-    pub fn desk(&self) -> &Desk {
-        &self.desk
-    }
-
     /// How far its results have come home.
     pub fn results(&self) -> &Results {
         &self.desk.results
@@ -42,22 +38,22 @@ impl Run {
 
     /// Whether the accepting answer of its node came.
     pub fn is_accepted(&self) -> bool {
-        self.desk.handing >= Handing::Submitted
+        self.desk.stage.is_accepted()
     }
 
     /// Whether its node may have it.
     pub fn may_be_there(&self) -> bool {
-        self.desk.offered || self.is_accepted()
+        self.desk.stage.may_be_there()
     }
 
     /// Whether it needs nothing from its node any more.
     pub fn is_closed(&self) -> bool {
-        self.desk.closed
+        self.desk.stage.is_closed()
     }
 
     /// Whether no record of it comes any more, as far as its node or a person said.
     pub fn is_told_whole(&self) -> bool {
-        self.desk.settled || self.desk.word.is_some() || self.desk.closed
+        self.desk.settled || self.desk.stage.verdict().is_some() || self.is_closed()
     }
 
     /// What is gone of its records, in its node's words; empty: nothing.
@@ -92,7 +88,16 @@ impl Run {
 
     /// The earlier run of the experiment whose end it waits for.
     pub fn after(&self) -> Option<u32> {
-        self.desk.after
+        match self.desk.stage {
+            Stage::Behind { run, .. } => Some(run),
+            Stage::Unplaced
+            | Stage::Chosen { .. }
+            | Stage::Offered { .. }
+            | Stage::Accepted { .. }
+            | Stage::Recalled { .. }
+            | Stage::Begun { .. }
+            | Stage::Over { .. } => None,
+        }
     }
 
     /// Tree of the checkpoints that it begins with, in hexadecimal; empty: there

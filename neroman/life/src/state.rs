@@ -339,7 +339,7 @@ impl State {
                     .contains(&experiment.id)
             );
             let waiting = experiment.runs.iter().filter(|run| run.phase().is_live());
-            let lone = waiting.filter(|run| run.desk.after.is_none()).count();
+            let lone = waiting.filter(|run| run.after().is_none()).count();
             assert!(lone <= 1, "{} has {lone} live runs", experiment.id);
             for (index, run) in experiment.runs.iter().enumerate() {
                 assert_eq!(run.made.id.experiment, experiment.id);

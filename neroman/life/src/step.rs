@@ -28,7 +28,7 @@ pub fn step(run: &Run, input: &Input, now_ms: i64) -> Vec<Change> {
         Input::Stray { node } => one(gone::left_behind(run, node)),
         Input::EndedThere { node } => one(gone::ended_there(run, node)),
         Input::NodeGone { node, who, others } => gone::gone(run, node, who, *others, now_ms),
-        Input::Released => one(desk_changed(run, |desk| desk.after = None)),
+        Input::Released => one(placed::released(run)),
         Input::Cancel(wish) => abort::wish(run, wish),
         Input::CancelAnswered { answer, asked_ms } => {
             one(abort::answered(run, *answer, *asked_ms, now_ms))

@@ -20,7 +20,9 @@ use super::input::Input;
 use super::journal::{Exit, Gone, Incarnation, Journal, Key};
 use super::needs;
 use super::now::{Moment, Now, Tick};
-use super::run::{Desk, Handing, Made, Results, Takes, Wish, Word};
+use super::report::{Report, Standing};
+use super::run::{Desk, Made, Results, Takes, Wish};
+use super::stage::{Handing, Verdict};
 use super::start::{self, Plan, Wanted};
 use super::state::State;
 
@@ -158,10 +160,7 @@ impl Lab {
             };
             let new = NewRun {
                 made: Arc::new(made),
-                desk: Desk {
-                    after: after.filter(|_| still),
-                    ..Desk::default()
-                },
+                desk: Desk::planned(None, after.filter(|_| still)),
                 rules: Arc::default(),
                 spec: Arc::default(),
             };
@@ -194,6 +193,14 @@ impl Lab {
             run: id,
             journal: Arc::new(journal),
         }]);
+        if let Some((_, changes)) = abort::released(&self.state, id, self.now_ms) {
+            self.take(changes);
+        }
+    }
+
+    fn happens(&mut self, id: RunId, input: &Input) {
+        let changes = crate::step(self.state.run(id).unwrap(), input, self.now_ms);
+        self.take(changes);
         if let Some((_, changes)) = abort::released(&self.state, id, self.now_ms) {
             self.take(changes);
         }
@@ -387,16 +394,16 @@ fn restarting_a_live_run_ends_it_first() {
     let mut lab = Lab::default();
     lab.add("/lab", vec![definition("a", "1")]);
     lab.start(&[1], Wanted::default());
-    lab.desk(run(1, 1), |desk| desk.handing = Handing::Submitted);
+    lab.desk(run(1, 1), |desk| desk.stage.advance(Handing::Submitted));
     lab.say(run(1, 1), running());
     lab.start(&[1], RESTART);
-    assert_eq!(lab.state.run(run(1, 2)).unwrap().desk.after, Some(1));
+    assert_eq!(lab.state.run(run(1, 2)).unwrap().after(), Some(1));
     assert!(needs::of(lab.state.run(run(1, 1)).unwrap()).cancel);
     assert!(needs::of(lab.state.run(run(1, 2)).unwrap()).nothing());
     // A second restart cancels the waiting run, and waits for the same end.
     lab.start(&[1], RESTART);
     assert_eq!(lab.phase(run(1, 2)), Phase::Aborted);
-    assert!(lab.state.run(run(1, 3)).unwrap().desk.after.is_some());
+    assert!(lab.state.run(run(1, 3)).unwrap().after().is_some());
     lab.say(run(1, 1), ended(0));
     assert!(needs::of(lab.state.run(run(1, 3)).unwrap()).hand_over);
 }
@@ -454,7 +461,7 @@ fn a_run_that_was_asked_to_end_keeps_its_experiment_from_starting_until_it_did()
     let mut lab = Lab::default();
     lab.add("/lab", vec![definition("a", "1")]);
     lab.start(&[1], Wanted::default());
-    lab.desk(run(1, 1), |desk| desk.handing = Handing::Submitted);
+    lab.desk(run(1, 1), |desk| desk.stage.advance(Handing::Submitted));
     lab.say(run(1, 1), running());
     lab.start(&[1], RESTART);
     // `abort 1`: the waiting run is cancelled, the job takes its time.
@@ -464,7 +471,7 @@ fn a_run_that_was_asked_to_end_keeps_its_experiment_from_starting_until_it_did()
     let plans = lab.start(&[1], Wanted::default());
     assert_eq!(skipped(&plans), ["running: 1.1 has not ended yet"]);
     lab.start(&[1], RESTART);
-    assert_eq!(lab.state.run(run(1, 3)).unwrap().desk.after, Some(1));
+    assert_eq!(lab.state.run(run(1, 3)).unwrap().after(), Some(1));
     assert!(needs::of(lab.state.run(run(1, 3)).unwrap()).nothing());
     lab.say(run(1, 1), ended(0));
     assert!(needs::of(lab.state.run(run(1, 3)).unwrap()).hand_over);
@@ -475,7 +482,7 @@ fn a_lost_run_keeps_its_experiment_from_starting_also_behind_one_that_was_taken_
     let mut lab = Lab::default();
     lab.add("/lab", vec![definition("a", "1")]);
     lab.start(&[1], Wanted::default());
-    lab.desk(run(1, 1), |desk| desk.handing = Handing::Submitted);
+    lab.desk(run(1, 1), |desk| desk.stage.advance(Handing::Submitted));
     lab.say(run(1, 1), running());
     lab.start(&[1], RESTART);
     lab.say(run(1, 1), lost(3));
@@ -537,7 +544,7 @@ fn a_wish_reaches_what_was_sent_and_takes_away_what_waits() {
     assert_eq!(lab.wish(run(1, 2)), Wished::TakenAway);
     assert_eq!(lab.wish(run(1, 2)), Wished::Skipped("aborted".to_owned()));
     lab.desk(run(1, 1), |desk| {
-        desk.word = Some(Word::TakenAway {
+        desk.stage.end(Verdict::TakenAway {
             who: "me".to_owned(),
             at_ms: 3,
         });
@@ -574,7 +581,7 @@ fn a_run_is_closed_once_it_is_settled_and_its_results_are_home() {
     });
     assert!(!now(&lab).results && now(&lab).close);
     assert_eq!(lab.state.on_node("local").open, 1);
-    lab.desk(run(1, 1), |desk| desk.closed = true);
+    lab.desk(run(1, 1), |desk| desk.stage.close());
     assert!(now(&lab).nothing());
     assert_eq!(lab.state.on_node("local").open, 0);
 }
@@ -649,7 +656,7 @@ proptest! {
             let sent = |lab: &Lab, id: u64| {
                 let experiment = lab.state.experiment(ExperimentId(id)).unwrap();
                 let live = experiment.runs.iter().find(|run| run.phase().is_live());
-                live.filter(|run| run.desk.after.is_none()).map(|run| run.made.id)
+                live.filter(|run| run.after().is_none()).map(|run| run.made.id)
             };
             let ends: Vec<(RunId, Phase)> = lab.state.experiments.iter()
                 .flat_map(|experiment| experiment.runs.iter())
@@ -666,15 +673,15 @@ proptest! {
                     for run in experiment.live() { lab.wish(run.made.id); }
                 }
                 Step::Hand(id) => if let Some(id) = sent(&lab, id) {
-                    lab.desk(id, |desk| desk.handing = Handing::Submitted);
+                    lab.desk(id, |desk| desk.stage.advance(Handing::Submitted));
                 },
                 Step::Run(id) => if let Some(id) = sent(&lab, id) { lab.say(id, running()); },
                 Step::End(id, code) => if let Some(id) = sent(&lab, id) { lab.say(id, ended(code)); },
                 Step::TakeAway(id) => if let Some(id) = sent(&lab, id) {
-                    lab.desk(id, |desk| desk.word = Some(Word::TakenAway {
-                        who: String::new(),
-                        at_ms: 1,
-                    }));
+
+                    let report = Report { standing: Standing::TakenAway, ..Report::unknown() };
+                    let node = "local".to_owned();
+                    lab.happens(id, &Input::Reported { node, report });
                 },
                 Step::Add(count) => { lab.add("/lab", all(count)); }
             }

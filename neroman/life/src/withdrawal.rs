@@ -9,7 +9,8 @@ use super::change::{Change, desk_changed};
 use super::later;
 use super::now::Moment;
 use super::refusal::{self, Leaves, Refusal, become_so};
-use super::run::{Desk, Handing, Run, Word};
+use super::run::{Desk, Run};
+use super::stage::{Handing, Stage, Verdict};
 
 /// The reason of a withdrawal, and its progress.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,24 +64,27 @@ pub enum Said {
 /// gets it, or it ends.
 pub(crate) fn refused(run: &Run, desk: &mut Desk, why: String, at_ms: i64) {
     if !may_leave(run, desk) {
-        desk.word = Some(Word::Refused { why, at_ms });
+        desk.stage.end(Verdict::Refused { why, at_ms });
         return;
     }
-    let node = run.node_word();
-    desk.handing = Handing::Pending;
+    let node = run.node_word().to_owned();
     desk.why = format!("refused by {node}: {why}; another node may get it");
-    let asked = desk.withdraw.as_ref().is_some_and(|known| known.asked);
-    desk.withdraw = Some(Withdrawal {
-        refusal: Refusal {
-            node: node.to_owned(),
-            why,
-            hint: String::new(),
-            at_ms,
+    let asked = matches!(&desk.stage, Stage::Recalled { recall, .. } if recall.asked);
+    desk.stage = Stage::Recalled {
+        recall: Withdrawal {
+            refusal: Refusal {
+                node: node.clone(),
+                why,
+                hint: String::new(),
+                at_ms,
+            },
+            passes: false,
+            to: String::new(),
+            asked,
         },
-        passes: false,
-        to: String::new(),
-        asked,
-    });
+        node,
+        from: Handing::Pending,
+    };
 }
 
 /// Withdraws a run that its node cannot take for now.
@@ -98,34 +102,34 @@ pub(crate) fn put_off(run: &Run, now: &Moment) -> Vec<Change> {
         return refusal::turn_back(run, refusal, &Leaves::ForNow(now));
     }
     let mut desk = run.desk.clone();
-    desk.withdraw = Some(Withdrawal {
-        refusal,
-        passes: true,
-        to: String::new(),
-        asked: false,
-    });
+    desk.stage = Stage::Recalled {
+        node: later.node.clone(),
+        recall: Withdrawal {
+            refusal,
+            passes: true,
+            to: String::new(),
+            asked: false,
+        },
+        from: desk.stage.handing(),
+    };
     vec![become_so(run, desk)]
 }
 
 /// Whether another node may have the run after its own gave its promise.
 fn may_leave(run: &Run, desk: &Desk) -> bool {
-    run.of_several()
-        && run.phase().is_live()
-        && desk.word.is_none()
-        && desk.wish.is_none()
-        && run.journal.incarnations.is_empty()
+    run.of_several() && desk.stage.is_before_start() && desk.wish.is_none()
 }
 
 /// Whether a run is to leave this node, which has not given its promise.
 pub fn is_leaving(run: &Run, node: &str) -> bool {
-    run.desk.leaves() && run.phase().is_live() && run.node() == Some(node)
+    run.desk.leaves() && run.node() == Some(node)
 }
 
 /// Records that the node may have been asked for its promise.
 pub(crate) fn asked(run: &Run) -> Option<Change> {
     desk_changed(run, |desk| {
-        if let Some(withdrawal) = &mut desk.withdraw {
-            withdrawal.asked = true;
+        if let Stage::Recalled { recall, .. } = &mut desk.stage {
+            recall.asked = true;
         }
     })
 }
@@ -135,19 +139,18 @@ pub(crate) fn answered(run: &Run, node: &str, turn: u32, said: Said, now: &Momen
     if run.node() != Some(node) || run.desk.turn() != turn {
         return Vec::new();
     }
-    let Some(withdrawal) = &run.desk.withdraw else {
+    let Stage::Recalled { recall, .. } = &run.desk.stage else {
         return Vec::new();
     };
-    let begun = said == Said::Begun || !run.journal.incarnations.is_empty();
-    if begun {
+    if said == Said::Begun {
         return stays(run, String::new());
     }
-    let mut refusal = withdrawal.refusal.clone();
+    let mut refusal = recall.refusal.clone();
     refusal.at_ms = now.ms;
     // If a folder of it lies there, with a cancel request, it never starts there
     // again.
     let comes_back = said == Said::Nothing;
-    let how = match withdrawal.cause() {
+    let how = match recall.cause() {
         Cause::NoRoomNow if comes_back => Leaves::ForNow(now),
         Cause::CannotStart | Cause::NoRoomNow => Leaves::Refused,
         Cause::RoomElsewhere if comes_back => Leaves::ForNow(now),
@@ -159,28 +162,25 @@ pub(crate) fn answered(run: &Run, node: &str, turn: u32, said: Said, now: &Momen
 /// Keeps the run on a node that cannot give its promise; a run that it refused
 /// ends.
 pub(crate) fn cannot(run: &Run) -> Vec<Change> {
-    let Some(withdrawal) = &run.desk.withdraw else {
+    let Stage::Recalled { recall, .. } = &run.desk.stage else {
         return Vec::new();
     };
-    let why = withdrawal.refusal.why.clone();
-    match withdrawal.cause() {
+    let why = recall.refusal.why.clone();
+    match recall.cause() {
         Cause::NoRoomNow => return stays(run, why),
         Cause::RoomElsewhere => return stays(run, String::new()),
         Cause::CannotStart => {}
     }
     let mut desk = run.desk.clone();
-    desk.withdraw = None;
-    desk.word = Some(Word::Refused {
-        why,
-        at_ms: withdrawal.refusal.at_ms,
-    });
+    let at_ms = recall.refusal.at_ms;
+    desk.stage.end(Verdict::Refused { why, at_ms });
     vec![become_so(run, desk)]
 }
 
 /// Keeps the run on its node.
 fn stays(run: &Run, why: String) -> Vec<Change> {
     let mut desk = run.desk.clone();
-    desk.withdraw = None;
+    desk.stage.keep();
     desk.why = why;
     later::taken(&mut desk, run.node_word());
     vec![become_so(run, desk)]

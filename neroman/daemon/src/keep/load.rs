@@ -73,12 +73,7 @@ pub(super) fn stored_run(row: &nero_store::RunRow) -> Result<Run, LoadError> {
     } else {
         Arc::new(read(&row.facts, what)?)
     };
-    Ok(Run::judged(
-        Arc::new(made),
-        kept.desk,
-        journal,
-        kept.rules.into(),
-    ))
+    Ok(kept.desk.run(made, journal, kept.rules.into()))
 }
 
 /// Decodes rows on every processor: a start with 100 000 runs must be short.

@@ -9,8 +9,9 @@ use crate::folding::RunFolded;
 use nero_life::change::{Described, NewRun};
 use nero_life::experiment::{Origin, Stamp};
 use nero_life::fold::Position;
+use nero_life::kept::Kept;
 use nero_life::now::Tick;
-use nero_life::run::{Desk, Run};
+use nero_life::run::Run;
 
 /// The stored data of an experiment besides its definition.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -31,7 +32,7 @@ pub(super) struct KeptSource {
 /// The stored form of a run's desk.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct KeptDesk {
-    pub(super) desk: Desk,
+    pub(super) desk: Kept,
     pub(super) rules: Vec<u64>,
 }
 
@@ -91,7 +92,7 @@ pub(crate) fn unhex(text: &str) -> Option<[u8; 32]> {
 
 pub(super) fn desk(run: &Run) -> Vec<u8> {
     json(&KeptDesk {
-        desk: run.desk().clone(),
+        desk: Kept::of(run),
         rules: run.rules.to_vec(),
     })
 }

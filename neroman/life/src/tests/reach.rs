@@ -79,7 +79,7 @@ fn note(table: &mut Table, from: &World, step: &Step) {
     match from.next() {
         None => put("not made".to_owned(), label, shown(after)),
         Some(before) if before.desk != after.desk => {
-            let label = match after.desk.word {
+            let label = match after.desk.stage.verdict() {
                 Some(_) => label,
                 None => "the earlier run ended",
             };
@@ -94,7 +94,9 @@ fn broken(from: &World, step: &Step) -> Option<&'static str> {
     let (before, after) = (from.run(), step.to.run());
     let live = after.phase().is_live();
     let offered = |run: &Run| {
-        let node = run.node().filter(|_| run.desk.offered);
+        let node = run
+            .node()
+            .filter(|_| run.of_several() && run.may_be_there());
         node.map(str::to_owned)
     };
     let undone = offered(before).is_some() && offered(before) != offered(after);
@@ -125,7 +127,7 @@ fn broken(from: &World, step: &Step) -> Option<&'static str> {
         ),
         (
             "what is closed stays closed",
-            !before.desk.closed || after.desk.closed,
+            !before.is_closed() || after.is_closed(),
         ),
         (
             "a run that is to end is placed nowhere else",

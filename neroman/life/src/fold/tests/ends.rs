@@ -7,7 +7,8 @@ use nero_model::Phase;
 use super::{Builder, whole};
 use crate::fold::Journal;
 use crate::outcome::judge;
-use crate::run::{Desk, Handing};
+use crate::run::Desk;
+use crate::stage::{Handing, Stage};
 
 /// The judgement of each way of ending.
 #[test]
@@ -209,8 +210,13 @@ fn a_run_without_a_journal_is_what_was_done_with_it() {
         (Handing::Submitted, Phase::Submitted),
         (Handing::Pending, Phase::Pending),
     ] {
+        let mut stage = Stage::Chosen {
+            node: "n".to_owned(),
+            sending: false,
+        };
+        stage.advance(handing);
         let desk = Desk {
-            handing,
+            stage,
             ..Desk::default()
         };
         assert_eq!(judge(&desk, &Journal::default()).phase, phase);

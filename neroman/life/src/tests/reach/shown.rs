@@ -3,7 +3,8 @@
 //! of a run can print the same.
 
 use crate::needs::{self, Needs};
-use crate::run::{Handing, Results, Run, Word};
+use crate::run::{Results, Run};
+use crate::stage::{Stage, Verdict};
 use crate::withdrawal::Cause;
 
 /// The stage and the marks of a run, and the requests to its node.
@@ -18,40 +19,39 @@ pub(super) fn shown(run: &Run) -> String {
 }
 
 fn stage(run: &Run) -> String {
-    let desk = &run.desk;
-    if desk.after.is_some() {
-        return "behind".to_owned();
+    let sent = |sending: &bool| if *sending { ": sending" } else { "" };
+    match &run.desk.stage {
+        Stage::Behind { .. } => "behind".to_owned(),
+        Stage::Unplaced => "unplaced".to_owned(),
+        Stage::Chosen { sending, .. } if run.of_several() => format!("chosen{}", sent(sending)),
+        // No other node may have it: there is nothing to offer.
+        Stage::Chosen { sending, .. } | Stage::Offered { sending, .. } => {
+            format!("offered{}", sent(sending))
+        }
+        Stage::Accepted { queued: false, .. } => "accepted".to_owned(),
+        Stage::Accepted { queued: true, .. } => "accepted: waits".to_owned(),
+        Stage::Recalled { recall, .. } => {
+            let why = match recall.cause() {
+                Cause::CannotStart => "refused",
+                Cause::NoRoomNow => "deferred",
+                Cause::RoomElsewhere => "room elsewhere",
+            };
+            let asked = if recall.asked { ", node asked" } else { "" };
+            format!("recalled: {why}{asked}")
+        }
+        Stage::Begun { .. } => begun(run),
+        Stage::Over { .. } if !run.journal.incarnations.is_empty() => begun(run),
+        Stage::Over { verdict, .. } => match verdict {
+            Verdict::TakenAway { .. } => "over: cancelled".to_owned(),
+            Verdict::Refused { .. } => "over: refused".to_owned(),
+            Verdict::NodeGone { .. } => "over: node gone".to_owned(),
+        },
     }
-    if !run.journal.incarnations.is_empty() {
-        let doubt = if run.in_doubt() { " in doubt" } else { "" };
-        return format!("begun: {}{doubt}", run.phase().word());
-    }
-    match &desk.word {
-        Some(Word::TakenAway { .. }) => return "over: cancelled".to_owned(),
-        Some(Word::Refused { .. }) => return "over: refused".to_owned(),
-        Some(Word::NodeGone { .. }) => return "over: node gone".to_owned(),
-        None => {}
-    }
-    if let Some(recall) = &desk.withdraw {
-        let why = match recall.cause() {
-            Cause::CannotStart => "refused",
-            Cause::NoRoomNow => "deferred",
-            Cause::RoomElsewhere => "room elsewhere",
-        };
-        let asked = if recall.asked { ", node asked" } else { "" };
-        return format!("recalled: {why}{asked}");
-    }
-    let placed = match (run.node(), desk.offered || !run.of_several()) {
-        (None, _) => "unplaced",
-        (Some(_), false) => "chosen",
-        (Some(_), true) => "offered",
-    };
-    match desk.handing {
-        Handing::Queued => placed.to_owned(),
-        Handing::Staging => format!("{placed}: sending"),
-        Handing::Submitted => "accepted".to_owned(),
-        Handing::Pending => "accepted: waits".to_owned(),
-    }
+}
+
+fn begun(run: &Run) -> String {
+    let doubt = if run.in_doubt() { " in doubt" } else { "" };
+    format!("begun: {}{doubt}", run.phase().word())
 }
 
 fn marks(run: &Run) -> Vec<&'static str> {
@@ -74,23 +74,31 @@ fn marks(run: &Run) -> Vec<&'static str> {
         live && !begun && later.any(|one| one.left_ms.is_none()),
     );
     mark("may be recalled", run.put_off().is_some());
-    mark("recall open", begun && live && desk.withdraw.is_some());
     mark("without its spec there", desk.send_spec);
     mark("all but watchers sent", desk.ended_told && !desk.settled);
     mark("all records sent", desk.settled);
     mark(
         "node gone",
-        begun && matches!(desk.word, Some(Word::NodeGone { .. })),
+        begun && matches!(desk.stage.verdict(), Some(Verdict::NodeGone { .. })),
     );
     mark(
         "never started by word",
-        begun && matches!(desk.word, Some(Word::TakenAway { .. })),
+        begun && matches!(desk.stage.verdict(), Some(Verdict::TakenAway { .. })),
     );
     mark(
         "refused by word",
-        begun && matches!(desk.word, Some(Word::Refused { .. })),
+        begun && matches!(desk.stage.verdict(), Some(Verdict::Refused { .. })),
     );
-    mark("unknown there", desk.unknown_ms.is_some());
+    mark(
+        "unknown there",
+        matches!(
+            desk.stage,
+            Stage::Begun {
+                unknown_ms: Some(_),
+                ..
+            }
+        ),
+    );
     let home = match &desk.results {
         Results::Open => "",
         Results::Fetching { .. } => "results coming",
@@ -100,7 +108,7 @@ fn marks(run: &Run) -> Vec<&'static str> {
     };
     mark(home, !home.is_empty());
     mark("cleaned", desk.cleaned_ms.is_some());
-    mark("closed", desk.closed);
+    mark("closed", run.is_closed());
     marks
 }
 

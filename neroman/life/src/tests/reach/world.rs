@@ -10,10 +10,12 @@ use crate::abort::{self, Answer as Cancelled};
 use crate::change::{Change, NewRun};
 use crate::hand_over::{self, Answer, Sending};
 use crate::input::Input;
+use crate::kept::Kept;
 use crate::now::Tick;
 use crate::place::Choice;
 use crate::report::{self, Report, Standing, Stray};
 use crate::run::{Desk, Made, Results, Run, Takes, Wish};
+use crate::stage::Stage;
 use crate::state::State;
 use crate::step;
 use crate::tests::{Lab, definition, run as id};
@@ -103,12 +105,7 @@ impl World {
             takes: Takes::default(),
             resume: None,
         };
-        let desk = Desk {
-            node: one.then(|| NODES[0].to_owned()),
-            after,
-            rules_version: 1,
-            ..Desk::default()
-        };
+        let desk = Desk::planned(one.then(|| NODES[0].to_owned()), after);
         self.take(vec![Change::Run(Arc::new(NewRun {
             made: Arc::new(made),
             desk,
@@ -326,14 +323,11 @@ impl Steps<'_> {
         let mut state = self.from.base.clone();
         for experiment in self.from.state.experiments.iter() {
             for run in &experiment.runs {
-                let desk = serde_json::to_vec(&run.desk).unwrap();
+                let desk = serde_json::to_vec(&Kept::of(run)).unwrap();
                 let facts = serde_json::to_vec(&*run.journal).unwrap();
-                let read = Run::judged(
-                    Arc::clone(&run.made),
-                    serde_json::from_slice(&desk).unwrap(),
-                    Arc::new(serde_json::from_slice(&facts).unwrap()),
-                    Arc::clone(&run.rules),
-                );
+                let kept: Kept = serde_json::from_slice(&desk).unwrap();
+                let journal = Arc::new(serde_json::from_slice(&facts).unwrap());
+                let read = kept.run((*run.made).clone(), journal, Arc::clone(&run.rules));
                 state.put_run(read);
             }
         }
@@ -505,7 +499,7 @@ impl Steps<'_> {
         let mut to = self.from.clone();
         to.take(changes);
         let run = to.run().clone();
-        if here && !run.desk.closed {
+        if here && !run.is_closed() {
             let why = match standing {
                 Standing::Ended | Standing::Settled | Standing::Unknown => String::new(),
                 _ => "why".to_owned(),
@@ -593,7 +587,7 @@ impl Steps<'_> {
         if asker || !withdrawal::is_leaving(run, name) || !needs::of(run).withdraw {
             return;
         }
-        let asked = run.desk.withdraw.as_ref().is_some_and(|one| one.asked);
+        let asked = matches!(&run.desk.stage, Stage::Recalled { recall, .. } if recall.asked);
         if !asked {
             self.push(
                 "the node is about to be asked",
@@ -700,7 +694,7 @@ impl Steps<'_> {
                 self.push("a person cleans it", happens(run, Input::ResultsForgone));
             }
         }
-        if clean::lies_there(run) && run.desk.closed {
+        if clean::lies_there(run) && run.is_closed() {
             self.push("its folder is cleaned", happens(run, Input::Cleaned));
         }
         let close = happens(run, Input::MayForget);

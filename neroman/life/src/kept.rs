@@ -1,0 +1,306 @@
+//! The stored form of a run: its stage is kept as the fields that earlier builds
+//! have, too.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::journal::Journal;
+use super::run::{Desk, Made, Run};
+use super::stage::{Handing, Stage, Verdict};
+use super::withdrawal::Withdrawal;
+
+/// All of a run that changes, apart from its journal and its rules.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Kept {
+    #[serde(flatten)]
+    fields: Fields,
+    #[serde(flatten)]
+    desk: Desk,
+}
+
+/// A stage as it is stored.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+struct Fields {
+    handing: Handing,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    node: Option<String>,
+    /// Whether its node may have it although it has not accepted it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    offered: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    word: Option<Verdict>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unknown_ms: Option<i64>,
+    closed: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    after: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    withdraw: Option<Withdrawal>,
+}
+
+impl Kept {
+    /// The form in which a run is stored.
+    pub fn of(run: &Run) -> Self {
+        Self {
+            fields: Fields::of(&run.desk.stage),
+            desk: run.desk.clone(),
+        }
+    }
+
+    /// The run that was stored.
+    pub fn run(self, made: Made, journal: Arc<Journal>, rules: Arc<[u64]>) -> Run {
+        let Self { fields, mut desk } = self;
+        desk.stage = fields.stage(&made, &journal);
+        Run::judged(Arc::new(made), desk, journal, rules)
+    }
+}
+
+impl Fields {
+    fn of(stage: &Stage) -> Self {
+        let fields = Self {
+            handing: stage.handing(),
+            node: stage.node().map(str::to_owned),
+            offered: stage.may_be_there(),
+            closed: stage.is_closed(),
+            ..Self::default()
+        };
+        match stage {
+            Stage::Unplaced
+            | Stage::Chosen { .. }
+            | Stage::Offered { .. }
+            | Stage::Accepted { .. } => fields,
+            Stage::Behind { run, .. } => Self {
+                after: Some(*run),
+                ..fields
+            },
+            Stage::Recalled { recall, .. } => Self {
+                withdraw: Some(recall.clone()),
+                ..fields
+            },
+            Stage::Begun { unknown_ms, .. } => Self {
+                unknown_ms: *unknown_ms,
+                ..fields
+            },
+            Stage::Over { verdict, .. } => Self {
+                word: Some(verdict.clone()),
+                ..fields
+            },
+        }
+    }
+
+    fn stage(self, made: &Made, journal: &Journal) -> Stage {
+        let begun = !journal.incarnations.is_empty();
+        let accepted = begun || self.handing >= Handing::Submitted;
+        let (closed, unknown_ms) = (self.closed, self.unknown_ms);
+        if let Some(run) = self.after {
+            let node = self.node;
+            return Stage::Behind { run, node };
+        }
+        // The journal of a run that ran counts more than a node's word.
+        let has_run = journal.has_run();
+        let verdict = self.word.filter(|verdict| match verdict {
+            Verdict::TakenAway { .. } | Verdict::Refused { .. } => !has_run,
+            Verdict::NodeGone { .. } => true,
+        });
+        if let Some(verdict) = verdict {
+            return Stage::Over {
+                node: self.node,
+                verdict,
+                accepted,
+                closed,
+            };
+        }
+        let asked = || Some(made.node.clone()).filter(|_| !made.placing);
+        let Some(node) = self.node.or_else(asked) else {
+            return Stage::Unplaced;
+        };
+        let sending = self.handing == Handing::Staging;
+        if begun || closed {
+            return Stage::Begun {
+                node,
+                unknown_ms,
+                closed,
+            };
+        }
+        if let Some(recall) = self.withdraw {
+            let from = self.handing;
+            return Stage::Recalled { node, recall, from };
+        }
+        match self.handing {
+            Handing::Submitted | Handing::Pending => Stage::Accepted {
+                node,
+                queued: self.handing == Handing::Pending,
+            },
+            Handing::Queued | Handing::Staging if self.offered => Stage::Offered { node, sending },
+            Handing::Queued | Handing::Staging => Stage::Chosen { node, sending },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nero_model::{ExperimentId, RunId, RunToken};
+
+    use super::*;
+    use crate::journal::Incarnation;
+    use crate::run::Takes;
+
+    /// What a row has besides the fields of the stage.
+    const REST: &str = r#""why":"w","ended_told":false,"settled":false,"unsupervised":false,"far_host":"","rules_version":1,"rules_delivered":1,"results":"open","later":[{"node":"a","why":"full","since_ms":5}],"turns":2"#;
+
+    fn made(asked: &str) -> Made {
+        Made {
+            token: RunToken::from_slice(&[1; 16]).unwrap(),
+            id: RunId {
+                experiment: ExperimentId(1),
+                number: 1,
+            },
+            node: asked.to_owned(),
+            placing: true,
+            created_ms: 1,
+            created: None,
+            tree: String::new(),
+            git: String::new(),
+            fingerprint: String::new(),
+            time_ms: 0,
+            outputs: false,
+            all_made: false,
+            takes: Takes::default(),
+            resume: None,
+        }
+    }
+
+    fn read(row: &str, begun: bool) -> Run {
+        let kept: Kept = serde_json::from_str(row).unwrap();
+        let mut journal = Journal::default();
+        if begun {
+            journal.incarnations.insert(1, Incarnation::default());
+        }
+        kept.run(made("lab"), Arc::new(journal), Arc::default())
+    }
+
+    #[test]
+    fn runs_that_an_earlier_build_stored_stand_where_they_stood() {
+        let node = || "a".to_owned();
+        let refusal = r#"{"node":"a","why":"no","at_ms":7}"#;
+        let recall = format!(r#""withdraw":{{"refusal":{refusal},"passes":true,"asked":true}}"#);
+        let begun = |unknown_ms, closed| Stage::Begun {
+            node: node(),
+            unknown_ms,
+            closed,
+        };
+        let over = |accepted| Stage::Over {
+            node: Some(node()),
+            verdict: Verdict::Refused {
+                why: "no".to_owned(),
+                at_ms: 7,
+            },
+            accepted,
+            closed: false,
+        };
+        let (sending, queued) = (true, true);
+        let a = r#""node":"a","closed":false"#;
+        let b = r#""node":"a","offered":true,"closed":false"#;
+        let word = r#""word":{"refused":{"why":"no","at_ms":7}}"#;
+        let rows = [
+            (
+                r#""handing":"queued","closed":false,"after":3"#.to_owned(),
+                false,
+                Stage::Behind { run: 3, node: None },
+            ),
+            (
+                r#""handing":"queued","closed":false"#.to_owned(),
+                false,
+                Stage::Unplaced,
+            ),
+            (
+                format!(r#""handing":"staging",{a}"#),
+                false,
+                Stage::Chosen {
+                    node: node(),
+                    sending,
+                },
+            ),
+            (
+                format!(r#""handing":"staging",{b}"#),
+                false,
+                Stage::Offered {
+                    node: node(),
+                    sending,
+                },
+            ),
+            (
+                format!(r#""handing":"pending",{b}"#),
+                false,
+                Stage::Accepted {
+                    node: node(),
+                    queued,
+                },
+            ),
+            (
+                format!(r#""handing":"submitted",{b},{recall}"#),
+                false,
+                Stage::Recalled {
+                    node: node(),
+                    recall: Withdrawal {
+                        refusal: serde_json::from_str(refusal).unwrap(),
+                        passes: true,
+                        to: String::new(),
+                        asked: true,
+                    },
+                    from: Handing::Submitted,
+                },
+            ),
+            // A start in the journal ends a recall.
+            (
+                format!(r#""handing":"staging",{b},{recall}"#),
+                true,
+                begun(None, false),
+            ),
+            (
+                format!(r#""handing":"pending",{b},"unknown_ms":9"#),
+                true,
+                begun(Some(9), false),
+            ),
+            (
+                r#""handing":"pending","node":"a","closed":true"#.to_owned(),
+                true,
+                begun(None, true),
+            ),
+            (
+                format!(r#""handing":"queued",{b},{word}"#),
+                false,
+                over(false),
+            ),
+            (
+                format!(r#""handing":"pending",{b},{word}"#),
+                false,
+                over(true),
+            ),
+        ];
+        for (fields, starts, stage) in rows {
+            let run = read(&format!("{{{fields},{REST}}}"), starts);
+            assert_eq!(run.desk.stage, stage, "{fields}");
+            let rest = (run.desk.turns, run.desk.later.len(), run.why());
+            assert_eq!(rest, (2, 1, "w"));
+            let stored = serde_json::to_string(&Kept::of(&run)).unwrap();
+            let again = read(&stored, starts);
+            assert_eq!(again.desk, run.desk, "{stored}");
+        }
+    }
+
+    #[test]
+    fn a_run_of_before_nodes_were_chosen_is_on_the_node_that_was_asked_for() {
+        let row = format!(r#"{{"handing":"submitted","closed":false,{REST}}}"#);
+        let kept: Kept = serde_json::from_str(&row).unwrap();
+        let placing = false;
+        let made = Made {
+            placing,
+            ..made("a")
+        };
+        let run = kept.run(made, Arc::default(), Arc::default());
+        assert_eq!((run.node(), run.is_accepted()), (Some("a"), true));
+    }
+}

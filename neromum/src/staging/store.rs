@@ -8,16 +8,21 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use nero_blobs::{Packs, Place};
 use nero_model::ids::hex;
 use nero_model::paths::NodePaths;
+use rustix::io::Errno;
 
 use super::incoming::Flights;
 use super::verified::Verified;
 use super::wishes::Wishes;
 use crate::config;
+
+/// Limit of the files that are copied through memory.
+const SMALL_BYTES: u64 = 64 * 1024;
 
 /// The store's folder.
 #[derive(Clone, Debug)]
@@ -28,6 +33,8 @@ pub struct Store {
     flights: Flights,
     wishes: Wishes,
     verified: Verified,
+    /// Whether the file system was found to share no blocks between files.
+    copies: Arc<AtomicBool>,
 }
 
 /// The content does not have the hash that it was announced with.
@@ -47,6 +54,7 @@ impl Store {
             flights: Flights::default(),
             wishes: Wishes::default(),
             verified: Verified::default(),
+            copies: Arc::default(),
         }
     }
 
@@ -238,11 +246,29 @@ impl Look<'_> {
         let path = self.store.path(hash);
         let mut source = self.store.verified.open(&path, hash)?;
         let mut target = new_file(to, mode)?;
-        if rustix::fs::ioctl_ficlone(&target, &source.file).is_err() {
+        if source.len() <= SMALL_BYTES {
+            // One read and one write: every other way takes more calls.
+            let mut bytes = Vec::with_capacity(source.len() as usize);
+            (&source.file).take(source.len()).read_to_end(&mut bytes)?;
+            target.write_all(&bytes)?;
+        } else if !self.shares_blocks(&target, &source.file) {
             // The kernel copies (`copy_file_range`), where it can.
             io::copy(&mut source.file, &mut target)?;
         }
         source.unchanged()
+    }
+
+    /// Makes `target` from the blocks of `source`; false when the file system
+    /// cannot, which is asked once.
+    fn shares_blocks(&self, target: &File, source: &File) -> bool {
+        if self.store.copies.load(Ordering::Relaxed) {
+            return false;
+        }
+        let shared = rustix::fs::ioctl_ficlone(target, source);
+        if matches!(shared, Err(Errno::OPNOTSUPP | Errno::NOTTY | Errno::XDEV)) {
+            self.store.copies.store(true, Ordering::Relaxed);
+        }
+        shared.is_ok()
     }
 
     /// Gives a blob a second name; false where that is impossible, or where its

@@ -42,6 +42,11 @@ pub struct VerifiedFile {
 }
 
 impl VerifiedFile {
+    /// Length in bytes.
+    pub fn len(&self) -> u64 {
+        self.stamp.size
+    }
+
     /// Checks that the file is still as verified; called after it was copied.
     ///
     /// # Errors
@@ -71,6 +76,14 @@ impl Verified {
         }
         let slot = self.slot((found.dev(), found.ino()));
         let mut known = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        let stamp = Stamp::of(&found);
+        if *known == Some(Known { hash: *hash, stamp }) {
+            return Ok(VerifiedFile {
+                file,
+                hash: *hash,
+                stamp,
+            });
+        }
         let now = Known {
             hash: *hash,
             // The file may have got a second name while this waited for the slot.

@@ -25,6 +25,13 @@ use nero_life::state::State;
 const SETTLE: Duration = Duration::from_secs(5);
 /// How long an end waits at most for results that may explain it.
 const EXPLAINED: Duration = Duration::from_secs(1);
+/// Pause between two looks, for each awaited run: a look reads all of them, and
+/// with thousands it would take more time than their ends.
+const PAUSE: Duration = Duration::from_micros(2);
+/// A shorter pause is none: timers count milliseconds.
+const PAUSE_MIN: Duration = Duration::from_millis(1);
+/// Longest pause, by which an end is reported later.
+const PAUSE_MAX: Duration = Duration::from_millis(100);
 /// Ends in one message, so that messages stay small.
 const TOLD_MAX: usize = 2000;
 
@@ -79,6 +86,9 @@ impl Man {
                 // An error means that the client left.
                 let _ = sink.send(Ok(given_up)).await;
                 return Ok(());
+            }
+            if let Some(pause) = pause(awaited.len()) {
+                tokio::time::sleep(pause).await;
             }
             let soonest = awaited
                 .iter()
@@ -197,6 +207,13 @@ impl Man {
         }
         Ok(())
     }
+}
+
+/// The pause until the next look at so many awaited runs.
+fn pause(awaited: usize) -> Option<Duration> {
+    let runs = u32::try_from(awaited).unwrap_or(u32::MAX);
+    let pause = PAUSE.saturating_mul(runs).min(PAUSE_MAX);
+    (pause >= PAUSE_MIN).then_some(pause)
 }
 
 /// Sends the notices; a client that left ends the call.

@@ -8,7 +8,8 @@ mod node;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
+use clap::builder::Resettable;
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 
 use crate::fault::Fault;
 use crate::mistakes;
@@ -40,8 +41,10 @@ struct Line {
     verb: Verb,
 }
 
-/// A verb with its options and operands.
+/// A verb with its options and operands. clap learns the options of a verb when
+/// it reads that verb: all of them would take longer than the rest of a command.
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub enum Verb {
     /// Register the experiments of folders and files; again to update them
     #[command(
@@ -549,12 +552,28 @@ pub fn read(step: &Step) -> Result<Read, Fault> {
         .into_iter()
         .map(str::to_owned)
         .chain(step.words.iter().cloned());
-    match Line::try_parse_from(words) {
+    let matches = line_of(step.verb).try_get_matches_from(words);
+    match matches.and_then(|matches| Line::from_arg_matches(&matches)) {
         Ok(line) => Ok(Read::Do(Box::new(line.verb))),
         Err(error) if error.kind() == clap::error::ErrorKind::DisplayHelp => {
             Ok(Read::Help(error.render().to_string()))
         }
         Err(error) => Err(mistakes::fault(step, &error)),
+    }
+}
+
+/// The verbs, one of them with its options. It keeps its text: clap would give it
+/// that of the type of its options when it learns them.
+fn line_of(verb: &str) -> clap::Command {
+    let line = command().clone();
+    match line.find_subcommand(verb) {
+        Some(found) if !found.has_subcommands() => line.mut_subcommand(verb, |mut verb| {
+            let (about, long) = (verb.get_about().cloned(), verb.get_long_about().cloned());
+            verb.build();
+            verb.about(Resettable::from(about))
+                .long_about(Resettable::from(long))
+        }),
+        Some(_) | None => line,
     }
 }
 
@@ -570,10 +589,18 @@ pub fn listed() -> Vec<(String, String)> {
         .collect()
 }
 
-/// The verbs with their options, as clap knows them.
+/// The verbs as clap knows them, without their options; see [`whole`].
 pub fn command() -> &'static clap::Command {
     static COMMAND: LazyLock<clap::Command> = LazyLock::new(Line::command);
     &COMMAND
+}
+
+/// A verb with its options, without those that clap adds to every verb.
+fn whole(verb: &str) -> Option<clap::Command> {
+    let verb = command().find_subcommand(verb)?.clone();
+    let mut verb = verb.disable_help_flag(true).disable_help_subcommand(true);
+    verb.build();
+    Some(verb)
 }
 
 /// Whether a word such as `--wait` or `--node=x` is an option of a verb.
@@ -604,11 +631,10 @@ pub fn has_subverb(verb: &str, second: &str) -> bool {
 /// Where in a step's words an option that stood before all steps belongs; none
 /// when the step does not know it.
 pub fn place_of(step: &Step, word: &str) -> Option<usize> {
-    let command = command();
-    let verb = command.find_subcommand(step.verb)?;
+    let verb = whole(step.verb)?;
     let (verb, at) = match step.words.first() {
         Some(first) if verb.has_subcommands() => (verb.find_subcommand(first)?, 1),
-        _ => (verb, 0),
+        _ => (&verb, 0),
     };
     let mut options = verb.get_arguments();
     options.any(|arg| is_called(arg, word)).then_some(at)
@@ -620,8 +646,7 @@ pub fn is_switch(verb: &str, word: &str) -> bool {
 }
 
 fn option(verb: &str, word: &str) -> Option<clap::Arg> {
-    let command = command();
-    let verb = command.find_subcommand(verb)?;
+    let verb = whole(verb)?;
     verb.get_arguments()
         .chain(
             verb.get_subcommands()

@@ -346,6 +346,18 @@ mod tests {
     }
 
     #[test]
+    fn the_help_of_every_verb_begins_as_the_list_of_verbs_describes_it() {
+        for (verb, about) in args::listed() {
+            let steps = line(&format!("{verb} --help")).expect(&verb);
+            let Ok(args::Read::Help(text)) = args::read(&steps[0]) else {
+                panic!("{verb} has no help");
+            };
+            assert_eq!(text.lines().next(), Some(about.as_str()), "{verb}");
+            assert!(text.contains(&format!("Usage: neroman {verb}")), "{text}");
+        }
+    }
+
+    #[test]
     fn what_is_not_built_says_so() {
         let mut lines: Vec<String> = names::NOT_BUILT
             .iter()

@@ -80,7 +80,9 @@ impl Out {
     pub fn note(&self, text: &str) {
         // A standard error that is gone has no reader.
         let text = plain(text);
-        let _ = writeln!(io::stderr().lock(), "{}", Safe::lines(text.as_bytes()));
+        // In one piece: standard error has no buffer, and safe text comes by characters.
+        let text = format!("{}\n", Safe::lines(text.as_bytes()));
+        let _ = io::stderr().lock().write_all(text.as_bytes());
     }
 
     /// Prints several notes to standard error.

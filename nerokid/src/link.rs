@@ -181,3 +181,29 @@ async fn commands(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::UnixListener;
+    use tokio::time::Instant;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_neromum_that_was_away_for_a_day_is_dialled_within_half_a_minute() {
+        let folder = tempfile::tempdir().unwrap();
+        let caller = Caller {
+            socket: folder.path().join("socket"),
+            deployment: None,
+            token: Vec::new(),
+            incarnation: 1,
+            segment: Vec::new(),
+        };
+        let _link = Link::start(caller.clone());
+        tokio::time::sleep(Duration::from_secs(24 * 3600)).await;
+        let neromum = UnixListener::bind(&caller.socket).unwrap();
+        let back = Instant::now();
+        neromum.accept().await.unwrap();
+        assert!(back.elapsed() <= PAUSE_MAX, "{:?}", back.elapsed());
+    }
+}

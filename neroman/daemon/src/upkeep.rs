@@ -66,3 +66,45 @@ fn newest_copy(folder: &Path) -> Option<Duration> {
         .max()
         .and_then(|newest| SystemTime::now().duration_since(newest).ok())
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::sleep;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn facts_are_copied_a_minute_after_a_change_and_then_once_in_an_hour() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::below(folder.path());
+        drop(nero_store::Store::open(&home).unwrap());
+        let count = || {
+            let copies = std::fs::read_dir(nero_store::backup_folder(&home));
+            copies.map_or(0, Iterator::count)
+        };
+        let (states, seen) = watch::channel(Arc::new(State::default()));
+        let clock = Clock::stepped(0);
+        let copying = copies(home.clone(), clock, seen, false);
+        let story = async {
+            let second = Duration::from_secs(1);
+            sleep(2 * EVERY).await;
+            assert_eq!(count(), 0, "nothing has changed");
+            states.send_replace(Arc::default());
+            sleep(QUIET - second).await;
+            assert_eq!(count(), 0, "a person may be typing");
+            sleep(2 * second).await;
+            assert_eq!(count(), 1);
+            // The name of a copy has the time, which the pause does not move.
+            clock.step(3_600_000);
+            states.send_replace(Arc::default());
+            sleep(EVERY - QUIET).await;
+            assert_eq!(count(), 1, "the newest copy is young");
+            sleep(QUIET + second).await;
+            assert_eq!(count(), 2);
+        };
+        tokio::select! {
+            () = copying => panic!("the copying ended"),
+            () = story => {}
+        }
+    }
+}

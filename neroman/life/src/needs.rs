@@ -67,12 +67,13 @@ pub fn of(run: &Run) -> Needs {
         Stage::Begun { unknown_ms, .. } => {
             let known = unknown_ms.is_none() && desk.cleaned_ms.is_none();
             let results = known && results(run);
+            let sent_all = run.phase().is_end() && desk.settled;
             Needs {
                 hand_over: desk.send_spec && known,
                 rules,
                 results,
                 live_results: run.made.outputs && is_at_work(run),
-                close: run.phase().is_end() && desk.settled && !results,
+                close: sent_all && !results,
                 ..told
             }
         }

@@ -26,6 +26,7 @@ use super::stage::{Handing, Verdict};
 use super::start::{self, Plan, Wanted};
 use super::state::State;
 
+mod matrix;
 mod reach;
 mod sources;
 
